@@ -1,0 +1,134 @@
+"""Devices.  A `Context` names one: `cpu(i)` is a logical CPU device, `gpu(i)` a CUDA device.
+
+A context is a plain value: comparing, hashing and printing it touches no hardware.  Whether a GPU
+exists is asked when something is first placed on it, never at import.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from typing import ClassVar
+
+from .base import CONFIG, MXNetError
+
+__all__ = ["Context", "cpu", "cpu_pinned", "cpu_shared", "gpu", "num_gpus", "current_context",
+           "gpu_memory_info"]
+
+
+class Context:
+    """A device: `device_type` is 'cpu', 'gpu', 'cpu_pinned' or 'cpu_shared'; `device_id` counts from 0.
+
+    Used in a `with` statement it becomes the default context of the current thread.
+    """
+
+    devtype2str: ClassVar[dict[int, str]] = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
+    devstr2type: ClassVar[dict[str, int]] = {text: flag for flag, text in devtype2str.items()}
+    _default = threading.local()
+
+    __slots__ = ("device_typeid", "device_id", "_outer")
+
+    def __init__(self, device_type: str | Context, device_id: int = 0):
+        if isinstance(device_type, Context):
+            self.device_typeid, self.device_id = device_type.device_typeid, device_type.device_id
+        elif device_type in self.devstr2type:
+            self.device_typeid, self.device_id = self.devstr2type[device_type], int(device_id)
+        else:
+            raise MXNetError(f"Context: device_type is {device_type!r}, expected one of "
+                             f"{sorted(self.devstr2type)}")
+        self._outer: list[Context | None] = []
+
+    @property
+    def device_type(self) -> str:
+        return self.devtype2str[self.device_typeid]
+
+    @property
+    def is_gpu(self) -> bool:
+        return self.device_typeid == 2
+
+    def __eq__(self, other: object) -> bool:
+        return (isinstance(other, Context) and self.device_typeid == other.device_typeid
+                and self.device_id == other.device_id)
+
+    def __hash__(self) -> int:
+        return hash((self.device_typeid, self.device_id))
+
+    def __repr__(self) -> str:
+        return f"{self.device_type}({self.device_id})"
+
+    def __reduce__(self):
+        return Context, (self.device_type, self.device_id)
+
+    def __enter__(self) -> Context:
+        self._outer.append(getattr(self._default, "value", None))
+        self._default.value = self
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._default.value = self._outer.pop()
+
+    def empty_cache(self) -> None:
+        """Accepted for compatibility: nbmod keeps no pool of freed device memory."""
+
+
+def cpu(device_id: int = 0) -> Context:
+    """Logical CPU device `device_id`; all of them share the machine's memory and cores."""
+    return Context("cpu", device_id)
+
+
+def cpu_pinned(device_id: int = 0) -> Context:
+    """Host memory for transfers to a GPU; an ordinary CPU device here."""
+    return Context("cpu_pinned", device_id)
+
+
+def cpu_shared(device_id: int = 0) -> Context:
+    """Host memory shared between processes; an ordinary CPU device here."""
+    return Context("cpu_shared", device_id)
+
+
+def gpu(device_id: int = 0) -> Context:
+    """CUDA device `device_id`.  Creating the name never touches a driver."""
+    return Context("gpu", device_id)
+
+
+def current_context() -> Context:
+    """The context of the innermost `with` statement of this thread, `cpu(0)` outside any."""
+    return getattr(Context._default, "value", None) or cpu(0)
+
+
+def num_gpus() -> int:
+    """How many CUDA devices can be used; 0 when there is no driver or no `nbmod[cuda]`."""
+    from .ops import device
+
+    return device.gpu_count()
+
+
+def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
+    """(free, total) bytes of a CUDA device."""
+    from .ops import device
+
+    return device.gpu_memory(device_id)
+
+
+_warned = threading.Event()
+
+
+def resolve(ctx: Context) -> Context:
+    """The device that `ctx` really means on this machine; called where memory is first placed.
+
+    A `gpu(i)` that does not exist is an MXNetError that says how to go on, or, with
+    `NBMOD_GPU_TO_CPU=1` (and under `python -m nbmod run`), `cpu(i)` with a single warning.
+    """
+    if not ctx.is_gpu or ctx.device_id < num_gpus():
+        return ctx
+    if not CONFIG.gpu_to_cpu:
+        raise MXNetError(
+            f"{ctx} was asked for, but this machine offers {num_gpus()} usable CUDA device(s). "
+            "Pass mx.cpu() instead, set NBMOD_GPU_TO_CPU=1 (or start the script with "
+            "`python -m nbmod run`) to map gpu(i) to cpu(i), or install the driver and "
+            "`pip install nbmod[cuda]`.")
+    if not _warned.is_set():
+        _warned.set()
+        warnings.warn(f"{ctx} is not available: gpu(i) runs as cpu(i) in this process",
+                      stacklevel=3)
+    return cpu(ctx.device_id)

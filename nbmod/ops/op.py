@@ -1,0 +1,278 @@
+"""The op table.  One op is one frozen dataclass: fields are its parameters, methods its rules.
+
+    @dataclass(frozen=True)
+    class FullyConnected(Op, name="FullyConnected"):
+        '''Y = X W^T + b ...'''
+        num_hidden: int
+        no_bias: bool = False
+        flatten: bool = True
+
+        inputs: ClassVar = ("data", "weight", "bias")
+        needs: ClassVar = ("ograd", "data", "weight")
+
+Subclassing with `name=` enters the class into `OPS`.  Every rule has a default on this page, and an
+absent method means that default.
+
+Gradients.  An op says in `needs` which tensors its backward reads, by name: inputs, outputs,
+`"ograd"` (gradient of the first output), `"ograds"` (of every visible output), `"args"` (every
+input), `"outs"` (every output).  One generic `Backward` node per forward node then serves all ops:
+its inputs are those tensors in that order, its outputs the gradients of the forward's inputs.
+An op whose gradient is shorter to say with other ops overrides `gradient` instead.
+
+Execution.  `forward(ins, outs, call)` and `backward(ins, outs, call)` get arrays (C-contiguous
+`numpy.ndarray` on the CPU) and a `Call`.  An output that nobody wants is None and must be left
+alone.  Results are written into `outs`, never returned.  `prepare` and `prepare_backward` may be
+overridden to choose a compiled kernel for the shapes at hand: they run once, at bind, and return a
+function without arguments; plain `forward` must then work without any compiler (the eager path).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ..base import MXNetError
+from .param import Shape, parse_params
+from .shape import PartialShape, size_of, unify_all
+
+if TYPE_CHECKING:
+    from ..graph import Entry, Node
+
+__all__ = ["Op", "Backward", "Spec", "Call", "Mode", "PartialType"]
+
+PartialType = np.dtype | None
+
+
+class Spec(NamedTuple):
+    """What is known of a tensor before it exists."""
+
+    shape: Shape
+    dtype: np.dtype
+
+    @property
+    def size(self) -> int:
+        return size_of(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+
+@dataclass
+class Mode:
+    """What changes from run to run of one executor; all its steps share one."""
+
+    is_train: bool = False
+
+
+@dataclass
+class Call:
+    """What a step gets besides arrays.
+
+    `scratch` holds the arrays the op asked for in `scratch`/`backward_scratch`; `add[i]` is true
+    where output i must be added to instead of overwritten (only ops with `accumulates`).
+    """
+
+    mode: Mode = field(default_factory=Mode)
+    scratch: Sequence[Any] = ()
+    add: Sequence[bool] = ()
+
+    @property
+    def is_train(self) -> bool:
+        return self.mode.is_train
+
+
+class Op:
+    """Base class of every op; see the module docstring.  All methods here are the defaults."""
+
+    name: ClassVar[str] = ""
+    aliases: ClassVar[tuple[str, ...]] = ()
+    inputs: ClassVar[tuple[str, ...]] = ("data",)
+    outputs: ClassVar[tuple[str, ...]] = ("output",)
+    aux: ClassVar[tuple[str, ...]] = ()
+    """Inputs that are state: kept between runs, written by the op, given no gradient."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    """What backward reads; () together with the default `gradient` means a zero gradient."""
+    variadic: ClassVar[str] = ""
+    """For ops of any number of inputs: the parameter that holds the number (`num_args`)."""
+    inplace: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """(input, output) pairs that may share memory when the input is not needed afterwards."""
+    inplace_backward: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """The same for backward: (name in `needs`, input whose gradient is written)."""
+    view: ClassVar[bool] = False
+    """Output 0 is input 0 under another shape: no step runs, no memory is used."""
+    accumulates: ClassVar[bool] = False
+    """Backward honours `call.add`; otherwise the executor adds through scratch memory."""
+    random: ClassVar[bool] = False
+    """Draws random numbers, so two equal nodes are not interchangeable."""
+    init: ClassVar[dict[str, str]] = {}
+    """Initializer (JSON text, as in `__init__`) that auto-created inputs carry."""
+
+    def __init_subclass__(cls, name: str = "", aliases: Sequence[str] = (), **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        if name:
+            cls.name, cls.aliases = name, tuple(aliases)
+            for key in (name, *aliases):
+                _TABLE[key] = cls
+
+    @classmethod
+    def from_attrs(cls, attrs: dict[str, Any], where: str = "") -> Op:
+        """The op with parameters read from attributes; errors name `where` (the node)."""
+        return cls(**parse_params(cls, attrs, where))
+
+    # -- names ------------------------------------------------------------------------------
+
+    def list_inputs(self) -> tuple[str, ...]:
+        """Names of all inputs, auxiliary states included (last)."""
+        if self.variadic:
+            return tuple(f"arg{i}" for i in range(getattr(self, self.variadic)))
+        return self.inputs
+
+    def list_outputs(self) -> tuple[str, ...]:
+        """Names of all outputs, hidden ones last; `<node>_<name>` is the public name."""
+        return self.outputs
+
+    @property
+    def num_visible(self) -> int:
+        """How many of the outputs users see."""
+        return len(self.list_outputs())
+
+    def aux_indices(self) -> tuple[int, ...]:
+        if not self.aux:
+            return ()
+        return tuple(i for i, name in enumerate(self.list_inputs()) if name in self.aux)
+
+    def list_needs(self) -> tuple[str, ...]:
+        return self.needs
+
+    # -- inference --------------------------------------------------------------------------
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        """Everything that follows from the shapes known so far; default: all are the same.
+
+        Partial on the way in and out (see `ops.shape`).  Raises ShapeMismatch.
+        """
+        shape = unify_all([*ins, *outs], "inputs and outputs")
+        return [shape] * len(ins), [shape] * len(outs)
+
+    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
+                   ) -> tuple[list[PartialType], list[PartialType]]:
+        """Element types that follow from those known so far; default: all are the same."""
+        known = [dtype for dtype in (*ins, *outs) if dtype is not None]
+        for dtype in known:
+            if dtype != known[0]:
+                raise MXNetError(f"element types {known[0]} and {dtype} do not agree; "
+                                 "insert a Cast")
+        dtype = known[0] if known else None
+        return [dtype] * len(ins), [dtype] * len(outs)
+
+    # -- gradient ---------------------------------------------------------------------------
+
+    def gradient(self, node: Node, ograds: list[Entry | None]) -> list[Entry | None] | None:
+        """Gradient entries of `node.inputs`; None (whole, or per input) is a zero gradient.
+
+        None here asks the gradient pass for the generic `Backward` node of `list_needs()`, or for
+        zeros if the op needs nothing.
+        """
+        return None
+
+    def head_gradients(self) -> tuple[int, ...]:
+        """Indices of outputs whose gradient backward reads: empty for a loss layer."""
+        needs = self.list_needs()
+        if "ograds" in needs:
+            return tuple(range(self.num_visible))
+        return (0,) if "ograd" in needs else ()
+
+    # -- execution --------------------------------------------------------------------------
+
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        """Temporary arrays forward wants; planned with everything else, contents undefined."""
+        return []
+
+    def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        """The same for backward: `ins` are the tensors of `list_needs()`, `outs` the gradients."""
+        return []
+
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        raise MXNetError(f"{self.name} cannot be executed on the CPU")
+
+    def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        raise MXNetError(f"{self.name} has no gradient on the CPU")
+
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+        """A function without arguments that runs forward on these very arrays."""
+        return partial(self.forward, ins, outs, call)
+
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
+                         ) -> Callable[[], None]:
+        return partial(self.backward, ins, outs, call)
+
+
+class Backward(Op):
+    """The gradient of `fwd`: inputs are what it needs, outputs the gradients of its inputs.
+
+    One class serves every op, so the graph holds no hand-written `_backward_X`.  Shapes and types
+    of the outputs are those of the forward node's inputs and are copied from there by inference.
+    """
+
+    name = "_backward"
+
+    def __init__(self, fwd: Op, num_inputs: int, in_names: Sequence[str]):
+        self.fwd = fwd
+        self.name = f"_backward_{fwd.name}"  # type: ignore[misc]
+        self.view = fwd.view  # type: ignore[misc]
+        self.accumulates = fwd.accumulates  # type: ignore[misc]
+        self.random = fwd.random  # type: ignore[misc]
+        self._inputs = tuple(in_names)
+        self._outputs = tuple(fwd.list_inputs()[:num_inputs])
+        self.inplace = fwd.inplace_backward  # type: ignore[misc]
+
+    def list_inputs(self) -> tuple[str, ...]:
+        return self._inputs
+
+    def list_outputs(self) -> tuple[str, ...]:
+        return self._outputs
+
+    def infer_shape(self, ins, outs):
+        return list(ins), list(outs)
+
+    def infer_type(self, ins, outs):
+        return list(ins), list(outs)
+
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        return self.fwd.backward_scratch(ins, outs)
+
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        self.fwd.backward(ins, outs, call)
+
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+        return self.fwd.prepare_backward(ins, outs, call)
+
+    def __repr__(self) -> str:
+        return f"Backward({self.fwd!r})"
+
+
+_TABLE: dict[str, type[Op]] = {}
+
+
+def resolve_needs(op: Op) -> Iterator[tuple[str, str, int]]:
+    """(name, kind, index) of every tensor backward reads; kind: 'ograd', 'in' or 'out'."""
+    inputs, outputs = op.list_inputs(), op.list_outputs()
+    for need in op.list_needs():
+        if need == "ograd":
+            yield need, "ograd", 0
+        elif need == "ograds":
+            yield from ((f"ograd{i}", "ograd", i) for i in range(op.num_visible))
+        elif need == "args":
+            yield from ((name, "in", i) for i, name in enumerate(inputs))
+        elif need == "outs":
+            yield from ((name, "out", i) for i, name in enumerate(outputs))
+        elif need in inputs:
+            yield need, "in", inputs.index(need)
+        elif need in outputs:
+            yield need, "out", outputs.index(need)

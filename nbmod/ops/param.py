@@ -1,0 +1,167 @@
+"""Op parameters: MXNet's strings on one side, typed dataclass fields on the other.
+
+The type annotation of a field says how its text is read.  The vocabulary is small on purpose:
+`int`, `float`, `bool`, `str`, `Shape` (also written as one bare integer), `Ints` (entries may be
+None), `Floats`, `Literal[...]` for enumerations (`DType` is one), and `X | None` of each.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Literal, Union
+
+import numpy as np
+
+from ..base import MXNetError, did_you_mean
+
+__all__ = ["Shape", "Ints", "Floats", "DType", "HIDDEN_KEYS", "is_hidden", "parse_params",
+           "to_text", "signature_of"]
+
+Shape = tuple[int, ...]
+Ints = tuple[Union[int, None], ...]
+Floats = tuple[float, ...]
+DType = Literal["float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool",
+                "bfloat16", "int16", "uint16"]
+
+HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
+"""Attribute names that mean something to the framework and are stored as `__name__`."""
+
+
+def is_hidden(key: str) -> bool:
+    """Whether an attribute is the user's or the framework's (`__x__`), not an op parameter."""
+    return key.startswith("__") and key.endswith("__")
+
+
+def to_text(value: Any) -> str:
+    """The string MXNet stores for a Python value: `(3, 3)`, `True`, `float32`, `0.5`."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        return np.dtype(value).name
+    if value in (float, int, bool) and isinstance(value, type):
+        return np.dtype(value).name
+    if isinstance(value, np.generic):
+        return str(value.item())
+    if isinstance(value, (list, tuple, np.ndarray)):
+        parts = [to_text(item) for item in value]
+        return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+    return str(value)
+
+
+def _int(text: str) -> int:
+    return int(text)
+
+
+def _float(text: str) -> float:
+    return float(text)
+
+
+def _bool(text: str) -> bool:
+    known = {"true": True, "1": True, "false": False, "0": False}
+    return known[text.lower()]
+
+
+_INTEGER = re.compile(r"[+-]?\d+L?")
+
+
+def _sequence(text: str, item: Callable[[str], Any]) -> tuple:
+    body = text.strip()
+    if body[:1] in ("(", "["):
+        if body[-1:] != {"(": ")", "[": "]"}[body[0]]:
+            raise ValueError(text)
+        body = body[1:-1]
+    parts = [part.strip() for part in body.split(",")]
+    if parts and parts[-1] == "":
+        parts.pop()
+    return tuple(item(part) for part in parts)
+
+
+def _dimension(text: str) -> int:
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(text)
+    return int(text.rstrip("L"))
+
+
+def _dimension_or_none(text: str) -> int | None:
+    return None if text == "None" else _dimension(text)
+
+
+_READERS: dict[Any, tuple[Callable[[str], Any], str]] = {
+    int: (_int, "an integer"),
+    float: (_float, "a number"),
+    bool: (_bool, "True or False"),
+    str: (str, "text"),
+    Shape: (lambda text: _sequence(text, _dimension), "integers such as (3, 3)"),
+    Ints: (lambda text: _sequence(text, _dimension_or_none), "integers or None, such as (0, None)"),
+    Floats: (lambda text: _sequence(text, float), "numbers such as (0.1, 0.2)"),
+}
+
+
+def _read_choice(choices: tuple[str, ...], text: str) -> str:
+    if text not in choices:
+        raise ValueError(text)
+    return text
+
+
+def _reader(annotation: Any) -> tuple[Callable[[str], Any], str]:
+    """(function from text to value, what it expects in words) for a field's annotation."""
+    if annotation in _READERS:
+        return _READERS[annotation]
+    if typing.get_origin(annotation) is Literal:
+        choices = typing.get_args(annotation)
+        return lambda text: _read_choice(choices, text), "one of " + ", ".join(map(repr, choices))
+    if typing.get_origin(annotation) in (Union, types.UnionType):
+        inner, = [a for a in typing.get_args(annotation) if a is not type(None)]
+        read, expected = _reader(inner)
+        return lambda text: None if text == "None" else read(text), f"{expected}, or None"
+    raise TypeError(f"no reader for op parameter type {annotation!r}")
+
+
+@lru_cache(maxsize=None)
+def _readers_of(cls: type) -> dict[str, tuple[Callable[[str], Any], str, bool]]:
+    """field name -> (reader, expectation in words, required) of an op class."""
+    hints = typing.get_type_hints(cls)
+    readers = {}
+    for field in dataclasses.fields(cls):
+        required = (field.default is dataclasses.MISSING
+                    and field.default_factory is dataclasses.MISSING)
+        readers[field.name] = (*_reader(hints[field.name]), required)
+    return readers
+
+
+def parse_params(cls: type, attrs: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+    """Field values of op class `cls` from attributes (strings, or Python values).
+
+    Hidden attributes (`__x__`) are skipped; an unknown or unreadable one is an MXNetError that
+    names the op, the parameter, what was expected and what was given.  `where` names the node.
+    """
+    readers = _readers_of(cls)
+    place = f"{where} ({cls.name})" if where else cls.name  # type: ignore[attr-defined]
+    values = {}
+    for key, value in attrs.items():
+        if is_hidden(key):
+            continue
+        if key not in readers:
+            raise MXNetError(f"{place}: unknown parameter {key!r} = {to_text(value)!r}; "
+                             f"it takes {sorted(readers)}{did_you_mean(key, readers)}")
+        read, expected, _ = readers[key]
+        text = to_text(value).strip()
+        try:
+            values[key] = read(text)
+        except (ValueError, KeyError, OverflowError):
+            raise MXNetError(f"{place}: parameter {key} is {text[:200]!r}, expected {expected}"
+                             ) from None
+    for key, (_, expected, required) in readers.items():
+        if required and key not in values:
+            raise MXNetError(f"{place}: required parameter {key} is not given, expected {expected}")
+    return values
+
+
+def signature_of(cls: type) -> list[tuple[str, Any]]:
+    """(name, default) of every parameter; `dataclasses.MISSING` where one must be given."""
+    return [(field.name, field.default) for field in dataclasses.fields(cls)]

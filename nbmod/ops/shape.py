@@ -1,0 +1,84 @@
+"""Shapes with unknowns.
+
+A shape is a tuple of integers in which 0 is a dimension not yet known; None is a shape of unknown
+rank.  `unify` merges two partial views of one shape; inference is nothing but repeated unifying.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Optional
+
+from ..base import MXNetError
+
+__all__ = ["PartialShape", "ShapeMismatch", "unify", "unify_all", "is_known", "size_of",
+           "broadcast", "normalize_axis", "normalize_axes"]
+
+PartialShape = Optional[tuple[int, ...]]
+
+
+class ShapeMismatch(MXNetError):
+    """Shapes that cannot belong together; the inference pass adds the node's name."""
+
+
+def is_known(shape: PartialShape) -> bool:
+    """Rank and every dimension are known."""
+    return shape is not None and 0 not in shape
+
+
+def size_of(shape: Iterable[int]) -> int:
+    """Number of elements."""
+    size = 1
+    for dim in shape:
+        size *= dim
+    return size
+
+
+def unify(a: PartialShape, b: PartialShape, what: str = "shapes") -> PartialShape:
+    """The shape both partial views describe; ShapeMismatch when there is none."""
+    if a is None or b is None or a == b:
+        return b if a is None else a
+    if len(a) != len(b):
+        raise ShapeMismatch(f"{what} {a} and {b} have different numbers of dimensions")
+    merged = tuple(x or y for x, y in zip(a, b, strict=True))
+    if any(x and y and x != y for x, y in zip(a, b, strict=True)):
+        raise ShapeMismatch(f"{what} {a} and {b} do not agree")
+    return merged
+
+
+def unify_all(shapes: Iterable[PartialShape], what: str = "shapes") -> PartialShape:
+    """`unify` over any number of shapes."""
+    merged: PartialShape = None
+    for shape in shapes:
+        merged = unify(merged, shape, what)
+    return merged
+
+
+def broadcast(a: PartialShape, b: PartialShape) -> PartialShape:
+    """NumPy's broadcast shape of two operands, aligned at the right; None if a rank is unknown."""
+    if a is None or b is None:
+        return None
+    rank = max(len(a), len(b))
+    left, right = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+    out = []
+    for x, y in zip(left, right, strict=True):
+        if x != y and 1 not in (x, y) and 0 not in (x, y):
+            raise ShapeMismatch(f"shapes {a} and {b} cannot be broadcast together")
+        out.append(y if x == 1 else x if y == 1 else x or y)
+    return tuple(out)
+
+
+def normalize_axis(axis: int, rank: int, name: str = "axis") -> int:
+    """`axis` counted from the front; an MXNetError when it lies outside."""
+    if not -rank <= axis < rank:
+        raise ShapeMismatch(f"{name} is {axis}, expected a value in [{-rank}, {rank}) for "
+                            f"{rank} dimension(s)")
+    return axis % rank if rank else 0
+
+
+def normalize_axes(axes: Iterable[int], rank: int, name: str = "axis") -> tuple[int, ...]:
+    """Every axis counted from the front, in the given order; a repeated one is an error."""
+    normal = tuple(normalize_axis(axis, rank, name) for axis in axes)
+    if len(set(normal)) != len(normal):
+        raise ShapeMismatch(f"{name} {tuple(axes)} names a dimension twice")
+    return normal
