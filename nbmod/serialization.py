@@ -1,0 +1,466 @@
+"""`.params` files: MXNet's list of named arrays, read in every dialect, written in one.
+
+A file is a 24-byte head (magic, reserved, count), that many array records, then either no names
+or one per record.  All numbers are little-endian and nothing is padded.  A record starts with a
+magic word that tells its dialect; the oldest (V0, before 0.10) has none, there the word *is* the
+number of dimensions.  Files are written in V2, which MXNet has read since 0.12, byte for byte as
+MXNet would.
+
+Invariant: a number from the file is compared with the bytes that are left before anything of that
+size is allocated or skipped, so a damaged header can cost neither memory nor time.
+
+Arrays here are plain NumPy: the NDArray layer wraps them.  What a record can hold, and as what:
+* a dense array: `numpy.ndarray`; bfloat16 is widened to float32, which is exact;
+* nothing (MXNet's array without storage): `None`;
+* row_sparse or csr: a `SparseRecord` with the stored parts, checked but not interpreted.
+GPU contexts are accepted and dropped.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+import shutil
+import stat
+import struct
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from typing import Any, BinaryIO, NoReturn
+
+import numpy as np
+
+from .base import DTYPE_FLAGS, FLAG_OF_DTYPE, MXNetError
+
+__all__ = ["SparseRecord", "read_arrays", "write_arrays", "record_bytes", "array_from_record",
+           "atomic_write", "MAX_ARRAYS"]
+
+MAX_ARRAYS = 100_000
+"""Most arrays one file may hold.  A few bytes of file can make an empty array of a few hundred
+bytes of memory, so the count is bounded by itself; raise it for a file that really is that long."""
+
+_LIST_MAGIC = 0x112
+_V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
+_MAX_NDIM = 32
+_CPU = (1, 0)
+_DEVICE_TYPES = (1, 2, 3, 5)
+_BFLOAT16 = 12
+_STYPES = {1: "row_sparse", 2: "csr"}
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class SparseRecord:
+    """A row_sparse or csr array as stored.
+
+    row_sparse: `data` (rows, ...) and `aux = (row indices,)`;
+    csr: `data` (nnz,) and `aux = (indptr (height + 1,), column indices (nnz,))`.
+    """
+
+    stype: str
+    shape: tuple[int, ...]
+    data: np.ndarray
+    aux: tuple[np.ndarray, ...]
+
+
+Stored = np.ndarray | SparseRecord | None
+
+
+# ---------------------------------------------------------------------------------------- reading
+
+def read_arrays(source: Any) -> tuple[list[Stored], list[str]]:
+    """The arrays of a `.params` file and their names (empty if the file has none), in file order.
+
+    `source` is a path, or the content itself as bytes, bytearray or memoryview.
+    Raises MXNetError naming the file, the byte offset, what was expected and what was found.
+    """
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        content = bytes(source)
+        return _read_list(_Reader(io.BytesIO(content), len(content), "<buffer>"))
+    path = os.fspath(source)
+    try:
+        with open(path, "rb") as stream:
+            return _read_list(_Reader(stream, os.fstat(stream.fileno()).st_size, path))
+    except OSError as error:
+        raise MXNetError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def array_from_record(content: bytes) -> Stored:
+    """The array in one bare record, as pickles hold it.  Inverse of `record_bytes`."""
+    content = bytes(content)
+    reader = _Reader(io.BytesIO(content), len(content), "<array record>")
+    array = _read_record(reader)
+    reader.expect_end()
+    return array
+
+
+class _Reader:
+    """A stream of known size that never hands out, or makes room for, more than it holds."""
+
+    def __init__(self, stream: BinaryIO, size: int, label: str):
+        self.stream, self.size, self.label, self.offset = stream, size, label, 0
+
+    def fail(self, expected: str, found: str, at: int | None = None) -> NoReturn:
+        offset = self.offset if at is None else at
+        raise MXNetError(f"{self.label}: damaged at byte {offset}: expected {expected}, "
+                         f"found {found}")
+
+    def need(self, count: int, what: str) -> None:
+        left = self.size - self.offset
+        if count > left:
+            self.fail(f"{count} bytes of {what}", f"{left} bytes to the end of the file")
+
+    def take(self, count: int, what: str) -> bytes:
+        self.need(count, what)
+        content = self.stream.read(count)
+        if len(content) != count:
+            self.fail(f"{count} bytes of {what}", f"{len(content)} (the file shrank)")
+        self.offset += count
+        return content
+
+    def numbers(self, code: str, what: str) -> tuple[int, ...]:
+        return struct.unpack("<" + code, self.take(struct.calcsize("<" + code), what))
+
+    def number(self, code: str, what: str) -> int:
+        return self.numbers(code, what)[0]
+
+    def fill(self, array: np.ndarray) -> None:
+        """Read `array.nbytes` bytes, already known to be there, into a contiguous array."""
+        if array.nbytes == 0:
+            return
+        got = self.stream.readinto(array.reshape(-1).view(np.uint8).data)  # type: ignore[attr-defined]
+        if got != array.nbytes:
+            self.fail(f"{array.nbytes} bytes of array data", f"{got} (the file shrank)")
+        self.offset += array.nbytes
+
+    def expect_end(self) -> None:
+        if self.offset != self.size:
+            self.fail("the end of the file", f"{self.size - self.offset} more bytes")
+
+
+def _read_list(reader: _Reader) -> tuple[list[Stored], list[str]]:
+    magic, _reserved, count = reader.numbers("QQQ", "file head (magic, reserved, count)")
+    if magic != _LIST_MAGIC:
+        reader.fail(f"magic {_LIST_MAGIC:#x} of a .params file", f"{magic:#x}", at=0)
+    _check_count(reader, count, 4, "arrays", at=16)
+    arrays = [_read_record(reader) for _ in range(count)]
+    at = reader.offset
+    named = reader.number("Q", "number of names")
+    if named not in (0, count):
+        reader.fail(f"0 or {count} names", str(named), at=at)
+    _check_count(reader, named, 8, "names", at=at)
+    names = [_read_name(reader) for _ in range(named)]
+    reader.expect_end()
+    _check_distinct(reader, names, at)
+    return arrays, names
+
+
+def _check_count(reader: _Reader, count: int, least: int, what: str, at: int) -> None:
+    left = reader.size - reader.offset
+    if count * least > left:
+        reader.fail(f"at most {left // least} {what} in the {left} bytes left", str(count), at=at)
+    if count > MAX_ARRAYS:
+        limit = f"at most {MAX_ARRAYS} {what} (nbmod.serialization.MAX_ARRAYS)"
+        reader.fail(limit, str(count), at=at)
+
+
+def _read_name(reader: _Reader) -> str:
+    at = reader.offset
+    content = reader.take(reader.number("Q", "length of a name"), "a name")
+    try:
+        name = content.decode("utf-8")
+    except UnicodeDecodeError:
+        reader.fail("a name in utf-8", repr(content[:40]), at=at)
+    if "\0" in name:
+        reader.fail("a name without NUL", repr(name[:40]), at=at)
+    return name
+
+
+def _check_distinct(reader: _Reader, names: list[str], at: int) -> None:
+    if len(set(names)) == len(names):
+        return
+    seen: set[str] = set()
+    twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+    reader.fail("names that differ", f"{twice[:80]!r} twice", at=at)
+
+
+def _read_record(reader: _Reader) -> Stored:
+    at = reader.offset
+    magic = reader.number("I", "an array record")
+    if magic in (_V2, _V3):
+        stype = reader.number("i", "storage type")
+        if stype in _STYPES and magic == _V2:
+            return _read_sparse(reader, _STYPES[stype])
+        if stype != 0:
+            reader.fail("storage type 0 (dense), 1 (row_sparse) or 2 (csr)", str(stype), at=at + 4)
+        return _read_dense(reader, _read_shape(reader, "i"), none_ndim=0 if magic == _V2 else -1)
+    if magic == _V1:
+        return _read_dense(reader, _read_shape(reader, "i"), none_ndim=0)
+    return _read_dense(reader, _read_dims(reader, magic, "I", at), none_ndim=0)
+
+
+def _read_shape(reader: _Reader, code: str) -> tuple[int, ...] | None:
+    at = reader.offset
+    return _read_dims(reader, reader.number(code, "number of dimensions"), "q", at)
+
+
+def _read_dims(reader: _Reader, ndim: int, code: str, at: int) -> tuple[int, ...] | None:
+    """`ndim` dimensions; None stands for the unknown shape (-1 dimensions)."""
+    if ndim == -1:
+        return None
+    if not 0 <= ndim <= _MAX_NDIM:
+        reader.fail(f"an array record (a known magic or 0 to {_MAX_NDIM} dimensions)",
+                    f"{ndim & 0xFFFFFFFF:#x}", at=at)
+    at = reader.offset
+    shape = reader.numbers(f"{ndim}{code}", "dimensions") if ndim else ()
+    if min(shape, default=0) < 0 or prod(max(dim, 1) for dim in shape) > 1 << 59:
+        reader.fail("dimensions of an array", str(shape), at=at)
+    return shape
+
+
+def _read_dense(reader: _Reader, shape: tuple[int, ...] | None, none_ndim: int) -> Stored:
+    ndim = -1 if shape is None else len(shape)
+    if ndim == none_ndim:
+        return None
+    if shape is None:
+        reader.fail("0 or more dimensions", "-1", at=reader.offset - 4)
+    _read_context(reader)
+    return _read_data(reader, shape, _read_dtype(reader))
+
+
+def _read_context(reader: _Reader) -> None:
+    at = reader.offset
+    device_type, _device_id = reader.numbers("ii", "context")
+    if device_type not in _DEVICE_TYPES:
+        reader.fail(f"a device type among {_DEVICE_TYPES}", str(device_type), at=at)
+
+
+def _read_dtype(reader: _Reader) -> int:
+    at = reader.offset
+    flag = reader.number("i", "dtype")
+    if flag not in DTYPE_FLAGS and flag != _BFLOAT16:
+        reader.fail(f"a dtype flag among {[*DTYPE_FLAGS, _BFLOAT16]}", str(flag), at=at)
+    return flag
+
+
+def _read_data(reader: _Reader, shape: tuple[int, ...], flag: int) -> np.ndarray:
+    size = prod(shape)
+    if flag == _BFLOAT16:
+        reader.need(2 * size, f"bfloat16 data of shape {shape}")
+        return _read_bfloat16(reader, size).reshape(shape)
+    dtype = DTYPE_FLAGS[flag]
+    reader.need(dtype.itemsize * size, f"{dtype} data of shape {shape}")
+    at = reader.offset
+    array = np.empty(shape, dtype)
+    reader.fill(array)
+    if sys.byteorder == "big":
+        array.byteswap(inplace=True)
+    if dtype == np.bool_ and size and array.view(np.uint8).max() > 1:
+        reader.fail("booleans (bytes 0 and 1)", "other bytes", at=at)
+    return array
+
+
+def _read_bfloat16(reader: _Reader, size: int) -> np.ndarray:
+    """A bfloat16 is the upper half of a float32; done in pieces so that no second copy stands."""
+    wide = np.zeros(size, np.uint32)
+    for begin in range(0, size, _CHUNK):
+        half = np.empty(min(_CHUNK, size - begin), np.dtype("<u2"))
+        reader.fill(half)
+        wide[begin:begin + half.size] = half
+    wide <<= np.uint32(16)
+    return wide.view(np.float32)
+
+
+def _read_sparse(reader: _Reader, stype: str) -> Stored:
+    at = reader.offset
+    stored, shape = _read_shape(reader, "i"), _read_shape(reader, "i")
+    if not shape:
+        return None
+    if stored is None:
+        reader.fail("the shape of the stored values", "-1 dimensions", at=at)
+    _read_context(reader)
+    flag = _read_dtype(reader)
+    kinds = [_read_aux_head(reader) for _ in range(1 if stype == "row_sparse" else 2)]
+    _check_sparse_shapes(reader, stype, (stored, shape), [aux_shape for _, aux_shape in kinds], at)
+    data = _read_data(reader, stored, flag)
+    aux_at = reader.offset
+    aux = tuple(_read_data(reader, aux_shape, aux_flag) for aux_flag, aux_shape in kinds)
+    if not _indices_fit(stype, shape, aux):
+        reader.fail(f"ascending indices inside shape {shape}", "others", at=aux_at)
+    return SparseRecord(stype, shape, data, aux)
+
+
+def _read_aux_head(reader: _Reader) -> tuple[int, tuple[int, ...]]:
+    at = reader.offset
+    flag = _read_dtype(reader)
+    shape = _read_shape(reader, "i")
+    if flag not in (4, 6) or shape is None or len(shape) != 1:
+        reader.fail("a vector of int32 or int64 indices", f"dtype {flag}, shape {shape}", at=at)
+    return flag, shape
+
+
+def _check_sparse_shapes(reader: _Reader, stype: str, shapes: tuple, aux: list, at: int) -> None:
+    stored, shape = shapes
+    if stype == "row_sparse":
+        fits = len(stored) == len(shape) and stored[1:] == shape[1:] and aux == [stored[:1]]
+    else:
+        indptr, columns = aux
+        fits = (len(shape) == 2 and len(stored) == 1 and columns == stored
+                and indptr in ((shape[0] + 1,), (0,)))
+    if not fits:
+        reader.fail(f"{stype} parts of shape {shape}", f"values {stored}, indices {aux}", at=at)
+
+
+def _indices_fit(stype: str, shape: tuple[int, ...], aux: tuple[np.ndarray, ...]) -> bool:
+    def inside(index: np.ndarray, bound: int) -> bool:
+        return not index.size or (index.min() >= 0 and index.max() < bound)
+
+    if stype == "row_sparse":
+        rows, = aux
+        return bool(inside(rows, shape[0]) and (rows[1:] > rows[:-1]).all())
+    indptr, columns = aux
+    ends = (indptr[0], indptr[-1]) if indptr.size else (0, 0)
+    ordered = ends == (0, columns.size) and (indptr[1:] >= indptr[:-1]).all()
+    return bool(ordered and inside(columns, shape[1]))
+
+
+# ---------------------------------------------------------------------------------------- writing
+
+def write_arrays(path: Any, arrays: Sequence[Stored], names: Sequence[str] = ()) -> None:
+    """Write a `.params` file atomically: the old file stays until the new one is complete on disk.
+
+    `names` is empty or has one distinct name per array.  Raises MXNetError for arrays the format
+    cannot hold (see `record_bytes`) and for a path that cannot be written.
+    """
+    if names and len(names) != len(arrays):
+        raise MXNetError(f"{path}: {len(names)} names for {len(arrays)} arrays")
+    if len(set(names)) != len(names):
+        raise MXNetError(f"{path}: the names of the arrays must differ, given {list(names)}")
+    encoded = [_encoded_name(name) for name in names]
+    heads = [_record_head(array) for array in arrays]
+    with atomic_write(path) as stream:
+        stream.write(struct.pack("<QQQ", _LIST_MAGIC, 0, len(arrays)))
+        for head, array in zip(heads, arrays, strict=True):
+            stream.write(head)
+            _write_data(stream, array)
+        stream.write(struct.pack("<Q", len(encoded)))
+        for name in encoded:
+            stream.write(struct.pack("<Q", len(name)) + name)
+
+
+def record_bytes(array: Stored) -> bytes:
+    """One array as a bare V2 record, as MXNet's pickles hold it.
+
+    Raises MXNetError for a dtype without an MXNet flag and for a 0-d array, which V2 cannot tell
+    from None.  int16 and uint16 have flags, but MXNet 1.9.1 does not load files that hold them.
+    """
+    stream = io.BytesIO()
+    stream.write(_record_head(array))
+    _write_data(stream, array)
+    return stream.getvalue()
+
+
+def _encoded_name(name: str) -> bytes:
+    if not isinstance(name, str) or "\0" in name:
+        raise MXNetError(f"array name {name!r}: expected a str without NUL")
+    try:
+        return name.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise MXNetError(f"array name {name!r} cannot be written as utf-8") from error
+
+
+def _record_head(array: Stored) -> bytes:
+    if array is None:
+        return struct.pack("<Iii", _V2, 0, 0)
+    if isinstance(array, SparseRecord):
+        stype = next(flag for flag, text in _STYPES.items() if text == array.stype)
+        head = struct.pack("<Ii", _V2, stype) + _shape_bytes(array.data.shape)
+        head += _shape_bytes(array.shape) + struct.pack("<iii", *_CPU, _flag_of(array.data))
+        return head + b"".join(struct.pack("<i", _flag_of(aux)) + _shape_bytes(aux.shape)
+                               for aux in array.aux)
+    if array.ndim == 0:
+        raise MXNetError("a 0-d array cannot be written to a .params file; reshape it to (1,)")
+    return (struct.pack("<Ii", _V2, 0) + _shape_bytes(array.shape)
+            + struct.pack("<iii", *_CPU, _flag_of(array)))
+
+
+def _shape_bytes(shape: tuple[int, ...]) -> bytes:
+    return struct.pack(f"<i{len(shape)}q", len(shape), *shape)
+
+
+def _flag_of(array: np.ndarray) -> int:
+    flag = FLAG_OF_DTYPE.get(array.dtype.newbyteorder("="))
+    if flag is None:
+        known = ", ".join(str(dtype) for dtype in FLAG_OF_DTYPE)
+        raise MXNetError(f"dtype {array.dtype} cannot be written to a .params file; "
+                         f"convert the array to one of {known}")
+    return flag
+
+
+def _write_data(stream: BinaryIO, array: Stored) -> None:
+    parts: tuple[np.ndarray, ...] = ()
+    if isinstance(array, SparseRecord):
+        parts = (array.data, *array.aux)
+    elif array is not None:
+        parts = (array,)
+    for part in parts:
+        if part.size:
+            little = np.ascontiguousarray(part, part.dtype.newbyteorder("<"))
+            stream.write(little.reshape(-1).view(np.uint8).data)
+
+
+@contextmanager
+def atomic_write(path: Any) -> Iterator[BinaryIO]:
+    """A binary stream whose content becomes the file `path` when the block ends well.
+
+    Until then it is a temporary file beside `path`; if the block raises, the temporary file goes
+    and `path` is as it was.  Links are followed; a device or pipe is written directly.
+    Raises MXNetError where the file system refuses.
+    """
+    target = os.path.realpath(os.fspath(path))
+    try:
+        if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
+            with open(target, "wb") as stream:
+                yield stream
+            return
+        with _replacing(target) as stream:
+            yield stream
+    except OSError as error:
+        raise MXNetError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+@contextmanager
+def _replacing(target: str) -> Iterator[BinaryIO]:
+    temporary = f"{target}.{secrets.token_hex(6)}.tmp"
+    try:
+        with open(temporary, "xb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        if os.path.exists(target):
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+        raise
+    _sync_directory(os.path.dirname(target))
+
+
+def _sync_directory(directory: str) -> None:
+    """Make the rename itself durable where the system lets a directory be synced."""
+    if os.name != "posix":
+        return
+    try:
+        handle = os.open(directory, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)
