@@ -1,0 +1,102 @@
+"""The oracle itself: the pipes carry data unharmed, errors and crashes are told apart."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+from tests.oracle import wire
+from tests.oracle.client import Oracle, OracleCrash, OracleError
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        None,
+        {"a": [1, 2.5, "text", True, None], "b": (1, (2,))},
+        {"bytes": b"\0\1", "empty": b"", "nested": [{"x": b"y"}]},
+        [np.arange(6, dtype=kind).reshape(2, 3) for kind in ("float16", "int8", "uint8", "int64")],
+        np.zeros((0, 3), np.float32),
+        np.float32(0.5),
+    ],
+    ids=["none", "json", "bytes", "arrays", "empty-array", "scalar"],
+)
+def test_messages_come_back_as_sent(message):
+    pipe = io.BytesIO()
+    wire.send(pipe, message)
+    pipe.seek(0)
+    np.testing.assert_equal(wire.receive(pipe), message)
+
+
+def test_a_cut_frame_is_an_eof():
+    pipe = io.BytesIO()
+    wire.send(pipe, {"a": np.ones(3)})
+    with pytest.raises(EOFError):
+        wire.receive(io.BytesIO(pipe.getvalue()[:-1]))
+
+
+def test_it_is_the_real_one(oracle):
+    assert oracle.call("mx_ops.version") == "1.9.1"
+    names = oracle.call("mx_ops.list_ops")
+    assert {"Convolution", "_plus_scalar", "_contrib_box_nms"} <= set(names)
+
+
+def test_run_op_returns_gradients_and_states(oracle):
+    x = np.array([[1, 2], [3, 6]], np.float32)
+    inputs = {
+        "data": x,
+        "gamma": np.full(2, 5, np.float32),
+        "beta": np.zeros(2, np.float32),
+        "moving_mean": np.zeros(2, np.float32),
+        "moving_var": np.ones(2, np.float32),
+    }
+    ran = oracle.call(
+        "mx_ops.run_op", "BatchNorm", {"momentum": "0.5"}, inputs, grad=["data", "beta"], heads=[x]
+    )
+    np.testing.assert_allclose(ran["aux"]["moving_mean"], x.mean(0) / 2)
+    np.testing.assert_allclose(ran["grads"]["beta"], x.sum(0))
+    np.testing.assert_allclose(ran["args"]["gamma"], 1)  # fix_gamma, its default, writes ones
+    assert ran["aux_names"] == ["moving_mean", "moving_var"]
+
+
+def test_infer_and_run_graph(oracle):
+    json = oracle.call("mx_scripts.evaluate", _NET, {})[0]
+    found = oracle.call("mx_ops.infer", json, {"data": (2, 3)}, {"data": "float32"})
+    assert found["arg_shapes"] == [(2, 3), (4, 3), (4,), (2,)]
+    assert found["out_types"] == ["float32"]
+    assert oracle.call("mx_ops.infer", json, {}, partial=True)["out_shapes"] == [()]
+    arrays = {"arg:fc_weight": np.ones((4, 3), np.float32), "arg:fc_bias": np.zeros(4, np.float32)}
+    params = oracle.call("mx_ops.save_arrays", arrays)
+    np.testing.assert_equal(oracle.call("mx_ops.load_arrays", params), arrays)
+    data = {"data": np.ones((2, 3), np.float32)}
+    ran = oracle.call("mx_ops.run_graph", json, params, data)
+    assert ran["output_names"] == ["softmax_output"]
+    np.testing.assert_allclose(ran["outputs"][0], 0.25)
+
+
+def test_exceptions_keep_the_process(oracle):
+    oracle.call("mx_ops.version")
+    process = oracle._process
+    with pytest.raises(OracleError, match="MXNet has no op Nonsense"):
+        oracle.call("mx_ops.run_op", "Nonsense", {}, {})
+    assert oracle.call("mx_ops.version") and oracle._process is process
+
+
+def test_after_a_crash_or_a_timeout_the_next_call_works(oracle):
+    other = Oracle(oracle.python)
+    try:
+        with pytest.raises(OracleCrash, match="the process ended"):
+            other.call("mx_scripts.evaluate", "__import__('os').abort()", {})
+        with pytest.raises(OracleCrash, match="no answer within 1.5 s"):
+            other.call("mx_scripts.evaluate", "__import__('time').sleep(60)", {}, timeout=1.5)
+        assert other.call("mx_ops.version") == "1.9.1"
+    finally:
+        other.close()
+
+
+_NET = (
+    "mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.Variable('data'), num_hidden=4, name='fc'),"
+    " name='softmax').tojson()"
+)
