@@ -1,0 +1,181 @@
+"""How users call ops: signatures, docstrings and argument splitting, built from the op table.
+
+`sym.X` and `nd.X` are not written down anywhere: both are made from the op's class when the name is
+first used.  The order of parameters is MXNet's: tensors, then op parameters, then the flavour's
+tail (`name, attr, out` for symbols, `out, name` for arrays).  An op with any number of inputs takes
+its tensors as `*data` and everything else by keyword.
+
+Splitting goes by what was given, never by defaults: an explicit `no_bias=False` is stored in the
+graph, an absent one is not.  `_Null` is MXNet's way of saying "not given".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Union
+
+import numpy as np
+
+from ..base import MXNetError
+from .op import Op
+from .param import Floats, Ints, Shape
+
+__all__ = ["Arguments", "Flavour", "op_doc", "op_signature", "split_arguments"]
+
+Flavour = Literal["symbol", "ndarray"]
+
+_TAIL = {"symbol": ("name", "attr", "out"), "ndarray": ("out", "name")}
+_TENSOR = {"symbol": "Symbol", "ndarray": "NDArray"}
+
+
+class _NullType:
+    """The value of a parameter that the caller did not give."""
+
+    def __repr__(self) -> str:
+        return "_Null"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+_Null = _NullType()
+
+
+class Arguments(NamedTuple):
+    """A call taken apart."""
+
+    positional: list[Any]
+    """Tensors given by position to an op of any number of inputs; empty for all other ops."""
+    named: dict[str, Any]
+    """Tensors by input name."""
+    params: dict[str, Any]
+    """Op parameters as given, hidden and unknown keys included."""
+    tail: dict[str, Any]
+    """`name`, `attr` and `out`, where given."""
+
+
+def op_signature(op: type[Op], flavour: Flavour) -> inspect.Signature:
+    """The signature of the function that applies `op`; required parameters default to `_Null`."""
+    kinds = inspect.Parameter
+    keyword = kinds.KEYWORD_ONLY if op.variadic else kinds.POSITIONAL_OR_KEYWORD
+    if op.variadic:
+        parameters = [inspect.Parameter(op.inputs[0], kinds.VAR_POSITIONAL)]
+    else:
+        parameters = [inspect.Parameter(n, keyword, default=None) for n in op.inputs]
+    for field in dataclasses.fields(op):  # type: ignore[arg-type]
+        parameters.append(inspect.Parameter(field.name, keyword, default=_default(field)))
+    parameters += [inspect.Parameter(n, keyword, default=None) for n in _TAIL[flavour]]
+    parameters.append(inspect.Parameter("kwargs", kinds.VAR_KEYWORD))
+    return inspect.Signature(parameters)
+
+
+def op_doc(op: type[Op], flavour: Flavour) -> str:
+    """The op's docstring, followed by its tensors and parameters."""
+    tensor = _TENSOR[flavour]
+    lines = [inspect.getdoc(op) or op.name, "", "Parameters", "----------"]
+    if op.variadic:
+        lines.append(f"*{op.inputs[0]} : any number of {tensor}")
+    else:
+        lines += [f"{name} : {tensor}" for name in op.inputs]
+    hints = typing.get_type_hints(op)
+    for field in dataclasses.fields(op):  # type: ignore[arg-type]
+        default = _default(field)
+        given = "required" if default is _Null else f"default {default!r}"
+        lines.append(f"{field.name} : {_type_text(hints[field.name])}, {given}")
+    if flavour == "symbol":
+        lines += ["name : str, default chosen by the current NameManager",
+                  "attr : dict of str to str, attributes of the new node"]
+    else:
+        lines.append("out : NDArray or list of NDArray, written to instead of new arrays")
+    if op.aliases:
+        lines += ["", f"Also known as {', '.join(op.aliases)}."]
+    return "\n".join(lines)
+
+
+def split_arguments(op: type[Op], args: Sequence[Any], kwargs: Mapping[str, Any],
+                    flavour: Flavour, tensor: type) -> Arguments:
+    """What the positional and keyword arguments of a call of `op` mean.
+
+    `tensor` is the class of tensors (Symbol or NDArray): a keyword argument of that class is an
+    input whatever its name.  A wrong class, a surplus or a repeated argument is an MXNetError.
+    """
+    given = dict(kwargs)
+    positional: list[Any] = []
+    if op.variadic:
+        positional = [_checked(op, f"argument {i}", value, tensor) for i, value in enumerate(args)]
+    else:
+        _bind_positions(op, args, given, flavour)
+    named, params, tail = {}, {}, {}
+    for key, value in given.items():
+        if value is _Null:
+            continue
+        if isinstance(value, tensor) and key not in _TAIL[flavour]:
+            named[key] = value
+        elif key in op.inputs and not op.variadic:
+            if value is not None:
+                named[key] = _checked(op, f"input {key!r}", value, tensor)
+        elif key in _TAIL[flavour]:
+            tail[key] = value
+        else:
+            params[key] = _dtype_name(value) if key == "dtype" else value
+    return Arguments(positional, named, params, tail)
+
+
+def _bind_positions(op: type[Op], args: Sequence[Any], given: dict[str, Any],
+                    flavour: Flavour) -> None:
+    """Add positional arguments to `given` under their names."""
+    fields = [field.name for field in dataclasses.fields(op)]  # type: ignore[arg-type]
+    order = [*op.inputs, *fields, *_TAIL[flavour]]
+    if len(args) > len(order):
+        raise MXNetError(f"{op.name} takes at most {len(order)} positional arguments "
+                         f"({', '.join(order)}), {len(args)} were given")
+    for name, value in zip(order, args, strict=False):
+        if name in given:
+            raise MXNetError(f"{op.name}: argument {name!r} is given by position and by name")
+        given[name] = value
+
+
+def _checked(op: type[Op], what: str, value: Any, tensor: type) -> Any:
+    if not isinstance(value, tensor):
+        raise MXNetError(f"{op.name}: {what} is a {type(value).__name__}, "
+                         f"expected {_article(tensor.__name__)}")
+    return value
+
+
+def _article(word: str) -> str:
+    return f"an {word}" if word[:1] in "AEIOUN" else f"a {word}"
+
+
+def _dtype_name(dtype: Any) -> Any:
+    """The name of an element type given as NumPy type, Python type or text."""
+    if dtype is None or (isinstance(dtype, str) and dtype == "bfloat16"):
+        return dtype
+    try:
+        return np.dtype(dtype).name
+    except TypeError:
+        return dtype
+
+
+def _default(field: dataclasses.Field) -> Any:
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return _Null
+
+
+def _type_text(hint: Any) -> str:
+    """A parameter's type the way users write its values."""
+    known = {Shape: "tuple of int", Ints: "tuple of int or None", Floats: "tuple of float"}
+    if hint in known:
+        return known[hint]
+    if typing.get_origin(hint) is Literal:
+        return "{" + ", ".join(map(repr, typing.get_args(hint))) + "}"
+    if typing.get_origin(hint) in (Union, types.UnionType):
+        inner = [arg for arg in typing.get_args(hint) if arg is not type(None)]
+        return f"{_type_text(inner[0])} or None"
+    return getattr(hint, "__name__", str(hint))
