@@ -171,6 +171,10 @@ class Op:
         dtype = known[0] if known else None
         return [dtype] * len(ins), [dtype] * len(outs)
 
+    def like(self, node: Node) -> list[Entry] | None:
+        """Entries whose shapes and types the outputs copy, for ops that have no rule of their own."""
+        return None
+
     # -- gradient ---------------------------------------------------------------------------
 
     def gradient(self, node: Node, ograds: list[Entry | None]) -> list[Entry | None] | None:
@@ -238,11 +242,9 @@ class Backward(Op):
     def list_outputs(self) -> tuple[str, ...]:
         return self._outputs
 
-    def infer_shape(self, ins, outs):
-        return list(ins), list(outs)
-
-    def infer_type(self, ins, outs):
-        return list(ins), list(outs)
+    def like(self, node: Node) -> list[Entry]:
+        assert node.source is not None
+        return node.source.inputs
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self.fwd.backward_scratch(ins, outs)
@@ -276,3 +278,5 @@ def resolve_needs(op: Op) -> Iterator[tuple[str, str, int]]:
             yield need, "in", inputs.index(need)
         elif need in outputs:
             yield need, "out", outputs.index(need)
+        elif need not in op.inputs:
+            raise MXNetError(f"{op.name}: needs names {need!r}, which is no input or output")
