@@ -1,0 +1,92 @@
+"""Code that runs on either package: `mx` is nbmod in the tests and MXNet in the oracle's worker.
+
+Whatever both sides do with the same words is written once, here; it imports neither of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+# An op is served under its registered name less this prefix, in this module of `mx.sym`.
+_PREFIXES = (
+    ("_contrib_", "contrib"),
+    ("_linalg_", "linalg"),
+    ("_sparse_", "sparse"),
+    ("_image_", "image"),
+    ("_random_", "random"),
+    ("_sample_", "random"),
+)
+
+
+def op_function(namespace: Any, name: str) -> Callable[..., Any]:
+    """The function of op `name` in `mx.sym` or `mx.nd`; AttributeError when there is none."""
+    for prefix, module in _PREFIXES:
+        found = getattr(getattr(namespace, module, None), name.removeprefix(prefix), None)
+        if name.startswith(prefix) and found is not None:
+            return found
+    for place in (getattr(namespace, "op", None), getattr(namespace, "_internal", None), namespace):
+        if hasattr(place, name):
+            return getattr(place, name)
+    raise AttributeError(f"{namespace.__name__} has no op {name}")
+
+
+def attr_strings(attrs: Mapping[str, Any]) -> dict[str, str]:
+    """Parameters as text, which is how MXNet keeps them."""
+    return {key: str(value) for key, value in attrs.items()}
+
+
+def compose(
+    mx: Any, op: str, attrs: Mapping[str, Any], names: Sequence[str], keyword: bool
+) -> Any:
+    """Symbol `op` over variables `names`, passed by keyword or by position."""
+    variables = [mx.sym.Variable(name) for name in names]
+    # MXNet's functions turn the text "None" into a numpy type, which is float64.
+    params = {k: v for k, v in attrs.items() if not (k == "dtype" and v == "None")}
+    function = op_function(mx.sym, op)
+    if keyword:
+        return function(name="op", **dict(zip(names, variables, strict=True)), **params)
+    return function(*variables, name="op", **params)
+
+
+def run(
+    mx: Any,
+    symbol: Any,
+    values: Mapping[str, np.ndarray],
+    grad: Mapping[str, str],
+    heads: Sequence[np.ndarray] | None = None,
+    is_train: bool = True,
+) -> dict[str, Any]:
+    """Bind a symbol, run forward, and backward where `grad` asks for gradients.
+
+    `grad` maps arguments to "write" or "add"; a gradient array that is added to starts as ones.
+    `heads` are the head gradients, None when there are none to pass. Returns numpy arrays:
+    `outputs` in order; by name `grads`, and `args` and `aux` as they are afterwards.
+    """
+    mx.random.seed(0)
+    args = {name: nd(mx, values[name]) for name in symbol.list_arguments()}
+    aux = {name: nd(mx, values[name]) for name in symbol.list_auxiliary_states()}
+    grads = {name: _gradient(mx, args[name], request) for name, request in grad.items()}
+    requests = {name: grad.get(name, "null") for name in args}
+    executor = symbol.bind(mx.cpu(), args, args_grad=grads, grad_req=requests, aux_states=aux)
+    outputs = [array.asnumpy() for array in executor.forward(is_train=is_train)]
+    if grads:
+        executor.backward() if heads is None else executor.backward([nd(mx, h) for h in heads])
+    return {
+        "outputs": outputs,
+        "grads": {name: array.asnumpy() for name, array in grads.items()},
+        "args": {name: array.asnumpy() for name, array in args.items()},
+        "aux": {name: array.asnumpy() for name, array in aux.items()},
+    }
+
+
+def nd(mx: Any, array: np.ndarray) -> Any:
+    """An NDArray of the same type (`nd.array` alone would make it float32)."""
+    return mx.nd.array(array, dtype=array.dtype)
+
+
+def _gradient(mx: Any, array: Any, request: str) -> Any:
+    make = mx.nd.ones if request == "add" else mx.nd.zeros
+    return make(array.shape, dtype=array.dtype)

@@ -1,0 +1,30 @@
+"""What was compared with MXNet in this run, op by op, for the table at its end."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+COLUMNS = ("forward", "gradient", "aux", "shapes", "random")
+SHORT = {"float16": "f16", "float32": "f32", "float64": "f64"}
+
+_COVERED: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+
+
+def covered(op: str, what: str, dtype: str) -> None:
+    """Note that `what` (one of COLUMNS) of an op agreed with MXNet for an element type."""
+    _COVERED[op][what].add(dtype)
+
+
+def table() -> Iterator[str]:
+    """One line per op: the element types compared in each column. Nothing when nothing was."""
+    if not _COVERED:
+        return
+    width = max(map(len, _COVERED)) + 2
+    yield "op".ljust(width) + "".join(column.ljust(24) for column in COLUMNS).rstrip()
+    for op, row in sorted(_COVERED.items()):
+        yield op.ljust(width) + "".join(_cell(row[c]).ljust(24) for c in COLUMNS).rstrip()
+
+
+def _cell(dtypes: set[str]) -> str:
+    return "yes" if dtypes == {""} else " ".join(SHORT.get(d, d) for d in sorted(dtypes))

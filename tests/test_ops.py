@@ -1,0 +1,190 @@
+"""Generic checks of every op over its samples (`tests/cases`), through the public interface.
+
+What the answer must be is `tests/oracle/test_ops.py`'s business; here an op is held to its own
+rules: the shapes and types it infers are those it produces, its gradient is the derivative of its
+forward, gradients add and stay away as asked, inputs stay as they were, and calling it eagerly is
+the same as binding it.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from tests import either
+from tests.cases import Sample, all_samples
+from tests.compare import assert_same
+
+SAMPLES = all_samples()
+GOOD = {name: sample for name, sample in SAMPLES.items() if not sample.error}
+STEP = 1e-6
+# A central difference is off by step^2 (times the third derivative) and by eps / step.
+DERIVATIVE_TOLERANCE = 1e-6
+
+
+def over(names: Any) -> Any:
+    """Parametrise a test over samples by name."""
+    return pytest.mark.parametrize("name", list(names))
+
+
+def over_types(names: Any) -> Any:
+    """Parametrise a test over samples and their element types."""
+    pairs = [(name, dtype) for name in names for dtype in SAMPLES[name].dtypes]
+    return pytest.mark.parametrize("name, dtype", pairs, ids=[f"{n}-{d}" for n, d in pairs])
+
+
+def compose(sample: Sample) -> mx.sym.Symbol:
+    return either.compose(mx, sample.op, sample.attrs, list(sample.specs), sample.keyword)
+
+
+@functools.cache
+def ran(name: str, dtype: str) -> dict[str, Any]:
+    """The sample's outputs and `write` gradients, computed once for the checks that share them."""
+    sample = SAMPLES[name]
+    return run(sample, dtype, {arg: "write" for arg in sample.differentiated(dtype)})
+
+
+def run(sample: Sample, dtype: str, grad: dict[str, str]) -> dict[str, Any]:
+    symbol, inputs = compose(sample), sample.arrays(dtype)
+    heads = None
+    if grad and not sample.loss:
+        shapes, types = inferred(symbol, inputs)
+        heads = sample.heads([np.zeros(s, t) for s, t in zip(shapes, types, strict=True)])
+    return either.run(mx, symbol, inputs, grad, heads, sample.is_train)
+
+
+def inferred(symbol: mx.sym.Symbol, inputs: dict[str, np.ndarray]) -> tuple[list, list]:
+    """Shapes and types of the outputs when those of all arguments are given."""
+    arguments = symbol.list_arguments()
+    _, shapes, _ = symbol.infer_shape(**{name: inputs[name].shape for name in arguments})
+    _, types, _ = symbol.infer_type(**{name: inputs[name].dtype for name in arguments})
+    return shapes, types
+
+
+@over_types(GOOD)
+def test_outputs_have_the_inferred_shape_and_type(name, dtype):
+    sample = SAMPLES[name]
+    shapes, types = inferred(compose(sample), sample.arrays(dtype))
+    outputs = ran(name, dtype)["outputs"]
+    assert [y.shape for y in outputs] == [tuple(shape) for shape in shapes]
+    assert [y.dtype for y in outputs] == [np.dtype(kind) for kind in types]
+
+
+@over(GOOD)
+def test_inference_from_the_first_input_contradicts_nothing(name):
+    sample = SAMPLES[name]
+    symbol, specs = compose(sample), sample.specs
+    arguments = symbol.list_arguments()
+    if not arguments:
+        return
+    known = {arguments[0]: specs[arguments[0]].shape}
+    arg_shapes, out_shapes, aux_shapes = symbol.infer_shape_partial(**known)
+    wanted = [specs[arg].shape for arg in arguments]
+    wanted += [y.shape for y in ran(name, sample.dtypes[0])["outputs"]]
+    wanted += [specs[aux].shape for aux in symbol.list_auxiliary_states()]
+    for found, real in zip([*arg_shapes, *out_shapes, *aux_shapes], wanted, strict=True):
+        filled = [r if f == 0 else f for f, r in zip(found or real, real, strict=True)]
+        assert tuple(filled) == real
+
+
+@over(name for name, sample in GOOD.items() if not (sample.loss or sample.random))
+def test_gradient_is_the_derivative(name):
+    """One random direction for each input: two forward runs whatever the size."""
+    sample = SAMPLES[name]
+    if "float64" not in sample.dtypes or not sample.differentiated("float64"):
+        return
+    inputs, gradients = sample.arrays("float64"), ran(name, "float64")["grads"]
+    heads = sample.heads(ran(name, "float64")["outputs"])
+    value = scalar_function(sample, inputs, heads)
+    for index, arg in enumerate(sample.differentiated("float64")):
+        direction = np.random.default_rng(index).standard_normal(inputs[arg].shape)
+        up, down = (value({arg: inputs[arg] + s * direction}) for s in (STEP, -STEP))
+        expected = (up - down) / (2 * STEP)
+        terms = gradients[arg] * direction
+        scale = np.abs(terms).sum() + abs(value({})) + 1
+        assert abs(terms.sum() - expected) <= DERIVATIVE_TOLERANCE * scale, (
+            f"{sample.op}: gradient of {arg} along a direction is {terms.sum()}, "
+            f"finite differences give {expected}"
+        )
+
+
+def scalar_function(sample: Sample, inputs: dict[str, np.ndarray], heads: list[np.ndarray]) -> Any:
+    """The sum of outputs times head gradients, as a function of changed inputs."""
+    symbol = compose(sample)
+    arrays = {name: either.nd(mx, array) for name, array in inputs.items()}
+    args = {name: arrays[name] for name in symbol.list_arguments()}
+    aux = {name: arrays[name] for name in symbol.list_auxiliary_states()}
+    executor = symbol.bind(mx.cpu(), args, aux_states=aux)
+
+    def value(changed: dict[str, np.ndarray]) -> float:
+        for name, array in (inputs | changed).items():
+            arrays[name][:] = array
+        outputs = executor.forward(is_train=sample.is_train)
+        return sum(float((y.asnumpy() * h).sum()) for y, h in zip(outputs, heads, strict=True))
+
+    return value
+
+
+@over(name for name, sample in GOOD.items() if not sample.random)
+def test_add_is_write_plus_what_was_there(name):
+    sample = SAMPLES[name]
+    dtype = sample.dtypes[0]
+    args = sample.differentiated(dtype)
+    if not args:
+        return
+    added = run(sample, dtype, {arg: "add" for arg in args})["grads"]
+    for arg in args:
+        written = ran(name, dtype)["grads"][arg]
+        assert_same(added[arg], written + np.ones_like(written), sample.tolerance(dtype), arg)
+
+
+@over(name for name, sample in GOOD.items() if not sample.random)
+def test_each_gradient_alone_is_the_same(name):
+    sample = SAMPLES[name]
+    dtype = sample.dtypes[0]
+    args = sample.differentiated(dtype)
+    if len(args) < 2:
+        return
+    for arg in args:
+        alone = run(sample, dtype, {arg: "write"})["grads"]
+        assert set(alone) == {arg}
+        assert_same(alone[arg], ran(name, dtype)["grads"][arg], sample.tolerance(dtype), arg)
+
+
+@over_types(GOOD)
+def test_inputs_are_left_alone(name, dtype):
+    sample = SAMPLES[name]
+    inputs, after = sample.arrays(dtype), ran(name, dtype)
+    for arg, array in after["args"].items():
+        if arg not in sample.writes:
+            assert_same(array, inputs[arg], 0, arg)
+    if not sample.is_train:
+        for aux, array in after["aux"].items():
+            assert_same(array, inputs[aux], 0, aux)
+
+
+@over_types(name for name, sample in GOOD.items() if not sample.random)
+def test_eager_call_gives_the_executors_result(name, dtype):
+    sample = SAMPLES[name]
+    inputs = sample.arrays(dtype)
+    bound = either.run(mx, compose(sample), inputs, {}, is_train=False)["outputs"]
+    arrays = {arg: either.nd(mx, array) for arg, array in inputs.items()}
+    function = either.op_function(mx.nd, sample.op)
+    given = ((), arrays) if sample.keyword else (tuple(arrays.values()), {})
+    result = function(*given[0], **given[1], **sample.attrs)
+    eager = list(result) if isinstance(result, (list, tuple)) else [result]
+    assert len(eager) == len(bound)
+    for index, (got, want) in enumerate(zip(eager, bound, strict=True)):
+        if sample.compares(index):
+            assert_same(got.asnumpy(), want, sample.tolerance(dtype), f"output {index}")
+
+
+@over(name for name, sample in SAMPLES.items() if sample.error)
+def test_wrong_call_is_a_named_error(name):
+    sample = SAMPLES[name]
+    with pytest.raises(mx.MXNetError, match=sample.error):
+        run(sample, sample.dtypes[0], {})
