@@ -1,0 +1,171 @@
+"""The rules of the house, checked on the source: who imports whom, sizes, every op complete.
+
+`LAYERS` is the order of the package: a module imports only modules of layers before its own, at
+its top level. Imports inside functions and under TYPE_CHECKING are free: that is how a lower layer
+may reach up when it must.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cases import all_samples
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "nbmod"
+LAYERS = (
+    ("base", "registry", "log"),
+    ("context",),
+    ("graph",),
+    ("ops",),
+    ("passes",),
+    ("random", "ndarray"),
+    ("name", "attribute", "symbol", "serialization"),
+    ("executor",),
+    ("lr_scheduler", "optimizer", "metric", "initializer", "monitor"),
+    ("kvstore",),
+    ("io",),
+    ("callback", "model", "rnn"),
+    ("module",),
+)
+LAST = len(LAYERS)  # cli, visualization, onnx, ... : whatever LAYERS does not name
+FILE_LINES, FUNCTION_LINES, ARGUMENTS = 500, 60, 12
+# Whole interfaces of MXNet in one signature.
+WIDE = {"fit", "__init__"}
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+each_file = pytest.mark.parametrize("path", FILES, ids=[relative(path) for path in FILES])
+
+
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def imports(path: Path, top_level: bool) -> Iterator[str]:
+    """Dotted names of the modules a file imports, at its top level or anywhere in it."""
+    here = ("nbmod", *path.relative_to(PACKAGE).with_suffix("").parts)
+    package = here[:-1]
+    for node in top_statements(tree_of(path)) if top_level else ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def top_statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Statements that run at import: not those in functions, nor under `if TYPE_CHECKING`."""
+    waiting: list[ast.AST] = [*tree.body]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            waiting += node.orelse
+            continue
+        waiting += ast.iter_child_nodes(node)
+
+
+def layer(module: str) -> int:
+    """The number of the layer that a dotted name below nbmod belongs to."""
+    part = module.split(".")[1]
+    return next((i for i, names in enumerate(LAYERS) if part in names), LAST)
+
+
+@each_file
+def test_imports_go_down(path):
+    own = path.relative_to(PACKAGE).with_suffix("").parts
+    if own == ("__init__",):
+        return  # the package itself loads its submodules on first use
+    mine = layer(".".join(["nbmod", *own]))
+    for module in imports(path, top_level=True):
+        if module.startswith("nbmod.") and module.split(".")[1] != "__version__":
+            assert layer(module) <= mine, f"{relative(path)} imports {module}, which stands above"
+
+
+@each_file
+def test_ops_know_no_arrays_and_passes_no_symbols(path):
+    part = path.relative_to(PACKAGE).parts[0]
+    above = ("nbmod.ndarray", "nbmod.symbol", "nbmod.executor")
+    if part in ("ops", "passes"):
+        found = [name for name in imports(path, top_level=False) if name.startswith(above)]
+        assert not found, f"{relative(path)} imports {found}"
+
+
+@each_file
+def test_compilers_are_confined(path):
+    where = relative(path)
+    for module in imports(path, top_level=False):
+        if module.startswith("numba.cuda") or module.startswith("nbmod.ops.cuda"):
+            allowed = ("nbmod/ops/cuda/", "nbmod/ops/device.py")
+        elif module.split(".")[0] == "numba":
+            allowed = ("nbmod/ops/jit.py", "nbmod/ops/cuda/", "nbmod/ops/simd/")
+        elif module.split(".")[0] == "llvmlite":
+            allowed = ("nbmod/ops/simd/",)
+        else:
+            continue
+        assert where.startswith(allowed), f"{where} imports {module}; only {allowed} may"
+
+
+@each_file
+def test_budgets(path):
+    lines = path.read_text(encoding="utf-8").count("\n")
+    assert lines <= FILE_LINES, f"{lines} lines; split it by subject"
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            length = body_lines(node)
+            assert length <= FUNCTION_LINES, f"{node.name} has {length} lines"
+            count = len(node.args.args) + len(node.args.kwonlyargs)
+            assert count <= ARGUMENTS or node.name in WIDE, f"{node.name} takes {count} arguments"
+
+
+def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of a function without its docstring."""
+    docstring = ast.get_docstring(function) or ""
+    assert function.end_lineno is not None
+    return function.end_lineno - function.lineno + 1 - len(docstring.splitlines())
+
+
+@each_file
+def test_modules_and_public_functions_are_documented(path):
+    tree = tree_of(path)
+    assert ast.get_docstring(tree) or not tree.body, "the module says nothing about itself"
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+            assert ast.get_docstring(node), f"{node.name} has no docstring"
+
+
+def op_classes() -> list[type]:
+    from nbmod.ops import OPS
+
+    return sorted(set(OPS.values()), key=lambda op: op.name)
+
+
+def test_every_op_is_documented_and_sampled():
+    sampled = {sample.op for sample in all_samples().values() if not sample.error}
+    for op in op_classes():
+        own = op.__dict__.get("__doc__") or ""
+        assert own.strip() and not own.startswith(f"{op.__name__}("), f"{op.name}: no docstring"
+    missing = [op.name for op in op_classes() if not {op.name, *op.aliases} & sampled]
+    assert not missing, f"{len(missing)} ops have no sample in tests/cases: {missing}"
+
+
+def test_ci_runs_what_the_readme_says():
+    """The second command of the README is the one that CI runs, word for word."""
+    command = "python -m pip install -e '.[test]' && python -m pytest"
+    assert command in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert command in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
