@@ -82,6 +82,35 @@ def run(
     }
 
 
+def infer(
+    symbol: Any,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    types: Mapping[str, str] | None = None,
+    partial: bool = False,
+) -> dict[str, Any]:
+    """Names, shapes and types of all arguments, outputs and auxiliary states.
+
+    `*_shapes` and `*_types` are there when `shapes` and `types` are; None when they could not be
+    told. With `partial` unknown dimensions are 0, unknown shapes (), unknown types None.
+    """
+    found: dict[str, Any] = {
+        "arguments": symbol.list_arguments(),
+        "outputs": symbol.list_outputs(),
+        "aux": symbol.list_auxiliary_states(),
+    }
+    ending = "_partial" if partial else ""
+    if shapes is not None:
+        rows = getattr(symbol, "infer_shape" + ending)(**shapes)
+        found.update(zip(("arg_shapes", "out_shapes", "aux_shapes"), rows, strict=True))
+    if types is not None:
+        rows = getattr(symbol, "infer_type" + ending)(
+            **{name: np.dtype(kind) for name, kind in types.items()}
+        )
+        named = [None if row is None else [_type_name(kind) for kind in row] for row in rows]
+        found.update(zip(("arg_types", "out_types", "aux_types"), named, strict=True))
+    return found
+
+
 def nd(mx: Any, array: np.ndarray) -> Any:
     """An NDArray of the same type (`nd.array` alone would make it float32)."""
     return mx.nd.array(array, dtype=array.dtype)
@@ -90,3 +119,7 @@ def nd(mx: Any, array: np.ndarray) -> Any:
 def _gradient(mx: Any, array: Any, request: str) -> Any:
     make = mx.nd.ones if request == "add" else mx.nd.zeros
     return make(array.shape, dtype=array.dtype)
+
+
+def _type_name(kind: Any) -> str | None:
+    return None if kind is None else np.dtype(kind).name

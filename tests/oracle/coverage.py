@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-COLUMNS = ("forward", "gradient", "aux", "shapes", "random")
+COLUMNS = ("forward", "gradient", "aux", "inference", "random")
 SHORT = {"float16": "f16", "float32": "f32", "float64": "f64"}
 
 _COVERED: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))

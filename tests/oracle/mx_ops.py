@@ -45,27 +45,12 @@ def run_op(
 
 def infer(
     json: str,
-    shapes: dict[str, tuple[int, ...]] | None = None,
-    types: dict[str, str] | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    types: Mapping[str, str] | None = None,
     partial: bool = False,
 ) -> dict[str, Any]:
-    """Names, shapes and types of all arguments, outputs and auxiliary states of a graph.
-
-    `*_shapes` / `*_types` are None when MXNet could not tell; with `partial` unknown dimensions
-    are 0 and unknown shapes ().
-    """
-    symbol = mx.sym.load_json(json)
-    result: dict[str, Any] = _names(symbol)
-    if shapes is not None:
-        method = symbol.infer_shape_partial if partial else symbol.infer_shape
-        found = method(**{name: tuple(shape) for name, shape in shapes.items()})
-        result.update(zip(("arg_shapes", "out_shapes", "aux_shapes"), found, strict=True))
-    if types is not None:
-        method = symbol.infer_type_partial if partial else symbol.infer_type
-        found = method(**{name: np.dtype(kind) for name, kind in types.items()})
-        texts = [None if row is None else [_type_name(kind) for kind in row] for row in found]
-        result.update(zip(("arg_types", "out_types", "aux_types"), texts, strict=True))
-    return result
+    """What MXNet infers for a graph from these shapes and types; see `either.infer`."""
+    return either.infer(mx.sym.load_json(json), shapes, types, partial)
 
 
 def run_graph(
@@ -116,18 +101,6 @@ def _fill(symbol: mx.sym.Symbol, values: Arrays) -> None:
     arg_shapes, _, _ = symbol.infer_shape(**known)
     for name, shape in zip(symbol.list_arguments(), arg_shapes, strict=True):
         values.setdefault(name, np.zeros(shape, np.float32))
-
-
-def _names(symbol: mx.sym.Symbol) -> dict[str, list[str]]:
-    return {
-        "arguments": symbol.list_arguments(),
-        "outputs": symbol.list_outputs(),
-        "aux": symbol.list_auxiliary_states(),
-    }
-
-
-def _type_name(kind: Any) -> str | None:
-    return None if kind is None else np.dtype(kind).name
 
 
 def _through_file(write: Callable[[str], None]) -> bytes:
