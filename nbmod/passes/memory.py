@@ -166,14 +166,17 @@ class _Sharing:
         return True
 
     def _share_inplace(self, index: int, step: PlanStep) -> None:
+        taken = set()
         for position, out_position in step.inplace:
             source, eid = step.inputs[position], step.outputs[out_position]
             if eid == NONE or eid in self.external or not self._unplaced(eid):
                 continue
             sid = self.plan.storage[source]
-            if (sid != NONE and self.reads[sid] == 1 and self.sizes[source] == self.sizes[eid]
+            if (sid != NONE and sid not in taken and self.reads[sid] == 1
+                    and self.sizes[source] == self.sizes[eid]
                     and self.plan.storages[sid].space == step.space
                     and not self.plan.storages[sid].held):
+                taken.add(sid)
                 self.plan.inplace[eid] = source
                 self._join(eid, sid, index)
 

@@ -1,0 +1,218 @@
+"""From what users pass to `bind`, `simple_bind` and `reshape` to what `Executor` needs.
+
+MXNet lets arguments, gradients and requests be lists, dicts or single values, given or missing.
+All of that is normalised here, once: the executor only ever sees dicts by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .base import MXNetError, did_you_mean
+from .context import Context
+from .executor import Executor
+from .graph import Graph
+from .ndarray import NDArray, zeros
+from .ops.shape import is_known, size_of
+from .passes.infer import infer_shape, infer_type, unknown_variables
+
+__all__ = ["bind", "simple_bind", "reshape"]
+
+REQUESTS = ("null", "write", "add", "inplace")
+
+
+def by_name(value: Any, names: Sequence[str], what: str, partial: bool = False) -> dict[str, Any]:
+    """A list in the order of `names`, or a dict, as a dict; None entries are dropped."""
+    if value is None:
+        return {}
+    if isinstance(value, Mapping):
+        missing = [name for name in names if name not in value]
+        if missing and not partial:
+            raise ValueError(f"{what}: nothing given for {missing}")
+        return {name: value[name] for name in names if value.get(name) is not None}
+    if len(value) != len(names):
+        raise ValueError(f"{what}: {len(value)} arrays given, expected {len(names)}: {list(names)}")
+    return {name: item for name, item in zip(names, value, strict=True) if item is not None}
+
+
+def requests_by_name(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
+    """grad_req as a string, list or dict -> request per argument ('inplace' is 'write')."""
+    if isinstance(grad_req, str):
+        reqs = dict.fromkeys(names, grad_req)
+    elif isinstance(grad_req, Mapping):
+        reqs = {name: grad_req.get(name, "null") for name in names}
+    elif isinstance(grad_req, (list, tuple)) and len(grad_req) == len(names):
+        reqs = dict(zip(names, grad_req, strict=True))
+    else:
+        raise MXNetError(f"grad_req is {grad_req!r}, expected 'null', 'write' or 'add', or one of "
+                         f"these for each of {list(names)}")
+    for name, req in reqs.items():
+        if req not in REQUESTS:
+            raise MXNetError(f"grad_req of {name} is {req!r}, expected one of {REQUESTS}")
+    return {name: "write" if req == "inplace" else req for name, req in reqs.items()}
+
+
+def bind(symbol: Any, ctx: Context, args: Any, args_grad: Any = None, grad_req: Any = "write",
+         aux_states: Any = None, shared_exec: Executor | None = None) -> Executor:
+    """`Symbol.bind`: the user brings every array."""
+    arg_names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
+    _require_unique(arg_names, "arguments")
+    arg_dict = by_name(args, arg_names, "args")
+    absent = [name for name in arg_names if name not in arg_dict]
+    if absent:
+        raise ValueError(f"args: nothing given for {absent}")
+    aux_dict = by_name(aux_states, aux_names, "aux_states")
+    if len(aux_dict) != len(aux_names):
+        raise ValueError(f"aux_states: nothing given for "
+                         f"{[name for name in aux_names if name not in aux_dict]}")
+    grads = by_name(args_grad, arg_names, "args_grad", partial=True)
+    reqs = requests_by_name(grad_req, arg_names)
+    reqs = {name: req if name in grads else "null" for name, req in reqs.items()}
+    _check_arrays(arg_dict, grads)
+    grads = {name: array for name, array in grads.items() if reqs[name] != "null"}
+    return Executor(symbol, ctx, arg_dict, grads, reqs, aux_dict, shared_exec)
+
+
+def _require_unique(names: Sequence[str], what: str) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1}) if \
+        len(set(names)) != len(names) else []
+    if twice:
+        raise ValueError(f"Find duplicated {what} {twice}: give each variable a name of its own")
+
+
+def _check_arrays(args: Mapping[str, NDArray], grads: Mapping[str, NDArray]) -> None:
+    for name, array in [*args.items(), *grads.items()]:
+        if not isinstance(array, NDArray):
+            raise TypeError(f"bind: {name} is a {type(array).__name__}, expected an NDArray")
+    for name, grad in grads.items():
+        if grad.shape != args[name].shape:
+            raise MXNetError(f"bind: gradient of {name} has shape {grad.shape}, expected "
+                             f"{args[name].shape}")
+
+
+def inferred_arrays(symbol: Any, shapes: Mapping[str, Any], types: Mapping[str, Any]
+                    ) -> tuple[dict[str, tuple], dict[str, tuple]]:
+    """(shape, dtype) of every argument and auxiliary state, or an error listing what is missing."""
+    graph = Graph(symbol.entries)
+    known = {name: tuple(shape) for name, shape in shapes.items()}
+    facts = infer_shape(graph, known)
+    unknown = unknown_variables(graph, facts, is_known)
+    if unknown:
+        listed = ", ".join(f"{node.name} {facts[graph.output_eids(node)[0]] or '?'}"
+                           for node in unknown[:20])
+        raise MXNetError(f"simple_bind: cannot infer the shape of {listed}; give the shapes of "
+                         f"more inputs (given: {known})")
+    dtypes = infer_type(graph, {name: np.dtype(dtype) for name, dtype in types.items()})
+    table = {node.name: (facts[eid], dtypes[eid]) for node in graph.variables
+             for eid in graph.output_eids(node)}
+    return ({name: table[name] for name in symbol.list_arguments()},
+            {name: table[name] for name in symbol.list_auxiliary_states()})
+
+
+def simple_bind(symbol: Any, ctx: Context, grad_req: Any = "write",
+                type_dict: Mapping[str, Any] | None = None,
+                shared_arg_names: Sequence[str] | None = None,
+                shared_exec: Executor | None = None,
+                shared_buffer: dict[str, NDArray] | None = None,
+                shapes: Mapping[str, Any] | None = None) -> Executor:
+    """`Symbol.simple_bind`: shapes are inferred and arrays allocated (zeros) or shared."""
+    shapes = shapes or {}
+    arg_names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
+    _require_unique(arg_names, "arguments")
+    for name in shapes:
+        if name not in arg_names and name not in aux_names:
+            raise ValueError(f"simple_bind: {name!r} is not an argument of the symbol"
+                             f"{did_you_mean(name, arg_names)}")
+    reqs = requests_by_name(grad_req, arg_names)
+    arg_specs, aux_specs = inferred_arrays(symbol, shapes, type_dict or {})
+    source = _Sharing(ctx, shared_arg_names, shared_exec, shared_buffer)
+    args = {name: source.argument(name, *spec) for name, spec in arg_specs.items()}
+    grads = {name: source.gradient(name, *spec) for name, spec in arg_specs.items()
+             if reqs[name] != "null"}
+    aux = {name: source.auxiliary(name, *spec) for name, spec in aux_specs.items()}
+    return Executor(symbol, ctx, args, grads, reqs, aux, shared_exec)
+
+
+class _Sharing:
+    """Where `simple_bind` takes arrays from: another executor, a buffer by name, or fresh zeros."""
+
+    def __init__(self, ctx: Context, names: Sequence[str] | None, executor: Executor | None,
+                 buffer: dict[str, NDArray] | None):
+        self.ctx, self.executor, self.buffer = ctx, executor, buffer
+        self.names = set(names or ())
+
+    def _from(self, table: Mapping[str, NDArray | None] | None, name: str, shape: tuple,
+              dtype: Any, shared: bool) -> NDArray:
+        found = table.get(name) if table is not None and shared else None
+        if found is not None and found.shape == shape and found.dtype == dtype:
+            return found
+        if found is not None and name in self.names:
+            raise MXNetError(f"simple_bind: {name} has shape {shape} and type {dtype} here, but "
+                             f"{found.shape} and {found.dtype} in the shared executor")
+        return zeros(shape, ctx=self.ctx, dtype=dtype)
+
+    def argument(self, name: str, shape: tuple, dtype: Any) -> NDArray:
+        if name in self.names and self.executor is not None:
+            return self._from(self.executor.arg_dict, name, shape, dtype, True)
+        if self.buffer is None or name in self.names:
+            return zeros(shape, ctx=self.ctx, dtype=dtype)
+        found = self.buffer.get(name)
+        if found is not None and found.dtype == dtype and found.size >= size_of(shape):
+            return resized(found, shape)
+        self.buffer[name] = zeros(shape, ctx=self.ctx, dtype=dtype)
+        return self.buffer[name]
+
+    def gradient(self, name: str, shape: tuple, dtype: Any) -> NDArray:
+        table = self.executor.grad_dict if self.executor is not None else None
+        return self._from(table, name, shape, dtype, name in self.names)
+
+    def auxiliary(self, name: str, shape: tuple, dtype: Any) -> NDArray:
+        table = self.executor.aux_dict if self.executor is not None else None
+        return self._from(table, name, shape, dtype, True)
+
+
+def resized(array: NDArray, shape: tuple[int, ...]) -> NDArray:
+    """`array`'s memory under a shape that needs no more of it."""
+    if array.shape == shape:
+        return array
+    return array.reshape((-1,))[:size_of(shape)].reshape(shape)
+
+
+def reshape(executor: Executor, partial_shaping: bool, allow_up_sizing: bool,
+            shapes: Mapping[str, Any]) -> Executor:
+    """`Executor.reshape`: arrays whose shape stays are shared, smaller ones reuse the memory.
+
+    A change of an argument not named in `shapes` needs `partial_shaping`, a larger array needs
+    `allow_up_sizing`; either missing is an MXNetError that names the argument.
+    """
+    symbol = executor._symbol
+    types = {name: array.dtype for name, array in executor.arg_dict.items()}
+    for name in shapes:
+        if name not in executor.arg_dict:
+            raise MXNetError(f"reshape: unknown argument {name!r}"
+                             f"{did_you_mean(name, executor.arg_dict)}")
+    arg_specs, aux_specs = inferred_arrays(symbol, shapes, types)
+
+    def adapt(name: str, array: NDArray, shape: tuple[int, ...]) -> NDArray:
+        if array.shape == shape:
+            return array
+        if name not in shapes and not partial_shaping:
+            raise AssertionError(f"reshape: {name} would change from {array.shape} to {shape}, but "
+                                 "is not among the arguments given; set partial_shaping=True if "
+                                 "this is intended")
+        if size_of(shape) <= array.size:
+            return resized(array, shape)
+        if not allow_up_sizing:
+            raise AssertionError(f"reshape: {name} would grow from {array.shape} to {shape}; set "
+                                 "allow_up_sizing=True to allocate a larger array")
+        return zeros(shape, ctx=executor._ctx, dtype=array.dtype)
+
+    args = {name: adapt(name, executor.arg_dict[name], spec[0])
+            for name, spec in arg_specs.items()}
+    grads = {name: adapt(name, array, arg_specs[name][0])
+             for name, array in executor.grad_dict.items() if array is not None}
+    aux = {name: adapt(name, executor.aux_dict[name], spec[0]) for name, spec in aux_specs.items()}
+    return Executor(symbol, executor._ctx, args, grads, executor._grad_req, aux, executor)

@@ -1,0 +1,165 @@
+"""The planner, on integers: small pictures, and random programs checked by replay."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nbmod.base import MXNetError
+from nbmod.passes.check import check_plan
+from nbmod.passes.memory import NONE, Plan, PlanStep, plan_memory
+
+UNIT = 64
+
+
+def program(*lines: str, **options) -> tuple[list[PlanStep], dict[str, int]]:
+    """`"a b->c"` reads a and b and writes c; options name flags per line: `inplace={0}`, ..."""
+    names: dict[str, int] = {}
+    steps = []
+    for index, line in enumerate(lines):
+        left, right = (side.split() for side in line.split("->"))
+        ins = tuple(names.setdefault(name, len(names)) for name in left)
+        outs = tuple(names.setdefault(name, len(names)) for name in right)
+        flags = {key: True for key in ("view", "accumulates", "sums")
+                 if index in options.get(key, ())}
+        inplace = ((0, 0),) if index in options.get("inplace", ()) else ()
+        scratch = (UNIT,) if index in options.get("scratch", ()) else ()
+        steps.append(PlanStep(ins, outs, inplace, scratch, **flags))
+    return steps, names
+
+
+def planned(steps, names, external="", keep="") -> Plan:
+    sizes = [UNIT] * len(names)
+    kept = [names[k] for k in keep.split()]
+    plan = plan_memory(steps, sizes, [names[e] for e in external.split()], kept)
+    check_plan(steps, sizes, plan, kept)
+    return plan
+
+
+def test_a_chain_alternates_between_two_buffers():
+    steps, names = program("x->a", "a->b", "b->c", "c->d", "d->y")
+    assert planned(steps, names, "x", "y").arena[0] == 2 * UNIT
+
+
+def test_an_inplace_chain_needs_one_buffer():
+    steps, names = program("x->a", "a->b", "b->c", "c->y", inplace={0, 1, 2, 3})
+    plan = planned(steps, names, "x", "y")
+    assert plan.total_bytes == UNIT
+    assert plan.inplace == {names["b"]: names["a"], names["c"]: names["b"], names["y"]: names["c"]}
+
+
+def test_external_memory_is_never_written_in_place():
+    steps, names = program("x->a", inplace={0})
+    assert planned(steps, names, "x", "a").inplace == {}
+
+
+def test_a_value_read_later_is_not_overwritten_in_place():
+    steps, names = program("x->a", "a->b", "a b->c", inplace={1})
+    assert planned(steps, names, "x", "c").inplace == {}
+
+
+def test_an_input_read_twice_is_not_taken_over():
+    steps, names = program("x->a", "a a->b", inplace={1})
+    assert planned(steps, names, "x", "b").inplace == {}
+
+
+def test_a_diamond_keeps_the_shared_branch():
+    steps, names = program("x->a", "a->b", "a->c", "b c->d")
+    assert planned(steps, names, "x", "d").arena[0] == 3 * UNIT
+
+
+def test_views_cost_nothing_and_keep_their_source_alive():
+    steps, names = program("x->a", "a->v", "x->b", "v b->c", view={1})
+    plan = planned(steps, names, "x", "c")
+    assert plan.views == {1}
+    assert plan.storage[names["v"]] == plan.storage[names["a"]]
+
+
+def test_a_view_of_an_argument_is_the_argument():
+    steps, names = program("x->v", "v->y", view={0})
+    plan = planned(steps, names, "x", "y")
+    assert plan.view_of == {names["v"]: names["x"]} and plan.arena.get(0, 0) == 0
+
+
+def test_an_output_that_views_an_argument_is_copied():
+    steps, names = program("x->y", view={0})
+    plan = planned(steps, names, "x", "y")
+    assert plan.views == set() and plan.held_bytes == UNIT
+
+
+def test_gradients_that_would_be_summed_are_accumulated():
+    steps, names = program("g->a", "g->b", "a b->s", "s->y", accumulates={0, 1}, sums={2})
+    plan = planned(steps, names, "g", "y")
+    assert plan.add == {names["b"]} and plan.views == {2}
+    assert plan.storage[names["a"]] == plan.storage[names["b"]] == plan.storage[names["s"]]
+
+
+def test_no_accumulation_when_the_first_gradient_is_read_elsewhere():
+    steps, names = program("g->a", "g->b", "a b->s", "s a->y", accumulates={0, 1}, sums={2})
+    assert planned(steps, names, "g", "y").add == set()
+
+
+def test_scratch_lives_for_one_step_only():
+    steps, names = program("x->a", "a->b", "b->c", scratch={0, 1, 2})
+    assert planned(steps, names, "x", "c").arena[0] <= 3 * UNIT
+
+
+def test_outputs_survive_in_memory_of_their_own():
+    steps, names = program("x->a", "a->b", "b->c")
+    plan = planned(steps, names, "x", "a c")
+    assert plan.held_bytes == 2 * UNIT
+
+
+def test_outputs_nobody_reads_get_no_memory():
+    steps = [PlanStep((0,), (1, NONE))]
+    assert plan_memory(steps, [UNIT, UNIT], [0], [1]).total_bytes == UNIT
+
+
+def test_spaces_have_arenas_of_their_own():
+    steps = [PlanStep((0,), (1,), space=0), PlanStep((1,), (2,), ((0, 0),), space=1)]
+    plan = plan_memory(steps, [UNIT] * 3, [0], [])
+    assert plan.arena == {0: UNIT, 1: UNIT}
+
+
+def test_the_check_notices_a_spoiled_plan():
+    steps, names = program("x->a", "x->b", "a b->c")
+    plan = planned(steps, names, "x", "c")
+    plan.storages[plan.storage[names["b"]]].offset = plan.storages[plan.storage[names["a"]]].offset
+    with pytest.raises(MXNetError, match="overwritten before step 2"):
+        check_plan(steps, [UNIT] * len(names), plan)
+
+
+@st.composite
+def programs(draw):
+    """Random straight-line programs with every planner feature in them."""
+    steps, count = [], draw(st.integers(1, 3))
+    external = set(range(count))
+    for _ in range(draw(st.integers(1, 25))):
+        entry = st.integers(0, count - 1)
+        sums = draw(st.booleans()) and count > 1
+        ins = draw(st.lists(entry, min_size=2, max_size=2) if sums
+                   else st.lists(entry, min_size=1, max_size=3))
+        outs = list(range(count, count + (1 if sums else draw(st.integers(1, 2)))))
+        count += len(outs)
+        pairs = [(i, o) for i in range(len(ins)) for o in range(len(outs))]
+        steps.append(PlanStep(
+            tuple(ins), tuple(outs), tuple(draw(st.lists(st.sampled_from(pairs), max_size=2,
+                                                         unique=True))),
+            tuple(draw(st.lists(st.integers(0, 300), max_size=2))),
+            view=not sums and len(outs) == 1 and draw(st.booleans()),
+            accumulates=not sums and draw(st.booleans()), sums=sums,
+            space=draw(st.integers(0, 1))))
+    size = draw(st.sampled_from([1, 64, 200]))
+    keep = draw(st.sets(st.integers(0, count - 1), max_size=3)) - external
+    return steps, [size] * count, external, keep
+
+
+@settings(max_examples=300, deadline=None)
+@given(programs())
+def test_no_plan_lets_anybody_read_spoiled_memory(case):
+    steps, sizes, external, keep = case
+    plan = plan_memory(steps, sizes, external, keep)
+    check_plan(steps, sizes, plan, keep)
+    assert plan.total_bytes <= sum(2 * (size + 64) for size in sizes) + sum(
+        size + 64 for step in steps for size in step.scratch)
