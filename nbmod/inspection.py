@@ -1,0 +1,182 @@
+"""Looking at a bound executor: the plan as a table of text, and as a picture.
+
+Both only read what `Executor.bind` left behind (`computed`, `plan_steps`, `plan`, `shape`,
+`dtype`); neither runs anything.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import escape
+
+from .graph import Entry, Node
+from .passes.memory import NONE
+
+if TYPE_CHECKING:
+    from .executor import Executor
+
+__all__ = ["debug_str", "plan_chart"]
+
+
+def debug_str(executor: Executor) -> str:
+    """Every step with its inputs, outputs, and the memory each output got; then the totals.
+
+    Memory reads `offset+bytes` in the arena, `held` for a graph output's own buffer, `user` for an
+    array of the caller, `-` for an output nobody reads; `= name` tells whose memory was taken over.
+    """
+    names = _entry_names(executor)
+    lines = ["Symbol outputs: " + ", ".join(executor._symbol.list_outputs()),
+             f"{'step':>4}  {'node (op)':38} {'output shape':22} {'type':8} memory"]
+    for index, node in enumerate(executor.computed):
+        if index == executor.num_forward:
+            lines.append("---- backward ----")
+        lines += _step_lines(executor, index, node, names)
+    plan = executor.plan
+    held = plan.held_bytes
+    lines += [f"arena {sum(plan.arena.values())} bytes, outputs {held} bytes, "
+              f"{len(plan.views)} of {len(executor.computed)} steps are free (views)",
+              f"Total {_megabytes(plan.total_bytes)} MB allocated"]
+    return "\n".join(lines) + "\n"
+
+
+def _megabytes(nbytes: int) -> str:
+    return f"{nbytes / 2 ** 20:.4g}"
+
+
+def _entry_names(executor: Executor) -> list[str]:
+    names = []
+    for node in executor.graph.nodes:
+        if node.is_variable:
+            names.append(node.name)
+        else:
+            assert node.op is not None
+            outputs = node.op.list_outputs()
+            names += [node.name if len(outputs) == 1 else f"{node.name}.{o}" for o in outputs]
+    return names
+
+
+def _step_lines(executor: Executor, index: int, node: Node, names: list[str]) -> list[str]:
+    step = executor.plan_steps[index]
+    lines = []
+    title = f"{node.name} ({node.op_name})"
+    first = executor.graph.eid(Entry(node))
+    for position, eid in enumerate(step.outputs):
+        if eid == NONE and position:
+            continue
+        shown = first + position
+        lines.append(f"{index if not position else '':>4}  {title if not position else '':38} "
+                     f"{str(executor.shape[shown]):22} {str(executor.dtype[shown]):8} "
+                     f"{_memory(executor, index, eid, names)}")
+    inputs = ", ".join(names[eid] for eid in step.inputs)
+    lines[0] += f"    <- {inputs}"
+    return lines
+
+
+def _memory(executor: Executor, index: int, eid: int, names: list[str]) -> str:
+    plan = executor.plan
+    if eid == NONE:
+        return "-"
+    if eid in executor.sinks:
+        return f"user: gradient of {executor.sinks[eid]}"
+    if eid in plan.view_of:
+        return f"= {names[plan.view_of[eid]]} (view)"
+    storage = plan.storages[plan.storage[eid]]
+    place = "held" if storage.held else f"{storage.offset}+{storage.size}"
+    if index in plan.views:
+        return f"{place} = {names[executor.plan_steps[index].inputs[0]]} (view)"
+    if eid in plan.inplace:
+        return f"{place} = {names[plan.inplace[eid]]} (in place)"
+    return f"{place} += (added to)" if eid in plan.add else place
+
+
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 900, 420, 70, 40, 60
+
+
+def plan_chart(executor: Executor, path: str | pathlib.Path | None = None) -> str:
+    """The arena over time as SVG text, written to `path` if one is given.
+
+    To the right the steps, upwards the addresses.  One box per storage, from its first write to
+    its last read; boxes that touch vertically at one step are alive together.  Held outputs are
+    drawn above the arena, scratch memory hatched pale.
+    """
+    boxes = list(_boxes(executor))
+    top = max([offset + size for offset, size, *_ in boxes], default=1)
+    steps = max(len(executor.computed), 1)
+    scale_x = (WIDTH - LEFT - 20) / steps
+    scale_y = (HEIGHT - TOP - BOTTOM) / top
+    base = HEIGHT - BOTTOM
+    parts = [_svg_head(executor, top)]
+    for offset, size, first, last, label, kind in boxes:
+        x, y = LEFT + first * scale_x, base - (offset + size) * scale_y
+        width, height = (last - first + 1) * scale_x, size * scale_y
+        parts.append(f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
+                     f'height="{height:.1f}"><title>{escape(label)}</title></rect>')
+        if width > 7 * len(label.split(":")[0]) and height > 11:
+            parts.append(f'<text x="{x + width / 2:.1f}" y="{y + height / 2 + 4:.1f}" '
+                         f'text-anchor="middle">{escape(label.split(":")[0])}</text>')
+    parts.append(_svg_axes(executor, scale_x, scale_y, base, top))
+    text = "\n".join(parts) + "\n</svg>\n"
+    if path is not None:
+        pathlib.Path(path).write_text(text, encoding="utf-8")
+    return text
+
+
+def _boxes(executor: Executor) -> Any:
+    """(offset, size, first, last, label, kind) of every storage, held ones stacked on top."""
+    plan, names = executor.plan, _entry_names(executor)
+    members: dict[int, list[str]] = {}
+    for eid, sid in enumerate(plan.storage):
+        if sid != NONE:
+            members.setdefault(sid, []).append(names[eid])
+    top = sum(plan.arena.values())
+    for sid, storage in enumerate(plan.storages):
+        owners = members.get(sid)
+        label = " = ".join(owners) if owners else "scratch"
+        label = f"{label}: {storage.size} bytes, steps {storage.first}-{storage.last}"
+        kind = "held" if storage.held else "entry" if owners else "scratch"
+        if storage.held:
+            yield top, storage.size, storage.first, len(executor.computed) - 1, label, kind
+            top += storage.size
+        else:
+            yield storage.offset, storage.size, storage.first, storage.last, label, kind
+
+
+def _svg_head(executor: Executor, top: int) -> str:
+    plan = executor.plan
+    title = (f"{executor._symbol.name or 'graph'}: {len(executor.computed)} steps, "
+             f"arena {sum(plan.arena.values()):,} bytes, outputs {plan.held_bytes:,} bytes")
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+            'font-family="sans-serif" font-size="11">\n<style>'
+            ".entry{fill:#9ecae1}.held{fill:#a1d99b}.scratch{fill:#eee}"
+            "rect{stroke:#555;stroke-width:.5}.axis{stroke:#333}.half{stroke:#c33;"
+            "stroke-dasharray:4 3}</style>\n"
+            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff" stroke="none"/>\n'
+            f'<text x="{LEFT}" y="22" font-size="14">{escape(title)}</text>')
+
+
+def _svg_axes(executor: Executor, scale_x: float, scale_y: float, base: float, top: int) -> str:
+    steps = len(executor.computed)
+    parts = [f'<path class="axis" fill="none" d="M{LEFT} {TOP}V{base}H{WIDTH - 20}"/>']
+    for fraction in (0, 0.25, 0.5, 0.75, 1):
+        y = base - fraction * top * scale_y
+        parts.append(f'<text x="{LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">'
+                     f'{_short_bytes(fraction * top)}</text>')
+    for index in range(0, steps, max(steps // 12, 1)):
+        parts.append(f'<text x="{LEFT + (index + .5) * scale_x:.1f}" y="{base + 15}" '
+                     f'text-anchor="middle">{index}</text>')
+    if executor.num_forward < steps:
+        x = LEFT + executor.num_forward * scale_x
+        parts.append(f'<path class="half" d="M{x:.1f} {TOP}V{base}"/><text x="{x + 4:.1f}" '
+                     f'y="{TOP + 2}">backward</text>')
+    parts.append(f'<text x="{LEFT}" y="{base + 34}">steps to the right, addresses upwards; '
+                 "blue: intermediate tensors, green: outputs, grey: scratch</text>")
+    return "\n".join(parts)
+
+
+def _short_bytes(count: float) -> str:
+    for unit in ("B", "KB", "MB"):
+        if count < 1024:
+            return f"{count:.3g} {unit}"
+        count /= 1024
+    return f"{count:.3g} GB"
