@@ -26,7 +26,7 @@ LAYERS = (
     ("passes",),
     ("random", "ndarray"),
     ("name", "attribute", "symbol", "serialization"),
-    ("executor",),
+    ("executor", "binding", "inspection"),
     ("lr_scheduler", "optimizer", "metric", "initializer", "monitor"),
     ("kvstore",),
     ("io",),
