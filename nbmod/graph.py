@@ -17,7 +17,7 @@ Nothing here recurses, so a chain of any length is walked with constant Python s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from .ops.op import Op
@@ -30,10 +30,12 @@ class Node:
 
     `attrs` keeps the attributes as the user or file wrote them, strings to strings: op parameters
     and hidden `__key__` attributes together; `op` holds the parsed parameters.  `source` is set on
-    backward nodes only: the forward node whose gradient they compute.
+    backward nodes only: the forward node whose gradient they compute.  `extra` holds what a file
+    says of the node that only matters when it is written again: `control_deps` (nodes) and
+    `subgraphs` (JSON objects); None for almost every node.
     """
 
-    __slots__ = ("op", "name", "inputs", "attrs", "source")
+    __slots__ = ("op", "name", "inputs", "attrs", "source", "extra")
 
     def __init__(self, op: Op | None, name: str, inputs: Iterable[Entry] = (),
                  attrs: dict[str, str] | None = None, source: Node | None = None):
@@ -42,6 +44,7 @@ class Node:
         self.inputs = list(inputs)
         self.attrs = attrs if attrs is not None else {}
         self.source = source
+        self.extra: dict[str, Any] | None = None
 
     @property
     def is_variable(self) -> bool:

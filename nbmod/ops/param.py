@@ -41,13 +41,13 @@ def to_text(value: Any) -> str:
     """The string MXNet stores for a Python value: `(3, 3)`, `True`, `float32`, `0.5`."""
     if isinstance(value, str):
         return value
-    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+    if isinstance(value, np.dtype):
+        return value.name
+    if isinstance(value, type) and issubclass(value, (np.generic, float, int)):
         return np.dtype(value).name
-    if value in (float, int, bool) and isinstance(value, type):
-        return np.dtype(value).name
-    if isinstance(value, np.generic):
-        return str(value.item())
-    if isinstance(value, (list, tuple, np.ndarray)):
+    if isinstance(value, list):
+        return f"[{', '.join(to_text(item) for item in value)}]"
+    if isinstance(value, (tuple, np.ndarray)):
         parts = [to_text(item) for item in value]
         return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
     return str(value)
@@ -139,8 +139,11 @@ def parse_params(cls: type, attrs: Mapping[str, Any], where: str = "") -> dict[s
 
     Hidden attributes (`__x__`) are skipped; an unknown or unreadable one is an MXNetError that
     names the op, the parameter, what was expected and what was given.  `where` names the node.
+    An op without parameters reads nothing, so it takes any attribute, as in MXNet.
     """
     readers = _readers_of(cls)
+    if not readers:
+        return {}
     place = f"{where} ({cls.name})" if where else cls.name  # type: ignore[attr-defined]
     values = {}
     for key, value in attrs.items():

@@ -1,0 +1,66 @@
+"""Automatic names.  They are part of the API: scripts look up `_plus12_output`.
+
+A name is a hint (the op's name as it was called, in lower case) and a number that counts up from 0
+per hint and per manager.  The manager of the innermost `with` statement of the thread decides; each
+thread starts with a manager of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+
+__all__ = ["NameManager", "Prefix"]
+
+
+class _Current(type):
+    """Gives the classes their `current`: the manager in charge in this thread."""
+
+    _current = threading.local()
+
+    @property
+    def current(cls) -> NameManager:
+        if not hasattr(_Current._current, "value"):
+            _Current._current.value = NameManager()
+        return _Current._current.value
+
+    @current.setter
+    def current(cls, manager: NameManager) -> None:
+        _Current._current.value = manager
+
+
+class NameManager(metaclass=_Current):
+    """Names nodes; used in a `with` statement, it names every node made inside.
+
+    Counters survive the block, so entering the same manager again goes on counting.
+    """
+
+    def __init__(self) -> None:
+        self._counter: dict[str, int] = {}
+        self._outer: list[NameManager] = []
+
+    def get(self, name: str | None, hint: str) -> str:
+        """`name` if the user gave one, else `hint` with its next number."""
+        if name:
+            return name
+        number = self._counter.get(hint, 0)
+        self._counter[hint] = number + 1
+        return f"{hint}{number}"
+
+    def __enter__(self) -> NameManager:
+        self._outer.append(NameManager.current)
+        NameManager.current = self
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        NameManager.current = self._outer.pop()
+
+
+class Prefix(NameManager):
+    """A manager that puts `prefix` before every op's name, given or automatic."""
+
+    def __init__(self, prefix: str):
+        super().__init__()
+        self._prefix = prefix
+
+    def get(self, name: str | None, hint: str) -> str:
+        return self._prefix + super().get(name, hint)
