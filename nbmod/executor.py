@@ -228,13 +228,13 @@ class Executor:
         if op.view:
             return Step(node, lambda: self.device.copy(ins[0], outs[0].reshape(ins[0].shape)),
                         ins, outs)
-        wants = op.scratch([self._spec(eid) for eid in self.graph.input_eids(node)],
-                           [self._spec(eid) for eid in self.graph.output_eids(node)])
+        specs = [self._spec(eid) for eid in self.graph.output_eids(node)]
+        wants = op.scratch([self._spec(eid) for eid in self.graph.input_eids(node)], specs)
         scratch = [self.arena.view(self.plan.storages[sid].offset, spec)
                    for sid, spec in zip(self.plan.scratch[index], wants, strict=True)]
         add = tuple(eid in self.plan.add or self._adds_to_user(eid) for eid in step.outputs)
-        return Step(node, self.device.prepare(op, ins, outs, Call(self.mode, scratch, add)),
-                    ins, outs)
+        call = Call(self.mode, scratch, add, specs)
+        return Step(node, self.device.prepare(op, ins, outs, call), ins, outs)
 
     def _adds_to_user(self, eid: int) -> bool:
         return eid in self.sinks and self._grad_req[self.sinks[eid]] == "add"

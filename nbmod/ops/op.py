@@ -74,12 +74,14 @@ class Call:
     """What a step gets besides arrays.
 
     `scratch` holds the arrays the op asked for in `scratch`/`backward_scratch`; `add[i]` is true
-    where output i must be added to instead of overwritten (only ops with `accumulates`).
+    where output i must be added to instead of overwritten (only ops with `accumulates`).  `specs`
+    describes every output, also those that are None; eager calls, where none is, leave it empty.
     """
 
     mode: Mode = field(default_factory=Mode)
     scratch: Sequence[Any] = ()
     add: Sequence[bool] = ()
+    specs: Sequence[Spec] = ()
 
     @property
     def is_train(self) -> bool:
