@@ -1,3 +1,60 @@
-"""nbmod: MXNet 1.x's symbolic engine and Module API in plain Python on numpy and numba."""
+"""nbmod: MXNet 1.x's symbolic engine and Module API in plain Python on numpy and numba.
+
+`import nbmod as mx` loads numpy, the errors and the contexts; everything else is imported when its
+name is first used, and compiled when it first runs.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from .base import MXNetError
+from .context import (
+    Context,
+    cpu,
+    cpu_pinned,
+    current_context,
+    gpu,
+    gpu_memory_info,
+    num_gpus,
+)
 
 __version__ = "0.1.0"
+
+__all__ = ["Context", "MXNetError", "cpu", "cpu_pinned", "current_context", "gpu",
+           "gpu_memory_info", "num_gpus", "__version__"]
+
+# Public name -> (module below this one, name in it or "" for the module itself).
+_LAZY = {
+    **{name: (name, "") for name in (
+        "attribute", "autograd", "base", "binding", "callback", "context", "engine", "executor",
+        "executor_manager", "image", "initializer", "io", "kvstore", "log", "lr_scheduler",
+        "metric", "misc", "model", "module", "monitor", "name", "ndarray", "operator", "optimizer",
+        "profiler", "random", "recordio", "registry", "rnn", "symbol", "test_utils",
+        "visualization")},
+    **{short: (module, "") for short, module in {
+        "nd": "ndarray", "sym": "symbol", "mod": "module", "kv": "kvstore", "init": "initializer",
+        "opt": "optimizer", "mon": "monitor", "rnd": "random", "viz": "visualization",
+        "img": "image"}.items()},
+    "AttrScope": ("attribute", "AttrScope"),
+    "NDArray": ("ndarray", "NDArray"),
+    "waitall": ("ndarray", "waitall"),
+    "as_mxnet": ("compat", "as_mxnet"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what a public name stands for and keep it; AttributeError for any other name."""
+    module, attribute = _LAZY.get(name, ("", ""))
+    if not module or find_spec(f"{__name__}.{module}") is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = import_module(f"{__name__}.{module}")
+    globals()[name] = getattr(found, attribute) if attribute else found
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    available = (name for name, (module, _) in _LAZY.items() if find_spec(f"{__name__}.{module}"))
+    return sorted({*globals(), *available})

@@ -1,0 +1,52 @@
+"""`mx.nd`: arrays and the functions on them, computed as soon as they are called.
+
+    ndarray    the class, and `invoke`, which runs one op on arrays
+    execute    what `invoke` does below NDArray: inference, allocation, the call
+    indexing   what `x[key]` means              operators  `x + y` and `nd.add`
+    fluent     `x.exp()` for `nd.exp(x)`        creation   `nd.array`, `nd.zeros`, ...
+    functions  `nd.X` for every op X            saving     `.params` files
+
+The ops in namespaces are in the modules `contrib`, `image`, `linalg`, `random`, `sparse`, `op` and
+`_internal`.  Nothing here needs a compiler, and op families are imported on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from .creation import (
+    arange,
+    array,
+    concatenate,
+    empty,
+    eye,
+    from_numpy,
+    full,
+    histogram,
+    linspace,
+    moveaxis,
+    onehot_encode,
+    ones,
+    split_v2,
+    waitall,
+    zeros,
+)
+from .functions import ARITHMETIC, is_public, namespace
+from .ndarray import NDArray, invoke
+from .saving import load, load_frombuffer, save
+
+__all__ = ["NDArray", "arange", "array", "concatenate", "empty", "eye", "from_numpy", "full",
+           "histogram", "invoke", "linspace", "load", "load_frombuffer", "moveaxis",
+           "onehot_encode", "ones", "save", "split_v2", "waitall", "zeros"]
+
+_SUBMODULES = ("_internal", "contrib", "image", "linalg", "op", "random", "sparse")
+
+globals().update(ARITHMETIC)
+_find, __dir__ = namespace(__name__, "", is_public)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return import_module(f"{__name__}.{name}")
+    return _find(name)

@@ -1,0 +1,116 @@
+"""The functions of `mx.nd`: one per op, made when its name is first used.
+
+A namespace (`nd`, `nd.contrib`, `nd.linalg`, ...) is a module whose `__getattr__` comes from
+`namespace(prefix)`: `nd.linalg.gemm` is the op `_linalg_gemm`.  Functions made once stay in the
+module.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from ..base import MXNetError
+from ..ops import OPS
+from ..ops.op import Op
+from ..ops.signature import Arguments, op_doc, op_signature, split_arguments
+from .creation import place_of
+from .execute import op_instance
+from .ndarray import NDArray, binary, invoke
+from .operators import BINARY
+
+__all__ = ["ARITHMETIC", "function", "op_function", "namespace", "is_public"]
+
+
+def _arithmetic(name: str) -> Callable[..., Any]:
+    def call(lhs: Any, rhs: Any) -> Any:
+        return binary(name, lhs, rhs)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"""Element-wise `{name}` of arrays, which broadcast, or an array and a number.
+
+    Two numbers give a number.
+    """
+    return call
+
+
+ARITHMETIC = {name: _arithmetic(name) for name in BINARY}
+ARITHMETIC["true_divide"] = ARITHMETIC["divide"]
+
+
+@cache
+def function(name: str) -> Callable[..., Any]:
+    """The function that users find as `nd.<name>`."""
+    return getattr(sys.modules[__package__], name)
+
+
+def op_function(name: str) -> Callable[..., Any]:
+    """A function that applies op `name`, with its true signature and documentation."""
+    cls = OPS.find(name)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return _apply(cls, split_arguments(cls, args, kwargs, "ndarray", NDArray))
+
+    call.__name__ = call.__qualname__ = name
+    call.__module__ = __package__
+    call.__signature__ = op_signature(cls, "ndarray")  # type: ignore[attr-defined]
+    call.__doc__ = op_doc(cls, "ndarray")
+    return call
+
+
+def _apply(cls: type[Op], given: Arguments) -> Any:
+    """Run an op on the arguments of a call."""
+    params = given.params
+    if cls.variadic and cls.variadic not in params:
+        params[cls.variadic] = len(given.positional) + len(given.named)
+    op = op_instance(cls, _hashable(params))
+    return invoke(op, _inputs(op, given), given.tail.get("out"), place_of(params.get("ctx")))
+
+
+def _hashable(params: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value
+            for key, value in params.items()}
+
+
+def _inputs(op: Op, given: Arguments) -> list[NDArray]:
+    """The tensors in the op's order; an MXNetError for one that lacks or is too many."""
+    names = op.list_inputs()
+    inputs = [*given.positional]
+    for name in names[len(inputs):]:
+        if name not in given.named:
+            raise MXNetError(f"{op.name}: input {name!r} is not given, expected "
+                             f"{len(names)} input(s): {', '.join(names)}")
+        inputs.append(given.named[name])
+    extra = [name for name in given.named if name not in names]
+    if extra:
+        raise MXNetError(f"{op.name}: {extra[0]!r} is an NDArray, but with these parameters the "
+                         f"inputs are {', '.join(names) or 'none'}")
+    return inputs
+
+
+def namespace(module: str, prefix: str, accept: Callable[[str], bool] = lambda name: True
+              ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a module whose `name` is the op `prefix + name`."""
+
+    def find(name: str) -> Any:
+        if name.startswith("__") or not accept(name) or prefix + name not in OPS:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        found = op_function(prefix + name)
+        found.__module__ = module
+        if prefix:
+            found.__name__ = found.__qualname__ = name
+        setattr(sys.modules[module], name, found)
+        return found
+
+    def names() -> list[str]:
+        ops = [name[len(prefix):] for name in OPS if name.startswith(prefix)]
+        return sorted({*vars(sys.modules[module]), *(name for name in ops if accept(name))})
+
+    return find, names
+
+
+def is_public(name: str) -> bool:
+    """Whether an op is found directly in `nd`: all others are in a namespace of their own."""
+    return not name.startswith("_")

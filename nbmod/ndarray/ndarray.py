@@ -1,0 +1,422 @@
+"""`NDArray`: a tensor on a device.
+
+Data structure: `_data`, an array of the device (`numpy.ndarray` on the CPU, see `ops.device`), and
+`_ctx`, the context it lives on.  Several NDArrays may share memory: basic indexing whose result is
+contiguous, `reshape` and `detach` give views.
+
+Invariant: `_data` is C-contiguous in its shape, and `_ctx` names a device that exists.
+
+Work is done when a call returns on the CPU and is queued on a GPU; `asnumpy` and `wait_to_read`
+wait for it.  Any number of threads may read an array at once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base import FLAG_OF_DTYPE, MXNetError, numeric_types
+from ..context import Context, current_context, resolve
+from ..ops.device import CPU, device_of
+from ..ops.op import Op
+from . import indexing
+from .execute import execute, named_op, scalar_op
+from .fluent import fluent_methods
+from .operators import BINARY, Binary, Operators
+
+__all__ = ["NDArray", "invoke", "binary", "as_dtype", "host_array"]
+
+
+def as_dtype(dtype: Any) -> np.dtype:
+    """The element type that `dtype` names; None is float32.  TypeError for one nbmod has not."""
+    found = np.dtype(np.float32 if dtype is None else dtype)
+    if found not in FLAG_OF_DTYPE:
+        raise TypeError(f"dtype {found} is not supported, expected one of "
+                        f"{', '.join(map(str, FLAG_OF_DTYPE))}")
+    return found
+
+
+def host_array(value: Any, dtype: np.dtype | None = None) -> np.ndarray:
+    """Numbers, nested lists, NumPy arrays and NDArrays as a NumPy array; TypeError for others.
+
+    `dtype` is only a wish: the caller converts.  None stands for NaN.
+    """
+    if isinstance(value, NDArray):
+        return value.asnumpy()
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind == "O":
+            array = array.astype(dtype or np.float32)
+    except (TypeError, ValueError):
+        array = np.empty(0, np.str_)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"expected a number or an array of numbers, given {str(value)[:200]} of "
+                        f"type {type(value)}")
+    return array
+
+
+def _function(name: str) -> Any:
+    from . import functions
+
+    return functions.function(name)
+
+
+_Fluent: Any = fluent_methods(_function)
+
+
+class NDArray(Operators, _Fluent):
+    """A tensor of one element type on one device; made by `nd.array`, `nd.zeros` and so on.
+
+    `handle` is an array of the device, or None for an array that is still to get its contents
+    (as unpickling needs it).
+    """
+
+    __slots__ = ("_data", "_ctx", "__weakref__")
+
+    def __init__(self, handle: Any, ctx: Context | None = None):
+        self._data = handle
+        self._ctx = ctx if ctx is not None else resolve(current_context())
+
+    # -- what it is -------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._data.shape
+
+    @property
+    def dtype(self) -> type[np.generic]:
+        """The NumPy scalar type of the elements, such as `numpy.float32`."""
+        return self._data.dtype.type
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._data.size
+
+    @property
+    def ndim(self) -> int:
+        return self._data.ndim
+
+    @property
+    def context(self) -> Context:
+        """The device that holds the array."""
+        return self._ctx
+
+    ctx = context
+
+    @property
+    def stype(self) -> str:
+        """Storage type: 'default', which is dense."""
+        return "default"
+
+    @property
+    def handle(self) -> Any:
+        """The array of the device, for nbmod's own use."""
+        return self._data
+
+    @property
+    def writable(self) -> bool:
+        return True
+
+    @property
+    def T(self) -> NDArray:
+        """A copy with the axes in reverse order."""
+        return self.transpose()
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        if self.size > 1:
+            raise ValueError("The truth value of an NDArray with multiple elements is ambiguous.")
+        return bool(self.size and self.asnumpy().item())
+
+    __nonzero__ = __bool__
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.shape))
+        return f"\n{self.asnumpy()!s}\n<{type(self).__name__} {shape} @{self._ctx}>"
+
+    def __iter__(self) -> Iterator[NDArray]:
+        return (self[i] for i in range(len(self)))
+
+    # -- to and from elsewhere --------------------------------------------------------------
+
+    def asnumpy(self) -> np.ndarray:
+        """A NumPy array with a copy of the elements."""
+        return device_of(self._ctx).to_numpy(self._data)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self.asnumpy() if dtype is None else self.asnumpy().astype(dtype, copy=False)
+
+    def asscalar(self) -> Any:
+        """The only element as a NumPy scalar; ValueError if there are more."""
+        if self.size != 1:
+            raise ValueError("The current array is not a scalar")
+        return self.asnumpy().reshape(-1)[0]
+
+    def copyto(self, other: NDArray | Context) -> NDArray | bool:
+        """Copy into `other`, converting the type, or onto a device.  Returns the destination.
+
+        Copying to itself warns, does nothing and returns False.
+        """
+        if isinstance(other, Context):
+            ctx = resolve(other)
+            target = NDArray(device_of(ctx).empty(self.shape, self.dtype), ctx)
+        elif isinstance(other, NDArray):
+            target = other
+        else:
+            raise TypeError(f"copyto does not support type {type(other)}")
+        if target is self:
+            warnings.warn("You are attempting to copy an array to itself", RuntimeWarning,
+                          stacklevel=2)
+            return False
+        if target.shape != self.shape:
+            raise MXNetError(f"copyto: shapes {self.shape} and {target.shape} do not agree")
+        _device_of_pair(self, target).copy(self._data, target._data)
+        return target
+
+    def copy(self) -> NDArray:
+        """A copy on the same device."""
+        return self._as(self._data.dtype)
+
+    def __copy__(self) -> NDArray:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict) -> NDArray:
+        return self.copy()
+
+    def as_in_context(self, context: Context) -> NDArray:
+        """This array if it is on `context`, else a copy there."""
+        return self if self._ctx == resolve(context) else self.copyto(context)  # type: ignore
+
+    def astype(self, dtype: Any, copy: bool = True) -> NDArray:
+        """A copy of another element type; with `copy=False` itself if it is of that type."""
+        wanted = as_dtype(dtype)
+        return self if not copy and wanted == self._data.dtype else self._as(wanted)
+
+    def _as(self, dtype: np.dtype) -> NDArray:
+        device = device_of(self._ctx)
+        data = device.empty(self.shape, dtype)
+        device.copy(self._data, data)
+        return NDArray(data, self._ctx)
+
+    def tostype(self, stype: str) -> NDArray:
+        """A copy of storage type `stype`; only 'default' exists."""
+        if stype != "default":
+            raise MXNetError(f"tostype: storage type {stype!r} is not supported, only 'default'")
+        return self.copy()
+
+    def as_nd_ndarray(self) -> NDArray:
+        return self
+
+    def _sync_copyfrom(self, source_array: Any) -> None:
+        """Copy from anything NumPy understands, of the same shape."""
+        source = host_array(source_array, self._data.dtype)
+        if source.shape != self.shape:
+            raise ValueError(f"Shape inconsistent: expected {self.shape} vs got {source.shape}")
+        device_of(self._ctx).copy(np.ascontiguousarray(source), self._data)
+
+    def wait_to_read(self) -> None:
+        """Return when all work that writes this array is done."""
+        device_of(self._ctx).synchronize()
+
+    def wait_to_write(self) -> None:
+        """Return when all work that reads or writes this array is done."""
+        device_of(self._ctx).synchronize()
+
+    def __reduce__(self) -> tuple:
+        return NDArray, (None,), self.__getstate__()
+
+    def __getstate__(self) -> dict[str, bytearray | None]:
+        from ..serialization import record_bytes
+
+        handle = None if self._data is None else bytearray(record_bytes(self.asnumpy()))
+        return {"handle": handle}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        from .saving import from_record
+
+        self._ctx = resolve(current_context())
+        self._data = from_record(state["handle"], self._ctx)
+
+    # -- gradients --------------------------------------------------------------------------
+
+    @property
+    def grad(self) -> NDArray | None:
+        """None: nothing is recorded, gradients come from bound symbols."""
+        return None
+
+    def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
+        raise MXNetError("attach_grad: NDArray operations are not recorded; bind a symbol and use "
+                         "Executor.backward for gradients")
+
+    def backward(self, out_grad: Any = None, retain_graph: bool = False, train_mode: bool = True
+                 ) -> None:
+        raise MXNetError("backward: NDArray operations are not recorded; bind a symbol and use "
+                         "Executor.backward for gradients")
+
+    def detach(self) -> NDArray:
+        """A view of the whole array."""
+        return NDArray(self._data, self._ctx)
+
+    # -- elements ---------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> NDArray:
+        """Basic indices give a view if its elements lie together in memory, else a copy.
+
+        Integers, slices, None, Ellipsis, integer and boolean arrays, lists, and tuples of these.
+        There are no 0-d results: `x[0, 1]` of a matrix has shape (1,).
+        """
+        normal, _ = indexing.normalize(key, _index_array)
+        return NDArray(device_of(self._ctx).index(self._data, normal), self._ctx)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Write `value`, broadcast and converted to this array's type, to the indexed elements."""
+        normal, _ = indexing.normalize(key, _index_array)
+        if not isinstance(value, NDArray):
+            source = host_array(value, self._data.dtype)
+        elif value._ctx.is_gpu == self._ctx.is_gpu:
+            source = value._data
+        else:
+            source = value.asnumpy()
+        device_of(self._ctx).assign(self._data, normal, source)
+
+    def slice_assign(self, rhs: NDArray, begin: Sequence, end: Sequence, step: Sequence) -> NDArray:
+        """Write `rhs` to the given slice, in place."""
+        self[indexing.to_slices(begin, end, step)] = rhs
+        return self
+
+    def slice_assign_scalar(self, value: float, begin: Sequence, end: Sequence, step: Sequence
+                            ) -> NDArray:
+        """Write a number to the given slice, in place."""
+        self[indexing.to_slices(begin, end, step)] = value
+        return self
+
+    # -- shape ------------------------------------------------------------------------------
+
+    def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
+        """A view of another shape, given as integers or a tuple.
+
+        0 keeps a dimension, -1 is inferred, -2 keeps all the rest, -3 merges two, -4 splits one
+        into the next two numbers; `reverse=True` matches dimensions from the right.
+        """
+        from ..ops.shape import reshape_codes
+
+        reverse = bool(kwargs.pop("reverse", False))
+        wanted = kwargs.pop("shape", shape)
+        if kwargs:
+            raise TypeError(f"Got unknown keywords in reshape: {', '.join(kwargs)}. Accepted "
+                            "keyword arguments are 'shape' and 'reverse'.")
+        if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)):
+            wanted = shape[0]
+        codes = (wanted,) if isinstance(wanted, (int, np.integer)) else tuple(wanted)
+        target = reshape_codes(self.shape, tuple(int(code) for code in codes), reverse)
+        return NDArray(self._data.reshape(target), self._ctx)
+
+    def flatten(self, inplace: bool = False) -> NDArray:
+        """(batch, everything else); a view with `inplace=True`, else a copy."""
+        view = self.reshape((0, -1)) if self.ndim > 1 else self.reshape((0, 1))
+        return view if inplace else view.copy()
+
+    def expand_dims(self, axis: int, inplace: bool = False) -> NDArray:
+        """With a dimension of 1 inserted at `axis`; a view with `inplace=True`, else a copy."""
+        from ..ops.shape import normalize_axis
+
+        at = normalize_axis(axis, self.ndim + 1)
+        view = NDArray(self._data.reshape((*self.shape[:at], 1, *self.shape[at:])), self._ctx)
+        return view if inplace else view.copy()
+
+    def squeeze(self, axis: Any = None, inplace: bool = False) -> NDArray:
+        """Without dimensions of 1; a view with `inplace=True`, else a copy."""
+        result = _function("squeeze")(self, axis=axis)
+        return NDArray(self._data.reshape(result.shape), self._ctx) if inplace else result
+
+    def broadcast_to(self, shape: Sequence[int]) -> NDArray:
+        """Repeated along dimensions of 1 (and new leading ones) to `shape`; 0 keeps a dimension."""
+        target = (shape,) if isinstance(shape, int) else tuple(shape)
+        lead = len(target) - self.ndim
+        view = self.reshape((1,) * lead + self.shape) if lead > 0 else self
+        return _function("broadcast_to")(view, shape=target)
+
+    def broadcast_like(self, other: NDArray) -> NDArray:
+        """Broadcast to the shape of `other`."""
+        return self.broadcast_to(other.shape)
+
+    # -- operators --------------------------------------------------------------------------
+
+    def _binary(self, operation: Binary, other: Any, reflected: bool = False,
+                out: NDArray | None = None) -> NDArray:
+        if isinstance(other, NDArray):
+            pair = (other, self) if reflected else (self, other)
+            return invoke(named_op(operation.arrays), pair, out)
+        if not isinstance(other, numeric_types):
+            raise TypeError(f"type {type(other)} not supported")
+        name = operation.reflected if reflected else operation.scalar
+        return invoke(scalar_op(name, float(other)), (self,), out)
+
+    def __neg__(self) -> NDArray:
+        return self._binary(BINARY["multiply"], -1.0)
+
+    def __abs__(self) -> NDArray:
+        return self.abs()
+
+
+def _index_array(part: Any) -> np.ndarray | None:
+    return part.asnumpy() if isinstance(part, NDArray) else None
+
+
+def _device_of_pair(a: NDArray, b: NDArray) -> Any:
+    """The device that knows how to copy between `a` and `b`."""
+    return device_of(a._ctx if a._ctx.is_gpu else b._ctx)
+
+
+def invoke(op: Op, inputs: Sequence[NDArray], out: Any = None, ctx: Context | None = None) -> Any:
+    """Run `op` on arrays now; an NDArray, or a list where the op has several outputs.
+
+    `out`: an NDArray or a list of them to write to, returned as given.  `ctx` places ops without
+    inputs; None is the current context.  Raises MXNetError naming op, argument, expected, given.
+    """
+    place = inputs[0]._ctx if inputs else resolve(ctx if ctx is not None else current_context())
+    device = device_of(place)
+    for array in inputs:
+        if array._ctx is not place and device_of(array._ctx) is not device:
+            raise MXNetError(f"{op.name}: inputs are on {place} and {array._ctx}; bring them "
+                             "together with as_in_context")
+    if out is not None:
+        return _invoke_into(op, inputs, out, device)
+    results = [NDArray(data, place) for data in execute(op, [a._data for a in inputs], device)]
+    return results[0] if len(results) == 1 else results
+
+
+def _invoke_into(op: Op, inputs: Sequence[NDArray], out: Any, device: Any) -> Any:
+    targets = [out] if isinstance(out, NDArray) else out
+    if not isinstance(targets, (list, tuple)) or not all(isinstance(t, NDArray) for t in targets):
+        raise TypeError(f"{op.name}: out is a {type(out).__name__}, expected an NDArray or a list "
+                        "of NDArrays")
+    if len(targets) not in (op.num_visible, len(op.list_outputs())):
+        raise MXNetError(f"{op.name}: {len(targets)} array(s) given as out, expected "
+                         f"{op.num_visible}")
+    direct = [device_of(t._ctx) is device for t in targets]
+    arrays = [t._data if near else device.empty(t.shape, t._data.dtype)
+              for t, near in zip(targets, direct, strict=True)]
+    execute(op, [a._data for a in inputs], device, arrays)
+    for target, near, array in zip(targets, direct, arrays, strict=True):
+        if not near:
+            (device_of(target._ctx) if device is CPU else device).copy(array, target._data)
+    return out
+
+
+def binary(name: str, lhs: Any, rhs: Any) -> Any:
+    """`nd.add` and its like: arrays, numbers, or one of each."""
+    operation = BINARY[name]
+    if isinstance(lhs, NDArray):
+        return lhs._binary(operation, rhs)
+    if isinstance(rhs, NDArray):
+        return rhs._binary(operation, lhs, reflected=True)
+    if isinstance(lhs, numeric_types) and isinstance(rhs, numeric_types):
+        return operation.numbers(lhs, rhs)
+    raise TypeError(f"types {type(lhs)} and {type(rhs)} not supported")

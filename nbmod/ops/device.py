@@ -1,0 +1,235 @@
+"""Memory and execution on a device: the one thing executor and NDArray know of hardware.
+
+A device array is C-contiguous and of a type its `Device` alone understands: `numpy.ndarray` on the
+CPU, a `numba.cuda` array on a GPU.  All `cpu(i)` contexts share one `CPU`, all arrays of it one
+memory; every `gpu(i)` has its own object.
+
+GPUs come from `nbmod.ops.cuda.device`, which is imported when one is first asked for.  It provides
+`gpu_count()`, `gpu_memory(i) -> (free, total)`, a `Device` subclass `Gpu(i)` and `copy(src, dst)`
+for pairs of arrays of which at least one is its own.  Without it there are no GPUs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from importlib import import_module
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..base import MXNetError
+
+if TYPE_CHECKING:
+    from ..context import Context
+    from .op import Call, Op
+
+__all__ = ["Device", "Cpu", "CPU", "device_of", "synchronize", "gpu_count", "gpu_memory"]
+
+ALIGNMENT = 64
+"""Arenas start at a multiple of this many bytes: a cache line, and the widest vector."""
+
+
+class Device:
+    """What every device can do.  Subclasses override all that has no body here."""
+
+    def empty(self, shape: Sequence[int], dtype: Any) -> Any:
+        """An array of undefined contents."""
+        raise NotImplementedError
+
+    def arena(self, nbytes: int) -> Any:
+        """A byte array aligned to `ALIGNMENT`, of undefined contents."""
+        raise NotImplementedError
+
+    def view(self, arena: Any, offset: int, shape: Sequence[int], dtype: Any) -> Any:
+        """The array of `shape` that starts `offset` bytes into `arena` (any array)."""
+        raise NotImplementedError
+
+    def from_numpy(self, array: np.ndarray) -> Any:
+        """A copy of `array` in this device's memory."""
+        raise NotImplementedError
+
+    def to_numpy(self, array: Any) -> np.ndarray:
+        """A copy of `array` in memory of its own, complete when this returns."""
+        raise NotImplementedError
+
+    def span(self, array: Any) -> tuple[int, int]:
+        """First address and end of the memory of `array`, to tell whether two arrays overlap."""
+        raise NotImplementedError
+
+    def synchronize(self) -> None:
+        """Return when all work submitted so far is done."""
+
+    def run(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        """Execute `op` once."""
+        raise NotImplementedError
+
+    def prepare(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call
+                ) -> Callable[[], None]:
+        """A function that executes `op` on these very arrays, with everything decided."""
+        return partial(self.run, op, ins, outs, call)
+
+    def copy(self, src: Any, dst: Any) -> None:
+        """Copy between arrays of equal shape, converting the element type.
+
+        One of the two is on this device, the other may be on any.
+        """
+        raise NotImplementedError
+
+    def full(self, shape: Sequence[int], dtype: Any, value: float) -> Any:
+        """An array filled with `value`."""
+        return self.from_numpy(np.full(shape, value, dtype))
+
+    def index(self, array: Any, key: tuple) -> Any:
+        """`array[key]` as NumPy understands it, with at least one dimension.
+
+        A view if the elements lie together in memory in their order, else a copy.
+        """
+        geometry = _geometry(tuple(array.shape), np.dtype(array.dtype), key)
+        if geometry is not None:
+            return self.view(array, *geometry, array.dtype)
+        return self.from_numpy(CPU.index(self.to_numpy(array), key))
+
+    def assign(self, array: Any, key: tuple, value: Any) -> None:
+        """`array[key] = value` as NumPy understands it; `value` is a NumPy or a device array."""
+        host = self.to_numpy(array)
+        CPU.assign(host, key, value if isinstance(value, np.ndarray) else self.to_numpy(value))
+        self.copy(host, array)
+
+
+class Cpu(Device):
+    """Plain NumPy."""
+
+    def empty(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
+        try:
+            return np.empty(shape, dtype)
+        except (MemoryError, ValueError) as error:
+            raise MXNetError(f"no memory for an array of shape {tuple(shape)} and type "
+                             f"{np.dtype(dtype)} on the CPU: {error}") from None
+
+    def arena(self, nbytes: int) -> np.ndarray:
+        block = self.empty((nbytes + ALIGNMENT,), np.uint8)
+        start = -self.span(block)[0] % ALIGNMENT
+        return block[start:start + nbytes]
+
+    def view(self, arena: np.ndarray, offset: int, shape: Sequence[int], dtype: Any
+             ) -> np.ndarray:
+        return np.ndarray(tuple(shape), dtype, arena, offset) if arena.size else self.empty(
+            shape, dtype)
+
+    def from_numpy(self, array: np.ndarray) -> np.ndarray:
+        return np.array(array, order="C")
+
+    def to_numpy(self, array: np.ndarray) -> np.ndarray:
+        return array.copy()
+
+    def span(self, array: np.ndarray) -> tuple[int, int]:
+        start = array.__array_interface__["data"][0]
+        return start, start + array.nbytes
+
+    def run(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        op.forward(ins, outs, call)
+
+    def prepare(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call
+                ) -> Callable[[], None]:
+        return op.prepare(ins, outs, call)
+
+    def copy(self, src: Any, dst: Any) -> None:
+        if not (isinstance(src, np.ndarray) and isinstance(dst, np.ndarray)):
+            _cuda().copy(src, dst)
+        elif src.dtype == dst.dtype:
+            np.copyto(dst, src)
+        else:
+            with np.errstate(invalid="ignore", over="ignore"):
+                np.copyto(dst, src, casting="unsafe")
+
+    def full(self, shape: Sequence[int], dtype: Any, value: float) -> np.ndarray:
+        array = self.empty(shape, dtype) if value else np.zeros(shape, dtype)
+        if value:
+            array.fill(value)
+        return array
+
+    def index(self, array: np.ndarray, key: tuple) -> np.ndarray:
+        picked = array[key]
+        if picked.ndim == 0:
+            picked = picked.reshape(1)
+        return picked if picked.flags.c_contiguous else np.ascontiguousarray(picked)
+
+    def assign(self, array: np.ndarray, key: tuple, value: np.ndarray) -> None:
+        if value.dtype == array.dtype:
+            array[key] = value
+        else:
+            with np.errstate(invalid="ignore", over="ignore"):
+                array[key] = value
+
+
+CPU = Cpu()
+
+
+def device_of(ctx: Context) -> Device:
+    """The device behind `ctx`, which must exist (see `context.resolve`)."""
+    return _gpu(ctx.device_id) if ctx.device_typeid == 2 else CPU
+
+
+def synchronize() -> None:
+    """Wait for every device that has been used."""
+    for device in list(_gpus.values()):
+        device.synchronize()
+
+
+def gpu_count() -> int:
+    """Number of usable CUDA devices; 0 without a driver or without numba's CUDA target."""
+    cuda = _cuda()
+    return 0 if cuda is None else cuda.gpu_count()
+
+
+def gpu_memory(device_id: int = 0) -> tuple[int, int]:
+    """(free, total) bytes of a CUDA device."""
+    if not 0 <= device_id < gpu_count():
+        raise MXNetError(f"gpu({device_id}) does not exist: {gpu_count()} usable CUDA device(s)")
+    return _cuda().gpu_memory(device_id)
+
+
+_gpus: dict[int, Device] = {}
+_opening = threading.Lock()
+
+
+def _gpu(device_id: int) -> Device:
+    device = _gpus.get(device_id)
+    if device is None:
+        with _opening:
+            if device_id not in _gpus:
+                if not 0 <= device_id < gpu_count():
+                    raise MXNetError(f"gpu({device_id}) does not exist: {gpu_count()} usable "
+                                     "CUDA device(s)")
+                _gpus[device_id] = _cuda().Gpu(device_id)
+            device = _gpus[device_id]
+    return device
+
+
+@cache
+def _cuda() -> Any:
+    """The module that drives GPUs, None where it cannot be imported."""
+    try:
+        return import_module(".cuda.device", __package__)
+    except ImportError:
+        return None
+
+
+def _geometry(shape: tuple[int, ...], dtype: np.dtype, key: tuple
+              ) -> tuple[int, tuple[int, ...]] | None:
+    """(offset in bytes, shape) of `array[key]` if it is contiguous memory of the array, else None.
+
+    NumPy answers for an array of these strides that has a single element of memory behind it.
+    """
+    if any(isinstance(part, np.ndarray) for part in key):
+        return None
+    strides = [dtype.itemsize * prod(shape[axis + 1:]) for axis in range(len(shape))]
+    model = np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides, writeable=False)
+    picked = model[key]
+    if not picked.flags.c_contiguous or picked.size == 0:
+        return None
+    offset = CPU.span(picked)[0] - CPU.span(model)[0]
+    return offset, picked.shape or (1,)
