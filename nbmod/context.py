@@ -17,7 +17,7 @@ __all__ = ["Context", "cpu", "cpu_pinned", "cpu_shared", "gpu", "num_gpus", "cur
 
 
 class Context:
-    """A device: `device_type` is 'cpu', 'gpu', 'cpu_pinned' or 'cpu_shared'; `device_id` counts from 0.
+    """A device: `device_type` is 'cpu', 'gpu', 'cpu_pinned' or 'cpu_shared', `device_id` from 0.
 
     Used in a `with` statement it becomes the default context of the current thread.
     """

@@ -291,9 +291,10 @@ class Executor:
             if name not in self.arg_dict:
                 raise MXNetError(f"forward: unknown argument {name!r}"
                                  f"{did_you_mean(name, self.arg_dict)}")
-            if isinstance(value, (NDArray, np.ndarray)) and value.shape != self.arg_dict[name].shape:
+            bound = self.arg_dict[name].shape
+            if isinstance(value, (NDArray, np.ndarray)) and value.shape != bound:
                 raise MXNetError(f"forward: argument {name} has shape {value.shape}, bound with "
-                                 f"{self.arg_dict[name].shape}; use Executor.reshape")
+                                 f"{bound}; use Executor.reshape")
             self.arg_dict[name][:] = value
         self.mode.is_train = bool(is_train)
         self._run(0, self.num_forward)

@@ -22,7 +22,7 @@ import platform
 import threading
 from collections.abc import Callable
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from ..base import CONFIG
@@ -39,7 +39,7 @@ _gate = threading.RLock()
 _compiling = threading.RLock()
 
 
-@lru_cache(maxsize=None)
+@cache
 def cache_folder() -> pathlib.Path:
     """Where compiled code and generated kernels of this version, on this CPU, are kept."""
     import numba
@@ -58,7 +58,7 @@ def cache_folder() -> pathlib.Path:
 
 @contextmanager
 def _private_cache():
-    """Point numba at our folder while a kernel is decorated, and back: users' functions keep theirs."""
+    """Point numba at our folder while a kernel is decorated; users' functions keep theirs."""
     import numba
 
     before = numba.config.CACHE_DIR

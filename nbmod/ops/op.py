@@ -174,7 +174,7 @@ class Op:
         return [dtype] * len(ins), [dtype] * len(outs)
 
     def like(self, node: Node) -> list[Entry] | None:
-        """Entries whose shapes and types the outputs copy, for ops that have no rule of their own."""
+        """Entries whose shapes and types the outputs copy, for ops without a rule of their own."""
         return None
 
     # -- gradient ---------------------------------------------------------------------------

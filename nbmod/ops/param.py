@@ -12,7 +12,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache
 from typing import Any, Literal, Union
 
 import numpy as np
@@ -23,7 +23,7 @@ __all__ = ["Shape", "Ints", "Floats", "DType", "HIDDEN_KEYS", "is_hidden", "pars
            "to_text", "signature_of"]
 
 Shape = tuple[int, ...]
-Ints = tuple[Union[int, None], ...]
+Ints = tuple[int | None, ...]
 Floats = tuple[float, ...]
 DType = Literal["float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool",
                 "bfloat16", "int16", "uint16"]
@@ -122,7 +122,7 @@ def _reader(annotation: Any) -> tuple[Callable[[str], Any], str]:
     raise TypeError(f"no reader for op parameter type {annotation!r}")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _readers_of(cls: type) -> dict[str, tuple[Callable[[str], Any], str, bool]]:
     """field name -> (reader, expectation in words, required) of an op class."""
     hints = typing.get_type_hints(cls)

@@ -7,14 +7,13 @@ rank.  `unify` merges two partial views of one shape; inference is nothing but r
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Optional
 
 from ..base import MXNetError
 
 __all__ = ["PartialShape", "ShapeMismatch", "unify", "unify_all", "is_known", "size_of",
            "broadcast", "normalize_axis", "normalize_axes"]
 
-PartialShape = Optional[tuple[int, ...]]
+PartialShape = tuple[int, ...] | None
 
 
 class ShapeMismatch(MXNetError):

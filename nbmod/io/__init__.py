@@ -1,0 +1,7 @@
+"""Data iterators: everything `Module.fit` can draw batches from."""
+
+from .io import DataBatch, DataDesc, DataIter
+from .ndarray_iter import NDArrayIter
+from .resize import ResizeIter
+
+__all__ = ["DataBatch", "DataDesc", "DataIter", "NDArrayIter", "ResizeIter"]

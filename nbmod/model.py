@@ -1,0 +1,118 @@
+"""Checkpoints, and the helpers that connect a Module with its key-value store.
+
+A checkpoint is two files that real MXNet reads and writes: `<prefix>-symbol.json` and
+`<prefix>-<epoch:04d>.params`, whose arrays are named `arg:<name>` and `aux:<name>`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import kvstore as kvs
+from . import ndarray as nd
+from .base import MXNetError
+from .context import cpu
+
+__all__ = ["BatchEndParam", "save_checkpoint", "load_checkpoint", "load_params"]
+
+BatchEndParam = namedtuple("BatchEndParam", ["epoch", "nbatch", "eval_metric", "locals"])
+
+UPDATE_LOCALLY_ABOVE = 1024 * 1024 * 16
+"""A parameter of more elements is updated on every device instead of on the `local` store."""
+
+
+def save_checkpoint(prefix: str, epoch: int, symbol: Any, arg_params: Mapping[str, Any],
+                    aux_params: Mapping[str, Any], remove_amp_cast: bool = True) -> None:
+    """Write `<prefix>-symbol.json` (if `symbol` is given) and `<prefix>-<epoch:04d>.params`."""
+    if symbol is not None:
+        symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
+    arrays = {f"arg:{name}": value.as_in_context(cpu()) for name, value in arg_params.items()}
+    arrays |= {f"aux:{name}": value.as_in_context(cpu()) for name, value in aux_params.items()}
+    name = f"{prefix}-{epoch:04d}.params"
+    nd.save(name, arrays)
+    logging.info('Saved checkpoint to "%s"', name)
+
+
+def load_params(prefix: str, epoch: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(arg_params, aux_params) from `<prefix>-<epoch:04d>.params`."""
+    name = f"{prefix}-{epoch:04d}.params"
+    loaded = nd.load(name)
+    if not loaded:
+        logging.warning("Params file '%s' is empty", name)
+        return {}, {}
+    if not isinstance(loaded, dict):
+        raise MXNetError(f"{name}: the arrays have no names, so this is no checkpoint; "
+                         "read it with mx.nd.load")
+    return split_params(loaded, name)
+
+
+def split_params(arrays: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """`arg:`/`aux:` names taken apart; any other name is an MXNetError."""
+    params: dict[str, dict[str, Any]] = {"arg": {}, "aux": {}}
+    for key, value in arrays.items():
+        kind, _, name = key.partition(":")
+        if kind not in params or not name:
+            raise MXNetError(f"{where}: array {key!r} is neither 'arg:<name>' nor 'aux:<name>'")
+        params[kind][name] = value
+    return params["arg"], params["aux"]
+
+
+def load_checkpoint(prefix: str, epoch: int) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """(symbol, arg_params, aux_params) of a checkpoint written by nbmod or MXNet."""
+    from . import symbol as sym
+
+    symbol = sym.load(f"{prefix}-symbol.json")
+    return symbol, *load_params(prefix, epoch)
+
+
+def _create_kvstore(kvstore: Any, num_device: int, arg_params: Mapping[str, Any]
+                    ) -> tuple[Any, bool]:
+    """(store or None, whether it updates the parameters) for a kvstore argument of `fit`."""
+    if kvstore is None:
+        return None, False
+    if isinstance(kvstore, kvs.KVStore):
+        return kvstore, True
+    if not isinstance(kvstore, str):
+        raise TypeError("kvstore must be KVStore, str or None")
+    if num_device == 1 and "dist" not in kvstore:
+        return None, False
+    store = kvs.create(kvstore)
+    too_large = kvstore == "local" and any(
+        value.size > UPDATE_LOCALLY_ABOVE for value in arg_params.values())
+    return store, not too_large
+
+
+def _initialize_kvstore(kvstore: Any, param_arrays: Sequence[Any], arg_params: Mapping[str, Any],
+                        param_names: Sequence[str], update_on_kvstore: bool) -> None:
+    """Put every parameter into the store, under its name."""
+    for name, on_devices in zip(param_names, param_arrays, strict=True):
+        kvstore.init(name, arg_params[name])
+        if update_on_kvstore:
+            kvstore.pull(name, on_devices)
+
+
+def _update_params_on_kvstore(param_arrays: Sequence[Any], grad_arrays: Sequence[Any],
+                              kvstore: Any, param_names: Sequence[str]) -> None:
+    """Push every gradient, pull every updated parameter."""
+    for name, params, grads in zip(param_names, param_arrays, grad_arrays, strict=True):
+        if grads[0] is not None:
+            kvstore.push(name, grads)
+            kvstore.pull(name, params)
+
+
+def _update_params(param_arrays: Sequence[Any], grad_arrays: Sequence[Any], updater: Any,
+                   num_device: int, kvstore: Any = None, param_names: Sequence[str] | None = None
+                   ) -> None:
+    """Update on every device by itself, after summing gradients through a store, if any."""
+    for index, (params, grads) in enumerate(zip(param_arrays, grad_arrays, strict=True)):
+        if grads[0] is None:
+            continue
+        if kvstore is not None:
+            key = param_names[index] if param_names else index
+            kvstore.push(key, grads)
+            kvstore.pull(key, grads)
+        for device, (param, grad) in enumerate(zip(params, grads, strict=True)):
+            updater(index * num_device + device, grad, param)
