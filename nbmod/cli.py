@@ -1,0 +1,61 @@
+"""The command line: `python -m nbmod demo` and `python -m nbmod run script.py ...`."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import runpy
+import sys
+from collections.abc import Sequence
+
+from . import __version__
+from .base import CONFIG, MXNetError
+
+__all__ = ["main"]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m nbmod", description="MXNet 1.x's symbolic engine and Module API, rebuilt.")
+    parser.add_argument("--version", action="version", version=f"nbmod {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    demo = commands.add_parser(
+        "demo", help="train LeNet on handwritten digits and leave an MXNet checkpoint")
+    demo.add_argument("--out", type=pathlib.Path, default=pathlib.Path("nbmod-demo"),
+                      help="folder for the checkpoint and the picture (default: %(default)s)")
+    demo.add_argument("--epochs", type=int, default=12, help="default: %(default)s")
+    run = commands.add_parser(
+        "run", help="run an MXNet script unchanged: `import mxnet` is nbmod, gpu(i) is cpu(i) "
+        "where there is no GPU")
+    run.add_argument("script", help="the Python file")
+    run.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
+    return parser
+
+
+def run_script(script: str, args: Sequence[str]) -> None:
+    """Run `script` as `__main__` with nbmod in MXNet's place."""
+    from .as_mxnet import as_mxnet
+
+    if not pathlib.Path(script).is_file():
+        raise MXNetError(f"run: there is no file {script!r}")
+    CONFIG.gpu_to_cpu = True
+    as_mxnet()
+    sys.argv = [script, *args]
+    sys.path.insert(0, str(pathlib.Path(script).resolve().parent))
+    runpy.run_path(script, run_name="__main__")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit status.  nbmod's own errors become one line on stderr."""
+    options = _parser().parse_args(argv)
+    if options.command == "run":
+        run_script(options.script, options.args)
+        return 0
+    from .demo import demo
+
+    try:
+        demo(options.out, options.epochs)
+    except MXNetError as error:
+        print(f"nbmod: {error}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,154 @@
+"""The main job: LeNet learns handwritten digits, and the result is an MXNet checkpoint.
+
+Data: 1,797 real digits by 43 people (see `data/README.md` for the source), enlarged to the 28 x 28
+pixels LeNet was made for.  Everything goes through the public API, as a user would write it.
+"""
+
+from __future__ import annotations
+
+import logging
+import pathlib
+import time
+from typing import Any
+
+import numpy as np
+
+from . import callback, context, initializer, io, metric, module, random
+from . import symbol as sym
+from .base import MXNetError
+
+__all__ = ["demo", "lenet", "load_digits"]
+
+BATCH = 64
+VALIDATION = 360
+"""The last samples of the set; no writer of the last ones is guaranteed to be new."""
+
+
+def load_digits(size: int = 28) -> tuple[np.ndarray, np.ndarray]:
+    """(images, labels): float32 (1797, 1, size, size) in 0..1, and float32 (1797,)."""
+    with np.load(pathlib.Path(__file__).parent / "data" / "digits.npz") as file:
+        images, labels = file["images"].astype(np.float32) / 16, file["labels"]
+    rows = _interpolation(images.shape[1], size)
+    images = np.einsum("yi,nij,xj->nyx", rows, images, rows, optimize=True)
+    return images[:, None].astype(np.float32), labels.astype(np.float32)
+
+
+def _interpolation(source: int, target: int) -> np.ndarray:
+    """(target, source) matrix of linear interpolation along one axis, pixel centres aligned."""
+    position = np.clip((np.arange(target) + 0.5) * source / target - 0.5, 0, source - 1)
+    left = np.minimum(position.astype(int), source - 2)
+    matrix = np.zeros((target, source), np.float32)
+    matrix[np.arange(target), left] = 1 - (position - left)
+    matrix[np.arange(target), left + 1] += position - left
+    return matrix
+
+
+def lenet(num_classes: int = 10) -> Any:
+    """LeNet as MXNet's examples draw it: two convolutions with tanh and pooling, two dense layers."""
+    x = sym.Variable("data")
+    for number, filters in ((1, 20), (2, 50)):
+        x = sym.Convolution(x, kernel=(5, 5), num_filter=filters, name=f"conv{number}")
+        x = sym.Activation(x, act_type="tanh", name=f"tanh{number}")
+        x = sym.Pooling(x, pool_type="max", kernel=(2, 2), stride=(2, 2), name=f"pool{number}")
+    x = sym.FullyConnected(sym.Flatten(x, name="flatten"), num_hidden=500, name="fc1")
+    x = sym.Activation(x, act_type="tanh", name="tanh3")
+    x = sym.FullyConnected(x, num_hidden=num_classes, name="fc2")
+    return sym.SoftmaxOutput(x, name="softmax")
+
+
+class _Curve:
+    """Batch and evaluation callbacks that remember accuracies, epoch by epoch."""
+
+    def __init__(self) -> None:
+        self.train: list[float] = []
+        self.validation: list[float] = []
+
+    def after_batch(self, param: Any) -> None:
+        value = param.eval_metric.get()[1]
+        if param.nbatch == 0:
+            self.train.append(value)
+        self.train[-1] = value
+
+    def after_validation(self, param: Any) -> None:
+        self.validation.append(param.eval_metric.get()[1])
+
+    def draw(self, path: pathlib.Path) -> None:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from matplotlib import pyplot
+
+        figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
+        epochs = range(1, len(self.train) + 1)
+        axes.plot(epochs, self.train, "o-", label="training")
+        axes.plot(epochs, self.validation, "s-", label="validation")
+        axes.axhline(0.97, color="0.7", linestyle=":", linewidth=1)
+        axes.set(xlabel="epoch", ylabel="accuracy", title="LeNet on handwritten digits, nbmod")
+        axes.grid(alpha=0.3)
+        axes.legend(loc="lower right")
+        figure.savefig(path, dpi=120)
+        pyplot.close(figure)
+
+
+def _require_matplotlib() -> None:
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise MXNetError("the demo draws its learning curve with matplotlib: "
+                         "pip install 'nbmod[demo]'") from None
+
+
+def _iterators() -> tuple[Any, Any]:
+    images, labels = load_digits()
+    train = io.NDArrayIter(images[:-VALIDATION], labels[:-VALIDATION], BATCH, shuffle=True)
+    return train, io.NDArrayIter(images[-VALIDATION:], labels[-VALIDATION:], BATCH)
+
+
+def demo(out: pathlib.Path, epochs: int = 12) -> float:
+    """Train, save, reload and score; returns the validation accuracy of the reloaded network."""
+    _require_matplotlib()
+    out.mkdir(parents=True, exist_ok=True)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    random.seed(7)
+    train, validation = _iterators()
+    network = module.Module(lenet(), context=context.cpu())
+    print(f"LeNet on {train.num_data} handwritten digits, {validation.num_data} for validation")
+    started = time.perf_counter()
+    _compile(network, train)
+    print(f"bound and compiled in {time.perf_counter() - started:.1f} s")
+    curve, prefix = _Curve(), str(out / "lenet")
+    started = time.perf_counter()
+    network.fit(train, eval_data=validation, optimizer="sgd", num_epoch=epochs,
+                optimizer_params={"learning_rate": 0.1, "momentum": 0.9, "wd": 1e-4},
+                initializer=initializer.Xavier(),
+                batch_end_callback=[callback.ProgressBar(-(-train.num_data // BATCH), 40),
+                                    curve.after_batch],
+                eval_end_callback=curve.after_validation)
+    print(f"trained {epochs} epochs in {time.perf_counter() - started:.1f} s")
+    network.save_checkpoint(prefix, epochs)
+    accuracy = _reload_and_score(prefix, epochs, validation)
+    picture = out / "learning-curve.png"
+    curve.draw(picture)
+    print(f"validation accuracy of the checkpoint, read back: {accuracy:.1%}")
+    print(f"Done: {prefix}-symbol.json and {prefix}-{epochs:04d}.params (MXNet format), {picture}")
+    return accuracy
+
+
+def _compile(network: Any, train: Any) -> None:
+    """One forward and backward pass, so that the time of training is training."""
+    network.bind(train.provide_data, train.provide_label)
+    network.init_params(initializer.Xavier())
+    network.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 0.0,
+                                                              "momentum": 0.9})
+    network.forward_backward(next(train))
+    network.update()
+    train.reset()
+    network.optimizer_initialized = False
+
+
+def _reload_and_score(prefix: str, epoch: int, validation: Any) -> float:
+    network = module.Module.load(prefix, epoch)
+    network.bind(validation.provide_data, validation.provide_label, for_training=False)
+    accuracy = metric.Accuracy()
+    network.score(validation, accuracy)
+    return accuracy.get()[1]
