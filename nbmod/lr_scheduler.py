@@ -1,0 +1,159 @@
+"""Learning rates as a function of the number of updates.
+
+A scheduler is called with the update count (1, 2, ...) and answers the rate; it is stateful, as in
+MXNet: counts must not go back, and `base_lr` is the current rate of the stepwise ones.  All begin
+with an optional warm-up of `warmup_steps` updates from `warmup_begin_lr` to `base_lr`, linear or
+constant (`warmup_mode`).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+
+from .base import MXNetError
+
+__all__ = ["LRScheduler", "FactorScheduler", "MultiFactorScheduler", "PolyScheduler",
+           "CosineScheduler"]
+
+
+def _check(condition: bool, message: str) -> None:
+    if not condition:
+        raise MXNetError(message)
+
+
+class LRScheduler:
+    """Base class: subclasses define `__call__(num_update) -> rate`."""
+
+    def __init__(self, base_lr: float = 0.01, warmup_steps: int = 0, warmup_begin_lr: float = 0,
+                 warmup_mode: str = "linear"):
+        _check(isinstance(warmup_steps, int) and warmup_steps >= 0,
+               f"warmup_steps is {warmup_steps!r}, expected an integer of at least 0")
+        _check(warmup_begin_lr <= base_lr,
+               f"warmup_begin_lr is {warmup_begin_lr}, expected at most base_lr = {base_lr}")
+        _check(warmup_mode in ("linear", "constant"),
+               f"warmup_mode is {warmup_mode!r}, expected 'linear' or 'constant'")
+        self.base_lr = base_lr
+        self.warmup_steps = warmup_steps
+        self.warmup_begin_lr = warmup_begin_lr
+        self.warmup_final_lr = base_lr
+        self.warmup_mode = warmup_mode
+
+    def get_warmup_lr(self, num_update: int) -> float:
+        """The rate of an update before `warmup_steps`."""
+        if self.warmup_mode == "constant":
+            return self.warmup_begin_lr
+        rise = (self.warmup_final_lr - self.warmup_begin_lr) * num_update / self.warmup_steps
+        return self.warmup_begin_lr + rise
+
+    def __call__(self, num_update: int) -> float:
+        raise NotImplementedError("a scheduler must define __call__(num_update)")
+
+
+class FactorScheduler(LRScheduler):
+    """Multiplies the rate by `factor` after every `step` updates, down to `stop_factor_lr`."""
+
+    def __init__(self, step: int, factor: float = 1, stop_factor_lr: float = 1e-8,
+                 base_lr: float = 0.01, warmup_steps: int = 0, warmup_begin_lr: float = 0,
+                 warmup_mode: str = "linear"):
+        super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+        _check(step >= 1, f"step is {step}, expected at least 1 update")
+        _check(factor <= 1, f"factor is {factor}, expected at most 1: the rate must not grow")
+        self.step = step
+        self.factor = factor
+        self.stop_factor_lr = stop_factor_lr
+        self.count = 0
+
+    def __call__(self, num_update: int) -> float:
+        if num_update < self.warmup_steps:
+            return self.get_warmup_lr(num_update)
+        # A loop, because training may resume many steps later.
+        while num_update > self.count + self.step:
+            self.count += self.step
+            self.base_lr *= self.factor
+            if self.base_lr < self.stop_factor_lr:
+                self.base_lr = self.stop_factor_lr
+                logging.info("Update[%d]: now learning rate arrived at %0.5e, will not change in "
+                             "the future", num_update, self.base_lr)
+            else:
+                logging.info("Update[%d]: Change learning rate to %0.5e", num_update, self.base_lr)
+        return self.base_lr
+
+
+class MultiFactorScheduler(LRScheduler):
+    """Multiplies the rate by `factor` after each of the update counts in `step` (ascending)."""
+
+    def __init__(self, step: Sequence[int], factor: float = 1, base_lr: float = 0.01,
+                 warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: str = "linear"):
+        super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+        _check(isinstance(step, list) and len(step) >= 1,
+               f"step is {step!r}, expected a list of update counts")
+        _check(all(count >= 1 for count in step), f"step is {step}, expected counts of at least 1")
+        _check(all(a < b for a, b in zip(step, step[1:], strict=False)),
+               f"step is {step}, expected ascending counts")
+        _check(factor <= 1, f"factor is {factor}, expected at most 1: the rate must not grow")
+        self.step = step
+        self.cur_step_ind = 0
+        self.factor = factor
+        self.count = 0
+
+    def __call__(self, num_update: int) -> float:
+        if num_update < self.warmup_steps:
+            return self.get_warmup_lr(num_update)
+        while self.cur_step_ind < len(self.step) and num_update > self.step[self.cur_step_ind]:
+            self.count = self.step[self.cur_step_ind]
+            self.cur_step_ind += 1
+            self.base_lr *= self.factor
+            logging.info("Update[%d]: Change learning rate to %0.5e", num_update, self.base_lr)
+        return self.base_lr
+
+
+class _Decay(LRScheduler):
+    """From `base_lr` after the warm-up to `final_lr` at update `max_update`, then constant."""
+
+    def __init__(self, max_update: int, base_lr: float, final_lr: float, warmup_steps: int,
+                 warmup_begin_lr: float, warmup_mode: str):
+        super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+        _check(isinstance(max_update, int) and max_update >= 1,
+               f"max_update is {max_update!r}, expected an integer of at least 1")
+        self.base_lr_orig = base_lr
+        self.max_update = max_update
+        self.final_lr = final_lr
+        self.max_steps = max_update - warmup_steps
+
+    def _share(self, progress: float) -> float:
+        """What is left of the distance to `final_lr`, for progress from 0 to 1."""
+        raise NotImplementedError
+
+    def __call__(self, num_update: int) -> float:
+        if num_update < self.warmup_steps:
+            return self.get_warmup_lr(num_update)
+        if num_update <= self.max_update:
+            progress = (num_update - self.warmup_steps) / max(self.max_steps, 1)
+            distance = self.base_lr_orig - self.final_lr
+            self.base_lr = self.final_lr + distance * self._share(progress)
+        return self.base_lr
+
+
+class PolyScheduler(_Decay):
+    """final_lr + (base_lr - final_lr) (1 - progress)^pwr."""
+
+    def __init__(self, max_update: int, base_lr: float = 0.01, pwr: float = 2, final_lr: float = 0,
+                 warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: str = "linear"):
+        super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+        self.power = pwr
+
+    def _share(self, progress: float) -> float:
+        return math.pow(1 - progress, self.power)
+
+
+class CosineScheduler(_Decay):
+    """final_lr + (base_lr - final_lr) (1 + cos(pi progress)) / 2."""
+
+    def __init__(self, max_update: int, base_lr: float = 0.01, final_lr: float = 0,
+                 warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: str = "linear"):
+        super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+
+    def _share(self, progress: float) -> float:
+        return (1 + math.cos(math.pi * progress)) / 2

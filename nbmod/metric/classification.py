@@ -1,0 +1,211 @@
+"""Metrics of class predictions: accuracy, top-k, and what a confusion matrix tells."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+from ..base import MXNetError
+from .base import EvalMetric, alias, check_label_shapes, pairs_of, register
+
+__all__ = ["Accuracy", "TopKAccuracy", "F1", "MCC", "PCC"]
+
+
+def _flat_classes(label: numpy.ndarray, pred: numpy.ndarray, axis: int
+                  ) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """Labels and predicted classes as flat int32 arrays; scores are argmaxed along `axis`."""
+    if pred.shape != label.shape:
+        pred = pred.argmax(axis)
+    label, pred = label.astype(numpy.int32).ravel(), pred.astype(numpy.int32).ravel()
+    check_label_shapes(label, pred)
+    return label, pred
+
+
+@alias("acc")
+@register
+class Accuracy(EvalMetric):
+    """Share of predictions equal to their label.
+
+    Predictions are classes (same shape as the label) or scores, whose largest along `axis` counts.
+    """
+
+    def __init__(self, axis: int = 1, name: str = "accuracy", output_names: Any = None,
+                 label_names: Any = None):
+        super().__init__(name, output_names, label_names, axis=axis, has_global_stats=True)
+        self.axis = axis
+
+    def update(self, labels: Any, preds: Any) -> None:
+        for label, pred in pairs_of(labels, preds):
+            label, pred = _flat_classes(label, pred, self.axis)
+            self._add(int((pred == label).sum()), pred.size)
+
+
+@alias("top_k_accuracy", "top_k_acc")
+@register
+class TopKAccuracy(EvalMetric):
+    """Share of labels among the `top_k` largest scores; predictions are (N, classes)."""
+
+    def __init__(self, top_k: int = 1, name: str = "top_k_accuracy", output_names: Any = None,
+                 label_names: Any = None):
+        if top_k <= 1:
+            raise MXNetError(f"top_k is {top_k}; please use Accuracy if it is no more than 1")
+        super().__init__(f"{name}_{top_k}", output_names, label_names, top_k=top_k,
+                         has_global_stats=True)
+        self.top_k = top_k
+
+    def update(self, labels: Any, preds: Any) -> None:
+        for label, pred in pairs_of(labels, preds):
+            if pred.ndim != 2:
+                raise MXNetError(f"{self.name}: predictions have shape {pred.shape}, "
+                                 "expected (N, classes)")
+            check_label_shapes(label, pred)
+            count = min(self.top_k, pred.shape[1])
+            best = numpy.argpartition(pred.astype(numpy.float32), -count, axis=1)[:, -count:]
+            hits = best == label.astype(numpy.int32).reshape(-1, 1)
+            self._add(int(hits.sum()), label.shape[0])
+
+
+class _BinaryCounts:
+    """True and false positives and negatives."""
+
+    def __init__(self) -> None:
+        self.true_pos = self.false_pos = self.true_neg = self.false_neg = 0
+
+    def add(self, label: numpy.ndarray, pred: numpy.ndarray) -> None:
+        """Count (N,) labels against (N, 2) scores; the second column is the positive class."""
+        label = label.astype(numpy.int32).ravel()
+        if numpy.unique(label).size > 2:
+            raise MXNetError("F1 and MCC are for two classes, the labels have "
+                             f"{numpy.unique(label).tolist()[:10]}")
+        check_label_shapes(label, pred)
+        positive, actual = pred.argmax(1) == 1, label == 1
+        self.true_pos += int((positive & actual).sum())
+        self.false_pos += int((positive & ~actual).sum())
+        self.false_neg += int((~positive & actual).sum())
+        self.true_neg += int((~positive & ~actual).sum())
+
+    @property
+    def total(self) -> int:
+        return self.true_pos + self.false_pos + self.true_neg + self.false_neg
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall; 0 where there is no positive at all."""
+        wrong = self.false_pos + self.false_neg
+        return 2 * self.true_pos / (2 * self.true_pos + wrong) if self.true_pos else 0.0
+
+    @property
+    def matthews(self) -> float:
+        """Correlation of labels and predictions; empty rows and columns are left out."""
+        margins = (self.true_pos + self.false_pos, self.true_pos + self.false_neg,
+                   self.true_neg + self.false_pos, self.true_neg + self.false_neg)
+        product = math.prod(margin for margin in margins if margin)
+        over = self.true_pos * self.true_neg - self.false_pos * self.false_neg
+        return over / math.sqrt(product)
+
+
+class _BinaryMetric(EvalMetric):
+    """A figure of `_BinaryCounts`: its mean over batches ('macro') or over all counts ('micro')."""
+
+    figure = ""
+
+    def __init__(self, name: str, output_names: Any, label_names: Any, average: str):
+        if average not in ("macro", "micro"):
+            raise MXNetError(f"{name}: average is {average!r}, expected 'macro' or 'micro'")
+        self.average = average
+        super().__init__(name, output_names, label_names, average=average, has_global_stats=True)
+
+    def reset(self) -> None:
+        super().reset()
+        self._counts, self._global_counts = _BinaryCounts(), _BinaryCounts()
+
+    def reset_local(self) -> None:
+        super().reset_local()
+        self._counts = _BinaryCounts()
+
+    def update(self, labels: Any, preds: Any) -> None:
+        pairs = pairs_of(labels, preds)
+        if self.average == "macro":
+            batch = _BinaryCounts()
+            for label, pred in pairs:
+                batch.add(label, pred)
+            self._add(getattr(batch, self.figure), 1)
+            return
+        for label, pred in pairs:
+            self._counts.add(label, pred)
+            self._global_counts.add(label, pred)
+        self.num_inst, self.global_num_inst = self._counts.total, self._global_counts.total
+        self.sum_metric = getattr(self._counts, self.figure) * self.num_inst
+        self.global_sum_metric = getattr(self._global_counts, self.figure) * self.global_num_inst
+
+
+@register
+class F1(_BinaryMetric):
+    """F1 score of class 1 among two: 2 TP / (2 TP + FP + FN)."""
+
+    figure = "f1"
+
+    def __init__(self, name: str = "f1", output_names: Any = None, label_names: Any = None,
+                 average: str = "macro"):
+        super().__init__(name, output_names, label_names, average)
+
+
+@register
+class MCC(_BinaryMetric):
+    """Matthews correlation coefficient of two classes."""
+
+    figure = "matthews"
+
+    def __init__(self, name: str = "mcc", output_names: Any = None, label_names: Any = None,
+                 average: str = "macro"):
+        super().__init__(name, output_names, label_names, average)
+
+
+def _multiclass_matthews(matrix: numpy.ndarray) -> float:
+    """R_K of Gorodkin (2004) from a confusion matrix; NaN where one side has a single class."""
+    total = matrix.sum()
+    predicted, actual = matrix.sum(1), matrix.sum(0)
+    spread = (predicted * (total - predicted)).sum() * (actual * (total - actual)).sum()
+    if not spread:
+        return math.nan
+    agreement = matrix.trace() * total - (predicted * actual).sum()
+    return float(agreement / math.sqrt(spread))
+
+
+@register
+class PCC(EvalMetric):
+    """Correlation of labels and predictions over any number of classes (MCC for two)."""
+
+    def __init__(self, name: str = "pcc", output_names: Any = None, label_names: Any = None):
+        super().__init__(name, output_names, label_names, has_global_stats=True)
+
+    def reset(self) -> None:
+        super().reset()
+        self._matrix = self._global_matrix = numpy.zeros((0, 0))
+
+    def reset_local(self) -> None:
+        super().reset_local()
+        self._matrix = numpy.zeros((0, 0))
+
+    def update(self, labels: Any, preds: Any) -> None:
+        for label, pred in pairs_of(labels, preds):
+            label, pred = _flat_classes(label, pred, 1)
+            classes = int(max(label.max(initial=0), pred.max(initial=0))) + 1
+            batch = numpy.zeros((classes, classes))
+            numpy.add.at(batch, (pred, label), 1)
+            self._matrix = _grown_sum(self._matrix, batch)
+            self._global_matrix = _grown_sum(self._global_matrix, batch)
+        self.num_inst += 1
+        self.global_num_inst += 1
+        self.sum_metric = _multiclass_matthews(self._matrix) * self.num_inst
+        self.global_sum_metric = _multiclass_matthews(self._global_matrix) * self.global_num_inst
+
+
+def _grown_sum(a: numpy.ndarray, b: numpy.ndarray) -> numpy.ndarray:
+    """a + b for square matrices of which the smaller one is padded with zeros."""
+    total = numpy.zeros((max(len(a), len(b)),) * 2)
+    total[:len(a), :len(a)] += a
+    total[:len(b), :len(b)] += b
+    return total

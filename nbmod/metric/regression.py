@@ -1,0 +1,124 @@
+"""Metrics of numbers: errors and correlation.
+
+The errors are means over batches of each batch's mean, as in MXNet: a smaller last batch weighs as
+much as the others.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+from ..base import MXNetError
+from .base import EvalMetric, alias, pairs_of, register
+
+__all__ = ["MAE", "MSE", "RMSE", "PearsonCorrelation"]
+
+
+class _Error(EvalMetric):
+    """Mean over batches of `_error(label - prediction)`; vectors count as one column."""
+
+    def __init__(self, name: str, output_names: Any, label_names: Any):
+        super().__init__(name, output_names, label_names, has_global_stats=True)
+
+    def _error(self, difference: numpy.ndarray) -> Any:
+        raise NotImplementedError
+
+    def update(self, labels: Any, preds: Any) -> None:
+        for label, pred in pairs_of(labels, preds):
+            label = label.reshape(-1, 1) if label.ndim == 1 else label
+            pred = pred.reshape(-1, 1) if pred.ndim == 1 else pred
+            self._add(float(self._error(label - pred)), 1)
+
+
+@register
+class MAE(_Error):
+    """Mean absolute error."""
+
+    def __init__(self, name: str = "mae", output_names: Any = None, label_names: Any = None):
+        super().__init__(name, output_names, label_names)
+
+    def _error(self, difference: numpy.ndarray) -> Any:
+        return numpy.abs(difference).mean()
+
+
+@register
+class MSE(_Error):
+    """Mean squared error."""
+
+    def __init__(self, name: str = "mse", output_names: Any = None, label_names: Any = None):
+        super().__init__(name, output_names, label_names)
+
+    def _error(self, difference: numpy.ndarray) -> Any:
+        return (difference ** 2).mean()
+
+
+@register
+class RMSE(_Error):
+    """Root of the mean squared error, batch by batch."""
+
+    def __init__(self, name: str = "rmse", output_names: Any = None, label_names: Any = None):
+        super().__init__(name, output_names, label_names)
+
+    def _error(self, difference: numpy.ndarray) -> Any:
+        return math.sqrt((difference ** 2).mean())
+
+
+class _Moments:
+    """Count, means, variances and covariance of two series, merged batch by batch (Chan 1979)."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.means = numpy.zeros(2)
+        self.products = numpy.zeros((2, 2))
+
+    def add(self, label: numpy.ndarray, pred: numpy.ndarray) -> None:
+        both = numpy.stack([label.ravel(), pred.ravel()]).astype(numpy.float64)
+        count, means = both.shape[1], both.mean(1)
+        centred = both - means[:, None]
+        shift, total = means - self.means, self.count + count
+        between = numpy.outer(shift, shift) * self.count * count / total
+        self.products += centred @ centred.T + between
+        self.means += shift * count / total
+        self.count = total
+
+    @property
+    def correlation(self) -> float:
+        spread = math.sqrt(self.products[0, 0] * self.products[1, 1])
+        return float(self.products[0, 1] / spread) if spread else math.nan
+
+
+@alias("pearsonr")
+@register
+class PearsonCorrelation(EvalMetric):
+    """Correlation of labels and predictions: mean over batches ('macro') or of all ('micro').
+
+    The global value of 'micro' is that of all batches since `reset` (MXNet answers 0 there).
+    """
+
+    def __init__(self, name: str = "pearsonr", output_names: Any = None, label_names: Any = None,
+                 average: str = "macro"):
+        if average not in ("macro", "micro"):
+            raise MXNetError(f"{name}: average is {average!r}, expected 'macro' or 'micro'")
+        self.average = average
+        super().__init__(name, output_names, label_names, average=average, has_global_stats=True)
+
+    def reset(self) -> None:
+        super().reset()
+        self._moments = _Moments()
+
+    def update(self, labels: Any, preds: Any) -> None:
+        for label, pred in pairs_of(labels, preds):
+            if label.shape != pred.shape:
+                raise MXNetError(f"{self.name}: labels have shape {label.shape}, predictions "
+                                 f"{pred.shape}; expected the same")
+            if self.average == "micro":
+                self._moments.add(label, pred)
+                self.num_inst = self.global_num_inst = 1
+                self.sum_metric = self.global_sum_metric = self._moments.correlation
+            else:
+                batch = _Moments()
+                batch.add(label, pred)
+                self._add(batch.correlation, 1)

@@ -1,0 +1,98 @@
+"""Name tables: how `"acc"` or `'["xavier", {"magnitude": 2}]'` becomes an object.
+
+One table per base class, from lower-cased names to classes.  Metrics and initializers use it, and
+so may anybody's own family of classes.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from .base import MXNetError, did_you_mean
+
+__all__ = ["get_registry", "get_register_func", "get_alias_func", "get_create_func"]
+
+_TABLES: dict[type, dict[str, type]] = {}
+
+
+def get_registry(base_class: type) -> dict[str, type]:
+    """A copy of the table of `base_class`: name -> class."""
+    return dict(_TABLES.setdefault(base_class, {}))
+
+
+def get_register_func(base_class: type, nickname: str) -> Callable[..., type]:
+    """The class decorator that enters subclasses of `base_class` under a name (default: theirs)."""
+    table = _TABLES.setdefault(base_class, {})
+
+    def register(klass: type, name: str | None = None) -> type:
+        if not (isinstance(klass, type) and issubclass(klass, base_class)):
+            raise MXNetError(f"{klass!r} cannot be registered as {nickname}: it is no subclass of "
+                             f"{base_class.__name__}")
+        key = (name or klass.__name__).lower()
+        if key in table and table[key] is not klass:
+            warnings.warn(f"new {nickname} {klass.__module__}.{klass.__name__} replaces "
+                          f"{table[key].__module__}.{table[key].__name__} under the name {key!r}",
+                          UserWarning, stacklevel=2)
+        table[key] = klass
+        return klass
+
+    register.__doc__ = f"Register a {nickname} class, under its own name or `name`."
+    return register
+
+
+def get_alias_func(base_class: type, nickname: str) -> Callable[..., Callable[[type], type]]:
+    """The class decorator `@alias("a", "b")` that enters a class under several names."""
+    register = get_register_func(base_class, nickname)
+
+    def alias(*names: str) -> Callable[[type], type]:
+        def enter(klass: type) -> type:
+            for name in names:
+                register(klass, name)
+            return klass
+        return enter
+
+    return alias
+
+
+def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
+    """The function that makes an instance from a name, a description or an instance (see below)."""
+    table = _TABLES.setdefault(base_class, {})
+
+    def create(*args: Any, **kwargs: Any) -> Any:
+        what, rest = (args[0], args[1:]) if args else (kwargs.pop(nickname, None), ())
+        if isinstance(what, base_class):
+            if rest or kwargs:
+                raise MXNetError(f"{nickname} {what!r} exists already: the arguments "
+                                 f"{rest or kwargs} cannot be applied to it")
+            return what
+        name, described = _described(what, nickname)
+        if name.lower() not in table:
+            raise MXNetError(f"{nickname} {name!r} is not registered; known: {sorted(table)}"
+                             f"{did_you_mean(name.lower(), table)}")
+        return table[name.lower()](*rest, **{**described, **kwargs})
+
+    create.__doc__ = (f"The {nickname} meant by a registered name (with arguments), by JSON "
+                      f"`[\"name\", {{arguments}}]`, by a dict, or an instance as it is.")
+    return create
+
+
+def _described(what: Any, nickname: str) -> tuple[str, dict[str, Any]]:
+    """(name, keyword arguments) from a name, a JSON text or a dict."""
+    if isinstance(what, str) and what.startswith(("[", "{")):
+        try:
+            what = json.loads(what)
+        except ValueError as error:
+            raise MXNetError(f"{nickname} description {what[:80]!r} is not JSON: {error}") from None
+    if isinstance(what, dict):
+        arguments = dict(what)
+        what = [arguments.pop(nickname, None), arguments]
+    elif isinstance(what, str):
+        what = [what, {}]
+    match what:
+        case [str(name), dict(arguments)]:
+            return name, arguments
+    raise MXNetError(f"{nickname} must be a name, [name, {{arguments}}], a dict with the key "
+                     f"{nickname!r} or an instance, given {what!r}")
