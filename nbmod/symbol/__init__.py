@@ -1,0 +1,53 @@
+"""Symbols: networks as values.
+
+    data = sym.Variable("data")
+    net = sym.FullyConnected(data, num_hidden=10, name="fc1")
+    net = sym.SoftmaxOutput(net, name="softmax")
+
+Every op in the table is a function here, made on first use (see `namespace`).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from .functions import (
+    Group,
+    Variable,
+    arange,
+    eye,
+    fromjson,
+    full,
+    histogram,
+    hypot,
+    linspace,
+    load,
+    load_json,
+    maximum,
+    minimum,
+    ones,
+    pow,
+    power,
+    split_v2,
+    var,
+    zeros,
+)
+from .namespace import lookup
+from .symbol import Symbol
+
+__all__ = ["Symbol", "Group", "Variable", "arange", "eye", "fromjson", "full", "histogram",
+           "hypot", "linspace", "load", "load_json", "maximum", "minimum", "ones", "pow", "power",
+           "split_v2", "var", "zeros"]
+
+_MODULES = ("_internal", "contrib", "image", "linalg", "op", "random", "sparse")
+
+_op, _ops = lookup(__name__, ("",))
+
+
+def __getattr__(name: str) -> Any:
+    return import_module(f"{__name__}.{name}") if name in _MODULES else _op(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_MODULES, *_ops()})

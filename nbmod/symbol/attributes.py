@@ -1,0 +1,73 @@
+"""Attributes of nodes as users see them.
+
+A node keeps text by key.  Keys the framework knows (`lr_mult`, `ctx_group`, ...) are kept as
+`__lr_mult__` and answer to both spellings when they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..base import MXNetError
+from ..graph import Entry, Node, topological_order
+from ..ops.param import HIDDEN_KEYS
+from .compose import stored_attrs
+
+__all__ = ["Attributes"]
+
+
+def shown_attrs(attrs: Mapping[str, str]) -> dict[str, str]:
+    """`attrs`, with the framework's own keys under both spellings."""
+    shown = dict(attrs)
+    for key in HIDDEN_KEYS:
+        if f"__{key}__" in attrs:
+            shown[key] = attrs[f"__{key}__"]
+    return shown
+
+
+class Attributes:
+    """The part of `Symbol` that reads and writes attributes."""
+
+    __slots__ = ()
+
+    entries: list[Entry]
+
+    if TYPE_CHECKING:
+        def _only_node(self) -> Node | None: ...
+
+    def attr(self, key: str) -> str | None:
+        """The attribute `key` of the symbol's node; None without it, or for several nodes."""
+        node = self._only_node()
+        if node is None:
+            return None
+        return node.name if key == "name" else shown_attrs(node.attrs).get(key)
+
+    def list_attr(self, recursive: bool = False) -> dict[str, str]:
+        """All attributes of the node of the first output."""
+        if recursive:
+            raise DeprecationWarning("list_attr(recursive=True) is gone, as in MXNet: "
+                                     "use attr_dict()")
+        return shown_attrs(self.entries[0].node.attrs)
+
+    def attr_dict(self) -> dict[str, dict[str, str]]:
+        """Attributes of every node below that has any, by node name."""
+        return {node.name: shown_attrs(node.attrs)
+                for node in topological_order(self.entries) if node.attrs}
+
+    def _set_attr(self, **kwargs: str) -> None:
+        """Set attributes of the node; an op parameter set this way takes effect.
+
+        Raises ValueError for a value that is not text, MXNetError for one the op cannot read.
+        """
+        for key, value in kwargs.items():
+            if not isinstance(value, str):
+                raise ValueError(f"_set_attr: {key} is {value!r}, expected text")
+        node = self._only_node()
+        if node is None:
+            raise MXNetError("_set_attr: the symbol has outputs of several nodes; "
+                             "set attributes of one output, as in symbol[0]")
+        attrs = {**node.attrs, **stored_attrs(kwargs, node.describe())}
+        if node.op is not None and attrs != node.attrs:
+            node.op = type(node.op).from_attrs(attrs, node.name)
+        node.attrs = attrs

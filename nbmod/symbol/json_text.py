@@ -1,0 +1,89 @@
+"""JSON text to Python values, with bounds: hostile text is an MXNetError at small cost.
+
+Before anything is parsed, one pass over the bytes finds the nesting depth, and estimates from the
+numbers of brackets, strings and commas how much memory the values will take.  So text that is deep
+or made of very many tiny parts is refused before it costs anything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..base import MXNetError
+
+__all__ = ["parse_json"]
+
+MAX_DEPTH = 100
+"""A graph in a graph adds five levels; nobody nests twenty."""
+
+MEMORY = 64 << 20
+"""Bytes that parsed values may take besides twice the size of the text."""
+
+MAX_DIGITS = 18
+
+_COST = {b"{": 72, b"[": 64, b'"': 32, b",": 36, b":": -64}
+"""Bytes of memory per byte of text.  A string has two quotes; a key is stored once for all objects,
+which is what the colon takes back."""
+
+
+def parse_json(text: str | bytes, where: str) -> Any:
+    """The values of JSON `text`; MXNetError starting with `where` if it cannot be read."""
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise MXNetError(f"{where}: not UTF-8 text: byte {error.start}: {error.reason}") from None
+    _check_bounds(data, where)
+    try:
+        return json.loads(text, strict=False, parse_int=_integer, parse_float=_number,
+                          parse_constant=_number)
+    except json.JSONDecodeError as error:
+        near = text[max(error.pos - 20, 0):error.pos + 20]
+        raise MXNetError(f"{where}: not JSON: {error.msg} at line {error.lineno} column "
+                         f"{error.colno}, near {near!r}") from None
+    except (ValueError, RecursionError) as error:
+        raise MXNetError(f"{where}: not a graph: {error}") from None
+
+
+def _check_bounds(data: bytes, where: str) -> None:
+    depth, cost = 0, 0
+    for chunk in _without_strings(data):
+        steps = ((chunk == ord("[")) | (chunk == ord("{"))).astype(np.int32)
+        steps -= (chunk == ord("]")) | (chunk == ord("}"))
+        depths = depth + np.cumsum(steps, dtype=np.int32)
+        if depths.size and int(depths.max()) > MAX_DEPTH:
+            raise MXNetError(f"{where}: brackets nest deeper than {MAX_DEPTH} levels, which no "
+                             "graph does")
+        depth = int(depths[-1]) if depths.size else depth
+        cost += sum(price * int(np.count_nonzero(chunk == ord(byte)))
+                    for byte, price in _COST.items())
+    if cost > 2 * len(data) + MEMORY:
+        raise MXNetError(f"{where}: {len(data)} bytes of text hold so many tiny parts that they "
+                         f"would take some {cost >> 20} MB; no graph does")
+
+
+def _without_strings(data: bytes, size: int = 1 << 20) -> Iterator[np.ndarray]:
+    """The bytes outside strings, in chunks; of a string its quotes remain."""
+    if b"\\" in data:
+        data = data.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+    inside = 0
+    for start in range(0, len(data), size):
+        chunk = np.frombuffer(data, np.uint8, min(size, len(data) - start), start)
+        quotes = chunk == ord('"')
+        opened = inside + np.cumsum(quotes, dtype=np.int32)
+        inside = int(opened[-1]) & 1
+        yield chunk[quotes | (opened & 1 == 0)]
+
+
+def _integer(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise ValueError(f"the number {text[:MAX_DIGITS]}... has {len(text)} digits")
+    return int(text)
+
+
+def _number(text: str) -> NoReturn:
+    raise ValueError(f"{text[:MAX_DIGITS]!r} where only integers can stand")

@@ -1,0 +1,147 @@
+"""Graphs as MXNet 1.9 JSON, byte for byte as MXNet writes it.
+
+The layout is that of its own writer: two spaces per level, ", " at line ends, an object of one
+entry or an array of at most ten numbers on one line, attributes sorted, and no more escapes than
+its reader knows.
+
+Nodes stand in topological order.  An entry is [node, output, version]: MXNet counts how often a
+variable is written, and a read of it carries the count so far.  The count is taken in topological
+order here, which is MXNet's whenever nodes were composed in that order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from ..graph import Entry, Node
+
+__all__ = ["write_graph", "entry_versions", "VERSION"]
+
+VERSION = 10901
+
+Inputs = Callable[[Node], list[Entry]]
+
+_ONE_LINE = 10
+_AMP = ("amp_cast", "amp_multicast")
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+_TOTAL_OUTPUTS = {"Pooling": 2, "L2Normalization": 2, "LRN": 2, "Dropout": 2, "InstanceNorm": 3,
+                  "LayerNorm": 3, "GroupNorm": 3, "BatchNorm": 3, "BatchNorm_v1": 3, "sort": 2}
+"""Outputs, hidden ones included, by which MXNet counts in `node_row_ptr`, where that is a constant
+and nbmod needs fewer."""
+
+
+def write_graph(entries: Sequence[Entry], remove_amp_cast: bool = True) -> str:
+    """The graph under `entries` as JSON text."""
+    inputs_of = _amp_inputs if remove_amp_cast else node_inputs
+    nodes = _order(entries, inputs_of)
+    ids = {id(node): nid for nid, node in enumerate(nodes)}
+    heads = [[ids[id(node)], index, 0] for node, index in entries]
+    pieces = ['{\n  "nodes": [']
+    for node, versions in zip(nodes, entry_versions(nodes, inputs_of), strict=True):
+        inputs = [[ids[id(e.node)], e.index, version]
+                  for e, version in zip(inputs_of(node), versions, strict=True)]
+        pieces.append(f"{', ' if len(pieces) > 1 else ''}\n    " + _node(node, inputs, ids))
+    row_ptr = [0]
+    for node in nodes:
+        row_ptr.append(row_ptr[-1] + _total_outputs(node))
+    arguments = [nid for nid, node in enumerate(nodes) if node.is_variable]
+    pieces.append('\n  ], \n  "arg_nodes": ' + _json(arguments, 1))
+    pieces.append(', \n  "node_row_ptr": ' + _json(row_ptr, 1))
+    pieces.append(', \n  "heads": ' + _json(heads, 1))
+    pieces.append(f', \n  "attrs": {{"mxnet_version": ["int", {VERSION}]}}\n}}')
+    return "".join(pieces)
+
+
+def node_inputs(node: Node) -> list[Entry]:
+    """Inputs of a node as they are."""
+    return node.inputs
+
+
+def entry_versions(nodes: Iterable[Node], inputs: Inputs = node_inputs) -> Iterator[list[int]]:
+    """For each node, how often each of its inputs has been written when the node has run."""
+    writes: dict[int, int] = {}
+    for node in nodes:
+        aux = node.op.aux_indices() if node.op is not None and node.op.aux else ()
+        versions = []
+        for i, entry in enumerate(inputs(node)):
+            count = writes.get(id(entry.node), 0)
+            if i in aux:
+                count += 1
+                writes[id(entry.node)] = count
+            versions.append(count)
+        yield versions
+
+
+def _amp_inputs(node: Node) -> list[Entry]:
+    """Inputs of a node as they are without automatic casts."""
+    inputs = []
+    for entry in node.inputs:
+        while entry.node.op_name in _AMP:
+            entry = entry.node.inputs[entry.index]
+        inputs.append(entry)
+    return inputs
+
+
+def _order(entries: Iterable[Entry], inputs: Inputs) -> list[Node]:
+    """Nodes in the order they are written: control dependencies count as inputs."""
+    order: list[Node] = []
+    seen: set[int] = set()
+    for root in entries:
+        stack = [(root.node, iter([*inputs(root.node), *_control(root.node)]))]
+        fresh = id(root.node) not in seen
+        seen.add(id(root.node))
+        while stack and fresh:
+            node, below = stack[-1]
+            child = next((e.node for e in below if id(e.node) not in seen), None)
+            if child is None:
+                stack.pop()
+                order.append(node)
+            else:
+                seen.add(id(child))
+                stack.append((child, iter([*inputs(child), *_control(child)])))
+    return order
+
+
+def _control(node: Node) -> list[Entry]:
+    return [Entry(dep) for dep in (node.extra or {}).get("control_deps", ())]
+
+
+def _total_outputs(node: Node) -> int:
+    return max(node.num_outputs, _TOTAL_OUTPUTS.get(node.op_name, 1))
+
+
+def _node(node: Node, inputs: list[list[int]], ids: dict[int, int]) -> str:
+    fields: dict[str, Any] = {"op": node.op_name, "name": node.name}
+    if node.attrs:
+        fields["attrs"] = dict(sorted(node.attrs.items()))
+    fields["inputs"] = inputs
+    extra = node.extra or {}
+    if extra.get("control_deps"):
+        fields["control_deps"] = [ids[id(dep)] for dep in extra["control_deps"]]
+    if extra.get("subgraphs"):
+        fields["subgraphs"] = extra["subgraphs"]
+    return _json(fields, 2)
+
+
+def _json(value: Any, level: int) -> str:
+    """Any JSON value in MXNet's layout; `level` is the depth its first line stands at."""
+    if isinstance(value, str):
+        return f'"{value.translate(_ESCAPES)}"'
+    if isinstance(value, dict):
+        items = [f"{_json(key, 0)}: {_json(item, level + 1)}" for key, item in value.items()]
+        return _bracketed("{", items, "}", len(items) > 1, level)
+    if isinstance(value, list):
+        spread = len(value) > _ONE_LINE or any(isinstance(item, dict) for item in value)
+        return _bracketed("[", [_json(item, level + 1) for item in value], "]", spread, level)
+    return json.dumps(value)
+
+
+def _bracketed(opening: str, items: list[str], closing: str, spread: bool, level: int) -> str:
+    if not spread:
+        return opening + ", ".join(items) + closing
+    indent = "  " * (level + 1)
+    body = ", \n".join(indent + item for item in items)
+    return f"{opening}\n{body}\n{'  ' * level}{closing}"

@@ -1,0 +1,61 @@
+"""`sym.X` for every op in the table: functions made when first asked for.
+
+    sym.FullyConnected   sym.contrib.box_nms   sym.linalg.gemm2   sym._internal._plus_scalar
+
+A namespace is a prefix: `sym.contrib.X` is the op `_contrib_X`.  Modules get at their functions
+through PEP 562 (`lookup`), so importing them loads no ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from ..ops import OPS
+from ..ops.signature import op_doc, op_signature
+from .compose import apply
+
+__all__ = ["symbol_function", "lookup"]
+
+
+@cache
+def symbol_function(name: str, shown: str | None = None, module: str = "nbmod.symbol") -> Callable:
+    """The function that applies op `name` to symbols; automatic names start from `shown`."""
+    from .symbol import Symbol
+
+    op = OPS.find(name)
+    shown = shown or name
+    hint = shown.lower()
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return Symbol(apply(op, args, kwargs, hint, Symbol))
+
+    function.__name__ = function.__qualname__ = shown
+    function.__module__ = module
+    function.__doc__ = op_doc(op, "symbol")
+    function.__signature__ = op_signature(op, "symbol")  # type: ignore[attr-defined]
+    return function
+
+
+def lookup(module: str, prefixes: tuple[str, ...], private: bool = False
+           ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a module whose functions are ops named `<prefix><function>`.
+
+    The first prefix under which there is an op counts.  `private` modules offer names with a
+    leading underscore, all others only names without.
+    """
+
+    def get(name: str) -> Any:
+        if not name.startswith("__") and name.startswith("_") == private:
+            for prefix in prefixes:
+                if prefix + name in OPS:
+                    return symbol_function(prefix + name, name, module)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    def listing() -> list[str]:
+        found = {name[len(prefix):] for name in OPS for prefix in prefixes
+                 if name.startswith(prefix)}
+        return sorted(name for name in found if name.startswith("_") == private)
+
+    return get, listing

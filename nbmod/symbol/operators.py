@@ -1,0 +1,97 @@
+"""Arithmetic on symbols.
+
+One row per operator: the op for two symbols and the op for a symbol and a number, each with the
+hint its automatic names start from.  The hints are MXNet's, irregularities included
+(`_rpower_scalar0` but `_powerscalar0`): scripts look nodes up by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Number
+from typing import Any
+
+from ..base import NotImplementedForSymbol
+from ..graph import Entry
+from .compose import apply_named
+
+__all__ = ["Operators", "binary"]
+
+
+def binary(left: Any, right: Any, tensor: tuple[str, str], scalar: tuple[str, str]) -> list[Entry]:
+    """`left op right` for a symbol and a symbol or number; (op, hint) of either case.
+
+    Raises TypeError for anything else.
+    """
+    if isinstance(right, Operators):
+        return apply_named(tensor[0], [left, right], {}, tensor[1])
+    if isinstance(right, Number):
+        return apply_named(scalar[0], [left], {"scalar": right}, scalar[1])
+    raise TypeError(f"{tensor[0]}: a Symbol cannot be combined with a {type(right).__name__}, "
+                    "expected a Symbol or a number")
+
+
+def _operator(tensor: str, tensor_hint: str, scalar: str, scalar_hint: str) -> Callable:
+    def method(self: Any, other: Any) -> Any:
+        return type(self)(binary(self, other, (tensor, tensor_hint), (scalar, scalar_hint)))
+
+    method.__doc__ = f"`{tensor}` of two symbols, `{scalar}` with a number."
+    return method
+
+
+def _only_for_arrays(name: str) -> Callable:
+    def method(self: Any, *args: Any) -> Any:
+        raise NotImplementedForSymbol(method, f"{name[3:-2]} without assignment")
+
+    method.__name__ = name
+    return method
+
+
+class Operators:
+    """The part of `Symbol` behind `+ - * / % ** == != > >= < <=`, unary minus and `abs`.
+
+    Two symbols must have equal shapes (`sym.broadcast_add` and its like broadcast).
+    """
+
+    __slots__ = ()
+
+    __array_priority__ = 1000.0
+    __array_ufunc__ = None
+
+    entries: list[Entry]
+
+    __add__ = _operator("elemwise_add", "_plus", "_plus_scalar", "_plusscalar")
+    __radd__ = __add__
+    __sub__ = _operator("elemwise_sub", "_minus", "_minus_scalar", "_minusscalar")
+    __rsub__ = _operator("elemwise_sub", "_minus", "_rminus_scalar", "_rminusscalar")
+    __mul__ = _operator("elemwise_mul", "_mul", "_mul_scalar", "_mulscalar")
+    __rmul__ = __mul__
+    __truediv__ = _operator("elemwise_div", "_div", "_div_scalar", "_divscalar")
+    __rtruediv__ = _operator("elemwise_div", "_div", "_rdiv_scalar", "_rdivscalar")
+    __div__ = __truediv__
+    __rdiv__ = __rtruediv__
+    __mod__ = _operator("_mod", "_mod", "_mod_scalar", "_modscalar")
+    __rmod__ = _operator("_mod", "_mod", "_rmod_scalar", "_rmodscalar")
+    __pow__ = _operator("_power", "_power", "_power_scalar", "_powerscalar")
+    __rpow__ = _operator("_power", "_power", "_rpower_scalar", "_rpower_scalar")
+    __eq__ = _operator("_equal", "_equal", "_equal_scalar", "_equal_scalar")
+    __ne__ = _operator("_not_equal", "_not_equal", "_not_equal_scalar", "_not_equal_scalar")
+    __gt__ = _operator("_greater", "_greater", "_greater_scalar", "_greater_scalar")
+    __ge__ = _operator("_greater_equal", "_greater_equal", "_greater_equal_scalar",
+                       "_greater_equal_scalar")
+    __lt__ = _operator("_lesser", "_lesser", "_lesser_scalar", "_lesser_scalar")
+    __le__ = _operator("_lesser_equal", "_lesser_equal", "_lesser_equal_scalar",
+                       "_lesser_equal_scalar")
+    __hash__ = None  # type: ignore[assignment]
+
+    __iadd__ = _only_for_arrays("__iadd__")
+    __isub__ = _only_for_arrays("__isub__")
+    __imul__ = _only_for_arrays("__imul__")
+    __itruediv__ = _only_for_arrays("__itruediv__")
+    __idiv__ = __itruediv__
+
+    def __neg__(self) -> Any:
+        return self * -1.0
+
+    def __abs__(self) -> Any:
+        return type(self)(apply_named("abs", [self], {}, "abs"))  # type: ignore[call-arg]

@@ -1,0 +1,244 @@
+"""`Symbol`: one or more outputs of a graph, and everything users do with them.
+
+A symbol is a list of entries (node, output index); the graph below is found by following the
+nodes' inputs.  Symbols are values: composing, indexing and grouping make new ones over the same
+nodes.  The methods stand in one class per subject (`Attributes`, `Operators`, `Fluent`,
+`Inference`, `Binding`); this file holds what makes a symbol a sequence of named outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..base import MXNetError, NotImplementedForSymbol, did_you_mean
+from ..graph import Entry, Node, topological_order
+from .attributes import Attributes
+from .binding import Binding
+from .compose import copy_graph, substitute
+from .fluent import Fluent
+from .inference import Inference
+from .json_reader import read_graph
+from .json_writer import entry_versions, write_graph
+from .operators import Operators
+
+__all__ = ["Symbol"]
+
+
+class Symbol(Attributes, Operators, Fluent, Inference, Binding):
+    """A list of outputs of a symbolic graph.
+
+    Iterating, `len`, and indexing by position, slice or output name (`net["fc1_output"]`) give its
+    outputs as symbols.  Made by `Variable`, by calling ops (`sym.FullyConnected(...)`), by
+    operators and by `Group`, `load` and `load_json`.
+    """
+
+    __slots__ = ("entries",)
+
+    entries: list[Entry]
+
+    def __init__(self, entries: list[Entry] | None):
+        if entries is not None:
+            self.entries = list(entries)
+
+    # -- a sequence of outputs --------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[Symbol]:
+        return (Symbol([entry]) for entry in self.entries)
+
+    def __getitem__(self, index: int | str | slice) -> Symbol:
+        """Outputs by position, slice or name.
+
+        Raises IndexError or, for a name that no output or more than one has, ValueError.
+        """
+        if isinstance(index, slice):
+            chosen = self.entries[index]
+            if not chosen:
+                raise IndexError(f"{self!r}: no output lies in [{index.start}:{index.stop}]")
+            return Symbol(chosen)
+        if isinstance(index, str):
+            index = self._position(index)
+        if not isinstance(index, (int, np.integer)):
+            raise TypeError(f"{self!r}: index is a {type(index).__name__}, expected an integer, "
+                            "a slice or the name of an output")
+        if not -len(self.entries) <= index < len(self.entries):
+            raise IndexError(f"{self!r}: index {index} is out of range for "
+                             f"{len(self.entries)} output(s)")
+        return Symbol([self.entries[index]])
+
+    def _position(self, name: str) -> int:
+        names = self.list_outputs()
+        found = [i for i, output in enumerate(names) if output == name]
+        if not found:
+            raise ValueError(f"{self!r}: there is no output {name!r}{did_you_mean(name, names)}")
+        if len(found) > 1:
+            raise ValueError(f"{self!r}: {len(found)} outputs are called {name!r}")
+        return found[0]
+
+    @property
+    def name(self) -> str | None:
+        """The name of the node whose outputs these are; None for outputs of several nodes."""
+        node = self._only_node()
+        return None if node is None else node.name
+
+    def _only_node(self) -> Node | None:
+        node = self.entries[0].node
+        return node if all(entry.node is node for entry in self.entries) else None
+
+    def __repr__(self) -> str:
+        name = self.name
+        if name is None:
+            return f"<Symbol group [{', '.join(entry.node.name for entry in self.entries)}]>"
+        return f"<Symbol {name}>"
+
+    def __bool__(self) -> bool:
+        raise NotImplementedForSymbol(self.__bool__, "a comparison with None, or len()")
+
+    # -- names ------------------------------------------------------------------------------
+
+    def list_outputs(self) -> list[str]:
+        """Names of the outputs: `<node>_output` and the like; a variable's is its own."""
+        names: dict[int, tuple[str, ...]] = {}
+        for node, _ in self.entries:
+            if node.op is not None and id(node) not in names:
+                names[id(node)] = node.op.list_outputs()
+        return [node.name if node.op is None else f"{node.name}_{names[id(node)][index]}"
+                for node, index in self.entries]
+
+    def list_inputs(self) -> list[str]:
+        """Names of all variables, arguments and auxiliary states, in topological order."""
+        return [node.name for node in topological_order(self.entries) if node.is_variable]
+
+    def list_arguments(self) -> list[str]:
+        """Names of the variables that are not auxiliary states, in topological order."""
+        return self._variables()[0]
+
+    def list_auxiliary_states(self) -> list[str]:
+        """Names of the variables that ops keep as state, such as moving averages."""
+        return self._variables()[1]
+
+    def _variables(self) -> tuple[list[str], list[str]]:
+        """(arguments, auxiliary states)"""
+        nodes = topological_order(self.entries)
+        state = {id(node.inputs[i].node) for node in nodes if node.op is not None and node.op.aux
+                 for i in node.op.aux_indices() if i < len(node.inputs)}
+        variables = [node for node in nodes if node.is_variable]
+        return ([node.name for node in variables if id(node) not in state],
+                [node.name for node in variables if id(node) in state])
+
+    # -- neighbours -------------------------------------------------------------------------
+
+    def get_internals(self) -> Symbol:
+        """Every visible output of every node below, in topological order."""
+        return Symbol([Entry(node, i) for node in topological_order(self.entries)
+                       for i in range(node.num_visible)])
+
+    def get_children(self) -> Symbol | None:
+        """The inputs of the nodes whose outputs these are; None for variables."""
+        nodes = {id(entry.node): entry.node for entry in self.entries}
+        inputs: dict[tuple[int, int], Entry] = {}
+        for node in nodes.values():
+            for entry in node.inputs:
+                inputs.setdefault((id(entry.node), entry.index), entry)
+        return Symbol(list(inputs.values())) if inputs else None
+
+    # -- composition ------------------------------------------------------------------------
+
+    def __call__(self, *args: Symbol, name: str | None = None, **kwargs: Symbol) -> Symbol:
+        """A copy of the graph with other symbols in the place of variables.
+
+        Positions follow `list_inputs()`.  Every variable of a name is replaced.  `name` renames the
+        node of the first output.  Raises MXNetError for an unknown variable.
+        """
+        result = Symbol(copy_graph(self.entries))
+        result._compose(*args, name=name, **kwargs)
+        return result
+
+    def _compose(self, *args: Symbol, name: str | None = None, **kwargs: Symbol) -> None:
+        """`__call__` in place."""
+        if args and kwargs:
+            raise TypeError("compose: give symbols by position or by name, not both")
+        for symbol in (*args, *kwargs.values()):
+            if not isinstance(symbol, Symbol):
+                raise TypeError(f"compose: a {type(symbol).__name__} is given, expected a Symbol")
+        if len(self.entries) == 1 and self.entries[0].node.is_variable and (args or kwargs):
+            raise MXNetError(f"{self!r} is a variable, it has no inputs to compose")
+        names = self.list_inputs()
+        if len(args) > len(names):
+            raise MXNetError(f"compose: {len(args)} symbols are given for {len(names)} inputs "
+                             f"{names}")
+        replacements = {}
+        for key, symbol in (kwargs or dict(zip(names, args, strict=False))).items():
+            if key not in names:
+                raise MXNetError(f"compose: {self!r} has no input {key!r}; its inputs are "
+                                 f"{names[:50]}{did_you_mean(key, names)}")
+            if len(symbol.entries) != 1:
+                raise MXNetError(f"compose: {key!r} must be a single tensor, but {symbol!r} has "
+                                 f"{len(symbol.entries)} outputs; choose one, as in symbol[0]")
+            replacements[key] = symbol.entries[0]
+        if name:
+            self.entries[0].node.name = name
+        self.entries = substitute(self.entries, replacements)
+
+    def __copy__(self) -> Symbol:
+        return Symbol(copy_graph(self.entries))
+
+    def __deepcopy__(self, memo: Any) -> Symbol:
+        return self.__copy__()
+
+    # -- text and files ---------------------------------------------------------------------
+
+    def tojson(self, remove_amp_cast: bool = True) -> str:
+        """The graph as MXNet 1.9 JSON; `remove_amp_cast` leaves automatic casts out."""
+        return write_graph(self.entries, remove_amp_cast)
+
+    def save(self, fname: Any, remove_amp_cast: bool = True) -> None:
+        """Write `tojson` to the file `fname`, all of it or nothing."""
+        from ..serialization import atomic_write
+
+        with atomic_write(fname) as stream:
+            stream.write(self.tojson(remove_amp_cast).encode())
+
+    def __getstate__(self) -> dict[str, str | None]:
+        return {"handle": self.tojson(False) if hasattr(self, "entries") else None}
+
+    def __setstate__(self, state: dict[str, str | None]) -> None:
+        if state["handle"] is not None:
+            self.entries = read_graph(state["handle"])
+
+    def __reduce__(self) -> tuple:
+        return Symbol, (None,), self.__getstate__()
+
+    def debug_str(self) -> str:
+        """One paragraph per node: op, name, inputs with their output index, attributes."""
+        if len(self.entries) == 1 and self.entries[0].node.is_variable:
+            return f"Variable:{self.entries[0].node.name}\n"
+        lines = ["Symbol Outputs:"]
+        lines += [f"\toutput[{i}]={node.name}({index})"
+                  for i, (node, index) in enumerate(self.entries)]
+        nodes = topological_order(self.entries)
+        for node, versions in zip(nodes, entry_versions(nodes), strict=True):
+            if node.is_variable:
+                lines.append(f"Variable:{node.name}")
+                continue
+            lines += ["--------------------", f"Op:{node.op_name}, Name={node.name}", "Inputs:"]
+            for i, (entry, version) in enumerate(zip(node.inputs, versions, strict=True)):
+                shown = f" version={version}" if entry.node.is_variable else ""
+                lines.append(f"\targ[{i}]={entry.node.name}({entry.index}){shown}")
+            if node.attrs:
+                lines += ["Attrs:", *(f"\t{k}={v}" for k, v in sorted(node.attrs.items()))]
+        return "\n".join(lines) + "\n"
+
+
+def __getattr__(name: str) -> Any:
+    """MXNet keeps `Variable`, `Group`, `load` and the rest in this module."""
+    from . import functions
+
+    if name in functions.__all__:
+        return getattr(functions, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
