@@ -1,0 +1,308 @@
+"""BatchNorm: every channel brought to zero mean and unit variance, then scaled and shifted.
+
+The channel axis splits a tensor in three: x is (N, C, S).  With S > 1 (NCHW) a channel is N runs of
+contiguous numbers, and one task takes a whole channel, so that its second pass finds the numbers in
+cache.  With S = 1 (dense layers, NHWC) neighbours in memory are different channels, and one task
+takes a strip of them that fills a cache line.  Either way a task owns its channels, so results do
+not depend on the number of threads.
+
+Sums are taken in float64 of differences to the channel's first number: one reading gives mean and
+variance, and nothing cancels however far the mean is from zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .half import FloatOp, accumulator, single
+from .jit import kernel, prange
+from .op import Spec
+from .shape import normalize_axis, size_of, unify
+
+__all__ = ["BatchNorm", "SyncBatchNorm"]
+
+EPS = 1.0000000474974513e-3
+"""MXNet's default, which is a float32 although eps is a float64."""
+STRIP = 16
+"""Channels per task where channels are neighbours in memory: a cache line of float32."""
+
+
+@kernel(parallel=True, fastmath=True)
+def _forward_runs(x, gamma, beta, mean, invstd, y, eps):
+    """Statistics of each channel of x (N, C, S), then y."""
+    samples, channels, size = x.shape
+    for c in prange(channels):
+        first = np.float64(x[0, c, 0])
+        total, squares = 0.0, 0.0
+        for n in range(samples):
+            for s in range(size):
+                d = np.float64(x[n, c, s]) - first
+                total += d
+                squares += d * d
+        off = total / (samples * size)
+        mean[c] = first + off
+        invstd[c] = 1 / np.sqrt(max(squares / (samples * size) - off * off, 0.0) + eps)
+        m, scale, shift = mean[c], gamma[c] * invstd[c], beta[c]
+        for n in range(samples):
+            for s in range(size):
+                y[n, c, s] = (x[n, c, s] - m) * scale + shift
+
+
+@kernel(parallel=True, fastmath=True)
+def _forward_strips(x, gamma, beta, mean, invstd, y, eps, sums):
+    """The same for x (N, C); sums is float64 (2, C)."""
+    samples, channels = x.shape
+    for strip in prange((channels + STRIP - 1) // STRIP):
+        start, stop = strip * STRIP, min(strip * STRIP + STRIP, channels)
+        for c in range(start, stop):
+            sums[0, c] = 0.0
+            sums[1, c] = 0.0
+        for n in range(samples):
+            for c in range(start, stop):
+                d = np.float64(x[n, c]) - np.float64(x[0, c])
+                sums[0, c] += d
+                sums[1, c] += d * d
+        for c in range(start, stop):
+            off = sums[0, c] / samples
+            mean[c] = np.float64(x[0, c]) + off
+            invstd[c] = 1 / np.sqrt(max(sums[1, c] / samples - off * off, 0.0) + eps)
+        for n in range(samples):
+            for c in range(start, stop):
+                y[n, c] = (x[n, c] - mean[c]) * (gamma[c] * invstd[c]) + beta[c]
+
+
+@kernel(parallel=True, fastmath=True)
+def _apply_runs(x, gamma, beta, mean, invstd, y):
+    """y from given statistics, x (N, C, S)."""
+    samples, channels, size = x.shape
+    for row in prange(samples * channels):
+        n, c = row // channels, row % channels
+        m, scale, shift = mean[c], gamma[c] * invstd[c], beta[c]
+        for s in range(size):
+            y[n, c, s] = (x[n, c, s] - m) * scale + shift
+
+
+@kernel(parallel=True, fastmath=True)
+def _apply_strips(x, gamma, beta, mean, invstd, y):
+    """The same for x (N, C)."""
+    samples, channels = x.shape
+    for n in prange(samples):
+        for c in range(channels):
+            y[n, c] = (x[n, c] - mean[c]) * (gamma[c] * invstd[c]) + beta[c]
+
+
+@kernel(parallel=True, fastmath=True)
+def _backward_runs(g, x, gamma, mean, invstd, gx, ggamma, gbeta, constant, write):
+    """Gradients for x (N, C, S), gx only with `write`; `constant`: statistics not those of x."""
+    samples, channels, size = x.shape
+    for c in prange(channels):
+        m, inv = mean[c], invstd[c]
+        total, along = 0.0, 0.0
+        for n in range(samples):
+            for s in range(size):
+                total += np.float64(g[n, c, s])
+                along += np.float64(g[n, c, s] * (x[n, c, s] - m))
+        gbeta[c] = total
+        ggamma[c] = along * inv
+        if not write:
+            continue
+        share = 0.0 if constant else 1 / (samples * size)
+        scale = gamma[c] * inv
+        flat, slope = x.dtype.type(total * share), x.dtype.type(along * share * inv * inv)
+        for n in range(samples):
+            for s in range(size):
+                gx[n, c, s] = (g[n, c, s] - flat - (x[n, c, s] - m) * slope) * scale
+
+
+@kernel(parallel=True, fastmath=True)
+def _backward_strips(g, x, gamma, mean, invstd, gx, ggamma, gbeta, constant, write, sums):
+    """The same for x (N, C); sums is float64 (2, C)."""
+    samples, channels = x.shape
+    for strip in prange((channels + STRIP - 1) // STRIP):
+        start, stop = strip * STRIP, min(strip * STRIP + STRIP, channels)
+        for c in range(start, stop):
+            sums[0, c] = 0.0
+            sums[1, c] = 0.0
+        for n in range(samples):
+            for c in range(start, stop):
+                sums[0, c] += np.float64(g[n, c])
+                sums[1, c] += np.float64(g[n, c] * (x[n, c] - mean[c]))
+        share = 0.0 if constant else 1 / samples
+        for c in range(start, stop):
+            gbeta[c] = sums[0, c]
+            ggamma[c] = sums[1, c] * invstd[c]
+            sums[0, c] *= share
+            sums[1, c] *= share * invstd[c] * invstd[c]
+        for n in range(samples if write else 0):
+            for c in range(start, stop):
+                flat, slope = x.dtype.type(sums[0, c]), x.dtype.type(sums[1, c])
+                centred = x[n, c] - mean[c]
+                gx[n, c] = (g[n, c] - flat - centred * slope) * (gamma[c] * invstd[c])
+
+
+class _BatchNorm(FloatOp):
+    """What all forms of BatchNorm share."""
+
+    inputs: ClassVar = ("data", "gamma", "beta", "moving_mean", "moving_var")
+    outputs: ClassVar = ("output", "mean", "var")
+    aux: ClassVar = ("moving_mean", "moving_var")
+    needs: ClassVar = ("ograd", "data", "gamma", "mean", "var", "moving_mean", "moving_var")
+    inplace: ClassVar = (("data", "output"),)
+    inplace_backward: ClassVar = (("ograd", "data"),)
+    init: ClassVar = {"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'}
+
+    eps: float
+    momentum: float
+    fix_gamma: bool
+    use_global_stats: bool
+    output_mean_var: bool
+    axis: int
+
+    @property
+    def num_visible(self) -> int:
+        return 3 if self.output_mean_var else 1
+
+    def infer_shape(self, ins, outs):
+        data = unify(ins[0], outs[0], "data and output")
+        if data is None:
+            return ins, outs
+        channels = (data[normalize_axis(self.axis, len(data))],)
+        return [data] + [channels] * 4, [data] + [channels] * 2
+
+    def infer_type(self, ins, outs):
+        data = ins[0] or outs[0]
+        self.require_float([data])
+        if data is None:
+            return ins, outs
+        statistics = accumulator(data)
+        return [data] + [statistics] * 4, [data] + [statistics] * 2
+
+    def _split(self, tensor: Any) -> Any:
+        """`tensor` as (N, C, S), or (N, C) where S is 1."""
+        axis = self.axis % tensor.ndim
+        before, after = size_of(tensor.shape[:axis]), size_of(tensor.shape[axis + 1:])
+        channels = tensor.shape[axis]
+        return tensor.reshape((before, channels) if after == 1 else (before, channels, after))
+
+    def work(self, ins, outs):
+        return _channel_scratch(outs[1])
+
+    def work_backward(self, ins, outs):
+        return _channel_scratch(ins[2])
+
+    def compiled(self, ins, outs, call):
+        data, gamma, beta, moving_mean, moving_var = ins
+        sums, ones, *spare = call.scratch
+        mean, invstd = (spare if out is None else out
+                        for spare, out in zip(spare, outs[1:], strict=False))
+        x, y = self._split(data), self._split(outs[0])
+        tensors, runs = (x, ones if self.fix_gamma else gamma, beta, mean, invstd, y), x.ndim == 3
+        # MXNet's executor does this only where it could train: an eager call leaves gamma alone.
+        trains = bool(call.specs) and outs[1] is not None
+
+        def run() -> None:
+            if self.fix_gamma:
+                ones.fill(1)
+                if trains:
+                    gamma.fill(1)
+            if call.is_train and not self.use_global_stats:
+                if runs:
+                    _forward_runs(*tensors, self.eps)
+                else:
+                    _forward_strips(*tensors, self.eps, sums)
+                return
+            np.copyto(mean, moving_mean)
+            _inverse_deviation(moving_var, self.eps, invstd)
+            (_apply_runs if runs else _apply_strips)(*tensors)
+
+        return run
+
+    def compiled_backward(self, ins, outs, call):
+        ograd, data, gamma, mean, invstd, moving_mean, moving_var = ins
+        sums, ones, fixed, *spare = call.scratch
+        g, x, write = self._split(ograd), self._split(data), outs[0] is not None
+        gx = self._split(outs[0]) if write else g
+        ggamma, gbeta = (spare if out is None else out
+                         for spare, out in zip(spare, outs[1:3], strict=False))
+        scale = ones if self.fix_gamma else gamma
+
+        def run() -> None:
+            constant = self.use_global_stats or not call.is_train
+            ones.fill(1)
+            if constant:
+                _inverse_deviation(moving_var, self.eps, fixed)
+            statistics = (moving_mean, fixed) if constant else (mean, invstd)
+            tensors = (g, x, scale, *statistics, gx, ggamma, gbeta, constant, write)
+            if x.ndim == 3:
+                _backward_runs(*tensors)
+            else:
+                _backward_strips(*tensors, sums)
+            if self.fix_gamma:
+                ggamma.fill(0)
+            if not constant:
+                self._follow(moving_mean, mean)
+                self._follow(moving_var, 1 / np.square(invstd) - invstd.dtype.type(self.eps))
+
+        return run
+
+    def _follow(self, moving: Any, batch: Any) -> None:
+        """Exponential moving average."""
+        momentum = single(self.momentum)
+        moving *= momentum
+        moving += batch * moving.dtype.type(1 - momentum)
+
+
+def _channel_scratch(statistics: Spec) -> list[Spec]:
+    """Sums of a strip, then four arrays like gamma: ones, and what else is to be put somewhere."""
+    return [Spec((2, *statistics.shape), np.dtype(np.float64)), *[statistics] * 4]
+
+
+def _inverse_deviation(variance: Any, eps: float, out: Any) -> None:
+    np.add(variance, variance.dtype.type(eps), out=out)
+    np.sqrt(out, out=out)
+    np.reciprocal(out, out=out)
+
+
+@dataclass(frozen=True)
+class BatchNorm(_BatchNorm, name="BatchNorm", aliases=("BatchNorm_v1", "CuDNNBatchNorm")):
+    """y = gamma (x - mean) / sqrt(var + eps) + beta, per channel along `axis`.
+
+    In training mean and (biased) variance are the batch's, in inference and with `use_global_stats`
+    the moving ones.  Data of any rank; gamma, beta and the moving statistics are (C,), and float32
+    where the data is float16.  Outputs 1 and 2 are the mean and 1 / sqrt(var + eps) that were used;
+    `output_mean_var` makes them visible.
+
+    As in MXNet, `fix_gamma` (the default) means gamma = 1, and a forward pass of an executor that can
+    train writes those ones into the array; moving statistics move in the backward pass, as
+    momentum moving + (1 - momentum) batch; gradients of outputs 1 and 2 are ignored.
+    """
+
+    eps: float = EPS
+    momentum: float = 0.9
+    fix_gamma: bool = True
+    use_global_stats: bool = False
+    output_mean_var: bool = False
+    axis: int = 1
+    cudnn_off: bool = False
+    min_calib_range: float | None = None
+    max_calib_range: float | None = None
+
+
+@dataclass(frozen=True)
+class SyncBatchNorm(_BatchNorm, name="_contrib_SyncBatchNorm"):
+    """BatchNorm over axis 1 whose statistics are meant to span `ndev` devices that share `key`.
+
+    The statistics are those of each device's own batch, which is what MXNet computes for one.
+    """
+
+    eps: float = EPS
+    momentum: float = 0.9
+    fix_gamma: bool = True
+    use_global_stats: bool = False
+    output_mean_var: bool = False
+    ndev: int = 1
+    key: str = field(kw_only=True)
+    axis: ClassVar[int] = 1

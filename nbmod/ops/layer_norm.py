@@ -1,0 +1,288 @@
+"""LayerNorm, GroupNorm and InstanceNorm: statistics that belong to one sample.
+
+They see a tensor as rows to be normalised, one task per row.  A row of GroupNorm and InstanceNorm
+is a channel of BatchNorm in a batch of one, so those two use its kernels, with gamma and beta
+repeated for every sample.  LayerNorm's gamma varies along the row, which needs kernels of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .batch_norm import _backward_runs, _forward_runs
+from .half import FloatOp, single
+from .jit import kernel, prange
+from .op import Spec
+from .shape import ShapeMismatch, normalize_axis, unify
+
+__all__ = ["LayerNorm", "GroupNorm", "InstanceNorm"]
+
+STRIP = 64
+
+
+@kernel(parallel=True, fastmath=True)
+def _layer_forward(x, gamma, beta, mean, std, y, eps):
+    """LayerNorm of x (R, K); see batch_norm for the way the sums are taken."""
+    rows, size = x.shape
+    one = x.dtype.type(1)
+    for r in prange(rows):
+        first = np.float64(x[r, 0])
+        total, squares = 0.0, 0.0
+        for k in range(size):
+            d = np.float64(x[r, k]) - first
+            total += d
+            squares += d * d
+        off = total / size
+        mean[r] = first + off
+        std[r] = np.sqrt(max(squares / size - off * off, 0.0) + eps)
+        m, inv = mean[r], one / std[r]
+        for k in range(size):
+            y[r, k] = (x[r, k] - m) * inv * gamma[k] + beta[k]
+
+
+@kernel(parallel=True, fastmath=True)
+def _layer_backward(g, x, gamma, mean, std, gx):
+    """Gradient of LayerNorm's data, x (R, K)."""
+    rows, size = x.shape
+    one = x.dtype.type(1)
+    for r in prange(rows):
+        m, inv = mean[r], one / std[r]
+        total, along = 0.0, 0.0
+        for k in range(size):
+            scaled = g[r, k] * gamma[k]
+            total += np.float64(scaled)
+            along += np.float64(scaled * (x[r, k] - m))
+        flat = x.dtype.type(total / size)
+        slope = x.dtype.type(along / size) * inv * inv
+        for k in range(size):
+            gx[r, k] = (g[r, k] * gamma[k] - flat - (x[r, k] - m) * slope) * inv
+
+
+@kernel(parallel=True, fastmath=True)
+def _layer_backward_parameters(g, x, mean, std, sums):
+    """sums (2, K), float64: the gradients of LayerNorm's gamma and beta."""
+    rows, size = x.shape
+    one = x.dtype.type(1)
+    for strip in prange((size + STRIP - 1) // STRIP):
+        start, stop = strip * STRIP, min(strip * STRIP + STRIP, size)
+        for k in range(start, stop):
+            sums[0, k] = 0.0
+            sums[1, k] = 0.0
+        for r in range(rows):
+            m, inv = mean[r], one / std[r]
+            for k in range(start, stop):
+                sums[0, k] += np.float64(g[r, k] * (x[r, k] - m) * inv)
+                sums[1, k] += np.float64(g[r, k])
+
+
+@dataclass(frozen=True)
+class LayerNorm(FloatOp, name="LayerNorm"):
+    """y = gamma (x - mean) / sqrt(var + eps) + beta along `axis`, for each position elsewhere.
+
+    gamma and beta are (K,), K the length of `axis`.  Outputs 1 and 2 (visible with
+    `output_mean_var`) are mean and sqrt(var + eps), shaped like data with 1 for `axis`; their
+    gradients are ignored.
+    """
+
+    axis: int = -1
+    eps: float = 1e-5
+    output_mean_var: bool = False
+
+    inputs: ClassVar = ("data", "gamma", "beta")
+    outputs: ClassVar = ("output", "mean", "std")
+    needs: ClassVar = ("ograd", "data", "gamma", "mean", "std")
+    inplace: ClassVar = (("data", "output"),)
+    inplace_backward: ClassVar = ()
+
+    @property
+    def num_visible(self) -> int:
+        return 3 if self.output_mean_var else 1
+
+    def infer_shape(self, ins, outs):
+        data = unify(ins[0], outs[0], "data and output")
+        if data is None:
+            return ins, outs
+        axis = normalize_axis(self.axis, len(data))
+        rest = (*data[:axis], 1, *data[axis + 1:])
+        return [data] + [(data[axis],)] * 2, [data, rest, rest]
+
+    def work(self, ins, outs):
+        return [outs[1], outs[2], *self._turned(ins[0], 2)]
+
+    def work_backward(self, ins, outs):
+        sums = Spec((2, *ins[2].shape), np.dtype(np.float64))
+        return [sums, *self._turned(ins[0], 3)]
+
+    def _turned(self, data: Spec, count: int) -> list[Spec]:
+        """Scratch for `count` tensors like data with `axis` last, if it is not."""
+        if self.axis in (-1, len(data.shape) - 1):
+            return []
+        return [Spec((data.size // data.shape[self.axis], data.shape[self.axis]), data.dtype)
+                ] * count
+
+    def _rows(self, tensor: Any, spare: Any) -> tuple[Any, Callable[[], None], Callable[[], None]]:
+        """(`tensor` as rows, a function that fills them, one that writes them back)."""
+        if self.axis in (-1, tensor.ndim - 1):
+            return tensor.reshape(-1, tensor.shape[-1]), _nothing, _nothing
+        turned = np.moveaxis(tensor, self.axis, -1)
+        there = spare.reshape(turned.shape)
+        return spare, lambda: np.copyto(there, turned), lambda: np.copyto(turned, there)
+
+    def compiled(self, ins, outs, call):
+        data, gamma, beta = ins
+        mean, std = (spare if out is None else out
+                     for spare, out in zip(call.scratch, outs[1:], strict=False))
+        turned = [*call.scratch[2:4], None, None]
+        x, load, _ = self._rows(data, turned[0])
+        y, _, store = self._rows(outs[0], turned[1])
+        tensors, eps = (x, gamma, beta, mean.reshape(-1), std.reshape(-1), y), single(self.eps)
+
+        def run() -> None:
+            load()
+            _layer_forward(*tensors, eps)
+            store()
+
+        return run
+
+    def compiled_backward(self, ins, outs, call):
+        ograd, data, gamma, mean, std = ins
+        sums, *turned = [*call.scratch[:4], None, None, None]
+        g, load_g, _ = self._rows(ograd, turned[0])
+        x, load_x, _ = self._rows(data, turned[1])
+        gx, _, store = (None, _nothing, _nothing) if outs[0] is None else \
+            self._rows(outs[0], turned[2])
+        mean, std = mean.reshape(-1), std.reshape(-1)
+
+        def run() -> None:
+            load_g()
+            load_x()
+            if outs[1] is not None or outs[2] is not None:
+                _layer_backward_parameters(g, x, mean, std, sums)
+                for out, total in zip(outs[1:], sums, strict=True):
+                    if out is not None:
+                        out[...] = total
+            if gx is not None:
+                _layer_backward(g, x, gamma, mean, std, gx)
+                store()
+
+        return run
+
+
+def _nothing() -> None:
+    pass
+
+
+class _SampleNorm(FloatOp):
+    """Rows of each sample normalised, with one gamma and beta per row: (N, G, K) in BatchNorm's view.
+
+    Output 2 is sqrt(var + eps).
+    """
+
+    inputs: ClassVar = ("data", "gamma", "beta")
+    outputs: ClassVar = ("output", "mean", "std")
+    needs: ClassVar = ("ograd", "data", "gamma", "mean", "std")
+    inplace: ClassVar = (("data", "output"),)
+    inplace_backward: ClassVar = (("ograd", "data"),)
+    eps: float
+
+    def groups(self, data: tuple[int, ...]) -> int:
+        """Rows per sample, 0 if not known; ShapeMismatch when data does not suit."""
+        raise NotImplementedError
+
+    def infer_shape(self, ins, outs):
+        data = unify(ins[0], outs[0], "data and output")
+        if data is None:
+            return ins, outs
+        groups = self.groups(data)
+        rows = (data[0], groups)
+        return [data, (groups,), (groups,)], [data, rows, rows]
+
+    def work(self, ins, outs):
+        return [outs[1]] * 4
+
+    def work_backward(self, ins, outs):
+        return [ins[3]] * 5
+
+    def compiled(self, ins, outs, call):
+        data, gamma, beta = ins
+        gammas, betas, mean, invstd = call.scratch[:4]
+        mean = mean if outs[1] is None else outs[1]
+        x, y = (tensor.reshape(1, gammas.size, -1) for tensor in (data, outs[0]))
+        flat = [array.reshape(-1) for array in (gammas, betas, mean, invstd)]
+
+        def run() -> None:
+            gammas[...] = gamma
+            betas[...] = beta
+            _forward_runs(x, *flat, y, single(self.eps))
+            if outs[2] is not None:
+                np.reciprocal(invstd, out=outs[2])
+
+        return run
+
+    def compiled_backward(self, ins, outs, call):
+        ograd, data, gamma, mean, std = ins
+        gammas, invstd, ggamma, gbeta = call.scratch[:4]
+        g, x = (tensor.reshape(1, std.size, -1) for tensor in (ograd, data))
+        write = outs[0] is not None
+        gx = outs[0].reshape(x.shape) if write else g
+        flat = [array.reshape(-1) for array in (gammas, mean, invstd)]
+        grads = [array.reshape(-1) for array in (ggamma, gbeta)]
+
+        def run() -> None:
+            gammas[...] = gamma
+            np.reciprocal(std, out=invstd)
+            _backward_runs(g, x, *flat, gx, *grads, False, write)
+            for out, rows in zip(outs[1:], (ggamma, gbeta), strict=True):
+                if out is not None:
+                    np.sum(rows, axis=0, out=out)
+
+        return run
+
+
+@dataclass(frozen=True)
+class InstanceNorm(_SampleNorm, name="InstanceNorm"):
+    """y = gamma (x - mean) / sqrt(var + eps) + beta over the space of each channel of each sample.
+
+    data (N, C, ...), gamma and beta (C,).
+    """
+
+    eps: float = 1e-3
+
+    @property
+    def num_visible(self) -> int:
+        return 1
+
+    def groups(self, data):
+        if len(data) < 2:
+            raise ShapeMismatch(f"data has shape {data}, expected at least (N, C)")
+        return data[1]
+
+
+@dataclass(frozen=True)
+class GroupNorm(_SampleNorm, name="GroupNorm"):
+    """y = gamma (x - mean) / sqrt(var + eps) + beta over groups of channels of each sample.
+
+    data (N, C, ...) with C a multiple of `num_groups` = G.  gamma and beta are (G,): one per group,
+    as in MXNet 1.9, not one per channel.  Outputs 1 and 2 (visible with `output_mean_var`) are mean
+    and sqrt(var + eps), (N, G); their gradients are ignored.
+    """
+
+    num_groups: int = 1
+    eps: float = 1e-5
+    output_mean_var: bool = False
+
+    @property
+    def num_visible(self) -> int:
+        return 3 if self.output_mean_var else 1
+
+    def groups(self, data):
+        if len(data) < 3:
+            raise ShapeMismatch(f"data has shape {data}, expected at least 3 dimensions: (N, C, L)")
+        if self.num_groups < 1 or data[1] % self.num_groups:
+            raise ShapeMismatch(f"num_groups is {self.num_groups}, expected a divisor of the "
+                                f"{data[1]} channels of data {data}")
+        return self.num_groups
