@@ -1,0 +1,249 @@
+"""Modules: training, several contexts, checkpoints, changing shapes, and wrong use."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod.base import MXNetError
+
+
+def network():
+    x = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=16, name="fc1")
+    x = mx.sym.Activation(x, act_type="relu", name="relu1")
+    x = mx.sym.FullyConnected(x, num_hidden=3, name="fc2")
+    return mx.sym.SoftmaxOutput(x, name="softmax")
+
+
+def blobs(count=96, seed=0):
+    """Three separable classes in five dimensions."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 3, count)
+    centres = np.eye(3, 5) * 4
+    return (centres[labels] + rng.standard_normal((count, 5))).astype(np.float32), labels
+
+
+def iterator(batch_size=16, **options):
+    data, labels = blobs()
+    return mx.io.NDArrayIter(data, labels, batch_size, **options)
+
+
+def start_params(seed=1):
+    rng = np.random.default_rng(seed)
+    shapes = {"fc1_weight": (16, 5), "fc1_bias": (16,), "fc2_weight": (3, 16), "fc2_bias": (3,)}
+    return {name: mx.nd.array(rng.standard_normal(shape) * 0.3) for name, shape in shapes.items()}
+
+
+def trained(epochs=3, context=None, **fit_options):
+    module = mx.mod.Module(network(), context=context or mx.cpu())
+    options = {"optimizer_params": {"learning_rate": 0.2, "momentum": 0.9}, **fit_options}
+    module.fit(iterator(), num_epoch=epochs, arg_params=start_params(), aux_params={}, **options)
+    return module
+
+
+def params_of(module):
+    return {name: value.asnumpy() for name, value in module.get_params()[0].items()}
+
+
+def test_fit_learns_and_logs_in_mxnets_words(caplog):
+    with caplog.at_level(logging.INFO):
+        module = trained(4, eval_data=iterator())
+    assert dict(module.score(iterator(), "acc"))["accuracy"] > 0.95
+    lines = [record.getMessage() for record in caplog.records]
+    for start in ("Epoch[0] Train-accuracy=", "Epoch[0] Time cost=",
+                  "Epoch[3] Validation-accuracy="):
+        assert any(line.startswith(start) for line in lines), start
+
+
+def test_calls_come_in_mxnets_order():
+    calls = []
+    trained(1, eval_data=iterator(),
+            batch_end_callback=lambda p: calls.append(("batch", p.epoch, p.nbatch)),
+            epoch_end_callback=lambda e, s, a, x: calls.append(("epoch", e, sorted(a))),
+            eval_batch_end_callback=[lambda p: calls.append(("eval", p.nbatch))],
+            eval_end_callback=lambda p: calls.append(("eval end", p.nbatch)))
+    assert calls == ([("batch", 0, i) for i in range(6)]
+                     + [("epoch", 0, sorted(start_params()))]
+                     + [("eval", i) for i in range(6)] + [("eval end", 6)])
+
+
+@pytest.mark.parametrize("contexts, kvstore, loads", [
+    (2, "local", None), (2, "device", None), (3, "local", [1, 2, 1]), (2, None, None)])
+def test_several_contexts_train_as_one(contexts, kvstore, loads):
+    one = params_of(trained(2))
+    module = mx.mod.Module(network(), context=[mx.cpu(i) for i in range(contexts)],
+                           work_load_list=loads)
+    module.fit(iterator(), num_epoch=2, arg_params=start_params(), aux_params={},
+               kvstore=kvstore, optimizer_params={"learning_rate": 0.2, "momentum": 0.9})
+    if kvstore is None:                                 # without a store devices drift apart
+        assert params_of(module).keys() == one.keys()
+        return
+    for name, value in params_of(module).items():       # sums in another order: a few ulps
+        np.testing.assert_allclose(value, one[name], rtol=1e-4, atol=1e-5)
+
+
+def test_two_runs_are_bitwise_equal():
+    runs = [params_of(trained(2, [mx.cpu(0), mx.cpu(1)])) for _ in range(2)]
+    for name in runs[0]:
+        np.testing.assert_array_equal(runs[0][name], runs[1][name])
+
+
+def test_checkpoint_and_resume(tmp_path):
+    whole = params_of(trained(4))
+    prefix = str(tmp_path / "net")
+    module = trained(2)
+    module.save_checkpoint(prefix, 2, save_optimizer_states=True)
+    resumed = mx.mod.Module.load(prefix, 2, load_optimizer_states=True)
+    resumed.fit(iterator(), num_epoch=4, begin_epoch=2,
+                optimizer_params={"learning_rate": 0.2, "momentum": 0.9})
+    for name, value in params_of(resumed).items():
+        np.testing.assert_array_equal(value, whole[name])
+    symbol, args, auxs = mx.model.load_checkpoint(prefix, 2)
+    assert symbol.list_arguments() == network().list_arguments() and auxs == {}
+    assert sorted(args) == sorted(whole)
+    module.save_params(str(tmp_path / "plain.params"))
+    other = trained(1)
+    other.load_params(str(tmp_path / "plain.params"))
+    for name, value in params_of(other).items():
+        np.testing.assert_array_equal(value, params_of(module)[name])
+
+
+def test_predict_strips_padding_and_takes_arrays():
+    module = trained(1)
+    data, _ = blobs()
+    iterated = mx.io.NDArrayIter(data[:50], None, 16)
+    unlabelled = mx.mod.Module(network().get_internals()["fc2_output"], label_names=[])
+    unlabelled.bind([("data", (16, 5))], for_training=False)
+    unlabelled.set_params(*module.get_params())
+    out = unlabelled.predict(iterated)
+    assert out.shape == (50, 3)
+    assert isinstance(unlabelled.predict(iterated, always_output_list=True), list)
+    assert [o[0].shape[0] for o in unlabelled.predict(iterated, merge_batches=False)] == [
+        16, 16, 16, 2]
+    np.testing.assert_allclose(unlabelled.predict(data[:16]).asnumpy(), out.asnumpy()[:16],
+                               rtol=1e-6)
+    assert [n for _, n, _ in unlabelled.iter_predict(iterated, num_batch=2)] == [0, 1]
+
+
+def test_shapes_may_change_from_batch_to_batch():
+    module = trained(1)
+    data, labels = blobs()
+    whole = []
+    for size in (16, 7, 32, 7, 16):
+        batch = mx.io.DataBatch([mx.nd.array(data[:size])], [mx.nd.array(labels[:size])])
+        module.forward(batch, is_train=False)
+        whole.append(module.get_outputs()[0].asnumpy())
+        assert whole[-1].shape == (size, 3)
+    # A batch of another size may be multiplied in another order: a few ulps.
+    np.testing.assert_allclose(whole[1], whole[0][:7], rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(whole[0], whole[4])
+    module.forward_backward(mx.io.DataBatch([mx.nd.array(data[:9])], [mx.nd.array(labels[:9])]))
+    module.update()
+
+
+def test_fixed_parameters_and_input_gradients():
+    module = mx.mod.Module(network(), fixed_param_names=["fc1_weight"])
+    module.bind([("data", (16, 5))], [("softmax_label", (16,))], inputs_need_grad=True)
+    module.init_params(arg_params=start_params(), aux_params={})
+    module.init_optimizer(optimizer_params={"learning_rate": 0.5})
+    before = params_of(module)
+    batch = next(iterator())
+    module.forward_backward(batch)
+    module.update()
+    after = params_of(module)
+    np.testing.assert_array_equal(after["fc1_weight"], before["fc1_weight"])
+    assert np.abs(after["fc2_weight"] - before["fc2_weight"]).max() > 0
+    assert module.get_input_grads()[0].shape == (16, 5)
+    assert np.abs(module.get_input_grads()[0].asnumpy()).max() > 0
+
+
+def test_modules_share_parameters_and_optimizer():
+    module = trained(1)
+    other = mx.mod.Module(network())
+    other.bind([("data", (4, 5))], [("softmax_label", (4,))], shared_module=module)
+    assert other.params_initialized and other.optimizer_initialized
+    data, labels = blobs()
+    other.forward_backward(mx.io.DataBatch([mx.nd.array(data[:4])], [mx.nd.array(labels[:4])]))
+    other.update()
+    shared = module._exec_group.execs[0].arg_dict["fc1_weight"]
+    assert other._exec_group.execs[0].arg_dict["fc1_weight"] is shared
+    assert other._exec_group.execs[0].arena is module._exec_group.execs[0].arena
+
+
+def test_states_and_monitor():
+    x, h = mx.sym.Variable("data"), mx.sym.Variable("hidden")
+    net = mx.sym.Group([x + h, mx.sym.BlockGrad(x * h, name="next")])
+    module = mx.mod.Module(net, label_names=[], state_names=["hidden"])
+    with pytest.raises(MXNetError, match="bind"):
+        module.get_states()
+    module.bind([("data", (2, 3)), ], for_training=False)
+    module.init_params()
+    module.set_states(value=2)
+    seen = []
+    monitor = mx.mon.Monitor(1, pattern=".*")
+    module.install_monitor(monitor)
+    monitor.tic()
+    module.forward(mx.io.DataBatch([mx.nd.ones((2, 3))]))
+    seen = [name for _, name, _ in monitor.toc()]
+    assert "next_output" in seen
+    assert module.get_outputs()[0].asnumpy().tolist() == [[3.0] * 3] * 2
+    assert module.get_states()[0].asnumpy().tolist() == [[2.0] * 3] * 2
+
+
+def test_kvstore_sums_pushes_and_copies_out():
+    store = mx.kv.create("local")
+    store.init("a", mx.nd.ones((2, 2)))
+    store.push("a", [mx.nd.ones((2, 2)) * 2, mx.nd.ones((2, 2)) * 3])
+    out = [mx.nd.zeros((2, 2)), mx.nd.zeros((2, 2))]
+    store.pull("a", out=out)
+    assert all(o.asnumpy().tolist() == [[5, 5], [5, 5]] for o in out)
+    store._set_updater(lambda key, pushed, stored: stored.__iadd__(pushed * 2))
+    store.push("a", mx.nd.ones((2, 2)))
+    store.pull("a", out=out[0])
+    assert out[0].asnumpy().tolist() == [[7, 7], [7, 7]]
+    for call, text in ((lambda: store.push("b", out), "'b'.*init"),
+                       (lambda: store.init(3, out[0]), "mix"),
+                       (lambda: store.push("a", mx.nd.ones((3,))), "shape"),
+                       (lambda: mx.kv.create("dist_sync"), "several machines")):
+        with pytest.raises(MXNetError, match=text):
+            call()
+
+
+WRONG_USE = [
+    ("data name", lambda: mx.mod.Module(network(), data_names=["dat"]), ValueError, "dat.*'data'"),
+    ("fixed name", lambda: mx.mod.Module(network(), fixed_param_names=["fc3_weight"]), ValueError,
+     "fc3_weight"),
+    ("forward before bind", lambda: mx.mod.Module(network()).forward(next(iterator())),
+     MXNetError, "bind"),
+    ("shapes that do not match names", lambda: mx.mod.Module(network()).bind([("x", (1, 5))]),
+     ValueError, "data_shapes"),
+    ("no epochs", lambda: mx.mod.Module(network()).fit(iterator()), AssertionError, "num_epoch"),
+    ("work loads", lambda: mx.mod.Module(network(), work_load_list=[1, 1]), AssertionError,
+     "work loads"),
+    ("missing parameter", lambda: mx.mod.Module(network()).fit(
+        iterator(), num_epoch=1, arg_params={"fc1_weight": mx.nd.ones((16, 5))}, aux_params={}),
+     RuntimeError, "not presented.*allow_missing"),
+    ("extra parameter", lambda: trained(1).set_params(
+        {**start_params(), "fc9_weight": mx.nd.ones((1,))}, {}), ValueError, "fc9_weight"),
+    ("parameter shape", lambda: trained(1).set_params(
+        {**start_params(), "fc1_bias": mx.nd.ones((7,))}, {}), MXNetError, r"fc1_bias.*\(7,\)"),
+    ("optimizer before parameters", lambda: _bound().init_optimizer(), MXNetError, "init_params"),
+    ("batch arity", lambda: trained(1).forward(mx.io.DataBatch([mx.nd.ones((16, 5))] * 2)),
+     MXNetError, "2 arrays"),
+]
+
+
+def _bound():
+    module = mx.mod.Module(network())
+    module.bind([("data", (4, 5))], [("softmax_label", (4,))])
+    return module
+
+
+@pytest.mark.parametrize("use, error, text", [row[1:] for row in WRONG_USE],
+                         ids=[row[0] for row in WRONG_USE])
+def test_wrong_use_says_what_to_do(use, error, text):
+    with pytest.raises(error, match=text):
+        use()
