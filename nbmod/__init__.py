@@ -29,7 +29,7 @@ __all__ = ["Context", "MXNetError", "cpu", "cpu_pinned", "current_context", "gpu
 # Public name -> (module below this one, name in it or "" for the module itself).
 _LAZY = {
     **{name: (name, "") for name in (
-        "attribute", "autograd", "base", "binding", "callback", "context", "engine", "executor",
+        "attribute", "autograd", "base", "callback", "context", "engine", "executor",
         "executor_manager", "image", "initializer", "io", "kvstore", "log", "lr_scheduler",
         "metric", "misc", "model", "module", "monitor", "name", "ndarray", "operator", "optimizer",
         "profiler", "random", "recordio", "registry", "rnn", "symbol", "test_utils",

@@ -21,7 +21,9 @@ import numpy as np
 from ..base import FLAG_OF_DTYPE, MXNetError, numeric_types
 from ..context import Context, current_context, resolve
 from ..ops.device import CPU, device_of
+from ..ops.manipulate import reshape_target
 from ..ops.op import Op
+from ..ops.shape import normalize_axis, size_of
 from . import indexing
 from .execute import execute, named_op, scalar_op
 from .fluent import fluent_methods
@@ -304,8 +306,6 @@ class NDArray(Operators, _Fluent):
         0 keeps a dimension, -1 is inferred, -2 keeps all the rest, -3 merges two, -4 splits one
         into the next two numbers; `reverse=True` matches dimensions from the right.
         """
-        from ..ops.shape import reshape_codes
-
         reverse = bool(kwargs.pop("reverse", False))
         wanted = kwargs.pop("shape", shape)
         if kwargs:
@@ -314,7 +314,10 @@ class NDArray(Operators, _Fluent):
         if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)):
             wanted = shape[0]
         codes = (wanted,) if isinstance(wanted, (int, np.integer)) else tuple(wanted)
-        target = reshape_codes(self.shape, tuple(int(code) for code in codes), reverse)
+        target = reshape_target(self.shape, tuple(int(code) for code in codes), reverse)
+        if size_of(target) != self.size:
+            raise MXNetError(f"reshape: an array of shape {self.shape}, {self.size} element(s), "
+                             f"cannot have shape {codes}")
         return NDArray(self._data.reshape(target), self._ctx)
 
     def flatten(self, inplace: bool = False) -> NDArray:
@@ -324,8 +327,6 @@ class NDArray(Operators, _Fluent):
 
     def expand_dims(self, axis: int, inplace: bool = False) -> NDArray:
         """With a dimension of 1 inserted at `axis`; a view with `inplace=True`, else a copy."""
-        from ..ops.shape import normalize_axis
-
         at = normalize_axis(axis, self.ndim + 1)
         view = NDArray(self._data.reshape((*self.shape[:at], 1, *self.shape[at:])), self._ctx)
         return view if inplace else view.copy()

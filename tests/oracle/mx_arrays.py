@@ -1,0 +1,57 @@
+"""Runs in the MXNet worker: what index expressions give, and which results share memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+
+from tests import array_answers
+
+
+def pick(shape: list[int], keys: list[str]) -> list[dict[str, Any]]:
+    """For each key, as text after `a`: the values of `a[key]`, and whether writing to `a` shows.
+
+    `a` counts up from 0. An error is reported by its type.
+    """
+    return [_pick(shape, key) for key in keys]
+
+
+def _pick(shape: list[int], key: str) -> dict[str, Any]:
+    a = mx.nd.array(np.arange(np.prod(shape)).reshape(shape))
+    try:
+        picked = eval(key, {"a": a, "mx": mx, "np": np})
+        values = picked.asnumpy()
+    except Exception as error:
+        return {"error": type(error).__name__}
+    a[:] = -1
+    return {"values": values, "view": bool(values.size and (picked.asnumpy() == -1).all())}
+
+
+def assign(shape: list[int], statements: list[str], dtype: str = "float32") -> list[Any]:
+    """For each statement on `a`: the array afterwards, or the type of the error."""
+    results: list[Any] = []
+    for statement in statements:
+        a = mx.nd.array(np.arange(np.prod(shape)).reshape(shape), dtype=dtype)
+        try:
+            exec(statement, {"a": a, "mx": mx, "np": np})
+            results.append(a.asnumpy())
+        except Exception as error:
+            results.append(type(error).__name__)
+    return results
+
+
+def answers(expressions: list[str]) -> list[Any]:
+    """See `tests.array_answers`."""
+    return array_answers.answers(mx, expressions)
+
+
+def public_names() -> list[str]:
+    """Names of NDArray's public attributes."""
+    return [name for name in dir(mx.nd.NDArray) if not name.startswith("_")]
+
+
+def pickled_state(array: np.ndarray) -> bytes:
+    """The bytes that a pickle of this NDArray holds."""
+    return bytes(mx.nd.array(array, dtype=array.dtype).__getstate__()["handle"])
