@@ -11,12 +11,15 @@ machine sharing the home directory never meets stale code.
 
 Kernels release the GIL.  numba's `workqueue` layer aborts the process when two threads are inside
 parallel kernels, so every parallel kernel is entered through one lock (`_gate`); a kernel uses all
-cores anyway, so nothing is lost.
+cores anyway, so nothing is lost.  Threads that wait must sleep: libgomp's spin by default, and then
+every change between a parallel kernel and a threaded BLAS call costs some 8 ms, the two libraries
+being in each other's way.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import pathlib
 import platform
 import threading
@@ -27,7 +30,8 @@ from typing import Any
 
 from ..base import CONFIG
 
-__all__ = ["kernel", "inlined", "prange", "Kernel", "cache_folder", "set_num_threads"]
+__all__ = ["kernel", "inlined", "prange", "Kernel", "cache_folder", "num_threads",
+           "set_num_threads"]
 
 FASTMATH = {"contract", "nsz", "arcp", "afn", "reassoc"}
 """Relaxations kernels may opt into: no assumption that NaN or infinity cannot occur."""
@@ -118,6 +122,7 @@ class Kernel:
             if self._compiled is None:
                 import numba
 
+                _let_threads_sleep()
                 _link(self.function.__globals__)
                 with _private_cache():
                     self._compiled = numba.njit(
@@ -149,8 +154,22 @@ def inlined(function: Callable | None = None, *, fastmath: bool = False) -> Any:
     return Inlined(function, fastmath)
 
 
+def _let_threads_sleep() -> None:
+    """Before libgomp, which numba loads with its first parallel kernel, reads its environment."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+def num_threads() -> int:
+    """How many threads a parallel kernel runs on: the number of workers worth planning for."""
+    import numba
+
+    _let_threads_sleep()
+    return numba.get_num_threads()
+
+
 def set_num_threads(count: int) -> None:
     """Use `count` threads in parallel kernels from now on."""
     import numba
 
+    _let_threads_sleep()
     numba.set_num_threads(count)
