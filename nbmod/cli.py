@@ -34,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def run_script(script: str, args: Sequence[str]) -> None:
     """Run `script` as `__main__` with nbmod in MXNet's place."""
-    from .as_mxnet import as_mxnet
+    from .compat import as_mxnet
 
     if not pathlib.Path(script).is_file():
         raise MXNetError(f"run: there is no file {script!r}")

@@ -66,7 +66,9 @@ def _apply(cls: type[Op], given: Arguments) -> Any:
     if cls.variadic and cls.variadic not in params:
         params[cls.variadic] = len(given.positional) + len(given.named)
     op = op_instance(cls, _hashable(params))
-    return invoke(op, _inputs(op, given), given.tail.get("out"), place_of(params.get("ctx")))
+    inputs = _inputs(op, given)
+    ctx = place_of(params["ctx"]) if "ctx" in params and not inputs else None
+    return invoke(op, inputs, given.tail.get("out"), ctx)
 
 
 def _hashable(params: dict[str, Any]) -> dict[str, Any]:
