@@ -136,13 +136,14 @@ def _visit(graph: Graph, node: Node, in_eids: list[int], out_eids: list[int], fa
             raise _located(error, node, [facts[eid] for eid in in_eids]) from None
     changed = False
     for position, (eid, fact) in enumerate(zip(in_eids + out_eids, [*ins, *outs], strict=True)):
-        if fact is None or fact == facts[eid]:
+        old = facts[eid]  # float64 == None is true for numpy, so None is asked for first
+        if fact is None or (old is not None and fact == old):
             continue
         try:
-            merged = merge(facts[eid], fact)
+            merged = merge(old, fact)
         except MXNetError:
-            raise _conflict(node, position, facts[eid], fact, rule) from None
-        changed |= merged != facts[eid]
+            raise _conflict(node, position, old, fact, rule) from None
+        changed |= old is None or merged != old
         facts[eid] = merged
     return changed
 
