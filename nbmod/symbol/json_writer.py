@@ -27,10 +27,14 @@ _ONE_LINE = 10
 _AMP = ("amp_cast", "amp_multicast")
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
-_TOTAL_OUTPUTS = {"Pooling": 2, "L2Normalization": 2, "LRN": 2, "Dropout": 2, "InstanceNorm": 3,
-                  "LayerNorm": 3, "GroupNorm": 3, "BatchNorm": 3, "BatchNorm_v1": 3, "sort": 2}
-"""Outputs, hidden ones included, by which MXNet counts in `node_row_ptr`, where that is a constant
-and nbmod needs fewer."""
+_TOTAL_OUTPUTS = {"BatchNorm": 3, "BatchNorm_v1": 3, "BilinearSampler": 2, "Correlation": 3,
+                  "CTCLoss": 2, "Dropout": 2, "GridGenerator": 2, "GroupNorm": 3, "InstanceNorm": 3,
+                  "L2Normalization": 2, "LayerNorm": 3, "LRN": 2, "ROIPooling": 2, "sort": 2,
+                  "SpatialTransformer": 3, "_contrib_box_nms": 2, "_contrib_MultiProposal": 2,
+                  "_contrib_Proposal": 2}
+"""How many outputs MXNet counts in `node_row_ptr`, hidden ones included; nbmod may need fewer."""
+
+_CHANNELS_LAST = ("NWC", "NHWC", "NDHWC")
 
 
 def write_graph(entries: Sequence[Entry], remove_amp_cast: bool = True) -> str:
@@ -110,7 +114,11 @@ def _control(node: Node) -> list[Entry]:
 
 
 def _total_outputs(node: Node) -> int:
-    return max(node.num_outputs, _TOTAL_OUTPUTS.get(node.op_name, 1))
+    total = max(node.num_outputs, _TOTAL_OUTPUTS.get(node.op_name, 1))
+    if (node.op_name == "Pooling" and node.attrs.get("pool_type", "max") == "max"
+            and node.attrs.get("layout") not in _CHANNELS_LAST):
+        return 2  # positions of the maxima
+    return total
 
 
 def _node(node: Node, inputs: list[list[int]], ids: dict[int, int]) -> str:
