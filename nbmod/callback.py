@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from . import model
+
 __all__ = ["Speedometer", "ProgressBar", "LogValidationMetricsCallback", "do_checkpoint",
            "module_checkpoint", "log_train_metric"]
 
@@ -22,9 +24,8 @@ def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
     every = int(max(1, period))
 
     def callback(epoch: int, symbol: Any, arg_params: Any, aux_params: Any) -> None:
-        from .model import save_checkpoint
         if (epoch + 1) % every == 0:
-            save_checkpoint(prefix, epoch + 1, symbol, arg_params, aux_params)
+            model.save_checkpoint(prefix, epoch + 1, symbol, arg_params, aux_params)
 
     return callback
 

@@ -75,6 +75,12 @@ class Monitor:
 
 
 def _text(value: Any) -> str:
+    """A statistic, or several, each followed by a tab; arrays of one element as their number."""
     values = value if isinstance(value, (list, tuple)) else [value]
-    texts = (str(v.asscalar() if v.shape == (1,) else v.asnumpy()) for v in values)
-    return "".join(f"{text}\t" for text in texts)
+    return "".join(f"{_plain(one)}\t" for one in values)
+
+
+def _plain(value: Any) -> str:
+    if not hasattr(value, "asnumpy"):
+        return str(value)
+    return str(value.asscalar() if value.shape == (1,) else value.asnumpy())

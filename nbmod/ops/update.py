@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..base import MXNetError
-from .half import HALF, SINGLE
+from .half import HALF, SINGLE, single
 from .jit import kernel
 from .op import Call, Op, PartialType, Spec
 
@@ -45,7 +45,7 @@ class _Update(Op):
 
     def _decay_scale_clip(self, real: Any) -> tuple[Any, Any, Any]:
         clip = self.clip_gradient if self.clip_gradient >= 0 else math.inf
-        return real(self.wd), real(self.rescale_grad), real(clip)
+        return _numbers(real, self.wd, self.rescale_grad, clip)
 
     def infer_type(self, ins: list[PartialType], outs: list[PartialType]
                    ) -> tuple[list[PartialType], list[PartialType]]:
@@ -91,6 +91,16 @@ class _MasterUpdate(_Update):
         _round_to(outs[0], master)
 
 
+def _numbers(real: Any, *values: float) -> tuple[Any, ...]:
+    """Kernel scalars of a type; first rounded to float32, in which MXNet keeps parameters."""
+    return tuple(real(single(value)) for value in values)
+
+
+def _mixing(real: Any, rate: float) -> tuple[Any, Any]:
+    """(rate, 1 - rate) of a running mean; the difference is MXNet's, of the rounded rate."""
+    return _numbers(real, rate, np.float32(1) - np.float32(rate))
+
+
 def _round_to(target: Any, source: Any) -> None:
     with np.errstate(over="ignore"):
         np.copyto(target, source, casting="same_kind")
@@ -118,7 +128,7 @@ class SGDUpdate(_Update, name="sgd_update", aliases=("_sparse_sgd_update",)):
 
     def step(self, arrays):
         real = arrays[0].dtype.type
-        _sgd(*arrays, real(self.lr), *self._decay_scale_clip(real))
+        _sgd(*arrays, *_numbers(real, self.lr), *self._decay_scale_clip(real))
 
 
 @dataclass(frozen=True)
@@ -154,7 +164,7 @@ class SGDMomUpdate(_Update, name="sgd_mom_update", aliases=("_sparse_sgd_mom_upd
 
     def step(self, arrays):
         real = arrays[0].dtype.type
-        _sgd_mom(*arrays, real(self.lr), real(self.momentum), *self._decay_scale_clip(real))
+        _sgd_mom(*arrays, *_numbers(real, self.lr, self.momentum), *self._decay_scale_clip(real))
 
 
 @dataclass(frozen=True)
@@ -170,16 +180,19 @@ def _nag_mom(w, g, mom, lr, momentum, wd, scale, clip):
     for i in range(w.size):
         x = g[i] * scale
         x = clip if x > clip else (-clip if x < -clip else x)
-        x = lr * (x + wd * w[i])
-        mom[i] = momentum * mom[i] - x
-        w[i] += momentum * mom[i] - x
+        y = lr * (x + wd * w[i])
+        w[i] += momentum * (momentum * mom[i] - y) - y
+        mom[i] = momentum * mom[i] - lr * (x + wd * w[i])
 
 
 @dataclass(frozen=True)
 class NAGMomUpdate(_Update, name="nag_mom_update"):
-    """x = lr (clipped(rescale_grad g) + wd w);  mom = momentum mom - x;  w = w + momentum mom - x.
+    """x = clipped(rescale_grad g);  y = lr (x + wd w);  w = w + momentum (momentum mom - y) - y;
+    mom = momentum mom - lr (x + wd w) with the new w.
 
-    Nesterov's accelerated gradient with the velocity taken at the next point.
+    Nesterov's accelerated gradient with the velocity taken at the next point.  That the velocity
+    decays with the new weight is what MXNet does whenever the output is the weight itself, as it
+    is in training; nbmod does it always.
     """
 
     lr: float
@@ -193,7 +206,7 @@ class NAGMomUpdate(_Update, name="nag_mom_update"):
 
     def step(self, arrays):
         real = arrays[0].dtype.type
-        _nag_mom(*arrays, real(self.lr), real(self.momentum), *self._decay_scale_clip(real))
+        _nag_mom(*arrays, *_numbers(real, self.lr, self.momentum), *self._decay_scale_clip(real))
 
 
 @dataclass(frozen=True)
@@ -237,8 +250,9 @@ class AdamUpdate(_Update, name="adam_update", aliases=("_sparse_adam_update",)):
 
     def step(self, arrays):
         real = arrays[0].dtype.type
-        betas = (real(self.beta1), real(1 - self.beta1), real(self.beta2), real(1 - self.beta2))
-        _adam(*arrays, real(self.lr), betas, real(self.epsilon), *self._decay_scale_clip(real))
+        lr, epsilon = _numbers(real, self.lr, self.epsilon)
+        betas = (*_mixing(real, self.beta1), *_mixing(real, self.beta2))
+        _adam(*arrays, lr, betas, epsilon, *self._decay_scale_clip(real))
 
 
 @kernel
@@ -273,9 +287,10 @@ class RMSPropUpdate(_Update, name="rmsprop_update"):
 
     def step(self, arrays):
         real = arrays[0].dtype.type
-        clip_weight = real(self.clip_weights if self.clip_weights >= 0 else math.inf)
-        _rmsprop(*arrays, real(self.lr), (real(self.gamma1), real(1 - self.gamma1)),
-                 real(self.epsilon), *self._decay_scale_clip(real), clip_weight)
+        bound = self.clip_weights if self.clip_weights >= 0 else math.inf
+        lr, epsilon, bound = _numbers(real, self.lr, self.epsilon, bound)
+        _rmsprop(*arrays, lr, _mixing(real, self.gamma1), epsilon, *self._decay_scale_clip(real),
+                 bound)
 
 
 @kernel
@@ -316,10 +331,10 @@ class RMSPropAlexUpdate(_Update, name="rmspropalex_update"):
 
     def step(self, arrays):
         real = arrays[0].dtype.type
-        clip_weight = real(self.clip_weights if self.clip_weights >= 0 else math.inf)
-        gammas = (real(self.gamma1), real(1 - self.gamma1), real(self.gamma2))
-        _rmsprop_alex(*arrays, real(self.lr), gammas, real(self.epsilon),
-                      self._decay_scale_clip(real), clip_weight)
+        bound = self.clip_weights if self.clip_weights >= 0 else math.inf
+        lr, gamma2, epsilon, bound = _numbers(real, self.lr, self.gamma2, self.epsilon, bound)
+        gammas = (*_mixing(real, self.gamma1), gamma2)
+        _rmsprop_alex(*arrays, lr, gammas, epsilon, self._decay_scale_clip(real), bound)
 
 
 @kernel
@@ -351,4 +366,4 @@ class AdaGradUpdate(_Update, name="_sparse_adagrad_update"):
 
     def step(self, arrays):
         real = arrays[0].dtype.type
-        _adagrad(*arrays, real(self.lr), real(self.epsilon), *self._decay_scale_clip(real))
+        _adagrad(*arrays, *_numbers(real, self.lr, self.epsilon), *self._decay_scale_clip(real))

@@ -62,11 +62,14 @@ def _check_state(index: Any, state: Any, depth: int) -> None:
 
 
 class _Class:
-    """What a class name in a pickle stands for: something to make instances of, or nothing."""
+    """What a class name in a pickle stands for: something to make instances of."""
 
     def __init__(self, module: str, name: str):
         self.module, self.name = module, name
         self.make = self._maker()
+        if self.make is None and name != "object":  # which old pickles name as a base
+            raise MXNetError(f"optimizer states: {module}.{name} is not allowed: only arrays, "
+                             "plain values, optimizers and schedulers are read")
 
     def _maker(self) -> Callable[[tuple], Any] | None:
         key = (self.module, self.name)
@@ -82,12 +85,6 @@ class _Class:
         if known is not None:
             return lambda args: object.__new__(known)
         return None
-
-    def __call__(self, args: tuple) -> Any:
-        if self.make is None:
-            raise MXNetError(f"optimizer states: {self.module}.{self.name} is not allowed: only "
-                             "arrays, plain values, optimizers and schedulers are read")
-        return self.make(args)
 
 
 def _known_class(module: str, name: str) -> type | None:
@@ -124,9 +121,9 @@ def _text(value: Any) -> str:
 
 
 def _instance(klass: Any, args: tuple = ()) -> Any:
-    if not isinstance(klass, _Class):
-        raise MXNetError(f"optimizer states: {type(klass).__name__} cannot be called")
-    return klass(args)
+    if not isinstance(klass, _Class) or klass.make is None:
+        raise MXNetError(f"optimizer states: a {type(klass).__name__} is called")
+    return klass.make(args)
 
 
 class _Machine:

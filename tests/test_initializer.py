@@ -1,0 +1,166 @@
+"""Initializers: which rule a name gets, fixed values as MXNet's, random ones by distribution."""
+
+from __future__ import annotations
+
+import logging
+import math
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod import initializer
+from nbmod.base import MXNetError
+from nbmod.initializer import InitDesc
+from tests import training
+
+C3 = ("Constant", {"value": 3.0})
+NAMES = ["x_weight", "x_bias", "x_gamma", "x_beta", "x_min", "x_max", "x_bias_quantize", "weight",
+         "x_moving_mean", "x_moving_var", "x_foo", "upsampling0_weight", "stn_loc_bias",
+         "stn_loc_weight", "x_running_mean", "rnn_parameters", "x_moving_avg", "x_moving_inv_var"]
+ATTRS = ["zeros", "ones", '["one", {}]', "nope", "<initializer object at 0x7f>",
+         '["constant", {"value": 2.5}]', '{"initializer": "one"}', '["Constant", {"value": 0.25}]',
+         '["lstmbias", {"forget_bias": 2.0}]']
+# initializer, parameters, name, shape, `__init__`, plain
+FIXED = [
+    *((*C3, name, (6,), "", plain) for name in NAMES for plain in (False, True)
+      if not (name.startswith("upsampling") and plain)),
+    *((*C3, name, (8, 2), attr, False) for name in ("x", "x_bias") for attr in ATTRS),
+    *((init, {}, "x_weight", (2, 1, *size), "", False) for size in ((4, 4), (3, 3), (3, 5), (2, 2))
+      for init in ("Bilinear", "Zero", "One")),
+    ("Uniform", {}, "upsampling0_weight", (1, 1, 4, 4), "", True),
+    ("LSTMBias", {"forget_bias": 2.0}, "x_bias", (8,), "", False),
+    ("LSTMBias", {"forget_bias": 2.0}, "x_weight", (8,), "", False),
+    ("Constant", {"value": [1.0, 2.0, 3.0]}, "x_weight", (2, 3), '["constant", {"value": 1}]',
+     False),
+    ("Xavier", {}, "x_weight", (3,), "", False),
+    ("Xavier", {"rnd_type": "other"}, "x_weight", (3, 3), "", False),
+    ("Xavier", {"factor_type": "other"}, "x_weight", (3, 3), "", False),
+]
+JSON = [("Uniform", {}), ("Uniform", {"scale": 0.5}), ("Normal", {}), ("Xavier", {}),
+        ("Xavier", {"magnitude": 2, "rnd_type": "gaussian"}), ("MSRAPrelu", {}),
+        ("Orthogonal", {}), ("Zero", {}), ("One", {}), C3, ("Bilinear", {}), ("LSTMBias", {})]
+
+
+@pytest.mark.parametrize("index", range(len(FIXED)))
+def test_rule_and_value_are_mxnets(oracle, index):
+    want = oracle.call("mx_training.run", "initialized", *FIXED[index])
+    got = training.initialized(mx, *FIXED[index])
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("init, params", JSON)
+def test_json_is_mxnets(oracle, init, params):
+    text = training.dumped(mx, init, params)
+    assert text == oracle.call("mx_training.run", "dumped", init, params)
+    assert initializer.create(text) == getattr(mx.init, init)(**params)
+
+
+def filled(init, shape) -> np.ndarray:
+    array = mx.nd.zeros(shape)
+    init(InitDesc("x_weight"), array)
+    return array.asnumpy()
+
+
+# shape (60, 40, 3, 2): 240 values feed an output, 360 are fed by an input
+SPREAD = [
+    (mx.init.Uniform(0.3), 0.3 / math.sqrt(3), 0.3),
+    (mx.init.Normal(0.2), 0.2, None),
+    (mx.init.Xavier(), math.sqrt(1 / 300), math.sqrt(3 / 300)),
+    (mx.init.Xavier(factor_type="in", magnitude=2), math.sqrt(2 / 3 / 240), math.sqrt(2 / 240)),
+    (mx.init.Xavier("gaussian", "out", 2), math.sqrt(2 / 360), None),
+    (mx.init.MSRAPrelu("in", 0.5), math.sqrt(2 / 1.25 / 240), None),
+    (mx.init.Orthogonal(), 1.414 / math.sqrt(240), None),
+]
+
+
+@pytest.mark.parametrize("init, deviation, bound", SPREAD)
+def test_distribution(init, deviation, bound):
+    values = filled(init, (60, 40, 3, 2))
+    # 14,400 values: the deviation is known to about 0.6 percent, the mean to 0.8
+    assert values.std() == pytest.approx(deviation, rel=0.03)
+    assert abs(values.mean()) < 0.04 * deviation
+    if bound:
+        assert 0.99 * bound < np.abs(values).max() <= bound
+
+
+@pytest.mark.parametrize("kind", ["uniform", "normal"])
+@pytest.mark.parametrize("shape", [(6, 20), (20, 6), (4, 3, 2, 2)])
+def test_orthogonal(kind, shape):
+    rows = filled(mx.init.Orthogonal(2.0, kind), shape).reshape(shape[0], -1)
+    gram = rows @ rows.T if len(rows) <= rows.shape[1] else rows.T @ rows
+    np.testing.assert_allclose(gram, 4 * np.eye(len(gram)), atol=1e-5)
+
+
+def test_one_seed_governs_all():
+    def draw():
+        mx.random.seed(5)
+        return filled(mx.init.Xavier(), (4, 5))
+
+    np.testing.assert_array_equal(draw(), draw())
+    assert (filled(mx.init.Xavier(), (4, 5)) != draw()).any()
+
+
+def test_half_precision_arrays():
+    array = mx.nd.zeros((3, 3), dtype="float16")
+    mx.init.Uniform()(InitDesc("x_weight"), array)
+    assert array.dtype == np.float16 and np.ptp(array.asnumpy()) > 0
+
+
+def test_load(tmp_path, caplog):
+    path = str(tmp_path / "x.params")
+    mx.nd.save(path, {"arg:w": mx.nd.ones((2, 2)), "aux:v": mx.nd.ones((3,))})
+    load = mx.init.Load(path, default_init=mx.init.Zero(), verbose=True)
+    array, other = mx.nd.zeros((2, 2)), mx.nd.ones((2,))
+    with caplog.at_level(logging.INFO):
+        load("w", array)
+        load("u_weight", other)
+    assert array.asnumpy().sum() == 4 and other.asnumpy().sum() == 0
+    assert caplog.messages == ["Initialized w by loading", "Initialized u_weight by default"]
+    with pytest.raises(MXNetError, match=r"shape \(3,\), loaded \(2, 2\)"):
+        load("w", mx.nd.zeros((3,)))
+    with pytest.raises(MXNetError, match="no default initializer"):
+        mx.init.Load({})("w", array)
+
+
+def test_mixed():
+    mixed = mx.init.Mixed(["fc1", ".*weight"], [mx.init.One(), mx.init.Zero()])
+    arrays = [mx.nd.full((2,), 5) for _ in range(2)]
+    for name, array in zip(["fc1_weight", "fc2_weight"], arrays, strict=True):
+        mixed(name, array)
+    assert [float(array.asnumpy()[0]) for array in arrays] == [1, 0]
+    with pytest.raises(MXNetError, match="did not match any pattern"):
+        mixed("other", arrays[0])
+    with pytest.raises(MXNetError, match="2 patterns for 1"):
+        mx.init.Mixed(["a", "b"], [mx.init.Zero()])
+
+
+def test_verbosity(caplog):
+    init = mx.init.One().set_verbosity(True)
+    with caplog.at_level(logging.INFO):
+        init(InitDesc("x_bias"), mx.nd.ones((2,)))
+        init.set_verbosity(True, lambda array: "seen")
+        init(InitDesc("x", {"__init__": "ones"}), mx.nd.ones((2,)))
+    assert caplog.messages == ["Initialized x_bias as bias: 0.0", "Initialized x as ones: seen"]
+
+
+def test_registered_initializer_is_found_by_name():
+    @mx.init.register
+    class Sevens(mx.init.Initializer):
+        def __init__(self, value=7):
+            super().__init__(value=value)
+            self.value = value
+
+        def _init_weight(self, desc, arr):
+            arr[:] = self.value
+
+    array = mx.nd.zeros((2,))
+    mx.init.Zero()(InitDesc("x", {"__init__": Sevens(8).dumps()}), array)
+    assert array.asnumpy().tolist() == [8, 8]
+
+
+def test_desc():
+    desc = InitDesc("x_weight", {"key": "value"})
+    mx.init.One()(desc, mx.nd.zeros((1,)))
+    assert desc == "x_weight" and desc.attrs == {"key": "value"}
+    assert desc.global_init == mx.init.One()
