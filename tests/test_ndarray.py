@@ -22,14 +22,15 @@ CREATION = [
     "nd.array(np.zeros((0, 3)))", "nd.array([True, False])", "nd.array([1], dtype='float16')",
     "nd.array(range(3))", "nd.array([1], ctx=mx.cpu(3))", "nd.array(np.arange(3), dtype=np.int64)",
     "nd.array(np.ones((2, 2), 'f')[:, 0])", "nd.array(None)", "nd.array(i, ctx=mx.cpu(2))",
-    "nd.array(np.float16([1.5]))", "nd.array([-1.5, 300.7], dtype='uint8')[1]",
-    "nd.zeros((2, 3))", "nd.zeros(3)", "nd.zeros((2,), dtype='int64')", "nd.zeros(3, dtype=int)",
-    "nd.zeros(2, mx.cpu(1))", "nd.zeros((2,), 'cpu(1)')", "nd.ones([2, 2])", "nd.ones(2, dtype=None)",
-    "nd.ones((2, 3), out=o); o", "nd.full((2, 2), 3)", "nd.full((2,), 1.7, dtype='int32')",
-    "nd.full((2,), nd.array([5, 6]))", "nd.full((2,), np.array([1, 2]))", "nd.full(0, 1)",
-    "nd.full((2, 3), 1, out=o); o", "nd.empty((2, 2)).shape", "nd.empty(0).shape",
-    "nd.arange(5)", "nd.arange(1, 5, 2)", "nd.arange(0, 1, 0.3)", "nd.arange(3, repeat=2)",
-    "nd.arange(3, dtype='int32')", "nd.arange(2.5)", "nd.arange(5, 0, -2)", "nd.arange(1, None)",
+    "nd.array(np.float16([1.5]))", "nd.array([-1.5, 300.7], dtype='uint8')[1]", "nd.zeros((2, 3))",
+    "nd.zeros(3)", "nd.zeros((2,), dtype='int64')", "nd.zeros(3, dtype=int)",
+    "nd.zeros(2, mx.cpu(1))", "nd.zeros((2,), 'cpu(1)')", "nd.ones([2, 2])",
+    "nd.ones(2, dtype=None)", "nd.ones((2, 3), out=o); o", "nd.full((2, 2), 3)",
+    "nd.full((2,), 1.7, dtype='int32')", "nd.full((2,), nd.array([5, 6]))",
+    "nd.full((2,), np.array([1, 2]))", "nd.full(0, 1)", "nd.full((2, 3), 1, out=o); o",
+    "nd.empty((2, 2)).shape", "nd.empty(0).shape", "nd.arange(5)", "nd.arange(1, 5, 2)",
+    "nd.arange(0, 1, 0.3)", "nd.arange(3, repeat=2)", "nd.arange(3, dtype='int32')",
+    "nd.arange(2.5)", "nd.arange(5, 0, -2)", "nd.arange(1, None)",
     "nd.arange(0, 4, 1, 1, False, mx.cpu(1))", "nd.linspace(0, 1, 5)", "nd.linspace(0, 1, 1)",
     "nd.linspace(0, 1, 5, endpoint=False)", "nd.linspace(0, 1, 3, ctx=mx.cpu(1))", "nd.eye(3)",
     "nd.eye(2, 3, 1)", "nd.eye(3, 0, -1, dtype='int32')", "nd.from_numpy(np.ones(3))",
@@ -40,20 +41,21 @@ CREATION = [
     "nd.split_v2(b, (1, 2), axis=1, squeeze_axis=True)", "nd.split_v2(a, 2)",
 ]  # fmt: skip
 PROPERTIES = [
-    "a.shape", "a.size", "a.ndim", "a.dtype", "i.dtype", "a.stype", "a.context", "a.ctx",
-    "a.T", "len(a)", "bool(s)", "bool(s - 7)", "bool(nd.zeros((1, 1)))", "bool(nd.array([]))",
+    "a.shape", "a.size", "a.ndim", "a.dtype", "i.dtype", "a.stype", "a.context", "a.ctx", "a.T",
+    "len(a)", "bool(s)", "bool(s - 7)", "bool(nd.zeros((1, 1)))", "bool(nd.array([]))",
     "f[0].asscalar()", "s.asscalar()", "i[2].asscalar()", "hash(a) == hash(a)", "a.writable",
     "repr(a)", "str(a)", "repr(i)", "repr(nd.array([]))", "repr(nd.ones(2, mx.cpu(1)))",
-    "[x for x in b]", "list(reversed(f))", "1.5 in f", "9 in f", "f.asnumpy()", "max(f)", "sum([f, f])",
-    "f.asnumpy() is f.asnumpy()", "a.asnumpy().flags.writeable", "a.grad", "nd.waitall()",
-    "a.wait_to_read()", "a.as_nd_ndarray() is a", "a.__array_priority__",
+    "[x for x in b]", "list(reversed(f))", "1.5 in f", "9 in f", "f.asnumpy()", "max(f)",
+    "sum([f, f])", "f.asnumpy() is f.asnumpy()", "a.asnumpy().flags.writeable", "a.grad",
+    "nd.waitall()", "a.wait_to_read()", "a.as_nd_ndarray() is a", "a.__array_priority__",
 ]  # fmt: skip
 CONVERSION = [
-    "a.astype('int32')", "f.astype(int)", "f.astype('uint8')[0]", "f.astype(bool)", "i.astype('float16')",
-    "a.astype(np.float32, copy=False) is a", "a.astype('float32') is a", "a.copy()", "a.copy() is a",
-    "a.as_in_context(mx.cpu(0)) is a", "a.as_in_context(mx.cpu(1))", "a.tostype('default')",
-    "a.copyto(mx.cpu(1))", "b.copyto(o) is o", "b.copyto(o); o", "i.copyto(f); f", "f.copyto(i); i",
-    "a.detach() is a", "d.astype('float32')", "nd.array([1e10, -1]).astype('float16')",
+    "a.astype('int32')", "f.astype(int)", "f.astype('uint8')[0]", "f.astype(bool)",
+    "i.astype('float16')", "a.astype(np.float32, copy=False) is a", "a.astype('float32') is a",
+    "a.copy()", "a.copy() is a", "a.as_in_context(mx.cpu(0)) is a", "a.as_in_context(mx.cpu(1))",
+    "a.tostype('default')", "a.copyto(mx.cpu(1))", "b.copyto(o) is o", "b.copyto(o); o",
+    "i.copyto(f); f", "f.copyto(i); i", "a.detach() is a", "d.astype('float32')",
+    "nd.array([1e10, -1]).astype('float16')",
 ]  # fmt: skip
 OPERANDS = ["f", "2", "1.5", "True", "np.float64(2)", "np.int32(3)", "h.astype('float32')", "b"]
 ARITHMETIC = [
@@ -66,8 +68,8 @@ ARITHMETIC = [
     "-f", "-i", "-u", "abs(f)", "f.__div__(2)", "f.__rdiv__(2)", "t + 1", "-t", "t * 2",
     *(f"nd.{name}(f, 2)" for name in BINARY), *(f"nd.{name}(2, f)" for name in BINARY),
     *(f"nd.{name}(f, f[0])" for name in BINARY), *(f"nd.{name}(3, 2)" for name in BINARY),
-    "nd.true_divide(f, 2)", "nd._internal._plus_scalar(f, 2)", "nd._internal._rminus_scalar(f, scalar=2)",
-    "a + nd.ones((2, 3, 4), ctx=mx.cpu(1))",
+    "nd.true_divide(f, 2)", "nd._internal._plus_scalar(f, 2)",
+    "nd._internal._rminus_scalar(f, scalar=2)", "a + nd.ones((2, 3, 4), ctx=mx.cpu(1))",
 ]  # fmt: skip
 IN_PLACE = [
     "a += 1; a", "a *= 2.5; a", "a /= 2; a", "a %= 3; a", "a -= nd.ones(4); a", "a **= 2; a",
@@ -77,9 +79,10 @@ IN_PLACE = [
 ]  # fmt: skip
 OUT = [
     "nd.exp(b, out=o) is o", "nd.exp(b, out=o); o", "nd.exp(b, o); o", "nd.exp(b, out=[o])",
-    "nd.exp(b, out=nd.zeros((2, 3), mx.cpu(1)))", "nd.exp(b, out=b); b", "nd.sum(b, axis=0, out=f); f",
-    "nd.dot(b, b.T, out=nd.zeros((2, 2)))", "nd.split(b, 3, out=[nd.zeros((2, 1)) for _ in range(3)])",
-    "nd.broadcast_add(b, f, out=b); b", "nd.sgd_update(f, f, lr=0.5, out=f); f",
+    "nd.exp(b, out=nd.zeros((2, 3), mx.cpu(1)))", "nd.exp(b, out=b); b",
+    "nd.sum(b, axis=0, out=f); f", "nd.dot(b, b.T, out=nd.zeros((2, 2)))",
+    "nd.split(b, 3, out=[nd.zeros((2, 1)) for _ in range(3)])", "nd.broadcast_add(b, f, out=b); b",
+    "nd.sgd_update(f, f, lr=0.5, out=f); f",
     "nd.sgd_mom_update(f, f, d.astype('float32'), lr=0.5); f",
     "m = nd.zeros(3); nd.sgd_mom_update(f, f, m, lr=0.5, out=f); [f, m]",
     "nd.broadcast_add(b[:, :1], b[:1], out=b); b", "nd.elemwise_mul(b, b, out=b); b",
@@ -88,18 +91,20 @@ CALLS = [
     "nd.exp(data=f)", "nd.exp(f, name='x')", "nd.sum(b, 0)", "nd.sum(b)", "nd.mean(b, axis=1)",
     "nd.clip(b, 2, 4)", "nd.clip(b, a_min=2, a_max=4)", "nd.cast(f, dtype='int32')",
     "nd.Cast(f, np.int32)", "nd.one_hot(i, 5)", "nd.one_hot(i, depth=5)", "nd.concat(b, b, dim=0)",
-    "nd.concat(*[b, b])", "nd.Concat(b, b, num_args=2)", "nd.add_n(f, f, f)", "nd.ElementWiseSum(f)",
-    "nd.split(b, 3)", "nd.topk(b, k=2)", "nd.topk(b, k=2, ret_typ='both')", "nd.where(b > 2, b, -b)",
-    "nd.transpose(b, axes=(1, 0))", "nd.reshape(b, shape=(3, -1))", "nd.flatten(a)", "nd.norm(b)",
-    "nd.argmax_channel(b)", "nd.argmax(b, axis=1)", "nd.dot(b, b, transpose_b=True)",
-    "nd.Activation(f, act_type='relu')", "nd.zeros_like(b)", "nd.ones_like(b)", "nd.identity(f)",
+    "nd.concat(*[b, b])", "nd.Concat(b, b, num_args=2)", "nd.add_n(f, f, f)",
+    "nd.ElementWiseSum(f)", "nd.split(b, 3)", "nd.topk(b, k=2)", "nd.topk(b, k=2, ret_typ='both')",
+    "nd.where(b > 2, b, -b)", "nd.transpose(b, axes=(1, 0))", "nd.reshape(b, shape=(3, -1))",
+    "nd.flatten(a)", "nd.norm(b)", "nd.argmax_channel(b)", "nd.argmax(b, axis=1)",
+    "nd.dot(b, b, transpose_b=True)", "nd.Activation(f, act_type='relu')", "nd.zeros_like(b)",
+    "nd.ones_like(b)", "nd.identity(f)",
     "nd.FullyConnected(b, nd.ones((2, 3)), num_hidden=2, no_bias=True)",
     "nd.FullyConnected(b, nd.ones((2, 3)), nd.ones(2), num_hidden=2)", "nd.Dropout(b)",
     "nd.BatchNorm(nd.ones((2, 3, 4, 4)), f, f, f, abs(f), fix_gamma=False)", "nd.BlockGrad(f)",
     "nd.Embedding(i, nd.array(np.arange(10).reshape(5, 2)), input_dim=5, output_dim=2)",
     "nd._internal._zeros(shape=(2,), ctx='cpu(1)')", "nd._internal._zeros((2,), mx.cpu(1))",
     "nd.op.exp(f)", "nd.linalg.gemm2(b, b, transpose_b=True)", "nd.contrib.isnan(f / 0 * 0)",
-    "nd.contrib.isinf(f / 0)", "nd.contrib.isfinite(f / 0)", "nd.sparse.add(f, 1)", "nd.slice_axis(a, 1, 0, 2)",
+    "nd.contrib.isinf(f / 0)", "nd.contrib.isfinite(f / 0)", "nd.sparse.add(f, 1)",
+    "nd.slice_axis(a, 1, 0, 2)",
 ]  # fmt: skip
 FLUENT_CALLS = [
     *(f"b.{name}()" for name in FLUENT if name not in {
@@ -107,27 +112,30 @@ FLUENT_CALLS = [
         "slice_axis", "slice_like", "space_to_depth", "split", "split_v2", "swapaxes", "take",
         "tile", "reshape_like", "argsort", "topk", "sort", "arccosh", "arctanh", "arccos", "arcsin",
     }),
-    "(b / 10).arccos()", "(b / 10).arcsin()", "(b / 10).arctanh()", "b.arccosh()", "b.argsort(is_ascend=0)",
-    "b.topk(k=2)", "b.sort(is_ascend=False)", "b.clip(2, 4)", "b.one_hot(7)", "b.pick(f[:2] * 0, 1)",
-    "nd.ones((1, 4, 2, 2)).depth_to_space(2)", "nd.ones((1, 1, 4, 4)).space_to_depth(2)", "b.repeat(2)",
+    "(b / 10).arccos()", "(b / 10).arcsin()", "(b / 10).arctanh()", "b.arccosh()",
+    "b.argsort(is_ascend=0)", "b.topk(k=2)", "b.sort(is_ascend=False)", "b.clip(2, 4)",
+    "b.one_hot(7)", "b.pick(f[:2] * 0, 1)", "nd.ones((1, 4, 2, 2)).depth_to_space(2)",
+    "nd.ones((1, 1, 4, 4)).space_to_depth(2)", "b.repeat(2)",
     "nd.ones((1, 1, 2, 2)).pad(mode='constant', pad_width=(0, 0, 0, 0, 1, 1, 1, 1))", "b.split(3)",
     "b.slice((0, 1), (1, 3))", "b.slice(begin=(None, 1), end=(None, 2))", "b.slice_axis(0, 0, 1)",
     "b.slice_like(nd.ones((1, 2)))", "b.split(axis=0, num_outputs=2, squeeze_axis=True)",
     "b.split_v2(2)", "b.swapaxes(0, 1)", "b.take(nd.array([0, 1]))", "b.tile((2,))", "b.tile(2)",
     "b.reshape_like(nd.ones((3, 2)))", "b.expand_dims(0).broadcast_axes(0, 3)", "b.flip(1)",
-    "b.transpose((1, 0))", "b.transpose(axes=(0, 1))", "b.sum(0)", "a.sum((0, 1), True)", "f.diag()",
-    "a.mean(axis=1, keepdims=True)", "a.prod(exclude=True, axis=0)", "b.max(1, True)", "b.norm(ord=1)",
-    "b.expand_dims(0)", "b.expand_dims(axis=-1)", "b.expand_dims(1, inplace=True)", "b.flatten()",
-    "a.flatten(inplace=True)", "f.flatten()", "nd.ones((1, 2, 1)).squeeze()", "b.broadcast_like(a[:, :2, :3])",
+    "b.transpose((1, 0))", "b.transpose(axes=(0, 1))", "b.sum(0)", "a.sum((0, 1), True)",
+    "f.diag()", "a.mean(axis=1, keepdims=True)", "a.prod(exclude=True, axis=0)", "b.max(1, True)",
+    "b.norm(ord=1)", "b.expand_dims(0)", "b.expand_dims(axis=-1)",
+    "b.expand_dims(1, inplace=True)", "b.flatten()", "a.flatten(inplace=True)", "f.flatten()",
+    "nd.ones((1, 2, 1)).squeeze()", "b.broadcast_like(a[:, :2, :3])",
     "nd.ones((1, 2, 1)).squeeze(axis=0, inplace=True)", "nd.ones((1, 3)).broadcast_to((2, 3))",
     "f.broadcast_to((2, 3))", "f.slice_assign(nd.array([9, 9]), (0,), (2,), (1,)); f",
     "f.slice_assign_scalar(5, (0,), (2,), (None,)); f",
 ]  # fmt: skip
 RESHAPES = [
-    "a.reshape((4, 6))", "a.reshape(4, 6)", "a.reshape((-1,))", "a.reshape((0, -1))", "a.reshape((-2,))",
-    "a.reshape((-3, 0))", "a.reshape((-4, 1, 2, 0, 0))", "a.reshape((0, -4, -1, 1, 0))",
-    "a.reshape((-1, 0), reverse=True)", "a.reshape(shape=(4, 6))", "a.reshape((24, 1, -1))",
-    "a.reshape([4, 6])", "a.reshape(24)", "a.reshape((-2, 1, 1))", "a.reshape((-3, -2))",
+    "a.reshape((4, 6))", "a.reshape(4, 6)", "a.reshape((-1,))", "a.reshape((0, -1))",
+    "a.reshape((-2,))", "a.reshape((-3, 0))", "a.reshape((-4, 1, 2, 0, 0))",
+    "a.reshape((0, -4, -1, 1, 0))", "a.reshape((-1, 0), reverse=True)", "a.reshape(shape=(4, 6))",
+    "a.reshape((24, 1, -1))", "a.reshape([4, 6])", "a.reshape(24)", "a.reshape((-2, 1, 1))",
+    "a.reshape((-3, -2))",
 ]  # fmt: skip
 TABLES = {name.lower(): table for name, table in globals().items()
           if isinstance(table, list) and name.isupper() and name != "OPERANDS"}  # fmt: skip
@@ -188,7 +196,8 @@ ERRORS = {
     "nd.FullyConnected(b, num_hidden=2)": (mx.MXNetError, "FullyConnected.*weight"),
     "nd.FullyConnected(b, nd.ones((2, 4)), num_hidden=2, no_bias=True)": (
         mx.MXNetError, "FullyConnected: weight has shape \\(2, 4\\), expected \\(2, 3\\)"),
-    "nd.FullyConnected(b, b, f, num_hidden=2, no_bias=True)": (mx.MXNetError, "FullyConnected.*bias"),
+    "nd.FullyConnected(b, b, f, num_hidden=2, no_bias=True)": (
+        mx.MXNetError, "FullyConnected.*bias"),
     "nd.array([]) + 1": (mx.MXNetError, "_plus_scalar.*elements"),
     "nd.save('x', ())": (ValueError, "tuple"),
     "nd.save('x', [1])": (TypeError, "int"),
@@ -224,7 +233,11 @@ def same(mine: Any, theirs: Any) -> bool:
         return isinstance(theirs, dict) and mine.keys() == theirs.keys() and all(
             same(value, theirs[key]) for key, value in mine.items())  # fmt: skip
     if isinstance(mine, list):
-        return isinstance(theirs, list) and len(mine) == len(theirs) and all(map(same, mine, theirs))
+        return (
+            isinstance(theirs, list)
+            and len(mine) == len(theirs)
+            and all(map(same, mine, theirs))
+        )
     return type(mine) is type(theirs) and mine == theirs
 
 

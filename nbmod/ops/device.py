@@ -103,11 +103,7 @@ class Cpu(Device):
     """Plain NumPy."""
 
     def empty(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
-        try:
-            return np.empty(shape, dtype)
-        except (MemoryError, ValueError) as error:
-            raise MXNetError(f"no memory for an array of shape {tuple(shape)} and type "
-                             f"{np.dtype(dtype)} on the CPU: {error}") from None
+        return _allocate(np.empty, shape, dtype)
 
     def arena(self, nbytes: int) -> np.ndarray:
         block = self.empty((nbytes + ALIGNMENT,), np.uint8)
@@ -146,9 +142,10 @@ class Cpu(Device):
                 np.copyto(dst, src, casting="unsafe")
 
     def full(self, shape: Sequence[int], dtype: Any, value: float) -> np.ndarray:
-        array = self.empty(shape, dtype) if value else np.zeros(shape, dtype)
-        if value:
-            array.fill(value)
+        if not value:
+            return _allocate(np.zeros, shape, dtype)
+        array = self.empty(shape, dtype)
+        array.fill(value)
         return array
 
     def index(self, array: np.ndarray, key: tuple) -> np.ndarray:
@@ -163,6 +160,14 @@ class Cpu(Device):
         else:
             with np.errstate(invalid="ignore", over="ignore"):
                 array[key] = value
+
+
+def _allocate(make: Callable[..., np.ndarray], shape: Sequence[int], dtype: Any) -> np.ndarray:
+    try:
+        return make(shape, dtype)
+    except (MemoryError, ValueError) as error:
+        raise MXNetError(f"no memory for an array of shape {tuple(shape)} and type "
+                         f"{np.dtype(dtype)} on the CPU: {error}") from None
 
 
 CPU = Cpu()
