@@ -78,6 +78,6 @@ def _read(source: Any, where: str) -> list[NDArray] | dict[str, NDArray]:
 
 def _dense(array: Any, where: str) -> np.ndarray:
     if isinstance(array, np.ndarray):
-        return array
+        return np.atleast_1d(array)  # a scalar of MXNet's numpy interface; no NDArray is 0-d
     what = "an array without contents" if array is None else f"a {array.stype} array"
     raise MXNetError(f"{where}: holds {what}, which is not supported")
