@@ -98,7 +98,7 @@ def _numbers(real: Any, *values: float) -> tuple[Any, ...]:
 
 def _mixing(real: Any, rate: float) -> tuple[Any, Any]:
     """(rate, 1 - rate) of a running mean; the difference is MXNet's, of the rounded rate."""
-    return _numbers(real, rate, np.float32(1) - np.float32(rate))
+    return _numbers(real, rate, float(np.float32(1) - np.float32(rate)))
 
 
 def _round_to(target: Any, source: Any) -> None:
