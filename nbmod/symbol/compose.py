@@ -22,7 +22,13 @@ from ..ops import OPS, Op
 from ..ops.param import HIDDEN_KEYS, to_text
 from ..ops.signature import split_arguments
 
-__all__ = ["apply", "apply_named", "make_node", "stored_attrs", "copy_graph", "substitute"]
+__all__ = ["apply", "apply_named", "make_node", "read_op", "stored_attrs", "supply_initializers",
+           "copy_graph", "substitute"]
+
+MAX_TENSORS = 1 << 16
+"""Most inputs or outputs that a parameter may ask for."""
+
+_COUNTS = ("num_args", "num_outputs", "num_weights", "num_tensors", "num_arrays", "sections")
 
 
 def apply(op: type[Op], args: Sequence[Any], kwargs: Mapping[str, Any], hint: str,
@@ -62,7 +68,7 @@ def make_node(op_class: type[Op], name: str, params: Mapping[str, Any],
     attrs = stored_attrs(params, where)
     if op_class.variadic and op_class.variadic not in attrs:
         attrs[op_class.variadic] = str(len(given))
-    op = op_class.from_attrs(attrs, name)
+    op = read_op(op_class, attrs, name)
     names, aux = op.list_inputs(), op.aux_indices()
     if op_class.variadic and not names:
         raise MXNetError(f"{where}: no inputs are given, expected at least one")
@@ -79,6 +85,17 @@ def make_node(op_class: type[Op], name: str, params: Mapping[str, Any],
         node.inputs.append(entry)
     supply_initializers(node)
     return node
+
+
+def read_op(op_class: type[Op], attrs: dict[str, str], name: str) -> Op:
+    """The op with parameters from `attrs`, checked for counts that would fill the memory."""
+    op = op_class.from_attrs(attrs, name)
+    for key in _COUNTS:
+        count = getattr(op, key, None)
+        if isinstance(count, int) and count > MAX_TENSORS:
+            raise MXNetError(f"{name} ({op_class.name}): {key} is {count}, expected at most "
+                             f"{MAX_TENSORS}")
+    return op
 
 
 def supply_initializers(node: Node) -> None:

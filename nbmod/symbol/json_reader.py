@@ -25,7 +25,7 @@ from ..base import MXNetError
 from ..graph import Entry, Node
 from ..ops import OPS, Op
 from ..ops.param import HIDDEN_KEYS
-from .compose import supply_initializers
+from .compose import read_op, supply_initializers
 from .json_text import parse_json
 from .json_writer import VERSION
 
@@ -74,7 +74,10 @@ class _Reader:
                 raise MXNetError(f"{where}: a variable has {len(inputs)} inputs, expected none")
             node = Node(None, name, attrs=self._own(attrs))
         else:
-            node = self._apply(_op_class(op_name, where), name, inputs, attrs, where)
+            try:
+                node = self._apply(OPS.find(op_name), name, inputs, attrs)
+            except MXNetError as error:
+                raise MXNetError(f"{where}: {error}") from None
         node.extra = self._extra(record, where)
         self.nodes.append(node)
 
@@ -94,28 +97,28 @@ class _Reader:
                              "output(s)")
         return Entry(node, index)
 
-    def _apply(self, op_class: type[Op], name: str, inputs: list[Entry], attrs: dict[str, str],
-               where: str) -> Node:
+    def _apply(self, op_class: type[Op], name: str, inputs: list[Entry], attrs: dict[str, str]
+               ) -> Node:
         current = self.version >= VERSION
         late = {} if current else {key: attrs.pop(key) for key in list(attrs) if _is_legacy(key)}
         if self.version < 905 and op_class.name in _WHOLE and attrs.get("axis") == "-1":
             del attrs["axis"]
-        op = _located(where, op_class, attrs)
+        op = read_op(op_class, attrs, name)
         names = op.list_inputs()
         for key, value in late.items():
             _place(key, value, names, inputs, attrs)
         if late:
-            op = _located(where, op_class, attrs)
+            op = read_op(op_class, attrs, name)
         if self.version < 900:
             inputs += [Entry(Node(None, f"{name}_{missing}", attrs=dict(attrs)))
                        for missing in names[len(inputs):]]
         if len(inputs) != len(names):
-            raise MXNetError(f"{where}: {len(inputs)} inputs are given, expected {len(names)}: "
+            raise MXNetError(f"{len(inputs)} inputs are given, expected {len(names)}: "
                              f"{list(names)[:50]}")
         for index in op.aux_indices():
             if not inputs[index].node.is_variable:
-                raise MXNetError(f"{where}: input {names[index]!r} is state that the op writes, "
-                                 f"but {inputs[index].node.describe()} is no variable")
+                raise MXNetError(f"input {names[index]!r} is state that the op writes, but "
+                                 f"{inputs[index].node.describe()} is no variable")
         node = Node(op, name, inputs, attrs)
         if self.version < 904:
             supply_initializers(node)
@@ -138,21 +141,6 @@ class _Reader:
         if record.get("subgraphs"):
             extra["subgraphs"] = _field(record, "subgraphs", list, where)
         return extra or None
-
-
-def _op_class(op_name: str, where: str) -> type[Op]:
-    try:
-        return OPS.find(op_name)
-    except MXNetError as error:
-        raise MXNetError(f"{where}: {error}") from None
-
-
-def _located(where: str, op_class: type[Op], attrs: dict[str, str]) -> Op:
-    """The op with parameters from `attrs`."""
-    try:
-        return op_class.from_attrs(attrs)
-    except MXNetError as error:
-        raise MXNetError(f"{where}: {error}") from None
 
 
 def _is_legacy(key: str) -> bool:

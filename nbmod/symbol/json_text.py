@@ -8,6 +8,7 @@ or made of very many tiny parts is refused before it costs anything.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -25,6 +26,9 @@ MEMORY = 64 << 20
 
 MAX_DIGITS = 18
 
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+"""An escape that is half a character; only its other half beside it makes text of it."""
+
 _COST = {b"{": 72, b"[": 64, b'"': 32, b",": 36, b":": -64}
 """Bytes of memory per byte of text.  A string has two quotes; a key is stored once for all objects,
 which is what the colon takes back."""
@@ -39,8 +43,11 @@ def parse_json(text: str | bytes, where: str) -> Any:
         raise MXNetError(f"{where}: not UTF-8 text: byte {error.start}: {error.reason}") from None
     _check_bounds(data, where)
     try:
-        return json.loads(text, strict=False, parse_int=_integer, parse_float=_number,
-                          parse_constant=_number)
+        value = json.loads(text, strict=False, parse_int=_integer, parse_float=_number,
+                           parse_constant=_number)
+        if _SURROGATE.search(data):
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
     except json.JSONDecodeError as error:
         near = text[max(error.pos - 20, 0):error.pos + 20]
         raise MXNetError(f"{where}: not JSON: {error.msg} at line {error.lineno} column "
