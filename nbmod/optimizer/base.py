@@ -235,6 +235,8 @@ class Optimizer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.param_dict = {}
+        if "_all_index_update_counts" not in state:  # before there were several devices
+            self._all_index_update_counts = {0: self._index_update_count}
 
 
 register = Optimizer.register

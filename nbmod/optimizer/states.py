@@ -25,8 +25,10 @@ from .base import Optimizer
 
 __all__ = ["dump_states", "load_states"]
 
-_MAX_DEPTH = 16
+_MAX_DEPTH, _MAX_PARTS = 16, 1000
 _OPTIMIZERS, _SCHEDULERS = "mxnet.optimizer.optimizer", "mxnet.lr_scheduler"
+_HOMES: dict[str, type] = {_OPTIMIZERS: Optimizer, "mxnet.optimizer": Optimizer,
+                           "mxnet.optimizer.contrib": Optimizer, _SCHEDULERS: LRScheduler}
 _NDARRAYS = {("mxnet.ndarray.ndarray", "NDArray"), ("mxnet.ndarray", "NDArray"),
              ("nbmod.ndarray.ndarray", "NDArray")}
 _BYTEARRAYS = {("builtins", "bytearray"), ("__builtin__", "bytearray")}
@@ -45,20 +47,26 @@ def load_states(content: bytes) -> tuple[dict[Any, Any], Optimizer | None]:
         raise MXNetError("optimizer states: expected an Optimizer beside the states, found "
                          f"{type(optimizer).__name__}")
     for index, state in states.items():
-        _check_state(index, state, 0)
+        _check_state(index, state)
     return states, optimizer
 
 
-def _check_state(index: Any, state: Any, depth: int) -> None:
-    """None, numbers, arrays and tuples or lists of states are what optimizers keep."""
-    if depth > _MAX_DEPTH:
-        raise MXNetError(f"optimizer states: the state of {index!r} is nested too deep")
-    if isinstance(state, (tuple, list)):
-        for part in {id(part): part for part in state}.values():
-            _check_state(index, part, depth + 1)
-    elif not isinstance(state, (NDArray, int, float, type(None))):
-        raise MXNetError(f"optimizer states: the state of {index!r} holds a "
-                         f"{type(state).__name__}, expected arrays and numbers")
+def _check_state(index: Any, state: Any) -> None:
+    """None, numbers, arrays and tuples or lists of states are what optimizers keep.
+
+    Counting every occurrence of a part bounds nesting, and lists within themselves, too.
+    """
+    waiting = [state]
+    for _ in range(_MAX_PARTS):
+        if not waiting:
+            return
+        part = waiting.pop()
+        if isinstance(part, (tuple, list)):
+            waiting += part[:_MAX_PARTS]
+        elif not isinstance(part, (NDArray, int, float, type(None))):
+            raise MXNetError(f"optimizer states: the state of {index!r} holds a "
+                             f"{type(part).__name__}, expected arrays and numbers")
+    raise MXNetError(f"optimizer states: the state of {index!r} has more than {_MAX_PARTS} parts")
 
 
 class _Class:
@@ -82,19 +90,23 @@ class _Class:
         if key in (("copy_reg", "_reconstructor"), ("copyreg", "_reconstructor")):
             return lambda args: _instance(args[0])
         known = _known_class(self.module, self.name)
-        if known is not None:
-            return lambda args: object.__new__(known)
-        return None
+        return None if known is None else lambda args: _blank(known)
+
+
+def _blank(klass: type) -> Any:
+    """An instance whose constructor has not run; an optimizer has the defaults of the base."""
+    made: Any = object.__new__(klass)
+    if isinstance(made, Optimizer):
+        Optimizer.__init__(made)
+    return made
 
 
 def _known_class(module: str, name: str) -> type | None:
     """The optimizer or scheduler class of that name; one of MXNet's means nbmod's namesake."""
-    ours = module.replace("mxnet", "nbmod", 1).removesuffix(".optimizer")
-    for base, home in ((Optimizer, "nbmod.optimizer"), (LRScheduler, "nbmod.lr_scheduler")):
+    for base in (Optimizer, LRScheduler):
         for klass in _subclasses(base):
-            place = klass.__module__
-            if klass.__name__ == name and (place == module or (
-                    place.startswith("nbmod.") and place.startswith(home) and ours == home)):
+            namesake = klass.__module__.startswith("nbmod.") and _HOMES.get(module) is base
+            if klass.__name__ == name and (klass.__module__ == module or namesake):
                 return klass
     return None
 
