@@ -62,6 +62,9 @@ class Config:
     """NBMOD_CHECK=1: verify every graph and memory plan at bind."""
     gpu_to_cpu: bool = field(default_factory=lambda: _flag("NBMOD_GPU_TO_CPU", False))
     """NBMOD_GPU_TO_CPU=1: `gpu(i)` means `cpu(i)` where there is no GPU, with one warning."""
+    virtual_gpus: int = field(
+        default_factory=lambda: int(os.environ.get("NBMOD_VIRTUAL_GPUS", "4") or 4))
+    """NBMOD_VIRTUAL_GPUS: how many gpu(i) there are in numba's CUDA simulator."""
     debug: int = field(default_factory=lambda: int(os.environ.get("NBMOD_DEBUG", "0") or 0))
     """NBMOD_DEBUG=1: one line per bind on the memory plan."""
 
@@ -80,6 +83,7 @@ DTYPE_FLAGS: dict[int, np.dtype] = {
 }
 DTYPE_FLAGS[9] = np.dtype("uint16")
 FLAG_OF_DTYPE = {dtype: flag for flag, dtype in DTYPE_FLAGS.items()}
+
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The tail of an error message: `; did you mean 'x'?` when something known is close."""

@@ -37,9 +37,10 @@ class OracleCrash(Exception):
 class Oracle:
     """Calls functions of `tests/oracle/mx_*.py` in a process that has MXNet."""
 
-    def __init__(self, python: Path, timeout: float = 60.0) -> None:
+    def __init__(self, python: Path, timeout: float = 60.0, threads: int = 1) -> None:
         self.python = python
         self.timeout = timeout
+        self.threads = threads
         self.calls = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._answers: queue.Queue[Any] = queue.Queue()
@@ -91,7 +92,7 @@ class Oracle:
 
     def _start(self) -> None:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-        environment |= {"OMP_NUM_THREADS": "1", "MXNET_SUBGRAPH_VERBOSE": "0"}
+        environment |= {"OMP_NUM_THREADS": str(self.threads), "MXNET_SUBGRAPH_VERBOSE": "0"}
         self._stderr = tempfile.TemporaryFile()
         self._answers = queue.Queue()
         self._process = subprocess.Popen(

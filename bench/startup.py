@@ -1,0 +1,60 @@
+"""Start-up: import, first expression, kernels cold and from the cache, with MXNet beside.
+
+    python -m bench.startup
+
+Every figure is the median of fresh processes; the clock runs inside them, around the statement.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from tests.oracle.setup import find_python
+
+IMPORT = "import {package} as mx"
+EXPRESSION = "import {package} as mx; START; (mx.nd.ones((2, 3)) * 2).asnumpy()"
+LENET = """
+import nbmod as mx
+from nbmod.demo import lenet
+START
+e = lenet().simple_bind(mx.cpu(), data=(64, 1, 28, 28))
+e.forward(is_train=True); e.backward()
+"""
+TIMED = """
+import time
+started = time.perf_counter()
+{code}
+print(time.perf_counter() - started)
+"""
+
+
+def seconds(python: str, code: str, runs: int = 5, cache: str | None = None) -> float:
+    """Median time of `code` in a fresh interpreter; `START` in it starts the clock anew."""
+    code = TIMED.format(code=code.replace("START", "started = time.perf_counter()"))
+    environment = os.environ | ({"NBMOD_CACHE_DIR": cache} if cache else {})
+    root = pathlib.Path(__file__).parent.parent
+    times = [float(subprocess.run([python, "-c", code], env=environment, check=True, cwd=root,
+                                  capture_output=True, text=True).stdout.split()[-1])
+             for _ in range(runs)]
+    return statistics.median(times)
+
+
+def main() -> None:
+    peer = find_python()
+    for title, code in (("import", IMPORT), ("first expression after import", EXPRESSION)):
+        ours = seconds(sys.executable, code.format(package="nbmod"))
+        theirs = seconds(str(peer), code.format(package="mxnet")) if peer else float("nan")
+        print(f"{title:34} nbmod {ours * 1e3:8.1f} ms   MXNet {theirs * 1e3:8.1f} ms")
+    with tempfile.TemporaryDirectory() as cache:
+        cold = seconds(sys.executable, LENET, runs=1, cache=cache)
+        warm = seconds(sys.executable, LENET, cache=cache)
+    print(f"LeNet, first training step          cold {cold:8.2f} s    from the cache {warm:.2f} s")
+
+
+if __name__ == "__main__":
+    main()
