@@ -31,7 +31,7 @@ LAYERS = (
     ("lr_scheduler", "optimizer", "metric", "initializer", "monitor"),
     ("kvstore",),
     ("io",),
-    ("callback", "model", "rnn"),
+    ("callback", "model", "rnn", "executor_manager"),
     ("module",),
 )
 LAST = len(LAYERS)  # cli, visualization, onnx, ... : whatever LAYERS does not name

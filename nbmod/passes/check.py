@@ -48,7 +48,7 @@ class _Replay:
 
     def write(self, target: Range, allowed: Collection[int]) -> None:
         for eid, held in list(self.valid.items()):
-            if overlap(held, target) and eid not in allowed:
+            if _overlap(held, target) and eid not in allowed:
                 del self.valid[eid]
                 self.spoiled.add(eid)
 
@@ -89,13 +89,13 @@ class _Replay:
         targets = outs + [(NONE, target) for target in scratch]
         for eid in step.inputs:
             for out, target in targets:
-                if eid in self.valid and overlap(self.valid[eid], target):
+                if eid in self.valid and _overlap(self.valid[eid], target):
                     if (out, eid) not in allowed or self.valid[eid] != target:
                         raise MXNetError(f"memory plan: {where} writes over its input {eid}")
         for position, (_, first) in enumerate(targets):
-            if any(overlap(first, second) for _, second in targets[position + 1:]):
+            if any(_overlap(first, second) for _, second in targets[position + 1:]):
                 raise MXNetError(f"memory plan: outputs or scratch of {where} overlap")
 
 
-def overlap(a: Range, b: Range) -> bool:
+def _overlap(a: Range, b: Range) -> bool:
     return a[0] == b[0] and a[1] < b[2] and b[1] < a[2]
