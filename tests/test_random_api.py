@@ -47,7 +47,8 @@ ERRORS = [
     "nd.random.randn(2, foo=1)", "nd.random.randint(0, 10, 3, dtype='float32')",
     "nd.random.randint(5, 5, (3,))", f"nd.random.randint({V}, {V})",
     "nd.random.exponential(-1, (2,))", "nd.random.poisson(3, (2,), dtype='int32')",
-    "nd.random.normal(0, 1, 2, foo=1)", "nd.random.gamma(-1, 1, 2)", "nd.random.poisson(-1, 2)",
+    "nd.random.normal(0, 1, 2, foo=1)", "nd.random.gamma(-1, 1, 2)",
+    "nd.random.normal_like(o, scale=0)", "nd.random.poisson(-1, 2)",
 ]  # fmt: skip
 
 

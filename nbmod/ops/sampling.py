@@ -71,6 +71,23 @@ def _fill(op: Op, draw: Draw, out: np.ndarray, *parameters: Any) -> None:
         raise MXNetError(f"{op.name}: {error}") from None
 
 
+_LIMITS: dict[Draw, tuple[Callable[..., bool], str]] = {
+    _uniform: (lambda low, high: low <= high, "low <= high"),
+    _normal: (lambda loc, scale: scale > 0, "scale > 0"),
+    _exponential: (lambda lam: lam > 0, "lam > 0"),
+    _gamma: (lambda alpha, beta: alpha > 0 and beta > 0, "alpha > 0 and beta > 0"),
+}
+"""What must hold of parameters that are numbers, beyond what NumPy checks itself."""
+
+
+def _fill_checked(op: Op, draw: Draw, out: np.ndarray, *parameters: float) -> None:
+    """`_fill` for numbers as parameters."""
+    holds, expected = _LIMITS.get(draw, (None, ""))
+    if holds is not None and not holds(*parameters):
+        raise MXNetError(f"{op.name}: the parameters are {parameters}, expected {expected}")
+    _fill(op, draw, out, *parameters)
+
+
 # -- one set of parameters ------------------------------------------------------------------
 
 
@@ -95,7 +112,7 @@ class _Filled(Op):
         return [], [np.dtype(self.dtype or self.default)]
 
     def forward(self, ins, outs, call):
-        _fill(self, type(self).draw, outs[0], *self.parameters())
+        _fill_checked(self, type(self).draw, outs[0], *self.parameters())
 
 
 @dataclass(frozen=True)
@@ -210,7 +227,7 @@ class _Like(Op):
     draw: ClassVar[Draw]
 
     def forward(self, ins, outs, call):
-        _fill(self, type(self).draw, outs[0], *vars(self).values())
+        _fill_checked(self, type(self).draw, outs[0], *vars(self).values())
 
 
 @dataclass(frozen=True)
@@ -378,7 +395,7 @@ class SampleGeneralizedNegativeBinomial(
 
 @dataclass(frozen=True)
 class SampleMultinomial(Op, name="_sample_multinomial", aliases=("sample_multinomial",)):
-    """Categories drawn from the rows of `data`, which hold probabilities: (..., K) -> (...) + shape.
+    """Categories drawn from rows of probabilities: data (..., K) gives (...) + shape.
 
     `get_prob` adds the log probabilities of what was drawn as a second output; through them, and
     only through them, the gradient grad / p reaches `data` (REINFORCE).  Rows are taken to sum to
