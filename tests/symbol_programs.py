@@ -315,6 +315,15 @@ def answers(mx: Any, subject: str) -> list[Any]:
     return [answer(mx, line) for line in lines(subject)]
 
 
+def differences(mx: Any, subject: str, theirs: list[Any]) -> str:
+    """Lines that `mx` answers differently, with both answers; "" when there are none."""
+    wrong = []
+    for line, want, got in zip(lines(subject), theirs, answers(mx, subject), strict=True):
+        if got != want:
+            wrong.append(f"{line}\n  MXNet: {str(want)[:2000]}\n  nbmod: {str(got)[:2000]}")
+    return "\n".join(wrong)
+
+
 def answer(mx: Any, expression: str) -> Any:
     with mx.name.NameManager(), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -45,7 +45,7 @@ def write_graph(entries: Sequence[Entry], remove_amp_cast: bool = True) -> str:
     heads = [[ids[id(node)], index, 0] for node, index in entries]
     pieces = ['{\n  "nodes": [']
     for node, versions in zip(nodes, entry_versions(nodes, inputs_of), strict=True):
-        inputs = [[ids[id(e.node)], e.index, version]
+        inputs = [f"[{ids[id(e.node)]}, {e.index}, {version}]"
                   for e, version in zip(inputs_of(node), versions, strict=True)]
         pieces.append(f"{', ' if len(pieces) > 1 else ''}\n    " + _node(node, inputs, ids))
     row_ptr = [0]
@@ -121,30 +121,36 @@ def _total_outputs(node: Node) -> int:
     return total
 
 
-def _node(node: Node, inputs: list[list[int]], ids: dict[int, int]) -> str:
-    fields: dict[str, Any] = {"op": node.op_name, "name": node.name}
+def _node(node: Node, inputs: list[str], ids: dict[int, int]) -> str:
+    """One node, standing at level 2."""
+    fields = [f'"op": {_text(node.op_name)}', f'"name": {_text(node.name)}']
     if node.attrs:
-        fields["attrs"] = dict(sorted(node.attrs.items()))
-    fields["inputs"] = inputs
+        fields.append('"attrs": ' + _json(dict(sorted(node.attrs.items())), 3))
+    fields.append('"inputs": ' + _bracketed("[", inputs, "]", len(inputs) > _ONE_LINE, 3))
     extra = node.extra or {}
     if extra.get("control_deps"):
-        fields["control_deps"] = [ids[id(dep)] for dep in extra["control_deps"]]
+        deps = [ids[id(dep)] for dep in extra["control_deps"]]
+        fields.append('"control_deps": ' + _json(deps, 3))
     if extra.get("subgraphs"):
-        fields["subgraphs"] = extra["subgraphs"]
-    return _json(fields, 2)
+        fields.append('"subgraphs": ' + _json(extra["subgraphs"], 3))
+    return _bracketed("{", fields, "}", True, 2)
+
+
+def _text(value: str) -> str:
+    return f'"{value.translate(_ESCAPES)}"'
 
 
 def _json(value: Any, level: int) -> str:
     """Any JSON value in MXNet's layout; `level` is the depth its first line stands at."""
     if isinstance(value, str):
-        return f'"{value.translate(_ESCAPES)}"'
+        return _text(value)
     if isinstance(value, dict):
-        items = [f"{_json(key, 0)}: {_json(item, level + 1)}" for key, item in value.items()]
+        items = [f"{_text(key)}: {_json(item, level + 1)}" for key, item in value.items()]
         return _bracketed("{", items, "}", len(items) > 1, level)
     if isinstance(value, list):
         spread = len(value) > _ONE_LINE or any(isinstance(item, dict) for item in value)
         return _bracketed("[", [_json(item, level + 1) for item in value], "]", spread, level)
-    return json.dumps(value)
+    return str(value) if type(value) is int else json.dumps(value)
 
 
 def _bracketed(opening: str, items: list[str], closing: str, spread: bool, level: int) -> str:

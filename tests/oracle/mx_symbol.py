@@ -29,3 +29,34 @@ def _rewrite_or_none(text: str) -> str | None:
         return rewrite(text)
     except mx.MXNetError:
         return None
+
+
+def shapes(json: str, candidates: list[dict[str, tuple[int, ...]]]) -> dict[str, Any] | None:
+    """Shapes MXNet infers from the first of `candidates` (known shapes) that decides them all.
+
+    Where none does, from the first that contradicts nothing; None where all do. The result has
+    what was `known`, and the shapes of `arguments`, `aux` and `internals`, all visible outputs.
+    """
+    symbol = mx.sym.load_json(json)
+    possible = {name for names in candidates for name in names} & set(symbol.list_inputs())
+    best = None
+    for candidate in candidates:
+        known = {name: shape for name, shape in candidate.items() if name in possible}
+        found = _partial_shapes(symbol, known)
+        if found is not None and _is_complete(found):
+            return found
+        best = best or found
+    return best
+
+
+def _partial_shapes(symbol: Any, known: dict[str, tuple[int, ...]]) -> dict[str, Any] | None:
+    try:
+        arguments, _, aux = symbol.infer_shape_partial(**known)
+        internals = symbol.get_internals().infer_shape_partial(**known)[1]
+    except mx.MXNetError:
+        return None
+    return {"known": known, "arguments": arguments, "aux": aux, "internals": internals}
+
+
+def _is_complete(found: dict[str, Any]) -> bool:
+    return all(shape and 0 not in shape for shape in found["arguments"] + found["internals"])

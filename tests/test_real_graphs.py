@@ -1,0 +1,113 @@
+"""Graphs of real models: each loads, is written as it was, and infers MXNet's shapes.
+
+They lie beside the checkout, not in it; without them everything here is skipped. A graph with ops
+that nbmod does not have is skipped by name, but only for ops that are known to come later.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from nbmod import sym
+from nbmod.ops import OPS
+
+FOLDER = Path(__file__).resolve().parents[2] / "shared/reference/graphs"
+ARCHIVES = sorted(FOLDER.glob("*.json.gz"))
+PUBLIC = sorted((FOLDER / "public").glob("*.json"))
+
+# What may be missing: contributed ops, int8, recurrent layers, users' own; `Channelwise...` is a
+# fork's op, which MXNet does not know either.
+LATER = re.compile(r"_contrib_|_sg_|_image_|_linalg_|amp_|RNN|Custom|ChannelwiseConvolution"
+                   r"|ROIPooling|_rnn_param_concat|GridGenerator|BilinearSampler|Correlation")
+
+IMAGES = [(1, 3, 224, 224), (1, 3, 480, 480), (1, 3, 512, 512), (1, 3, 32, 32), (1, 3, 300, 300),
+          (1, 3, 600, 800), (1, 3, 1024, 1024), (1, 3, 8, 224, 224), (1, 3, 32, 224, 224),
+          (1, 3, 64, 224, 224)]  # fmt: skip
+SEQUENCES = [(4, 35), (4, 5), (35, 4)]
+CANDIDATES = [{"data": shape, "data0": shape, "label": (1, 8, 5), "im_info": (1, 3)}
+              for shape in IMAGES + SEQUENCES]  # fmt: skip
+
+
+@cache
+def texts() -> dict[str, str]:
+    found = {}
+    for archive in ARCHIVES:
+        with gzip.open(archive, "rt", encoding="utf-8") as stream:
+            for name, graph in json.load(stream).items():
+                found[name] = graph if isinstance(graph, str) else json.dumps(graph)
+    return found | {path.name: path.read_text(encoding="utf-8") for path in PUBLIC}
+
+
+@cache
+def records(name):
+    return json.loads(texts()[name])
+
+
+@cache
+def loaded(name):
+    missing = {node["op"] for node in records(name)["nodes"]} - {"null"} - set(OPS)
+    surprising = sorted(op for op in missing if not LATER.match(op))
+    assert not surprising, f"nbmod should have {surprising}"
+    if missing:
+        pytest.skip(f"{name} needs ops that nbmod does not have: {', '.join(sorted(missing))}")
+    return sym.load_json(texts()[name])
+
+
+def is_current(name):
+    return records(name).get("attrs", {}).get("mxnet_version", ["int", 800])[1] >= 10901
+
+
+every_graph = pytest.mark.parametrize("name", sorted(texts()) or [None])
+pytestmark = pytest.mark.skipif(not ARCHIVES, reason=f"NO REAL GRAPHS in {FOLDER}")
+
+
+def structure(record):
+    """Everything but write counts and the version of the file."""
+    nodes = [(n["op"], n["name"], n.get("attrs", {}), [entry[:2] for entry in n["inputs"]])
+             for n in record["nodes"]]  # fmt: skip
+    return nodes, [head[:2] for head in record["heads"]], record.get("node_row_ptr")
+
+
+@every_graph
+def test_round_trip(name):
+    written = loaded(name).tojson()
+    if is_current(name):
+        assert structure(json.loads(written)) == structure(records(name))
+    else:
+        assert sym.load_json(written).tojson() == written
+
+
+@every_graph
+def test_shapes_are_mxnets(name, oracle):
+    net = loaded(name)
+    want = oracle.call("mx_symbol.shapes", texts()[name], CANDIDATES)
+    if want is None:
+        pytest.fail("MXNet infers nothing from these shapes: add some that fit to CANDIDATES")
+    known = want["known"]
+    arguments, _, aux = net.infer_shape_partial(**known)
+    internals = net.get_internals()
+    inner = internals.infer_shape_partial(**known)[1]
+    got = {"arguments": arguments, "aux": aux, "internals": inner}
+    names = {"arguments": net.list_arguments(), "aux": net.list_auxiliary_states(),
+             "internals": internals.list_outputs()}  # fmt: skip
+    for part in got:
+        wrong = [(n, g, w) for n, g, w in zip(names[part], got[part], want[part], strict=True)
+                 if g != tuple(w)]  # fmt: skip
+        assert not wrong, f"{part}: {len(wrong)} differ, (name, nbmod, MXNet): {wrong[:5]}"
+
+
+def old_files():
+    return [path.name for path in PUBLIC]
+
+
+@pytest.mark.parametrize("name", old_files() or [None])
+def test_old_files_become_what_mxnet_makes_of_them(name, oracle):
+    ours = loaded(name).tojson()
+    theirs = oracle.call("mx_symbol.rewrite", texts()[name])
+    assert structure(json.loads(ours)) == structure(json.loads(theirs))
