@@ -74,7 +74,7 @@ def test_outputs_have_the_inferred_shape_and_type(name, dtype):
     assert [y.dtype for y in outputs] == [np.dtype(kind) for kind in types]
 
 
-@over(GOOD)
+@over(name for name, sample in GOOD.items() if sample.inference)
 def test_inference_from_the_first_input_contradicts_nothing(name):
     sample = SAMPLES[name]
     symbol, specs = compose(sample), sample.specs
@@ -97,8 +97,10 @@ def test_gradient_is_the_derivative(name):
     sample = SAMPLES[name]
     if "float64" not in sample.dtypes or not sample.differentiated("float64"):
         return
-    inputs, gradients = sample.arrays("float64"), ran(name, "float64")["grads"]
-    heads = sample.heads(ran(name, "float64")["outputs"])
+    outputs, gradients = ran(name, "float64")["outputs"], ran(name, "float64")["grads"]
+    if any(y.dtype != np.float64 for y in outputs):
+        return  # differences of rounded outputs say nothing
+    inputs, heads = sample.arrays("float64"), sample.heads(outputs)
     value = scalar_function(sample, inputs, heads)
     for index, arg in enumerate(sample.differentiated("float64")):
         direction = np.random.default_rng(index).standard_normal(inputs[arg].shape)
