@@ -1,0 +1,187 @@
+"""The language of elementwise formulas, and its execution by NumPy.
+
+A formula is one Python expression over named values, such as `where(x <= 0, 0, x)`.  It may use
+numbers, `+ - * / **`, one comparison at a time, and the functions of `VOCABULARY`; it has no
+other words, so it reads the same over arrays and over single numbers.  That gives it two forms:
+
+    evaluate(formula, values)   NumPy computes it over arrays: the eager path, the rare element
+                                types, and what every kernel is tested against
+    scalar_text(formula)        source text over one element, for the kernel writer
+
+Types.  Numbers in a formula take the type of the arrays around them and never promote.  Half
+precision is a storage type: callers widen it first.  Integers are kept while a formula is exact
+over them; `integer_type` says in what they are computed otherwise.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+__all__ = ["VOCABULARY", "evaluate", "functions_in", "integer_type", "names_in", "rename",
+           "scalar_text"]
+
+EXACT = ("where", "abs", "maximum", "minimum", "mod", "floor", "ceil", "trunc")
+"""Functions that give integers for integers."""
+
+_ELSEWHERE = ("erf", "erfinv", "gamma", "gammaln", "digamma")
+"""Functions NumPy does not have: see `special`."""
+
+VOCABULARY: dict[str, int] = {
+    **dict.fromkeys(
+        ("abs", "floor", "ceil", "trunc", "exp", "log", "log2", "log10", "log1p", "expm1",
+         "sqrt", "cbrt", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh",
+         "arcsinh", "arccosh", "arctanh", *_ELSEWHERE), 1),
+    **dict.fromkeys(("maximum", "minimum", "mod", "hypot"), 2),
+    "where": 3,
+}
+"""Every function of the language and its number of arguments."""
+
+_OPERATORS = {ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide",
+              ast.Pow: "power"}
+_NODES = (ast.Name, ast.Constant, ast.UnaryOp, ast.USub, ast.Compare, ast.expr_context,
+          ast.operator, ast.cmpop)
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w*\s*\()")
+
+
+@cache
+def names_in(formula: str) -> tuple[str, ...]:
+    """The values a formula reads, in the order of their first mention."""
+    return tuple(dict.fromkeys(_NAME.findall(formula)))
+
+
+@cache
+def _parse(formula: str) -> ast.expr:
+    """The formula's tree; ValueError when it leaves the language."""
+    tree = ast.parse(formula, mode="eval").body
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "id", None)
+            if name not in VOCABULARY or len(node.args) != VOCABULARY[name] or node.keywords:
+                raise ValueError(f"formula {formula!r}: {ast.unparse(node)} is not in the language")
+        elif isinstance(node, ast.BinOp):
+            if type(node.op) not in _OPERATORS:
+                raise ValueError(f"formula {formula!r}: {ast.unparse(node)} is not in the language")
+        elif not isinstance(node, _NODES) or (isinstance(node, ast.Compare)
+                                              and len(node.ops) != 1):
+            raise ValueError(f"formula {formula!r}: {ast.unparse(node)} is not in the language")
+    return tree
+
+
+def rename(formula: str, names: Mapping[str, str]) -> str:
+    """The formula with some of its values called otherwise."""
+    return _NAME.sub(lambda match: names.get(match[0], match[0]), formula)
+
+
+# -- over arrays ----------------------------------------------------------------------------
+
+
+def evaluate(formula: str, values: Mapping[str, Any], out: np.ndarray | None = None) -> Any:
+    """The formula over arrays and numbers, broadcast as NumPy does.
+
+    Arrays are float32 or float64, or integers where `integer_type` says None.  The result is
+    `out` itself if NumPy could write its last operation straight there (`out` has the result's
+    type and shape and may be one of the inputs), else a new array or a number.
+    """
+    code, into = _compile(formula)
+    if out is None or into is None:
+        return eval(code, _numpy_words(), values)
+    return eval(into, _numpy_words(), {**values, "_out": out})
+
+
+@cache
+def _compile(formula: str) -> tuple[CodeType, CodeType | None]:
+    """Code that returns the value, and code that writes it to `_out` (None if no ufunc is last)."""
+    tree = _parse(formula)
+    code = compile(ast.fix_missing_locations(ast.Expression(tree)), formula, "eval")
+    if isinstance(tree, ast.BinOp):
+        name, operands = _OPERATORS[type(tree.op)], [tree.left, tree.right]
+    elif isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
+        name, operands = tree.func.id, tree.args
+    else:
+        return code, None
+    if not isinstance(_numpy_words()[name], np.ufunc):
+        return code, None
+    out = ast.keyword("out", ast.Name("_out", ast.Load()))
+    last: ast.expr = ast.Call(ast.Name(name, ast.Load()), operands, [out])
+    return code, compile(ast.fix_missing_locations(ast.Expression(last)), formula, "eval")
+
+
+@cache
+def _numpy_words() -> dict[str, Any]:
+    words: dict[str, Any] = {name: getattr(np, name) for name in VOCABULARY
+                             if name not in ("mod", *_ELSEWHERE)}
+    words.update({name: getattr(np, name) for name in _OPERATORS.values()})
+    words.update({name: _special(name) for name in _ELSEWHERE})
+    return {**words, "mod": _mod, "__builtins__": {}}
+
+
+def _mod(a: Any, b: Any) -> Any:
+    """Remainder with the sign of the divisor; 0 where that is 0."""
+    if np.ndim(b) == 0:
+        return np.mod(a, b) if b else np.zeros_like(a)
+    return np.where(b == 0, 0, np.mod(a, np.where(b == 0, 1, b)))
+
+
+def _special(name: str) -> Callable[[Any], Any]:
+    def function(x: Any) -> Any:
+        from . import special
+
+        return np.asarray(getattr(special, name)(np.asarray(x, np.float64)), np.asarray(x).dtype)
+
+    return function
+
+
+@cache
+def integer_type(formula: str) -> np.dtype | None:
+    """The type in which a formula over integers is computed; None: their own.
+
+    A formula of whole numbers, `+ - *`, comparisons and the functions of `EXACT` stays among the
+    integers.  Any other is computed in float64 and cut off.
+    """
+    for node in ast.walk(_parse(formula)):
+        function = isinstance(node, ast.Call) and getattr(node.func, "id", "") not in EXACT
+        fraction = isinstance(node, ast.Constant) and isinstance(node.value, float)
+        if function or fraction or isinstance(node, (ast.Pow, ast.Div)):
+            return np.dtype(np.float64)
+    return None
+
+
+# -- over one element -----------------------------------------------------------------------
+
+
+class _Scalar(ast.NodeTransformer):
+    """Numbers become `real(number)`, `where` a conditional expression."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        return ast.Call(ast.Name("real", ast.Load()), [node], [])
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        arguments = [self.visit(argument) for argument in node.args]
+        if isinstance(node.func, ast.Name) and node.func.id == "where":
+            return ast.IfExp(arguments[0], arguments[1], arguments[2])
+        return ast.Call(node.func, arguments, [])
+
+
+@cache
+def scalar_text(formula: str) -> str:
+    """Source text of the formula over one element.
+
+    It calls `real`, which must be the element type, and functions of `VOCABULARY` other than
+    `where`.  Both branches of a `where` have no effect, so compilers turn it into a selection.
+    """
+    tree = _Scalar().visit(ast.parse(formula, mode="eval").body)
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+@cache
+def functions_in(formula: str) -> frozenset[str]:
+    """The functions a formula calls, `where` aside."""
+    calls = [node for node in ast.walk(_parse(formula)) if isinstance(node, ast.Call)]
+    return frozenset(getattr(node.func, "id", "") for node in calls) - {"where"}

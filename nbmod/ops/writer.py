@@ -1,0 +1,349 @@
+"""Writes kernels: a program over arrays of given types and shapes becomes Python source text.
+
+The iteration space is collapsed first: dimensions of size 1 vanish, and neighbours that every
+array either has or lacks are merged.  Arrays of one shape thus are one flat loop, a bias over
+(N, C, H, W) is three nested ones, and no array is ever expanded.  What remains of the shapes is,
+per array, a mask: which of the collapsed dimensions it has.  The text depends on the masks but not
+on the sizes, so one kernel serves all shapes of one pattern.
+
+    space (8, 32, 56, 56), arrays (8, 32, 56, 56) and (32, 1, 1)
+    ->  dims (8, 32, 3136), masks (1, 1, 1) and (0, 1, 0)
+
+In the text an array has its value's name in capitals: `x = X[i]`.  An output that shares memory
+with an input is that input's array, so the compiler sees the dependence and vectorises the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+from .formula import functions_in, scalar_text
+from .program import Program
+
+__all__ = ["ArraySpec", "KernelSpec", "Layout", "collapse", "cpu_source", "cuda_source"]
+
+Mask = tuple[bool, ...]
+
+TILE = 128
+"""Columns that one thread sums at a time: 512 bytes of every row, a few cache lines."""
+
+
+class Layout(NamedTuple):
+    """A collapsed iteration space: its extents, and for each array which of them it has."""
+
+    dims: tuple[int, ...]
+    masks: tuple[Mask, ...]
+
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shape in which each array is passed to the kernel."""
+        return [tuple(n for n, has in zip(self.dims, mask, strict=True) if has) or (1,)
+                for mask in self.masks]
+
+
+def collapse(space: Sequence[int], shapes: Iterable[Sequence[int]]) -> Layout:
+    """Merge the dimensions of `space`, to which arrays of `shapes` broadcast from the right."""
+    rank = len(space)
+    aligned = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+    dims: list[int] = []
+    flags: list[Mask] = []
+    for d, extent in enumerate(space):
+        if extent == 1:
+            continue
+        has = tuple(shape[d] != 1 for shape in aligned)
+        if flags and flags[-1] == has:
+            dims[-1] *= extent
+        else:
+            dims.append(extent)
+            flags.append(has)
+    if not dims:
+        return Layout((1,), ((True,),) * len(aligned))
+    return Layout(tuple(dims), tuple(tuple(has[k] for has in flags) for k in range(len(aligned))))
+
+
+class ArraySpec(NamedTuple):
+    """One array of a kernel: the value it holds, its element type, its mask."""
+
+    name: str
+    dtype: str
+    mask: Mask
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """Everything the text of a kernel depends on.
+
+    `arrays` are the kernel's parameters; `targets[k]` is the name of the array that output k is
+    written to (an input's when they share memory) and `add[k]` whether it is added to.  All
+    outputs have the whole space, or there is one that lacks dimensions, over which it is summed.
+    """
+
+    program: Program
+    arrays: tuple[ArraySpec, ...]
+    targets: tuple[str, ...]
+    add: tuple[bool, ...]
+    real: str = "float32"
+    parallel: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the kernel function; the title alone could hide a function of the text."""
+        return f"{self.program.title}_kernel"
+
+    @property
+    def rank(self) -> int:
+        return len(self.arrays[0].mask)
+
+    def array(self, name: str) -> ArraySpec:
+        return next(array for array in self.arrays if array.name == name)
+
+    @property
+    def parameters(self) -> list[str]:
+        return [array.name.upper() for array in self.arrays] + list(self.program.scalars)
+
+    @property
+    def reduced(self) -> Mask:
+        """Which dimensions the output is summed over."""
+        return tuple(not has for has in self.array(self.targets[0]).mask)
+
+
+# -- pieces of text -----------------------------------------------------------------------------
+
+
+def _element(array: ArraySpec) -> str:
+    """`X[i0, i2]`: the element of an array at the current indices."""
+    indices = ", ".join(f"i{d}" for d, has in enumerate(array.mask) if has) or "0"
+    return f"{array.name.upper()}[{indices}]"
+
+
+def _load(spec: KernelSpec, array: ArraySpec) -> str:
+    element = _element(array)
+    if array.dtype == "float16":
+        element = f"from_half({element})"
+        return f"{array.name} = {element if spec.real == 'float32' else f'real({element})'}"
+    return f"{array.name} = {element if array.dtype == spec.real else f'real({element})'}"
+
+
+def _store(spec: KernelSpec, output: str, target: str, add: bool) -> str:
+    array = spec.array(target)
+    element = _element(array)
+    if array.dtype == "float16":
+        value = f"from_half({element}) + {output}" if add else output
+        return f"{element} = to_half({value})"
+    return f"{element} = {element} + {output}" if add else f"{element} = {output}"
+
+
+def _extent(spec: KernelSpec, d: int) -> str:
+    """Where a kernel finds the size of dimension d: in the shape of an array that has it."""
+    array = next(array for array in spec.arrays if array.mask[d])
+    return f"{array.name.upper()}.shape[{sum(array.mask[:d])}]"
+
+
+def _indent(lines: Iterable[str], depth: int) -> list[str]:
+    return [" " * (4 * depth) + line for line in lines]
+
+
+def _unravel(flat: str, dims: Sequence[int]) -> list[str]:
+    """Lines that set i<d> for every d of `dims` from one flat index over their extents."""
+    lines = []
+    for position, d in enumerate(dims):
+        inner = " * ".join(f"n{e}" for e in dims[position + 1:])
+        index = f"{flat} // ({inner})" if len(dims) - position > 2 else (
+            f"{flat} // {inner}" if inner else flat)
+        lines.append(f"i{d} = {index}" + (f" % n{d}" if position else ""))
+    return lines
+
+
+def _split_loads(spec: KernelSpec, inputs: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Loads that the innermost loop does not change, and those that it does."""
+    arrays = [spec.array(name) for name in inputs]
+    outer = [_load(spec, array) for array in arrays if not array.mask[-1]]
+    return outer, [_load(spec, array) for array in arrays if array.mask[-1]]
+
+
+def _steps(program: Program) -> list[str]:
+    return [f"{step.target} = {scalar_text(step.formula)}" for step in program.steps
+            if step.target != step.formula]
+
+
+# -- CPU ----------------------------------------------------------------------------------------
+
+_HELPERS = "nbmod.ops.kernel_math"
+
+_CPU = {
+    **{name: ("numpy", name) for name in (
+        "floor", "ceil", "trunc", "sqrt", "cbrt", "log2", "log10", "sin", "cos", "tan", "arcsin",
+        "arccos", "arctan", "sinh", "cosh", "arcsinh", "arccosh", "arctanh", "hypot")},
+    **{name: (_HELPERS, name) for name in ("maximum", "minimum", "mod", "from_half", "to_half")},
+    **{name: ("numpy", name) for name in ("exp", "log", "log1p", "expm1", "tanh")},
+    **{name: (_HELPERS, f"{name}64") for name in ("erf", "erfinv", "gamma", "gammaln", "digamma")},
+}
+_CPU32 = {
+    **{name: (_HELPERS, f"{name}32") for name in (
+        "exp", "log", "tanh", "erf", "erfinv", "gamma", "gammaln", "digamma")},
+    **{name: (_HELPERS, f"{name}_32") for name in ("log1p", "expm1")},
+}
+"""Where a CPU kernel takes each function of the vocabulary from; `abs` is Python's own."""
+
+
+def cpu_source(spec: KernelSpec) -> str:
+    """The text of a module with one kernel, `spec.name`."""
+    table = _CPU | (_CPU32 if spec.real == "float32" else {})
+    summed = any(spec.reduced)
+    body = _sum_body(spec) if summed else _map_body(spec)
+    used = [word for word in ("prange", "int64", "uint64") if any(word in line for line in body)]
+    imports = [("numpy", spec.real, "real"), ("nbmod.ops.jit", "kernel", "kernel"),
+               *(("nbmod.ops.jit" if word == "prange" else "numpy", word, word) for word in used),
+               *((*table[name], name) for name in _functions(spec) if name != "abs")]
+    options = [f"{option}=True" for option, on in (("parallel", spec.parallel),
+                                                    ("fastmath", summed)) if on]
+    return "\n".join([
+        *_head(spec), *_import_lines(imports), "", "",
+        f"@kernel({', '.join(options)})" if options else "@kernel",
+        f"def {spec.name}({', '.join(spec.parameters)}):",
+        *_indent([f"n{d} = {_extent(spec, d)}" for d in range(spec.rank)], 1),
+        *_indent(body, 1), ""])
+
+
+def _functions(spec: KernelSpec) -> list[str]:
+    """Functions the text calls besides `real`, sorted."""
+    names = {name for step in spec.program.steps for name in functions_in(step.formula)}
+    types = {array.dtype for array in spec.arrays}
+    return sorted(names | ({"from_half", "to_half"} if "float16" in types else set()))
+
+
+def _head(spec: KernelSpec) -> list[str]:
+    arrays = ", ".join(f"{array.name.upper()} {array.dtype}" for array in spec.arrays)
+    return [f'"""{spec.program}', "", f"Over {arrays}. Written by nbmod.ops.writer.", '"""', ""]
+
+
+def _import_lines(imports: Iterable[tuple[str, str, str]]) -> list[str]:
+    lines = (f"from {module} import {name}" + ("" if name == used else f" as {used}")
+             for module, name, used in imports)
+    return sorted(lines, key=lambda line: line.lower())
+
+
+def _map_body(spec: KernelSpec) -> list[str]:
+    """All outputs have the whole space: a loop over rows, and one along each row."""
+    last = spec.rank - 1
+    outer, inner = _split_loads(spec, spec.program.inputs)
+    work = [*inner, *_steps(spec.program),
+            *(_store(spec, *store) for store in
+              zip(spec.program.outputs, spec.targets, spec.add, strict=True))]
+    if last == 0:
+        return [*outer, "for i0 in prange(n0):", *_indent(work, 1)]
+    row = [*outer, f"for i{last} in range(n{last}):", *_indent(work, 1)]
+    return _parallel_over(range(last), row)
+
+
+def _parallel_over(dims: Iterable[int], work: Sequence[str]) -> list[str]:
+    """A parallel loop over all indices of `dims` together."""
+    dims = list(dims)
+    if len(dims) == 1:
+        return [f"for i{dims[0]} in prange(n{dims[0]}):", *_indent(work, 1)]
+    # A parallel loop's own index is unsigned, and unsigned over signed gives a float.
+    return [f"for flat in prange({' * '.join(f'n{d}' for d in dims)}):", "    row = int64(flat)",
+            *_indent(_unravel("row", dims), 1), *_indent(work, 1)]
+
+
+def _sum_body(spec: KernelSpec) -> list[str]:
+    """One output that lacks dimensions: it is the sum over them."""
+    return _sum_rows(spec) if spec.reduced[-1] else _sum_columns(spec)
+
+
+def _sum_rows(spec: KernelSpec) -> list[str]:
+    """The innermost dimension is summed: in lanes along a row, the rows in double precision."""
+    last, kept = spec.rank - 1, [d for d, gone in enumerate(spec.reduced) if not gone]
+    outer, inner = _split_loads(spec, spec.program.inputs)
+    lines = [*outer, "part = real(0)", f"for i{last} in range(n{last}):",
+             *_indent([*inner, *_steps(spec.program), f"part += {spec.program.outputs[0]}"], 1),
+             "total += part"]
+    for d in reversed([d for d in range(last) if d not in kept]):
+        lines = [f"for i{d} in range(n{d}):", *_indent(lines, 1)]
+    cell = ["total = 0.0", *lines, _store(spec, "real(total)", spec.targets[0], spec.add[0])]
+    return _parallel_over(kept, cell) if kept else cell
+
+
+def _sum_columns(spec: KernelSpec) -> list[str]:
+    """The innermost dimension is kept: every thread adds up tiles of columns, row after row."""
+    last, kept = spec.rank - 1, [d for d, gone in enumerate(spec.reduced) if not gone][:-1]
+    target = spec.targets[0]
+    outer, inner = _split_loads(spec, spec.program.inputs)
+    along = f"for i{last} in range(lo, hi):"
+    lines = [*outer, along, *_indent([*inner, *_steps(spec.program),
+                                      _store(spec, spec.program.outputs[0], target, True)], 1)]
+    for d in reversed([d for d in range(last) if spec.reduced[d]]):
+        lines = [f"for i{d} in range(n{d}):", *_indent(lines, 1)]
+    if not spec.add[0]:
+        lines = [along, f"    {_element(spec.array(target))} = real(0)", *lines]
+    cells = " * ".join([*(f"n{d}" for d in kept), "tiles"])
+    return [f"tiles = (n{last} + {TILE - 1}) // {TILE}", f"for flat in prange({cells}):",
+            *_indent(["cell = int64(flat) // tiles", *_unravel("cell", kept)] if kept else [], 1),
+            # Unsigned indices spare the compiler the question whether they count from the end.
+            f"    lo = uint64(int64(flat) % tiles * {TILE})",
+            f"    hi = min(uint64(n{last}), lo + uint64({TILE}))", *_indent(lines, 1)]
+
+
+# -- CUDA ---------------------------------------------------------------------------------------
+
+_DEVICE = "nbmod.ops.cuda.kernel_math"
+
+_CUDA = {
+    **{name: ("math", name) for name in (
+        "floor", "ceil", "trunc", "sqrt", "exp", "log", "log2", "log10", "log1p", "expm1", "sin",
+        "cos", "tan", "sinh", "cosh", "tanh", "hypot")},
+    **{name: ("math", "a" + name[3:]) for name in (
+        "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh")},
+    **{name: (_DEVICE, name) for name in (
+        "maximum", "minimum", "mod", "cbrt", "erf", "erfinv", "gamma", "gammaln", "digamma")},
+}
+"""Where a CUDA kernel takes each function of the vocabulary from."""
+
+
+def cuda_source(spec: KernelSpec, extents: Sequence[int]) -> str:
+    """The text of a module with one CUDA kernel, a grid-stride loop over `extents`.
+
+    Arrays are passed flat, so the extents of the collapsed space are constants of the text; they
+    cost no registers, and the compiler turns divisions by them into multiplications.  Outputs must
+    have the whole space.
+    """
+    if any(spec.reduced):
+        raise ValueError(f"{spec.program.title}: sums are not elementwise on the GPU")
+    imports = [("numpy", spec.real, "real"), (_DEVICE, "cuda", "cuda"),
+               *((*_CUDA[name], name) for name in _functions(spec)
+                 if name not in ("abs", "from_half", "to_half"))]
+    loads = [_flat_load(spec, spec.array(name), extents) for name in spec.program.inputs]
+    stores = [_flat_store(spec, *store, extents) for store in
+              zip(spec.program.outputs, spec.targets, spec.add, strict=True)]
+    needed = any(not all(array.mask) for array in spec.arrays)
+    unravel = [f"i{d} = i // {prod(extents[d + 1:])} % {extents[d]}" for d in range(spec.rank)]
+    return "\n".join([
+        *_head(spec), *_import_lines(imports), "", "", "@cuda.jit",
+        f"def {spec.name}({', '.join(spec.parameters)}):",
+        f"    for i in range(cuda.grid(1), {prod(extents)}, cuda.gridsize(1)):",
+        *_indent(unravel if needed else [], 2), *_indent([*loads, *_steps(spec.program),
+                                                          *stores], 2), ""])
+
+
+def _offset(array: ArraySpec, extents: Sequence[int]) -> str:
+    """The position of the current element in a flat array."""
+    if all(array.mask):
+        return "i"
+    held = [d for d, has in enumerate(array.mask) if has]
+    terms = [(d, prod(extents[e] for e in held if e > d)) for d in held]
+    return " + ".join(f"i{d} * {step}" if step != 1 else f"i{d}" for d, step in terms) or "0"
+
+
+def _flat_load(spec: KernelSpec, array: ArraySpec, extents: Sequence[int]) -> str:
+    element = f"{array.name.upper()}[{_offset(array, extents)}]"
+    return f"{array.name} = " + (element if array.dtype == spec.real else f"real({element})")
+
+
+def _flat_store(spec: KernelSpec, output: str, target: str, add: bool,
+                extents: Sequence[int]) -> str:
+    array = spec.array(target)
+    element = f"{target.upper()}[{_offset(array, extents)}]"
+    before = element if array.dtype == spec.real else f"real({element})"
+    return f"{element} = " + (f"{before} + {output}" if add else output)
