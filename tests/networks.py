@@ -1,0 +1,133 @@
+"""Whole networks for either package: built, trained, saved and loaded by the same words.
+
+`mx` is nbmod in the tests and MXNet in the oracle's worker; this file imports neither.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.either import nd
+
+Arrays = dict[str, np.ndarray]
+
+
+def perceptron(mx: Any) -> Any:
+    """Three dense layers."""
+    x = mx.sym.Variable("data")
+    for number, hidden in enumerate((32, 16), 1):
+        x = mx.sym.FullyConnected(x, num_hidden=hidden, name=f"fc{number}")
+        x = mx.sym.Activation(x, act_type="relu", name=f"relu{number}")
+    x = mx.sym.FullyConnected(x, num_hidden=10, name="fc3")
+    return mx.sym.SoftmaxOutput(x, name="softmax")
+
+
+def lenet(mx: Any) -> Any:
+    """Convolution, tanh, pooling, twice; two dense layers."""
+    x = mx.sym.Variable("data")
+    for number, filters in enumerate((6, 12), 1):
+        x = mx.sym.Convolution(x, kernel=(5, 5), num_filter=filters, name=f"conv{number}")
+        x = mx.sym.Activation(x, act_type="tanh", name=f"tanh{number}")
+        x = mx.sym.Pooling(x, pool_type="max", kernel=(2, 2), stride=(2, 2), name=f"pool{number}")
+    x = mx.sym.FullyConnected(mx.sym.Flatten(x), num_hidden=32, name="fc1")
+    x = mx.sym.FullyConnected(mx.sym.Activation(x, act_type="tanh"), num_hidden=10, name="fc2")
+    return mx.sym.SoftmaxOutput(x, name="softmax")
+
+
+def resnet(mx: Any) -> Any:
+    """A stem and three residual units, one of them with a projection."""
+    def unit(x: Any, filters: int, kernel: int, name: str, **options: Any) -> Any:
+        x = mx.sym.Convolution(x, num_filter=filters, kernel=(kernel, kernel),
+                               pad=(kernel // 2, kernel // 2), no_bias=True, name=f"{name}_conv",
+                               **options)
+        return mx.sym.BatchNorm(x, fix_gamma=False, eps=2e-5, momentum=0.9, name=f"{name}_bn")
+
+    x = mx.sym.Activation(unit(mx.sym.Variable("data"), 8, 3, "stem"), act_type="relu")
+    for number, (filters, stride) in enumerate(((8, 1), (16, 2), (16, 1)), 1):
+        shortcut = x if stride == 1 else unit(x, filters, 1, f"unit{number}_shortcut",
+                                              stride=(stride, stride))
+        y = mx.sym.Activation(unit(x, filters, 3, f"unit{number}_a", stride=(stride, stride)),
+                              act_type="relu")
+        x = mx.sym.Activation(unit(y, filters, 3, f"unit{number}_b") + shortcut, act_type="relu")
+    x = mx.sym.Pooling(x, global_pool=True, pool_type="avg", kernel=(1, 1))
+    x = mx.sym.FullyConnected(mx.sym.Flatten(x), num_hidden=10, name="fc")
+    return mx.sym.SoftmaxOutput(x, name="softmax")
+
+
+NETWORKS = {"perceptron": (perceptron, (16, 20)), "lenet": (lenet, (8, 1, 28, 28)),
+            "resnet": (resnet, (8, 3, 16, 16))}
+"""name -> (builder, shape of a batch)."""
+
+
+def start(mx: Any, name: str, seed: int = 0) -> Arrays:
+    """Parameters to start from, `arg:` and `aux:` names, the same for both packages."""
+    build, shape = NETWORKS[name]
+    symbol = build(mx)
+    arg_shapes, _, aux_shapes = symbol.infer_shape(data=shape)
+    rng = np.random.default_rng(seed)
+    params = {}
+    for key, dims in zip(symbol.list_arguments(), arg_shapes, strict=True):
+        if key not in ("data", "softmax_label"):
+            scale = 1 / np.sqrt(max(np.prod(dims[1:]), 1)) if key.endswith("weight") else 0.1
+            value = rng.standard_normal(dims) * scale + key.endswith("gamma")
+            params[f"arg:{key}"] = value.astype(np.float32)
+    for key, dims in zip(symbol.list_auxiliary_states(), aux_shapes, strict=True):
+        params[f"aux:{key}"] = np.full(dims, float(key.endswith("var")), np.float32)
+    return params
+
+
+def batches(name: str, count: int, seed: int = 1) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(data, label) pairs."""
+    shape = NETWORKS[name][1]
+    rng = np.random.default_rng(seed)
+    return [(rng.standard_normal(shape).astype(np.float32),
+             rng.integers(0, 10, shape[0]).astype(np.float32)) for _ in range(count)]
+
+
+def module_of(mx: Any, symbol: Any, params: Arrays, shape: tuple[int, ...], training: bool) -> Any:
+    """A bound Module with these parameters."""
+    module = mx.mod.Module(symbol, context=mx.cpu())
+    module.bind([("data", tuple(shape))], [("softmax_label", (shape[0],))], for_training=training)
+    split: dict[str, Any] = {"arg": {}, "aux": {}}
+    for key, value in params.items():
+        split[key[:3]][key[4:]] = nd(mx, value)
+    module.set_params(split["arg"], split["aux"])
+    return module
+
+
+def train(mx: Any, name: str, params: Arrays, steps: int, optimizer: str,
+          options: dict[str, float]) -> Arrays:
+    """Parameters after `steps` batches."""
+    build, shape = NETWORKS[name]
+    module = module_of(mx, build(mx), params, shape, True)
+    module.init_optimizer(optimizer=optimizer, optimizer_params=options)
+    for data, label in batches(name, steps):
+        module.forward_backward(mx.io.DataBatch([nd(mx, data)], [nd(mx, label)]))
+        module.update()
+    args, auxs = module.get_params()
+    return ({f"arg:{key}": value.asnumpy() for key, value in args.items()}
+            | {f"aux:{key}": value.asnumpy() for key, value in auxs.items()})
+
+
+def write_checkpoint(mx: Any, name: str, params: Arrays) -> dict[str, bytes]:
+    """The two files of a checkpoint."""
+    build, shape = NETWORKS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        module_of(mx, build(mx), params, shape, False).save_checkpoint(f"{folder}/net", 3)
+        return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+
+
+def run_checkpoint(mx: Any, files: dict[str, bytes], data: np.ndarray) -> np.ndarray:
+    """Probabilities that a checkpoint gives for a batch."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            (Path(folder) / name).write_bytes(content)
+        module = mx.mod.Module.load(f"{folder}/net", 3, context=mx.cpu())
+        module.bind([("data", data.shape)], [("softmax_label", data.shape[:1])],
+                    for_training=False)
+        module.forward(mx.io.DataBatch([nd(mx, data)], [mx.nd.zeros(data.shape[:1])]))
+        return module.get_outputs()[0].asnumpy()

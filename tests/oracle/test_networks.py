@@ -1,0 +1,43 @@
+"""Whole networks: checkpoints exchanged with MXNet both ways, and training side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from tests import networks
+
+pytestmark = pytest.mark.oracle
+
+each_network = pytest.mark.parametrize("name", networks.NETWORKS)
+
+
+@each_network
+def test_checkpoints_are_exchanged_both_ways(oracle, name):
+    params = networks.start(mx, name)
+    data = networks.batches(name, 1)[0][0]
+    ours = networks.write_checkpoint(mx, name, params)
+    theirs = oracle.call("mx_networks.run", "write_checkpoint", name, params)
+    assert sorted(ours) == sorted(theirs) == ["net-0003.params", "net-symbol.json"]
+    assert ours["net-0003.params"] == theirs["net-0003.params"]
+    assert ours["net-symbol.json"] == theirs["net-symbol.json"]
+    here = networks.run_checkpoint(mx, theirs, data)
+    there = oracle.call("mx_networks.run", "run_checkpoint", ours, data)
+    np.testing.assert_allclose(here, there, rtol=1e-5, atol=1e-7)
+
+
+@each_network
+@pytest.mark.parametrize("optimizer, options", [
+    ("sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 1e-3}),
+    ("adam", {"learning_rate": 0.01})])
+def test_ten_training_steps_agree(oracle, name, optimizer, options):
+    params = networks.start(mx, name)
+    ours = networks.train(mx, name, params, 10, optimizer, options)
+    theirs = oracle.call("mx_networks.run", "train", name, params, 10, optimizer, options)
+    assert ours.keys() == theirs.keys()
+    for key in ours:
+        # Adam divides by the root of tiny second moments early on, which magnifies rounding.
+        scale = np.abs(theirs[key]).max()
+        np.testing.assert_allclose(ours[key], theirs[key], rtol=1e-4, atol=1e-4 * scale,
+                                   err_msg=f"{name} {key}")
