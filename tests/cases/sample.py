@@ -95,8 +95,9 @@ class Sample:
     writes   names of inputs that the op overwrites, though they are no auxiliary states
     tol      tolerances other than `TOLERANCE`'s, by element type
     oracle   False where nbmod differs from MXNet on purpose
+    inference  False where MXNet infers from the first input alone what is not so here
     error    pattern of the MXNetError that this call must raise, when bound at the latest
-    why      the reason for `tol`, `mx_dtypes` or `oracle=False`
+    why      the reason for `tol`, `mx_dtypes`, `oracle=False` or `inference=False`
     note     shown in the test's name
     """
 
@@ -113,12 +114,14 @@ class Sample:
     writes: tuple[str, ...] = ()
     tol: Mapping[str, float] = field(default_factory=dict)
     oracle: bool = True
+    inference: bool = True
     error: str = ""
     why: str = ""
     note: str = ""
 
     def __post_init__(self) -> None:
-        if (self.tol or self.mx_dtypes is not None or not self.oracle) and not self.why:
+        plain = self.oracle and self.inference and self.mx_dtypes is None
+        if (self.tol or not plain) and not self.why:
             raise ValueError(f"{self}: say why it is treated differently")
 
     @property

@@ -100,14 +100,30 @@ def compare_rest(sample: Sample, dtype: str, ours: dict[str, Any], theirs: dict[
             covered(sample.op, what, dtype)
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-def test_inference_from_the_first_input_is_the_same(oracle, name):
+@pytest.mark.parametrize("name", [name for name, s in SAMPLES.items() if s.inference])
+def test_inference_from_the_first_input_knows_what_mxnet_knows(oracle, name):
+    """Nothing contradicts MXNet and nothing is missing; nbmod may know more."""
     sample = SAMPLES[name]
     symbol = either.compose(mx, sample.op, sample.attrs, list(sample.specs), sample.keyword)
     first = symbol.list_arguments()[:1]
-    shapes = {arg: sample.specs[arg].shape for arg in first}
+    given = [{"shapes": {arg: sample.specs[arg].shape for arg in first}}]
     for dtype in sample.mx_dtypes or sample.dtypes:
-        types = {arg: sample.arrays(dtype)[arg].dtype.name for arg in first}
-        theirs = oracle.call("mx_ops.infer", symbol.tojson(), shapes, types, partial=True)
-        assert either.infer(symbol, shapes, types, partial=True) == theirs
+        given.append({"types": {arg: sample.arrays(dtype)[arg].dtype.name for arg in first}})
+    for known in given:
+        try:
+            theirs = oracle.call("mx_ops.infer", symbol.tojson(), **known, partial=True)
+        except OracleError:
+            continue  # some ops of MXNet refuse to infer before they know all inputs
+        for fact, want in theirs.items():
+            assert_knows(either.infer(symbol, **known, partial=True)[fact], want, fact)
     covered(sample.op, "inference", "")
+
+
+def assert_knows(got: Any, want: Any, what: str) -> None:
+    """`got` is `want` wherever that is known: 0, () and None are not."""
+    if isinstance(want, (list, tuple)) and isinstance(got, (list, tuple)) and want:
+        assert len(got) == len(want), what
+        for one, other in zip(got, want, strict=True):
+            assert_knows(one, other, what)
+    elif want:
+        assert got == want, what

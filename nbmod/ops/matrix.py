@@ -1,0 +1,249 @@
+"""Matrix products, all of them through NumPy's matmul and so through BLAS.
+
+Every op views its operands as (stacks of) matrices A (M, K) and B (K, N); transposing is a view
+too.  The gradients of C = A B are then gA = gC B' and gB = A' gC whatever the flags: each is
+written through the same view of the gradient array through which its operand was read.
+
+float16 operands are multiplied in float32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from .op import Op
+from .param import Shape
+from .shape import ShapeMismatch, normalize_axis, unify
+
+__all__ = ["multiply"]
+
+StorageType = Literal["csr", "default", "row_sparse"]
+
+
+def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, alpha: float = 1.0) -> None:
+    """out = alpha a b, for matrices or stacks of them, any strides."""
+    if out.dtype == np.float16:
+        product = np.matmul(a.astype(np.float32), b.astype(np.float32))
+        np.copyto(out, product * np.float32(alpha), casting="same_kind")
+        return
+    np.matmul(a, b, out=out)
+    if alpha != 1.0:
+        out *= out.dtype.type(alpha)
+
+
+def _turned(x: np.ndarray) -> np.ndarray:
+    return x.swapaxes(-1, -2)
+
+
+def _gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: Any, gb: Any, alpha: float = 1.0
+               ) -> None:
+    """ga = alpha g b', gb = alpha a' g; None where unwanted."""
+    if ga is not None:
+        multiply(g, _turned(b), ga, alpha)
+    if gb is not None:
+        multiply(_turned(a), g, gb, alpha)
+
+
+@dataclass(frozen=True)
+class Dot(Op, name="dot", aliases=("_sparse_dot",)):
+    """Sums products over the last axis of `lhs` and the first of `rhs`; all other axes remain.
+
+    `transpose_a` sums over the first axis of lhs instead, `transpose_b` over the last of rhs.  Two
+    vectors give shape (1,).  `forward_stype` is accepted; results are dense.
+    """
+
+    transpose_a: bool = False
+    transpose_b: bool = False
+    forward_stype: StorageType | None = None
+
+    inputs: ClassVar = ("lhs", "rhs")
+    needs: ClassVar = ("ograd", "lhs", "rhs")
+
+    def infer_shape(self, ins, outs):
+        lhs, rhs = ins
+        if lhs is None or rhs is None:
+            return ins, outs
+        if len(lhs) == len(rhs) == 1 and (self.transpose_a or self.transpose_b):
+            raise ShapeMismatch("two vectors have nothing to transpose")
+        rest_a, k = (lhs[1:], lhs[0]) if self.transpose_a else (lhs[:-1], lhs[-1])
+        rest_b, rows = (rhs[:-1], rhs[-1]) if self.transpose_b else (rhs[1:], rhs[0])
+        if k and rows and k != rows:
+            raise ShapeMismatch(f"lhs {lhs} and rhs {rhs} have {k} and {rows} elements along the "
+                                "axes to be summed over, which must agree")
+        k = k or rows
+        return ([(k, *rest_a) if self.transpose_a else (*rest_a, k),
+                 (*rest_b, k) if self.transpose_b else (k, *rest_b)],
+                [unify((*rest_a, *rest_b) or (1,), outs[0])])
+
+    def _left(self, x: Any) -> Any:
+        if x is None:
+            return None
+        return x.reshape(len(x), -1).T if self.transpose_a else x.reshape(-1, x.shape[-1])
+
+    def _right(self, x: Any) -> Any:
+        if x is None:
+            return None
+        return x.reshape(-1, x.shape[-1]).T if self.transpose_b else x.reshape(len(x), -1)
+
+    def forward(self, ins, outs, call):
+        a, b = self._left(ins[0]), self._right(ins[1])
+        multiply(a, b, outs[0].reshape(len(a), -1))
+
+    def backward(self, ins, outs, call):
+        a, b = self._left(ins[1]), self._right(ins[2])
+        _gradients(ins[0].reshape(len(a), -1), a, b, self._left(outs[0]), self._right(outs[1]))
+
+
+class Stacked(Op):
+    """Base of the products of stacks of matrices; the matrices' rows lie along `row_axis`."""
+
+    transpose_a: bool
+    transpose_b: bool
+
+    def row_axis(self, rank: int) -> int:
+        return rank - 2
+
+    def check_rank(self, rank: int) -> None:
+        if rank < 2:
+            raise ShapeMismatch("expected matrices")
+
+    def product_shape(self, a: Shape, b: Shape) -> Shape:
+        """Shape of the product, 0 where unknown."""
+        if len(a) != len(b):
+            raise ShapeMismatch(f"operands {a} and {b} must have the same number of dimensions")
+        self.check_rank(len(a))
+        axis = self.row_axis(len(a))
+        batch = unify(self._batch(a, axis), self._batch(b, axis), "sizes of the operands' stacks")
+        assert batch is not None
+        m, k = self._sides(a, axis, self.transpose_a)
+        rows, n = self._sides(b, axis, self.transpose_b)
+        if k and rows and k != rows:
+            raise ShapeMismatch(f"matrices of {a} and {b} (transpose_a={self.transpose_a}, "
+                                f"transpose_b={self.transpose_b}) have inner sizes {k} and {rows}")
+        return (*batch[:axis], m, *batch[axis:], n)
+
+    @staticmethod
+    def _batch(shape: Shape, axis: int) -> Shape:
+        return shape[:axis] + shape[axis + 1:-1]
+
+    @staticmethod
+    def _sides(shape: Shape, axis: int, transposed: bool) -> tuple[int, int]:
+        rows, columns = shape[axis], shape[-1]
+        return (columns, rows) if transposed else (rows, columns)
+
+    def matrices(self, x: Any, transposed: bool = False) -> Any:
+        """`x` as a stack of matrices, transposed where the op says so; None stays."""
+        if x is None:
+            return None
+        stack = np.moveaxis(x, self.row_axis(x.ndim), -2)
+        return _turned(stack) if transposed else stack
+
+    def product(self, ins: Any, out: np.ndarray, alpha: float = 1.0) -> None:
+        multiply(self.matrices(ins[0], self.transpose_a), self.matrices(ins[1], self.transpose_b),
+                 self.matrices(out), alpha)
+
+    def product_gradients(self, ins: Any, outs: Any, alpha: float = 1.0) -> None:
+        g, a, b = ins
+        _gradients(self.matrices(g), self.matrices(a, self.transpose_a),
+                   self.matrices(b, self.transpose_b), self.matrices(outs[0], self.transpose_a),
+                   self.matrices(outs[1], self.transpose_b), alpha)
+
+
+@dataclass(frozen=True)
+class BatchDot(Stacked, name="batch_dot"):
+    """Products of stacks of matrices (..., M, K) and (..., K, N): (..., M, N)."""
+
+    transpose_a: bool = False
+    transpose_b: bool = False
+    forward_stype: StorageType | None = None
+
+    inputs: ClassVar = ("lhs", "rhs")
+    needs: ClassVar = ("ograd", "lhs", "rhs")
+
+    def check_rank(self, rank):
+        if rank < 3:
+            raise ShapeMismatch(f"operands have {rank} dimension(s), expected at least 3: a stack "
+                                "of matrices")
+
+    def infer_shape(self, ins, outs):
+        if None in ins:
+            return ins, outs
+        return ins, [self.product_shape(*ins)]
+
+    def forward(self, ins, outs, call):
+        self.product(ins, outs[0])
+
+    def backward(self, ins, outs, call):
+        self.product_gradients(ins, outs)
+
+
+class Gemm(Stacked):
+    """Base of gemm and gemm2: matrices whose rows lie along `axis`."""
+
+    axis: int
+
+    def row_axis(self, rank):
+        return normalize_axis(self.axis, rank)
+
+    def check_rank(self, rank):
+        super().check_rank(rank)
+        if self.row_axis(rank) == rank - 1:
+            raise ShapeMismatch(f"axis is {self.axis}, expected another one than the last, which "
+                                "holds the columns")
+
+
+@dataclass(frozen=True)
+class Gemm2(Gemm, name="_linalg_gemm2", aliases=("linalg_gemm2",)):
+    """alpha A B for stacks of matrices; rows lie along `axis`, columns along the last axis."""
+
+    transpose_a: bool = False
+    transpose_b: bool = False
+    alpha: float = 1.0
+    axis: int = -2
+
+    inputs: ClassVar = ("A", "B")
+    needs: ClassVar = ("ograd", "A", "B")
+
+    def infer_shape(self, ins, outs):
+        if None in ins:
+            return ins, outs
+        return ins, [self.product_shape(*ins)]
+
+    def forward(self, ins, outs, call):
+        self.product(ins, outs[0], self.alpha)
+
+    def backward(self, ins, outs, call):
+        self.product_gradients(ins, outs, self.alpha)
+
+
+@dataclass(frozen=True)
+class Gemm3(Gemm, name="_linalg_gemm", aliases=("linalg_gemm",)):
+    """alpha A B + beta C for stacks of matrices, as gemm2."""
+
+    transpose_a: bool = False
+    transpose_b: bool = False
+    alpha: float = 1.0
+    beta: float = 1.0
+    axis: int = -2
+
+    inputs: ClassVar = ("A", "B", "C")
+    needs: ClassVar = ("ograd", "A", "B")
+
+    def infer_shape(self, ins, outs):
+        a, b = ins[:2]
+        if a is None or b is None:
+            return ins, outs
+        out = unify(self.product_shape(a, b), unify(ins[2], outs[0]), "shapes of A B and C")
+        return [a, b, out], [out]
+
+    def forward(self, ins, outs, call):
+        self.product(ins[:2], outs[0], self.alpha)
+        outs[0] += ins[2] * outs[0].dtype.type(self.beta)
+
+    def backward(self, ins, outs, call):
+        self.product_gradients(ins, outs[:2], self.alpha)
+        if outs[2] is not None:
+            np.multiply(ins[0], outs[2].dtype.type(self.beta), out=outs[2])

@@ -1,0 +1,464 @@
+"""Reductions over axes, and broadcasting to a shape, which is their transpose.
+
+`axis` is one axis, several, or none, which means all; negative axes count from the end and
+`exclude=True` means all the others.  There are no 0-d arrays: a full reduction has shape (1,).
+
+NumPy reduces as fast as memory allows, so it is all the execution there is.  It adds pairwise along
+the innermost axes only; sums that run over outer ones are accumulated one type wider, and float16
+always is, so that long sums keep the accuracy of MXNet's compensated ones.
+
+Ops that add no parameters to their base are dataclasses by inheritance (decorating each of them
+would double the time it takes to import this module).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from math import prod
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ..base import MXNetError
+from .op import Op
+from .param import Shape
+from .rules import data_type, fill_zero
+from .shape import ShapeMismatch, normalize_axes, normalize_axis, unify
+
+__all__ = ["add_up", "keep", "reduced_axes", "reduced_shape"]
+
+_NAIVE = 64
+"""Terms a float32 sum may add one by one: error 64 eps at worst, the pairwise sum's own order."""
+
+
+def reduced_axes(axis: Shape | None, rank: int, exclude: bool = False) -> tuple[int, ...]:
+    """The axes a reduction removes, in order."""
+    if not axis:
+        return tuple(range(rank))
+    given = normalize_axes(axis, rank)
+    return tuple(i for i in range(rank) if (i in given) != exclude)
+
+
+def reduced_shape(shape: Shape, axes: Collection[int], keepdims: bool) -> Shape:
+    """`shape` without `axes`, or with 1 in their place; never empty."""
+    if keepdims:
+        return tuple(1 if i in axes else dim for i, dim in enumerate(shape))
+    return tuple(dim for i, dim in enumerate(shape) if i not in axes) or (1,)
+
+
+def keep(shape: Shape, axes: Collection[int], reduced: np.ndarray) -> np.ndarray:
+    """`reduced` with 1 in the place of every axis of `shape` that the reduction removed."""
+    return reduced.reshape(reduced_shape(shape, axes, True))
+
+
+def accumulator(x: np.ndarray, axes: Collection[int]) -> np.dtype:
+    """The type in which to sum `x` over `axes`."""
+    if x.dtype == np.float16:
+        return np.dtype(np.float32)
+    inner = x.ndim
+    while inner - 1 in axes:
+        inner -= 1
+    one_by_one = prod(x.shape[axis] for axis in axes if axis < inner)
+    return np.dtype(np.float64) if x.dtype == np.float32 and one_by_one > _NAIVE else x.dtype
+
+
+def add_up(x: np.ndarray, axes: Collection[int], out: np.ndarray) -> None:
+    """out = sum of `x` over `axes`; `out` has 1 there."""
+    np.add.reduce(x, axis=tuple(axes), dtype=accumulator(x, axes), out=out, keepdims=True)
+
+
+def _share(total: np.ndarray, count: int, out: np.ndarray) -> None:
+    """out = total / count, towards zero for integers."""
+    if out.dtype.kind == "f":
+        np.divide(total, count, out=out, casting="same_kind")
+    elif out.dtype.kind == "b":
+        np.copyto(out, total)
+    else:
+        np.copyto(out, np.sign(total) * (np.abs(total) // count), casting="unsafe")
+
+
+@dataclass(frozen=True)
+class Reduction(Op):
+    """Base of the reductions with `axis`, `keepdims` and `exclude`; subclasses say what is done."""
+
+    axis: Shape | None = None
+    keepdims: bool = False
+    exclude: bool = False
+
+    def axes(self, rank: int) -> tuple[int, ...]:
+        return reduced_axes(self.axis, rank, self.exclude)
+
+    def infer_shape(self, ins, outs):
+        if ins[0] is None:
+            return ins, outs
+        return ins, [reduced_shape(ins[0], self.axes(len(ins[0])), self.keepdims)]
+
+    def forward(self, ins, outs, call):
+        axes = self.axes(ins[0].ndim)
+        self.reduce(ins[0], axes, keep(ins[0].shape, axes, outs[0]))
+
+    def reduce(self, x: np.ndarray, axes: tuple[int, ...], out: np.ndarray) -> None:
+        """Write the reduction of `x` to `out`, which has 1 in the place of `axes`."""
+        raise NotImplementedError
+
+    def backward(self, ins, outs, call):
+        gx = outs[0]
+        axes = self.axes(gx.ndim)
+        g = keep(gx.shape, axes, ins[0])
+        x = ins[1] if len(ins) > 1 else None
+        y = keep(gx.shape, axes, ins[2]) if len(ins) > 2 else None
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            self.spread(g, x, y, gx)
+
+    def spread(self, g: np.ndarray, x: Any, y: Any, gx: np.ndarray) -> None:
+        """Write the gradient of `x` to `gx` from those of `needs` (1 in the place of `axes`)."""
+        raise NotImplementedError
+
+
+class Sum(Reduction, name="sum", aliases=("_sparse_sum", "sum_axis")):
+    """Sum over axes, in the input's type (integers wrap)."""
+
+    needs: ClassVar = ("ograd",)
+
+    def reduce(self, x, axes, out):
+        add_up(x, axes, out)
+
+    def spread(self, g, x, y, gx):
+        np.copyto(gx, g)
+
+
+class Mean(Reduction, name="mean", aliases=("_sparse_mean",)):
+    """Mean over axes; of integers, the wrapped sum divided towards zero."""
+
+    needs: ClassVar = ("ograd",)
+
+    def reduce(self, x, axes, out):
+        total = np.add.reduce(x, axis=axes, dtype=accumulator(x, axes), keepdims=True)
+        _share(total, x.size // out.size, out)
+
+    def spread(self, g, x, y, gx):
+        _share(g, gx.size // g.size, gx)
+
+
+class Prod(Reduction, name="prod"):
+    """Product over axes.  The gradient is g y / x, so it is NaN where x is 0, as in MXNet."""
+
+    needs: ClassVar = ("ograd", "data", "output")
+
+    def reduce(self, x, axes, out):
+        dtype = np.float32 if x.dtype == np.float16 else x.dtype
+        with np.errstate(over="ignore"):
+            np.multiply.reduce(x, axis=axes, dtype=dtype, out=out, keepdims=True)
+
+    def spread(self, g, x, y, gx):
+        np.divide(y, x, out=gx, casting="unsafe")
+        np.multiply(gx, g, out=gx)
+
+
+class NanSum(Reduction, name="nansum"):
+    """Sum over axes in which NaN counts as 0 and gets no gradient."""
+
+    needs: ClassVar = ("ograd", "data")
+
+    def reduce(self, x, axes, out):
+        np.add.reduce(x, axis=axes, dtype=accumulator(x, axes), out=out, keepdims=True,
+                      where=~np.isnan(x))
+
+    def spread(self, g, x, y, gx):
+        np.copyto(gx, g)
+        np.copyto(gx, 0, where=np.isnan(x))
+
+
+class NanProd(Prod, name="nanprod"):
+    """Product over axes in which NaN counts as 1 and gets no gradient."""
+
+    def reduce(self, x, axes, out):
+        dtype = np.float32 if x.dtype == np.float16 else x.dtype
+        with np.errstate(over="ignore"):
+            np.multiply.reduce(x, axis=axes, dtype=dtype, out=out, keepdims=True,
+                               where=~np.isnan(x))
+
+    def spread(self, g, x, y, gx):
+        super().spread(g, x, y, gx)
+        np.copyto(gx, 0, where=np.isnan(x))
+
+
+class Extreme(Reduction):
+    """Base of max and min: every element that equals the result gets the whole gradient."""
+
+    needs: ClassVar = ("ograd", "data", "output")
+
+    def spread(self, g, x, y, gx):
+        np.equal(x, y, out=gx, casting="unsafe")
+        np.multiply(gx, g, out=gx)
+
+
+class Max(Extreme, name="max", aliases=("max_axis",)):
+    """Maximum over axes; NaN wins."""
+
+    def reduce(self, x, axes, out):
+        np.maximum.reduce(x, axis=axes, out=out, keepdims=True)
+
+
+class Min(Extreme, name="min", aliases=("min_axis",)):
+    """Minimum over axes; NaN wins."""
+
+    def reduce(self, x, axes, out):
+        np.minimum.reduce(x, axis=axes, out=out, keepdims=True)
+
+
+@dataclass(frozen=True)
+class Norm(Op, name="norm", aliases=("_sparse_norm",)):
+    """L1 norm (sum of magnitudes) or L2 norm (root of the sum of squares) over axes.
+
+    Squares are summed in float64, so they neither overflow nor lose digits; of integers the true
+    norm is cut to an integer (MXNet's own integer norm is off: 5 for (3, 4, 5)).
+    The gradient of a zero L2 norm is NaN, as in MXNet.
+    """
+
+    ord: int = 2
+    axis: Shape | None = None
+    out_dtype: Literal["float16", "float32", "float64", "int32", "int64", "int8"] | None = None
+    keepdims: bool = False
+
+    def list_needs(self):
+        return ("ograd", "data") if self.ord == 1 else ("ograd", "data", "output")
+
+    def infer_shape(self, ins, outs):
+        if self.ord not in (1, 2):
+            raise ShapeMismatch(f"ord is {self.ord}, expected 1 or 2")
+        if ins[0] is None:
+            return ins, outs
+        return ins, [reduced_shape(ins[0], reduced_axes(self.axis, len(ins[0])), self.keepdims)]
+
+    def infer_type(self, ins, outs):
+        if self.out_dtype is None:
+            return data_type(ins, outs)
+        return ins, [np.dtype(self.out_dtype)]
+
+    def forward(self, ins, outs, call):
+        x = ins[0]
+        axes = reduced_axes(self.axis, x.ndim)
+        out = keep(x.shape, axes, outs[0])
+        if self.ord == 1:
+            total = np.add.reduce(np.abs(x), axis=axes, dtype=accumulator(x, axes), keepdims=True)
+            np.copyto(out, total, casting="unsafe")
+        elif len(axes) == x.ndim:
+            out.fill(_square_sum(x.reshape(-1)) ** 0.5)
+        else:
+            squares = np.square(x, dtype=np.float64)
+            np.sqrt(np.add.reduce(squares, axis=axes, keepdims=True), out=out, casting="unsafe")
+
+    def backward(self, ins, outs, call):
+        gx = outs[0]
+        axes = reduced_axes(self.axis, gx.ndim)
+        g = keep(gx.shape, axes, ins[0])
+        if self.ord == 1:
+            np.multiply(np.sign(ins[1]), g, out=gx, casting="unsafe")
+            return
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = g / keep(gx.shape, axes, ins[2])
+            np.multiply(ins[1], slope, out=gx, casting="unsafe")
+
+
+def _square_sum(flat: np.ndarray, block: int = 1 << 16) -> float:
+    """Sum of squares in float64, a block at a time so that no large copy is made."""
+    total = 0.0
+    for start in range(0, flat.size, block):
+        part = flat[start:start + block].astype(np.float64)
+        total += float(np.dot(part, part))
+    return total
+
+
+@dataclass(frozen=True)
+class Moments(Op, name="moments"):
+    """Mean and population variance over `axes`, which must be given."""
+
+    axes: Shape | None = None
+    keepdims: bool = False
+
+    outputs: ClassVar = ("output0", "output1")
+    needs: ClassVar = ("ograds", "data")
+
+    def infer_shape(self, ins, outs):
+        if not self.axes:
+            raise ShapeMismatch("axes is empty, expected the axes to reduce; name all of them for "
+                                "the moments of the whole array")
+        if ins[0] is None:
+            return ins, outs
+        shape = reduced_shape(ins[0], reduced_axes(self.axes, len(ins[0])), self.keepdims)
+        return ins, [shape, shape]
+
+    def forward(self, ins, outs, call):
+        axes = reduced_axes(self.axes, ins[0].ndim)
+        moments = _moments(ins[0], axes)
+        for out, value in zip(outs, moments, strict=True):
+            if out is not None:
+                np.copyto(keep(ins[0].shape, axes, out), value, casting="unsafe")
+
+    def backward(self, ins, outs, call):
+        g_mean, g_var, x = ins
+        gx = outs[0]
+        axes = reduced_axes(self.axes, x.ndim)
+        mean, _ = _moments(x, axes)
+        np.subtract(x, mean, out=gx, casting="unsafe")
+        np.multiply(gx, 2 * keep(x.shape, axes, g_var), out=gx)
+        np.add(gx, keep(x.shape, axes, g_mean), out=gx)
+        _share(gx, x.size // g_mean.size, gx)
+
+
+def _moments(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    dtype = accumulator(x, axes)
+    count = prod(x.shape[axis] for axis in axes)
+    mean = np.add.reduce(x, axis=axes, dtype=dtype, keepdims=True)
+    _share(mean, count, mean)
+    variance = np.add.reduce(np.square(x - mean), axis=axes, dtype=dtype, keepdims=True)
+    _share(variance, count, variance)
+    return mean, variance
+
+
+@dataclass(frozen=True)
+class ArgMax(Op, name="argmax"):
+    """Index of the first maximum along `axis`, in the type of the data; None: of the flat array.
+
+    NaN counts as the maximum.  No gradient.
+    """
+
+    axis: int | None = None
+    keepdims: bool = False
+
+    search: ClassVar[Any] = staticmethod(np.argmax)
+
+    def infer_shape(self, ins, outs):
+        if ins[0] is None:
+            return ins, outs
+        axes = None if self.axis is None else (self.axis,)
+        return ins, [reduced_shape(ins[0], reduced_axes(axes, len(ins[0])), self.keepdims)]
+
+    def infer_type(self, ins, outs):
+        if ins[0] == np.bool_:
+            raise MXNetError("data has type bool, expected numbers: the index would be one too")
+        return data_type(ins, outs)
+
+    def forward(self, ins, outs, call):
+        found = self.search(ins[0], axis=self.axis)
+        np.copyto(outs[0], np.reshape(found, outs[0].shape), casting="unsafe")
+
+
+class ArgMin(ArgMax, name="argmin"):
+    """Index of the first minimum along `axis`, in the type of the data; None: of the flat array.
+
+    NaN counts as the minimum.  No gradient.
+    """
+
+    search: ClassVar[Any] = staticmethod(np.argmin)
+
+
+@dataclass(frozen=True)
+class ArgMaxChannel(Op, name="argmax_channel"):
+    """argmax along axis 1.  No gradient."""
+
+    def infer_shape(self, ins, outs):
+        return ArgMax(1).infer_shape(ins, outs)
+
+    def forward(self, ins, outs, call):
+        ArgMax(1).forward(ins, outs, call)
+
+
+# ---------------------------------------------------------------------------------- broadcasting
+
+class Broadcast(Op):
+    """Base of the ops that repeat their data along axes of size 1; backward sums over those."""
+
+    needs: ClassVar = ("ograd",)
+
+    def infer_type(self, ins, outs):
+        return data_type(ins, outs)
+
+    def forward(self, ins, outs, call):
+        np.copyto(outs[0], ins[0])
+
+    def backward(self, ins, outs, call):
+        g, gx = ins[0], outs[0]
+        fill_zero(outs[1:])
+        if gx is not None:
+            axes = [i for i, dim in enumerate(gx.shape) if dim != g.shape[i]]
+            add_up(g, axes, gx)
+
+
+@dataclass(frozen=True)
+class BroadcastTo(Broadcast, name="broadcast_to"):
+    """`data` repeated to `shape`, of the same rank; 0 there keeps the dimension."""
+
+    shape: Shape = ()
+
+    def infer_shape(self, ins, outs):
+        data = ins[0]
+        if data is None:
+            return ins, outs
+        if len(data) != len(self.shape):
+            raise ShapeMismatch(f"shape is {self.shape}, expected {len(data)} dimensions as in "
+                                f"data {data}")
+        if any(d != s and s and d > 1 for d, s in zip(data, self.shape, strict=True)):
+            raise ShapeMismatch(f"data has shape {data}, which cannot be broadcast to {self.shape}")
+        return ins, [tuple(s or d for d, s in zip(data, self.shape, strict=True))]
+
+
+@dataclass(frozen=True)
+class BroadcastAxis(Broadcast, name="broadcast_axis", aliases=("broadcast_axes",)):
+    """`data` repeated `size[i]` times along `axis[i]`, where it must have size 1."""
+
+    axis: Shape = ()
+    size: Shape = ()
+
+    def infer_shape(self, ins, outs):
+        if len(self.axis) != len(self.size):
+            raise ShapeMismatch(f"axis {self.axis} and size {self.size} differ in length")
+        if ins[0] is None:
+            return ins, outs
+        shape = list(ins[0])
+        axes = normalize_axes(self.axis, len(shape))
+        for axis, size in zip(axes, self.size, strict=True):
+            if shape[axis] > 1:
+                raise ShapeMismatch(f"data has size {shape[axis]} along axis {axis}, expected 1")
+            shape[axis] = size
+        return ins, [tuple(shape)]
+
+
+@dataclass(frozen=True)
+class BroadcastLike(Broadcast, name="broadcast_like"):
+    """`lhs` repeated to the shape of `rhs`, along all axes or from `rhs_axes` to `lhs_axes`."""
+
+    lhs_axes: Shape | None = None
+    rhs_axes: Shape | None = None
+
+    inputs: ClassVar = ("lhs", "rhs")
+
+    def infer_shape(self, ins, outs):
+        lhs, rhs = ins
+        if lhs is None or rhs is None:
+            return ins, outs
+        return ins, [unify(self._target(lhs, rhs), outs[0])]
+
+    def _target(self, lhs: Shape, rhs: Shape) -> Shape:
+        pairs = self._pairs(len(lhs), len(rhs))
+        shape = list(lhs)
+        for a, b in pairs:
+            if shape[a] > 1 and rhs[b] and shape[a] != rhs[b]:
+                raise ShapeMismatch(f"lhs {lhs} cannot be broadcast to rhs {rhs}: axis {a} has "
+                                    f"size {shape[a]}, expected 1 or {rhs[b]}")
+            shape[a] = rhs[b]
+        return tuple(shape)
+
+    def _pairs(self, lhs_rank: int, rhs_rank: int) -> list[tuple[int, int]]:
+        """(axis of lhs, axis of rhs) that must agree."""
+        if self.lhs_axes is None or self.rhs_axes is None:
+            if lhs_rank != rhs_rank:
+                raise ShapeMismatch(f"lhs has {lhs_rank} dimensions, expected {rhs_rank} as rhs")
+            return [(axis, axis) for axis in range(lhs_rank)]
+        if len(self.lhs_axes) != len(self.rhs_axes) or not self.lhs_axes:
+            raise ShapeMismatch(f"lhs_axes {self.lhs_axes} and rhs_axes {self.rhs_axes} must have "
+                                "the same length, at least 1")
+        return [(normalize_axis(a, lhs_rank, "lhs_axes"), normalize_axis(b, rhs_rank, "rhs_axes"))
+                for a, b in zip(self.lhs_axes, self.rhs_axes, strict=True)]
