@@ -1,0 +1,51 @@
+"""The names of `import nbmod as mx`: short and long ones mean the same, unknown ones are errors."""
+
+from __future__ import annotations
+
+import pytest
+
+import nbmod as mx
+from tests.test_startup import run
+
+PAIRS = {
+    "nd": "ndarray", "sym": "symbol", "mod": "module", "kv": "kvstore", "init": "initializer",
+    "mon": "monitor", "rnd": "random",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("short", PAIRS)
+def test_short_names(short):
+    assert getattr(mx, short) is getattr(mx, PAIRS[short])
+    assert short in dir(mx) and PAIRS[short] in dir(mx)
+
+
+def test_names_of_classes_and_functions():
+    assert mx.NDArray is mx.nd.NDArray is mx.ndarray.ndarray.NDArray
+    assert mx.waitall is mx.nd.waitall
+    assert mx.random.uniform is mx.nd.random.uniform
+    assert isinstance(mx.cpu(), mx.Context)
+
+
+def test_the_function_keeps_its_name_whatever_was_imported_before():
+    run("import nbmod.cli, nbmod.compat, nbmod; assert callable(nbmod.as_mxnet)")
+
+
+@pytest.mark.parametrize("place", ["", ".nd", ".nd.contrib", ".nd.op", ".nd._internal"])
+def test_unknown_names(place):
+    where = eval(f"mx{place}", {"mx": mx})
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = where.no_such_name
+    assert not hasattr(where, "__wrapped__")
+
+
+def test_import_loads_the_ground_floor_only():
+    loaded = run("import sys, nbmod; print(*[m for m in sys.modules if m.startswith('nbmod')])")
+    assert set(loaded.split()) == {"nbmod", "nbmod.base", "nbmod.context"}
+
+
+def test_arrays_need_no_compiler_and_no_file_format():
+    loaded = run(
+        "import sys, nbmod as mx; x = mx.nd.ones((2, 3)); y = (x * 2 + x[0]).sum(axis=1).asnumpy(); "
+        "x[:, 1] = x[:, 0].exp(); mx.nd.dot(x, x.T); print(*sys.modules)"
+    )
+    assert not set(loaded.split()) & {"numba", "llvmlite", "nbmod.serialization", "nbmod.symbol"}
