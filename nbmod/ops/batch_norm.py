@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .half import FloatOp, accumulator, single
+from .half import FloatOp, accumulator, require_float, single
 from .jit import kernel, prange
 from .op import Spec
 from .shape import normalize_axis, size_of, unify
@@ -56,22 +56,27 @@ def _forward_strips(x, gamma, beta, mean, invstd, y, eps, sums):
     """The same for x (N, C); sums is float64 (2, C)."""
     samples, channels = x.shape
     for strip in prange((channels + STRIP - 1) // STRIP):
-        start, stop = strip * STRIP, min(strip * STRIP + STRIP, channels)
-        for c in range(start, stop):
-            sums[0, c] = 0.0
-            sums[1, c] = 0.0
+        start, stop = strip * STRIP, strip * STRIP + STRIP
+        first, total, squares = x[0, start:stop], sums[0, start:stop], sums[1, start:stop]
+        for c in range(first.size):
+            total[c] = 0.0
+            squares[c] = 0.0
         for n in range(samples):
-            for c in range(start, stop):
-                d = np.float64(x[n, c]) - np.float64(x[0, c])
-                sums[0, c] += d
-                sums[1, c] += d * d
-        for c in range(start, stop):
-            off = sums[0, c] / samples
-            mean[c] = np.float64(x[0, c]) + off
-            invstd[c] = 1 / np.sqrt(max(sums[1, c] / samples - off * off, 0.0) + eps)
+            row = x[n, start:stop]
+            for c in range(first.size):
+                d = np.float64(row[c]) - np.float64(first[c])
+                total[c] += d
+                squares[c] += d * d
+        m, inv, scale, shift = (mean[start:stop], invstd[start:stop], gamma[start:stop],
+                                beta[start:stop])
+        for c in range(first.size):
+            off = total[c] / samples
+            m[c] = np.float64(first[c]) + off
+            inv[c] = 1 / np.sqrt(max(squares[c] / samples - off * off, 0.0) + eps)
         for n in range(samples):
-            for c in range(start, stop):
-                y[n, c] = (x[n, c] - mean[c]) * (gamma[c] * invstd[c]) + beta[c]
+            row, target = x[n, start:stop], y[n, start:stop]
+            for c in range(first.size):
+                target[c] = (row[c] - m[c]) * (scale[c] * inv[c]) + shift[c]
 
 
 @kernel(parallel=True, fastmath=True)
@@ -121,26 +126,29 @@ def _backward_runs(g, x, gamma, mean, invstd, gx, ggamma, gbeta, constant, write
 def _backward_strips(g, x, gamma, mean, invstd, gx, ggamma, gbeta, constant, write, sums):
     """The same for x (N, C); sums is float64 (2, C)."""
     samples, channels = x.shape
+    kind, share = x.dtype.type, 0.0 if constant else 1 / samples
     for strip in prange((channels + STRIP - 1) // STRIP):
-        start, stop = strip * STRIP, min(strip * STRIP + STRIP, channels)
-        for c in range(start, stop):
-            sums[0, c] = 0.0
-            sums[1, c] = 0.0
+        start, stop = strip * STRIP, strip * STRIP + STRIP
+        m, inv, scale = mean[start:stop], invstd[start:stop], gamma[start:stop]
+        total, along = sums[0, start:stop], sums[1, start:stop]
+        for c in range(m.size):
+            total[c] = 0.0
+            along[c] = 0.0
         for n in range(samples):
-            for c in range(start, stop):
-                sums[0, c] += np.float64(g[n, c])
-                sums[1, c] += np.float64(g[n, c] * (x[n, c] - mean[c]))
-        share = 0.0 if constant else 1 / samples
-        for c in range(start, stop):
-            gbeta[c] = sums[0, c]
-            ggamma[c] = sums[1, c] * invstd[c]
-            sums[0, c] *= share
-            sums[1, c] *= share * invstd[c] * invstd[c]
+            grad, row = g[n, start:stop], x[n, start:stop]
+            for c in range(m.size):
+                total[c] += np.float64(grad[c])
+                along[c] += np.float64(grad[c] * (row[c] - m[c]))
+        for c in range(m.size):
+            gbeta[start + c] = total[c]
+            ggamma[start + c] = along[c] * inv[c]
+            total[c] *= share
+            along[c] *= share * inv[c] * inv[c]
         for n in range(samples if write else 0):
-            for c in range(start, stop):
-                flat, slope = x.dtype.type(sums[0, c]), x.dtype.type(sums[1, c])
-                centred = x[n, c] - mean[c]
-                gx[n, c] = (g[n, c] - flat - centred * slope) * (gamma[c] * invstd[c])
+            grad, row, target = g[n, start:stop], x[n, start:stop], gx[n, start:stop]
+            for c in range(m.size):
+                centred = (row[c] - m[c]) * kind(along[c])
+                target[c] = (grad[c] - kind(total[c]) - centred) * (scale[c] * inv[c])
 
 
 class _BatchNorm(FloatOp):
@@ -174,7 +182,7 @@ class _BatchNorm(FloatOp):
 
     def infer_type(self, ins, outs):
         data = ins[0] or outs[0]
-        self.require_float([data])
+        require_float(self, [data])
         if data is None:
             return ins, outs
         statistics = accumulator(data)
@@ -275,8 +283,8 @@ class BatchNorm(_BatchNorm, name="BatchNorm", aliases=("BatchNorm_v1", "CuDNNBat
     where the data is float16.  Outputs 1 and 2 are the mean and 1 / sqrt(var + eps) that were used;
     `output_mean_var` makes them visible.
 
-    As in MXNet, `fix_gamma` (the default) means gamma = 1, and a forward pass of an executor that can
-    train writes those ones into the array; moving statistics move in the backward pass, as
+    As in MXNet, `fix_gamma` (the default) means gamma = 1, and a forward pass of an executor that
+    can train writes those ones into the array; moving statistics move in the backward pass, as
     momentum moving + (1 - momentum) batch; gradients of outputs 1 and 2 are ignored.
     """
 

@@ -17,14 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ..base import MXNetError
 from .op import Call, Op, PartialType, Spec
 
-__all__ = ["FloatOp", "accumulator", "single"]
+__all__ = ["FloatOp", "accumulator", "require_float", "single"]
 
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 Make = Callable[[Sequence[Any], Sequence[Any], Call], Callable[[], None]]
@@ -36,27 +36,24 @@ def accumulator(dtype: np.dtype) -> np.dtype:
 
 
 def single(value: float) -> float:
-    """`value` to the precision in which MXNet keeps most op parameters, whatever the tensors are."""
+    """`value` as the float32 in which MXNet keeps most parameters, whatever the tensors are."""
     return float(np.float32(value))
+
+
+def require_float(op: Op, ins: Sequence[PartialType]) -> None:
+    """MXNetError if the first input of `op` is known not to be floating point."""
+    if ins[0] is not None and ins[0].kind != "f":
+        raise MXNetError(f"{op.list_inputs()[0]} has type {ins[0]}, expected float32, float64 or "
+                         "float16; insert a Cast")
 
 
 class FloatOp(Op):
     """Base of ops over floating point tensors; see the module docstring."""
 
-    float_inputs: ClassVar[tuple[str, ...]] = ("data",)
-    """Inputs that must be of a floating point type."""
-
     def infer_type(self, ins: list[PartialType], outs: list[PartialType]
                    ) -> tuple[list[PartialType], list[PartialType]]:
-        self.require_float(ins)
+        require_float(self, ins)
         return super().infer_type(ins, outs)
-
-    def require_float(self, ins: Sequence[PartialType]) -> None:
-        """MXNetError if one of `float_inputs` is not floating point."""
-        for name, dtype in zip(self.list_inputs(), ins, strict=False):
-            if name in self.float_inputs and dtype is not None and dtype.kind != "f":
-                raise MXNetError(f"{name} has type {dtype}, expected float32, float64 or float16; "
-                                 "insert a Cast")
 
     def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return []

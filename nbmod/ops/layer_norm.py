@@ -68,15 +68,17 @@ def _layer_backward_parameters(g, x, mean, std, sums):
     rows, size = x.shape
     one = x.dtype.type(1)
     for strip in prange((size + STRIP - 1) // STRIP):
-        start, stop = strip * STRIP, min(strip * STRIP + STRIP, size)
-        for k in range(start, stop):
-            sums[0, k] = 0.0
-            sums[1, k] = 0.0
+        start, stop = strip * STRIP, strip * STRIP + STRIP
+        along, total = sums[0, start:stop], sums[1, start:stop]
+        for k in range(total.size):
+            along[k] = 0.0
+            total[k] = 0.0
         for r in range(rows):
             m, inv = mean[r], one / std[r]
-            for k in range(start, stop):
-                sums[0, k] += np.float64(g[r, k] * (x[r, k] - m) * inv)
-                sums[1, k] += np.float64(g[r, k])
+            grad, row = g[r, start:stop], x[r, start:stop]
+            for k in range(total.size):
+                along[k] += np.float64(grad[k] * (row[k] - m) * inv)
+                total[k] += np.float64(grad[k])
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,7 @@ def _nothing() -> None:
 
 
 class _SampleNorm(FloatOp):
-    """Rows of each sample normalised, with one gamma and beta per row: (N, G, K) in BatchNorm's view.
+    """Rows of each sample normalised, (N, G, K), with one gamma and beta per row.
 
     Output 2 is sqrt(var + eps).
     """

@@ -51,40 +51,47 @@ def _l2_rows_backward(g, y, norm, gx):
 
 
 @kernel(parallel=True, fastmath=True)
-def _l2_strips(x, norm, y, eps):
-    """The same along the middle of x (R, K, L); norm is (R, L)."""
+def _l2_strips(x, norms, y, eps):
+    """The same along the middle of x (R, K, L); norms is (R, L)."""
     rows, size, lanes = x.shape
+    one = x.dtype.type(1)
     strips = (lanes + STRIP - 1) // STRIP
     for task in prange(rows * strips):
         r, start = task // strips, task % strips * STRIP
-        stop = min(start + STRIP, lanes)
-        for j in range(start, stop):
-            norm[r, j] = eps
+        norm = norms[r, start:start + STRIP]
+        for j in range(norm.size):
+            norm[j] = eps
         for k in range(size):
-            for j in range(start, stop):
-                norm[r, j] += x[r, k, j] * x[r, k, j]
-        for j in range(start, stop):
-            norm[r, j] = np.sqrt(norm[r, j])
+            source = x[r, k, start:start + STRIP]
+            for j in range(norm.size):
+                norm[j] += source[j] * source[j]
+        for j in range(norm.size):
+            norm[j] = np.sqrt(norm[j])
         for k in range(size):
-            for j in range(start, stop):
-                y[r, k, j] = x[r, k, j] / norm[r, j]
+            source, target = x[r, k, start:start + STRIP], y[r, k, start:start + STRIP]
+            for j in range(norm.size):
+                target[j] = source[j] * (one / norm[j])
 
 
 @kernel(parallel=True, fastmath=True)
-def _l2_strips_backward(g, y, norm, gx, along):
+def _l2_strips_backward(g, y, norms, gx, sums):
+    """Gradient of the above; sums is (R, L)."""
     rows, size, lanes = y.shape
     strips = (lanes + STRIP - 1) // STRIP
     for task in prange(rows * strips):
         r, start = task // strips, task % strips * STRIP
-        stop = min(start + STRIP, lanes)
-        for j in range(start, stop):
-            along[r, j] = 0
+        norm, along = norms[r, start:start + STRIP], sums[r, start:start + STRIP]
+        for j in range(norm.size):
+            along[j] = 0
         for k in range(size):
-            for j in range(start, stop):
-                along[r, j] += g[r, k, j] * y[r, k, j]
+            grad, own = g[r, k, start:start + STRIP], y[r, k, start:start + STRIP]
+            for j in range(norm.size):
+                along[j] += grad[j] * own[j]
         for k in range(size):
-            for j in range(start, stop):
-                gx[r, k, j] = (g[r, k, j] - y[r, k, j] * along[r, j]) / norm[r, j]
+            grad, own = g[r, k, start:start + STRIP], y[r, k, start:start + STRIP]
+            target = gx[r, k, start:start + STRIP]
+            for j in range(norm.size):
+                target[j] = (grad[j] - own[j] * along[j]) / norm[j]
 
 
 @dataclass(frozen=True)

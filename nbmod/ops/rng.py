@@ -80,7 +80,8 @@ def words(stream: Stream, blocks: int) -> np.ndarray:
     """uint32 of shape (4, blocks): column b holds the four words of block b of the stream."""
     index = np.arange(blocks, dtype=np.uint64)
     counter = [index & np.uint64(_LOW), index >> np.uint64(32)]
-    counter += [np.full(blocks, word, np.uint64) for word in (stream.draw & _LOW, stream.draw >> 32)]
+    draw = stream.draw
+    counter += [np.full(blocks, word, np.uint64) for word in (draw & _LOW, draw >> 32)]
     c0, c1, c2, c3 = counter
     k0, k1 = stream.key & _LOW, stream.key >> 32
     for _ in range(ROUNDS):

@@ -1,0 +1,467 @@
+"""softmax and its kin: numbers along one axis turned into probabilities.
+
+The axis splits a tensor in three, (R, K, L): K numbers compete in each of R x L places.  With
+L = 1 they are neighbours in memory and one task takes a row; otherwise a task takes a strip of L,
+so that neighbours in memory are still handled together.  `Places` is that view, with the kernels
+that go with it; the loss layers use it too.
+
+The largest number is subtracted first, so nothing overflows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ..base import MXNetError
+from .half import FloatOp, accumulator, require_float
+from .jit import inlined, kernel, prange
+from .kernel_math import exp32
+from .kernels import COMPILED_FROM
+from .op import Spec
+from .shape import ShapeMismatch, normalize_axis, size_of, unify
+
+__all__ = ["Places", "Softmax", "LogSoftmax", "Softmin", "SoftmaxActivation",
+           "SoftmaxCrossEntropy"]
+
+STRIP = 64
+LEAST = 1e-8
+"""MXNet never takes the logarithm of a smaller probability in softmax_cross_entropy."""
+NO_LENGTH = np.empty(0, np.int32)
+
+
+@inlined
+def exponential(x, single):
+    """e**x; `single`, a constant where this is compiled, says that x is float32."""
+    return exp32(x) if single else np.exp(x)
+
+
+@inlined
+def _largest(x, scale, lowest):
+    """The largest of scale x and `lowest`: eight candidates, as one at a time awaits the last."""
+    a = b = c = d = e = f = g = h = lowest
+    blocks = x.size // 8
+    for block in range(blocks):
+        k = block * 8
+        a, b = max(a, x[k] * scale), max(b, x[k + 1] * scale)
+        c, d = max(c, x[k + 2] * scale), max(d, x[k + 3] * scale)
+        e, f = max(e, x[k + 4] * scale), max(f, x[k + 5] * scale)
+        g, h = max(g, x[k + 6] * scale), max(h, x[k + 7] * scale)
+    for k in range(blocks * 8, x.size):
+        a = max(a, x[k] * scale)
+    return max(max(max(a, b), max(c, d)), max(max(e, f), max(g, h)))
+
+
+@kernel(parallel=True, fastmath=True)
+def _rows(x, y, scale, log, length):
+    """y = softmax(scale x), or its logarithm, along K of (R, K); length (R,) or empty."""
+    rows, size = x.shape
+    kind = y.dtype.type
+    for r in prange(rows):
+        stop = size if length.size == 0 else min(max(length[r], 0), size)
+        source, target = x[r, :stop], y[r, :stop]
+        top, total = _largest(source, scale, kind(-np.inf)), kind(0)
+        for k in range(source.size):
+            target[k] = exponential(source[k] * scale - top, y.itemsize == 4)
+            total += target[k]
+        share, offset = kind(1) / total, top + np.log(total)
+        if log:
+            for k in range(source.size):
+                target[k] = source[k] * scale - offset
+        else:
+            for k in range(source.size):
+                target[k] *= share
+        for k in range(stop, size):
+            y[r, k] = kind(0)
+
+
+@kernel(parallel=True, fastmath=True)
+def _strips(x, y, scale, log, tops, totals):
+    """The same along K of (R, K, L); tops and totals (R, L)."""
+    rows, size, lanes = x.shape
+    kind = y.dtype.type
+    strips = (lanes + STRIP - 1) // STRIP
+    for task in prange(rows * strips):
+        r, start = task // strips, task % strips * STRIP
+        top, total = tops[r, start:start + STRIP], totals[r, start:start + STRIP]
+        for j in range(top.size):
+            top[j] = -np.inf
+            total[j] = 0
+        for k in range(size):
+            source = x[r, k, start:start + STRIP]
+            for j in range(top.size):
+                top[j] = max(top[j], source[j] * scale)
+        for k in range(size):
+            source, target = x[r, k, start:start + STRIP], y[r, k, start:start + STRIP]
+            for j in range(top.size):
+                below = source[j] * scale - top[j]
+                share = exponential(below, y.itemsize == 4)
+                target[j] = below if log else share
+                total[j] += share
+        for j in range(top.size):
+            total[j] = np.log(total[j]) if log else kind(1) / total[j]
+        for k in range(size):
+            target = y[r, k, start:start + STRIP]
+            for j in range(top.size):
+                target[j] = target[j] - total[j] if log else target[j] * total[j]
+
+
+@kernel(parallel=True, fastmath=True)
+def _rows_backward(g, y, gx, scale, log):
+    """gx = scale y (g - sum of g y), with log scale (g - exp(y) sum of g); all (R, K)."""
+    rows, size = y.shape
+    for r in prange(rows):
+        total = y.dtype.type(0)
+        for k in range(size):
+            total += g[r, k] if log else g[r, k] * y[r, k]
+        for k in range(size):
+            gx[r, k] = scale * (g[r, k] - exponential(y[r, k], y.itemsize == 4) * total
+                                if log else y[r, k] * (g[r, k] - total))
+
+
+@inlined
+def _add_up(grad, share, log, total):
+    """One row more for the sums of `_strips_backward`."""
+    if log:
+        for j in range(total.size):
+            total[j] += grad[j]
+    else:
+        for j in range(total.size):
+            total[j] += grad[j] * share[j]
+
+
+@kernel(parallel=True, fastmath=True)
+def _strips_backward(g, y, gx, scale, log, totals):
+    """The same for (R, K, L); totals is (R, L)."""
+    rows, size, lanes = y.shape
+    strips = (lanes + STRIP - 1) // STRIP
+    for task in prange(rows * strips):
+        r, start = task // strips, task % strips * STRIP
+        total = totals[r, start:start + STRIP]
+        for j in range(total.size):
+            total[j] = 0
+        for k in range(size):
+            _add_up(g[r, k, start:start + STRIP], y[r, k, start:start + STRIP], log, total)
+        for k in range(size):
+            grad, share = g[r, k, start:start + STRIP], y[r, k, start:start + STRIP]
+            target = gx[r, k, start:start + STRIP]
+            if log:
+                for j in range(total.size):
+                    own = exponential(share[j], y.itemsize == 4)
+                    target[j] = scale * (grad[j] - own * total[j])
+            else:
+                for j in range(total.size):
+                    target[j] = scale * (share[j] * (grad[j] - total[j]))
+
+
+@dataclass(frozen=True)
+class Places:
+    """The view (rows, size, lanes) of a tensor along one axis, and softmax over `size`."""
+
+    rows: int
+    size: int
+    lanes: int
+
+    @classmethod
+    def along(cls, shape: tuple[int, ...], axis: int) -> Places:
+        """Along `axis` of a tensor of `shape`."""
+        axis = axis % len(shape)
+        return cls(size_of(shape[:axis]), shape[axis], size_of(shape[axis + 1:]))
+
+    def __call__(self, tensor: Any) -> Any:
+        """`tensor` in this view: (R, K), or (R, K, L) where L > 1."""
+        flat = self.lanes == 1
+        return tensor.reshape((self.rows, self.size) if flat else
+                              (self.rows, self.size, self.lanes))
+
+    def work(self, dtype: np.dtype) -> list[Spec]:
+        """Scratch of both directions."""
+        return [] if self.lanes == 1 else [Spec((self.rows, self.lanes), accumulator(dtype))] * 2
+
+    def softmax(self, x: Any, y: Any, spare: Any, scale: float = 1.0, log: bool = False,
+                length: Any = NO_LENGTH) -> Callable[[], None]:
+        """A function that writes softmax(scale x), or its logarithm, to y; `spare` from `work`."""
+        if y.size < COMPILED_FROM or self.lanes > 1 and length is not NO_LENGTH:
+            return lambda: self.softmax_now(x, y, scale, log, length)
+        source, target, factor = self(x), self(y), y.dtype.type(scale)
+        if self.lanes == 1:
+            flat = length.reshape(-1)
+            return lambda: _rows(source, target, factor, log, flat)
+        top, total = spare
+        return lambda: _strips(source, target, factor, log, top, total)
+
+    def gradient(self, g: Any, y: Any, gx: Any, spare: Any, scale: float = 1.0, log: bool = False
+                 ) -> Callable[[], None]:
+        """A function that writes the gradient of `softmax` to gx, from its own and from y."""
+        if y.size < COMPILED_FROM:
+            return lambda: self.gradient_now(g, y, gx, scale, log)
+        g, y, gx, factor = self(g), self(y), self(gx), y.dtype.type(scale)
+        if self.lanes == 1:
+            return lambda: _rows_backward(g, y, gx, factor, log)
+        return lambda: _strips_backward(g, y, gx, factor, log, spare[0])
+
+    def softmax_now(self, x: Any, y: Any, scale: float = 1.0, log: bool = False,
+                    length: Any = NO_LENGTH) -> None:
+        """`softmax` by NumPy."""
+        shape = (self.rows, self.size, self.lanes)
+        x, y = x.reshape(shape), y.reshape(shape)
+        with np.errstate(all="ignore"):
+            z = x.astype(y.dtype) * y.dtype.type(scale)
+            if length is not NO_LENGTH:
+                places = np.arange(self.size)[:, None] < length.reshape(self.rows, 1, self.lanes)
+                z[~places] = -np.inf
+            z -= z.max(axis=1, keepdims=True, initial=-np.inf)
+            np.exp(z, out=y)
+            total = y.sum(axis=1, keepdims=True)
+            if log:
+                np.subtract(z, np.log(total), out=y)
+            else:
+                y /= total
+            if length is not NO_LENGTH:
+                y[~places] = 0
+
+    def gradient_now(self, g: Any, y: Any, gx: Any, scale: float = 1.0, log: bool = False) -> None:
+        """`gradient` by NumPy."""
+        shape = (self.rows, self.size, self.lanes)
+        g, y, gx = g.reshape(shape), y.reshape(shape), gx.reshape(shape)
+        with np.errstate(all="ignore"):
+            if log:
+                grad = g - np.exp(y) * g.sum(axis=1, keepdims=True)
+            else:
+                grad = y * (g - (g * y).sum(axis=1, keepdims=True))
+            np.multiply(grad, gx.dtype.type(scale), out=gx)
+
+
+class _Softmax(FloatOp):
+    """What softmax, log_softmax and softmin share; they differ in two class attributes."""
+
+    sign: ClassVar[int] = 1
+    log: ClassVar[bool] = False
+    needs: ClassVar = ("ograd", "output")
+
+    axis: int
+    temperature: float | None
+    dtype: str | None
+    use_length: bool
+
+    @property
+    def inplace(self):  # type: ignore[override]
+        return () if self.dtype else (("data", "output"),)
+
+    @property
+    def inplace_backward(self):  # type: ignore[override]
+        return () if self.dtype else (("ograd", "data"),)
+
+    @property
+    def scale(self) -> float:
+        """What data is multiplied by before anything else."""
+        if self.temperature is None:
+            return float(self.sign)
+        return self.sign / self.temperature if self.temperature else np.inf
+
+    def infer_shape(self, ins, outs):
+        data = unify(ins[0], outs[0], "data and output")
+        if data is None:
+            return ins, [data]
+        axis = normalize_axis(self.axis, len(data))
+        return [data, (*data[:axis], *data[axis + 1:])][:len(ins)], [data]
+
+    def infer_type(self, ins, outs):
+        require_float(self, ins)
+        data = ins[0] or (None if self.dtype else outs[0])
+        if len(ins) > 1 and ins[1] is not None and ins[1].kind not in "iu":
+            raise MXNetError(f"length has type {ins[1]}, expected int32 or int64")
+        return [data, *ins[1:]], [np.dtype(self.dtype) if self.dtype else data]
+
+    def _places(self, tensor: Any) -> Places:
+        return Places.along(tensor.shape, self.axis)
+
+    def work(self, ins, outs):
+        return self._places(outs[0]).work(outs[0].dtype)
+
+    def work_backward(self, ins, outs):
+        return self._places(ins[1]).work(ins[1].dtype)
+
+    def compiled(self, ins, outs, call):
+        places, length = self._places(outs[0]), ins[1] if self.use_length else NO_LENGTH
+        return places.softmax(ins[0], outs[0], call.scratch[:2], self.scale, self.log, length)
+
+    def compute(self, ins, outs, call):
+        length = ins[1] if self.use_length else NO_LENGTH
+        self._places(outs[0]).softmax_now(ins[0], outs[0], self.scale, self.log, length)
+
+    def compiled_backward(self, ins, outs, call):
+        g, y = ins
+        run = _nothing if outs[0] is None else self._places(y).gradient(
+            g, y, outs[0], call.scratch[:2], self.scale, self.log)
+        return lambda: _also_clear(run, outs[1:])
+
+    def compute_backward(self, ins, outs, call):
+        g, y = ins
+        if outs[0] is not None:
+            self._places(y).gradient_now(g, y, outs[0], self.scale, self.log)
+        _also_clear(_nothing, outs[1:])
+
+
+def _nothing() -> None:
+    pass
+
+
+def _also_clear(run: Callable[[], None], others: Any) -> None:
+    run()
+    for gradient in others:
+        if gradient is not None:
+            gradient.fill(0)
+
+
+@dataclass(frozen=True)
+class Softmax(_Softmax, name="softmax"):
+    """y = exp(x / temperature) / (sum of the same along `axis`).
+
+    With `use_length` an integer tensor `length`, shaped like data without `axis`, says how many
+    leading elements take part; y is 0 for the others.  `dtype` is the type of y.
+    """
+
+    axis: int = -1
+    temperature: float | None = None
+    dtype: Literal["float16", "float32", "float64"] | None = None
+    use_length: bool = False
+    inputs: ClassVar = ("data", "length")
+
+    def list_inputs(self):
+        return self.inputs if self.use_length else self.inputs[:1]
+
+
+@dataclass(frozen=True)
+class LogSoftmax(_Softmax, name="log_softmax"):
+    """y = log(softmax(x / temperature)) along `axis`; `use_length` has no effect, as in MXNet."""
+
+    axis: int = -1
+    temperature: float | None = None
+    dtype: Literal["float16", "float32", "float64"] | None = None
+    use_length: bool = False
+    log: ClassVar = True
+
+    def __post_init__(self):
+        object.__setattr__(self, "use_length", False)
+
+
+@dataclass(frozen=True)
+class Softmin(_Softmax, name="softmin"):
+    """y = softmax(-x / temperature) along `axis`; `use_length` has no effect, as in MXNet."""
+
+    axis: int = -1
+    temperature: float | None = None
+    dtype: Literal["float16", "float32", "float64"] | None = None
+    use_length: bool = False
+    sign: ClassVar = -1
+
+    def __post_init__(self):
+        object.__setattr__(self, "use_length", False)
+
+
+@dataclass(frozen=True)
+class SoftmaxActivation(FloatOp, name="SoftmaxActivation"):
+    """softmax over axis 1 of data (N, C, ...) in mode "channel", over the last axis in "instance".
+
+    In MXNet 1.9 on the CPU "instance" means the last axis in the forward pass, but everything after
+    the first axis in the backward pass; here the gradient is that of the forward pass.  The two
+    are one for data (N, K).
+    """
+
+    mode: Literal["channel", "instance"] = "instance"
+    needs: ClassVar = ("ograd", "output")
+    inplace: ClassVar = (("data", "output"),)
+    inplace_backward: ClassVar = (("ograd", "data"),)
+
+    def infer_shape(self, ins, outs):
+        data = unify(ins[0], outs[0], "data and output")
+        least = 3 if self.mode == "channel" else 2
+        if data is not None and len(data) < least:
+            raise ShapeMismatch(f"data has shape {data}, expected at least {least} dimensions "
+                                f"for mode {self.mode!r}")
+        return [data], [data]
+
+    def _places(self, tensor: Any) -> Places:
+        return Places.along(tensor.shape, 1 if self.mode == "channel" else -1)
+
+    def work(self, ins, outs):
+        return self._places(outs[0]).work(outs[0].dtype)
+
+    def work_backward(self, ins, outs):
+        return self._places(ins[1]).work(ins[1].dtype)
+
+    def compiled(self, ins, outs, call):
+        return self._places(outs[0]).softmax(ins[0], outs[0], call.scratch[:2])
+
+    def compute(self, ins, outs, call):
+        self._places(outs[0]).softmax_now(ins[0], outs[0])
+
+    def compiled_backward(self, ins, outs, call):
+        return self._places(ins[1]).gradient(*ins, outs[0], call.scratch[:2])
+
+    def compute_backward(self, ins, outs, call):
+        self._places(ins[1]).gradient_now(*ins, outs[0])
+
+
+@dataclass(frozen=True)
+class SoftmaxCrossEntropy(FloatOp, name="softmax_cross_entropy"):
+    """y (1,) = - sum over rows of log(softmax(data)[row, label[row]]); data (N, K), label (N,).
+
+    Labels that name no class count nothing; probabilities below 1e-8 count as that.
+    """
+
+    inputs: ClassVar = ("data", "label")
+    needs: ClassVar = ("ograd", "data", "label")
+
+    def infer_shape(self, ins, outs):
+        data, label = ins
+        if data is not None and len(data) != 2:
+            raise ShapeMismatch(f"data has shape {data}, expected (N, K)")
+        label = unify(label, None if data is None else data[:1], "label and rows of data")
+        return [data, label], [(1,)]
+
+    def work(self, ins, outs):
+        return [ins[0]]
+
+    def work_backward(self, ins, outs):
+        return []
+
+    def _log_softmax(self, data: Any, out: Any) -> Callable[[], None]:
+        return Places.along(data.shape, -1).softmax(data, out, (), log=True)
+
+    def compiled(self, ins, outs, call):
+        (data, label), logs = ins, call.scratch[0]
+        softmax = self._log_softmax(data, logs)
+
+        def run() -> None:
+            softmax()
+            rows, columns = _picked(label, data.shape[1])
+            outs[0][0] = -np.maximum(logs[rows, columns], np.log(LEAST)).sum(dtype=np.float64)
+
+        return run
+
+    def compiled_backward(self, ins, outs, call):
+        ograd, data, label = ins
+        gradient = outs[0]
+        softmax = _nothing if gradient is None else Places.along(data.shape, -1).softmax(
+            data, gradient, ())
+
+        def run() -> None:
+            _also_clear(softmax, outs[1:])
+            if gradient is not None:
+                rows, columns = _picked(label, data.shape[1])
+                gradient[rows, columns] -= 1
+                np.multiply(gradient, ograd[0], out=gradient)
+
+        return run
+
+
+def _picked(label: Any, classes: int) -> tuple[Any, Any]:
+    """(row, class) of the labels that name a class."""
+    column = label.astype(np.int64)
+    row, = np.nonzero((column >= 0) & (column < classes))
+    return row, column[row]
