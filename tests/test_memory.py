@@ -100,6 +100,12 @@ def test_no_accumulation_when_the_first_gradient_is_read_elsewhere():
     assert planned(steps, names, "g", "y").add == set()
 
 
+def test_no_accumulation_into_a_sum_that_lands_in_the_users_array():
+    steps, names = program("g->a", "g->b", "a b->s", accumulates={0, 1}, sums={2})
+    plan = planned(steps, names, "g s")
+    assert plan.add == set() and plan.views == set()
+
+
 def test_scratch_lives_for_one_step_only():
     steps, names = program("x->a", "a->b", "b->c", scratch={0, 1, 2})
     assert planned(steps, names, "x", "c").arena[0] <= 3 * UNIT
@@ -151,6 +157,7 @@ def programs(draw):
             accumulates=not sums and draw(st.booleans()), sums=sums,
             space=draw(st.integers(0, 1))))
     size = draw(st.sampled_from([1, 64, 200]))
+    external |= draw(st.sets(st.integers(0, count - 1), max_size=3))
     keep = draw(st.sets(st.integers(0, count - 1), max_size=3)) - external
     return steps, [size] * count, external, keep
 

@@ -56,6 +56,8 @@ class _Replay:
         step, where = self.steps[index], f"step {index}"
         for eid in step.inputs:
             self.read(eid, where)
+        if step.sums and index not in self.plan.views and self.plan.add & set(step.inputs):
+            raise MXNetError(f"memory plan: {where} sums what has been summed already")
         if index in self.plan.views:
             if step.outputs[0] != NONE and self.plan.storage[step.outputs[0]] != NONE:
                 self._enter(step.outputs[0])

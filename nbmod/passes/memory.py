@@ -185,6 +185,8 @@ class _Sharing:
         reader = self.reader[eid]
         if not step.accumulates or self.uses[eid] != 1 or not self.steps[reader].sums:
             return False
+        if self.steps[reader].outputs[0] in self.external:      # that sum cannot be left out
+            return False
         first, second = self.steps[reader].inputs
         other = first if second == eid else second
         sid = self.plan.storage[other]
