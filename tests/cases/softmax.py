@@ -7,7 +7,6 @@ from tests.cases import Sample, array, integers, label, normal
 D3 = {"data": (2, 3, 4)}
 EXTREME = array([[1000, 0, -1000], [-1e4, -1e4, 3], [5, 5, 5]])
 SINGLE = {"mx_dtypes": ("float32",), "why": "MXNet's is float32 only"}
-LAST = "MXNet's backward pass takes everything after the first axis, its forward only the last"
 
 
 def all_three(*args, **options) -> list[Sample]:
@@ -50,7 +49,8 @@ SAMPLES = [
     Sample("softmax", {"data": (2, 3), "length": (2,)}, {"use_length": True},
            error="length has type float32"),
     Sample("SoftmaxActivation", {"data": (4, 6)}, **SINGLE),
-    Sample("SoftmaxActivation", D3, oracle=False, why=LAST),
+    # its backward pass is not the derivative of its forward pass, in MXNet either
+    Sample("SoftmaxActivation", D3, dtypes=("float32", "float16"), **SINGLE),
     Sample("SoftmaxActivation", D3, is_train=False, **SINGLE),
     Sample("SoftmaxActivation", {"data": (2, 3, 4, 5)}, {"mode": "channel"}, **SINGLE),
     Sample("SoftmaxActivation", D3, {"mode": "channel"}, **SINGLE),

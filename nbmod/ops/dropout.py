@@ -1,0 +1,130 @@
+"""Dropout: in training each number is kept with probability 1 - p, and scaled up to make up for it.
+
+Which are kept follows from one stream of `rng`: number i of the mask is kept if word i of the
+stream is small enough.  The kernel computes the words as it goes, in tiles of 4 x 256: a block of
+Philox gives four words, which belong to places 256 apart, so that neighbouring blocks fill
+neighbouring places.  `_mask` is its NumPy twin, for eager calls and masks that are broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ..base import MXNetError
+from ..graph import Entry, Node
+from .half import FloatOp
+from .jit import kernel, prange
+from .kernels import COMPILED_FROM
+from .op import _TABLE, Op
+from .rng import Stream, next_stream, philox, words
+from .shape import normalize_axes, unify
+
+__all__ = ["Dropout"]
+
+LANE = 256
+TILE = 4 * LANE
+
+
+@kernel(parallel=True)
+def _drop(x, mask, y, limit, scale, draw, key):
+    """mask = scale where the word of the place is below `limit`, else 0; y = x mask; all flat."""
+    zero = x.dtype.type(0)
+    for tile in prange((x.size + TILE - 1) // TILE):
+        start = tile * TILE
+        if start + TILE <= x.size:
+            source, kept, target = (x[start:start + TILE], mask[start:start + TILE],
+                                    y[start:start + TILE])
+            for i in range(LANE):
+                a, b, c, d = philox(np.uint64(tile * LANE + i), draw, key)
+                kept[i] = scale if a < limit else zero
+                kept[i + LANE] = scale if b < limit else zero
+                kept[i + 2 * LANE] = scale if c < limit else zero
+                kept[i + 3 * LANE] = scale if d < limit else zero
+            for i in range(TILE):
+                target[i] = source[i] * kept[i]
+        else:
+            for i in range(LANE):
+                block = philox(np.uint64(tile * LANE + i), draw, key)
+                for word in range(4):
+                    place = start + word * LANE + i
+                    if place < x.size:
+                        mask[place] = scale if block[word] < limit else zero
+                        y[place] = x[place] * mask[place]
+
+
+def _mask(mask: np.ndarray, limit: int, scale: Any, stream: Stream) -> None:
+    """The mask that `_drop` makes."""
+    tiles = (mask.size + TILE - 1) // TILE
+    drawn = words(stream, tiles * LANE).reshape(4, tiles, LANE).transpose(1, 0, 2)
+    kept = drawn.reshape(-1)[:mask.size].reshape(mask.shape) < limit
+    np.multiply(kept, scale, out=mask)
+
+
+@dataclass(frozen=True)
+class Dropout(FloatOp, name="Dropout"):
+    """y = data mask, where mask is 1 / (1 - p) with probability 1 - p, else 0.
+
+    In inference y = data, unless `mode` is "always".  The mask is the same along `axes`.  Hidden
+    output 1 is the mask that was used; gradients are multiplied by it.
+    """
+
+    p: float = 0.5
+    mode: Literal["always", "training"] = "training"
+    axes: tuple[int, ...] = ()
+    cudnn_off: bool | None = False
+
+    outputs: ClassVar = ("output", "mask")
+    num_visible: ClassVar = 1  # type: ignore[assignment]
+    inplace: ClassVar = (("data", "output"),)
+    random: ClassVar = True
+
+    def __post_init__(self):
+        if not 0 <= self.p <= 1:
+            raise MXNetError(f"Dropout: parameter p is {self.p}, expected a number from 0 to 1")
+
+    def infer_shape(self, ins, outs):
+        data = unify(ins[0], outs[0], "data and output")
+        if data is None:
+            return [data], [data, None]
+        same = normalize_axes(self.axes, len(data), "axes")
+        return [data], [data, tuple(1 if i in same else dim for i, dim in enumerate(data))]
+
+    def gradient(self, node, ograds):
+        op: type[Op] = _TABLE["broadcast_mul" if self.axes else "elemwise_mul"]
+        return [Entry(Node(op(), f"{node.name}_backward", [ograds[0], Entry(node, 1)]))]
+
+    def work(self, ins, outs):
+        return [outs[1]]
+
+    def compute(self, ins, outs, call):
+        self._run(ins, outs, call, False)()
+
+    def compiled(self, ins, outs, call):
+        return self._run(ins, outs, call, not self.axes and ins[0].size >= COMPILED_FROM)
+
+    def _run(self, ins: Any, outs: Any, call: Any, with_kernel: bool) -> Callable[[], None]:
+        x, y = ins[0], outs[0]
+        mask = call.scratch[0] if outs[1] is None else outs[1]
+        limit = round((1 - self.p) * 2 ** 32)
+        scale = x.dtype.type(1 / (1 - self.p) if self.p < 1 else 0)
+        flat = [array.reshape(-1) for array in (x, mask, y)]
+
+        def run() -> None:
+            if not (call.is_train or self.mode == "always") or self.p == 0:
+                np.copyto(y, x)
+                if outs[1] is not None:
+                    mask.fill(1)
+                return
+            stream = next_stream()
+            if with_kernel:
+                _drop(*flat, np.uint64(limit), scale, np.uint64(stream.draw),
+                      np.uint64(stream.key))
+            else:
+                _mask(mask, limit, scale, stream)
+                np.multiply(x, mask, out=y)
+
+        return run
