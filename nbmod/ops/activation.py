@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from . import elementwise  # noqa: F401  (fills the table with relu and its like
 from .formula_op import FormulaOp
 from .half import require_float, single
 from .op import _TABLE, Call
-from .program import Program, prune
+from .program import prune
 from .rng import generator
 from .shape import PartialShape, ShapeMismatch, unify
 
@@ -30,35 +30,18 @@ class _Chosen(FormulaOp):
     def choice(self) -> type[FormulaOp]:
         raise NotImplementedError
 
-    @property
-    def needs(self):  # type: ignore[override]
-        return self.choice().needs
+    formula = property(lambda self: self.choice().formula)
+    gradients = property(lambda self: self.choice().gradients)
+    letters = property(lambda self: self.choice().letters)
+    needs = property(lambda self: self.choice().needs)
+    inplace_backward = property(lambda self: self.choice().inplace_backward)
 
-    @property
-    def inplace_backward(self):  # type: ignore[override]
-        return self.choice().inplace_backward
-
-    @property
-    def letters(self):  # type: ignore[override]
-        return self.choice().letters
-
-    def program(self) -> Program:
-        return _instance(self.choice()).program()
-
-    def backward_program(self) -> Program:
-        return _instance(self.choice()).backward_program()
-
-    def number(self, name: str, dtype: np.dtype) -> Any:
+    def number(self, name: str, like: np.ndarray) -> float:
         return single(getattr(self, name))
 
     def infer_type(self, ins, outs):
         require_float(self, ins)
         return super().infer_type(ins, outs)
-
-
-@cache
-def _instance(choice: type[FormulaOp]) -> FormulaOp:
-    return choice()
 
 
 class _SoftRelu(FormulaOp):
@@ -184,8 +167,8 @@ class LeakyReLU(_Chosen, name="LeakyReLU"):
                                     ) from None
         return [data, gamma], [data]
 
-    def backward_program(self):
-        program = super().backward_program()
+    def backward_program(self, kind="f"):
+        program = super().backward_program(kind)
         # The mask is no input: nobody wants its gradient.
         return prune(program, (True, False)) if self.act_type == "rrelu" else program
 
