@@ -1,9 +1,10 @@
 """Copying a transposed view to contiguous memory, fast.
 
 NumPy copies well while source and destination share their innermost axis.  Where they do not, one
-side of its loop jumps through memory and every cache line is fetched many times over.  The kernel
-here copies in square tiles that stay in the cache: axes that stay neighbours are merged, the
-source's innermost axis and the destination's span the tiles, all others are a list of offsets.
+side of its loop jumps through memory, at worst (rows of 4096 bytes) so that every access evicts a
+cache line that is still needed.  The kernel here copies square tiles through a small buffer, so
+that memory is read and written in runs: axes that stay neighbours are merged, the source's
+innermost axis and the destination's span the tiles, all others are a list of offsets.
 
 The kernel moves bits, so one compiled version serves all types of a size.
 """
@@ -12,47 +13,71 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from .jit import kernel, prange
+from .op import Spec
 
-__all__ = ["prepare_copy"]
+__all__ = ["copy_scratch", "prepare_copy"]
 
 _TILE = 32
-_WORTH_IT = 1 << 18
+_PARTS = 16
+"""Ranges of tiles that may run at once, each with a buffer of its own."""
+_WORTH_IT = 1 << 20
 """Bytes below which NumPy is as fast."""
 _MAX_OFFSETS = 1 << 16
 """Above this the tiles are small and the list of offsets is not."""
 
 
 @kernel(parallel=True)
-def _copy_tiles(x, y, x_starts, y_starts, rows, cols, x_step, y_step):
-    """y[i, j] = x[j, i] for planes that start at the given offsets; the steps are row lengths."""
+def _copy_tiles(x, x_starts, x_step, y, y_starts, y_step, rows, cols, buffer):
+    """y[i, j] = x[j, i] for i < rows, j < cols, in planes that start at the given offsets.
+
+    Indices are unsigned: of signed ones numba asks whether they count from the end.
+    """
     tiles = (rows + _TILE - 1) // _TILE
-    for work in prange(tiles * x_starts.size):
-        plane, tile = work // tiles, work % tiles
-        first = tile * _TILE
-        last = min(first + _TILE, rows)
-        x0, y0 = x_starts[plane], y_starts[plane]
-        for column in range(0, cols, _TILE):
-            stop = min(column + _TILE, cols)
-            for i in range(first, last):
-                for j in range(column, stop):
-                    y[y0 + i * y_step + j] = x[x0 + j * x_step + i]
+    work = tiles * x_starts.size
+    pitch, x_step, y_step = np.uint64(_TILE + 1), np.uint64(x_step), np.uint64(y_step)
+    for part in prange(_PARTS):
+        tile = buffer[part * _TILE * (_TILE + 1):]
+        for item in range(part * work // _PARTS, (part + 1) * work // _PARTS):
+            plane, first = item // tiles, item % tiles * _TILE
+            height = min(_TILE, rows - first)
+            x0 = np.uint64(x_starts[plane] + first)
+            y0 = np.uint64(y_starts[plane]) + np.uint64(first) * y_step
+            for column in range(0, cols, _TILE):
+                width = min(_TILE, cols - column)
+                for j in range(width):
+                    source, place = x0 + np.uint64(column + j) * x_step, np.uint64(j) * pitch
+                    for i in range(height):
+                        tile[place + np.uint64(i)] = x[source + np.uint64(i)]
+                for i in range(height):
+                    target = y0 + np.uint64(i) * y_step + np.uint64(column)
+                    for j in range(width):
+                        y[target + np.uint64(j)] = tile[np.uint64(j) * pitch + np.uint64(i)]
 
 
-def prepare_copy(source: np.ndarray, view: np.ndarray, out: np.ndarray) -> Callable[[], None]:
+def copy_scratch(out: Spec) -> list[Spec]:
+    """The buffers that `prepare_copy` wants for an output like `out`."""
+    if out.nbytes < _WORTH_IT:
+        return []
+    return [Spec((_PARTS * _TILE * (_TILE + 1),), out.dtype)]
+
+
+def prepare_copy(source: np.ndarray, view: np.ndarray, out: np.ndarray, scratch: Any
+                 ) -> Callable[[], None]:
     """A function that writes `view`, a permutation of `source`'s elements, to `out` in order."""
     plain = partial(np.copyto, out.reshape(view.shape), view)
-    if out.nbytes < _WORTH_IT or min(view.strides) <= 0 or out.itemsize > 8:
+    if not scratch or min(view.strides) <= 0:
         return plain
     axes = _merged(view)
     inner = min(range(len(axes)), key=lambda i: axes[i][1])
     if inner == len(axes) - 1:
         return plain
-    return _tiled(source, axes, inner, out) or plain
+    return _tiled(source, axes, inner, out, scratch[0]) or plain
 
 
 def _merged(view: np.ndarray) -> list[tuple[int, int]]:
@@ -67,22 +92,23 @@ def _merged(view: np.ndarray) -> list[tuple[int, int]]:
     return axes or [(1, 1)]
 
 
-def _tiled(source: np.ndarray, axes: list[tuple[int, int]], inner: int, out: np.ndarray
-           ) -> Callable[[], None] | None:
+def _tiled(source: np.ndarray, axes: list[tuple[int, int]], inner: int, out: np.ndarray,
+           buffer: np.ndarray) -> Callable[[], None] | None:
     """The kernel on these arrays; None if there are too many planes."""
     sizes = [size for size, _ in axes]
-    steps = [int(np.prod(sizes[i + 1:])) for i in range(len(axes))]
+    steps = [prod(sizes[i + 1:]) for i in range(len(axes))]
     others = [i for i in range(len(axes) - 1) if i != inner]
-    if np.prod([sizes[i] for i in others]) > _MAX_OFFSETS:
+    if prod(sizes[i] for i in others) > _MAX_OFFSETS:
         return None
     bits = f"u{out.itemsize}"
-    return partial(_copy_tiles, source.reshape(-1).view(bits), out.reshape(-1).view(bits),
-                   _offsets(others, sizes, [step for _, step in axes]),
-                   _offsets(others, sizes, steps),
-                   sizes[inner], sizes[-1], axes[-1][1], steps[inner])
+    return partial(
+        _copy_tiles,
+        source.reshape(-1).view(bits), _offsets(others, sizes, [step for _, step in axes]),
+        axes[-1][1], out.reshape(-1).view(bits), _offsets(others, sizes, steps), steps[inner],
+        sizes[inner], sizes[-1], buffer.view(bits))
 
 
-def _offsets(axes: list[int], sizes: list[int], steps: list[int]) -> Any:
+def _offsets(axes: list[int], sizes: list[int], steps: list[int]) -> np.ndarray:
     """Offset of every combination of indices along `axes`."""
     offsets = np.zeros(1, np.int64)
     for axis in axes:
