@@ -128,13 +128,13 @@ class SliceAssign(Op, name="_slice_assign", aliases=("_crop_assign",)):
             np.copyto(outs[1], ins[0][region])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SliceAssignScalar(Op, name="_slice_assign_scalar", aliases=("_crop_assign_scalar",)):
     """`data` with the region that `slice` would cut set to `scalar`."""
 
+    scalar: float = 0.0
     begin: Ints
     end: Ints
-    scalar: float = 0.0
     step: Ints = ()
 
     needs: ClassVar = ("ograd",)
@@ -331,12 +331,12 @@ class RnnParamConcat(Concat, name="_rnn_param_concat"):
     """Concat under the name that Gluon gives to the packing of RNN parameters."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Stack(Op, name="stack"):
     """Inputs of one shape joined along a new `axis`."""
 
-    num_args: int
     axis: int = 0
+    num_args: int
 
     variadic: ClassVar = "num_args"
     needs: ClassVar = ("ograd",)
