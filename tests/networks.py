@@ -33,13 +33,22 @@ def lenet(mx: Any) -> Any:
         x = mx.sym.Convolution(x, kernel=(5, 5), num_filter=filters, name=f"conv{number}")
         x = mx.sym.Activation(x, act_type="tanh", name=f"tanh{number}")
         x = mx.sym.Pooling(x, pool_type="max", kernel=(2, 2), stride=(2, 2), name=f"pool{number}")
-    x = mx.sym.FullyConnected(mx.sym.Flatten(x), num_hidden=32, name="fc1")
-    x = mx.sym.FullyConnected(mx.sym.Activation(x, act_type="tanh"), num_hidden=10, name="fc2")
+    x = mx.sym.FullyConnected(mx.sym.Flatten(x, name="flatten"), num_hidden=32, name="fc1")
+    x = mx.sym.Activation(x, act_type="tanh", name="tanh3")
+    x = mx.sym.FullyConnected(x, num_hidden=10, name="fc2")
     return mx.sym.SoftmaxOutput(x, name="softmax")
 
 
 def resnet(mx: Any) -> Any:
-    """A stem and three residual units, one of them with a projection."""
+    """A stem and three residual units, one of them with a projection.
+
+    A name manager of its own makes automatic names count from 0 however often it is built.
+    """
+    with mx.name.NameManager():
+        return _resnet(mx)
+
+
+def _resnet(mx: Any) -> Any:
     def unit(x: Any, filters: int, kernel: int, name: str, **options: Any) -> Any:
         x = mx.sym.Convolution(x, num_filter=filters, kernel=(kernel, kernel),
                                pad=(kernel // 2, kernel // 2), no_bias=True, name=f"{name}_conv",
@@ -108,6 +117,8 @@ def train(mx: Any, name: str, params: Arrays, steps: int, optimizer: str,
     for data, label in batches(name, steps):
         module.forward_backward(mx.io.DataBatch([nd(mx, data)], [nd(mx, label)]))
         module.update()
+        # MXNet's engine does not know that backward writes moving averages: wait for it.
+        mx.nd.waitall()
     args, auxs = module.get_params()
     return ({f"arg:{key}": value.asnumpy() for key, value in args.items()}
             | {f"aux:{key}": value.asnumpy() for key, value in auxs.items()})

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import random as _random
 from ..base import MXNetError
 from ..context import cpu
 from ..ndarray import NDArray, array
+from ..ops import rng
 from .io import DataBatch, DataDesc, DataIter
 
 __all__ = ["NDArrayIter"]
@@ -121,7 +121,7 @@ class NDArrayIter(DataIter):
         self.cursor = -self.batch_size - len(self._carried)
 
     def _shuffle_data(self) -> None:
-        self.idx = _random.permutation(self.num_data)
+        self.idx = rng.generator().permutation(self.num_data)
 
     def iter_next(self) -> bool:
         self.cursor += self.batch_size
