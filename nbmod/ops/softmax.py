@@ -367,8 +367,8 @@ class Softmin(_Softmax, name="softmin"):
 class SoftmaxActivation(FloatOp, name="SoftmaxActivation"):
     """softmax over axis 1 of data (N, C, ...) in mode "channel", over the last axis in "instance".
 
-    As in MXNet 1.9.1 on the CPU, the backward pass of "instance" takes everything after the first
-    axis for one softmax, which is the same for data (N, K) only.
+    As in MXNet 1.9.1 on the CPU, the backward pass takes it to be over axis 1 in either mode; for
+    "instance" that is the derivative only if data is (N, K).
     """
 
     mode: Literal["channel", "instance"] = "instance"
@@ -387,16 +387,11 @@ class SoftmaxActivation(FloatOp, name="SoftmaxActivation"):
     def _places(self, tensor: Any) -> Places:
         return Places.along(tensor.shape, 1 if self.mode == "channel" else -1)
 
-    def _places_backward(self, tensor: Any) -> Places:
-        if self.mode == "channel":
-            return self._places(tensor)
-        return Places(tensor.shape[0], size_of(tensor.shape[1:]), 1)
-
     def work(self, ins, outs):
         return self._places(outs[0]).work(outs[0].dtype)
 
     def work_backward(self, ins, outs):
-        return self._places_backward(ins[1]).work(ins[1].dtype)
+        return Places.along(ins[1].shape, 1).work(ins[1].dtype)
 
     def compiled(self, ins, outs, call):
         return self._places(outs[0]).softmax(ins[0], outs[0], call.scratch[:2])
@@ -405,10 +400,10 @@ class SoftmaxActivation(FloatOp, name="SoftmaxActivation"):
         self._places(outs[0]).softmax_now(ins[0], outs[0])
 
     def compiled_backward(self, ins, outs, call):
-        return self._places_backward(ins[1]).gradient(*ins, outs[0], call.scratch[:2])
+        return Places.along(ins[1].shape, 1).gradient(*ins, outs[0], call.scratch[:2])
 
     def compute_backward(self, ins, outs, call):
-        self._places_backward(ins[1]).gradient_now(*ins, outs[0])
+        Places.along(ins[1].shape, 1).gradient_now(*ins, outs[0])
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ KINKS = {"data": nonzero((3, 4))}
 
 
 def prelu(data, gamma, **options) -> Sample:
-    options = options if "error" in options else ROUNDED | options
+    options = options if "error" in options else ROUNDED | {"free": ("gamma",)} | options
     return Sample("LeakyReLU", {"data": data, "gamma": gamma}, {"act_type": "prelu"}, **options)
 
 

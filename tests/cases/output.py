@@ -11,7 +11,7 @@ WIDE = (64, 65)  # large enough for kernels instead of NumPy
 
 def soft(data, labels, attrs: dict | None = None, **options) -> Sample:
     """SoftmaxOutput with the gradient of data."""
-    options = {"loss": True, "grad": ("data",)} | options
+    options = {"loss": True, "grad": ("data",), "free": ("label",)} | options
     return Sample("SoftmaxOutput", {"data": data, "label": labels}, attrs or {}, **options)
 
 
@@ -66,7 +66,7 @@ SOFTMAX = [
 def regression(data, labels, attrs: dict | None = None, **options) -> list[Sample]:
     names = ("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput")
     inputs = {"data": data, "label": labels}
-    options = {"loss": True, "grad": ("data",)} | options
+    options = {"loss": True, "grad": ("data",), "free": ("label",)} | options
     return [Sample(name, inputs, attrs or {}, **options) for name in names]
 
 

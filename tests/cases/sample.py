@@ -93,6 +93,7 @@ class Sample:
     random   outputs are drawn: only shapes and types are compared
     outputs  indices of the outputs to compare and to send gradients into; None: all
     writes   names of inputs that the op overwrites, though they are no auxiliary states
+    free     names of inputs that come in several shapes, of which inference assumes another
     tol      tolerances other than `TOLERANCE`'s, by element type
     oracle   False where nbmod differs from MXNet on purpose
     inference  False where MXNet infers from the first input alone what is not so here
@@ -112,6 +113,7 @@ class Sample:
     random: bool = False
     outputs: tuple[int, ...] | None = None
     writes: tuple[str, ...] = ()
+    free: tuple[str, ...] = ()
     tol: Mapping[str, float] = field(default_factory=dict)
     oracle: bool = True
     inference: bool = True
