@@ -13,6 +13,8 @@ import pytest
 import nbmod as mx
 from nbmod import sym
 from nbmod.base import MXNetError, NotImplementedForSymbol
+from nbmod.graph import Entry, Node
+from nbmod.ops import OPS
 from nbmod.symbol.compose import MAX_TENSORS
 from tests import symbol_programs
 
@@ -169,6 +171,9 @@ def test_a_deep_chain_needs_no_recursion_and_linear_time():
 
 
 def test_dropping_a_deep_chain_does_not_overflow_the_stack():
-    deep = chain(200_000)
-    del deep
+    node = Node(None, "x")
+    for i in range(200_000):
+        node = Node(OPS["exp"](), f"exp{i}", [Entry(node)])
+    deep = sym.Symbol([Entry(node)])
+    del node, deep
     gc.collect()

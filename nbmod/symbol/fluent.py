@@ -26,11 +26,11 @@ ONLY_FOR_ARRAYS = ("as_in_context", "asnumpy", "asscalar", "backward", "copy", "
                    "wait_to_read")
 
 
-def call(name: str, *args: Any, **kwargs: Any) -> Any:
-    """`sym.<name>(*args, **kwargs)`"""
+def call(op_name: str, /, *args: Any, **kwargs: Any) -> Any:
+    """`sym.<op_name>(*args, **kwargs)`"""
     from .namespace import symbol_function
 
-    return symbol_function(name)(*args, **kwargs)
+    return symbol_function(op_name)(*args, **kwargs)
 
 
 class Fluent:

@@ -51,8 +51,7 @@ def shapes(json: str, candidates: list[dict[str, tuple[int, ...]]]) -> dict[str,
 
 def _partial_shapes(symbol: Any, known: dict[str, tuple[int, ...]]) -> dict[str, Any] | None:
     try:
-        arguments, _, aux = symbol.infer_shape_partial(**known)
-        internals = symbol.get_internals().infer_shape_partial(**known)[1]
+        arguments, internals, aux = symbol.get_internals().infer_shape_partial(**known)
     except mx.MXNetError:
         return None
     return {"known": known, "arguments": arguments, "aux": aux, "internals": internals}
