@@ -248,10 +248,11 @@ class Executor:
             return self._run_monitored(first, last)
         index = first
         try:
-            for index in range(first, last):
-                run = self._calls[index]
-                if run is not None:
-                    run()
+            with np.errstate(all="ignore"):  # infinity and NaN are results, not events
+                for index in range(first, last):
+                    run = self._calls[index]
+                    if run is not None:
+                        run()
         except Exception as error:
             raise self._located(index, error) from error
 
@@ -264,7 +265,8 @@ class Executor:
                 self._report(callback, step, step.ins, _input_names(step.node))
             try:
                 if step.run is not None:
-                    step.run()
+                    with np.errstate(all="ignore"):
+                        step.run()
             except Exception as error:
                 raise self._located(index, error) from error
             if index < self.num_forward:
