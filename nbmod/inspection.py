@@ -26,18 +26,18 @@ def debug_str(executor: Executor) -> str:
     array of the caller, `-` for an output nobody reads; `= name` tells whose memory was taken over.
     """
     names = _entry_names(executor)
-    lines = ["Symbol outputs: " + ", ".join(executor._symbol.list_outputs()),
-             f"{'step':>4}  {'node (op)':38} {'output shape':22} {'type':8} memory"]
+    rows = [("step", "node (op)", "shape", "type", "memory", "reads")]
     for index, node in enumerate(executor.computed):
         if index == executor.num_forward:
-            lines.append("---- backward ----")
-        lines += _step_lines(executor, index, node, names)
+            rows.append(("", "-- backward --", "", "", "", ""))
+        rows += _step_rows(executor, index, node, names)
+    lines = ["Symbol outputs: " + ", ".join(executor._symbol.list_outputs()), *_table(rows)]
     plan = executor.plan
     held = plan.held_bytes
     lines += [f"arena {sum(plan.arena.values())} bytes, outputs {held} bytes, "
               f"{len(plan.views)} of {len(executor.computed)} steps are free (views)",
               f"Total {_megabytes(plan.total_bytes)} MB allocated"]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _megabytes(nbytes: int) -> str:
@@ -56,21 +56,28 @@ def _entry_names(executor: Executor) -> list[str]:
     return names
 
 
-def _step_lines(executor: Executor, index: int, node: Node, names: list[str]) -> list[str]:
+def _step_rows(executor: Executor, index: int, node: Node, names: list[str]) -> list[tuple]:
+    """One row per output that is wanted, the first with the step's number, name and inputs."""
     step = executor.plan_steps[index]
-    lines = []
-    title = f"{node.name} ({node.op_name})"
     first = executor.graph.eid(Entry(node))
+    head = (str(index), f"{node.name} ({node.op_name})")
+    inputs = ", ".join(names[eid] for eid in step.inputs)
+    rows = []
     for position, eid in enumerate(step.outputs):
         if eid == NONE and position:
             continue
         shown = first + position
-        lines.append(f"{index if not position else '':>4}  {title if not position else '':38} "
-                     f"{str(executor.shape[shown]):22} {str(executor.dtype[shown]):8} "
-                     f"{_memory(executor, index, eid, names)}")
-    inputs = ", ".join(names[eid] for eid in step.inputs)
-    lines[0] += f"    <- {inputs}"
-    return lines
+        rows.append((*head, str(executor.shape[shown]), str(executor.dtype[shown]),
+                     _memory(executor, index, eid, names), inputs))
+        head, inputs = ("", ""), ""
+    return rows
+
+
+def _table(rows: list[tuple]) -> list[str]:
+    """Rows with columns of equal width."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows]
 
 
 def _memory(executor: Executor, index: int, eid: int, names: list[str]) -> str:
@@ -112,14 +119,25 @@ def plan_chart(executor: Executor, path: str | pathlib.Path | None = None) -> st
         width, height = (last - first + 1) * scale_x, size * scale_y
         parts.append(f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
                      f'height="{height:.1f}"><title>{escape(label)}</title></rect>')
-        if width > 7 * len(label.split(":")[0]) and height > 11:
+        text = _fitting(label.split(":")[0], width) if height > 11 else ""
+        if text:
             parts.append(f'<text x="{x + width / 2:.1f}" y="{y + height / 2 + 4:.1f}" '
-                         f'text-anchor="middle">{escape(label.split(":")[0])}</text>')
+                         f'text-anchor="middle">{escape(text)}</text>')
     parts.append(_svg_axes(executor, scale_x, scale_y, base, top))
     text = "\n".join(parts) + "\n</svg>\n"
     if path is not None:
         pathlib.Path(path).write_text(text, encoding="utf-8")
     return text
+
+
+def _fitting(names: str, width: float) -> str:
+    """As many of `a = b = c` as fit into `width`, at about 6.2 units a letter; "" if none does."""
+    owners = names.split(" = ")
+    for count in range(len(owners), 0, -1):
+        text = " = ".join(owners[:count]) + (" = ..." if count < len(owners) else "")
+        if 6.2 * len(text) < width:
+            return text
+    return ""
 
 
 def _boxes(executor: Executor) -> Any:

@@ -189,7 +189,7 @@ def test_the_plan_holds_and_can_be_shown(tmp_path):
     keep = {executor.graph.eid(entry) for entry in executor.forward_graph.outputs}
     check_plan(executor.plan_steps, executor.sizes, executor.plan, keep)
     text = executor.debug_str()
-    assert "fc1 (FullyConnected)" in text and "---- backward ----" in text
+    assert "fc1 (FullyConnected)" in text and "-- backward --" in text
     assert "MB allocated" in text
     picture = executor.plan_chart(tmp_path / "plan.svg")
     assert picture.startswith("<svg") and (tmp_path / "plan.svg").read_text() == picture

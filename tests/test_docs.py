@@ -1,0 +1,41 @@
+"""The pages tell the truth: their examples run, and print what they say."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+import nbmod as mx
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md")
+               if ">>>" in path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_print_what_they_say(page, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    with mx.name.NameManager():
+        # A closing fence ends an output; doctest itself would take it for a line of it.
+        text = (ROOT / page).read_text(encoding="utf-8").replace("\n```", "\n\n```")
+        test = doctest.DocTestParser().get_doctest(text, {}, page, page, 0)
+        assert test.examples
+        runner = doctest.DocTestRunner(optionflags=doctest.REPORT_NDIFF)
+        runner.run(test)
+    assert runner.summarize(verbose=False).failed == 0
+
+
+def test_the_readme_example_learns(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    code, = re.findall(r"```python\n(.*?)```", text, re.S)
+    mx.random.seed(0)
+    exec(compile(code, "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    accuracy = float(re.search(r"'accuracy', (?:np\.float\d+\()?([\d.]+)", printed).group(1))
+    assert accuracy > 0.8 and "MB allocated" in printed
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "classifier-symbol.json", "classifier-0020.params"}
