@@ -20,10 +20,11 @@ def table() -> Iterator[str]:
     """One line per op: the element types compared in each column. Nothing when nothing was."""
     if not _COVERED:
         return
-    width = max(map(len, _COVERED)) + 2
-    yield "op".ljust(width) + "".join(column.ljust(24) for column in COLUMNS).rstrip()
-    for op, row in sorted(_COVERED.items()):
-        yield op.ljust(width) + "".join(_cell(row[c]).ljust(24) for c in COLUMNS).rstrip()
+    rows = [("op", *COLUMNS)]
+    rows += [(op, *(_cell(row[c]) for c in COLUMNS)) for op, row in sorted(_COVERED.items())]
+    widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "".join(map(str.ljust, row, widths)).rstrip()
 
 
 def _cell(dtypes: set[str]) -> str:
