@@ -118,14 +118,14 @@ def simple_bind(symbol: Any, ctx: Context, grad_req: Any = "write",
                 shared_exec: Executor | None = None,
                 shared_buffer: dict[str, NDArray] | None = None,
                 shapes: Mapping[str, Any] | None = None) -> Executor:
-    """`Symbol.simple_bind`: shapes are inferred and arrays allocated (zeros) or shared."""
+    """`Symbol.simple_bind`: shapes are inferred and arrays allocated (zeros) or shared.
+
+    A shape of something the symbol does not have is ignored, as in MXNet: scripts give the shapes
+    of labels to networks without a loss.
+    """
     shapes = shapes or {}
-    arg_names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
+    arg_names = symbol.list_arguments()
     _require_unique(arg_names, "arguments")
-    for name in shapes:
-        if name not in arg_names and name not in aux_names:
-            raise ValueError(f"simple_bind: {name!r} is not an argument of the symbol"
-                             f"{did_you_mean(name, arg_names)}")
     reqs = requests_by_name(grad_req, arg_names)
     arg_specs, aux_specs = inferred_arrays(symbol, shapes, type_dict or {})
     source = _Sharing(ctx, shared_arg_names, shared_exec, shared_buffer)

@@ -196,7 +196,7 @@ def test_the_plan_holds_and_can_be_shown(tmp_path):
 
 
 BAD_BINDS = [
-    ("unknown input", dict(data=(2, 3), date=(1,)), ValueError, "date.*data"),
+    ("misspelt", dict(date=(2, 3)), MXNetError, "data.*given.*date"),
     ("incomplete", dict(fc_weight=(4, 5)), MXNetError, "data"),
     ("conflict", dict(data=(2, 3), fc_weight=(4, 5)), MXNetError, r"fc \(FullyConnected\).*weight"),
 ]
