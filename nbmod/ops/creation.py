@@ -34,8 +34,7 @@ def to_type(value: float, dtype: np.dtype) -> Any:
     if dtype.kind in "iu" and isfinite(value):
         bits = 8 * dtype.itemsize
         return np.array(int(value) % (1 << bits), np.uint64).astype(dtype)[()]
-    with np.errstate(invalid="ignore", over="ignore"):
-        return np.float64(value).astype(dtype)
+    return np.float64(value).astype(dtype)
 
 
 class Creation(Op):

@@ -22,7 +22,7 @@ from .jit import kernel, prange
 from .op import Op
 from .param import DType, Shape
 from .reduce import reduced_shape
-from .rules import common_type, data_type, fill_zero
+from .rules import common_type, copy_over, data_type, fill_zero
 from .shape import PartialShape, ShapeMismatch, normalize_axis, unify
 
 __all__ = ["whole_numbers", "in_range", "add_rows"]
@@ -357,8 +357,7 @@ class ScatterSetND(Op, name="_scatter_set_nd"):
         return [dtype, dtype, ins[2]], [dtype]
 
     def forward(self, ins, outs, call):
-        if outs[0] is not ins[0]:
-            np.copyto(outs[0], ins[0])
+        copy_over(ins[0], outs[0])
         _put(ins[1], ins[2], outs[0])
 
 
@@ -439,8 +438,7 @@ class FillElement(Op, name="fill_element_0index"):
         return [dtype, dtype, ins[2]], [dtype]
 
     def forward(self, ins, outs, call):
-        if outs[0] is not ins[0]:
-            np.copyto(outs[0], ins[0])
+        copy_over(ins[0], outs[0])
         _mark(ins[2], outs[0], ins[1].reshape(-1))
 
 

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..base import MXNetError
+from .creation import to_type
 from .op import Op
 from .param import Shape
 from .rules import data_type, fill_zero
@@ -120,8 +121,7 @@ class Reduction(Op):
         g = keep(gx.shape, axes, ins[0])
         x = ins[1] if len(ins) > 1 else None
         y = keep(gx.shape, axes, ins[2]) if len(ins) > 2 else None
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            self.spread(g, x, y, gx)
+        self.spread(g, x, y, gx)
 
     def spread(self, g: np.ndarray, x: Any, y: Any, gx: np.ndarray) -> None:
         """Write the gradient of `x` to `gx` from those of `needs` (1 in the place of `axes`)."""
@@ -160,8 +160,7 @@ class Prod(Reduction, name="prod"):
 
     def reduce(self, x, axes, out):
         dtype = np.float32 if x.dtype == np.float16 else x.dtype
-        with np.errstate(over="ignore"):
-            np.multiply.reduce(x, axis=axes, dtype=dtype, out=out, keepdims=True)
+        np.multiply.reduce(x, axis=axes, dtype=dtype, out=out, keepdims=True)
 
     def spread(self, g, x, y, gx):
         np.divide(y, x, out=gx, casting="unsafe")
@@ -187,9 +186,7 @@ class NanProd(Prod, name="nanprod"):
 
     def reduce(self, x, axes, out):
         dtype = np.float32 if x.dtype == np.float16 else x.dtype
-        with np.errstate(over="ignore"):
-            np.multiply.reduce(x, axis=axes, dtype=dtype, out=out, keepdims=True,
-                               where=~np.isnan(x))
+        np.multiply.reduce(x, axis=axes, dtype=dtype, out=out, keepdims=True, where=~np.isnan(x))
 
     def spread(self, g, x, y, gx):
         super().spread(g, x, y, gx)
@@ -257,7 +254,7 @@ class Norm(Op, name="norm", aliases=("_sparse_norm",)):
             total = np.add.reduce(np.abs(x), axis=axes, dtype=accumulator(x, axes), keepdims=True)
             np.copyto(out, total, casting="unsafe")
         elif len(axes) == x.ndim:
-            out.fill(_square_sum(x.reshape(-1)) ** 0.5)
+            out.fill(to_type(_square_sum(x.reshape(-1)) ** 0.5, out.dtype))
         else:
             squares = np.square(x, dtype=np.float64)
             np.sqrt(np.add.reduce(squares, axis=axes, keepdims=True), out=out, casting="unsafe")
@@ -269,9 +266,8 @@ class Norm(Op, name="norm", aliases=("_sparse_norm",)):
         if self.ord == 1:
             np.multiply(np.sign(ins[1]), g, out=gx, casting="unsafe")
             return
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slope = g / keep(gx.shape, axes, ins[2])
-            np.multiply(ins[1], slope, out=gx, casting="unsafe")
+        slope = g / keep(gx.shape, axes, ins[2])
+        np.multiply(ins[1], slope, out=gx, casting="unsafe")
 
 
 def _square_sum(flat: np.ndarray, block: int = 1 << 16) -> float:

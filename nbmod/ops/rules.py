@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..base import MXNetError
 from .op import PartialType
 
-__all__ = ["common_type", "data_type", "fill_zero"]
+__all__ = ["common_type", "copy_over", "data_type", "fill_zero"]
 
 
 def common_type(types: Iterable[PartialType]) -> PartialType:
@@ -37,3 +39,9 @@ def fill_zero(arrays: Sequence[Any]) -> None:
     for array in arrays:
         if array is not None:
             array.fill(0)
+
+
+def copy_over(x: np.ndarray, y: np.ndarray) -> None:
+    """y = x, for arrays that are either apart or the same memory (an in-place pair)."""
+    if not np.may_share_memory(x, y):
+        np.copyto(y, x)

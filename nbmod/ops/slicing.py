@@ -15,7 +15,7 @@ import numpy as np
 from .creation import to_type
 from .op import Op
 from .param import Ints, Shape
-from .rules import common_type, data_type, fill_zero
+from .rules import common_type, copy_over, data_type, fill_zero
 from .shape import PartialShape, ShapeMismatch, normalize_axis, unify, unify_all
 
 __all__ = ["Region", "along"]
@@ -115,8 +115,7 @@ class SliceAssign(Op, name="_slice_assign", aliases=("_crop_assign",)):
         return [lhs, unify(part, ins[1], "rhs and the region")], [lhs]
 
     def forward(self, ins, outs, call):
-        if outs[0] is not ins[0]:
-            np.copyto(outs[0], ins[0])
+        copy_over(ins[0], outs[0])
         outs[0][slice_region(outs[0].shape, self.begin, self.end, self.step)] = ins[1]
 
     def backward(self, ins, outs, call):
@@ -154,8 +153,7 @@ class SliceAssignScalar(Op, name="_slice_assign_scalar", aliases=("_crop_assign_
         self._set(ins[0], outs[0], 0.0)
 
     def _set(self, x: np.ndarray, y: np.ndarray, value: float) -> None:
-        if y is not x:
-            np.copyto(y, x)
+        copy_over(x, y)
         y[slice_region(y.shape, self.begin, self.end, self.step)] = to_type(value, y.dtype)
 
 
