@@ -21,8 +21,8 @@ FOLDER = Path(__file__).resolve().parents[2] / "shared/reference/graphs"
 ARCHIVES = sorted(FOLDER.glob("*.json.gz"))
 PUBLIC = sorted((FOLDER / "public").glob("*.json"))
 
-# What may be missing: contributed ops, int8, recurrent layers, sorting, users' own; `Channelwise...`
-# is a fork's op, which MXNet does not know either.
+# What may be missing: contributed ops, int8, recurrent layers, sorting, users' own; the channelwise
+# convolution is a fork's op, which MXNet does not know either.
 LATER = re.compile(r"_contrib_|_sg_|_image_|_linalg_|amp_|RNN|Custom|ChannelwiseConvolution|topk"
                    r"|argsort|ROIPooling|_rnn_param_concat|GridGenerator|BilinearSampler")
 

@@ -177,3 +177,33 @@ def test_dropping_a_deep_chain_does_not_overflow_the_stack():
     deep = sym.Symbol([Entry(node)])
     del node, deep
     gc.collect()
+
+
+# -- binding -----------------------------------------------------------------------------------
+
+def test_binding_ignores_shapes_of_what_is_not_there():
+    executor = (x + y).simple_bind(mx.cpu(), x=(2,), softmax_label=(2,))
+    assert list(executor.arg_dict) == ["x", "y"]
+
+
+def test_eval():
+    ones = mx.nd.ones((2,))
+    assert (x + y).eval(x=ones, y=ones)[0].asnumpy().tolist() == [2, 2]
+    with pytest.raises(ValueError, match="'y'"):
+        (x + y).eval(x=ones)
+
+
+BINDINGS = {
+    "context": (lambda: x.bind("cpu", {}), ["ctx", "str", "Context"]),
+    "arguments": (lambda: x.bind(mx.cpu(), 3), ["args", "int", "dict"]),
+    "undecided": (lambda: (x + y).simple_bind(mx.cpu()), ["x", "y", "shape"]),
+}
+
+
+@pytest.mark.parametrize("case", BINDINGS)
+def test_binding_errors(case):
+    act, words = BINDINGS[case]
+    with pytest.raises((MXNetError, TypeError)) as caught:
+        act()
+    for word in words:
+        assert word in str(caught.value), str(caught.value)
