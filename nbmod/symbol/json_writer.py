@@ -116,7 +116,7 @@ def _control(node: Node) -> list[Entry]:
 def _total_outputs(node: Node) -> int:
     total = max(node.num_outputs, _TOTAL_OUTPUTS.get(node.op_name, 1))
     if (node.op_name == "Pooling" and node.attrs.get("pool_type", "max") == "max"
-            and node.attrs.get("layout") not in _CHANNELS_LAST):
+            and "kernel" in node.attrs and node.attrs.get("layout") not in _CHANNELS_LAST):
         return 2  # positions of the maxima
     return total
 

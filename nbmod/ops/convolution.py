@@ -1,0 +1,231 @@
+"""Convolution, and the choice of kernels for its three directions.
+
+    y[n, f, o] = bias[f] + sum over c, k of w[f, c, k] x[n, c, o * stride - pad + k * dilate]
+
+`Directions` is the only place that knows there is more than one way to compute: a faster engine for
+some geometries is another branch there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from . import contraction, depthwise
+from .geometry import (
+    Geometry,
+    Layout,
+    Window,
+    expect,
+    per_axis,
+    sliding_size,
+    span_of,
+)
+from .op import Spec
+from .param import Shape
+from .shape import PartialShape, ShapeMismatch, unify
+from .spatial import SpatialOp
+
+__all__ = ["Convolution", "ConvolutionV1", "Directions", "FilterOp", "all_of",
+           "bias_gradient"]
+
+Run = Callable[[], None]
+Tune = Literal["fastest", "limited_workspace", "off"]
+LayoutName = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"]
+
+
+@dataclass(frozen=True)
+class Directions:
+    """The three directions of one convolution: what each needs as scratch, and how it runs."""
+
+    geo: Geometry
+
+    def forward_room(self, dtype: Any) -> list[Spec]:
+        if depthwise.applies(self.geo):
+            return []
+        return [contraction.forward_scratch(self.geo, dtype)]
+
+    def data_room(self, dtype: Any) -> list[Spec]:
+        if depthwise.applies(self.geo):
+            return []
+        return [contraction.backward_data_scratch(self.geo, dtype)]
+
+    def weight_room(self, dtype: Any) -> list[Spec]:
+        if depthwise.applies(self.geo):
+            return []
+        return [contraction.backward_weight_scratch(self.geo, dtype)]
+
+    def forward(self, x: Any, w: Any, bias: Any, y: Any, scratch: Sequence[Any]) -> Run:
+        """y = convolution of x with w, plus bias or None."""
+        if depthwise.applies(self.geo):
+            return depthwise.forward(self.geo, x, w, bias, y)
+        return contraction.forward(self.geo, x, w, bias, y, scratch[0])
+
+    def data(self, gy: Any, w: Any, bias: Any, gx: Any, scratch: Sequence[Any]) -> Run:
+        """gx = gradient of the data, plus bias or None."""
+        if depthwise.applies(self.geo):
+            return depthwise.backward_data(self.geo, gy, w, bias, gx)
+        return contraction.backward_data(self.geo, gy, w, bias, gx, scratch[0])
+
+    def weight(self, x: Any, gy: Any, gw: Any, scratch: Sequence[Any]) -> Run:
+        """gw = gradient of the weight."""
+        if depthwise.applies(self.geo):
+            return depthwise.backward_weight(self.geo, x, gy, gw)
+        return contraction.backward_weight(self.geo, x, gy, gw, scratch[0])
+
+
+def all_of(runs: Sequence[Run]) -> Run:
+    """One function that calls `runs` in order."""
+    if len(runs) == 1:
+        return runs[0]
+
+    def run() -> None:
+        for each in runs:
+            each()
+
+    return run
+
+
+def bias_gradient(gy: Any, gb: Any) -> Run:
+    """gb = sum of gy (N, C, ...) over everything but channels."""
+    planes = gy.reshape(*gy.shape[:2], -1)
+
+    def run() -> None:
+        np.sum(planes.sum(axis=2), axis=0, out=gb)
+
+    return run
+
+
+class FilterOp(SpatialOp):
+    """What convolution and deconvolution share: parameters over axes, inputs, gradients wanted."""
+
+    inputs: ClassVar = ("data", "weight", "bias")
+    needs: ClassVar = ("ograd", "data", "weight")
+    kernel: Shape
+    stride: Shape
+    dilate: Shape
+    pad: Shape
+    num_filter: int
+    num_group: int
+    no_bias: bool
+    layout: LayoutName | None
+
+    def list_inputs(self) -> tuple[str, ...]:
+        return self.inputs[:2] if self.no_bias else self.inputs
+
+    @property
+    def axes(self) -> Layout:
+        return Layout.of(self.layout, len(self.kernel))
+
+    @property
+    def channels_last(self) -> bool:
+        return self.axes.channels_last
+
+    @property
+    def params(self) -> tuple[tuple[int, ...], ...]:
+        """kernel, stride, pad and dilate, one entry per axis each."""
+        rank = self.axes.rank
+        return (per_axis(self.kernel, rank, "kernel", 1, 1),
+                per_axis(self.stride, rank, "stride", 1, 1),
+                per_axis(self.pad, rank, "pad", 0, 0),
+                per_axis(self.dilate, rank, "dilate", 1, 1))
+
+    def check_groups(self, data: tuple[int, ...], channels: int) -> None:
+        """ShapeMismatch unless the groups divide channels and filters."""
+        for name, value in (("num_filter", self.num_filter), ("num_group", self.num_group)):
+            if value < 1:
+                raise ShapeMismatch(f"{name} is {value}, expected at least 1")
+        if channels % self.num_group:
+            raise ShapeMismatch(f"num_group is {self.num_group}, which does not divide the "
+                                f"{channels} channels of data {data}")
+        if self.num_filter % self.num_group:
+            raise ShapeMismatch(f"num_group is {self.num_group}, which does not divide num_filter "
+                                f"{self.num_filter}")
+
+    def expect_parameters(self, ins: list[PartialShape], weight: tuple[int, ...]
+                          ) -> list[PartialShape]:
+        """Shapes of all inputs, the first being known."""
+        found = [ins[0], expect("weight", ins[1], weight, ins[0])]
+        return found + [expect("bias", bias, (self.num_filter,), ins[0]) for bias in ins[2:]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convolution(FilterOp, name="Convolution"):
+    """Sliding products of `data` with `num_filter` filters.
+
+    data (N, C, *image), weight (F, C / G, *kernel), bias (F,) -> (N, F, *out), where
+    out = (image + 2 pad - dilate (kernel - 1) - 1) // stride + 1.  The length of `kernel` (1 to 3)
+    is the number of image axes.  With `num_group` G, filters of group g see channels of group g
+    only.  A channels-last layout has data (N, *image, C) and weight (F, *kernel, C / G).
+    `workspace`, `cudnn_tune` and `cudnn_off` are accepted and mean nothing.
+    """
+
+    kernel: Shape
+    stride: Shape = ()
+    dilate: Shape = ()
+    pad: Shape = ()
+    num_filter: int
+    num_group: int = 1
+    workspace: int = 1024
+    no_bias: bool = False
+    cudnn_tune: Tune | None = None
+    cudnn_off: bool = False
+    layout: LayoutName | None = None
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        data, axes, (kernel, stride, pad, dilate) = ins[0], self.axes, self.params
+        if data is None:
+            return list(ins), list(outs)
+        batch, channels, image = axes.split(data)
+        self.check_groups(data, channels)
+        span = span_of(kernel, dilate)
+        size = sliding_size(image, span, stride, pad)
+        out = unify(axes.join(batch, self.num_filter, size), outs[0], "computed and wanted output")
+        assert out is not None
+        # A stride of 1 loses no pixel, so the image follows from the output.
+        wanted = tuple(o + s - 1 - 2 * p if step == 1 and o else 0 for o, s, p, step
+                       in zip(axes.split(out)[2], span, pad, stride, strict=True))
+        data = unify(data, axes.join(out[0], 0, wanted), "given data and that of the output")
+        weight = axes.join(self.num_filter, channels // self.num_group, kernel)
+        return self.expect_parameters([data, *ins[1:]], weight), [out]
+
+    def directions(self, data: Any) -> Directions:
+        """For data (N, C, *image), an array or a Spec."""
+        kernel, stride, pad, dilate = self.params
+        batch, channels, *image = data.shape
+        out = sliding_size(image, span_of(kernel, dilate), stride, pad)
+        window = Window.over(image, out, kernel, stride, pad, dilate)
+        return Directions(Geometry(window, batch, channels, self.num_filter, self.num_group))
+
+    def room(self, ins: Sequence[Any]) -> list[Spec]:
+        return self.directions(ins[0]).forward_room(ins[0].dtype)
+
+    def room_backward(self, ins: Sequence[Any]) -> list[Spec]:
+        ways, dtype = self.directions(ins[1]), ins[1].dtype
+        return ways.data_room(dtype) + ways.weight_room(dtype)
+
+    def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]) -> Run:
+        bias = None if self.no_bias else ins[2]
+        return self.directions(ins[0]).forward(ins[0], ins[1], bias, outs[0], scratch)
+
+    def steps_backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
+                       ) -> Run:
+        gy, x, w = ins
+        ways, runs = self.directions(x), []
+        if outs[0] is not None:
+            runs.append(ways.data(gy, w, None, outs[0], scratch[:1]))
+        if outs[1] is not None:
+            runs.append(ways.weight(x, gy, outs[1], scratch[1:2]))
+        if len(outs) > 2 and outs[2] is not None:
+            runs.append(bias_gradient(gy, outs[2]))
+        return all_of(runs)
+
+
+class ConvolutionV1(Convolution, name="Convolution_v1"):
+    """The name of Convolution before MXNet 0.9, kept in old files; real MXNet knows 2-D only."""
+
+

@@ -1,0 +1,99 @@
+"""FullyConnected: a dense layer, three matrix products through BLAS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .half import FloatOp
+from .op import Call
+from .shape import PartialShape, ShapeMismatch, size_of, unify
+
+__all__ = ["FullyConnected"]
+
+
+@dataclass(frozen=True)
+class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConnected",)):
+    """Y = X W^T + b.
+
+    weight (num_hidden, I), bias (num_hidden,).  With `flatten`, data (N, ...) counts as (N, I) and
+    the output is (N, num_hidden); without, data (..., I) gives (..., num_hidden).
+    """
+
+    num_hidden: int
+    no_bias: bool = False
+    flatten: bool = True
+
+    inputs: ClassVar = ("data", "weight", "bias")
+    needs: ClassVar = ("ograd", "data", "weight")
+
+    def list_inputs(self) -> tuple[str, ...]:
+        return self.inputs[:2] if self.no_bias else self.inputs
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        if self.num_hidden < 1:
+            raise ShapeMismatch(f"num_hidden is {self.num_hidden}, expected at least 1")
+        data = ins[0]
+        if not data:
+            return list(ins), list(outs)
+        split = 1 if self.flatten else len(data) - 1
+        lead, rest = data[:split], data[split:]
+        out = unify((*lead, self.num_hidden), outs[0], "computed and wanted output")
+        assert out is not None
+        data = (*out[:-1], *rest)
+        weight = self._expect("weight", ins[1], (self.num_hidden, size_of(rest)), data)
+        bias = [self._expect("bias", shape, (self.num_hidden,), data) for shape in ins[2:]]
+        return [data, weight, *bias], [out]
+
+    def _expect(self, name: str, given: PartialShape, expected: tuple[int, ...],
+                data: PartialShape) -> PartialShape:
+        try:
+            return unify(given, expected)
+        except ShapeMismatch:
+            raise ShapeMismatch(f"{name} has shape {given}, expected {expected} from data {data}, "
+                                f"num_hidden {self.num_hidden} and flatten {self.flatten}"
+                                ) from None
+
+    def _matrix(self, array: Any) -> Any:
+        return array.reshape(len(array), -1) if self.flatten else array.reshape(-1, array.shape[-1])
+
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+        x, w = self._matrix(ins[0]), ins[1].T
+        y = outs[0].reshape(-1, self.num_hidden)
+        if self.no_bias:
+            return partial(np.matmul, x, w, out=y)
+        bias = ins[2]
+
+        def run() -> None:
+            np.matmul(x, w, out=y)
+            np.add(y, bias, out=y)
+
+        return run
+
+    def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        self.compiled(ins, outs, call)()
+
+    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
+                          ) -> Callable[[], None]:
+        gy, x, w = ins[0].reshape(-1, self.num_hidden), self._matrix(ins[1]), ins[2]
+        gx = None if outs[0] is None else self._matrix(outs[0])
+        gw, gb = outs[1], None if self.no_bias else outs[2]
+        gy_t = gy.T
+
+        def run() -> None:
+            if gx is not None:
+                np.matmul(gy, w, out=gx)
+            if gw is not None:
+                np.matmul(gy_t, x, out=gw)
+            if gb is not None:
+                np.add.reduce(gy, axis=0, out=gb)
+
+        return run
+
+    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        self.compiled_backward(ins, outs, call)()
