@@ -8,13 +8,15 @@ import inspect
 import pickle
 import time
 
+import numpy as np
 import pytest
 
 import nbmod as mx
 from nbmod import sym
 from nbmod.base import MXNetError, NotImplementedForSymbol
-from nbmod.graph import Entry, Node
+from nbmod.graph import Entry, Graph, Node
 from nbmod.ops import OPS
+from nbmod.passes.infer import infer_type
 from nbmod.symbol.compose import MAX_TENSORS
 from tests import symbol_programs
 
@@ -177,6 +179,14 @@ def test_dropping_a_deep_chain_does_not_overflow_the_stack():
     deep = sym.Symbol([Entry(node)])
     del node, deep
     gc.collect()
+
+
+def test_types_of_many_unrelated_variables_need_linear_time():
+    many = sym.Group([sym.Variable(f"v{i}") * 2 for i in range(2000)])
+    begun = time.perf_counter()
+    facts = infer_type(Graph(many.entries), {})
+    assert set(facts) == {np.dtype(np.float32)}
+    assert time.perf_counter() - begun < 5  # seconds here: 0.1
 
 
 # -- binding -----------------------------------------------------------------------------------

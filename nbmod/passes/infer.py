@@ -53,11 +53,13 @@ def infer_type(graph: Graph, known: Mapping[str, Any], default: Any = np.float32
     _sweep(graph, facts, "infer_type", _merge_type, _is_not_none)
     if default is None:
         return facts
-    for node in graph.variables:
+    unknown = unknown_variables(graph, facts, _is_not_none)
+    around = _neighbours(graph) if unknown else {}
+    for node in unknown:
         eid = graph.output_eids(node)[0]
         if facts[eid] is None:
             facts[eid] = np.dtype(default)
-            _sweep(graph, facts, "infer_type", _merge_type, _is_not_none)
+            _spread(graph, facts, "infer_type", _merge_type, around, eid)
     return facts
 
 
@@ -114,15 +116,36 @@ def _sweep(graph: Graph, facts: list, rule: str, merge: Callable, known: Callabl
         remaining = []
         for node in pending:
             in_eids, out_eids = eids[id(node)]
-            changed |= _visit(graph, node, in_eids, out_eids, facts, rule, merge)
+            changed |= bool(_visit(graph, node, in_eids, out_eids, facts, rule, merge))
             if not all(known(facts[eid]) for eid in in_eids + out_eids):
                 remaining.append(node)
         pending = remaining[::-1]
 
 
+def _neighbours(graph: Graph) -> dict[int, list[Node]]:
+    """Entry id -> the nodes whose rule sees the entry."""
+    around: dict[int, list[Node]] = {eid: [] for eid in range(graph.num_entries)}
+    for node in graph.nodes:
+        if node.op is not None:
+            like = [graph.eid(entry) for entry in node.op.like(node) or ()]
+            for eid in {*graph.input_eids(node), *graph.output_eids(node), *like}:
+                around[eid].append(node)
+    return around
+
+
+def _spread(graph: Graph, facts: list, rule: str, merge: Callable,
+            around: dict[int, list[Node]], start: int) -> None:
+    """Follow one new fact, that of entry `start`, only as far as it tells something new."""
+    waiting = [start]
+    while waiting:
+        for node in around[waiting.pop()]:
+            waiting += _visit(graph, node, graph.input_eids(node), graph.output_eids(node), facts,
+                              rule, merge)
+
+
 def _visit(graph: Graph, node: Node, in_eids: list[int], out_eids: list[int], facts: list,
-           rule: str, merge: Callable) -> bool:
-    """Let one node speak; True when it told something new."""
+           rule: str, merge: Callable) -> list[int]:
+    """Let one node speak; the entries it told something new about."""
     op = node.op
     assert op is not None
     like = op.like(node)
@@ -134,7 +157,7 @@ def _visit(graph: Graph, node: Node, in_eids: list[int], out_eids: list[int], fa
                                           [facts[eid] for eid in out_eids])
         except MXNetError as error:
             raise _located(error, node, [facts[eid] for eid in in_eids]) from None
-    changed = False
+    changed = []
     for position, (eid, fact) in enumerate(zip(in_eids + out_eids, [*ins, *outs], strict=True)):
         old = facts[eid]  # float64 == None is true for numpy, so None is asked for first
         if fact is None or (old is not None and fact == old):
@@ -143,8 +166,9 @@ def _visit(graph: Graph, node: Node, in_eids: list[int], out_eids: list[int], fa
             merged = merge(old, fact)
         except MXNetError:
             raise _conflict(node, position, old, fact, rule) from None
-        changed |= old is None or merged != old
-        facts[eid] = merged
+        if old is None or merged != old:
+            changed.append(eid)
+            facts[eid] = merged
     return changed
 
 
