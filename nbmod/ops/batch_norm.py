@@ -313,4 +313,4 @@ class SyncBatchNorm(_BatchNorm, name="_contrib_SyncBatchNorm"):
     output_mean_var: bool = False
     ndev: int = 1
     key: str = field(kw_only=True)
-    axis: ClassVar[int] = 1
+    axis: ClassVar = 1  # type: ignore[misc]

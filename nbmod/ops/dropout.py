@@ -78,7 +78,7 @@ class Dropout(FloatOp, name="Dropout"):
     cudnn_off: bool | None = False
 
     outputs: ClassVar = ("output", "mask")
-    num_visible: ClassVar = 1  # type: ignore[assignment]
+    num_visible: ClassVar = 1
     inplace: ClassVar = (("data", "output"),)
     random: ClassVar = True
 

@@ -152,7 +152,7 @@ class LayerNorm(FloatOp, name="LayerNorm"):
 
     def compiled_backward(self, ins, outs, call):
         ograd, data, gamma, mean, std = ins
-        sums, *turned = [*call.scratch[:4], None, None, None]
+        sums, turned = call.scratch[0], [*call.scratch[1:4], None, None, None]
         g, load_g, _ = self._rows(ograd, turned[0])
         x, load_x, _ = self._rows(data, turned[1])
         gx, _, store = (None, _nothing, _nothing) if outs[0] is None else \

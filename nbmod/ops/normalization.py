@@ -107,7 +107,7 @@ class L2Normalization(FloatOp, name="L2Normalization"):
     mode: Literal["channel", "instance", "spatial"] = "instance"
 
     outputs: ClassVar = ("output", "norm")
-    num_visible: ClassVar = 1  # type: ignore[assignment]
+    num_visible: ClassVar = 1
     needs: ClassVar = ("ograd", "output", "norm")
     inplace: ClassVar = (("data", "output"),)
     inplace_backward: ClassVar = (("ograd", "data"),)
@@ -198,7 +198,7 @@ class LRN(FloatOp, name="LRN"):
     nsize: int = field(kw_only=True)
 
     outputs: ClassVar = ("output", "tmp_norm")
-    num_visible: ClassVar = 1  # type: ignore[assignment]
+    num_visible: ClassVar = 1
     needs: ClassVar = ("ograd", "data", "output", "tmp_norm")
 
     def infer_shape(self, ins, outs):

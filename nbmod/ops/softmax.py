@@ -210,9 +210,11 @@ class Places:
         x, y = x.reshape(shape), y.reshape(shape)
         with np.errstate(all="ignore"):
             z = x.astype(y.dtype) * y.dtype.type(scale)
+            outside = None
             if length is not NO_LENGTH:
-                places = np.arange(self.size)[:, None] < length.reshape(self.rows, 1, self.lanes)
-                z[~places] = -np.inf
+                stop = length.reshape(self.rows, 1, self.lanes)
+                outside = np.arange(self.size)[:, None] >= stop
+                z[outside] = -np.inf
             z -= z.max(axis=1, keepdims=True, initial=-np.inf)
             np.exp(z, out=y)
             total = y.sum(axis=1, keepdims=True)
@@ -220,8 +222,8 @@ class Places:
                 np.subtract(z, np.log(total), out=y)
             else:
                 y /= total
-            if length is not NO_LENGTH:
-                y[~places] = 0
+            if outside is not None:
+                y[outside] = 0
 
     def gradient_now(self, g: Any, y: Any, gx: Any, scale: float = 1.0, log: bool = False) -> None:
         """`gradient` by NumPy."""
@@ -400,10 +402,11 @@ class SoftmaxActivation(FloatOp, name="SoftmaxActivation"):
         self._places(outs[0]).softmax_now(ins[0], outs[0])
 
     def compiled_backward(self, ins, outs, call):
-        return Places.along(ins[1].shape, 1).gradient(*ins, outs[0], call.scratch[:2])
+        return Places.along(ins[1].shape, 1).gradient(
+            ins[0], ins[1], outs[0], call.scratch[:2])
 
     def compute_backward(self, ins, outs, call):
-        Places.along(ins[1].shape, 1).gradient_now(*ins, outs[0])
+        Places.along(ins[1].shape, 1).gradient_now(ins[0], ins[1], outs[0])
 
 
 @dataclass(frozen=True)
