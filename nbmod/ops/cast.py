@@ -85,7 +85,7 @@ class AmpMulticast(Op, name="amp_multicast"):
 
     def infer_type(self, ins: list[PartialType], outs: list[PartialType]
                    ) -> tuple[list[PartialType], list[PartialType]]:
-        if None in ins:
+        if any(dtype is None for dtype in ins):
             return list(ins), list(outs)
         common = HALF if (HALF in ins if self.cast_narrow else SINGLE not in ins) else SINGLE
         return list(ins), [common if dtype in (HALF, SINGLE) else dtype for dtype in ins]

@@ -43,6 +43,8 @@ VOCABULARY: dict[str, int] = {
 }
 """Every function of the language and its number of arguments."""
 
+_BLOCK = 4096
+
 _OPERATORS = {ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide",
               ast.Pow: "power"}
 _NODES = (ast.Name, ast.Constant, ast.UnaryOp, ast.USub, ast.Compare, ast.expr_context,
@@ -130,10 +132,16 @@ def _mod(a: Any, b: Any) -> Any:
 
 
 def _special(name: str) -> Callable[[Any], Any]:
-    def function(x: Any) -> Any:
+    """A function of `special` over arrays, a cache's worth of elements at a time."""
+    def function(x: Any) -> np.ndarray:
         from . import special
 
-        return np.asarray(getattr(special, name)(np.asarray(x, np.float64)), np.asarray(x).dtype)
+        x = np.asarray(x)
+        flat, out = x.reshape(-1), np.empty(x.size, x.dtype)
+        for start in range(0, x.size, _BLOCK):
+            part = slice(start, start + _BLOCK)
+            out[part] = getattr(special, name)(flat[part].astype(np.float64))
+        return out.reshape(x.shape)
 
     return function
 

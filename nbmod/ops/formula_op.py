@@ -26,7 +26,7 @@ from .formula import names_in
 from .op import _TABLE, Call, Op, PartialType
 from .program import Program, Step, run
 
-__all__ = ["FormulaOp", "define", "kernels"]
+__all__ = ["FormulaOp", "backward_program", "define", "forward_program", "kernels"]
 
 
 @dataclass(frozen=True)
@@ -69,23 +69,27 @@ class FormulaOp(Op):
 
     # -- programs ---------------------------------------------------------------------------
 
-    def program(self) -> Program:
-        """The forward formula as a program from the inputs to `y`."""
-        return _forward_program(self.name, self.formula, tuple(self.letters))
+    def program(self, kind: str = "f") -> Program:
+        """The forward formula as a program from the inputs to `y`.
 
-    def backward_program(self) -> Program:
+        `kind` is NumPy's letter for the kind of the elements, for formulas that depend on it.
+        """
+        return forward_program(self.name, self.formula, tuple(self.letters))
+
+    def backward_program(self, kind: str = "f") -> Program:
         """The gradients as a program from what backward reads to `g<letter>` of every input."""
         gradients = tuple(self.gradients.get(letter, "0") for letter in self.letters)
-        return _backward_program(self.name, gradients, tuple(self.letters))
+        return backward_program(self.name, gradients, tuple(self.letters))
 
     def number(self, name: str, like: np.ndarray) -> Any:
         """The value of a parameter that the formula mentions, for arrays such as `like`."""
         return float(getattr(self, name))
 
-    def _numbers(self, program: Program, like: np.ndarray) -> list[Any]:
+    def numbers(self, program: Program, like: np.ndarray) -> list[Any]:
+        """The values of the scalars of a program of this op."""
         return [self.number(name, like) for name in program.scalars]
 
-    def _operands(self, ins: Sequence[Any], program: Program) -> list[Any]:
+    def operands(self, ins: Sequence[Any], program: Program) -> list[Any]:
         """What the backward program reads, of the tensors that backward gets."""
         letters = {"ograd": "gy", "output": "y", **{name: x for x, name in self.letters.items()}}
         given = {letters[need]: array for need, array in zip(self.needs, ins, strict=True)}
@@ -104,22 +108,22 @@ class FormulaOp(Op):
     # -- execution --------------------------------------------------------------------------
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        program = self.program()
-        run(program, ins, outs, self._numbers(program, outs[0]), call.add)
+        program = self.program(outs[0].dtype.kind)
+        run(program, ins, outs, self.numbers(program, outs[0]), call.add)
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
-        program = self.program()
-        return kernels().prepare(program, ins, outs, self._numbers(program, outs[0]), call.add)
+        program = self.program(outs[0].dtype.kind)
+        return kernels().prepare(program, ins, outs, self.numbers(program, outs[0]), call.add)
 
     def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        program = self.backward_program()
-        run(program, self._operands(ins, program), outs, self._numbers(program, ins[0]), call.add)
+        program = self.backward_program(ins[0].dtype.kind)
+        run(program, self.operands(ins, program), outs, self.numbers(program, ins[0]), call.add)
 
     def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
                          ) -> Callable[[], None]:
-        program = self.backward_program()
-        return kernels().prepare(program, self._operands(ins, program), outs,
-                                 self._numbers(program, ins[0]), call.add)
+        program = self.backward_program(ins[0].dtype.kind)
+        return kernels().prepare(program, self.operands(ins, program), outs,
+                                 self.numbers(program, ins[0]), call.add)
 
 
 def kernels() -> Any:
@@ -141,13 +145,15 @@ def _scalars(steps: Sequence[Step], tensors: Sequence[str]) -> tuple[str, ...]:
 
 
 @cache
-def _forward_program(name: str, formula: str, letters: tuple[str, ...]) -> Program:
+def forward_program(name: str, formula: str, letters: tuple[str, ...]) -> Program:
+    """`y = formula` over inputs called `letters`, for the op `name`."""
     steps = (Step("y", formula),)
     return Program(name.strip("_"), steps, letters, ("y",), _scalars(steps, letters))
 
 
 @cache
-def _backward_program(name: str, gradients: tuple[str, ...], letters: tuple[str, ...]) -> Program:
+def backward_program(name: str, gradients: tuple[str, ...], letters: tuple[str, ...]) -> Program:
+    """`g<letter> = gradient` for every input, for the op `name`."""
     steps = tuple(Step(f"g{x}", formula) for x, formula in zip(letters, gradients, strict=True))
     tensors = ("gy", *letters, "y")
     read = {word for formula in gradients for word in names_in(formula)}

@@ -39,6 +39,7 @@ class BlockGrad(Passing, name="BlockGrad", aliases=("stop_gradient", "_sparse_st
 class MakeLoss(Passing, name="make_loss", aliases=("_sparse_make_loss",)):
     """y = x, the value of a loss: its gradient is 1 everywhere, whatever the head gradient."""
 
+    outputs: ClassVar = ("loss",)
     needs: ClassVar = ("data",)
 
     def gradient(self, node: Node, ograds: list[Entry | None]) -> list[Entry | None] | None:

@@ -136,6 +136,50 @@ def tanh32(x):
 
 
 @inlined
+def _turn(x):
+    """x as a quarter turn from 0 to 3 and a rest within pi / 4, off by 1e-16 x."""
+    quarters = floor(float64(x) * 0.6366197723675814 + 0.5)
+    rest = (float64(x) - quarters * 1.5707963267948966) - quarters * 6.123233995736766e-17
+    return int32(quarters - 4 * floor(quarters * 0.25)), float32(rest)
+
+
+@inlined
+def _sine(r):
+    t = r * r
+    p = float32(2.7249926e-06)
+    p = p * t + float32(-1.9840087e-04)
+    p = p * t + float32(8.3333319e-03)
+    p = p * t + float32(-1.6666667e-01)
+    return r + p * (t * r)
+
+
+@inlined
+def _cosine(r):
+    t = r * r
+    p = float32(2.4463788e-05)
+    p = p * t + float32(-1.3887589e-03)
+    p = p * t + float32(4.1666649e-02)
+    p = p * t + float32(-0.5)
+    return float32(1) + p * t
+
+
+@inlined
+def sin32(x):
+    """Sine of x radians, by its series (Chebyshev fit) in a quarter turn."""
+    quarter, r = _turn(x)
+    value = _cosine(r) if quarter & 1 else _sine(r)
+    return -value if quarter & 2 else value
+
+
+@inlined
+def cos32(x):
+    """Cosine of x radians: the sine a quarter turn ahead."""
+    quarter, r = _turn(x)
+    value = _sine(r) if quarter & 1 else _cosine(r)
+    return -value if (quarter + 1) & 2 else value
+
+
+@inlined
 def erf32(x):
     """A series near 0, 1 - e**(-x * x) times a polynomial in 1 / (1 + |x| / 2) beyond 1."""
     t = x * x

@@ -18,6 +18,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from types import ModuleType
 from typing import Any
@@ -28,9 +29,9 @@ from ..base import CONFIG
 from .jit import Kernel, cache_folder
 from .program import Program, prune, run
 from .shape import size_of
-from .writer import ArraySpec, KernelSpec, collapse, cpu_source
+from .writer import ArraySpec, KernelSpec, Layout, collapse, cpu_source
 
-__all__ = ["COMPILED_FROM", "PARALLEL_FROM", "compiled", "prepare"]
+__all__ = ["COMPILED_FROM", "PARALLEL_FROM", "compiled", "kernel_of", "load_text", "prepare"]
 
 COMPILED_FROM = 4096
 """Elements from which a kernel is worth compiling: 0.1 to 0.3 s once per machine, against the
@@ -97,8 +98,10 @@ def _bind(program: Program, space: tuple[int, ...], ins: Sequence[np.ndarray],
     given = dict(zip(program.inputs, ins, strict=True))
     arrays = {name: given[name] for name in part.inputs}
     written = [out for out in outs if out is not None]
+    if _is_idle(part, arrays, written, add):
+        return _nothing
     summed = written[0].size != size_of(space)
-    if not _suits(written, summed):
+    if not _suits([*arrays.values(), *written], written, summed):
         return None
     targets = []
     for name, out in zip(part.outputs, written, strict=True):
@@ -113,16 +116,49 @@ def _bind(program: Program, space: tuple[int, ...], ins: Sequence[np.ndarray],
         tuple(targets), tuple(bool(add) and add[i] for i, out in enumerate(outs)
                               if out is not None),
         real, size_of(space) >= PARALLEL_FROM)
+    sums = _partial_sums(spec, layout)
     numbers = dict(zip(program.scalars, scalars, strict=True))
-    return partial(kernel_of(spec), *(_argument(array, shape) for array, shape
-                                      in zip(arrays.values(), layout.shapes(), strict=True)),
-                   *(np.dtype(real).type(numbers[name]) for name in part.scalars))
+    return partial(kernel_of(replace(spec, partial=bool(sums))),
+                   *(_argument(array, shape) for array, shape
+                     in zip(arrays.values(), layout.shapes(), strict=True)),
+                   *sums, *(np.dtype(real).type(numbers[name]) for name in part.scalars))
 
 
-def _suits(written: Sequence[np.ndarray], summed: bool) -> bool:
-    """Whether a kernel may write these outputs; it adds up sums in their own type."""
+def _is_idle(program: Program, arrays: dict[str, np.ndarray], written: Sequence[np.ndarray],
+             add: Sequence[bool]) -> bool:
+    """Whether the program only copies an array to itself."""
+    copies = len(program.steps) == 1 and program.steps[0].formula in arrays
+    return (copies and not any(add)
+            and _same_memory(arrays[program.steps[0].formula], written[0]))
+
+
+def _nothing() -> None:
+    pass
+
+
+def _partial_sums(spec: KernelSpec, layout: Layout) -> list[np.ndarray]:
+    """Memory for sums over many short rows: some 500 KB at most, for the life of the kernel.
+
+    The number of chunks does not depend on the number of threads, nor does the result.
+    """
+    reduced = spec.reduced
+    if reduced[-1] or not any(reduced):
+        return []
+    shape = tuple(n for n, gone in zip(layout.dims, reduced, strict=True) if not gone)
+    chunks = min(16, next(n for n, gone in zip(layout.dims, reduced, strict=True) if gone) // 16)
+    return [np.empty((chunks, *shape), spec.real)] if chunks > 1 and size_of(shape) <= 8192 else []
+
+
+def _suits(arrays: Sequence[np.ndarray], written: Sequence[np.ndarray], summed: bool) -> bool:
+    """Whether a kernel may do this.
+
+    It writes floating point numbers, adds up sums in their own type, and does not mix half with
+    double precision, which it could only round twice.
+    """
     floats = _FLOATS[1:] if summed else _FLOATS
-    return all(out.dtype.name in floats for out in written)
+    types = {array.dtype.name for array in arrays}
+    return (all(out.dtype.name in floats for out in written)
+            and not {"float16", "float64"} <= types)
 
 
 def _real(arrays: Any) -> str:
@@ -148,23 +184,28 @@ def kernel_of(spec: KernelSpec) -> Kernel:
     """The kernel of a specification, compiled at its first call."""
     text = cpu_source(spec)
     name = f"{spec.program.title}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-    with _loading:
-        module = sys.modules.get(name) or _load(name, text)
-    return getattr(module, spec.name)
+    return getattr(load_text(name, text), spec.name)
 
 
-def _load(name: str, text: str) -> ModuleType:
-    """Import the text as module `name`: from its file, or from nowhere if nothing may be kept.
+def load_text(name: str, text: str) -> ModuleType:
+    """The module `name` with this text, from a file of its own unless nothing may be kept.
 
     numba finds a cached kernel by importing its module by name, hence the entry in `sys.modules`.
     """
-    if not CONFIG.cache:
-        module = ModuleType(name)
-        module.__file__ = f"<{name}>"
-        linecache.cache[module.__file__] = (len(text), None, text.splitlines(True), module.__file__)
-        exec(compile(text, module.__file__, "exec"), module.__dict__)
-        sys.modules[name] = module
-        return module
+    with _loading:
+        return sys.modules.get(name) or (_from_file if CONFIG.cache else _from_text)(name, text)
+
+
+def _from_text(name: str, text: str) -> ModuleType:
+    module = ModuleType(name)
+    module.__file__ = f"<{name}>"
+    linecache.cache[module.__file__] = (len(text), None, text.splitlines(True), module.__file__)
+    exec(compile(text, module.__file__, "exec"), module.__dict__)
+    sys.modules[name] = module
+    return module
+
+
+def _from_file(name: str, text: str) -> ModuleType:
     path = cache_folder() / "kernels" / f"{name}.py"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)

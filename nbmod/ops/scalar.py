@@ -18,8 +18,9 @@ from ..base import MXNetError
 from ..graph import Entry, Node
 from .elementwise import BINARY, Row
 from .formula import rename
-from .formula_op import FormulaOp, define
+from .formula_op import FormulaOp, backward_program, define, forward_program
 from .op import PartialType
+from .program import Program
 
 __all__ = ["Scalar"]
 
@@ -74,7 +75,6 @@ def _define() -> None:
         ("_rdiv_scalar", "div", "_RDivScalar"),
         ("_mod_scalar", "mod", "_ModScalar"),
         ("_rmod_scalar", "mod", "_RModScalar"),
-        ("_power_scalar", "power", "_PowerScalar"),
         ("_rpower_scalar", "power", "_RPowerScalar"),
         ("_hypot_scalar", "hypot", "_HypotScalar"),
         ("_maximum_scalar", "maximum", "_MaximumScalar"),
@@ -112,6 +112,32 @@ class SmoothL1(Scalar, name="smooth_l1"):
 
     def number(self, name: str, like: np.ndarray) -> Any:
         return self.scalar
+
+
+class PowerScalar(Scalar, name="_power_scalar", aliases=("_PowerScalar",)):
+    """x to the power of the number.  Squares, cubes and roots are spelled out: they are fast.
+
+        y = x ** scalar
+        gx = gy * scalar * x ** (scalar - 1)
+    """
+
+    formula: ClassVar = "x ** scalar"
+    gradients: ClassVar = {"x": "gy * scalar * x ** (scalar - 1)"}
+
+    _SHORT: ClassVar = {
+        -1.0: ("1 / x", "-gy / (x * x)"), 0.5: ("sqrt(x)", "0.5 * gy / sqrt(x)"),
+        1.0: ("x", "gy"), 2.0: ("x * x", "2 * gy * x"), 3.0: ("x * x * x", "3 * gy * x * x"),
+    }  # fmt: skip
+
+    def program(self, kind: str = "f") -> Program:
+        short = self._SHORT.get(self.scalar) if kind == "f" else None
+        return forward_program(self.name, short[0], ("x",)) if short else super().program()
+
+    def backward_program(self, kind: str = "f") -> Program:
+        short = self._SHORT.get(self.scalar) if kind == "f" else None
+        if short is None:
+            return super().backward_program()
+        return backward_program(self.name, (short[1],), ("x",))
 
 
 _define()

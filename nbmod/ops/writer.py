@@ -27,8 +27,8 @@ __all__ = ["ArraySpec", "KernelSpec", "Layout", "collapse", "cpu_source", "cuda_
 
 Mask = tuple[bool, ...]
 
-TILE = 128
-"""Columns that one thread sums at a time: 512 bytes of every row, a few cache lines."""
+TILE = 256
+"""Columns that one thread sums at a time: 1 KB of every row, long enough to be fetched ahead."""
 
 
 class Layout(NamedTuple):
@@ -78,6 +78,8 @@ class KernelSpec:
     `arrays` are the kernel's parameters; `targets[k]` is the name of the array that output k is
     written to (an input's when they share memory) and `add[k]` whether it is added to.  All
     outputs have the whole space, or there is one that lacks dimensions, over which it is summed.
+    With `partial` the kernel gets one array more, of shape (chunks, *shape of the output): the
+    outermost summed dimension is cut into that many chunks, which are summed side by side.
     """
 
     program: Program
@@ -86,6 +88,7 @@ class KernelSpec:
     add: tuple[bool, ...]
     real: str = "float32"
     parallel: bool = False
+    partial: bool = False
 
     @property
     def name(self) -> str:
@@ -101,7 +104,8 @@ class KernelSpec:
 
     @property
     def parameters(self) -> list[str]:
-        return [array.name.upper() for array in self.arrays] + list(self.program.scalars)
+        partial = ["PARTIAL"] if self.partial else []
+        return [array.name.upper() for array in self.arrays] + partial + list(self.program.scalars)
 
     @property
     def reduced(self) -> Mask:
@@ -174,15 +178,15 @@ _HELPERS = "nbmod.ops.kernel_math"
 
 _CPU = {
     **{name: ("numpy", name) for name in (
-        "floor", "ceil", "trunc", "sqrt", "cbrt", "log2", "log10", "sin", "cos", "tan", "arcsin",
-        "arccos", "arctan", "sinh", "cosh", "arcsinh", "arccosh", "arctanh", "hypot")},
+        "floor", "ceil", "trunc", "sqrt", "cbrt", "log2", "log10", "tan", "arcsin", "arccos",
+        "arctan", "sinh", "cosh", "arcsinh", "arccosh", "arctanh", "hypot")},
     **{name: (_HELPERS, name) for name in ("maximum", "minimum", "mod", "from_half", "to_half")},
-    **{name: ("numpy", name) for name in ("exp", "log", "log1p", "expm1", "tanh")},
+    **{name: ("numpy", name) for name in ("exp", "log", "log1p", "expm1", "tanh", "sin", "cos")},
     **{name: (_HELPERS, f"{name}64") for name in ("erf", "erfinv", "gamma", "gammaln", "digamma")},
 }
 _CPU32 = {
     **{name: (_HELPERS, f"{name}32") for name in (
-        "exp", "log", "tanh", "erf", "erfinv", "gamma", "gammaln", "digamma")},
+        "exp", "log", "tanh", "sin", "cos", "erf", "erfinv", "gamma", "gammaln", "digamma")},
     **{name: (_HELPERS, f"{name}_32") for name in ("log1p", "expm1")},
 }
 """Where a CPU kernel takes each function of the vocabulary from; `abs` is Python's own."""
@@ -220,9 +224,10 @@ def _head(spec: KernelSpec) -> list[str]:
 
 
 def _import_lines(imports: Iterable[tuple[str, str, str]]) -> list[str]:
-    lines = (f"from {module} import {name}" + ("" if name == used else f" as {used}")
-             for module, name, used in imports)
-    return sorted(lines, key=lambda line: line.lower())
+    names: dict[str, list[str]] = {}
+    for module, name, used in imports:
+        names.setdefault(module, []).append(name if name == used else f"{name} as {used}")
+    return [f"from {module} import {', '.join(sorted(names[module]))}" for module in sorted(names)]
 
 
 def _map_body(spec: KernelSpec) -> list[str]:
@@ -250,7 +255,9 @@ def _parallel_over(dims: Iterable[int], work: Sequence[str]) -> list[str]:
 
 def _sum_body(spec: KernelSpec) -> list[str]:
     """One output that lacks dimensions: it is the sum over them."""
-    return _sum_rows(spec) if spec.reduced[-1] else _sum_columns(spec)
+    if spec.reduced[-1]:
+        return _sum_rows(spec)
+    return _sum_chunks(spec) if spec.partial else _sum_columns(spec)
 
 
 def _sum_rows(spec: KernelSpec) -> list[str]:
@@ -260,30 +267,60 @@ def _sum_rows(spec: KernelSpec) -> list[str]:
     lines = [*outer, "part = real(0)", f"for i{last} in range(n{last}):",
              *_indent([*inner, *_steps(spec.program), f"part += {spec.program.outputs[0]}"], 1),
              "total += part"]
-    for d in reversed([d for d in range(last) if d not in kept]):
-        lines = [f"for i{d} in range(n{d}):", *_indent(lines, 1)]
-    cell = ["total = 0.0", *lines, _store(spec, "real(total)", spec.targets[0], spec.add[0])]
+    store = _store(spec, "real(total)", spec.targets[0], spec.add[0])
+    cell = ["total = 0.0", *_loops(_summed(spec), lines), store]
     return _parallel_over(kept, cell) if kept else cell
 
 
 def _sum_columns(spec: KernelSpec) -> list[str]:
     """The innermost dimension is kept: every thread adds up tiles of columns, row after row."""
     last, kept = spec.rank - 1, [d for d, gone in enumerate(spec.reduced) if not gone][:-1]
-    target = spec.targets[0]
-    outer, inner = _split_loads(spec, spec.program.inputs)
     along = f"for i{last} in range(lo, hi):"
-    lines = [*outer, along, *_indent([*inner, *_steps(spec.program),
-                                      _store(spec, spec.program.outputs[0], target, True)], 1)]
-    for d in reversed([d for d in range(last) if spec.reduced[d]]):
-        lines = [f"for i{d} in range(n{d}):", *_indent(lines, 1)]
+    target = _element(spec.array(spec.targets[0]))
+    lines = _loops(_summed(spec), _add_row(spec, along, target))
     if not spec.add[0]:
-        lines = [along, f"    {_element(spec.array(target))} = real(0)", *lines]
+        lines = [along, f"    {target} = real(0)", *lines]
     cells = " * ".join([*(f"n{d}" for d in kept), "tiles"])
     return [f"tiles = (n{last} + {TILE - 1}) // {TILE}", f"for flat in prange({cells}):",
             *_indent(["cell = int64(flat) // tiles", *_unravel("cell", kept)] if kept else [], 1),
             # Unsigned indices spare the compiler the question whether they count from the end.
             f"    lo = uint64(int64(flat) % tiles * {TILE})",
             f"    hi = min(uint64(n{last}), lo + uint64({TILE}))", *_indent(lines, 1)]
+
+
+def _sum_chunks(spec: KernelSpec) -> list[str]:
+    """The innermost dimension is kept and short: threads take rows, then their sums are added."""
+    last, kept = spec.rank - 1, [d for d, gone in enumerate(spec.reduced) if not gone]
+    first, *rest = _summed(spec)
+    along = f"for i{last} in range(n{last}):"
+    cell = f"PARTIAL[{', '.join(['chunk', *(f'i{d}' for d in kept)])}]"
+    rows = [f"for i{first} in range(chunk * size, min(n{first}, chunk * size + size)):",
+            *_indent(_loops(rest, _add_row(spec, along, cell)), 1)]
+    lines = _loops(kept[:-1], [along, f"    {cell} = real(0)", *rows])
+    total = ["total = 0.0", "for chunk in range(chunks):", f"    total += {cell}",
+             _store(spec, "real(total)", spec.targets[0], spec.add[0])]
+    return ["chunks = PARTIAL.shape[0]", f"size = (n{first} + chunks - 1) // chunks",
+            "for flat in prange(chunks):", "    chunk = int64(flat)", *_indent(lines, 1),
+            *_loops(kept, total)]
+
+
+def _summed(spec: KernelSpec) -> list[int]:
+    return [d for d, gone in enumerate(spec.reduced[:-1]) if gone]
+
+
+def _loops(dims: Sequence[int], work: list[str]) -> list[str]:
+    """Nested loops over `dims`, the first outermost."""
+    for d in reversed(dims):
+        work = [f"for i{d} in range(n{d}):", *_indent(work, 1)]
+    return work
+
+
+def _add_row(spec: KernelSpec, along: str, cell: str) -> list[str]:
+    """A loop along one row that adds the program's value to `cell`."""
+    outer, inner = _split_loads(spec, spec.program.inputs)
+    value = spec.program.outputs[0]
+    return [*outer, along, *_indent([*inner, *_steps(spec.program), f"{cell} = {cell} + {value}"],
+                                    1)]
 
 
 # -- CUDA ---------------------------------------------------------------------------------------
