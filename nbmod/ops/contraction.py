@@ -40,8 +40,8 @@ TILE = 512
 """Columns per tile; longer rows of `_quad` do not gain, shorter ones lose to its prologue."""
 DEPTH = 256
 """Rows per tile: TILE x DEPTH float32 are half a megabyte."""
-BLOCK = 128
-"""Rows of either operand per job of `correlate`."""
+BLOCK, STRIP = 512, 128
+"""Most rows of gy and of cols per job of `correlate`: cols are dearer to gather."""
 
 
 # ------------------------------------------------------------------------------------ moving pixels
@@ -50,31 +50,25 @@ BLOCK = 128
 def _gather(x, g, k, at, count, out):
     """`count` columns of row `k` from position `at` on, of images x under window g; padding is 0.
 
-    Images are (N, C, D H W); `at` is (image, z, y, x) of a position.
+    Images are (N, C, D H W); `at` is (image, z, y, x) of a position.  Indices are unsigned: numba
+    then leaves out the test for negative ones, which costs more than copying a short row.
     """
     c, tap, n, oz, oy, first = k // g[0, 9], g[1 + k % g[0, 9]], at[0], at[1], at[2], at[3]
     step, done = g[0, 8], 0
+    if g[0, 10]:
+        for i in range(count):
+            out[i] = 0
     while done < count:
         last = min(g[0, 5], first + count - done)
-        lo, hi = max(first, tap[3]), min(last, tap[4])
         z, y = oz * g[0, 6] + tap[0], oy * g[0, 7] + tap[1]
-        if z < 0 or z >= g[0, 0] or y < 0 or y >= g[0, 1] or hi <= lo:
-            lo, hi = last, last
-        to = out[done:]
-        for i in range(lo - first):
-            to[i] = 0
-        if hi > lo:
-            source = x[n, c][(z * g[0, 1] + y) * g[0, 2] + lo * step + tap[2]:]
-            into = to[lo - first:]
+        if z >= 0 and z < g[0, 0] and y >= 0 and y < g[0, 1]:
+            image, to, start = x[n, c], done - first, (z * g[0, 1] + y) * g[0, 2] + tap[2]
             if step == 1:
-                for i in range(hi - lo):
-                    into[i] = source[i]
+                for i in range(max(first, tap[3]), min(last, tap[4])):
+                    out[np.uintp(to + i)] = image[np.uintp(start + i)]
             else:
-                for i in range(hi - lo):
-                    into[i] = source[i * step]
-        rest = to[hi - first:]
-        for i in range(last - hi):
-            rest[i] = 0
+                for i in range(max(first, tap[3]), min(last, tap[4])):
+                    out[np.uintp(to + i)] = image[np.uintp(start + i * step)]
         done += last - first
         n, oz, oy, first = _next_row(g, n, oz, oy)
 
@@ -86,17 +80,15 @@ def _scatter(values, y, g, k, at, count):
     step, done = g[0, 8], 0
     while done < count:
         last = min(g[0, 5], first + count - done)
-        lo, hi = max(first, tap[3]), min(last, tap[4])
         z, row = oz * g[0, 6] + tap[0], oy * g[0, 7] + tap[1]
-        if z >= 0 and z < g[0, 0] and row >= 0 and row < g[0, 1] and hi > lo:
-            source = values[done + lo - first:]
-            into = y[n, c][(z * g[0, 1] + row) * g[0, 2] + lo * step + tap[2]:]
+        if z >= 0 and z < g[0, 0] and row >= 0 and row < g[0, 1]:
+            image, of, start = y[n, c], done - first, (z * g[0, 1] + row) * g[0, 2] + tap[2]
             if step == 1:
-                for i in range(hi - lo):
-                    into[i] += source[i]
+                for i in range(max(first, tap[3]), min(last, tap[4])):
+                    image[np.uintp(start + i)] += values[np.uintp(of + i)]
             else:
-                for i in range(hi - lo):
-                    into[i * step] += source[i]
+                for i in range(max(first, tap[3]), min(last, tap[4])):
+                    image[np.uintp(start + i * step)] += values[np.uintp(of + i)]
         done += last - first
         n, oz, oy, first = _next_row(g, n, oz, oy)
 
@@ -360,8 +352,9 @@ def _weight_plan(geo: Geometry, workers: int) -> tuple[np.ndarray, Shape]:
     operand per job, columns per tile."""
     block = _pieces(geo.group_filters, BLOCK, 4)
     jobs = geo.groups * -(-geo.group_filters // block)
-    strip = _pieces(geo.depth, BLOCK, 4, -(-workers // jobs))
-    tile = min(TILE, _round_up(geo.positions, 16))
+    strip = _pieces(geo.depth, STRIP, 4, -(-workers // jobs))
+    # the same for any number of workers, so that sums are formed in the same order
+    tile = min(TILE, (TILE + DEPTH // 2) * DEPTH // (block + STRIP), _round_up(geo.positions, 16))
     plan = [geo.groups, geo.group_filters, geo.depth, geo.positions, block, strip, tile]
     return np.array(plan, np.int64), (workers, block + strip, tile)
 

@@ -27,7 +27,20 @@ def _add(value, source, from_step, into, to_step, count):
             into[i] += value * source[i]
     else:
         for i in range(count):
-            into[i * to_step] += value * source[i * from_step]
+            into[np.uintp(i * to_step)] += value * source[np.uintp(i * from_step)]
+
+
+@inlined(fastmath=True)
+def _dot(a, b, step, count):
+    """Sum of a[i] b[i step]."""
+    total = a.dtype.type(0)
+    if step == 1:
+        for i in range(count):
+            total += a[i] * b[i]
+    else:
+        for i in range(count):
+            total += a[i] * b[np.uintp(i * step)]
+    return total
 
 
 @kernel(parallel=True)
@@ -64,7 +77,7 @@ def _backward_data(gy, w, gx, base, g):
                         _add(w[f, t], grad[row * size + lo:], 1, image[start:], g[0, 8], hi - lo)
 
 
-@kernel(parallel=True, fastmath=True)
+@kernel(parallel=True)
 def _backward_weight(x, gy, gw, g):
     """gw = sums of products of x and gy."""
     size, step, times = g[0, 5], g[0, 8], gy.shape[1] // x.shape[1]
@@ -78,9 +91,7 @@ def _backward_weight(x, gy, gw, g):
                 for row in range(grad.size // size):
                     start, lo, hi = meeting(g, t, row)
                     if start >= 0:
-                        source, line = image[start:], grad[row * size + lo:]
-                        for i in range(hi - lo):
-                            total += line[i] * source[i * step]
+                        total += _dot(grad[row * size + lo:], image[start:], step, hi - lo)
                 gw[f, t] = total
 
 

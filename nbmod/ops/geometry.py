@@ -68,20 +68,26 @@ class Window:
         return (self.kernel, self.stride, self.pad) == ((1, 1, 1), (1, 1, 1), (0, 0, 0))
 
     def table(self) -> np.ndarray:
-        """What kernels read, (1 + taps, 10) integers.
+        """What kernels read, (1 + taps, 11) integers.
 
-        Row 0: image, out, stride (three each), taps.  Then one row per tap: its offset from
-        position * stride for each axis, and the positions [lo, hi) of the last axis at which
-        the tap lies in the image.
+        Row 0: image, out, stride (three each), taps, whether some tap ever lies in the padding.
+        Then one row per tap: its offset from position * stride for each axis, and the positions
+        [lo, hi) of the last axis at which the tap lies in the image.
         """
-        table = np.zeros((1 + self.taps, 10), np.int64)
-        table[0] = *self.image, *self.out, *self.stride, self.taps
+        table = np.zeros((1 + self.taps, 11), np.int64)
+        table[0] = *self.image, *self.out, *self.stride, self.taps, self.is_padded
         size, step, count = self.image[2], self.stride[2], self.out[2]
         for row, tap in zip(table[1:], np.ndindex(*self.kernel), strict=True):
             z, y, x = (t * d - p for t, d, p in zip(tap, self.dilate, self.pad, strict=True))
             lo = min(max(-(x // step), 0), count)
             row[:5] = z, y, x, lo, max(min((size - 1 - x) // step + 1, count), lo)
         return table
+
+    @property
+    def is_padded(self) -> bool:
+        ends = ((o - 1) * s + (k - 1) * d - p for o, s, k, d, p in zip(
+            self.out, self.stride, self.kernel, self.dilate, self.pad, strict=True))
+        return any(self.pad) or any(end >= i for end, i in zip(ends, self.image, strict=True))
 
 
 @inlined
