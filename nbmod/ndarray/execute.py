@@ -68,7 +68,7 @@ def execute(op: Op, ins: Sequence[Any], device: Device, outs: Sequence[Any] = ()
     `outs`: arrays on `device` to write to, one per visible output, or none at all.
     Raises MXNetError naming the op, the argument, what was expected and given.
     """
-    plan = _plan(op.name, op, tuple([(a.shape, a.dtype) for a in ins]),
+    plan = _plan(op.name, op, device, tuple([(a.shape, a.dtype) for a in ins]),
                  tuple([(a.shape, a.dtype) for a in outs]))
     if outs:
         arrays = [out if _may_write(op, ins, out, i, device) else device.empty(*spec)
@@ -115,7 +115,7 @@ def _may_write(op: Op, ins: Sequence[Any], out: Any, index: int, device: Device)
 # ------------------------------------------------------------------------------------- inference
 
 @lru_cache(maxsize=_CACHED)
-def _plan(name: str, op: Op, ins: tuple, outs: tuple) -> Plan:
+def _plan(name: str, op: Op, device: Device, ins: tuple, outs: tuple) -> Plan:
     """Specs of outputs and scratch.  `name` makes the hashes of parameterless ops differ."""
     names, out_names = op.list_inputs(), op.list_outputs()
     if len(ins) != len(names):
@@ -133,7 +133,7 @@ def _plan(name: str, op: Op, ins: tuple, outs: tuple) -> Plan:
     in_specs = [Spec(*given) for given in ins]
     everything = [Spec(shape, dtype or _FLOAT32)
                   for shape, dtype in zip(shapes, types, strict=True)]
-    return Plan(tuple(specs), tuple(op.scratch(in_specs, everything)))
+    return Plan(tuple(specs), tuple(device.scratch(op, in_specs, everything)))
 
 
 def _spec(op: Op, name: str, shape: PartialShape, dtype: np.dtype | None) -> Spec:

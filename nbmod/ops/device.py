@@ -24,7 +24,7 @@ from ..base import MXNetError
 
 if TYPE_CHECKING:
     from ..context import Context
-    from .op import Call, Op
+    from .op import Call, Op, Spec
 
 __all__ = ["Device", "Cpu", "CPU", "device_of", "synchronize", "gpu_count", "gpu_memory"]
 
@@ -62,6 +62,14 @@ class Device:
     def synchronize(self) -> None:
         """Return when all work submitted so far is done."""
 
+    def supports(self, op: Op) -> bool:
+        """Whether this device can execute `op`."""
+        return True
+
+    def scratch(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> list[Spec]:
+        """The scratch arrays that `op` wants in its `Call` on this device."""
+        return op.scratch(list(ins), list(outs))
+
     def run(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         """Execute `op` once."""
         raise NotImplementedError
@@ -74,7 +82,8 @@ class Device:
     def copy(self, src: Any, dst: Any) -> None:
         """Copy between arrays of equal shape, converting the element type.
 
-        One of the two is on this device, the other may be on any.
+        One of the two is on this device, the other may be on any.  A NumPy source of shape ()
+        fills.
         """
         raise NotImplementedError
 
@@ -94,6 +103,10 @@ class Device:
 
     def assign(self, array: Any, key: tuple, value: Any) -> None:
         """`array[key] = value` as NumPy understands it; `value` is a NumPy or a device array."""
+        geometry = _geometry(tuple(array.shape), np.dtype(array.dtype), key)
+        if geometry is not None and value.shape in ((), geometry[1]):
+            self.copy(value, self.view(array, *geometry, array.dtype))
+            return
         host = self.to_numpy(array)
         CPU.assign(host, key, value if isinstance(value, np.ndarray) else self.to_numpy(value))
         self.copy(host, array)
