@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nbmod.base import MXNetError
+from nbmod.passes import memory
 from nbmod.passes.check import check_plan
 from nbmod.passes.memory import NONE, Plan, PlanStep, plan_memory
 
@@ -100,6 +101,11 @@ def test_no_accumulation_when_the_first_gradient_is_read_elsewhere():
     assert planned(steps, names, "g", "y").add == set()
 
 
+def test_two_gradients_of_one_step_are_not_accumulated_into_each_other():
+    steps, names = program("g->a b", "a b->s", "s->y", accumulates={0}, sums={1})
+    assert planned(steps, names, "g", "y").add == set()
+
+
 def test_no_accumulation_into_a_sum_that_lands_in_the_users_array():
     steps, names = program("g->a", "g->b", "a b->s", accumulates={0, 1}, sums={2})
     plan = planned(steps, names, "g s")
@@ -162,10 +168,13 @@ def programs(draw):
     return steps, [size] * count, external, keep
 
 
-@settings(max_examples=300, deadline=None)
-@given(programs())
-def test_no_plan_lets_anybody_read_spoiled_memory(case):
+@pytest.mark.parametrize("limit", [0, 2000], ids=["in order", "by size"])
+@settings(max_examples=200, deadline=None,
+          suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(case=programs())
+def test_no_plan_lets_anybody_read_spoiled_memory(limit, monkeypatch, case):
     steps, sizes, external, keep = case
+    monkeypatch.setattr(memory, "PACK_UP_TO", limit)
     plan = plan_memory(steps, sizes, external, keep)
     check_plan(steps, sizes, plan, keep)
     assert plan.total_bytes <= sum(2 * (size + 64) for size in sizes) + sum(

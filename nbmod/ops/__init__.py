@@ -1,11 +1,12 @@
 """The op table: `OPS[name]` is the class of an op, under its name or any alias.
 
-Op families are modules; the light ones that eager expressions use are imported with the table, the
-others when a name is first looked for among them.  Nothing here compiles anything.
+Op families are modules, imported one after another until a name that is looked for has appeared; the
+light ones, which eager expressions use, come first.  Nothing here compiles anything.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
@@ -14,11 +15,11 @@ from .op import _TABLE, Backward, Call, Mode, Op, Spec
 
 __all__ = ["OPS", "Op", "Backward", "Call", "Mode", "Spec"]
 
-LIGHT = ("elementwise", "scalar", "broadcast", "reduce", "creation", "matrix", "manipulate",
-         "indexing")
+LIGHT = ("elementwise", "scalar", "broadcast", "reduce", "identity", "arithmetic", "cast",
+         "creation", "matrix", "manipulate", "rearrange", "slicing", "indexing")
 HEAVY = ("update", "fully_connected", "convolution", "deconvolution", "pooling", "batch_norm",
-         "normalization", "activation", "softmax", "output", "dropout", "embedding", "resize",
-         "sampling")
+         "layer_norm", "normalization", "activation", "softmax", "output", "dropout",
+         "resize", "sampling", "choice")
 
 
 class OpTable(Mapping[str, type[Op]]):
@@ -26,20 +27,20 @@ class OpTable(Mapping[str, type[Op]]):
 
     def __init__(self) -> None:
         self._pending = [*LIGHT, *HEAVY]
+        self._loading = threading.RLock()
 
     def load(self, families: tuple[str, ...] = LIGHT + HEAVY) -> None:
         """Import op families that have not been imported yet."""
-        for family in [f for f in self._pending if f in families]:
-            self._pending.remove(family)
-            import_module(f"{__name__}.{family}")
+        with self._loading:
+            for family in [f for f in self._pending if f in families]:
+                self._pending.remove(family)
+                import_module(f"{__name__}.{family}")
 
     def __getitem__(self, name: str) -> type[Op]:
         if name not in _TABLE:
-            self.load(LIGHT)
-        if name not in _TABLE:
-            self.load()
-        if name not in _TABLE:
-            raise KeyError(name)
+            with self._loading:
+                while name not in _TABLE and self._pending:
+                    self.load((self._pending[0],))
         return _TABLE[name]
 
     def find(self, name: str, where: str = "") -> type[Op]:
