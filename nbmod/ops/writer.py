@@ -201,8 +201,8 @@ def cpu_source(spec: KernelSpec) -> str:
     imports = [("numpy", spec.real, "real"), ("nbmod.ops.jit", "kernel", "kernel"),
                *(("nbmod.ops.jit" if word == "prange" else "numpy", word, word) for word in used),
                *((*table[name], name) for name in _functions(spec) if name != "abs")]
-    options = [f"{option}=True" for option, on in (("parallel", spec.parallel),
-                                                    ("fastmath", summed)) if on]
+    chosen = {"parallel": spec.parallel and "prange" in used, "fastmath": summed}
+    options = [f"{option}=True" for option, on in chosen.items() if on]
     return "\n".join([
         *_head(spec), *_import_lines(imports), "", "",
         f"@kernel({', '.join(options)})" if options else "@kernel",

@@ -1,0 +1,397 @@
+"""Formulas: one text, executed by NumPy and as compiled kernels, with one answer."""
+
+from __future__ import annotations
+
+import functools
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nbmod.base import CONFIG
+from nbmod.ops import OPS, kernels
+from nbmod.ops.formula import evaluate, integer_type, names_in, rename, scalar_text
+from nbmod.ops.formula_op import FormulaOp
+from nbmod.ops.jit import cache_folder
+from nbmod.ops.program import Program, Step, fuse, prune, run, sum_to
+from nbmod.ops.writer import collapse
+
+# Both round every operation, but not in the same order, and not with the same exp and log.
+TOLERANCE = {"float16": 2e-3, "float32": 1e-5, "float64": 1e-12}
+PARAMETERS = {
+    "clip": {"a_min": -0.5, "a_max": 0.75},
+    "Cast": {"dtype": "float32"},
+    "amp_cast": {"dtype": "float32"},
+    "_contrib_quadratic": {"a": 1.5, "b": -0.5, "c": 2.0},
+    "Activation": {"act_type": "softrelu"},
+}
+GROUP = 16
+
+
+def same(got: np.ndarray, want: np.ndarray, what: str) -> None:
+    tolerance = TOLERANCE[want.dtype.name]
+    np.testing.assert_allclose(
+        got.astype(float), want.astype(float), tolerance, tolerance, err_msg=what
+    )
+
+
+def compiled(program, ins, outs, scalars=(), add=()):
+    step = kernels.compiled(program, ins, outs, scalars, add)
+    assert step is not None
+    return step
+
+
+def normal(*shape, dtype="float32"):
+    return np.random.default_rng(math.prod(shape)).standard_normal(shape).astype(dtype)
+
+
+# -- the language -------------------------------------------------------------------------------
+
+
+def test_names_are_values_and_no_functions_or_numbers():
+    assert names_in("where(x <= 1e-5, gy * 2.5e3, exp(-x)) + e2") == ("x", "gy", "e2")
+    assert rename("exp(exp_of) + x * max_x", {"x": "t", "exp_of": "u"}) == "exp(u) + t * max_x"
+
+
+def test_text_over_one_element_types_its_numbers():
+    assert scalar_text("where(x <= 0, -0.5, exp(x))") == "-real(0.5) if x <= real(0) else exp(x)"
+
+
+@pytest.mark.parametrize("formula", [
+    "x if x else 1", "open(x)", "x.T", "exp(x, x)", "x[0]", "x // 2", "0 < x < 1", "x and 1",
+    "(lambda: x)()",
+])  # fmt: skip
+def test_the_language_is_closed(formula):
+    with pytest.raises(ValueError, match="is not in the language"):
+        evaluate(formula, {"x": np.ones(2)})
+
+
+def test_which_formulas_stay_among_the_integers():
+    assert integer_type("where(a >= 2, maximum(a, b), -a * b)") is None
+    for formula in ("a / b", "exp(a)", "a ** b", "a * 0.5", "hypot(a, b)"):
+        assert integer_type(formula) == np.float64
+
+
+def test_numpy_writes_its_last_operation_to_the_output():
+    x, out = np.ones(3, np.float32), np.empty(3, np.float32)
+    assert evaluate("x * 2", {"x": x}, out) is out
+    assert evaluate("where(x > 0, x, 1)", {"x": x}, out) is not out
+
+
+# -- programs -----------------------------------------------------------------------------------
+
+GATE = Program("gate", (Step("u", "a * b"), Step("v", "maximum(u + s, 0)"), Step("w", "u - b")),
+               ("a", "b"), ("v", "w"), ("s",))  # fmt: skip
+
+
+def test_prune_keeps_what_the_wanted_outputs_need():
+    part = prune(GATE, (False, True))
+    assert part.steps == (GATE.steps[0], GATE.steps[2])
+    assert (part.outputs, part.scalars) == (("w",), ())
+
+
+def test_fuse_chains_programs_under_one_set_of_names():
+    relu, gate = OPS["relu"]().program(), {"a": "p", "b": "q", "s": "t", "w": "r"}
+    whole = fuse("chain", [(GATE, gate), (relu, {"x": "r", "y": "out"})], ("p", "q"), ("out",),
+                 ("t",))  # fmt: skip
+    p, q, out = normal(50), normal(50)[::-1].copy(), np.empty(50, np.float32)
+    run(whole, [p, q], [out], [1.0])
+    same(out, np.maximum(p * q - q, 0), "chain")
+    again = np.empty_like(out)
+    compiled(whole, [p, q], [again], [1.0])()
+    same(again, out, "kernel")
+
+
+def test_sum_to_undoes_broadcasting():
+    value = normal(2, 3, 4)
+    assert sum_to(value, (3, 1)).shape == (3, 1)
+    np.testing.assert_allclose(sum_to(value, (1,)), [value.sum()], rtol=1e-6)
+
+
+@functools.cache
+def every_program() -> list[tuple[str, Program, tuple[float, ...]]]:
+    """(op, program, scalars) of every op that is a formula, each formula once."""
+    programs = {}
+    for name, op in sorted(OPS.items()):
+        if issubclass(op, FormulaOp) and name == op.name:
+            instance = op(**PARAMETERS.get(name, {}))
+            for program in (instance.program(), instance.backward_program()):
+                numbers = instance.numbers(program, np.ones((1, 4), np.float32))
+                programs.setdefault((program.steps, tuple(numbers)), (name, program))
+    return [(name, program, numbers) for (_, numbers), (name, program) in programs.items()]
+
+
+def group(number: int) -> tuple[Program, list[float]]:
+    """Some of the programs as one, over inputs they share."""
+    parts, outputs, scalars, values = [], [], [], []
+    inputs: dict[str, None] = {}
+    for index, (_, program, numbers) in enumerate(every_program()[number::GROUPS]):
+        names = {target: f"o{index}_{target}" for target in program.outputs}
+        names.update({scalar: f"s{index}_{scalar}" for scalar in program.scalars})
+        inputs.update(dict.fromkeys(program.inputs))
+        outputs += [names[target] for target in program.outputs]
+        scalars += [names[scalar] for scalar in program.scalars]
+        values += numbers
+        parts.append((program, names))
+    return fuse(f"group_{number}", parts, tuple(inputs), outputs, scalars), values
+
+
+GROUPS = -(-len(every_program()) // GROUP)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("number", range(GROUPS))
+def test_kernel_is_numpy(number, dtype):
+    """The twin of every formula; a third of them in each type, all of them in float32."""
+    if dtype != "float32" and number % 3 != ("float64", "float16").index(dtype):
+        return
+    program, scalars = group(number)
+    ins = [
+        np.random.default_rng(k).uniform(0.1, 2.0, 301).astype(dtype) * np.sign(normal(301))
+        for k in range(len(program.inputs))
+    ]
+    ins = [array.astype(dtype) for array in ins]
+    want = [np.empty(301, dtype) for _ in program.outputs]
+    got = [np.empty(301, dtype) for _ in program.outputs]
+    run(program, ins, want, scalars)
+    # The first output takes over the memory of the first input, as the planner would have it.
+    step = compiled(program, ins, [ins[0], *got[1:]], scalars)
+    step()
+    got[0] = ins[0]
+    for step_, a, b in zip(program.outputs, got, want, strict=True):
+        same(a, b, f"{step_} of {[name for name, _, _ in every_program()[number::GROUPS]]}")
+
+
+# -- functions ----------------------------------------------------------------------------------
+
+
+@np.errstate(all="ignore")
+def test_special_functions_are_those_of_the_c_library():
+    from nbmod.ops import special
+
+    x = np.concatenate([np.linspace(-6, 6, 999), [1e-300, 1e-9, 30.0, math.inf]])
+    np.testing.assert_allclose(special.erf(x), [math.erf(v) for v in x], 2e-15)
+    x = np.concatenate([np.linspace(0.01, 171.5, 999), -np.linspace(0.1, 19.9, 99)])
+    np.testing.assert_allclose(special.gamma(x), [math.gamma(v) for v in x], 2e-14)
+    np.testing.assert_allclose(special.gammaln(x), [math.lgamma(v) for v in x], 1e-14, 1e-14)
+    np.testing.assert_array_equal(
+        special.gamma(np.arange(1.0, 15)), [math.factorial(n) for n in range(14)]
+    )
+
+
+@np.errstate(all="ignore")
+def test_special_functions_without_a_twin_obey_their_laws():
+    from nbmod.ops import special
+
+    x = np.linspace(-0.999999, 0.999999, 1001)
+    np.testing.assert_allclose(special.erf(special.erfinv(x)), x, 4e-16, 1e-300)
+    x = np.concatenate([np.linspace(0.01, 40, 999), -np.linspace(0.1, 9.9, 99)])
+    np.testing.assert_allclose(special.digamma(x + 1), special.digamma(x) + 1 / x, 1e-12, 1e-13)
+    assert special.digamma(np.array([1.0]))[0] == pytest.approx(-0.5772156649015329, rel=1e-15)
+    odd = np.array([0.0, -1.0, math.inf, math.nan])
+    assert special.gammaln(odd)[:3].tolist() == [math.inf] * 3
+    np.testing.assert_array_equal(special.gamma(odd[1:]), [math.nan, math.inf, math.nan])
+    np.testing.assert_array_equal(
+        special.erfinv(np.array([1.0, -1.0, 2.0, 0.0])), [math.inf, -math.inf, math.nan, 0]
+    )
+
+
+FAST = {  # function: (lowest, highest argument, units in the last place, its twin)
+    "exp": (-87, 88.7, 1.1, np.exp), "log": (1e-6, 1e6, 1, np.log),
+    "tanh": (-10, 10, 2, np.tanh), "expm1": (-10, 10, 4, np.expm1),
+    "log1p": (-0.999, 99, 2, np.log1p), "sin": (-99, 99, 2, np.sin), "cos": (-99, 99, 2, np.cos),
+    "erf": (-5, 5, 3, np.vectorize(math.erf)),
+}  # fmt: skip
+
+
+@functools.cache
+def fast_functions(ins: bytes) -> dict[str, np.ndarray]:
+    """All of them over float32 numbers, in one kernel."""
+    program = Program("fast", tuple(Step(f"y_{f}", f"{f}(x)") for f in FAST), ("x",),
+                      tuple(f"y_{f}" for f in FAST))  # fmt: skip
+    x = np.frombuffer(ins, np.float32)
+    outs = {f: np.empty_like(x) for f in FAST}
+    compiled(program, [x], list(outs.values()))()
+    return outs
+
+
+@pytest.mark.parametrize("function", FAST)
+def test_fast_functions_are_accurate(function):
+    low, high, ulps, twin = FAST[function]
+    x = np.linspace(low, high, 20001).astype(np.float32)
+    want = twin(x.astype(np.float64))
+    error = np.abs(fast_functions(x.tobytes())[function] - want) / np.spacing(
+        np.maximum(np.abs(want), 1e-6).astype(np.float32)
+    )
+    assert error.max() <= ulps
+
+
+@np.errstate(all="ignore")
+def test_fast_functions_at_the_edges():
+    odd = np.array([math.nan, math.inf, -math.inf, 0, -0.0, 200, -200, 1e-40], np.float32)
+    for function, got in fast_functions(odd.tobytes()).items():
+        want = FAST[function][3](odd.astype(np.float64)).astype(np.float32)
+        np.testing.assert_allclose(got, want, 3e-7, 1e-37, err_msg=function)
+
+
+@np.errstate(all="ignore")
+def test_half_precision_is_converted_as_numpy_does():
+    copy = Program("copy", (Step("y", "x"),), ("x",), ("y",))
+    halves = np.arange(65536, dtype=np.uint16).view(np.float16)
+    wide, back = np.empty(65536, np.float32), np.empty(65536, np.float16)
+    compiled(copy, [halves], [wide])()
+    np.testing.assert_array_equal(wide, halves.astype(np.float32))
+    between = np.concatenate([wide, np.nextafter(wide, np.float32(9)), wide * 0.99951171875,
+                              (wide[1:] + wide[:-1]) / 2, normal(999) * 1e-7])  # fmt: skip
+    back = np.empty(between.size, np.float16)
+    compiled(copy, [between], [back])()
+    np.testing.assert_array_equal(back, between.astype(np.float16))
+
+
+# -- iteration spaces ---------------------------------------------------------------------------
+
+
+@st.composite
+def broadcastable(draw) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """A space and shapes that broadcast to it; together they need not fill it."""
+    space = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=5)))
+    shapes = []
+    for _ in range(draw(st.integers(1, 3))):
+        kept = space[draw(st.integers(0, len(space) - 1)) :]
+        shapes.append(tuple(n if draw(st.booleans()) else 1 for n in kept))
+    return space, shapes
+
+
+@given(broadcastable())
+def test_collapsed_dimensions_address_the_same_elements(case):
+    space, shapes = case
+    layout = collapse(space, shapes)
+    assert math.prod(layout.dims) == math.prod(space)
+    for shape, mask, held in zip(shapes, layout.masks, layout.shapes(), strict=True):
+        numbers = np.arange(math.prod(shape))
+        full = tuple(n if has else 1 for n, has in zip(layout.dims, mask, strict=True))
+        ours = np.broadcast_to(numbers.reshape(held).reshape(full), layout.dims)
+        theirs = np.broadcast_to(numbers.reshape(shape), space)
+        np.testing.assert_array_equal(ours.ravel(), theirs.ravel())
+
+
+@given(broadcastable())
+def test_collapsing_is_complete(case):
+    space, shapes = case
+    layout = collapse(space, shapes)
+    flags = list(zip(*layout.masks, strict=True))
+    assert all(a != b for a, b in zip(flags, flags[1:], strict=False))
+
+
+AFFINE = Program("affine", (Step("y", "a * b + s"),), ("a", "b"), ("y",), ("s",))
+PRODUCT_BACKWARD = OPS["broadcast_mul"]().backward_program()
+
+
+@pytest.mark.parametrize("a_shape, b_shape, adds", [
+    ((5, 7), (5, 7), 1), ((5, 7), (7,), 0), ((5, 1), (1, 7), 1), ((1,), (35,), 0),
+    ((2, 3, 4), (3, 1), 1), ((2, 1, 3, 1), (4, 1, 5), 0), ((3, 2, 3, 2), (3, 1, 3, 1), 1),
+    ((1, 1), (1,), 0),
+])  # fmt: skip
+def test_broadcasting_kernels(a_shape, b_shape, adds, monkeypatch):
+    monkeypatch.setattr(kernels, "PARALLEL_FROM", 36)
+    a, b = normal(*a_shape), normal(*b_shape) + np.float32(3)
+    gy = normal(*np.broadcast_shapes(a_shape, b_shape))
+    check(AFFINE, [a, b], [gy], [0.5], [adds])
+    check(PRODUCT_BACKWARD, [gy, a, b], [a, b], (), [adds, adds])
+
+
+@pytest.mark.parametrize("b_shape, shape, adds", [
+    ((70,), (300, 70), 0), ((70,), (300, 70), 1), ((4, 1, 5), (4, 90, 5), 0),
+    ((600,), (3, 600), 1), ((3, 1, 300), (3, 2, 300), 0), ((5, 1, 7), (40, 5, 3, 7), 0),
+])  # fmt: skip
+def test_sums_by_chunks_and_by_tiles(b_shape, shape, adds, monkeypatch):
+    monkeypatch.setattr(kernels, "PARALLEL_FROM", 1900)
+    a, b = normal(*shape), normal(*b_shape)
+    check(PRODUCT_BACKWARD, [a, a, b], [None, b], (), [False, adds])
+
+
+def check(program, ins, likes, scalars, add):
+    """Kernel against NumPy; outputs are shaped as `likes` and start as ones."""
+    want = [None if like is None else np.ones_like(like) for like in likes]
+    got = [None if like is None else np.ones_like(like) for like in likes]
+    run(program, ins, want, scalars, add)
+    compiled(program, ins, got, scalars, add)()
+    for a, b in zip(got, want, strict=True):
+        if b is not None:
+            same(a, b, f"{program} over {[x.shape for x in ins]}")
+
+
+def test_a_sum_is_taken_before_its_operands_are_overwritten():
+    gy, a, b = normal(40, 6), normal(40, 6), normal(6)
+    want = [gy * b, (gy * a).sum(0)]
+    got = [gy, np.empty_like(b)]
+    compiled(PRODUCT_BACKWARD, [gy, a, b], got)()
+    for x, y in zip(got, want, strict=True):
+        same(x, y, "in place")
+
+
+# -- choices, files ------------------------------------------------------------------------------
+
+
+def test_what_runs_compiled():
+    relu = OPS["relu"]().program()
+    large, small = normal(kernels.COMPILED_FROM), normal(9)
+    assert kernels.prepare(relu, [large], [large.copy()]).func is not run
+    assert kernels.prepare(relu, [small], [small.copy()]).func is run
+    whole = large.astype(np.int32)
+    assert kernels.prepare(relu, [whole], [whole.copy()]).func is run
+    half, double = large.astype(np.float16), large.astype(np.float64)
+    cast = OPS["Cast"](dtype="float16").program()
+    assert kernels.prepare(cast, [double], [half]).func is run  # it would be rounded twice
+    copy = kernels.prepare(cast, [large], [large.view()])
+    copy()
+    assert copy.__name__ == "_nothing"
+
+
+def test_kernel_file_is_readable():
+    x = normal(10)
+    step = compiled(Program("twice", (Step("y", "x + x * 0.5"),), ("x",), ("y",)), [x], [x.copy()])
+    path = step.func.function.__code__.co_filename
+    text = Path(path).read_text(encoding="utf-8")
+    assert text.startswith('"""y = x + x * 0.5\n')
+    assert "        x = X[i0]\n        y = x + x * real(0.5)\n        Y[i0] = y\n" in text
+    assert str(cache_folder()) in path
+
+
+def test_float32_kernels_compute_in_float32(monkeypatch):
+    monkeypatch.setattr(CONFIG, "cache", False)
+    x = normal(10)
+    formula = "where(x > 0.25, x * 1.5, exp(x) / 3) + mod(x, 2) - 4"
+    step = compiled(Program("single", (Step("y", formula),), ("x",), ("y",)), [x], [x.copy()])
+    step()
+    (code,) = step.func.compile().inspect_llvm().values()
+    body = [line for line in code.splitlines() if " double" in line and "declare" not in line]
+    assert not body, body[:3]
+
+
+SECOND_PROCESS = """
+import numpy as np
+from nbmod.ops import OPS, kernels
+x = np.linspace(-2, 2, 9, dtype=np.float32)
+y = np.empty_like(x)
+step = kernels.compiled(OPS["sigmoid"]().program(), [x], [y])
+step()
+assert abs(y[0] - 0.11920292) < 1e-6
+stats = step.func.compile().stats
+print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
+"""
+
+
+def test_a_second_process_finds_the_compiled_kernel(tmp_path, monkeypatch):
+    monkeypatch.setenv("NBMOD_CACHE_DIR", str(tmp_path))
+    runs = [
+        subprocess.run([sys.executable, "-c", SECOND_PROCESS], capture_output=True, text=True)
+        for _ in range(2)
+    ]
+    assert [r.stdout.split() for r in runs] == [["0", "1"], ["1", "0"]], runs[-1].stderr
+    assert len(list(tmp_path.glob("*/kernels/sigmoid_*.py"))) == 1
