@@ -20,6 +20,8 @@ from .networks import NETWORKS
 from .peers import mxnet_worker
 
 ROUNDS = 5
+SETTLE = 0.5
+"""Seconds between the two packages: MXNet's threads spin for a while after their last work."""
 
 
 def runner(name: str, training: bool) -> Callable[[], float]:
@@ -47,11 +49,13 @@ def compare(worker, name: str, training: bool) -> tuple[float, float]:
     build, shape = NETWORKS[name]
     symbol, step = build(), runner(name, training)
     ours, theirs = [], []
+    repeats = max(2, min(20, int(0.3 / step())))
     for _ in range(ROUNDS):
-        ours.append(step())
+        time.sleep(SETTLE)
+        ours += [step() for _ in range(repeats)][1:]
         if worker:
             theirs += worker.call("mx_bench.seconds", symbol.tojson(), {"data": list(shape)},
-                                  requests(symbol, training), training, 2)[1:]
+                                  requests(symbol, training), training, repeats)[1:]
     return statistics.median(ours), statistics.median(theirs) if theirs else float("nan")
 
 
