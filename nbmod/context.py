@@ -26,6 +26,9 @@ class Context:
     devstr2type: ClassVar[dict[str, int]] = {text: flag for flag, text in devtype2str.items()}
     _default = threading.local()
 
+    device_typeid: int
+    device_id: int
+
     __slots__ = ("device_typeid", "device_id", "_outer")
 
     def __init__(self, device_type: str | Context, device_id: int = 0):

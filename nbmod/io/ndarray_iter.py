@@ -93,11 +93,11 @@ class NDArrayIter(DataIter):
                 for name, values in named]
 
     @property
-    def provide_data(self) -> list[DataDesc]:  # type: ignore[override]
+    def provide_data(self) -> list[DataDesc]:
         return self._describe(self.data)
 
     @property
-    def provide_label(self) -> list[DataDesc]:  # type: ignore[override]
+    def provide_label(self) -> list[DataDesc]:
         return self._describe(self.label)
 
     def hard_reset(self) -> None:

@@ -45,7 +45,7 @@ class KVStore:
 
     def __init__(self, kind: str = "local"):
         self._kind = kind
-        self._stored: dict[Any, NDArray] = {}
+        self._stored: dict[Any, Any] = {}
         self._updater: Callable[[Any, NDArray, NDArray], None] | None = None
 
     @property

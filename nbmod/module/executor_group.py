@@ -69,6 +69,7 @@ class DataParallelExecutorGroup:
         self.grad_req = self._requests(grad_req, [desc.name for desc in data_shapes])
         self._cache: dict[Any, Any] = {}
         self.execs: list[Any] = []
+        self.batch_size: int | None = None
         self.bind_exec(data_shapes, label_shapes, shared_group)
 
     def _requests(self, grad_req: Any, data_names: Sequence[str]) -> dict[str, str]:
@@ -109,7 +110,7 @@ class DataParallelExecutorGroup:
                   ) -> None:
         """Bind (or reshape) an executor per context for these input shapes."""
         key = (tuple(map(tuple, data_shapes)), tuple(map(tuple, label_shapes or ())))
-        self.batch_size: int | None = None
+        self.batch_size = None
         self.data_layouts = self.decide_slices(data_shapes)
         self.label_layouts = self.decide_slices(label_shapes) if label_shapes else []
         self.data_shapes, self.label_shapes = list(data_shapes), label_shapes

@@ -279,6 +279,7 @@ class Module(BaseModule):
             return
         if self._params_dirty:
             self._sync_params_from_devices()
+        assert self._arg_params is not None
         store, update_on_kvstore = _create_kvstore(kvstore, len(self._context), self._arg_params)
         self._optimizer = self._make_optimizer(optimizer, optimizer_params, update_on_kvstore)
         self._kvstore, self._update_on_kvstore = store, update_on_kvstore
