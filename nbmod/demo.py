@@ -44,7 +44,7 @@ def _interpolation(source: int, target: int) -> np.ndarray:
 
 
 def lenet(num_classes: int = 10) -> Any:
-    """LeNet as MXNet's examples draw it: two convolutions with tanh and pooling, two dense layers."""
+    """LeNet as MXNet's examples draw it: two convolutions, tanh and pooling, two dense layers."""
     x = sym.Variable("data")
     for number, filters in ((1, 20), (2, 50)):
         x = sym.Convolution(x, kernel=(5, 5), num_filter=filters, name=f"conv{number}")

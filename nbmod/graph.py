@@ -75,7 +75,7 @@ class Entry(NamedTuple):
     """Output number `index` of `node`."""
 
     node: Node
-    index: int = 0
+    index: int = 0  # type: ignore[assignment]  # hides tuple.index, which nothing here uses
 
 
 def topological_order(entries: Iterable[Entry]) -> list[Node]:

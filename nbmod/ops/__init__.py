@@ -1,7 +1,7 @@
 """The op table: `OPS[name]` is the class of an op, under its name or any alias.
 
-Op families are modules, imported one after another until a name that is looked for has appeared; the
-light ones, which eager expressions use, come first.  Nothing here compiles anything.
+Op families are modules, imported one after another until a name that is looked for has appeared;
+the light ones, which eager expressions use, come first.  Nothing here compiles anything.
 """
 
 from __future__ import annotations

@@ -166,9 +166,9 @@ class Op:
                    ) -> tuple[list[PartialType], list[PartialType]]:
         """Element types that follow from those known so far; default: all are the same."""
         known = [dtype for dtype in (*ins, *outs) if dtype is not None]
-        for dtype in known:
-            if dtype != known[0]:
-                raise MXNetError(f"element types {known[0]} and {dtype} do not agree; "
+        for other in known:
+            if other != known[0]:
+                raise MXNetError(f"element types {known[0]} and {other} do not agree; "
                                  "insert a Cast")
         dtype = known[0] if known else None
         return [dtype] * len(ins), [dtype] * len(outs)

@@ -126,7 +126,8 @@ class _Sharing:
                 self._share_inplace(index, step)
                 for eid in step.outputs:
                     if eid != NONE and eid not in self.external and self._unplaced(eid):
-                        self._share_add(index, step, eid) or self._place(index, step, eid)
+                        if not self._share_add(index, step, eid):
+                            self._place(index, step, eid)
             self._scratch(index, step)
             self._release(index, step)
         return self.plan
