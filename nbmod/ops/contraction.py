@@ -34,7 +34,8 @@ from .op import Spec
 from .param import Shape
 
 __all__ = ["forward", "backward_data", "backward_weight", "forward_scratch",
-           "backward_data_scratch", "backward_weight_scratch"]
+           "backward_data_scratch", "backward_weight_scratch", "contract", "correlate",
+           "plan_columns", "plan_rows"]
 
 TILE = 512
 """Columns per tile; longer rows of `_quad` do not gain, shorter ones lose to its prologue."""
@@ -228,7 +229,7 @@ def _contract_jobs(worker, workers, x, gx, w, y, gy, base, plan, work):
 def contract(x, gx, w, y, gy, base, plan, work):
     """y[scattered] = base + w x[gathered]; x, y (N, C, D H W), w flat, base one per channel of y.
 
-    gx, gy: tables of the windows; plan: see `_forward_plan`; work (workers, rows, columns).
+    gx, gy: tables of the windows; plan: see `plan_columns`; work (workers, rows, columns).
     """
     workers = work.shape[0]
     for worker in prange(workers):
@@ -273,7 +274,7 @@ def _correlate_jobs(worker, workers, x, gx, y, gy, gw, plan, work):
 
 @kernel(parallel=True)
 def correlate(x, gx, y, gy, gw, plan, work):
-    """gw (flat, filters x depth) = y[gathered] x[gathered]^T; plan: see `_weight_plan`."""
+    """gw (flat, filters x depth) = y[gathered] x[gathered]^T; plan: see `plan_rows`."""
     workers = work.shape[0]
     for worker in prange(workers):
         _correlate_jobs(np.int64(worker), workers, x, gx, y, gy, gw, plan, work[worker])
@@ -291,27 +292,31 @@ def _round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
-def _forward_split(geo: Geometry, workers: int) -> tuple[int, int, int]:
-    """(columns per job, rows per job, columns per tile) of the forward direction."""
-    tiles = -(-geo.positions // TILE)
-    if tiles > workers:
-        tiles = _round_up(tiles, workers)
-    tile = _pieces(geo.positions, TILE, 16, tiles)
-    jobs = geo.groups * -(-geo.positions // tile)
-    return tile, _pieces(geo.group_filters, geo.group_filters, 4, -(-workers // jobs)), tile
+def plan_columns(groups: int, rows: int, depth: int, columns: int, strides: tuple[int, int],
+                 workers: int) -> tuple[np.ndarray, Shape]:
+    """What `contract` is told, and the shape of its work, where columns may be divided anywhere.
 
-
-def _backward_split(geo: Geometry, workers: int) -> tuple[int, int, int]:
-    """The same for the gradient of data: jobs must not meet in an image and channel.
-
-    Columns per job and tile do not depend on `workers`, so neither does the order of sums.
+    The product is w (rows x depth, `strides` between its elements) times cols (depth x columns),
+    `groups` times over; a job is some columns by some rows.
     """
-    positions = geo.window.positions
-    together = max(1, min(geo.images, TILE // positions))
-    jobs = geo.groups * -(-geo.images // together)
-    channels = _pieces(geo.group_channels, geo.group_channels, 4, -(-workers // jobs))
-    span = together * positions
-    return span, min(channels, geo.group_channels) * geo.window.taps, min(TILE, _round_up(span, 16))
+    tiles = -(-columns // TILE)
+    tile = _pieces(columns, TILE, 16, _round_up(tiles, workers) if tiles > workers else tiles)
+    jobs = groups * -(-columns // tile)
+    block = _pieces(rows, rows, 4, -(-workers // jobs))
+    slab = min(DEPTH, depth)
+    plan = [groups, rows, depth, *strides, columns, tile, block, tile, slab]
+    return np.array(plan, np.int64), (workers, slab + 4, tile)
+
+
+def plan_rows(groups: int, rows: int, depth: int, columns: int, workers: int
+              ) -> tuple[np.ndarray, Shape]:
+    """What `correlate` is told, and the shape of its work: rows x depth sums over columns."""
+    block = _pieces(rows, BLOCK, 4)
+    strip = _pieces(depth, STRIP, 4, -(-workers // (groups * -(-rows // block))))
+    # the same for any number of workers, so that sums are formed in the same order
+    tile = min(TILE, (TILE + DEPTH // 2) * DEPTH // (block + STRIP), _round_up(columns, 16))
+    plan = [groups, rows, depth, columns, block, strip, tile]
+    return np.array(plan, np.int64), (workers, block + strip, tile)
 
 
 def _flat(geo: Geometry) -> Window:
@@ -329,34 +334,28 @@ def _planes(array: Any) -> Any:
 
 
 def _forward_plan(geo: Geometry, workers: int) -> tuple[np.ndarray, Shape]:
-    """What `contract` is told, and the shape of its work: the sizes of the product w cols (groups,
-    rows, depth), strides of w, columns; columns and rows per job, columns and depth per tile."""
-    span, block, tile = _forward_split(geo, workers)
-    slab = min(DEPTH, geo.depth)
-    plan = [geo.groups, geo.group_filters, geo.depth, geo.depth, 1, geo.positions, span, block,
-            tile, slab]
-    return np.array(plan, np.int64), (workers, slab + 4, tile)
+    return plan_columns(geo.groups, geo.group_filters, geo.depth, geo.positions, (geo.depth, 1),
+                        workers)
 
 
 def _backward_plan(geo: Geometry, workers: int) -> tuple[np.ndarray, Shape]:
-    """The same for the product w^T gy."""
-    span, block, tile = _backward_split(geo, workers)
-    slab = min(DEPTH, geo.group_filters)
+    """For the product w^T gy: jobs are images by channels, so that they never add to one pixel.
+
+    Columns per job and tile do not depend on `workers`, so neither does the order of sums.
+    """
+    positions = geo.window.positions
+    together = max(1, min(geo.images, TILE // positions))
+    jobs = geo.groups * -(-geo.images // together)
+    channels = _pieces(geo.group_channels, geo.group_channels, 4, -(-workers // jobs))
+    span, block = together * positions, min(channels, geo.group_channels) * geo.window.taps
+    tile, slab = min(TILE, _round_up(span, 16)), min(DEPTH, geo.group_filters)
     plan = [geo.groups, geo.depth, geo.group_filters, 1, geo.depth, geo.positions, span, block,
             tile, slab]
     return np.array(plan, np.int64), (workers, slab + 4, tile)
 
 
 def _weight_plan(geo: Geometry, workers: int) -> tuple[np.ndarray, Shape]:
-    """What `correlate` is told: groups, rows, depth and columns of gy cols^T; rows of either
-    operand per job, columns per tile."""
-    block = _pieces(geo.group_filters, BLOCK, 4)
-    jobs = geo.groups * -(-geo.group_filters // block)
-    strip = _pieces(geo.depth, STRIP, 4, -(-workers // jobs))
-    # the same for any number of workers, so that sums are formed in the same order
-    tile = min(TILE, (TILE + DEPTH // 2) * DEPTH // (block + STRIP), _round_up(geo.positions, 16))
-    plan = [geo.groups, geo.group_filters, geo.depth, geo.positions, block, strip, tile]
-    return np.array(plan, np.int64), (workers, block + strip, tile)
+    return plan_rows(geo.groups, geo.group_filters, geo.depth, geo.positions, workers)
 
 
 def forward_scratch(geo: Geometry, dtype: np.dtype) -> Spec:

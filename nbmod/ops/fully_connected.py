@@ -1,4 +1,4 @@
-"""FullyConnected: a dense layer, three matrix products through BLAS."""
+"""FullyConnected: a dense layer, three matrix products."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from . import product
+from .convolution import all_of
 from .half import FloatOp
-from .op import Call
+from .op import Call, Spec
 from .shape import PartialShape, ShapeMismatch, size_of, unify
 
 __all__ = ["FullyConnected"]
@@ -62,38 +64,42 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
     def _matrix(self, array: Any) -> Any:
         return array.reshape(len(array), -1) if self.flatten else array.reshape(-1, array.shape[-1])
 
-    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
-        x, w = self._matrix(ins[0]), ins[1].T
-        y = outs[0].reshape(-1, self.num_hidden)
-        if self.no_bias:
-            return partial(np.matmul, x, w, out=y)
-        bias = ins[2]
+    def _sizes(self, data: Spec) -> tuple[int, int]:
+        """Rows and columns of the data as a matrix."""
+        rows = data.shape[0] if self.flatten else size_of(data.shape[:-1])
+        return rows, data.size // rows
 
-        def run() -> None:
-            np.matmul(x, w, out=y)
-            np.add(y, bias, out=y)
+    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        rows, columns = self._sizes(ins[0])
+        return [product.by_rows_scratch(rows, self.num_hidden, columns, ins[0].dtype)]
 
-        return run
+    def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        (rows, columns), hidden, dtype = self._sizes(ins[1]), self.num_hidden, ins[1].dtype
+        return [product.by_columns_scratch(rows, hidden, columns, dtype),
+                product.by_columns_scratch(hidden, rows, columns, dtype)]
 
     def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        self.compiled(ins, outs, call)()
+        y = outs[0].reshape(-1, self.num_hidden)
+        np.matmul(self._matrix(ins[0]), ins[1].T, out=y)
+        if not self.no_bias:
+            np.add(y, ins[2], out=y)
+
+    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        self.compiled_backward(ins, outs, call)()
+
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+        y = outs[0].reshape(-1, self.num_hidden)
+        multiply = product.by_rows(self._matrix(ins[0]), ins[1], y, call.scratch[0])
+        return multiply if self.no_bias else all_of([multiply, partial(np.add, y, ins[2], out=y)])
 
     def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
                           ) -> Callable[[], None]:
         gy, x, w = ins[0].reshape(-1, self.num_hidden), self._matrix(ins[1]), ins[2]
-        gx = None if outs[0] is None else self._matrix(outs[0])
-        gw, gb = outs[1], None if self.no_bias else outs[2]
-        gy_t = gy.T
-
-        def run() -> None:
-            if gx is not None:
-                np.matmul(gy, w, out=gx)
-            if gw is not None:
-                np.matmul(gy_t, x, out=gw)
-            if gb is not None:
-                np.add.reduce(gy, axis=0, out=gb)
-
-        return run
-
-    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        self.compiled_backward(ins, outs, call)()
+        runs: list[Callable[[], Any]] = []
+        if outs[0] is not None:
+            runs.append(product.by_columns(gy, w, self._matrix(outs[0]), call.scratch[0]))
+        if outs[1] is not None:
+            runs.append(product.by_columns(gy.T, x, outs[1], call.scratch[1]))
+        if not self.no_bias and outs[2] is not None:
+            runs.append(partial(np.add.reduce, gy, axis=0, out=outs[2]))
+        return all_of(runs)

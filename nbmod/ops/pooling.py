@@ -17,7 +17,7 @@ import numpy as np
 
 from .geometry import CHANNELS_FIRST, Layout, Window, meeting, per_axis, sliding_size
 from .half import FloatOp
-from .jit import inlined, kernel, prange
+from .jit import inlined, kernel, num_threads, prange
 from .op import Call, Spec
 from .param import Shape
 from .shape import PartialShape, ShapeMismatch, unify
@@ -37,16 +37,17 @@ def _take(mode, source, step, into, count):
     """Reduce `count` pixels, `step` apart, into as many outputs."""
     if mode == MAX:
         for i in range(count):
-            into[i] = source[i * step] if source[i * step] > into[i] else into[i]
+            pixel = source[np.uintp(i * step)]
+            into[i] = pixel if pixel > into[i] else into[i]
     elif mode == SQUARE:
         for i in range(count):
-            into[i] += source[i * step] * source[i * step]
+            into[i] += source[np.uintp(i * step)] ** 2
     elif mode == CUBE:
         for i in range(count):
-            into[i] += source[i * step] * source[i * step] * source[i * step]
+            into[i] += source[np.uintp(i * step)] ** 3
     else:
         for i in range(count):
-            into[i] += source[i * step]
+            into[i] += source[np.uintp(i * step)]
 
 
 @inlined
@@ -79,6 +80,20 @@ def _forward(x, y, g, mode, first, size):
         _finish(mode, out, size)
 
 
+@inlined
+def _give(mode, grad, size, image, value, into, at, step):
+    """Add gradients of neighbouring windows to the pixels of a tap, `step` apart from `at` on."""
+    if mode == SUM or mode == AVG:
+        for i in range(grad.size):
+            into[np.uintp(at + i * step)] += grad[i] / size[i]
+        return
+    for i in range(grad.size):
+        if value[i] != 0:
+            pixel = np.uintp(at + i * step)
+            ratio = image[pixel] / value[i]
+            into[pixel] += grad[i] * (ratio if mode == SQUARE else ratio * ratio)
+
+
 @kernel(parallel=True)
 def _backward_sums(gy, x, y, gx, g, mode, size):
     """gx for everything but MAX; x and y are read by lp pooling only."""
@@ -90,37 +105,56 @@ def _backward_sums(gy, x, y, gx, g, mode, size):
         for row in range(grad.size // width):
             for t in range(g[0, 9]):
                 start, lo, hi = meeting(g, t, row)
-                for i in range(hi - lo):
-                    at, o = start + i * step, row * width + lo + i
-                    if mode == SUM or mode == AVG:
-                        out[at] += grad[o] / size[o]
-                    elif value[o] != 0:
-                        ratio = image[at] / value[o]
-                        out[at] += grad[o] * (ratio if mode == SQUARE else ratio * ratio)
+                if start >= 0:
+                    lo, hi = row * width + lo, row * width + hi
+                    _give(mode, grad[lo:hi], size[lo:hi], image, value[lo:hi], out, start, step)
+
+
+@inlined
+def _keep_larger(source, step, line, best, which, tap):
+    """Where a pixel of the tap exceeds the best so far, it is the best, and `tap` is where.
+
+    The pixels are first brought side by side in `line`: a loop with a step would be full of jumps
+    that no CPU can foresee.
+    """
+    for i in range(best.size):
+        line[i] = source[np.uintp(i * step)]
+    for i in range(best.size):
+        larger = line[i] > best[i]
+        best[i] = line[i] if larger else best[i]
+        which[i] = tap if larger else which[i]
+
+
+@inlined
+def _backward_max_jobs(worker, workers, gy, x, gx, g, work):
+    width, step, best, which, line = g[0, 5], g[0, 8], work[0], work[1], work[2]
+    for plane in range(worker, gx.shape[0], workers):
+        image, out, grad = x[plane], gx[plane], gy[plane]
+        for i in range(out.size):
+            out[i] = 0
+        for row in range(grad.size // width):
+            for i in range(width):
+                best[i] = -np.inf
+                which[i] = -1
+            for t in range(g[0, 9]):
+                start, lo, hi = meeting(g, t, row)
+                if start >= 0:
+                    _keep_larger(image[start:], step, line, best[lo:hi], which[lo:hi],
+                                 best.dtype.type(t))
+            z, y = row // g[0, 4] * g[0, 6], row % g[0, 4] * g[0, 7]
+            for i in range(width):
+                if which[i] >= 0:
+                    tap = g[1 + np.int64(which[i])]
+                    at = ((z + tap[0]) * g[0, 1] + y + tap[1]) * g[0, 2] + i * step + tap[2]
+                    out[at] += grad[row * width + i]
 
 
 @kernel(parallel=True)
-def _backward_max(gy, x, gx, g, places):
-    """The gradient of a window goes to its first maximum; places: kernel and pad (three each)."""
-    for plane in prange(gx.shape[0]):
-        image, out = x[plane], gx[plane]
-        for i in range(out.size):
-            out[i] = 0
-        for o in range(gy.shape[1]):
-            row = o // g[0, 5]
-            z0 = row // g[0, 4] * g[0, 6] - places[3]
-            y0 = row % g[0, 4] * g[0, 7] - places[4]
-            x0 = o % g[0, 5] * g[0, 8] - places[5]
-            x1 = min(x0 + places[2], g[0, 2])
-            best = -1
-            for z in range(max(z0, 0), min(z0 + places[0], g[0, 0])):
-                for h in range(max(y0, 0), min(y0 + places[1], g[0, 1])):
-                    at = (z * g[0, 1] + h) * g[0, 2]
-                    for i in range(at + max(x0, 0), at + x1):
-                        if best < 0 or image[i] > image[best]:
-                            best = i
-            if best >= 0:
-                out[best] += gy[plane, o]
+def _backward_max(gy, x, gx, g, work):
+    """The gradient of a window goes to its first maximum; work (workers, 3, positions in a row)."""
+    workers = work.shape[0]
+    for worker in prange(workers):
+        _backward_max_jobs(np.int64(worker), workers, gy, x, gx, g, work[worker])
 
 
 # -------------------------------------------------------------------------------------- whole image
@@ -225,6 +259,12 @@ class Pooling(SpatialOp, name="Pooling"):
         out = axes.join(batch, channels, self.window(image).out[3 - axes.rank:])
         return [data], [unify(out, outs[0], "computed and wanted output")]
 
+    def room_backward(self, ins: Sequence[Any]) -> list[Spec]:
+        if self.mode != MAX:
+            return []
+        width = ins[0].shape[-1]
+        return [Spec((num_threads(), 3, width), ins[0].dtype)]
+
     def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
               ) -> Callable[[], None]:
         window, x, y = self.window(ins[0].shape[2:]), _planes(ins[0]), _planes(outs[0])
@@ -241,8 +281,7 @@ class Pooling(SpatialOp, name="Pooling"):
         if _is_whole(window, self.mode):
             return partial(_whole_backward, self.mode, gy[:, 0], x, gx)
         if self.mode == MAX:
-            places = np.array([*window.kernel, *window.pad], np.int64)
-            return partial(_backward_max, gy, x, gx, window.table(), places)
+            return partial(_backward_max, gy, x, gx, window.table(), scratch[0])
         return partial(_backward_sums, gy, x, y, gx, window.table(), self.mode,
                        self.sizes(window).astype(gx.dtype))
 
