@@ -63,8 +63,9 @@ class Config:
     gpu_to_cpu: bool = field(default_factory=lambda: _flag("NBMOD_GPU_TO_CPU", False))
     """NBMOD_GPU_TO_CPU=1: `gpu(i)` means `cpu(i)` where there is no GPU, with one warning."""
     virtual_gpus: int = field(
-        default_factory=lambda: int(os.environ.get("NBMOD_VIRTUAL_GPUS", "4") or 4))
-    """NBMOD_VIRTUAL_GPUS: how many gpu(i) there are in numba's CUDA simulator."""
+        default_factory=lambda: int(os.environ.get("NBMOD_VIRTUAL_GPUS", "0") or 0))
+    """NBMOD_VIRTUAL_GPUS: how many gpu(i) share the CUDA devices there are; 0: one each, and 4 in
+    numba's CUDA simulator."""
     debug: int = field(default_factory=lambda: int(os.environ.get("NBMOD_DEBUG", "0") or 0))
     """NBMOD_DEBUG=1: one line per bind on the memory plan."""
 

@@ -84,8 +84,8 @@ class Executor:
     def __init__(self, symbol: Any, ctx: Context, args: Mapping[str, NDArray],
                  grads: Mapping[str, NDArray], reqs: Mapping[str, str],
                  aux: Mapping[str, NDArray], shared: Executor | None = None):
-        self._symbol, self._ctx, self._grad_req = symbol, ctx, dict(reqs)
-        self.device = device_of(resolve(ctx))
+        self._symbol, self._ctx, self._grad_req = symbol, resolve(ctx), dict(reqs)
+        self.device = device_of(self._ctx)
         self.arg_dict, self.aux_dict = dict(args), dict(aux)
         self.grad_dict = {name: grads.get(name) for name in args}
         self.mode = Mode()
@@ -95,6 +95,7 @@ class Executor:
         self.shape = self._infer(infer_shape, {name: a.shape for name, a in known.items()})
         self.dtype = self._infer(infer_type, {name: a.dtype for name, a in known.items()})
         self.computed = [node for node in self.graph.nodes if not node.is_variable]
+        self._require_support()
         self.num_forward = sum(not node.is_variable for node in self.forward_graph.nodes)
         self.external = self._external()
         self.plan_steps, self.sizes = self._plan_steps()
@@ -137,6 +138,15 @@ class Executor:
             known[head.name] = facts[self.forward_graph.eid(entry)]
         return facts if self.graph is self.forward_graph else rule(self.graph, known)
 
+    def _require_support(self) -> None:
+        """One MXNetError for all nodes that the device cannot execute."""
+        missing = [node for node in self.computed if not self.device.supports(node.op)]
+        if missing:
+            listed = ", ".join(f"{node.name} ({node.op.name})" for node in missing[:20])
+            more = f" and {len(missing) - 20} more" if len(missing) > 20 else ""
+            raise MXNetError(f"bind: {self._ctx} has no kernels yet for {listed}{more}; bind to "
+                             "mx.cpu(), or keep these nodes in a network of their own that is")
+
     def _external(self) -> dict[int, Any]:
         """Entry id -> the array of a variable, a head gradient or a user's gradient."""
         arrays = {**self.arg_dict, **self.aux_dict}
@@ -168,7 +178,8 @@ class Executor:
             ins, outs = self.graph.input_eids(node), self.graph.output_eids(node)
             op = node.op
             assert op is not None
-            scratch = op.scratch([self._spec(e) for e in ins], [self._spec(e) for e in outs])
+            scratch = self.device.scratch(op, [self._spec(e) for e in ins],
+                                          [self._spec(e) for e in outs])
             steps.append(PlanStep(
                 tuple(ins), tuple(eid if eid in wanted else NONE for eid in outs),
                 tuple(_inplace_positions(op)), tuple(spec.nbytes for spec in scratch),
@@ -229,7 +240,8 @@ class Executor:
             return Step(node, lambda: self.device.copy(ins[0], outs[0].reshape(ins[0].shape)),
                         ins, outs)
         specs = [self._spec(eid) for eid in self.graph.output_eids(node)]
-        wants = op.scratch([self._spec(eid) for eid in self.graph.input_eids(node)], specs)
+        wants = self.device.scratch(
+            op, [self._spec(eid) for eid in self.graph.input_eids(node)], specs)
         scratch = [self.arena.view(self.plan.storages[sid].offset, spec)
                    for sid, spec in zip(self.plan.scratch[index], wants, strict=True)]
         add = tuple(eid in self.plan.add or self._adds_to_user(eid) for eid in step.outputs)

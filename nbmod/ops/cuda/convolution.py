@@ -1,0 +1,292 @@
+"""Convolution as a matrix product whose second factor is never stored.
+
+In column j = (image, position) and row t = (channel, tap) stands the pixel that this tap of the
+window sees at this position.  All three directions are such products, and each result gathers what
+it depends on, so no two threads write one place:
+
+    output    weight (filter, t)              by  seen (t, j)
+    weight    head gradient (filter, j)       by  seen (t, j) transposed, split over j
+    data      weight (channel, (filter, tap)) by  head gradient that reached (image, pixel)
+
+The geometry, strides of the layout included, is constant in a kernel.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..convolution import Convolution
+from ..geometry import Geometry, Layout, Window
+from ..op import Spec
+from .blocks import each_block, sum_kernel
+from .gemm import TILES, Product, blocks, product_kernel, real_of
+from .launch import SIMULATED, Launch, cuda, device_function, each, kernel, on_gpu
+
+TERMS = 64 if SIMULATED else 4096
+MAX_PARTS = 3 if SIMULATED else 32
+"""The gradient of weights is split into parts of so many terms or more, and so many at most."""
+
+
+class Strides(NamedTuple):
+    """Elements from one index to the next: image (or filter), channel, and the pixels' axes."""
+
+    image: int
+    channel: int
+    z: int
+    y: int
+    x: int
+
+    @classmethod
+    def of(cls, layout: Layout, channels: int, pixels: tuple[int, int, int]) -> Strides:
+        _, height, width = pixels
+        area = pixels[0] * height * width
+        if layout.channels_last:
+            return cls(area * channels, 1, height * width * channels, width * channels, channels)
+        return cls(area * channels, area, height * width, width, 1)
+
+
+class Case(NamedTuple):
+    """All that a kernel is specialised to."""
+
+    geo: Geometry
+    x: Strides
+    w: Strides
+    y: Strides
+    real: Any
+
+    @classmethod
+    def of(cls, op: Convolution, data: Any, output: Any) -> Case:
+        layout, (kernel, stride, pad, dilate) = op.axes, op.params
+        images, channels, image = layout.split(data.shape)
+        window = Window.over(image, layout.split(output.shape)[2], kernel, stride, pad, dilate)
+        geo = Geometry(window, images, channels, op.num_filter, op.num_group)
+        return cls(geo, Strides.of(layout, channels, window.image),
+                   Strides.of(layout, geo.group_channels, window.kernel),
+                   Strides.of(layout, op.num_filter, window.out), real_of(data.dtype))
+
+
+# -- elements of the three tensors --------------------------------------------------------------
+
+
+def _pixel_function(case: Case) -> Any:
+    """seen(x, image, channel, position, tap): a pixel, 0 outside the image."""
+    window, at, real = case.geo.window, case.x, case.real
+    depth, height, width = window.image
+    _, oheight, owidth = window.out
+    _, kh, kw = window.kernel
+    (sz, sy, sx), (pz, py, px), (dz, dy, dx) = window.stride, window.pad, window.dilate
+    of_image, of_channel, of_z, of_y, of_x = at
+
+    @device_function
+    def seen(x, image, channel, position, tap):
+        ix = position % owidth * sx - px + tap % kw * dx
+        iy = position // owidth % oheight * sy - py + tap // kw % kh * dy
+        iz = position // (owidth * oheight) * sz - pz + tap // (kw * kh) * dz
+        if 0 <= ix < width and 0 <= iy < height and 0 <= iz < depth:
+            return real(x[image * of_image + channel * of_channel + iz * of_z + iy * of_y
+                          + ix * of_x])
+        return real(0)
+    return seen
+
+
+def _gradient_function(case: Case) -> Any:
+    """reached(gy, image, filter, pixel, tap): the gradient of the position at which this tap sees
+    this pixel, 0 if there is none."""
+    window, at, real = case.geo.window, case.y, case.real
+    _, height, width = window.image
+    odepth, oheight, owidth = window.out
+    _, kh, kw = window.kernel
+    (sz, sy, sx), (pz, py, px), (dz, dy, dx) = window.stride, window.pad, window.dilate
+    of_image, of_channel, of_z, of_y, of_x = at
+
+    @device_function
+    def reached(gy, image, filter_, pixel, tap):
+        ox = pixel % width + px - tap % kw * dx
+        oy = pixel // width % height + py - tap // kw % kh * dy
+        oz = pixel // (width * height) + pz - tap // (kw * kh) * dz
+        if (0 <= ox < owidth * sx and 0 <= oy < oheight * sy and 0 <= oz < odepth * sz
+                and ox % sx == 0 and oy % sy == 0 and oz % sz == 0):
+            return real(gy[image * of_image + filter_ * of_channel + oz // sz * of_z
+                           + oy // sy * of_y + ox // sx * of_x])
+        return real(0)
+    return reached
+
+
+def place_function(strides: Strides, extents: tuple[int, int, int]) -> Any:
+    """place(image, channel, pixel): where an element stands, `pixel` counting over `extents`."""
+    _, height, width = extents
+    of_image, of_channel, of_z, of_y, of_x = strides
+
+    @device_function
+    def place(image, channel, pixel):
+        return (image * of_image + channel * of_channel + pixel // (width * height) * of_z
+                + pixel // width % height * of_y + pixel % width * of_x)
+    return place
+
+
+# -- the three directions -----------------------------------------------------------------------
+
+
+@cache
+def _forward_kernel(case: Case, biased: bool) -> Any:
+    geo, real = case.geo, case.real
+    group_filters, group_channels = geo.group_filters, geo.group_channels
+    taps, positions = geo.window.taps, geo.window.positions
+    seen, weight = _pixel_function(case), place_function(case.w, geo.window.kernel)
+    output = place_function(case.y, geo.window.out)
+
+    @device_function
+    def load_a(w, g, i, t, m, k):
+        return real(w[weight(g * group_filters + i, t // taps, t % taps)])
+
+    @device_function
+    def load_b(x, g, t, j, k, n):
+        return seen(x, j // positions, g * group_channels + t // taps, j % positions, t % taps)
+
+    @device_function
+    def store(y, bias, g, s, i, j, n, total, add):
+        filter_ = g * group_filters + i
+        if biased:
+            total += real(bias[filter_])
+        y[output(j // positions, filter_, j % positions)] = total
+
+    return product_kernel(Product(load_a, load_b, store), real, TILES)
+
+
+@cache
+def _data_kernel(case: Case) -> Any:
+    geo, real = case.geo, case.real
+    group_filters, group_channels = geo.group_filters, geo.group_channels
+    taps, image = geo.window.taps, geo.window.image
+    pixels = image[0] * image[1] * image[2]
+    reached, weight = _gradient_function(case), place_function(case.w, geo.window.kernel)
+    data = place_function(case.x, image)
+
+    @device_function
+    def load_a(w, g, i, t, m, k):
+        return real(w[weight(g * group_filters + t // taps, i, t % taps)])
+
+    @device_function
+    def load_b(gy, g, t, j, k, n):
+        return reached(gy, j // pixels, g * group_filters + t // taps, j % pixels, t % taps)
+
+    @device_function
+    def store(gx, bias, g, s, i, j, n, total, add):
+        at = data(j // pixels, g * group_channels + i, j % pixels)
+        gx[at] = real(gx[at]) + total if add else total
+
+    return product_kernel(Product(load_a, load_b, store), real, TILES)
+
+
+@cache
+def _weight_kernel(case: Case, parts: int) -> Any:
+    geo, real = case.geo, case.real
+    group_filters, group_channels = geo.group_filters, geo.group_channels
+    taps, positions = geo.window.taps, geo.window.positions
+    size = geo.filters * geo.depth
+    seen, weight = _pixel_function(case), place_function(case.w, geo.window.kernel)
+    output = place_function(case.y, geo.window.out)
+
+    @device_function
+    def load_a(gy, g, i, t, m, k):
+        return real(gy[output(t // positions, g * group_filters + i, t % positions)])
+
+    @device_function
+    def load_b(x, g, t, j, k, n):
+        return seen(x, t // positions, g * group_channels + j // taps, t % positions, j % taps)
+
+    @device_function
+    def store(gw, bias, g, s, i, j, n, total, add):
+        at = s * size + weight(g * group_filters + i, j // taps, j % taps)
+        gw[at] = real(gw[at]) + total if add else total
+
+    return product_kernel(Product(load_a, load_b, store), real, TILES, parts)
+
+
+@cache
+def _add_parts_kernel(parts: int, real: Any) -> Any:
+    @kernel
+    def add_parts(x, y, add, n):
+        for i in range(cuda.grid(1), n, cuda.gridsize(1)):
+            total = real(y[i]) if add else real(0)
+            for part in range(parts):
+                total += x[part * n + i]
+            y[i] = total
+    return add_parts
+
+
+@cache
+def _bias_kernel(case: Case) -> Any:
+    real, positions = case.real, case.geo.window.positions
+    output = place_function(case.y, case.geo.window.out)
+
+    @device_function
+    def load(gy, filter_, term, filters):
+        return real(gy[output(term // positions, filter_, term % positions)])
+
+    return sum_kernel(load, real)
+
+
+# -- twins --------------------------------------------------------------------------------------
+
+
+def _parts(geo: Geometry) -> int:
+    """Into how many parts the gradient of the weights is split."""
+    return min(max(geo.positions // TERMS, 1), MAX_PARTS)
+
+
+def _product(kernel: Any, geo: Geometry, arrays: tuple, sizes: tuple[int, int, int], add: bool,
+             parts: int = 1) -> Launch:
+    span = -(-sizes[2] // parts)
+    return Launch(kernel, blocks(sizes, TILES, geo.groups * parts), (TILES.threads,),
+                  (*arrays, *sizes, span, add))
+
+
+def _forward(op: Convolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x, w, *bias = ins
+    y, case = outs[0], Case.of(op, x, outs[0])
+    geo = case.geo
+    sizes = (geo.group_filters, geo.positions, geo.depth)
+    return [_product(_forward_kernel(case, bool(bias)), geo, (w, x, bias[0] if bias else y, y),
+                     sizes, False)]
+
+
+def _backward(op: Convolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    gy, x, w = ins
+    case, launches = Case.of(op, x, gy), []
+    geo, add = case.geo, [bool(flag) for flag in (*call.add, False, False, False)]
+    gx, gw, gb = (*outs, None)[:3]
+    if gx is not None:
+        pixels = x.size // (geo.images * geo.channels)
+        sizes = (geo.group_channels, geo.images * pixels, geo.group_filters * geo.window.taps)
+        launches.append(_product(_data_kernel(case), geo, (w, gy, gx, gx), sizes, add[0]))
+    if gw is not None:
+        launches += _weight_gradient(case, gy, x, gw, call.scratch, add[1])
+    if gb is not None:
+        launches += each_block(_bias_kernel(case), geo.filters, gy, gb, geo.positions, add[2])
+    return launches
+
+
+def _weight_gradient(case: Case, gy: Any, x: Any, gw: Any, scratch: Any, add: bool
+                     ) -> list[Launch]:
+    geo, parts = case.geo, _parts(case.geo)
+    target = gw if parts == 1 else scratch[0]
+    sizes = (geo.group_filters, geo.depth, geo.positions)
+    launch = _product(_weight_kernel(case, parts), geo, (gy, x, target, target), sizes,
+                      add and parts == 1, parts)
+    if parts == 1:
+        return [launch]
+    return [launch, *each(_add_parts_kernel(parts, case.real), gw.size, target, gw, add)]
+
+
+def _backward_scratch(op: Convolution, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    gy, x, w = ins
+    case = Case.of(op, x, gy)
+    parts = _parts(case.geo)
+    return [Spec((parts, w.size), np.dtype(case.real))] if parts > 1 else []
+
+
+on_gpu(Convolution, _forward, _backward, backward_scratch=_backward_scratch)

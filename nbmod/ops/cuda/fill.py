@@ -1,0 +1,30 @@
+"""Arrays filled with one number."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from .launch import Launch, cuda, each, kernel
+from .memory import Array
+
+__all__ = ["fill", "fill_zero"]
+
+
+@cache
+def _fill_kernel() -> Any:
+    @kernel
+    def fill(y, value, n):
+        for i in range(cuda.grid(1), n, cuda.gridsize(1)):
+            y[i] = value
+    return fill
+
+
+def fill(array: Array, value: Any) -> list[Launch]:
+    """Launches that fill an array with `value`, cast to its type."""
+    return each(_fill_kernel(), array.size, array, array.dtype.type(value))
+
+
+def fill_zero(arrays: Any) -> list[Launch]:
+    """Launches that zero the arrays that are not None, such as gradients nobody computes."""
+    return [launch for array in arrays if array is not None for launch in fill(array, 0)]

@@ -1,0 +1,96 @@
+"""Every op that is a formula, and whatever else is a program over elements."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..formula import integer_type
+from ..formula_op import FormulaOp
+from ..kernels import load_text
+from ..program import Program, Step, prune
+from ..shape import size_of
+from ..writer import ArraySpec, KernelSpec, collapse
+from .blocks import each_block
+from .launch import Launch, each, on_gpu
+from .writer import is_broadcast, source
+
+__all__ = ["COPY", "run_program"]
+
+COPY = Program("copy", (Step("y", "x"),), ("x",), ("y",))
+"""y = x; where x is smaller it is repeated, where y is, it is the sum."""
+
+
+def run_program(program: Program, ins: Sequence[Any], outs: Sequence[Any],
+                scalars: Sequence[Any] = (), add: Sequence[bool] = ()) -> list[Launch]:
+    """Launches that execute `program` on arrays; arguments as those of `program.run`.
+
+    Outputs that have the whole space are written in one pass.  Each that is a sum takes another,
+    and comes first, because a later pass may overwrite an input.
+    """
+    space = np.broadcast_shapes(*(a.shape for a in (*ins, *outs) if a is not None))
+    wanted = [i for i, out in enumerate(outs) if out is not None]
+    sums = [i for i in wanted if outs[i].size != size_of(space)]
+    passes = [[i] for i in sums] + [[i for i in wanted if i not in sums]]
+    launches = []
+    for group in filter(None, passes):
+        part = prune(program, tuple(i in group for i in range(len(outs))))
+        arrays = dict(zip(program.inputs, ins, strict=True))
+        numbers = dict(zip(program.scalars, scalars, strict=True))
+        launches += _launch(part, space, [arrays[name] for name in part.inputs],
+                            [outs[i] for i in group], [numbers[name] for name in part.scalars],
+                            tuple(bool(add) and bool(add[i]) for i in group))
+    return launches
+
+
+def _launch(program: Program, space: tuple[int, ...], ins: Sequence[Any], outs: Sequence[Any],
+            scalars: Sequence[Any], add: tuple[bool, ...]) -> list[Launch]:
+    """One kernel over all of `outs`."""
+    targets = tuple(f"{name}_out" if name in program.inputs else name for name in program.outputs)
+    names, arrays = [*program.inputs, *targets], [*ins, *outs]
+    layout = collapse(space, [array.shape for array in arrays])
+    real = _computed_in(program, ins, outs)
+    specs = tuple(ArraySpec(name, array.dtype.name, mask) for name, array, mask
+                  in zip(names, arrays, layout.masks, strict=True))
+    spec = KernelSpec(program, specs, targets, add, real)
+    kernel = _kernel(spec, layout.dims if is_broadcast(spec) else ())
+    args = (*arrays, *(np.dtype(real).type(number) for number in scalars))
+    launch = each_block if any(spec.reduced) else each
+    return launch(kernel, outs[0].size, *args)
+
+
+def _computed_in(program: Program, ins: Sequence[Any], outs: Sequence[Any]) -> str:
+    """The type in which a kernel computes, as NumPy would choose it."""
+    for arrays, real in ((ins or outs, "float32"), (outs, "float64")):
+        types = {array.dtype for array in arrays}
+        if any(dtype.kind == "f" for dtype in types):
+            return "float64" if np.dtype(np.float64) in types else real
+    forced = [t for t in (integer_type(step.formula) for step in program.steps) if t is not None]
+    if np.dtype(np.float32) in forced:
+        return "float32"
+    return max(forced).name if forced else "int64"
+
+
+@cache
+def _kernel(spec: KernelSpec, extents: tuple[int, ...]) -> Any:
+    text = source(spec, extents)
+    name = f"{spec.name}_cuda_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    return getattr(load_text(name, text), spec.name)
+
+
+def _forward(op: FormulaOp, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    program = op.program(outs[0].dtype.kind)
+    return run_program(program, ins, outs, op.numbers(program, outs[0]), call.add)
+
+
+def _backward(op: FormulaOp, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    program = op.backward_program(ins[0].dtype.kind)
+    return run_program(program, op.operands(ins, program), outs, op.numbers(program, ins[0]),
+                       call.add)
+
+
+on_gpu(FormulaOp, _forward, _backward)

@@ -1,0 +1,91 @@
+"""Functions of one element that GPU kernels call: the words of formulas, and conversions.
+
+On a device they come from `math`, which numba compiles for the type at hand.  The simulator runs
+them on NumPy's numbers, where `math` would raise errors and return double precision.
+"""
+
+from __future__ import annotations
+
+import math
+from types import FunctionType
+
+import numpy as np
+
+from .. import special
+from .launch import SIMULATED, cuda, device_function, kernel
+
+__all__ = ["CUTS", "WORDS", "cuda", "kernel", "whole"]
+
+_NUMPY_NAMES = ("floor", "ceil", "trunc", "sqrt", "exp", "log", "log2", "log10", "log1p", "expm1",
+                "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot", "arcsin", "arccos", "arctan",
+                "arcsinh", "arccosh", "arctanh")
+
+WORDS = {name: getattr(np, name) if SIMULATED else getattr(math, name.replace("arc", "a"))
+         for name in _NUMPY_NAMES}
+"""The functions of the formula language by name; `where` and `abs` are Python's own words."""
+
+
+@device_function
+def maximum(a, b):
+    """The larger; NaN if either is."""
+    return a if a > b or a != a else b
+
+
+@device_function
+def minimum(a, b):
+    """The smaller; NaN if either is."""
+    return a if a < b or a != a else b
+
+
+@device_function
+def mod(a, b):
+    """Remainder with the sign of the divisor; 0 where that is 0."""
+    return a % b if b != 0 else a - a
+
+
+@device_function
+def cbrt(x):
+    """Real cube root, in double precision."""
+    return np.cbrt(x) if SIMULATED else math.copysign(abs(x) ** (1 / 3), x)
+
+
+@device_function
+def whole(x):
+    """A real number without its fraction, as an integer of 64 bits."""
+    return np.float64(x).astype(np.int64) if SIMULATED else np.int64(x)
+
+
+def _cut(name: str):
+    """A conversion to an integer type as in C: without the fraction, and of the low bits only."""
+    kind = np.dtype(name).type
+
+    @device_function
+    def cut(x):
+        return np.asarray(x).astype(np.int64).astype(kind)[()] if SIMULATED else kind(np.int64(x))
+    return cut
+
+
+CUTS = {name: _cut(name) for name in ("int8", "uint8", "int16", "uint16", "int32", "int64")}
+
+
+@device_function
+def _where(condition, a, b):
+    return a if condition else b
+
+
+_SPECIAL = {**vars(special), **WORDS, "abs": abs, "where": _where, "maximum": maximum,
+            "minimum": minimum}
+
+
+def _scalar(name: str):
+    """The function of `special` over one number: the same code among other names."""
+    return device_function(FunctionType(getattr(special, name).__code__, _SPECIAL, name))
+
+
+for _name in [name for name, value in vars(special).items() if isinstance(value, FunctionType)]:
+    _SPECIAL[_name] = _scalar(_name)
+
+WORDS.update({name: _SPECIAL[name] for name in special.__all__},
+             maximum=maximum, minimum=minimum, mod=mod, cbrt=cbrt)
+if not SIMULATED:
+    WORDS.update(erf=math.erf, gamma=math.gamma, gammaln=math.lgamma)

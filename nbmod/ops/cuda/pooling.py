@@ -1,0 +1,207 @@
+"""Pooling: one thread for every window forward, one for every pixel backward.
+
+Backward gathers: a pixel looks at the windows that cover it, so no two threads write one place.
+For a maximum it asks of every such window whether it is the first of the largest pixels there.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+from ..geometry import Layout, Window
+from ..pooling import AVG, CUBE, MAX, SQUARE, SUM, Pooling
+from .convolution import Strides, place_function
+from .gemm import real_of
+from .kernel_math import WORDS
+from .launch import Launch, cuda, device_function, each, kernel, on_gpu
+
+LOWEST = {"float16": -65504.0, "float32": -3.4028234663852886e38,
+          "float64": -1.7976931348623157e308}
+"""What MXNet gives for a window without any pixel."""
+
+sqrt, cbrt = WORDS["sqrt"], WORDS["cbrt"]
+
+
+class Case(NamedTuple):
+    """All that a kernel is specialised to."""
+
+    window: Window
+    channels: int
+    x: Strides
+    y: Strides
+    mode: int
+    padded: bool
+    """Padding counts in the size of a window."""
+    real: Any
+
+    @classmethod
+    def of(cls, op: Pooling, data: Any) -> Case:
+        layout = Layout(len(data.shape) - 2, op.channels_last)
+        _, channels, image = layout.split(data.shape)
+        window = op.window(image)
+        return cls(window, channels, Strides.of(layout, channels, window.image),
+                   Strides.of(layout, channels, window.out), op.mode,
+                   op.count_include_pad is not False, real_of(data.dtype))
+
+
+def _size_function(case: Case) -> Any:
+    """sized(z, y, x): what the window at a position, given by its first indices, is divided by."""
+    window, padded = case.window, case.padded
+    (depth, height, width), (pz, py, px) = window.image, window.pad
+    kz, ky, kx = window.kernel
+    if case.mode != AVG:
+        return device_function(lambda z, y, x: 1)
+
+    @device_function
+    def sized(z, y, x):
+        if padded:
+            return (max(min(z + kz, depth + pz) - z, 1) * max(min(y + ky, height + py) - y, 1)
+                    * max(min(x + kx, width + px) - x, 1))
+        return (max(min(z + kz, depth) - max(z, 0), 1) * max(min(y + ky, height) - max(y, 0), 1)
+                * max(min(x + kx, width) - max(x, 0), 1))
+    return sized
+
+
+def _fold_function(case: Case) -> Any:
+    """fold(total, value): a window's result so far, with one pixel more."""
+    mode = case.mode
+
+    @device_function
+    def fold(total, value):
+        if mode == MAX:
+            return value if value > total else total
+        if mode == SQUARE:
+            return total + value * value
+        return total + value * value * value if mode == CUBE else total + value
+    return fold
+
+
+def _finish_function(case: Case) -> Any:
+    """finish(total, size): the result of a window, from what its pixels were folded to."""
+    mode, real = case.mode, case.real
+
+    @device_function
+    def finish(total, size):
+        if mode == AVG:
+            return total / real(size)
+        if mode == SQUARE:
+            return sqrt(total)
+        return real(cbrt(total)) if mode == CUBE else total
+    return finish
+
+
+@cache
+def _forward_kernel(case: Case, first: float) -> Any:
+    window, channels, real = case.window, case.channels, case.real
+    positions, (_, oheight, owidth) = window.positions, window.out
+    (depth, height, width), (kz, ky, kx) = window.image, window.kernel
+    (sz, sy, sx), (pz, py, px) = window.stride, window.pad
+    pixel, output = place_function(case.x, window.image), place_function(case.y, window.out)
+    sized, fold, finish = _size_function(case), _fold_function(case), _finish_function(case)
+
+    @kernel
+    def pool(x, y, count):
+        for i in range(cuda.grid(1), count, cuda.gridsize(1)):
+            position, image, channel = i % positions, i // positions // channels, (
+                i // positions % channels)
+            x0 = position % owidth * sx - px
+            y0 = position // owidth % oheight * sy - py
+            z0 = position // (owidth * oheight) * sz - pz
+            total = real(first)
+            for z in range(max(z0, 0), min(z0 + kz, depth)):
+                for v in range(max(y0, 0), min(y0 + ky, height)):
+                    for u in range(max(x0, 0), min(x0 + kx, width)):
+                        at = pixel(image, channel, (z * height + v) * width + u)
+                        total = fold(total, real(x[at]))
+            y[output(image, channel, position)] = finish(total, sized(z0, y0, x0))
+    return pool
+
+
+def _share_function(case: Case) -> Any:
+    """share(x, y, gy, image, channel, pixel, position): what the window at a position, which
+    covers the pixel, gives it of its gradient."""
+    window, mode, real = case.window, case.mode, case.real
+    _, oheight, owidth = window.out
+    (sz, sy, sx), (pz, py, px) = window.stride, window.pad
+    place, output = place_function(case.x, window.image), place_function(case.y, window.out)
+    sized, wins = _size_function(case), _winner_function(case)
+
+    @device_function
+    def share(x, y, gy, image, channel, pixel, position):
+        at = output(image, channel, position)
+        grad = real(gy[at])
+        x0 = position % owidth * sx - px
+        y0 = position // owidth % oheight * sy - py
+        z0 = position // (owidth * oheight) * sz - pz
+        if mode == MAX:
+            return grad if wins(x, image, channel, pixel, z0, y0, x0) else real(0)
+        if mode == SUM or mode == AVG:
+            return grad / real(sized(z0, y0, x0))
+        value = real(y[at])
+        if value == real(0):
+            return real(0)
+        ratio = real(x[place(image, channel, pixel)]) / value
+        return grad * (ratio if mode == SQUARE else ratio * ratio)
+    return share
+
+
+def _winner_function(case: Case) -> Any:
+    """wins(x, image, channel, pixel, z0, y0, x0): whether the pixel is the first of the largest in
+    the window that starts there."""
+    window, real = case.window, case.real
+    (depth, height, width), (kz, ky, kx) = window.image, window.kernel
+    place = place_function(case.x, window.image)
+
+    @device_function
+    def wins(x, image, channel, pixel, z0, y0, x0):
+        own = real(x[place(image, channel, pixel)])
+        for z in range(max(z0, 0), min(z0 + kz, depth)):
+            for v in range(max(y0, 0), min(y0 + ky, height)):
+                for u in range(max(x0, 0), min(x0 + kx, width)):
+                    other = (z * height + v) * width + u
+                    value = real(x[place(image, channel, other)])
+                    if value > own or (value == own and other < pixel):
+                        return False
+        return True
+    return wins
+
+
+@cache
+def _backward_kernel(case: Case) -> Any:
+    window, channels, real = case.window, case.channels, case.real
+    (depth, height, width), (odepth, oheight, owidth) = window.image, window.out
+    (kz, ky, kx), (sz, sy, sx), (pz, py, px) = window.kernel, window.stride, window.pad
+    pixels, place, share = depth * height * width, place_function(
+        case.x, window.image), _share_function(case)
+
+    @kernel
+    def pool_back(x, y, gy, gx, count):
+        for i in range(cuda.grid(1), count, cuda.gridsize(1)):
+            pixel, plane = i % pixels, i // pixels
+            u, v, z = (pixel % width + px, pixel // width % height + py,
+                       pixel // (width * height) + pz)
+            total = real(0)
+            # Position o covers the pixel if o * stride <= u < o * stride + kernel.
+            for oz in range(max(z - kz + sz, 0) // sz, min(z // sz + 1, odepth)):
+                for oy in range(max(v - ky + sy, 0) // sy, min(v // sy + 1, oheight)):
+                    for ox in range(max(u - kx + sx, 0) // sx, min(u // sx + 1, owidth)):
+                        total += share(x, y, gy, plane // channels, plane % channels, pixel,
+                                       (oz * oheight + oy) * owidth + ox)
+            gx[place(plane // channels, plane % channels, pixel)] = total
+    return pool_back
+
+
+def _forward(op: Pooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x, y = ins[0], outs[0]
+    first = LOWEST[y.dtype.name] if op.mode == MAX else 0.0
+    return each(_forward_kernel(Case.of(op, x), first), y.size, x, y)
+
+
+def _backward(op: Pooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    gy, gx = ins[0], outs[0]
+    x, y = (ins[i] if i < len(ins) else gx for i in (1, 2))
+    return each(_backward_kernel(Case.of(op, gx)), gx.size, x, y, gy, gx)
+
+
+on_gpu(Pooling, _forward, _backward)

@@ -1,0 +1,102 @@
+"""softmax and its kin: one thread for each place, where the numbers along one axis compete."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..softmax import Places, SoftmaxActivation, _Softmax
+from .fill import fill_zero
+from .gemm import real_of
+from .kernel_math import WORDS
+from .launch import Launch, cuda, each, kernel, on_gpu
+from .memory import Array
+
+__all__ = ["softmax"]
+
+exp, log = WORDS["exp"], WORDS["log"]
+
+
+@cache
+def _softmax_kernel(real: Any, logarithm: bool, cut: bool) -> Any:
+    @kernel
+    def softmax_kernel(x, y, length, size, lanes, scale, count):
+        for place in range(cuda.grid(1), count, cuda.gridsize(1)):
+            first = place // lanes * size * lanes + place % lanes
+            stop = min(max(length[place], 0), size) if cut else size
+            top = real(-np.inf)
+            for k in range(stop):
+                value = real(x[first + k * lanes]) * scale
+                top = value if value > top or value != value else top
+            total = real(0)
+            for k in range(stop):
+                total += exp(real(x[first + k * lanes]) * scale - top)
+            offset = log(total)
+            for k in range(stop):
+                value = real(x[first + k * lanes]) * scale - top
+                y[first + k * lanes] = value - offset if logarithm else exp(value) / total
+            for k in range(stop, size):
+                y[first + k * lanes] = real(0)
+    return softmax_kernel
+
+
+def softmax(places: Places, x: Array, y: Array, scale: float = 1.0, logarithm: bool = False,
+            length: Array | None = None) -> list[Launch]:
+    """Launches that write softmax(scale x), or its logarithm, to y."""
+    real = real_of(y.dtype)
+    return each(_softmax_kernel(real, logarithm, length is not None), places.rows * places.lanes,
+                x, y, y if length is None else length, places.size, places.lanes, real(scale))
+
+
+@cache
+def _gradient_kernel(real: Any, logarithm: bool) -> Any:
+    @kernel
+    def softmax_gradient(g, y, gx, size, lanes, scale, count):
+        for place in range(cuda.grid(1), count, cuda.gridsize(1)):
+            first = place // lanes * size * lanes + place % lanes
+            total = real(0)
+            for k in range(size):
+                at = first + k * lanes
+                total += real(g[at]) if logarithm else real(g[at]) * real(y[at])
+            for k in range(size):
+                at = first + k * lanes
+                if logarithm:
+                    gx[at] = (real(g[at]) - exp(real(y[at])) * total) * scale
+                else:
+                    gx[at] = real(y[at]) * (real(g[at]) - total) * scale
+    return softmax_gradient
+
+
+def _gradient(places: Places, g: Array, y: Array, gx: Array, scale: float, logarithm: bool
+              ) -> list[Launch]:
+    real = real_of(y.dtype)
+    return each(_gradient_kernel(real, logarithm), places.rows * places.lanes, g, y, gx,
+                places.size, places.lanes, real(scale))
+
+
+def _forward(op: _Softmax, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return softmax(op._places(outs[0]), ins[0], outs[0], op.scale, op.log,
+                   ins[1] if op.use_length else None)
+
+
+def _backward(op: _Softmax, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    g, y = ins
+    launches = fill_zero(outs[1:])
+    if outs[0] is not None:
+        launches += _gradient(op._places(y), g, y, outs[0], op.scale, op.log)
+    return launches
+
+
+def _activation(op: SoftmaxActivation, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return softmax(op._places(outs[0]), ins[0], outs[0])
+
+
+def _activation_backward(op: SoftmaxActivation, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    g, y = ins
+    return _gradient(Places.along(y.shape, 1), g, y, outs[0], 1.0, False)
+
+
+on_gpu(_Softmax, _forward, _backward)
+on_gpu(SoftmaxActivation, _activation, _activation_backward)

@@ -1,0 +1,66 @@
+"""Copies between views of arrays: regions, transposed, reversed, or repeated.
+
+A view is what NumPy makes of a model of the array, which has its shape and no memory: where the
+first element stands, and how many elements lie from one index to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .launch import Launch, cuda, each, kernel
+from .memory import Array
+
+__all__ = ["View", "copy_view", "view_of"]
+
+
+class View(NamedTuple):
+    """Elements of `array`: the first one's index, then extents and steps of every dimension."""
+
+    array: Array
+    start: int
+    shape: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
+def view_of(array: Array, make: Callable[[np.ndarray], np.ndarray] | None = None) -> View:
+    """The view that `make` takes of an array; it may only index, reshape and transpose."""
+    strides = [prod(array.shape[axis + 1:]) for axis in range(array.ndim)]
+    model = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), array.shape, strides,
+                                            writeable=False)
+    picked = model if make is None else make(model)
+    first, here = (a.__array_interface__["data"][0] for a in (model, picked))
+    return View(array, here - first, picked.shape, picked.strides)
+
+
+@cache
+def _copy_kernel(extents: tuple[int, ...], source: tuple[int, ...], target: tuple[int, ...]
+                 ) -> Any:
+    rank, inner = len(extents), tuple(prod(extents[d + 1:]) for d in range(len(extents)))
+
+    @kernel
+    def copy_strided(x, y, first_x, first_y, count):
+        for i in range(cuda.grid(1), count, cuda.gridsize(1)):
+            at, to = first_x, first_y
+            for d in range(rank):
+                index = i // inner[d] % extents[d]
+                at += index * source[d]
+                to += index * target[d]
+            y[to] = x[at]
+    return copy_strided
+
+
+def copy_view(source: View, target: View) -> list[Launch]:
+    """Launches that copy a view to one of as many elements and the same extents beyond 1."""
+    steps = [tuple(step for step, extent in zip(view.steps, view.shape, strict=True) if extent != 1)
+             for view in (source, target)]
+    extents = tuple(extent for extent in target.shape if extent != 1)
+    if not extents:
+        extents, steps = (1,), [(0,), (0,)]
+    return each(_copy_kernel(extents, *steps), prod(extents), source.array, target.array,
+                source.start, target.start)

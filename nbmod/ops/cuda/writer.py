@@ -1,0 +1,143 @@
+"""Writes GPU kernels: the other execution of the programs that `ops.writer` makes CPU kernels of.
+
+The iteration space is collapsed in the same way.  Arrays are flat here, so where one of them is
+broadcast the extents are constants of the text and the compiler turns divisions by them into
+multiplications; where none is, one text serves every size.
+
+    def add_1a2b(A, B, Y, count):
+        for i in range(cuda.grid(1), count, cuda.gridsize(1)):
+            a = A[i]
+            ...
+
+An output that is a sum is the work of a block for each of its elements, as in `blocks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+
+from ..formula import functions_in, scalar_text
+from ..writer import ArraySpec, KernelSpec
+from .blocks import LANES
+
+__all__ = ["is_broadcast", "source"]
+
+_HERE = "nbmod.ops.cuda.kernel_math"
+
+
+def is_broadcast(spec: KernelSpec) -> bool:
+    """Whether some array lacks a dimension, so that the text depends on the extents."""
+    return not all(all(array.mask) for array in spec.arrays)
+
+
+def source(spec: KernelSpec, extents: Sequence[int]) -> str:
+    """The text of a module with one CUDA kernel, named like the program.
+
+    Its arguments are the arrays of `spec`, the program's scalars, and the number of elements of the
+    whole space, or of the output that is a sum.
+    """
+    used = {name for step in spec.program.steps for name in functions_in(step.formula)} - {"abs"}
+    words = [f"{name} = WORDS['{name}']" for name in sorted(used)]
+    kinds = {spec.array(target).dtype for target in spec.targets if _is_cut(spec, target)}
+    words += [f"to_{kind} = CUTS['{kind}']" for kind in sorted(kinds)]
+    body = _sum_body(spec, extents) if any(spec.reduced) else _map_body(spec, extents)
+    arrays = ", ".join(f"{array.name.upper()} {array.dtype}" for array in spec.arrays)
+    return "\n".join([
+        f'"""{spec.program}', "", f"Over {arrays}. Written by {__name__}.", '"""', "",
+        f"from {_HERE} import CUTS, WORDS, cuda, kernel",
+        f"from numpy import {spec.real} as real", "", *words, "", "", "@kernel",
+        f"def {spec.name}({', '.join([*spec.parameters, 'count'])}):", *_indent(body, 1), ""])
+
+
+def _indent(lines: Iterable[str], depth: int) -> list[str]:
+    return [" " * (4 * depth) + line for line in lines]
+
+
+def _steps(spec: KernelSpec) -> list[str]:
+    return [f"{step.target} = {scalar_text(step.formula)}" for step in spec.program.steps
+            if step.target != step.formula]
+
+
+def _loads(spec: KernelSpec, extents: Sequence[int]) -> list[str]:
+    lines = []
+    for name in spec.program.inputs:
+        array = spec.array(name)
+        element = _element(array, extents)
+        lines.append(f"{name} = {element if array.dtype == spec.real else f'real({element})'}")
+    return lines
+
+
+def _store(spec: KernelSpec, value: str, target: str, add: bool, element: str) -> str:
+    array = spec.array(target)
+    if add:
+        before = element if array.dtype == spec.real else f"real({element})"
+        value = f"{before} + {value}"
+    if array.dtype == "bool":
+        return f"{element} = {value} != 0"
+    return f"{element} = to_{array.dtype}({value})" if _is_cut(spec, target) else (
+        f"{element} = {value}")
+
+
+def _is_cut(spec: KernelSpec, target: str) -> bool:
+    """Whether a number becomes an integer of another type."""
+    kind = spec.array(target).dtype
+    return "int" in kind and kind != spec.real
+
+
+def _element(array: ArraySpec, extents: Sequence[int]) -> str:
+    """The current element of a flat array."""
+    if all(array.mask):
+        return f"{array.name.upper()}[i]"
+    held = [d for d, has in enumerate(array.mask) if has]
+    terms = [(d, prod(extents[e] for e in held if e > d)) for d in held]
+    offset = " + ".join(f"i{d} * {step}" if step != 1 else f"i{d}" for d, step in terms)
+    return f"{array.name.upper()}[{offset or '0'}]"
+
+
+def _unravel(flat: str, dims: Sequence[int], extents: Sequence[int]) -> list[str]:
+    """Lines that set i<d> for every d of `dims` from one index over their extents."""
+    return [f"i{d} = {flat} // {prod(extents[e] for e in dims[k + 1:])} % {extents[d]}"
+            for k, d in enumerate(dims)]
+
+
+def _map_body(spec: KernelSpec, extents: Sequence[int]) -> list[str]:
+    """All outputs have the whole space: a grid-stride loop."""
+    stores = [_store(spec, value, target, add, _element(spec.array(target), extents))
+              for value, target, add in zip(spec.program.outputs, spec.targets, spec.add,
+                                            strict=True)]
+    indices = _unravel("i", range(spec.rank), extents) if is_broadcast(spec) else []
+    return ["for i in range(cuda.grid(1), count, cuda.gridsize(1)):",
+            *_indent([*indices, *_loads(spec, extents), *_steps(spec), *stores], 1)]
+
+
+def _sum_body(spec: KernelSpec, extents: Sequence[int]) -> list[str]:
+    """One output that lacks dimensions: a block for each of its elements."""
+    summed = [d for d, gone in enumerate(spec.reduced) if gone]
+    kept = [d for d, gone in enumerate(spec.reduced) if not gone]
+    terms = prod(extents[d] for d in summed)
+    position = " + ".join(f"i{d} * {prod(extents[d + 1:])}" for d in range(spec.rank))
+    target = spec.targets[0]
+    cell = f"{spec.array(target).name.upper()}[cell]"
+    return [
+        f"part = cuda.shared.array({LANES}, real)",
+        "me = cuda.threadIdx.x",
+        "for cell in range(cuda.blockIdx.x, count, cuda.gridDim.x):",
+        *_indent([
+            *_unravel("cell", kept, extents),
+            "total = real(0)",
+            f"for term in range(me, {terms}, {LANES}):",
+            *_indent([*_unravel("term", summed, extents), f"i = {position}",
+                      *_loads(spec, extents), *_steps(spec),
+                      f"total += {spec.program.outputs[0]}"], 1),
+            "part[me] = total",
+            "cuda.syncthreads()",
+            f"width = {LANES // 2}",
+            "while width > 0:",
+            "    if me < width:",
+            "        part[me] += part[me + width]",
+            "    cuda.syncthreads()",
+            "    width //= 2",
+            "if me == 0:",
+            f"    {_store(spec, 'part[0]', target, spec.add[0], cell)}",
+            "cuda.syncthreads()"], 1)]
