@@ -221,7 +221,8 @@ def _scalar(name: str) -> Inlined:
     return inlined(FunctionType(function.__code__, _SCALARS, name))
 
 
-for _name in [name for name, value in vars(special).items() if isinstance(value, FunctionType)]:
+for _name in [name for name, value in vars(special).items()
+              if isinstance(value, FunctionType) and value.__module__ == special.__name__]:
     _SCALARS[_name] = _scalar(_name)
 
 SPECIAL = special.__all__

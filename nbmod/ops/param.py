@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ import numpy as np
 from ..base import MXNetError, did_you_mean
 
 __all__ = ["Shape", "Ints", "Floats", "DType", "HIDDEN_KEYS", "is_hidden", "parse_params",
-           "to_text", "signature_of"]
+           "to_text", "field_types", "signature_of"]
 
 Shape = tuple[int, ...]
 Ints = tuple[int | None, ...]
@@ -122,10 +123,22 @@ def _reader(annotation: Any) -> tuple[Callable[[str], Any], str]:
     raise TypeError(f"no reader for op parameter type {annotation!r}")
 
 
+def field_types(cls: type) -> dict[str, Any]:
+    """The types of an op class's parameters, which its source has as text.
+
+    `typing.get_type_hints` would do, but for the bare `ClassVar`s beside them in Python 3.10.
+    """
+    words: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        words.update(vars(sys.modules[base.__module__]))
+    return {field.name: eval(field.type, words) if isinstance(field.type, str) else field.type
+            for field in dataclasses.fields(cls)}
+
+
 @cache
 def _readers_of(cls: type) -> dict[str, tuple[Callable[[str], Any], str, bool]]:
     """field name -> (reader, expectation in words, required) of an op class."""
-    hints = typing.get_type_hints(cls)
+    hints = field_types(cls)
     readers = {}
     for field in dataclasses.fields(cls):
         required = (field.default is dataclasses.MISSING

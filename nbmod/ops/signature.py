@@ -22,7 +22,7 @@ import numpy as np
 
 from ..base import MXNetError
 from .op import Op
-from .param import Floats, Ints, Shape
+from .param import Floats, Ints, Shape, field_types
 
 __all__ = ["Arguments", "Flavour", "op_doc", "op_signature", "split_arguments"]
 
@@ -81,7 +81,7 @@ def op_doc(op: type[Op], flavour: Flavour) -> str:
         lines.append(f"*{op.inputs[0]} : any number of {tensor}")
     else:
         lines += [f"{name} : {tensor}" for name in op.inputs]
-    hints = typing.get_type_hints(op)
+    hints = field_types(op)
     for field in dataclasses.fields(op):  # type: ignore[arg-type]
         default = _default(field)
         given = "required" if default is _Null else f"default {default!r}"
