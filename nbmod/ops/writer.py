@@ -11,19 +11,19 @@ on the sizes, so one kernel serves all shapes of one pattern.
 
 In the text an array has its value's name in capitals: `x = X[i]`.  An output that shares memory
 with an input is that input's array, so the compiler sees the dependence and vectorises the loop.
+GPU kernels are written from the same specifications by `ops.cuda.writer`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import NamedTuple
 
 from .formula import functions_in, scalar_text
 from .program import Program
 
-__all__ = ["ArraySpec", "KernelSpec", "Layout", "collapse", "cpu_source", "cuda_source"]
+__all__ = ["ArraySpec", "KernelSpec", "Layout", "collapse", "cpu_source"]
 
 Mask = tuple[bool, ...]
 
@@ -321,66 +321,3 @@ def _add_row(spec: KernelSpec, along: str, cell: str) -> list[str]:
     value = spec.program.outputs[0]
     return [*outer, along, *_indent([*inner, *_steps(spec.program), f"{cell} = {cell} + {value}"],
                                     1)]
-
-
-# -- CUDA ---------------------------------------------------------------------------------------
-
-_DEVICE = "nbmod.ops.cuda.kernel_math"
-
-_CUDA = {
-    **{name: ("math", name) for name in (
-        "floor", "ceil", "trunc", "sqrt", "exp", "log", "log2", "log10", "log1p", "expm1", "sin",
-        "cos", "tan", "sinh", "cosh", "tanh", "hypot")},
-    **{name: ("math", "a" + name[3:]) for name in (
-        "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh")},
-    **{name: (_DEVICE, name) for name in (
-        "maximum", "minimum", "mod", "cbrt", "erf", "erfinv", "gamma", "gammaln", "digamma")},
-}
-"""Where a CUDA kernel takes each function of the vocabulary from."""
-
-
-def cuda_source(spec: KernelSpec, extents: Sequence[int]) -> str:
-    """The text of a module with one CUDA kernel, a grid-stride loop over `extents`.
-
-    Arrays are passed flat, so the extents of the collapsed space are constants of the text; they
-    cost no registers, and the compiler turns divisions by them into multiplications.  Outputs must
-    have the whole space.
-    """
-    if any(spec.reduced):
-        raise ValueError(f"{spec.program.title}: sums are not elementwise on the GPU")
-    imports = [("numpy", spec.real, "real"), (_DEVICE, "cuda", "cuda"),
-               *((*_CUDA[name], name) for name in _functions(spec)
-                 if name not in ("abs", "from_half", "to_half"))]
-    loads = [_flat_load(spec, spec.array(name), extents) for name in spec.program.inputs]
-    stores = [_flat_store(spec, *store, extents) for store in
-              zip(spec.program.outputs, spec.targets, spec.add, strict=True)]
-    needed = any(not all(array.mask) for array in spec.arrays)
-    unravel = [f"i{d} = i // {prod(extents[d + 1:])} % {extents[d]}" for d in range(spec.rank)]
-    return "\n".join([
-        *_head(spec), *_import_lines(imports), "", "", "@cuda.jit",
-        f"def {spec.name}({', '.join(spec.parameters)}):",
-        f"    for i in range(cuda.grid(1), {prod(extents)}, cuda.gridsize(1)):",
-        *_indent(unravel if needed else [], 2), *_indent([*loads, *_steps(spec.program),
-                                                          *stores], 2), ""])
-
-
-def _offset(array: ArraySpec, extents: Sequence[int]) -> str:
-    """The position of the current element in a flat array."""
-    if all(array.mask):
-        return "i"
-    held = [d for d, has in enumerate(array.mask) if has]
-    terms = [(d, prod(extents[e] for e in held if e > d)) for d in held]
-    return " + ".join(f"i{d} * {step}" if step != 1 else f"i{d}" for d, step in terms) or "0"
-
-
-def _flat_load(spec: KernelSpec, array: ArraySpec, extents: Sequence[int]) -> str:
-    element = f"{array.name.upper()}[{_offset(array, extents)}]"
-    return f"{array.name} = " + (element if array.dtype == spec.real else f"real({element})")
-
-
-def _flat_store(spec: KernelSpec, output: str, target: str, add: bool,
-                extents: Sequence[int]) -> str:
-    array = spec.array(target)
-    element = f"{target.upper()}[{_offset(array, extents)}]"
-    before = element if array.dtype == spec.real else f"real({element})"
-    return f"{element} = " + (f"{before} + {output}" if add else output)

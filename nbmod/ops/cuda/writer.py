@@ -14,11 +14,11 @@ An output that is a sum is the work of a block for each of its elements, as in `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import prod
 
-from ..formula import functions_in, scalar_text
-from ..writer import ArraySpec, KernelSpec
+from ..formula import functions_in
+from ..writer import ArraySpec, KernelSpec, _indent, _steps
 from .blocks import LANES
 
 __all__ = ["is_broadcast", "source"]
@@ -48,15 +48,6 @@ def source(spec: KernelSpec, extents: Sequence[int]) -> str:
         f"from {_HERE} import CUTS, WORDS, cuda, kernel",
         f"from numpy import {spec.real} as real", "", *words, "", "", "@kernel",
         f"def {spec.name}({', '.join([*spec.parameters, 'count'])}):", *_indent(body, 1), ""])
-
-
-def _indent(lines: Iterable[str], depth: int) -> list[str]:
-    return [" " * (4 * depth) + line for line in lines]
-
-
-def _steps(spec: KernelSpec) -> list[str]:
-    return [f"{step.target} = {scalar_text(step.formula)}" for step in spec.program.steps
-            if step.target != step.formula]
 
 
 def _loads(spec: KernelSpec, extents: Sequence[int]) -> list[str]:
@@ -108,7 +99,7 @@ def _map_body(spec: KernelSpec, extents: Sequence[int]) -> list[str]:
                                             strict=True)]
     indices = _unravel("i", range(spec.rank), extents) if is_broadcast(spec) else []
     return ["for i in range(cuda.grid(1), count, cuda.gridsize(1)):",
-            *_indent([*indices, *_loads(spec, extents), *_steps(spec), *stores], 1)]
+            *_indent([*indices, *_loads(spec, extents), *_steps(spec.program), *stores], 1)]
 
 
 def _sum_body(spec: KernelSpec, extents: Sequence[int]) -> list[str]:
@@ -128,7 +119,7 @@ def _sum_body(spec: KernelSpec, extents: Sequence[int]) -> list[str]:
             "total = real(0)",
             f"for term in range(me, {terms}, {LANES}):",
             *_indent([*_unravel("term", summed, extents), f"i = {position}",
-                      *_loads(spec, extents), *_steps(spec),
+                      *_loads(spec, extents), *_steps(spec.program),
                       f"total += {spec.program.outputs[0]}"], 1),
             "part[me] = total",
             "cuda.syncthreads()",
