@@ -3,8 +3,8 @@
 The channel axis splits a tensor in three: x is (N, C, S).  With S > 1 (NCHW) a channel is N runs of
 contiguous numbers, and one task takes a whole channel, so that its second pass finds the numbers in
 cache.  With S = 1 (dense layers, NHWC) neighbours in memory are different channels, and one task
-takes a strip of them that fills a cache line.  Either way a task owns its channels, so results do
-not depend on the number of threads.
+takes a block of samples; how many blocks there are follows from the shape alone.  Either way
+results do not depend on the number of threads.
 
 Sums are taken in float64 of differences to the channel's first number: one reading gives mean and
 variance, and nothing cancels however far the mean is from zero.
@@ -26,8 +26,6 @@ __all__ = ["BatchNorm", "SyncBatchNorm"]
 
 EPS = 1.0000000474974513e-3
 """MXNet's default, which is a float32 although eps is a float64."""
-STRIP = 16
-"""Channels per task where channels are neighbours in memory: a cache line of float32."""
 
 
 @kernel(parallel=True, fastmath=True)
@@ -52,31 +50,29 @@ def _forward_runs(x, gamma, beta, mean, invstd, y, eps):
 
 
 @kernel(parallel=True, fastmath=True)
-def _forward_strips(x, gamma, beta, mean, invstd, y, eps, sums):
-    """The same for x (N, C); sums is float64 (2, C)."""
+def _forward_columns(x, gamma, beta, mean, invstd, y, eps, sums):
+    """The same for x (N, C); sums is float64 (blocks, 2, C)."""
     samples, channels = x.shape
-    for strip in prange((channels + STRIP - 1) // STRIP):
-        start, stop = strip * STRIP, strip * STRIP + STRIP
-        first, total, squares = x[0, start:stop], sums[0, start:stop], sums[1, start:stop]
-        for c in range(first.size):
-            total[c] = 0.0
-            squares[c] = 0.0
-        for n in range(samples):
-            row = x[n, start:stop]
-            for c in range(first.size):
-                d = np.float64(row[c]) - np.float64(first[c])
-                total[c] += d
-                squares[c] += d * d
-        m, inv, scale, shift = (mean[start:stop], invstd[start:stop], gamma[start:stop],
-                                beta[start:stop])
-        for c in range(first.size):
-            off = total[c] / samples
-            m[c] = np.float64(first[c]) + off
-            inv[c] = 1 / np.sqrt(max(squares[c] / samples - off * off, 0.0) + eps)
-        for n in range(samples):
-            row, target = x[n, start:stop], y[n, start:stop]
-            for c in range(first.size):
-                target[c] = (row[c] - m[c]) * (scale[c] * inv[c]) + shift[c]
+    blocks = len(sums)
+    for b in prange(blocks):
+        for c in range(channels):
+            sums[b, 0, c] = 0.0
+            sums[b, 1, c] = 0.0
+        for n in range(b * samples // blocks, (b + 1) * samples // blocks):
+            for c in range(channels):
+                d = np.float64(x[n, c]) - np.float64(x[0, c])
+                sums[b, 0, c] += d
+                sums[b, 1, c] += d * d
+    for c in range(channels):
+        for b in range(1, blocks):
+            sums[0, 0, c] += sums[b, 0, c]
+            sums[0, 1, c] += sums[b, 1, c]
+        off = sums[0, 0, c] / samples
+        mean[c] = np.float64(x[0, c]) + off
+        invstd[c] = 1 / np.sqrt(max(sums[0, 1, c] / samples - off * off, 0.0) + eps)
+    for n in prange(samples):
+        for c in range(channels):
+            y[n, c] = (x[n, c] - mean[c]) * (gamma[c] * invstd[c]) + beta[c]
 
 
 @kernel(parallel=True, fastmath=True)
@@ -91,7 +87,7 @@ def _apply_runs(x, gamma, beta, mean, invstd, y):
 
 
 @kernel(parallel=True, fastmath=True)
-def _apply_strips(x, gamma, beta, mean, invstd, y):
+def _apply_columns(x, gamma, beta, mean, invstd, y):
     """The same for x (N, C)."""
     samples, channels = x.shape
     for n in prange(samples):
@@ -123,32 +119,38 @@ def _backward_runs(g, x, gamma, mean, invstd, gx, ggamma, gbeta, constant, write
 
 
 @kernel(parallel=True, fastmath=True)
-def _backward_strips(g, x, gamma, mean, invstd, gx, ggamma, gbeta, constant, write, sums):
-    """The same for x (N, C); sums is float64 (2, C)."""
+def _backward_columns(g, x, gamma, mean, invstd, gx, ggamma, gbeta, constant, write, sums):
+    """The same for x (N, C); sums is float64 (blocks, 2, C)."""
     samples, channels = x.shape
-    kind, share = x.dtype.type, 0.0 if constant else 1 / samples
-    for strip in prange((channels + STRIP - 1) // STRIP):
-        start, stop = strip * STRIP, strip * STRIP + STRIP
-        m, inv, scale = mean[start:stop], invstd[start:stop], gamma[start:stop]
-        total, along = sums[0, start:stop], sums[1, start:stop]
-        for c in range(m.size):
-            total[c] = 0.0
-            along[c] = 0.0
-        for n in range(samples):
-            grad, row = g[n, start:stop], x[n, start:stop]
-            for c in range(m.size):
-                total[c] += np.float64(grad[c])
-                along[c] += np.float64(grad[c] * (row[c] - m[c]))
-        for c in range(m.size):
-            gbeta[start + c] = total[c]
-            ggamma[start + c] = along[c] * inv[c]
-            total[c] *= share
-            along[c] *= share * inv[c] * inv[c]
-        for n in range(samples if write else 0):
-            grad, row, target = g[n, start:stop], x[n, start:stop], gx[n, start:stop]
-            for c in range(m.size):
-                centred = (row[c] - m[c]) * kind(along[c])
-                target[c] = (grad[c] - kind(total[c]) - centred) * (scale[c] * inv[c])
+    blocks, kind = len(sums), x.dtype.type
+    share = 0.0 if constant else 1 / samples
+    for b in prange(blocks):
+        for c in range(channels):
+            sums[b, 0, c] = 0.0
+            sums[b, 1, c] = 0.0
+        for n in range(b * samples // blocks, (b + 1) * samples // blocks):
+            for c in range(channels):
+                sums[b, 0, c] += np.float64(g[n, c])
+                sums[b, 1, c] += np.float64(g[n, c] * (x[n, c] - mean[c]))
+    for c in range(channels):
+        for b in range(1, blocks):
+            sums[0, 0, c] += sums[b, 0, c]
+            sums[0, 1, c] += sums[b, 1, c]
+        gbeta[c] = sums[0, 0, c]
+        ggamma[c] = sums[0, 1, c] * invstd[c]
+        sums[0, 0, c] *= share
+        sums[0, 1, c] *= share * invstd[c] * invstd[c]
+    for n in prange(samples if write else 0):
+        for c in range(channels):
+            slope = kind(sums[0, 1, c])
+            centred = g[n, c] - kind(sums[0, 0, c]) - (x[n, c] - mean[c]) * slope
+            gx[n, c] = centred * (gamma[c] * invstd[c])
+
+
+def blocks_of(rows: int) -> int:
+    """In how many parts to take sums over `rows`: by nothing but their number, so that the sums
+    come out the same on any number of threads."""
+    return max(1, min(rows // 64, 32))
 
 
 class _BatchNorm(FloatOp):
@@ -196,10 +198,16 @@ class _BatchNorm(FloatOp):
         return tensor.reshape((before, channels) if after == 1 else (before, channels, after))
 
     def work(self, ins, outs):
-        return _channel_scratch(outs[1])
+        return self._channel_scratch(ins[0], outs[1])
 
     def work_backward(self, ins, outs):
-        return _channel_scratch(ins[2])
+        return self._channel_scratch(ins[1], ins[2])
+
+    def _channel_scratch(self, data: Spec, statistics: Spec) -> list[Spec]:
+        """Sums of blocks, then four arrays like gamma: ones, and what else needs a place."""
+        axis, shape = self.axis % len(data.shape), data.shape
+        blocks = blocks_of(size_of(shape[:axis])) if size_of(shape[axis + 1:]) == 1 else 0
+        return [Spec((blocks, 2, *statistics.shape), np.dtype(np.float64)), *[statistics] * 4]
 
     def compiled(self, ins, outs, call):
         data, gamma, beta, moving_mean, moving_var = ins
@@ -220,11 +228,11 @@ class _BatchNorm(FloatOp):
                 if runs:
                     _forward_runs(*tensors, self.eps)
                 else:
-                    _forward_strips(*tensors, self.eps, sums)
+                    _forward_columns(*tensors, self.eps, sums)
                 return
             np.copyto(mean, moving_mean)
             _inverse_deviation(moving_var, self.eps, invstd)
-            (_apply_runs if runs else _apply_strips)(*tensors)
+            (_apply_runs if runs else _apply_columns)(*tensors)
 
         return run
 
@@ -247,7 +255,7 @@ class _BatchNorm(FloatOp):
             if x.ndim == 3:
                 _backward_runs(*tensors)
             else:
-                _backward_strips(*tensors, sums)
+                _backward_columns(*tensors, sums)
             if self.fix_gamma:
                 ggamma.fill(0)
             if not constant:
@@ -261,11 +269,6 @@ class _BatchNorm(FloatOp):
         momentum = single(self.momentum)
         moving *= momentum
         moving += batch * moving.dtype.type(1 - momentum)
-
-
-def _channel_scratch(statistics: Spec) -> list[Spec]:
-    """Sums of a strip, then four arrays like gamma: ones, and what else is to be put somewhere."""
-    return [Spec((2, *statistics.shape), np.dtype(np.float64)), *[statistics] * 4]
 
 
 def _inverse_deviation(variance: Any, eps: float, out: Any) -> None:

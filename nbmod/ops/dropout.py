@@ -17,10 +17,10 @@ import numpy as np
 from ..base import MXNetError
 from ..graph import Entry, Node
 from .half import FloatOp
-from .jit import kernel, prange
+from .jit import inlined, kernel, prange
 from .kernels import COMPILED_FROM
-from .op import _TABLE, Op
-from .rng import Stream, next_stream, philox, words
+from .op import _TABLE, Op, Spec
+from .rng import Stream, next_stream, philox_round, words
 from .shape import normalize_axes, unify
 
 __all__ = ["Dropout"]
@@ -29,31 +29,42 @@ LANE = 256
 TILE = 4 * LANE
 
 
+@inlined
+def _fill(mask, tile, limit, scale, draw, key):
+    """The mask of one whole tile."""
+    zero, high = mask.dtype.type(0), np.uint64(32)
+    first, above = np.uint32(tile * LANE), np.uint32((tile * LANE) >> 32)
+    for i in range(LANE):
+        a, b = np.uint32(first + np.uint32(i)), above
+        c, d = np.uint32(draw), np.uint32(draw >> high)
+        k0, k1 = np.uint32(key), np.uint32(key >> high)
+        for _ in range(10):
+            a, b, c, d = philox_round(a, b, c, d, k0, k1)
+            k0, k1 = np.uint32(k0 + np.uint32(0x9E3779B9)), np.uint32(k1 + np.uint32(0xBB67AE85))
+        mask[i] = scale if a < limit else zero
+        mask[i + LANE] = scale if b < limit else zero
+        mask[i + 2 * LANE] = scale if c < limit else zero
+        mask[i + 3 * LANE] = scale if d < limit else zero
+
+
 @kernel(parallel=True)
-def _drop(x, mask, y, limit, scale, draw, key):
-    """mask = scale where the word of the place is below `limit`, else 0; y = x mask; all flat."""
-    zero = x.dtype.type(0)
+def _drop(x, mask, y, spare, limit, scale, draw, key):
+    """mask = scale where the word of the place is below `limit`, else 0; y = x mask; all flat.
+
+    `spare` has the size of a tile, for the last one.
+    """
     for tile in prange((x.size + TILE - 1) // TILE):
         start = tile * TILE
-        if start + TILE <= x.size:
-            source, kept, target = (x[start:start + TILE], mask[start:start + TILE],
-                                    y[start:start + TILE])
-            for i in range(LANE):
-                a, b, c, d = philox(np.uint64(tile * LANE + i), draw, key)
-                kept[i] = scale if a < limit else zero
-                kept[i + LANE] = scale if b < limit else zero
-                kept[i + 2 * LANE] = scale if c < limit else zero
-                kept[i + 3 * LANE] = scale if d < limit else zero
-            for i in range(TILE):
-                target[i] = source[i] * kept[i]
+        stop = start + TILE
+        source, kept, target = x[start:stop], mask[start:stop], y[start:stop]
+        if kept.size == TILE:
+            _fill(kept, tile, limit, scale, draw, key)
         else:
-            for i in range(LANE):
-                block = philox(np.uint64(tile * LANE + i), draw, key)
-                for word in range(4):
-                    place = start + word * LANE + i
-                    if place < x.size:
-                        mask[place] = scale if block[word] < limit else zero
-                        y[place] = x[place] * mask[place]
+            _fill(spare, tile, limit, scale, draw, key)
+            for i in range(kept.size):
+                kept[i] = spare[i]
+        for i in range(kept.size):
+            target[i] = source[i] * kept[i]
 
 
 def _mask(mask: np.ndarray, limit: int, scale: Any, stream: Stream) -> None:
@@ -98,7 +109,7 @@ class Dropout(FloatOp, name="Dropout"):
         return [Entry(Node(op(), f"{node.name}_backward", [ograds[0], Entry(node, 1)]))]
 
     def work(self, ins, outs):
-        return [outs[1]]
+        return [outs[1], Spec((TILE,), ins[0].dtype)]
 
     def compute(self, ins, outs, call):
         self._run(ins, outs, call, False)()
@@ -109,7 +120,7 @@ class Dropout(FloatOp, name="Dropout"):
     def _run(self, ins: Any, outs: Any, call: Any, with_kernel: bool) -> Callable[[], None]:
         x, y = ins[0], outs[0]
         mask = call.scratch[0] if outs[1] is None else outs[1]
-        limit = round((1 - self.p) * 2 ** 32)
+        spare, limit = call.scratch[1], min(round((1 - self.p) * 2 ** 32), 2 ** 32 - 1)
         scale = x.dtype.type(1 / (1 - self.p) if self.p < 1 else 0)
         flat = [array.reshape(-1) for array in (x, mask, y)]
 
@@ -121,7 +132,7 @@ class Dropout(FloatOp, name="Dropout"):
                 return
             stream = next_stream()
             if with_kernel:
-                _drop(*flat, np.uint64(limit), scale, np.uint64(stream.draw),
+                _drop(*flat, spare, np.uint32(limit), scale, np.uint64(stream.draw),
                       np.uint64(stream.key))
             else:
                 _mask(mask, limit, scale, stream)

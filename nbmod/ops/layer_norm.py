@@ -13,15 +13,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .batch_norm import _backward_runs, _forward_runs
+from .batch_norm import _backward_runs, _forward_runs, blocks_of
 from .half import FloatOp, single
 from .jit import kernel, prange
 from .op import Spec
 from .shape import ShapeMismatch, normalize_axis, unify
 
 __all__ = ["LayerNorm", "GroupNorm", "InstanceNorm"]
-
-STRIP = 64
 
 
 @kernel(parallel=True, fastmath=True)
@@ -64,21 +62,22 @@ def _layer_backward(g, x, gamma, mean, std, gx):
 
 @kernel(parallel=True, fastmath=True)
 def _layer_backward_parameters(g, x, mean, std, sums):
-    """sums (2, K), float64: the gradients of LayerNorm's gamma and beta."""
+    """sums (blocks, 2, K), float64: sums[0] are the gradients of LayerNorm's gamma and beta."""
     rows, size = x.shape
-    one = x.dtype.type(1)
-    for strip in prange((size + STRIP - 1) // STRIP):
-        start, stop = strip * STRIP, strip * STRIP + STRIP
-        along, total = sums[0, start:stop], sums[1, start:stop]
-        for k in range(total.size):
-            along[k] = 0.0
-            total[k] = 0.0
-        for r in range(rows):
+    one, blocks = x.dtype.type(1), len(sums)
+    for b in prange(blocks):
+        for k in range(size):
+            sums[b, 0, k] = 0.0
+            sums[b, 1, k] = 0.0
+        for r in range(b * rows // blocks, (b + 1) * rows // blocks):
             m, inv = mean[r], one / std[r]
-            grad, row = g[r, start:stop], x[r, start:stop]
-            for k in range(total.size):
-                along[k] += np.float64(grad[k] * (row[k] - m) * inv)
-                total[k] += np.float64(grad[k])
+            for k in range(size):
+                sums[b, 0, k] += np.float64(g[r, k] * (x[r, k] - m) * inv)
+                sums[b, 1, k] += np.float64(g[r, k])
+    for b in range(1, blocks):
+        for k in range(size):
+            sums[0, 0, k] += sums[b, 0, k]
+            sums[0, 1, k] += sums[b, 1, k]
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,8 @@ class LayerNorm(FloatOp, name="LayerNorm"):
         return [outs[1], outs[2], *self._turned(ins[0], 2)]
 
     def work_backward(self, ins, outs):
-        sums = Spec((2, *ins[2].shape), np.dtype(np.float64))
+        size, = ins[2].shape
+        sums = Spec((blocks_of(ins[1].size // size), 2, size), np.dtype(np.float64))
         return [sums, *self._turned(ins[0], 3)]
 
     def _turned(self, data: Spec, count: int) -> list[Spec]:
@@ -164,7 +164,7 @@ class LayerNorm(FloatOp, name="LayerNorm"):
             load_x()
             if outs[1] is not None or outs[2] is not None:
                 _layer_backward_parameters(g, x, mean, std, sums)
-                for out, total in zip(outs[1:], sums, strict=True):
+                for out, total in zip(outs[1:], sums[0], strict=True):
                     if out is not None:
                         out[...] = total
             if gx is not None:

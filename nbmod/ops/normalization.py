@@ -14,12 +14,12 @@ import numpy as np
 
 from .half import FloatOp, accumulator, single
 from .jit import kernel, prange
+from .kernel_math import exp32, log32
 from .op import Spec
 from .shape import ShapeMismatch, size_of, unify
+from .softmax import strip_of
 
 __all__ = ["L2Normalization", "LRN"]
-
-STRIP = 64
 
 
 @kernel(parallel=True, fastmath=True)
@@ -51,47 +51,44 @@ def _l2_rows_backward(g, y, norm, gx):
 
 
 @kernel(parallel=True, fastmath=True)
-def _l2_strips(x, norms, y, eps):
-    """The same along the middle of x (R, K, L); norms is (R, L)."""
+def _l2_strips(x, norm, y, eps):
+    """The same along the middle of x (R, K, L); norm is (R, L)."""
     rows, size, lanes = x.shape
     one = x.dtype.type(1)
-    strips = (lanes + STRIP - 1) // STRIP
+    strip = strip_of(rows, lanes)
+    strips = (lanes + strip - 1) // strip
     for task in prange(rows * strips):
-        r, start = task // strips, task % strips * STRIP
-        norm = norms[r, start:start + STRIP]
-        for j in range(norm.size):
-            norm[j] = eps
+        r, first = task // strips, task % strips * strip
+        start, stop = np.uint64(first), np.uint64(min(first + strip, lanes))
+        for j in range(start, stop):
+            norm[r, j] = eps
         for k in range(size):
-            source = x[r, k, start:start + STRIP]
-            for j in range(norm.size):
-                norm[j] += source[j] * source[j]
-        for j in range(norm.size):
-            norm[j] = np.sqrt(norm[j])
+            for j in range(start, stop):
+                norm[r, j] += x[r, k, j] * x[r, k, j]
+        for j in range(start, stop):
+            norm[r, j] = np.sqrt(norm[r, j])
         for k in range(size):
-            source, target = x[r, k, start:start + STRIP], y[r, k, start:start + STRIP]
-            for j in range(norm.size):
-                target[j] = source[j] * (one / norm[j])
+            for j in range(start, stop):
+                y[r, k, j] = x[r, k, j] * (one / norm[r, j])
 
 
 @kernel(parallel=True, fastmath=True)
-def _l2_strips_backward(g, y, norms, gx, sums):
-    """Gradient of the above; sums is (R, L)."""
+def _l2_strips_backward(g, y, norm, gx, along):
+    """Gradient of the above; along is (R, L)."""
     rows, size, lanes = y.shape
-    strips = (lanes + STRIP - 1) // STRIP
+    strip = strip_of(rows, lanes)
+    strips = (lanes + strip - 1) // strip
     for task in prange(rows * strips):
-        r, start = task // strips, task % strips * STRIP
-        norm, along = norms[r, start:start + STRIP], sums[r, start:start + STRIP]
-        for j in range(norm.size):
-            along[j] = 0
+        r, first = task // strips, task % strips * strip
+        start, stop = np.uint64(first), np.uint64(min(first + strip, lanes))
+        for j in range(start, stop):
+            along[r, j] = 0
         for k in range(size):
-            grad, own = g[r, k, start:start + STRIP], y[r, k, start:start + STRIP]
-            for j in range(norm.size):
-                along[j] += grad[j] * own[j]
+            for j in range(start, stop):
+                along[r, j] += g[r, k, j] * y[r, k, j]
         for k in range(size):
-            grad, own = g[r, k, start:start + STRIP], y[r, k, start:start + STRIP]
-            target = gx[r, k, start:start + STRIP]
-            for j in range(norm.size):
-                target[j] = (grad[j] - own[j] * along[j]) / norm[j]
+            for j in range(start, stop):
+                gx[r, k, j] = (g[r, k, j] - y[r, k, j] * along[r, j]) / norm[r, j]
 
 
 @dataclass(frozen=True)
@@ -153,8 +150,8 @@ class L2Normalization(FloatOp, name="L2Normalization"):
 
 
 @kernel(parallel=True, fastmath=True)
-def _lrn_forward(x, scale, y, half, weight, knorm, beta):
-    """LRN of x (N, C, S); scale is the bracket of the formula."""
+def _lrn_scale(x, scale, half, weight, knorm):
+    """scale = knorm + weight * sum of x^2 over 2 half + 1 channels of x (N, C, S)."""
     samples, channels, size = x.shape
     for row in prange(samples * channels):
         n, c = row // channels, row % channels
@@ -163,25 +160,30 @@ def _lrn_forward(x, scale, y, half, weight, knorm, beta):
         for other in range(max(c - half, 0), min(c + half + 1, channels)):
             for s in range(size):
                 scale[n, c, s] += weight * x[n, other, s] * x[n, other, s]
-        for s in range(size):
-            y[n, c, s] = x[n, c, s] * scale[n, c, s] ** -beta
 
 
 @kernel(parallel=True, fastmath=True)
-def _lrn_backward(g, x, y, scale, gx, half, weight, beta):
+def _lrn_apply(x, scale, y, beta):
+    """y = x scale^-beta, all (R, S)."""
+    rows, size = x.shape
+    single = x.itemsize == 4
+    for r in prange(rows):
+        for s in range(size):
+            y[r, s] = -beta * (log32(scale[r, s]) if single else np.log(scale[r, s]))
+        for s in range(size):
+            y[r, s] = x[r, s] * (exp32(y[r, s]) if single else np.exp(y[r, s]))
+
+
+@kernel(parallel=True, fastmath=True)
+def _lrn_backward(g, x, y, scale, gx, half, factor):
+    """gx -= factor x * sum of g y / scale over the same channels."""
     samples, channels, size = x.shape
-    zero, factor = x.dtype.type(0), weight * beta
-    factor += factor
     for row in prange(samples * channels):
         n, c = row // channels, row % channels
-        for s in range(size):
-            gx[n, c, s] = zero
         for other in range(max(c - half, 0), min(c + half + 1, channels)):
             for s in range(size):
-                gx[n, c, s] += g[n, other, s] * y[n, other, s] / scale[n, other, s]
-        for s in range(size):
-            own = g[n, c, s] * scale[n, c, s] ** -beta
-            gx[n, c, s] = own - factor * x[n, c, s] * gx[n, c, s]
+                share = g[n, other, s] * y[n, other, s] / scale[n, other, s]
+                gx[n, c, s] -= factor * x[n, c, s] * share
 
 
 @dataclass(frozen=True)
@@ -214,23 +216,31 @@ class LRN(FloatOp, name="LRN"):
     def work(self, ins, outs):
         return [Spec(ins[0].shape, outs[1].dtype)]
 
-    def _window(self, kind: Any) -> tuple[int, Any]:
-        """(channels on either side, alpha / nsize)."""
-        return (self.nsize - 1) // 2, kind.type(self.alpha / self.nsize)
-
     def compiled(self, ins, outs, call):
         scale = call.scratch[0] if outs[1] is None else outs[1]
-        x, scale, y = (_in_three(tensor) for tensor in (ins[0], scale, outs[0]))
-        half, weight = self._window(x.dtype)
-        knorm, beta = x.dtype.type(self.knorm), x.dtype.type(self.beta)
-        return lambda: _lrn_forward(x, scale, y, half, weight, knorm, beta)
+        tensors, rows = _views(ins[0], scale, outs[0])
+        kind, half = ins[0].dtype.type, (self.nsize - 1) // 2
+        weight, knorm, beta = kind(self.alpha / self.nsize), kind(self.knorm), kind(self.beta)
+
+        def run() -> None:
+            _lrn_scale(tensors[0], tensors[1], half, weight, knorm)
+            _lrn_apply(*rows, beta)
+
+        return run
 
     def compiled_backward(self, ins, outs, call):
-        tensors = [_in_three(tensor) for tensor in (*ins, outs[0])]
-        half, weight = self._window(ins[1].dtype)
-        beta = ins[1].dtype.type(self.beta)
-        return lambda: _lrn_backward(*tensors, half, weight, beta)
+        (g, x, y, scale, gx), rows = _views(*ins, outs[0])
+        kind, half = x.dtype.type, (self.nsize - 1) // 2
+        factor, beta = kind(2 * self.beta * self.alpha / self.nsize), kind(self.beta)
+
+        def run() -> None:
+            _lrn_apply(rows[0], rows[3], rows[4], beta)
+            _lrn_backward(g, x, y, scale, gx, half, factor)
+
+        return run
 
 
-def _in_three(tensor: Any) -> Any:
-    return tensor.reshape(*tensor.shape[:2], -1)
+def _views(*tensors: Any) -> tuple[list[Any], list[Any]]:
+    """Tensors (N, C, ...) as (N, C, S) and as (N * C, S)."""
+    views = [tensor.reshape(*tensor.shape[:2], -1) for tensor in tensors]
+    return views, [view.reshape(-1, view.shape[2]) for view in views]

@@ -7,8 +7,8 @@ not depend on how many threads compute them, and the whole state of nbmod's rand
 integers (`get_state`, `set_state`), which is what makes an exact resume possible.
 
 Most ops draw through NumPy's generator over Philox (`generator`).  Kernels that draw while they
-work (Dropout) compute Philox themselves, in its form with 32-bit words (`philox`), for which
-`words` is the NumPy twin: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+work (Dropout) compute Philox themselves, in its form with 32-bit words (`philox_round`), whose
+NumPy twin is `words`: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from .jit import inlined
 
 __all__ = ["Stream", "seed", "next_stream", "generator", "get_state", "set_state", "words",
-           "philox"]
+           "philox_round"]
 
 _MASK = 2 ** 64 - 1
 _lock = threading.Lock()
@@ -94,15 +94,14 @@ def words(stream: Stream, blocks: int) -> np.ndarray:
 
 
 @inlined
-def philox(block, draw, key):
-    """The four 32-bit words of one block of a stream, in uint64; all arguments uint64."""
-    low, high = np.uint64(0xFFFFFFFF), np.uint64(32)
-    m0, m1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-    w0, w1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
-    c0, c1, c2, c3 = block & low, block >> high, draw & low, draw >> high
-    k0, k1 = key & low, key >> high
-    for _ in range(10):
-        p0, p1 = c0 * m0, c2 * m1
-        c0, c1, c2, c3 = (p1 >> high) ^ c1 ^ k0, p1 & low, (p0 >> high) ^ c3 ^ k1, p0 & low
-        k0, k1 = (k0 + w0) & low, (k1 + w1) & low
-    return c0, c1, c2, c3
+def philox_round(c0, c1, c2, c3, k0, k1):
+    """One of the ten rounds that turn (block, draw) into four words; all are uint32.
+
+    Kernels write out the loop over rounds, and the steps of the key, because numba's vectors do not
+    survive a call of a function that long.
+    """
+    p0 = np.uint64(c0) * np.uint64(0xD2511F53)
+    p1 = np.uint64(c2) * np.uint64(0xCD9E8D57)
+    high = np.uint64(32)
+    return (np.uint32(np.uint32(p1 >> high) ^ c1 ^ k0), np.uint32(p1),
+            np.uint32(np.uint32(p0 >> high) ^ c3 ^ k1), np.uint32(p0))

@@ -27,7 +27,6 @@ from .shape import ShapeMismatch, normalize_axis, size_of, unify
 __all__ = ["Places", "Softmax", "LogSoftmax", "Softmin", "SoftmaxActivation",
            "SoftmaxCrossEntropy"]
 
-STRIP = 64
 LEAST = 1e-8
 """MXNet never takes the logarithm of a smaller probability in softmax_cross_entropy."""
 NO_LENGTH = np.empty(0, np.int32)
@@ -78,35 +77,43 @@ def _rows(x, y, scale, log, length):
             y[r, k] = kind(0)
 
 
+@inlined
+def strip_of(rows, lanes):
+    """How many lanes a task takes: enough tasks for many cores, rows long enough for the memory.
+
+    Kernels count them in uint64, because a signed index might be negative, and checking that
+    keeps numba from using vectors.
+    """
+    return min(max(rows * lanes // 32, 64), 1024)
+
+
 @kernel(parallel=True, fastmath=True)
-def _strips(x, y, scale, log, tops, totals):
-    """The same along K of (R, K, L); tops and totals (R, L)."""
+def _strips(x, y, scale, log, top, total):
+    """The same along K of (R, K, L); top and total (R, L)."""
     rows, size, lanes = x.shape
     kind = y.dtype.type
-    strips = (lanes + STRIP - 1) // STRIP
+    strip = strip_of(rows, lanes)
+    strips = (lanes + strip - 1) // strip
     for task in prange(rows * strips):
-        r, start = task // strips, task % strips * STRIP
-        top, total = tops[r, start:start + STRIP], totals[r, start:start + STRIP]
-        for j in range(top.size):
-            top[j] = -np.inf
-            total[j] = 0
+        r, first = task // strips, task % strips * strip
+        start, stop = np.uint64(first), np.uint64(min(first + strip, lanes))
+        for j in range(start, stop):
+            top[r, j] = -np.inf
+            total[r, j] = 0
         for k in range(size):
-            source = x[r, k, start:start + STRIP]
-            for j in range(top.size):
-                top[j] = max(top[j], source[j] * scale)
+            for j in range(start, stop):
+                top[r, j] = max(top[r, j], x[r, k, j] * scale)
         for k in range(size):
-            source, target = x[r, k, start:start + STRIP], y[r, k, start:start + STRIP]
-            for j in range(top.size):
-                below = source[j] * scale - top[j]
+            for j in range(start, stop):
+                below = x[r, k, j] * scale - top[r, j]
                 share = exponential(below, y.itemsize == 4)
-                target[j] = below if log else share
-                total[j] += share
-        for j in range(top.size):
-            total[j] = np.log(total[j]) if log else kind(1) / total[j]
+                y[r, k, j] = below if log else share
+                total[r, j] += share
+        for j in range(start, stop):
+            total[r, j] = np.log(total[r, j]) if log else kind(1) / total[r, j]
         for k in range(size):
-            target = y[r, k, start:start + STRIP]
-            for j in range(top.size):
-                target[j] = target[j] - total[j] if log else target[j] * total[j]
+            for j in range(start, stop):
+                y[r, k, j] = y[r, k, j] - total[r, j] if log else y[r, k, j] * total[r, j]
 
 
 @kernel(parallel=True, fastmath=True)
@@ -122,39 +129,25 @@ def _rows_backward(g, y, gx, scale, log):
                                 if log else y[r, k] * (g[r, k] - total))
 
 
-@inlined
-def _add_up(grad, share, log, total):
-    """One row more for the sums of `_strips_backward`."""
-    if log:
-        for j in range(total.size):
-            total[j] += grad[j]
-    else:
-        for j in range(total.size):
-            total[j] += grad[j] * share[j]
-
-
 @kernel(parallel=True, fastmath=True)
-def _strips_backward(g, y, gx, scale, log, totals):
-    """The same for (R, K, L); totals is (R, L)."""
+def _strips_backward(g, y, gx, scale, log, total):
+    """The same for (R, K, L); total is (R, L)."""
     rows, size, lanes = y.shape
-    strips = (lanes + STRIP - 1) // STRIP
+    strip = strip_of(rows, lanes)
+    strips = (lanes + strip - 1) // strip
     for task in prange(rows * strips):
-        r, start = task // strips, task % strips * STRIP
-        total = totals[r, start:start + STRIP]
-        for j in range(total.size):
-            total[j] = 0
+        r, first = task // strips, task % strips * strip
+        start, stop = np.uint64(first), np.uint64(min(first + strip, lanes))
+        for j in range(start, stop):
+            total[r, j] = 0
         for k in range(size):
-            _add_up(g[r, k, start:start + STRIP], y[r, k, start:start + STRIP], log, total)
+            for j in range(start, stop):
+                total[r, j] += g[r, k, j] if log else g[r, k, j] * y[r, k, j]
         for k in range(size):
-            grad, share = g[r, k, start:start + STRIP], y[r, k, start:start + STRIP]
-            target = gx[r, k, start:start + STRIP]
-            if log:
-                for j in range(total.size):
-                    own = exponential(share[j], y.itemsize == 4)
-                    target[j] = scale * (grad[j] - own * total[j])
-            else:
-                for j in range(total.size):
-                    target[j] = scale * (share[j] * (grad[j] - total[j]))
+            for j in range(start, stop):
+                own = exponential(y[r, k, j], y.itemsize == 4) if log else y[r, k, j]
+                gx[r, k, j] = scale * (g[r, k, j] - own * total[r, j] if log
+                                       else own * (g[r, k, j] - total[r, j]))
 
 
 @dataclass(frozen=True)
