@@ -23,7 +23,7 @@ from typing import NamedTuple
 from .formula import functions_in, scalar_text
 from .program import Program
 
-__all__ = ["ArraySpec", "KernelSpec", "Layout", "collapse", "cpu_source"]
+__all__ = ["ArraySpec", "KernelSpec", "Layout", "collapse", "cpu_source", "indent", "step_lines"]
 
 Mask = tuple[bool, ...]
 
@@ -145,7 +145,8 @@ def _extent(spec: KernelSpec, d: int) -> str:
     return f"{array.name.upper()}.shape[{sum(array.mask[:d])}]"
 
 
-def _indent(lines: Iterable[str], depth: int) -> list[str]:
+def indent(lines: Iterable[str], depth: int) -> list[str]:
+    """The lines, `depth` levels further in."""
     return [" " * (4 * depth) + line for line in lines]
 
 
@@ -167,7 +168,8 @@ def _split_loads(spec: KernelSpec, inputs: Iterable[str]) -> tuple[list[str], li
     return outer, [_load(spec, array) for array in arrays if array.mask[-1]]
 
 
-def _steps(program: Program) -> list[str]:
+def step_lines(program: Program) -> list[str]:
+    """One line per step, over one element; copies of an input need none."""
     return [f"{step.target} = {scalar_text(step.formula)}" for step in program.steps
             if step.target != step.formula]
 
@@ -207,8 +209,8 @@ def cpu_source(spec: KernelSpec) -> str:
         *_head(spec), *_import_lines(imports), "", "",
         f"@kernel({', '.join(options)})" if options else "@kernel",
         f"def {spec.name}({', '.join(spec.parameters)}):",
-        *_indent([f"n{d} = {_extent(spec, d)}" for d in range(spec.rank)], 1),
-        *_indent(body, 1), ""])
+        *indent([f"n{d} = {_extent(spec, d)}" for d in range(spec.rank)], 1),
+        *indent(body, 1), ""])
 
 
 def _functions(spec: KernelSpec) -> list[str]:
@@ -234,12 +236,12 @@ def _map_body(spec: KernelSpec) -> list[str]:
     """All outputs have the whole space: a loop over rows, and one along each row."""
     last = spec.rank - 1
     outer, inner = _split_loads(spec, spec.program.inputs)
-    work = [*inner, *_steps(spec.program),
+    work = [*inner, *step_lines(spec.program),
             *(_store(spec, *store) for store in
               zip(spec.program.outputs, spec.targets, spec.add, strict=True))]
     if last == 0:
-        return [*outer, "for i0 in prange(n0):", *_indent(work, 1)]
-    row = [*outer, f"for i{last} in range(n{last}):", *_indent(work, 1)]
+        return [*outer, "for i0 in prange(n0):", *indent(work, 1)]
+    row = [*outer, f"for i{last} in range(n{last}):", *indent(work, 1)]
     return _parallel_over(range(last), row)
 
 
@@ -247,10 +249,10 @@ def _parallel_over(dims: Iterable[int], work: Sequence[str]) -> list[str]:
     """A parallel loop over all indices of `dims` together."""
     dims = list(dims)
     if len(dims) == 1:
-        return [f"for i{dims[0]} in prange(n{dims[0]}):", *_indent(work, 1)]
+        return [f"for i{dims[0]} in prange(n{dims[0]}):", *indent(work, 1)]
     # A parallel loop's own index is unsigned, and unsigned over signed gives a float.
     return [f"for flat in prange({' * '.join(f'n{d}' for d in dims)}):", "    row = int64(flat)",
-            *_indent(_unravel("row", dims), 1), *_indent(work, 1)]
+            *indent(_unravel("row", dims), 1), *indent(work, 1)]
 
 
 def _sum_body(spec: KernelSpec) -> list[str]:
@@ -265,7 +267,7 @@ def _sum_rows(spec: KernelSpec) -> list[str]:
     last, kept = spec.rank - 1, [d for d, gone in enumerate(spec.reduced) if not gone]
     outer, inner = _split_loads(spec, spec.program.inputs)
     lines = [*outer, "part = real(0)", f"for i{last} in range(n{last}):",
-             *_indent([*inner, *_steps(spec.program), f"part += {spec.program.outputs[0]}"], 1),
+             *indent([*inner, *step_lines(spec.program), f"part += {spec.program.outputs[0]}"], 1),
              "total += part"]
     store = _store(spec, "real(total)", spec.targets[0], spec.add[0])
     cell = ["total = 0.0", *_loops(_summed(spec), lines), store]
@@ -282,10 +284,10 @@ def _sum_columns(spec: KernelSpec) -> list[str]:
         lines = [along, f"    {target} = real(0)", *lines]
     cells = " * ".join([*(f"n{d}" for d in kept), "tiles"])
     return [f"tiles = (n{last} + {TILE - 1}) // {TILE}", f"for flat in prange({cells}):",
-            *_indent(["cell = int64(flat) // tiles", *_unravel("cell", kept)] if kept else [], 1),
+            *indent(["cell = int64(flat) // tiles", *_unravel("cell", kept)] if kept else [], 1),
             # Unsigned indices spare the compiler the question whether they count from the end.
             f"    lo = uint64(int64(flat) % tiles * {TILE})",
-            f"    hi = min(uint64(n{last}), lo + uint64({TILE}))", *_indent(lines, 1)]
+            f"    hi = min(uint64(n{last}), lo + uint64({TILE}))", *indent(lines, 1)]
 
 
 def _sum_chunks(spec: KernelSpec) -> list[str]:
@@ -295,12 +297,12 @@ def _sum_chunks(spec: KernelSpec) -> list[str]:
     along = f"for i{last} in range(n{last}):"
     cell = f"PARTIAL[{', '.join(['chunk', *(f'i{d}' for d in kept)])}]"
     rows = [f"for i{first} in range(chunk * size, min(n{first}, chunk * size + size)):",
-            *_indent(_loops(rest, _add_row(spec, along, cell)), 1)]
+            *indent(_loops(rest, _add_row(spec, along, cell)), 1)]
     lines = _loops(kept[:-1], [along, f"    {cell} = real(0)", *rows])
     total = ["total = 0.0", "for chunk in range(chunks):", f"    total += {cell}",
              _store(spec, "real(total)", spec.targets[0], spec.add[0])]
     return ["chunks = PARTIAL.shape[0]", f"size = (n{first} + chunks - 1) // chunks",
-            "for flat in prange(chunks):", "    chunk = int64(flat)", *_indent(lines, 1),
+            "for flat in prange(chunks):", "    chunk = int64(flat)", *indent(lines, 1),
             *_loops(kept, total)]
 
 
@@ -311,7 +313,7 @@ def _summed(spec: KernelSpec) -> list[int]:
 def _loops(dims: Sequence[int], work: list[str]) -> list[str]:
     """Nested loops over `dims`, the first outermost."""
     for d in reversed(dims):
-        work = [f"for i{d} in range(n{d}):", *_indent(work, 1)]
+        work = [f"for i{d} in range(n{d}):", *indent(work, 1)]
     return work
 
 
@@ -319,5 +321,5 @@ def _add_row(spec: KernelSpec, along: str, cell: str) -> list[str]:
     """A loop along one row that adds the program's value to `cell`."""
     outer, inner = _split_loads(spec, spec.program.inputs)
     value = spec.program.outputs[0]
-    return [*outer, along, *_indent([*inner, *_steps(spec.program), f"{cell} = {cell} + {value}"],
-                                    1)]
+    work = [*inner, *step_lines(spec.program), f"{cell} = {cell} + {value}"]
+    return [*outer, along, *indent(work, 1)]

@@ -82,7 +82,8 @@ def _scalar(name: str):
     return device_function(FunctionType(getattr(special, name).__code__, _SPECIAL, name))
 
 
-for _name in [name for name, value in vars(special).items() if isinstance(value, FunctionType)]:
+for _name in [name for name, value in vars(special).items()
+              if isinstance(value, FunctionType) and value.__module__ == special.__name__]:
     _SPECIAL[_name] = _scalar(_name)
 
 WORDS.update({name: _SPECIAL[name] for name in special.__all__},

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from math import prod
 
 from ..formula import functions_in
-from ..writer import ArraySpec, KernelSpec, _indent, _steps
+from ..writer import ArraySpec, KernelSpec, indent, step_lines
 from .blocks import LANES
 
 __all__ = ["is_broadcast", "source"]
@@ -47,7 +47,7 @@ def source(spec: KernelSpec, extents: Sequence[int]) -> str:
         f'"""{spec.program}', "", f"Over {arrays}. Written by {__name__}.", '"""', "",
         f"from {_HERE} import CUTS, WORDS, cuda, kernel",
         f"from numpy import {spec.real} as real", "", *words, "", "", "@kernel",
-        f"def {spec.name}({', '.join([*spec.parameters, 'count'])}):", *_indent(body, 1), ""])
+        f"def {spec.name}({', '.join([*spec.parameters, 'count'])}):", *indent(body, 1), ""])
 
 
 def _loads(spec: KernelSpec, extents: Sequence[int]) -> list[str]:
@@ -99,7 +99,7 @@ def _map_body(spec: KernelSpec, extents: Sequence[int]) -> list[str]:
                                             strict=True)]
     indices = _unravel("i", range(spec.rank), extents) if is_broadcast(spec) else []
     return ["for i in range(cuda.grid(1), count, cuda.gridsize(1)):",
-            *_indent([*indices, *_loads(spec, extents), *_steps(spec.program), *stores], 1)]
+            *indent([*indices, *_loads(spec, extents), *step_lines(spec.program), *stores], 1)]
 
 
 def _sum_body(spec: KernelSpec, extents: Sequence[int]) -> list[str]:
@@ -114,12 +114,12 @@ def _sum_body(spec: KernelSpec, extents: Sequence[int]) -> list[str]:
         f"part = cuda.shared.array({LANES}, real)",
         "me = cuda.threadIdx.x",
         "for cell in range(cuda.blockIdx.x, count, cuda.gridDim.x):",
-        *_indent([
+        *indent([
             *_unravel("cell", kept, extents),
             "total = real(0)",
             f"for term in range(me, {terms}, {LANES}):",
-            *_indent([*_unravel("term", summed, extents), f"i = {position}",
-                      *_loads(spec, extents), *_steps(spec.program),
+            *indent([*_unravel("term", summed, extents), f"i = {position}",
+                      *_loads(spec, extents), *step_lines(spec.program),
                       f"total += {spec.program.outputs[0]}"], 1),
             "part[me] = total",
             "cuda.syncthreads()",
