@@ -274,17 +274,16 @@ class Executor:
         for index in range(first, last):
             step = self.steps[index]
             if monitor_all:
-                self._report(callback, step, step.ins, _input_names(step.node))
+                self._report(callback, step.ins, _input_names(step.node))
             try:
                 if step.run is not None:
                     with np.errstate(all="ignore"):
                         step.run()
             except Exception as error:
                 raise self._located(index, error) from error
-            if index < self.num_forward:
-                self._report(callback, step, step.outs, _output_names(step.node))
+            self._report(callback, step.outs, _output_names(step.node))
 
-    def _report(self, callback: Callable, step: Step, arrays: list[Any], names: list[str]) -> None:
+    def _report(self, callback: Callable, arrays: list[Any], names: list[str]) -> None:
         for name, array in zip(names, arrays, strict=False):
             if array is not None:
                 callback(name, NDArray(array, self._ctx))
@@ -436,7 +435,11 @@ def _inplace_positions(op: Any) -> list[tuple[int, int]]:
 
 
 def _output_names(node: Node) -> list[str]:
+    """Names for monitors: gradients are numbered, as in MXNet, not named after inputs."""
     assert node.op is not None
+    if isinstance(node.op, Backward):
+        count = len(node.op.list_outputs())
+        return [f"{node.name}_output{i if count > 1 else ''}" for i in range(count)]
     return [f"{node.name}_{name}" for name in node.op.list_outputs()[:node.num_visible]]
 
 

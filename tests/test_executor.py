@@ -175,6 +175,7 @@ def test_monitor_sees_every_output():
     executor.forward(is_train=True)
     executor.backward()
     assert ("act_output", (4, 6)) in seen and ("loss_output", (4, 6)) in seen
+    assert ("act_backward_output", (4, 6)) in seen
 
 
 def test_a_view_of_an_argument_as_output_does_not_alias_it():

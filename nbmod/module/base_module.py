@@ -112,23 +112,16 @@ class BaseModule:
         eval_metric = _metric.create(eval_metric)
         eval_metric.reset()
         count = 0
-        for nbatch, batch in enumerate(eval_data):
+        for nbatch, eval_batch in enumerate(eval_data):
             if nbatch == num_batch:
                 break
-            self.prepare(batch, sparse_row_id_fn=sparse_row_id_fn)
-            self.forward(batch, is_train=False)
-            self._update_metric_of(eval_metric, batch)
+            self.prepare(eval_batch, sparse_row_id_fn=sparse_row_id_fn)
+            self.forward(eval_batch, is_train=False)
+            self.update_metric(eval_metric, eval_batch.label)
             _call(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
             count += 1
         _call(score_end_callback, BatchEndParam(epoch, count, eval_metric, locals()))
         return eval_metric.get_name_value()
-
-    def _update_metric_of(self, eval_metric: Any, batch: Any) -> None:
-        """Update the metric from a batch, or from a list of batches, one per device."""
-        if isinstance(batch, list):
-            self.update_metric(eval_metric, [b.label for b in batch], pre_sliced=True)
-        else:
-            self.update_metric(eval_metric, batch.label)
 
     def iter_predict(self, eval_data: Any, num_batch: int | None = None, reset: bool = True,
                      sparse_row_id_fn: Any = None) -> Iterator[tuple[list[Any], int, Any]]:
@@ -210,28 +203,28 @@ class BaseModule:
 
     def _train_epoch(self, epoch: int, train_data: Any, eval_metric: Any, batch_end_callback: Any,
                      monitor: Any, sparse_row_id_fn: Any) -> None:
-        """One pass over `train_data`; the next batch is fetched before the metric waits."""
+        """One pass over `train_data`.  Callbacks read its local variables under MXNet's names."""
         started = time.time()
         eval_metric.reset()
         batches = iter(train_data)
-        nbatch, batch = 0, next(batches, None)
-        if batch is None:
+        nbatch, data_batch = 0, next(batches, None)
+        if data_batch is None:
             raise MXNetError(f"fit: train_data yields no batch in epoch {epoch}")
-        while batch is not None:
+        while data_batch is not None:
             if monitor is not None:
                 monitor.tic()
-            self.forward_backward(batch)
+            self.forward_backward(data_batch)
             self.update()
-            self._update_metric_of(eval_metric, batch)
-            upcoming = next(batches, None)
-            if upcoming is not None:
-                self.prepare(upcoming, sparse_row_id_fn=sparse_row_id_fn)
+            self.update_metric(eval_metric, data_batch.label)
+            next_data_batch = next(batches, None)
+            if next_data_batch is not None:
+                self.prepare(next_data_batch, sparse_row_id_fn=sparse_row_id_fn)
             if monitor is not None:
                 monitor.toc_print()
-            if upcoming is None:        # callbacks may reset the metric, so read it before them
+            if next_data_batch is None:  # callbacks may reset the metric, so read it before them
                 values = _global_values(eval_metric)
             _call(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
-            nbatch, batch = nbatch + 1, upcoming
+            nbatch, data_batch = nbatch + 1, next_data_batch
         for name, value in values:
             self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
         self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - started)
