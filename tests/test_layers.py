@@ -1,0 +1,66 @@
+"""What samples cannot say of layers: many threads give the same bits, statistics far from zero."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod.ops import jit
+
+LAYERS = {
+    "BatchNorm": ((6, 5, 9, 11), {"fix_gamma": False}),
+    "BatchNorm, channels last": ((6, 30, 30, 5), {"fix_gamma": False, "axis": -1}),
+    "LayerNorm": ((600, 40), {}),
+    "InstanceNorm": ((6, 5, 9, 11), {}),
+    "L2Normalization": ((6, 50, 90), {"mode": "channel"}),
+    "LRN": ((6, 9, 10, 11), {"nsize": 5}),
+    "softmax": ((60, 90), {}),
+    "log_softmax": ((6, 90, 70), {"axis": 1}),
+    "Dropout": ((70, 90), {}),
+}
+
+
+def run(name: str, data: np.ndarray, attrs: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Output, gradients and states of one training step; parameters are ones."""
+    mx.random.seed(0)
+    symbol = getattr(mx.sym, name.split(",")[0])(mx.sym.Variable("data"), name="op", **attrs)
+    executor = symbol.simple_bind(mx.cpu(), data=data.shape)
+    for parameter in executor.arg_arrays[1:]:
+        parameter[:] = 1
+    executor.forward(is_train=True, data=mx.nd.array(data))
+    executor.backward(mx.nd.array(np.cos(data)))
+    arrays = {"output": executor.outputs[0], **executor.aux_dict}
+    arrays |= {f"gradient of {arg}": array for arg, array in executor.grad_dict.items()}
+    return {key: array.asnumpy() for key, array in arrays.items()}
+
+
+@pytest.fixture
+def threads():
+    before = jit.num_threads()
+    yield jit.set_num_threads
+    jit.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_threads_do_not_change_a_bit(name, threads):
+    shape, attrs = LAYERS[name]
+    data = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    expected = run(name, data, attrs)
+    threads(1)
+    for what, array in run(name, data, attrs).items():
+        np.testing.assert_array_equal(array, expected[what], what)
+
+
+@pytest.mark.parametrize("shape", [(8, 3, 20, 20), (3200, 3)])
+def test_batch_norm_far_from_zero(shape):
+    """The mean of 1e4 is a float32, good to 5e-4; the mean square would keep no digit."""
+    rng = np.random.default_rng(0)
+    data = (rng.standard_normal(shape) + 1e4).astype(np.float32)
+    wide, axes = data.astype(np.float64), tuple(axis for axis in range(len(shape)) if axis != 1)
+    centred = wide - wide.mean(axis=axes, keepdims=True)
+    expected = centred / np.sqrt(wide.var(axis=axes, keepdims=True) + 1e-3)
+    output = run("BatchNorm", data, {"fix_gamma": False})["output"] - 1
+    np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-3)
