@@ -20,7 +20,7 @@ from .half import FloatOp
 from .jit import inlined, kernel, prange
 from .kernels import COMPILED_FROM
 from .op import _TABLE, Op, Spec
-from .rng import Stream, next_stream, philox_round, words
+from .rng import ROUNDS, Stream, next_stream, philox_round, words
 from .shape import normalize_axes, unify
 
 __all__ = ["Dropout"]
@@ -38,7 +38,7 @@ def _fill(mask, tile, limit, scale, draw, key):
         a, b = np.uint32(first + np.uint32(i)), above
         c, d = np.uint32(draw), np.uint32(draw >> high)
         k0, k1 = np.uint32(key), np.uint32(key >> high)
-        for _ in range(10):
+        for _ in range(ROUNDS):
             a, b, c, d = philox_round(a, b, c, d, k0, k1)
             k0, k1 = np.uint32(k0 + np.uint32(0x9E3779B9)), np.uint32(k1 + np.uint32(0xBB67AE85))
         mask[i] = scale if a < limit else zero
