@@ -5,6 +5,7 @@ Whatever both sides do with the same words is written once, here; it imports nei
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -109,6 +110,34 @@ def infer(
         named = [None if row is None else [_type_name(kind) for kind in row] for row in rows]
         found.update(zip(("arg_types", "out_types", "aux_types"), named, strict=True))
     return found
+
+
+def stepper(mx: Any, symbol: Any, shapes: Mapping[str, tuple[int, ...]]
+            ) -> Callable[[], tuple[float, float]]:
+    """A function that runs forward and backward once and returns the seconds of either."""
+    executor = symbol.simple_bind(mx.cpu(), grad_req="write", **shapes)
+    rng = np.random.default_rng(0)
+    for array in executor.arg_dict.values():
+        array[:] = 0.05 * rng.standard_normal(array.shape)
+    heads = [mx.nd.ones(output.shape) for output in executor.outputs]
+
+    def step() -> tuple[float, float]:
+        times = [time.perf_counter()]
+        for run in (lambda: executor.forward(is_train=True), lambda: executor.backward(heads)):
+            run()
+            mx.nd.waitall()
+            times.append(time.perf_counter())
+        return times[1] - times[0], times[2] - times[1]
+
+    step()
+    return step
+
+
+def seconds(mx: Any, symbol: Any, shapes: Mapping[str, tuple[int, ...]], repeats: int
+            ) -> list[tuple[float, float]]:
+    """Seconds of forward and of backward, `repeats` times after one run that does not count."""
+    step = stepper(mx, symbol, shapes)
+    return [step() for _ in range(repeats)]
 
 
 def nd(mx: Any, array: np.ndarray) -> Any:

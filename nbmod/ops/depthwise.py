@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .geometry import Geometry, meeting
+from .geometry import Geometry, corner, meeting
 from .jit import inlined, kernel, prange
 
 __all__ = ["applies", "forward", "backward_data", "backward_weight"]
@@ -53,8 +53,9 @@ def _forward(x, w, y, base, g):
         for i in range(out.size):
             out[i] = base[f]
         for row in range(out.size // size):
+            at = corner(g, row)
             for t in range(w.shape[1]):
-                start, lo, hi = meeting(g, t, row)
+                start, lo, hi = meeting(g, t, at)
                 if start >= 0:
                     _add(w[f, t], image[start:], g[0, 8], out[row * size + lo:], 1, hi - lo)
 
@@ -71,8 +72,9 @@ def _backward_data(gy, w, gx, base, g):
         for f in range(c * times, c * times + times):
             grad = gy[n, f]
             for row in range(grad.size // size):
+                at = corner(g, row)
                 for t in range(w.shape[1]):
-                    start, lo, hi = meeting(g, t, row)
+                    start, lo, hi = meeting(g, t, at)
                     if start >= 0:
                         _add(w[f, t], grad[row * size + lo:], 1, image[start:], g[0, 8], hi - lo)
 
@@ -86,13 +88,12 @@ def _backward_weight(x, gy, gw, g):
             gw[f, t] = 0
         for n in range(x.shape[0]):
             image, grad = x[n, f // times], gy[n, f]
-            for t in range(gw.shape[1]):
-                total = gw[f, t]
-                for row in range(grad.size // size):
-                    start, lo, hi = meeting(g, t, row)
+            for row in range(grad.size // size):
+                at = corner(g, row)
+                for t in range(gw.shape[1]):
+                    start, lo, hi = meeting(g, t, at)
                     if start >= 0:
-                        total += _dot(grad[row * size + lo:], image[start:], step, hi - lo)
-                gw[f, t] = total
+                        gw[f, t] += _dot(grad[row * size + lo:], image[start:], step, hi - lo)
 
 
 def applies(geo: Geometry) -> bool:

@@ -18,12 +18,11 @@ import numpy as np
 from .jit import inlined
 from .shape import PartialShape, ShapeMismatch, size_of, unify
 
-__all__ = ["Window", "Geometry", "LAYOUTS", "CHANNELS_FIRST", "Layout", "expect", "meeting",
+__all__ = ["Window", "Geometry", "CHANNELS_FIRST", "Layout", "corner", "expect", "meeting",
            "per_axis", "sliding_size", "span_of"]
 
 Triple = tuple[int, int, int]
 CHANNELS_FIRST = ("NCW", "NCHW", "NCDHW")
-LAYOUTS = (*CHANNELS_FIRST, "NWC", "NHWC", "NDHWC")
 
 
 def three(values: Sequence[int], fill: int) -> Triple:
@@ -91,14 +90,21 @@ class Window:
 
 
 @inlined
-def meeting(g, t, row):
-    """Where tap t of window table g meets row `row` of the positions: start in the plane of image
-    pixels (-1: nowhere), and the positions [lo, hi) of the row."""
-    tap = g[1 + t]
-    z, y = row // g[0, 4] * g[0, 6] + tap[0], row % g[0, 4] * g[0, 7] + tap[1]
-    if z < 0 or z >= g[0, 0] or y < 0 or y >= g[0, 1] or tap[4] <= tap[3]:
+def corner(g, row):
+    """Image indices (z, y) of a tap without offset at row `row` of the positions."""
+    return row // g[0, 4] * g[0, 6], row % g[0, 4] * g[0, 7]
+
+
+@inlined
+def meeting(g, t, at):
+    """Where tap t of window table g meets the row of positions with corner `at`: start in the
+    plane of image pixels (-1: nowhere), and the positions [lo, hi) of the row."""
+    tap = 1 + t
+    lo, hi = g[tap, 3], g[tap, 4]
+    z, y = at[0] + g[tap, 0], at[1] + g[tap, 1]
+    if z < 0 or z >= g[0, 0] or y < 0 or y >= g[0, 1] or hi <= lo:
         return -1, 0, 0
-    return (z * g[0, 1] + y) * g[0, 2] + tap[3] * g[0, 8] + tap[2], tap[3], tap[4]
+    return (z * g[0, 1] + y) * g[0, 2] + lo * g[0, 8] + g[tap, 2], lo, hi
 
 
 @dataclass(frozen=True)

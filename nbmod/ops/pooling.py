@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from .geometry import CHANNELS_FIRST, Layout, Window, meeting, per_axis, sliding_size
+from .geometry import CHANNELS_FIRST, Layout, Window, corner, meeting, per_axis, sliding_size
 from .half import FloatOp
 from .jit import inlined, kernel, num_threads, prange
 from .op import Call, Spec
@@ -73,8 +73,9 @@ def _forward(x, y, g, mode, first, size):
         for i in range(out.size):
             out[i] = first[0]
         for row in range(out.size // width):
+            at = corner(g, row)
             for t in range(g[0, 9]):
-                start, lo, hi = meeting(g, t, row)
+                start, lo, hi = meeting(g, t, at)
                 if start >= 0:
                     _take(mode, image[start:], step, out[row * width + lo:], hi - lo)
         _finish(mode, out, size)
@@ -103,8 +104,9 @@ def _backward_sums(gy, x, y, gx, g, mode, size):
         for i in range(out.size):
             out[i] = 0
         for row in range(grad.size // width):
+            at = corner(g, row)
             for t in range(g[0, 9]):
-                start, lo, hi = meeting(g, t, row)
+                start, lo, hi = meeting(g, t, at)
                 if start >= 0:
                     lo, hi = row * width + lo, row * width + hi
                     _give(mode, grad[lo:hi], size[lo:hi], image, value[lo:hi], out, start, step)
@@ -127,26 +129,26 @@ def _keep_larger(source, step, line, best, which, tap):
 
 @inlined
 def _backward_max_jobs(worker, workers, gy, x, gx, g, work):
-    width, step, best, which, line = g[0, 5], g[0, 8], work[0], work[1], work[2]
+    width, step, best, which, pixels = g[0, 5], g[0, 8], work[0], work[1], work[2]
     for plane in range(worker, gx.shape[0], workers):
         image, out, grad = x[plane], gx[plane], gy[plane]
         for i in range(out.size):
             out[i] = 0
         for row in range(grad.size // width):
+            at = corner(g, row)
             for i in range(width):
                 best[i] = -np.inf
                 which[i] = -1
             for t in range(g[0, 9]):
-                start, lo, hi = meeting(g, t, row)
+                start, lo, hi = meeting(g, t, at)
                 if start >= 0:
-                    _keep_larger(image[start:], step, line, best[lo:hi], which[lo:hi],
+                    _keep_larger(image[start:], step, pixels, best[lo:hi], which[lo:hi],
                                  best.dtype.type(t))
-            z, y = row // g[0, 4] * g[0, 6], row % g[0, 4] * g[0, 7]
             for i in range(width):
                 if which[i] >= 0:
                     tap = g[1 + np.int64(which[i])]
-                    at = ((z + tap[0]) * g[0, 1] + y + tap[1]) * g[0, 2] + i * step + tap[2]
-                    out[at] += grad[row * width + i]
+                    line = (at[0] + tap[0]) * g[0, 1] + at[1] + tap[1]
+                    out[line * g[0, 2] + i * step + tap[2]] += grad[row * width + i]
 
 
 @kernel(parallel=True)

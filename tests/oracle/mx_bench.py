@@ -8,6 +8,8 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
+from tests import either
+
 
 def _bound(json: str, shapes: dict[str, list[int]], requests: Any, seed: int = 0) -> Any:
     executor = mx.sym.load_json(json).simple_bind(
@@ -39,3 +41,9 @@ def seconds(json: str, shapes: dict[str, list[int]], requests: dict[str, str], t
         mx.nd.waitall()
         times.append(time.perf_counter() - started)
     return times
+
+
+def op_seconds(json: str, shapes: dict[str, tuple[int, ...]], repeats: int
+               ) -> list[tuple[float, float]]:
+    """Seconds of forward and of backward with all gradients, for each of `repeats` runs."""
+    return either.seconds(mx, mx.sym.load_json(json), shapes, repeats)

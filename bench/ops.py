@@ -1,0 +1,125 @@
+"""Single ops, nbmod and MXNet interleaved in one run.
+
+    python -m bench.ops [name ...]          a table: milliseconds, ratio, GFLOP/s
+    python -m pytest bench/ops.py           nbmod's rows by pytest-benchmark, MXNet's beside them
+
+Forward is in training mode; backward gives the gradients of all inputs.  Figures are medians, taken
+after the kernels have been compiled.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import nbmod as mx
+from tests import either
+from tests.oracle.client import Oracle
+
+from .peers import mxnet_worker
+
+ROUNDS, REPEATS = 3, 5
+Shape = tuple[int, ...]
+
+
+def conv(data: Shape, filters: int, kernel: int, stride: int = 1, groups: int = 1
+         ) -> tuple[Callable[[], Any], Shape]:
+    """A 2-D convolution that keeps the size of the image, up to its stride."""
+    return lambda: mx.sym.Convolution(
+        mx.sym.Variable("data"), num_filter=filters, kernel=(kernel, kernel), num_group=groups,
+        stride=(stride, stride), pad=(kernel // 2, kernel // 2), no_bias=True, name="op"), data
+
+
+def dense(data: Shape, hidden: int) -> tuple[Callable[[], Any], Shape]:
+    """A dense layer with bias."""
+    return lambda: mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=hidden,
+                                         name="op"), data
+
+
+def pool(data: Shape, **attrs: Any) -> tuple[Callable[[], Any], Shape]:
+    """A pooling."""
+    return lambda: mx.sym.Pooling(mx.sym.Variable("data"), name="op", **attrs), data
+
+
+CASES = {
+    "conv stem": conv((16, 3, 224, 224), 64, 7, 2),
+    "conv 3x3 56": conv((16, 64, 56, 56), 64, 3),
+    "conv 3x3 14": conv((16, 256, 14, 14), 256, 3),
+    "conv 3x3 7": conv((16, 512, 7, 7), 512, 3),
+    "conv 1x1 56": conv((16, 64, 56, 56), 256, 1),
+    "conv 1x1 14": conv((16, 1024, 14, 14), 256, 1),
+    "conv 1x1 stride 2": conv((16, 256, 56, 56), 512, 1, 2),
+    "conv 3x3 batch 1": conv((1, 256, 14, 14), 256, 3),
+    "conv 32 groups": conv((16, 128, 56, 56), 128, 3, 1, 32),
+    "conv depthwise": conv((16, 144, 56, 56), 144, 3, 1, 144),
+    "conv LeNet": conv((64, 20, 12, 12), 50, 5),
+    "dense 784-128": dense((64, 784), 128),
+    "dense 2048-1000": dense((16, 2048), 1000),
+    "dense 1024-1024": dense((1024, 1024), 1024),
+    "max 3x3 stride 2": pool((16, 64, 112, 112), kernel=(3, 3), stride=(2, 2), pad=(1, 1)),
+    "max 2x2 stride 2": pool((64, 20, 24, 24), kernel=(2, 2), stride=(2, 2)),
+    "avg 3x3": pool((16, 64, 56, 56), kernel=(3, 3), pad=(1, 1), pool_type="avg"),
+    "avg global": pool((16, 2048, 7, 7), global_pool=True, pool_type="avg", kernel=(7, 7)),
+}
+
+
+def compare(worker: Oracle | None, name: str) -> tuple[list[float], list[float], float]:
+    """Median seconds (forward, backward) of nbmod, of MXNet, and the operations of forward."""
+    build, shape = CASES[name]
+    symbol = build()
+    ours: list[tuple[float, float]] = []
+    theirs: list[tuple[float, float]] = []
+    for _ in range(ROUNDS):
+        ours += either.seconds(mx, symbol, {"data": shape}, REPEATS)
+        if worker:
+            theirs += worker.call("mx_bench.op_seconds", symbol.tojson(), {"data": shape}, REPEATS)
+    return medians(ours), medians(theirs), operations(symbol, shape)
+
+
+def medians(times: list[tuple[float, float]]) -> list[float]:
+    """The median of each column."""
+    return [statistics.median(column) for column in zip(*times, strict=True)] or [float("nan")] * 2
+
+
+def operations(symbol: Any, shape: Shape) -> float:
+    """Multiplications and additions of a forward pass: two for each weight and output pixel."""
+    shapes, (out,), _ = symbol.infer_shape(data=shape)
+    if len(shapes) == 1:
+        return float("nan")
+    return 2.0 * math.prod(shapes[1]) * math.prod(out) / out[1]
+
+
+def main(names: list[str]) -> None:
+    worker = mxnet_worker()
+    print(f"{'op':18} {'':8} {'nbmod ms':>9} {'MXNet ms':>9} {'ratio':>6} {'GFLOP/s':>8}")
+    for name in names or CASES:
+        ours, theirs, work = compare(worker, name)
+        for phase, times, share in (("forward", 0, 1), ("backward", 1, 2)):
+            print(f"{name:18} {phase:8} {ours[times] * 1e3:9.3f} {theirs[times] * 1e3:9.3f} "
+                  f"{ours[times] / theirs[times]:6.2f} {share * work / ours[times] / 1e9:8.1f}",
+                  flush=True)
+
+
+@pytest.fixture(scope="module")
+def worker() -> Oracle | None:
+    return mxnet_worker()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_op(benchmark: Any, worker: Oracle | None, name: str) -> None:
+    """One row per op: forward and backward together."""
+    build, shape = CASES[name]
+    symbol = build()
+    benchmark(either.stepper(mx, symbol, {"data": shape}))
+    if worker:
+        times = worker.call("mx_bench.op_seconds", symbol.tojson(), {"data": shape}, REPEATS)
+        benchmark.extra_info["mxnet_seconds"] = sum(medians(times))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
