@@ -6,7 +6,7 @@
 `prepare` chooses.  Floating point work of some size gets a kernel: its text is written
 (`ops.writer`) to a file of its own in the cache folder and imported, so that numba finds its
 compiled form there in the next process, a debugger can step into it and a person can read it.
-Everything else, above all integers and small arrays, is left to NumPy (`program.run`).
+Everything else, above all integers and small arrays, is left to NumPy (`program.interpreted`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 
 from ..base import CONFIG
 from .jit import Kernel, cache_folder
-from .program import Program, prune, run
+from .program import Program, interpreted, prune
 from .shape import size_of
 from .writer import ArraySpec, KernelSpec, Layout, collapse, cpu_source
 
@@ -55,7 +55,7 @@ def prepare(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarr
         step = compiled(program, ins, outs, scalars, add)
         if step is not None:
             return step
-    return partial(run, program, ins, outs, scalars, add)
+    return interpreted(program, ins, outs, scalars, add)
 
 
 def _size(ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None]) -> int:

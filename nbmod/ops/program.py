@@ -11,16 +11,17 @@ with NumPy and is the twin that every kernel written for it (`ops.writer`) is te
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .formula import evaluate, integer_type, names_in, rename
+from .shape import PartialShape, broadcast
 
-__all__ = ["Program", "Step", "fuse", "prune", "run", "sum_to"]
+__all__ = ["Program", "Step", "fuse", "interpreted", "prune", "run", "sum_to"]
 
 
 class Step(NamedTuple):
@@ -86,75 +87,91 @@ def run(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray |
     """Execute with NumPy.
 
     `ins` and `scalars` are in the program's order.  `outs` that are None are skipped; those where
-    `add` is true are added to.  An output may be the same array as an input: all values are
-    computed before the first is written, unless there is only one.
+    `add` is true are added to.  An output may be the same array as an input.
     """
-    program, wanted = _only_wanted(program, ins, outs)
-    values = dict(zip(program.scalars, _kept(scalars, wanted.scalars), strict=True))
-    arrays = _kept(ins, wanted.inputs)
-    targets = [(out, bool(add) and add[i]) for i, out in enumerate(outs) if out is not None]
-    shapes = {array.shape for array in (*arrays, *(out for out, _ in targets))}
-    shape = shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
-    with np.errstate(all="ignore"):
-        working = _working(program, arrays)
-        values.update(zip(program.inputs, working, strict=True))
-        if len(program.steps) == 1 and len(targets) == 1:
-            _single(program.steps[0], values, shape, *targets[0])
-            return
-        for step in program.steps:
-            values[step.target] = evaluate(step.formula, values)
-        for name, (out, adds) in zip(program.outputs, targets, strict=True):
-            _store(values[name], shape, out, adds)
+    interpreted(program, ins, outs, scalars, add)()
 
 
-class _Wanted(NamedTuple):
-    inputs: tuple[bool, ...]
-    scalars: tuple[bool, ...]
+def interpreted(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None],
+                scalars: Sequence[Any] = (), add: Sequence[bool] = ()) -> Callable[[], None]:
+    """A function without arguments that does the same again and again on these very arrays."""
+    part = prune(program, tuple(out is not None for out in outs))
+    given = dict(zip(program.inputs, ins, strict=True))
+    arrays = {name: given[name] for name in part.inputs}
+    numbers = dict(zip(program.scalars, scalars, strict=True))
+    values = {name: numbers[name] for name in part.scalars}
+    targets = [Target(out, bool(add) and add[i]) for i, out in enumerate(outs) if out is not None]
+    space = _space([*arrays.values(), *(target.out for target in targets)])
+    widened = _widened(part, arrays)
+    if len(part.steps) == 1 and len(targets) == 1:
+        return partial(_run_one, part.steps[0].formula, {**values, **arrays}, widened, space,
+                       targets[0])
+    return partial(_run_all, part, {**values, **arrays}, widened, space, targets)
 
 
-def _only_wanted(program: Program, ins: Sequence[Any], outs: Sequence[Any]
-                 ) -> tuple[Program, _Wanted]:
-    if all(out is not None for out in outs):
-        return program, _Wanted((True,) * len(ins), (True,) * len(program.scalars))
-    pruned = prune(program, tuple(out is not None for out in outs))
-    return pruned, _Wanted(tuple(name in pruned.inputs for name in program.inputs),
-                           tuple(name in pruned.scalars for name in program.scalars))
+class Target(NamedTuple):
+    """An output, and whether to add to it."""
+
+    out: np.ndarray
+    adds: bool
 
 
-def _kept(items: Sequence[Any], keep: Sequence[bool]) -> list[Any]:
-    return [item for item, kept in zip(items, keep, strict=True) if kept]
+def _space(arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
+    shapes = {array.shape for array in arrays}
+    space: PartialShape = shapes.pop()
+    for shape in shapes:
+        space = broadcast(space, shape)
+    assert space is not None
+    return space
 
 
-def _working(program: Program, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The arrays in the types they are computed in: half is widened, integers as they must be."""
-    kinds = [array.dtype.kind for array in arrays]
+def _widened(program: Program, arrays: Mapping[str, np.ndarray]) -> dict[str, np.dtype]:
+    """Arrays that are computed in another type than theirs: half, and integers that must be."""
     whole = None
-    if "f" not in kinds:
+    if all(array.dtype.kind != "f" for array in arrays.values()):
         types = (integer_type(step.formula) for step in program.steps)
         whole = next((dtype for dtype in types if dtype is not None), None)
-    working = []
-    for array, kind in zip(arrays, kinds, strict=True):
-        if array.dtype == np.float16:
-            array = array.astype(np.float32)
-        elif kind != "f" and whole is not None:
-            array = array.astype(whole)
-        working.append(array)
-    return working
+    single = np.dtype(np.float32)
+    wanted = {name: single if array.dtype == np.float16 else whole or array.dtype
+              for name, array in arrays.items()}
+    return {name: dtype for name, dtype in wanted.items() if dtype != arrays[name].dtype}
 
 
-def _single(step: Step, values: Mapping[str, Any], shape: tuple[int, ...], out: np.ndarray,
-            adds: bool) -> None:
+def _run_one(formula: str, values: Mapping[str, Any], widened: Mapping[str, np.dtype],
+             space: tuple[int, ...], target: Target) -> None:
     """One formula, one output: NumPy may write its last operation straight to it."""
+    out, adds = target
     types = {value.dtype for value in values.values() if isinstance(value, np.ndarray)}
-    direct = types == {out.dtype} and out.dtype.kind == "f" and out.shape == shape and not adds
-    result = evaluate(step.formula, values, out if direct else None)
-    if result is not out:
-        _store(result, shape, out, adds)
+    direct = types == {out.dtype} and not widened and out.shape == space and not adds
+    with np.errstate(all="ignore"):
+        result = evaluate(formula, _as_computed(values, widened),
+                          out if direct and out.dtype.kind == "f" else None)
+        if result is not out:
+            _store(result, space, out, adds)
 
 
-def _store(value: Any, shape: tuple[int, ...], out: np.ndarray, adds: bool) -> None:
-    if out.shape != shape:
-        value = sum_to(np.broadcast_to(value, shape), out.shape)
+def _run_all(program: Program, values: Mapping[str, Any], widened: Mapping[str, np.dtype],
+             space: tuple[int, ...], targets: Sequence[Target]) -> None:
+    with np.errstate(all="ignore"):
+        known = _as_computed(values, widened)
+        for step in program.steps:
+            known[step.target] = evaluate(step.formula, known)
+        results = [known[name] for name in program.outputs]
+        for k, result in enumerate(results):
+            # A result may be an input, which an output written before it takes over.
+            if any(np.may_share_memory(result, before.out) for before in targets[:k]):
+                results[k] = result.copy()
+        for result, (out, adds) in zip(results, targets, strict=True):
+            _store(result, space, out, adds)
+
+
+def _as_computed(values: Mapping[str, Any], widened: Mapping[str, np.dtype]) -> dict[str, Any]:
+    return {**values, **{name: values[name].astype(dtype) for name, dtype in widened.items()}}
+
+
+def _store(value: Any, space: tuple[int, ...], out: np.ndarray, adds: bool) -> None:
+    if out.shape != space:
+        value = sum_to(np.broadcast_to(value, space), out.shape)
     if adds:
         np.add(out, value, out=out, casting="unsafe")
     elif isinstance(value, np.ndarray) and value.dtype.kind == "f" and out.dtype.kind in "iu":
