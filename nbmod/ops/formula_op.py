@@ -170,7 +170,8 @@ def define(base: type[FormulaOp], name: str, meaning: str, formula: str,
     Rows share the parameters of `base`, so none of them pays for a dataclass of its own.
     """
     gradients = gradients or {}
-    lines = [meaning, "", f"    y = {formula}"]
+    given = f"{', '.join(base.letters)} = {', '.join(base.letters.values())}"
+    lines = [meaning, "", f"    {given}", f"    y = {formula}"]
     lines += [f"    g{letter} = {gradients.get(letter, '0')}" for letter in base.letters]
     members = {"__doc__": "\n".join(lines), "__module__": module, "formula": formula,
                "gradients": gradients, **members}
