@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -106,8 +106,11 @@ def main(names: list[str]) -> None:
 
 
 @pytest.fixture(scope="module")
-def worker() -> Oracle | None:
-    return mxnet_worker()
+def worker() -> Iterator[Oracle | None]:
+    client = mxnet_worker()
+    yield client
+    if client:
+        client.close()
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -38,7 +38,8 @@ class UpSampling(FloatOp, name="UpSampling"):
     workspace: int = 512
 
     variadic: ClassVar = "num_args"
-    init: ClassVar = {"weight": '["bilinear", {}]'}
+    init: ClassVar = {"weight": '["bilinear", {}]', "arg1": '["bilinear", {}]'}
+    """MXNet marks the second input, whatever it is."""
 
     def list_inputs(self) -> tuple[str, ...]:
         if self.sample_type == "bilinear":
