@@ -164,7 +164,7 @@ def backward_program(name: str, gradients: tuple[str, ...], letters: tuple[str, 
 
 def define(base: type[FormulaOp], name: str, meaning: str, formula: str,
            gradients: dict[str, str] | None = None, aliases: Sequence[str] = (),
-           module: str = __name__, **members: Any) -> type[FormulaOp]:
+           module: str = __name__) -> type[FormulaOp]:
     """A subclass of `base` for one row of a table of formulas.
 
     Rows share the parameters of `base`, so none of them pays for a dataclass of its own.
@@ -174,5 +174,5 @@ def define(base: type[FormulaOp], name: str, meaning: str, formula: str,
     lines = [meaning, "", f"    {given}", f"    y = {formula}"]
     lines += [f"    g{letter} = {gradients.get(letter, '0')}" for letter in base.letters]
     members = {"__doc__": "\n".join(lines), "__module__": module, "formula": formula,
-               "gradients": gradients, **members}
+               "gradients": gradients}
     return type(name, (base,), members, name=name, aliases=tuple(aliases))
