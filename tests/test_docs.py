@@ -9,12 +9,22 @@ from pathlib import Path
 import pytest
 
 import nbmod as mx
+from nbmod.ops import jit
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md")
                if ">>>" in path.read_text(encoding="utf-8"))
 
 
+@pytest.fixture
+def threads():
+    """Pages may change the number of threads; tests after them have what they had."""
+    before = jit.num_threads()
+    yield
+    jit.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_print_what_they_say(page, monkeypatch):
     monkeypatch.chdir(ROOT)

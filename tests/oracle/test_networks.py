@@ -30,14 +30,16 @@ def test_checkpoints_are_exchanged_both_ways(oracle, name):
 @each_network
 @pytest.mark.parametrize("optimizer, options", [
     ("sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 1e-3}),
-    ("adam", {"learning_rate": 0.01})])
+    ("adam", {"learning_rate": 0.001})])
 def test_ten_training_steps_agree(oracle, name, optimizer, options):
     params = networks.start(mx, name)
     ours = networks.train(mx, name, params, 10, optimizer, options)
     theirs = oracle.call("mx_networks.run", "train", name, params, 10, optimizer, options)
     assert ours.keys() == theirs.keys()
     for key in ours:
-        # Adam divides by the root of tiny second moments early on, which magnifies rounding.
+        # A parameter near 0 is as exact as the largest of its array. More steps, larger rates or
+        # batches do not agree so well, nor does MXNet with itself: once an input of a ReLU is
+        # rounded to the other side of 0, and Adam turns the sign of a tiny gradient into a step.
         scale = np.abs(theirs[key]).max()
         np.testing.assert_allclose(ours[key], theirs[key], rtol=1e-4, atol=1e-4 * scale,
                                    err_msg=f"{name} {key}")
