@@ -19,6 +19,7 @@ being in each other's way.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import pathlib
 import platform
@@ -123,6 +124,7 @@ class Kernel:
                 import numba
 
                 _let_threads_sleep()
+                _hush_the_compiler()
                 _link(self.function.__globals__)
                 with _private_cache():
                     self._compiled = numba.njit(
@@ -157,6 +159,13 @@ def inlined(function: Callable | None = None, *, fastmath: bool = False) -> Any:
 def _let_threads_sleep() -> None:
     """Before libgomp, which numba loads with its first parallel kernel, reads its environment."""
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+def _hush_the_compiler() -> None:
+    """Scripts that log at DEBUG want their own words, not a page per bytecode instruction."""
+    logger = logging.getLogger("numba")
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.WARNING)
 
 
 def num_threads() -> int:
