@@ -200,14 +200,14 @@ def reshape(executor: Executor, partial_shaping: bool, allow_up_sizing: bool,
         if array.shape == shape:
             return array
         if name not in shapes and not partial_shaping:
-            raise AssertionError(f"reshape: {name} would change from {array.shape} to {shape}, but "
-                                 "is not among the arguments given; set partial_shaping=True if "
-                                 "this is intended")
+            raise MXNetError(f"reshape: {name} would change from {array.shape} to {shape}, but is "
+                             "not among the arguments given; set partial_shaping=True if this is "
+                             "intended")
         if size_of(shape) <= array.size:
             return resized(array, shape)
         if not allow_up_sizing:
-            raise AssertionError(f"reshape: {name} would grow from {array.shape} to {shape}; set "
-                                 "allow_up_sizing=True to allocate a larger array")
+            raise MXNetError(f"reshape: {name} would grow from {array.shape} to {shape}; set "
+                             "allow_up_sizing=True to allocate a larger array")
         return zeros(shape, ctx=executor._ctx, dtype=array.dtype)
 
     args = {name: adapt(name, executor.arg_dict[name], spec[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -144,6 +145,58 @@ def test_shapes_may_change_from_batch_to_batch():
     module.update()
 
 
+def test_old_executors_of_many_shapes_are_dropped(monkeypatch):
+    monkeypatch.setattr("nbmod.module.executor_group.KEPT_SHAPES", 2)
+    module = trained(1)
+    for size in (1, 2, 3, 4, 16):
+        module.forward(mx.io.DataBatch([mx.nd.ones((size, 5))]), is_train=False)
+        assert module.get_outputs()[0].shape == (size, 3)
+    assert len(module._exec_group._cache) == 2
+
+
+def test_a_batch_may_be_any_object_with_data():
+    """The batches of old inference scripts: `namedtuple("Batch", ["data"])`."""
+    module = mx.mod.Module(network())
+    module.bind([("data", (4, 5))], for_training=False)
+    module.set_params(start_params(), {}, allow_missing=True)
+    for size in (4, 2):
+        module.forward(SimpleNamespace(data=[mx.nd.ones((size, 5))]))
+        assert module.get_outputs()[0].shape == (size, 3)
+
+
+def test_parameters_of_a_whole_network_fit_its_parts():
+    params = start_params()
+    part = mx.mod.Module(network().get_internals()["fc1_output"], label_names=None)
+    part.bind([("data", (4, 5))], for_training=False)
+    part.set_params(params, {})                         # MXNet ignores fc2 here
+    assert sorted(part.get_params()[0]) == ["fc1_bias", "fc1_weight"]
+    part.init_params(arg_params={}, aux_params={}, allow_missing=True, force_init=True,
+                     initializer=mx.init.One())
+    assert part.get_params()[0]["fc1_weight"].asnumpy().min() == 1
+
+
+def test_setting_some_parameters_keeps_what_training_made_of_the_others():
+    module = trained(1)
+    weight = params_of(module)["fc1_weight"]
+    bias = {"fc1_bias": mx.nd.ones((16,))}
+    module.set_params(bias, {}, allow_missing=True)
+    module.init_params(None, {"fc2_bias": mx.nd.ones((3,))}, {}, allow_missing=True,
+                       force_init=True)
+    np.testing.assert_array_equal(params_of(module)["fc1_weight"], weight)
+    assert params_of(module)["fc1_bias"].min() == params_of(module)["fc2_bias"].min() == 1
+
+
+@pytest.mark.parametrize("given, fixed, expected", [
+    ("add", ["fc1_bias"], "null add null add add null"),
+    ({"fc1_weight": "null", "data": "write"}, [], "write null write write write null"),
+    (["null", "add", "null", "write", "write", "null"], [], "null add null write write null")])
+def test_gradient_requests(given, fixed, expected):
+    module = mx.mod.Module(network(), fixed_param_names=fixed)
+    module.bind([("data", (4, 5))], [("softmax_label", (4,))], grad_req=given)
+    requests = module._exec_group.grad_req
+    assert [requests[name] for name in network().list_arguments()] == expected.split()
+
+
 def test_fixed_parameters_and_input_gradients():
     module = mx.mod.Module(network(), fixed_param_names=["fc1_weight"])
     module.bind([("data", (16, 5))], [("softmax_label", (16,))], inputs_need_grad=True)
@@ -227,7 +280,13 @@ WRONG_USE = [
         iterator(), num_epoch=1, arg_params={"fc1_weight": mx.nd.ones((16, 5))}, aux_params={}),
      RuntimeError, "not presented.*allow_missing"),
     ("extra parameter", lambda: trained(1).set_params(
-        {**start_params(), "fc9_weight": mx.nd.ones((1,))}, {}), ValueError, "fc9_weight"),
+        {"fc9_weight": mx.nd.ones((1,))}, {}, allow_missing=True), ValueError, "fc9_weight"),
+    ("no parameters", lambda: trained(1).set_params({}, {}), RuntimeError, "fc1_bias is not pres"),
+    ("label name", lambda: mx.mod.Module(network()).bind([("data", (4, 5))], [("label", (4,))]),
+     MXNetError, "label_shapes describes 'label'.*'softmax_label'"),
+    ("label shape", lambda: trained(1).forward(
+        mx.io.DataBatch([mx.nd.ones((16, 5))], [mx.nd.ones((16, 1))])), MXNetError,
+     r"softmax_label of shape \(16, 1\).*bound to \(16,\)"),
     ("parameter shape", lambda: trained(1).set_params(
         {**start_params(), "fc1_bias": mx.nd.ones((7,))}, {}), MXNetError, r"fc1_bias.*\(7,\)"),
     ("optimizer before parameters", lambda: _bound().init_optimizer(), MXNetError, "init_params"),

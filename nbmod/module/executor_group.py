@@ -4,8 +4,8 @@ The group owns nothing but executors: parameters live in their argument arrays, 
 `param_arrays[i][k]` is parameter i on device k.  A batch is cut along the batch axis of each input
 (the `N` of its layout) in proportion to the work loads; outputs are joined along theirs.
 
-Input shapes may change from batch to batch.  Executors are kept per set of shapes and share
-parameters and arenas, so coming back to a shape costs a dictionary look-up.
+Input shapes may change from batch to batch.  Executors are kept for the last `KEPT_SHAPES` sets of
+shapes and share parameters and arenas, so coming back to a shape costs a dictionary look-up.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from ..executor_manager import _split_input_slice
 from ..io import DataDesc
 
 __all__ = ["DataParallelExecutorGroup"]
+
+KEPT_SHAPES = 16
+"""Sets of input shapes whose executors are kept; an image size per batch must not fill memory."""
 
 
 def _batch_axis(desc: Any) -> int:
@@ -73,21 +76,20 @@ class DataParallelExecutorGroup:
         self.bind_exec(data_shapes, label_shapes, shared_group)
 
     def _requests(self, grad_req: Any, data_names: Sequence[str]) -> dict[str, str]:
-        """The gradient request of every argument, given one for all, a list or a dict."""
+        """The gradient request of every argument.
+
+        One request is for all parameters that are not fixed (and for data if `inputs_need_grad`),
+        a list is for all arguments, a dict changes what would be 'write' or 'null' without it.
+        """
         if not self.for_training:
             return dict.fromkeys(self.arg_names, "null")
-        if isinstance(grad_req, dict):
-            given = grad_req
-        elif isinstance(grad_req, (list, tuple)):
-            given = dict(zip(self.arg_names, grad_req, strict=True))
-        else:
-            given = {}
-            for name in self.arg_names:
-                if name in self.param_names:
-                    given[name] = "null" if name in self.fixed_param_names else grad_req
-                elif name in data_names:
-                    given[name] = grad_req if self.inputs_need_grad else "null"
-        return {name: given.get(name, "null") for name in self.arg_names}
+        if isinstance(grad_req, (list, tuple)):
+            return dict(zip(self.arg_names, grad_req, strict=True))
+        trained = {*self.param_names, *(data_names if self.inputs_need_grad else ())}
+        trained -= set(self.fixed_param_names)
+        common, own = ("write", grad_req) if isinstance(grad_req, dict) else (grad_req, {})
+        return {name: own.get(name, common if name in trained else "null")
+                for name in self.arg_names}
 
     # -- binding ----------------------------------------------------------------------------
 
@@ -116,8 +118,9 @@ class DataParallelExecutorGroup:
         self.data_shapes, self.label_shapes = list(data_shapes), label_shapes
         self.data_names = [desc.name for desc in data_shapes]
         self.label_names = [desc.name for desc in label_shapes or ()]
+        self._require_arguments()
         if key in self._cache:
-            self.execs = self._cache[key]
+            self.execs = self._cache.pop(key)
         elif reshape:
             self.execs = [
                 executor.reshape(partial_shaping=True, allow_up_sizing=True,
@@ -127,8 +130,19 @@ class DataParallelExecutorGroup:
             self.execs = [self._bind_ith_exec(k, data_shapes, label_shapes, shared_group)
                           for k in range(len(self.contexts))]
         self._cache[key] = self.execs
+        if len(self._cache) > KEPT_SHAPES:
+            del self._cache[next(iter(self._cache))]
         self.output_layouts = [self._output_axis(name) for name in self.output_names]
         self._collect_arrays()
+
+    def _require_arguments(self) -> None:
+        """MXNetError unless everything a batch brings is an argument of the symbol."""
+        inputs = [name for name in self.arg_names if name not in self.param_names]
+        for kind, names in (("data", self.data_names), ("label", self.label_names)):
+            for name in names:
+                if name not in self.arg_names:
+                    raise MXNetError(f"bind: {kind}_shapes describes {name!r}, but the symbol's "
+                                     f"inputs are {inputs}")
 
     def _output_axis(self, name: str) -> int:
         """Batch axis of an output: what its `__layout__` says, else 0."""
@@ -149,13 +163,12 @@ class DataParallelExecutorGroup:
                       label_shapes: Sequence[DataDesc] | None) -> dict[str, tuple[int, ...]]:
         descs = self._sliced_shape(data_shapes, k, self.data_layouts)
         descs += self._sliced_shape(label_shapes or [], k, self.label_layouts)
-        return {desc.name: desc.shape for desc in descs if desc.name in self.arg_names}
+        return {desc.name: desc.shape for desc in descs}
 
     def _bind_ith_exec(self, k: int, data_shapes: Sequence[DataDesc],
                        label_shapes: Sequence[DataDesc] | None,
                        shared_group: DataParallelExecutorGroup | None) -> Any:
-        types = {desc.name: desc.dtype for desc in [*data_shapes, *(label_shapes or [])]
-                 if desc.name in self.arg_names}
+        types = {desc.name: desc.dtype for desc in [*data_shapes, *(label_shapes or [])]}
         shared = shared_group.execs[k] if shared_group is not None else None
         return self.symbol.simple_bind(
             ctx=self.contexts[k], grad_req=self.grad_req, type_dict=types, shared_exec=shared,
@@ -174,15 +187,14 @@ class DataParallelExecutorGroup:
         self.aux_arrays = across("aux_dict", self.aux_names)
         self.input_grad_arrays = (across("grad_dict", self.data_names)
                                   if self.inputs_need_grad else [])
-        self.data_arrays = self._targets(self.data_names, self.data_layouts)
-        self.label_arrays = (self._targets(self.label_names, self.label_layouts)
-                             if self.label_shapes else None)
+        self.data_arrays = self._targets(self.data_names)
+        self.label_arrays = self._targets(self.label_names) if self.label_shapes else None
 
-    def _targets(self, names: Sequence[str], axes: Sequence[int]) -> list[list[tuple[slice, Any]]]:
-        """Per input, where each device's slice of it goes; inputs the symbol lacks are skipped."""
+    def _targets(self, names: Sequence[str]) -> list[list[tuple[slice, Any]]]:
+        """Per input, where each device's slice of it goes."""
         return [[(part, executor.arg_dict[name])
                  for part, executor in zip(self.slices, self.execs, strict=True)]
-                if name in self.arg_names else [] for name in names]
+                for name in names]
 
     def reshape(self, data_shapes: Sequence[DataDesc], label_shapes: Sequence[DataDesc] | None
                 ) -> None:
@@ -226,9 +238,13 @@ class DataParallelExecutorGroup:
         if len(arrays) != len(targets):
             raise MXNetError(f"the batch has {len(arrays)} arrays, expected {len(targets)}: "
                              f"{list(names)}")
-        for array, parts, axis in zip(arrays, targets, axes, strict=True):
+        for name, array, parts, axis in zip(names, arrays, targets, axes, strict=True):
             for part, target in parts:
-                _along(array, axis, part).copyto(target)
+                mine = _along(array, axis, part)
+                if mine.shape != target.shape:
+                    raise MXNetError(f"the batch brings {name} of shape {array.shape}, of which a "
+                                     f"device takes {mine.shape}, but was bound to {target.shape}")
+                mine.copyto(target)
 
     def backward(self, out_grads: Any = None) -> None:
         """Run every executor backward, with its slice of the head gradients if there are any."""
@@ -298,8 +314,7 @@ class DataParallelExecutorGroup:
         for k, executor in enumerate(self.execs):
             mine = labels[k] if pre_sliced else [
                 _along(label, axis, self.slices[k])
-                for label, axis in zip(labels or (), self.label_layouts or [0] * len(labels or ()),
-                                       strict=True)]
+                for label, axis in zip(labels or (), self.label_layouts, strict=False)]
             named = dict(zip(self.label_names, mine, strict=False))
             eval_metric.update_dict(named, dict(zip(self.output_names, executor.outputs,
                                                     strict=True)))

@@ -159,36 +159,26 @@ class Module(BaseModule):
                     allow_extra: bool = False) -> None:
         """Fill parameters: from `arg_params`/`aux_params` where given, else by `initializer`.
 
-        A parameter missing from given dicts is an error unless `allow_missing`, a name the symbol
-        does not have unless `allow_extra`.
+        A parameter missing from given dicts is an error unless `allow_missing`.  Names the symbol
+        does not have are ignored, whatever `allow_extra` says, as in MXNet: checkpoints of whole
+        networks are given to parts of them.
         """
         if self.params_initialized and not force_init:
+            if arg_params or aux_params:
+                self.logger.warning("init_params: already initialised, so the given parameters are "
+                                    "ignored; pass force_init=True to use them")
             return
         self._require("binded")
-        self._reject_extra(arg_params, aux_params, allow_extra)
-        if self._arg_params is None or self._aux_params is None:
-            group = self._exec_group
-            self._arg_params = _host_arrays(group.param_names, group.param_arrays)
-            self._aux_params = _host_arrays(group.aux_names, group.aux_arrays)
+        if self._params_dirty:
+            self._sync_params_from_devices()
+        assert self._arg_params is not None and self._aux_params is not None
         attrs = self._symbol.attr_dict()
         for own, given in ((self._arg_params, arg_params), (self._aux_params, aux_params)):
             for name in sorted(own):
                 self._init_one(InitDesc(name, attrs.get(name)), own[name], given, initializer,
                                allow_missing)
         self.params_initialized = True
-        self._params_dirty = False
-        self._exec_group.set_params(self._arg_params, self._aux_params, allow_extra=True)
-
-    def _reject_extra(self, arg_params: Any, aux_params: Any, allow_extra: bool) -> None:
-        if allow_extra:
-            return
-        for given, names, kind in ((arg_params, self._param_names, "argument"),
-                                   (aux_params, self._aux_names, "auxiliary state")):
-            for name in given or ():
-                if name not in names:
-                    raise ValueError(f"Find name {name!r} that is no {kind} parameter of the "
-                                     f"symbol{did_you_mean(name, names)}; pass allow_extra=True "
-                                     "to ignore it")
+        self._exec_group.set_params(self._arg_params, self._aux_params)
 
     @staticmethod
     def _init_one(desc: Any, array: Any, given: Any, initializer: Any, allow_missing: bool) -> None:
@@ -200,7 +190,7 @@ class Module(BaseModule):
                     raise MXNetError(f"init_params: {desc} has shape {value.shape}, the symbol "
                                      f"expects {array.shape}")
                 value.astype(array.dtype).copyto(array)
-        elif given and not allow_missing:
+        elif given is not None and not allow_missing:
             raise RuntimeError(f"{desc} is not presented{did_you_mean(desc, given)}; pass "
                                "allow_missing=True to initialise it")
         elif initializer is not None:
@@ -208,14 +198,18 @@ class Module(BaseModule):
 
     def set_params(self, arg_params: Any, aux_params: Any, allow_missing: bool = False,
                    force_init: bool = True, allow_extra: bool = False) -> None:
-        """Assign parameters by name; with `allow_missing` the others keep their values."""
+        """Assign parameters by name; with `allow_missing` the others keep their values.
+
+        With `allow_missing`, names the symbol does not have are a ValueError unless `allow_extra`;
+        without it they are ignored (so MXNet has it).
+        """
         if not allow_missing:
             self.init_params(None, arg_params, aux_params, allow_missing, force_init, allow_extra)
             return
         if self.params_initialized and not force_init:
             return
-        self._reject_extra(arg_params, aux_params, allow_extra)
-        self._exec_group.set_params(arg_params, aux_params, allow_extra=True)
+        self._require("binded")
+        self._exec_group.set_params(arg_params, aux_params, allow_extra=allow_extra)
         self._params_dirty = True
         self.params_initialized = True
 
@@ -252,10 +246,15 @@ class Module(BaseModule):
             self.params_initialized = True
             self._arg_params = shared_module._arg_params
             self._aux_params = shared_module._aux_params
+            self._params_dirty = shared_module._params_dirty
             if shared_module.optimizer_initialized:
                 self.borrow_optimizer(shared_module)
         elif self.params_initialized:
             self._exec_group.set_params(self._arg_params, self._aux_params)
+        else:
+            group = self._exec_group
+            self._arg_params = _host_arrays(group.param_names, group.param_arrays)
+            self._aux_params = _host_arrays(group.aux_names, group.aux_arrays)
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
         """Change the input shapes, keeping parameters and optimizer."""
@@ -317,8 +316,8 @@ class Module(BaseModule):
     def _index_names(self, update_on_kvstore: bool) -> dict[Any, str]:
         """Updater key -> parameter name."""
         names = self._exec_group.param_names
-        if update_on_kvstore:
-            return {**dict(enumerate(names)), **{name: name for name in names}}
+        if update_on_kvstore:  # where the keys are the names themselves
+            return dict(enumerate(names))
         count = len(self._context)
         return {i * count + k: name for i, name in enumerate(names) for k in range(count)}
 
@@ -346,11 +345,15 @@ class Module(BaseModule):
         """Descriptions of a batch: its own, or the bound ones with its shapes."""
         data = getattr(batch, "provide_data", None) or _with_shapes(self.data_shapes, shapes)
         labels = getattr(batch, "provide_label", None)
-        if not labels and batch.label and self._label_shapes:
-            labels = _with_shapes(self._label_shapes, [array.shape for array in batch.label])
-        elif not labels and self._label_shapes:
-            labels = _with_batch_size(self._label_shapes, data[0].shape[0])
+        if not labels and self._label_shapes:
+            given = getattr(batch, "label", None)
+            labels = (_with_shapes(self._label_shapes, [array.shape for array in given]) if given
+                      else _with_batch_size(self._label_shapes, self._batch_size(shapes[0])))
         return data, labels
+
+    def _batch_size(self, shape: Sequence[int]) -> int:
+        """Number of samples in a first input of this shape."""
+        return shape[max(DataDesc.get_batch_axis(self.data_shapes[0].layout), 0)]
 
     def backward(self, out_grads: Any = None) -> None:
         """Run backward."""
