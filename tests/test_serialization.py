@@ -253,10 +253,10 @@ HOSTILE = {
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile_file_is_cheap(kind):
     content = HOSTILE[kind]
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(MXNetError):
         read_arrays(content)
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2
     if kind.startswith("most"):
         return  # tracemalloc itself makes small objects slow
     tracemalloc.start()
