@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ class Executor:
         self.external = self._external()
         self.plan_steps, self.sizes = self._plan_steps()
         self.plan = self._make_plan()
-        self.arena = shared.arena if shared is not None else Arena(self.device)
+        self.arena: Arena = shared.arena if shared is not None else Arena(self.device)
         self._monitor: tuple[Callable, bool] | None = None
         self._ran_forward = False
         self._held = {sid: self.device.arena(max(storage.size, 1)) for sid, storage
@@ -140,9 +141,10 @@ class Executor:
 
     def _require_support(self) -> None:
         """One MXNetError for all nodes that the device cannot execute."""
-        missing = [node for node in self.computed if not self.device.supports(node.op)]
+        missing = [node for node in self.computed
+                   if node.op is not None and not self.device.supports(node.op)]
         if missing:
-            listed = ", ".join(f"{node.name} ({node.op.name})" for node in missing[:20])
+            listed = ", ".join(node.describe() for node in missing[:20])
             more = f" and {len(missing) - 20} more" if len(missing) > 20 else ""
             raise MXNetError(f"bind: {self._ctx} has no kernels yet for {listed}{more}; bind to "
                              "mx.cpu(), or keep these nodes in a network of their own that is")
@@ -237,8 +239,8 @@ class Executor:
         if index in self.plan.views:
             return Step(node, None, ins, outs)
         if op.view:
-            return Step(node, lambda: self.device.copy(ins[0], outs[0].reshape(ins[0].shape)),
-                        ins, outs)
+            target = self.arrays[step.outputs[0]].reshape(ins[0].shape)
+            return Step(node, partial(self.device.copy, ins[0], target), ins, outs)
         specs = [self._spec(eid) for eid in self.graph.output_eids(node)]
         wants = self.device.scratch(
             op, [self._spec(eid) for eid in self.graph.input_eids(node)], specs)

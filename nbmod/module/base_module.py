@@ -207,6 +207,7 @@ class BaseModule:
         started = time.time()
         eval_metric.reset()
         batches = iter(train_data)
+        values: list[tuple[str, float]] = []
         nbatch, data_batch = 0, next(batches, None)
         if data_batch is None:
             raise MXNetError(f"fit: train_data yields no batch in epoch {epoch}")
