@@ -44,7 +44,7 @@ JSON = [("Uniform", {}), ("Uniform", {"scale": 0.5}), ("Normal", {}), ("Xavier",
 
 @pytest.mark.parametrize("index", range(len(FIXED)))
 def test_rule_and_value_are_mxnets(oracle, index):
-    want = oracle.call("mx_training.run", "initialized", *FIXED[index])
+    want = oracle.call("mx_scripts.run", "training", "initialized", *FIXED[index])
     got = training.initialized(mx, *FIXED[index])
     np.testing.assert_array_equal(got, want)
 
@@ -52,7 +52,7 @@ def test_rule_and_value_are_mxnets(oracle, index):
 @pytest.mark.parametrize("init, params", JSON)
 def test_json_is_mxnets(oracle, init, params):
     text = training.dumped(mx, init, params)
-    assert text == oracle.call("mx_training.run", "dumped", init, params)
+    assert text == oracle.call("mx_scripts.run", "training", "dumped", init, params)
     assert initializer.create(text) == getattr(mx.init, init)(**params)
 
 

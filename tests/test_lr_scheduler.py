@@ -44,7 +44,7 @@ ERRORS = [
 @pytest.mark.parametrize("name, params", SCHEDULES)
 def test_rates_are_mxnets(oracle, name, params):
     for counts in (list(range(1, 14)), [1, 9, 30]):  # the second as after resuming
-        want = oracle.call("mx_training.run", "rates", name, params, counts)
+        want = oracle.call("mx_scripts.run", "training", "rates", name, params, counts)
         np.testing.assert_allclose(training.rates(mx, name, params, counts), want, rtol=1e-12)
 
 

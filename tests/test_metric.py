@@ -87,7 +87,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_values_are_mxnets(oracle, case):
     name, params, batches = CASES[case]
-    want = oracle.call("mx_training.run", "metric_values", name, params, batches)
+    want = oracle.call("mx_scripts.run", "training", "metric_values", name, params, batches)
     got = training.metric_values(mx, name, params, batches)
     assert [[[n for n, _ in pairs] for pairs in both] for both in got] == [
         [[n for n, _ in pairs] for pairs in both] for both in want]

@@ -33,7 +33,7 @@ TOLERANCE = {"float32": 1e-5, "float64": 1e-9, "float16": 1e-3}
 
 
 def run_both(oracle, *args, **kwargs):
-    theirs = oracle.call("mx_training.run", "optimizer_steps", *args, **kwargs)
+    theirs = oracle.call("mx_scripts.run", "training", "optimizer_steps", *args, **kwargs)
     return training.optimizer_steps(mx, *args, **kwargs), theirs
 
 
@@ -169,12 +169,12 @@ def test_states_change_sides(oracle, name, params):
     assert training.read_states(mx, theirs["states"])["arrays"]
     for content in (ours["states"], theirs["states"], ours["whole"], theirs["whole"]):
         here = training.read_states(mx, content)
-        there = oracle.call("mx_training.run", "read_states", content)
+        there = oracle.call("mx_scripts.run", "training", "read_states", content)
         np.testing.assert_equal(here["arrays"], there["arrays"])
         assert here["optimizer"] == there["optimizer"]
         assert here["fields"] == there["fields"]
     follow = [training.optimizer_steps(mx, name, params, 2, states=theirs["states"]),
-              oracle.call("mx_training.run", "optimizer_steps", name, params, 2,
+              oracle.call("mx_scripts.run", "training", "optimizer_steps", name, params, 2,
                           states=ours["states"])]
     np.testing.assert_allclose(*(run["weights"] for run in follow), rtol=1e-4, atol=1e-5)
 

@@ -6,8 +6,16 @@ strings, containers and numpy arrays. A subject with many of them has its own `m
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 import mxnet as mx
 import numpy as np
+
+
+def run(module: str, function: str, *args: Any, **kwargs: Any) -> Any:
+    """The result of `tests.module.function(mx, ...)`, which tests call with nbmod themselves."""
+    return getattr(importlib.import_module(f"tests.{module}"), function)(mx, *args, **kwargs)
 
 
 def evaluate(expression: str, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:

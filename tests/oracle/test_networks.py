@@ -18,12 +18,12 @@ def test_checkpoints_are_exchanged_both_ways(oracle, name):
     params = networks.start(mx, name)
     data = networks.batches(name, 1)[0][0]
     ours = networks.write_checkpoint(mx, name, params)
-    theirs = oracle.call("mx_networks.run", "write_checkpoint", name, params)
+    theirs = oracle.call("mx_scripts.run", "networks", "write_checkpoint", name, params)
     assert sorted(ours) == sorted(theirs) == ["net-0003.params", "net-symbol.json"]
     assert ours["net-0003.params"] == theirs["net-0003.params"]
     assert ours["net-symbol.json"] == theirs["net-symbol.json"]
     here = networks.run_checkpoint(mx, theirs, data)
-    there = oracle.call("mx_networks.run", "run_checkpoint", ours, data)
+    there = oracle.call("mx_scripts.run", "networks", "run_checkpoint", ours, data)
     np.testing.assert_allclose(here, there, rtol=1e-5, atol=1e-7)
 
 
@@ -34,7 +34,8 @@ def test_checkpoints_are_exchanged_both_ways(oracle, name):
 def test_ten_training_steps_agree(oracle, name, optimizer, options):
     params = networks.start(mx, name)
     ours = networks.train(mx, name, params, 10, optimizer, options)
-    theirs = oracle.call("mx_networks.run", "train", name, params, 10, optimizer, options)
+    theirs = oracle.call("mx_scripts.run", "networks", "train", name, params, 10, optimizer,
+                         options)
     assert ours.keys() == theirs.keys()
     for key in ours:
         # A parameter near 0 is as exact as the largest of its array. More steps, larger rates or
