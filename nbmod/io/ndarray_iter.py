@@ -69,6 +69,8 @@ class NDArrayIter(DataIter):
         if last_batch_handle not in HANDLES:
             raise MXNetError(f"NDArrayIter: last_batch_handle is {last_batch_handle!r}, expected "
                              f"one of {HANDLES}")
+        if batch_size < 1:
+            raise MXNetError(f"NDArrayIter: batch_size is {batch_size}, expected at least 1")
         self.data = named_arrays(data, False, data_name)
         self.label = named_arrays(label, True, label_name)
         self.num_data = self._count_samples()

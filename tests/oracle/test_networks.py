@@ -44,3 +44,18 @@ def test_ten_training_steps_agree(oracle, name, optimizer, options):
         scale = np.abs(theirs[key]).max()
         np.testing.assert_allclose(ours[key], theirs[key], rtol=1e-4, atol=1e-4 * scale,
                                    err_msg=f"{name} {key}")
+
+
+@pytest.mark.parametrize("contexts, loads, store, dtype, batch_size", [
+    (2, None, "local", "float32", 7), (2, [0.3, 0.7], None, "float32", 10),
+    (3, [1, 2, 1], "device", "float32", 8), (3, None, "local", "float64", 10),
+    (1, None, "local", "float64", 23)])
+def test_modules_on_several_devices_agree(oracle, contexts, loads, store, dtype, batch_size):
+    setup = (contexts, loads, store, dtype, batch_size)
+    ours = networks.fit(mx, *setup)
+    theirs = oracle.call("mx_scripts.run", "networks", "fit", *setup)
+    assert ours.keys() == theirs.keys()
+    for key, value in ours.items():
+        assert value.dtype == theirs[key].dtype and value.shape == theirs[key].shape
+        tolerance = 1e-11 if dtype == "float64" else 1e-5
+        np.testing.assert_allclose(value, theirs[key], tolerance, tolerance / 10, err_msg=key)
