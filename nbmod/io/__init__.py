@@ -1,6 +1,6 @@
 """Data iterators: everything `Module.fit` can draw batches from."""
 
-from .io import DataBatch, DataDesc, DataIter
+from .data import DataBatch, DataDesc, DataIter
 from .ndarray_iter import NDArrayIter
 from .resize import ResizeIter
 

@@ -16,7 +16,7 @@ from ..base import MXNetError
 from ..context import cpu
 from ..ndarray import NDArray, array
 from ..ops import rng
-from .io import DataBatch, DataDesc, DataIter
+from .data import DataBatch, DataDesc, DataIter
 
 __all__ = ["NDArrayIter"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .io import DataBatch, DataIter
+from .data import DataBatch, DataIter
 
 __all__ = ["ResizeIter"]
 

@@ -178,8 +178,9 @@ def _multiclass_matthews(matrix: numpy.ndarray) -> float:
 class PCC(EvalMetric):
     """Correlation of labels and predictions over any number of classes (MCC for two)."""
 
-    def __init__(self, name: str = "pcc", output_names: Any = None, label_names: Any = None):
-        super().__init__(name, output_names, label_names, has_global_stats=True)
+    def __init__(self, name: str = "pcc", output_names: Any = None, label_names: Any = None,
+                 has_global_stats: bool = True):
+        super().__init__(name, output_names, label_names, has_global_stats=has_global_stats)
 
     def reset(self) -> None:
         super().reset()

@@ -421,3 +421,15 @@ def binary(name: str, lhs: Any, rhs: Any) -> Any:
     if isinstance(lhs, numeric_types) and isinstance(rhs, numeric_types):
         return operation.numbers(lhs, rhs)
     raise TypeError(f"types {type(lhs)} and {type(rhs)} not supported")
+
+
+def __getattr__(name: str) -> Any:
+    """MXNet keeps `array`, `zeros`, `add`, `concatenate` and the rest in this module."""
+    if not name.startswith("_"):  # `__path__` is asked for while this file is being imported
+        from . import creation, functions
+
+        if name in creation.__all__:
+            return getattr(creation, name)
+        if name in functions.ARITHMETIC:
+            return functions.ARITHMETIC[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
