@@ -23,7 +23,7 @@ def _parser() -> argparse.ArgumentParser:
         "demo", help="train LeNet on handwritten digits and leave an MXNet checkpoint")
     demo.add_argument("--out", type=pathlib.Path, default=pathlib.Path("nbmod-demo"),
                       help="folder for the checkpoint and the picture (default: %(default)s)")
-    demo.add_argument("--epochs", type=int, default=12, help="default: %(default)s")
+    demo.add_argument("--epochs", type=_positive, default=12, help="default: %(default)s")
     run = commands.add_parser(
         "run", help="run an MXNet script unchanged: `import mxnet` is nbmod, gpu(i) is cpu(i) "
         "where there is no GPU")
@@ -32,12 +32,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
 def run_script(script: str, args: Sequence[str]) -> None:
     """Run `script` as `__main__` with nbmod in MXNet's place."""
     from .compat import as_mxnet
 
-    if not pathlib.Path(script).is_file():
-        raise MXNetError(f"run: there is no file {script!r}")
     CONFIG.gpu_to_cpu = True
     as_mxnet()
     sys.argv = [script, *args]
@@ -46,16 +50,29 @@ def run_script(script: str, args: Sequence[str]) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit status.  nbmod's own errors become one line on stderr."""
+    """Entry point; returns the exit status.  What goes wrong outside scripts is one line on stderr.
+
+    A script's own errors are shown as Python shows them.
+    """
     options = _parser().parse_args(argv)
     if options.command == "run":
+        if not pathlib.Path(options.script).is_file():
+            return _complain(f"run: there is no file {options.script!r}", 2)
         run_script(options.script, options.args)
         return 0
     from .demo import demo
 
     try:
         demo(options.out, options.epochs)
-    except MXNetError as error:
-        print(f"nbmod: {error}", file=sys.stderr)
-        return 1
+    except KeyboardInterrupt:
+        if sys.stderr.isatty():
+            print(file=sys.stderr)  # the progress bar's line is unfinished
+        return _complain("interrupted", 130)
+    except (MXNetError, OSError) as error:
+        return _complain(str(error), 1)
     return 0
+
+
+def _complain(text: str, status: int) -> int:
+    print(f"nbmod: {text}", file=sys.stderr)
+    return status

@@ -6,6 +6,7 @@ exists is asked when something is first placed on it, never at import.
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 from typing import ClassVar
@@ -133,5 +134,13 @@ def resolve(ctx: Context) -> Context:
     if not _warned.is_set():
         _warned.set()
         warnings.warn(f"{ctx} is not available: gpu(i) runs as cpu(i) in this process",
-                      stacklevel=3)
+                      stacklevel=_level_of_user())
     return cpu(ctx.device_id)
+
+
+def _level_of_user() -> int:
+    """How many frames above the caller the first one outside this package is."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals["__name__"].startswith(f"{__package__}."):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -19,7 +19,8 @@ from .base import MXNetError
 
 __all__ = ["demo", "lenet", "load_digits"]
 
-BATCH = 64
+BATCH = 60
+"""Divides the number of validation images, so every one of them counts once."""
 EVERY = 5
 """Every fifth image is for validation; the same people wrote both parts."""
 
@@ -90,6 +91,11 @@ class _Curve:
         pyplot.close(figure)
 
 
+def _say(text: str) -> None:
+    """Print at once: log lines on the other stream must not overtake."""
+    print(text, flush=True)
+
+
 def _require_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
@@ -111,10 +117,10 @@ def demo(out: pathlib.Path, epochs: int = 12) -> float:
     out.mkdir(parents=True, exist_ok=True)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     train, validation = _iterators()
-    print(f"LeNet on {train.num_data} handwritten digits, {validation.num_data} for validation")
+    _say(f"LeNet on {train.num_data} handwritten digits, {validation.num_data} for validation")
     started = time.perf_counter()
     _compile(train)
-    print(f"kernels compiled, or loaded from the cache, in {time.perf_counter() - started:.1f} s")
+    _say(f"kernels compiled, or loaded from the cache, in {time.perf_counter() - started:.1f} s")
     random.seed(7)
     train.reset()
     network = module.Module(lenet(), context=context.cpu())
@@ -126,13 +132,13 @@ def demo(out: pathlib.Path, epochs: int = 12) -> float:
                 batch_end_callback=[callback.ProgressBar(-(-train.num_data // BATCH), 40),
                                     curve.after_batch],
                 eval_end_callback=curve.after_validation)
-    print(f"trained {epochs} epochs in {time.perf_counter() - started:.1f} s")
+    _say(f"trained {epochs} epochs in {time.perf_counter() - started:.1f} s")
     network.save_checkpoint(prefix, epochs)
     accuracy = _reload_and_score(prefix, epochs, validation)
     picture = out / "learning-curve.png"
     curve.draw(picture)
-    print(f"validation accuracy of the checkpoint, read back: {accuracy:.1%}")
-    print(f"Done: {prefix}-symbol.json and {prefix}-{epochs:04d}.params (MXNet format), {picture}")
+    _say(f"validation accuracy of the checkpoint, read back: {accuracy:.1%}")
+    _say(f"Done: {prefix}-symbol.json and {prefix}-{epochs:04d}.params (MXNet format), {picture}")
     return accuracy
 
 
