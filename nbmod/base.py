@@ -16,11 +16,15 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["CONFIG", "MXNetError", "NotImplementedForSymbol", "did_you_mean"]
+__all__ = ["CONFIG", "ArgumentError", "MXNetError", "NotImplementedForSymbol", "did_you_mean"]
 
 
 class MXNetError(RuntimeError):
     """Base of every error nbmod raises on purpose (MXNet's own name, so old handlers catch it)."""
+
+
+class ArgumentError(MXNetError, ValueError):
+    """A wrong argument where MXNet raises ValueError: handlers of either catch it."""
 
 
 class NotImplementedForSymbol(MXNetError):

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from .base import MXNetError, did_you_mean
-from .context import Context
+from .base import ArgumentError, MXNetError, did_you_mean
+from .context import Context, resolve
 from .executor import Executor
 from .graph import Graph
 from .ndarray import NDArray, zeros
+from .ops.device import device_of
 from .ops.shape import is_known, size_of
 from .passes.infer import infer_shape, infer_type, unknown_variables
 
@@ -31,15 +32,18 @@ def by_name(value: Any, names: Sequence[str], what: str, partial: bool = False) 
     if isinstance(value, Mapping):
         missing = [name for name in names if name not in value]
         if missing and not partial:
-            raise ValueError(f"{what}: nothing given for {missing}")
+            raise ArgumentError(f"{what}: nothing given for {missing}")
         return {name: value[name] for name in names if value.get(name) is not None}
     if len(value) != len(names):
-        raise ValueError(f"{what}: {len(value)} arrays given, expected {len(names)}: {list(names)}")
+        raise ArgumentError(f"{what}: {len(value)} arrays given, expected {len(names)}: "
+                            f"{list(names)}")
     return {name: item for name, item in zip(names, value, strict=True) if item is not None}
 
 
 def requests_by_name(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
     """grad_req as a string, list or dict -> request per argument ('inplace' is 'write')."""
+    if grad_req is None:
+        return dict.fromkeys(names, "null")
     if isinstance(grad_req, str):
         reqs = dict.fromkeys(names, grad_req)
     elif isinstance(grad_req, Mapping):
@@ -63,16 +67,16 @@ def bind(symbol: Any, ctx: Context, args: Any, args_grad: Any = None, grad_req: 
     arg_dict = by_name(args, arg_names, "args")
     absent = [name for name in arg_names if name not in arg_dict]
     if absent:
-        raise ValueError(f"args: nothing given for {absent}")
+        raise ArgumentError(f"args: nothing given for {absent}")
     aux_dict = by_name(aux_states, aux_names, "aux_states")
     if len(aux_dict) != len(aux_names):
-        raise ValueError(f"aux_states: nothing given for "
-                         f"{[name for name in aux_names if name not in aux_dict]}")
+        raise ArgumentError("aux_states: nothing given for "
+                            f"{[name for name in aux_names if name not in aux_dict]}")
     grads = by_name(args_grad, arg_names, "args_grad", partial=True)
     reqs = requests_by_name(grad_req, arg_names)
     reqs = {name: req if name in grads else "null" for name, req in reqs.items()}
     _check_arrays(arg_dict, grads)
-    grads = {name: array for name, array in grads.items() if reqs[name] != "null"}
+    _check_devices(ctx, {**arg_dict, **grads, **aux_dict})
     return Executor(symbol, ctx, arg_dict, grads, reqs, aux_dict, shared_exec)
 
 
@@ -80,7 +84,7 @@ def _require_unique(names: Sequence[str], what: str) -> None:
     twice = sorted({name for name in names if names.count(name) > 1}) if \
         len(set(names)) != len(names) else []
     if twice:
-        raise ValueError(f"Find duplicated {what} {twice}: give each variable a name of its own")
+        raise ArgumentError(f"Find duplicated {what} {twice}: give each variable a name of its own")
 
 
 def _check_arrays(args: Mapping[str, NDArray], grads: Mapping[str, NDArray]) -> None:
@@ -88,9 +92,19 @@ def _check_arrays(args: Mapping[str, NDArray], grads: Mapping[str, NDArray]) -> 
         if not isinstance(array, NDArray):
             raise TypeError(f"bind: {name} is a {type(array).__name__}, expected an NDArray")
     for name, grad in grads.items():
-        if grad.shape != args[name].shape:
-            raise MXNetError(f"bind: gradient of {name} has shape {grad.shape}, expected "
-                             f"{args[name].shape}")
+        for fact, given, expected in (("shape", grad.shape, args[name].shape),
+                                      ("type", np.dtype(grad.dtype), np.dtype(args[name].dtype))):
+            if given != expected:
+                raise MXNetError(f"bind: gradient of {name} has {fact} {given}, expected "
+                                 f"{expected}")
+
+
+def _check_devices(ctx: Context, arrays: Mapping[str, NDArray]) -> None:
+    device = device_of(resolve(ctx))
+    for name, array in arrays.items():
+        if device_of(array.context) is not device:
+            raise MXNetError(f"bind: {name} is on {array.context}, expected {ctx}; bring it there "
+                             "with as_in_context")
 
 
 def inferred_arrays(symbol: Any, shapes: Mapping[str, Any], types: Mapping[str, Any]
@@ -137,41 +151,52 @@ def simple_bind(symbol: Any, ctx: Context, grad_req: Any = "write",
 
 
 class _Sharing:
-    """Where `simple_bind` takes arrays from: another executor, a buffer by name, or fresh zeros."""
+    """Where `simple_bind` takes arrays from: another executor, a buffer by name, or fresh zeros.
+
+    Arguments in `names` and all auxiliary states are those of `executor`; `executor` alone only
+    lends its arena.  Other arguments and gradients (as `grad of <name>`) live in `buffer`, where
+    there is one, each as large as the largest that was ever asked for.
+    """
 
     def __init__(self, ctx: Context, names: Sequence[str] | None, executor: Executor | None,
                  buffer: dict[str, NDArray] | None):
-        self.ctx, self.executor, self.buffer = ctx, executor, buffer
-        self.names = set(names or ())
-
-    def _from(self, table: Mapping[str, NDArray | None] | None, name: str, shape: tuple,
-              dtype: Any, shared: bool) -> NDArray:
-        found = table.get(name) if table is not None and shared else None
-        if found is not None and found.shape == shape and found.dtype == dtype:
-            return found
-        if found is not None and name in self.names:
-            raise MXNetError(f"simple_bind: {name} has shape {shape} and type {dtype} here, but "
-                             f"{found.shape} and {found.dtype} in the shared executor")
-        return zeros(shape, ctx=self.ctx, dtype=dtype)
+        self.ctx, self.names, self.buffer = ctx, set(names or ()), buffer
+        shares = executor is not None and (names is not None or buffer is not None)
+        self.executor = executor if shares else None
 
     def argument(self, name: str, shape: tuple, dtype: Any) -> NDArray:
-        if name in self.names and self.executor is not None:
-            return self._from(self.executor.arg_dict, name, shape, dtype, True)
-        if self.buffer is None or name in self.names:
-            return zeros(shape, ctx=self.ctx, dtype=dtype)
-        found = self.buffer.get(name)
-        if found is not None and found.dtype == dtype and found.size >= size_of(shape):
-            return resized(found, shape)
-        self.buffer[name] = zeros(shape, ctx=self.ctx, dtype=dtype)
-        return self.buffer[name]
+        if name in self.names:
+            return self._shared("arg_dict", name, shape, dtype)
+        return self._pooled(name, shape, dtype)
 
     def gradient(self, name: str, shape: tuple, dtype: Any) -> NDArray:
-        table = self.executor.grad_dict if self.executor is not None else None
-        return self._from(table, name, shape, dtype, name in self.names)
+        if name in self.names:
+            return self._shared("grad_dict", name, shape, dtype)
+        return self._pooled(f"grad of {name}", shape, dtype)
 
     def auxiliary(self, name: str, shape: tuple, dtype: Any) -> NDArray:
-        table = self.executor.aux_dict if self.executor is not None else None
-        return self._from(table, name, shape, dtype, True)
+        return self._shared("aux_dict", name, shape, dtype)
+
+    def _fresh(self, shape: tuple, dtype: Any) -> NDArray:
+        return zeros(shape, ctx=self.ctx, dtype=dtype)
+
+    def _shared(self, table: str, name: str, shape: tuple, dtype: Any) -> NDArray:
+        found = getattr(self.executor, table).get(name) if self.executor is not None else None
+        if found is None:
+            return self._fresh(shape, dtype)
+        if found.shape != shape or found.dtype != dtype:
+            raise MXNetError(f"simple_bind: {name} has shape {shape} and type {np.dtype(dtype)} "
+                             f"here, but {found.shape} and {np.dtype(found.dtype)} in the shared "
+                             "executor")
+        return found
+
+    def _pooled(self, name: str, shape: tuple, dtype: Any) -> NDArray:
+        if self.buffer is None:
+            return self._fresh(shape, dtype)
+        found = self.buffer.get(name)
+        if found is None or found.dtype != dtype or found.size < size_of(shape):
+            found = self.buffer[name] = self._fresh(shape, dtype)
+        return resized(found, shape)
 
 
 def resized(array: NDArray, shape: tuple[int, ...]) -> NDArray:
