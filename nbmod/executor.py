@@ -19,21 +19,23 @@ the executor's lifetime and overwritten by its next `forward`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from .base import CONFIG, MXNetError, did_you_mean
+from .base import CONFIG, ArgumentError, MXNetError, did_you_mean
 from .context import Context, resolve
 from .graph import Entry, Graph, Node, topological_order
+from .inspection import named_inputs, named_outputs
 from .ndarray import NDArray
 from .ops.device import Device, device_of
 from .ops.internal import Accumulate
 from .ops.op import Backward, Call, Mode, Spec
-from .passes.check import check_plan
+from .passes.check import check_plan, survives
 from .passes.gradient import gradient
 from .passes.infer import infer_shape, infer_type
 from .passes.memory import NONE, Plan, PlanStep, plan_memory
@@ -44,21 +46,27 @@ __all__ = ["Executor", "Arena", "Step"]
 class Arena:
     """One growable block of device memory that executors carve their intermediates from.
 
-    Growing replaces the block; `generation` tells executors that their arrays are stale.
+    Growing replaces the block.  Its tenants give up their views of the old one at that moment and
+    carve new ones when they next run, so that never more than one block is kept.  `holder` is the
+    tenant that wrote last: the values of all others are lost.
     """
 
     def __init__(self, device: Device):
         self.device = device
         self.nbytes = 0
-        self.generation = 0
+        self.holder: weakref.ref[Executor] | None = None
+        self._tenants: weakref.WeakSet[Executor] = weakref.WeakSet()
         self._block: Any = None
 
-    def require(self, nbytes: int) -> None:
+    def rent(self, tenant: Executor, nbytes: int) -> None:
+        """Make room for `nbytes` of `tenant`, who then may call `view`."""
+        self._tenants.add(tenant)
         if nbytes > self.nbytes:
-            self._block = None
+            for other in self._tenants:
+                other.vacate()
+            self._block = self.holder = None
             self._block = self.device.arena(nbytes)
             self.nbytes = nbytes
-            self.generation += 1
 
     def view(self, offset: int, spec: Spec) -> Any:
         return self.device.view(self._block, offset, spec.shape, spec.dtype)
@@ -86,6 +94,7 @@ class Executor:
                  grads: Mapping[str, NDArray], reqs: Mapping[str, str],
                  aux: Mapping[str, NDArray], shared: Executor | None = None):
         self._symbol, self._ctx, self._grad_req = symbol, resolve(ctx), dict(reqs)
+        self._output_names = symbol.list_outputs()
         self.device = device_of(self._ctx)
         self.arg_dict, self.aux_dict = dict(args), dict(aux)
         self.grad_dict = {name: grads.get(name) for name in args}
@@ -103,7 +112,8 @@ class Executor:
         self.plan = self._make_plan()
         self.arena: Arena = shared.arena if shared is not None else Arena(self.device)
         self._monitor: tuple[Callable, bool] | None = None
-        self._ran_forward = False
+        self._backward_runs: int | None = None
+        self._repeatable: bool | None = None
         self._held = {sid: self.device.arena(max(storage.size, 1)) for sid, storage
                       in enumerate(self.plan.storages) if storage.held}
         self.outputs: list[NDArray] = []
@@ -114,7 +124,7 @@ class Executor:
     def _differentiate(self) -> tuple[Graph, list[Node], dict[int, str]]:
         """Forward and gradient in one graph, head-gradient variables, and grad entry -> name."""
         outputs = self.forward_graph.outputs
-        heads = [Node(None, f"_head_grad{i}") for i in range(len(outputs))]
+        heads = [Node(None, f"_head_grad_{i}") for i in range(len(outputs))]
         wrt = [node for node in self.forward_graph.variables
                if self._grad_req.get(node.name, "null") != "null"]
         if not wrt:
@@ -202,8 +212,7 @@ class Executor:
 
     def _materialise(self) -> None:
         """Turn the plan into arrays and the nodes into functions."""
-        self.arena.require(self.plan.arena.get(0, 0))
-        self._generation = self.arena.generation
+        self.arena.rent(self, self.plan.arena.get(0, 0))
         arrays: list[Any] = [None] * self.graph.num_entries
         for eid, array in self.external.items():
             arrays[eid] = array
@@ -219,6 +228,10 @@ class Executor:
         for old, new in zip(self.outputs, results, strict=False):
             old._data = new._data
         self.outputs = self.outputs or results
+
+    def vacate(self) -> None:
+        """Let go of the arena's memory; the next run takes what it needs again."""
+        self.arrays, self.steps, self._calls = [], [], []
 
     def _array(self, eid: int, arrays: list[Any]) -> Any:
         """The memory of one planned entry."""
@@ -256,8 +269,10 @@ class Executor:
     # -- the loop ---------------------------------------------------------------------------
 
     def _run(self, first: int, last: int) -> None:
-        if self._generation != self.arena.generation:
+        if not self.arrays:
             self._materialise()
+        if self.plan.arena.get(0):
+            self.arena.holder = weakref.ref(self)
         if self._monitor is not None:
             return self._run_monitored(first, last)
         index = first
@@ -276,17 +291,17 @@ class Executor:
         for index in range(first, last):
             step = self.steps[index]
             if monitor_all:
-                self._report(callback, step.ins, _input_names(step.node))
+                self._report(callback, named_inputs(step.node, step.ins))
             try:
                 if step.run is not None:
                     with np.errstate(all="ignore"):
                         step.run()
             except Exception as error:
                 raise self._located(index, error) from error
-            self._report(callback, step.outs, _output_names(step.node))
+            self._report(callback, named_outputs(step.node, step.outs))
 
-    def _report(self, callback: Callable, arrays: list[Any], names: list[str]) -> None:
-        for name, array in zip(names, arrays, strict=False):
+    def _report(self, callback: Callable, named: Iterable[tuple[str, Any]]) -> None:
+        for name, array in named:
             if array is not None:
                 callback(name, NDArray(array, self._ctx))
 
@@ -306,14 +321,18 @@ class Executor:
             if name not in self.arg_dict:
                 raise MXNetError(f"forward: unknown argument {name!r}"
                                  f"{did_you_mean(name, self.arg_dict)}")
+            if not isinstance(value, (NDArray, np.ndarray)):
+                raise ArgumentError(f"forward: argument {name} is a {type(value).__name__}, "
+                                    "expected an NDArray or a numpy.ndarray")
             bound = self.arg_dict[name].shape
-            if isinstance(value, (NDArray, np.ndarray)) and value.shape != bound:
-                raise MXNetError(f"forward: argument {name} has shape {value.shape}, bound with "
-                                 f"{bound}; use Executor.reshape")
+            if value.shape != bound:
+                raise ArgumentError(f"forward: argument {name} has shape {value.shape}, bound with "
+                                    f"{bound}; use Executor.reshape")
             self.arg_dict[name][:] = value
         self.mode.is_train = bool(is_train)
+        self._backward_runs = None
         self._run(0, self.num_forward)
-        self._ran_forward = True
+        self._backward_runs = 0
         return self.outputs
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
@@ -324,11 +343,30 @@ class Executor:
         """
         if not self.heads:
             return
-        if not self._ran_forward:
-            raise MXNetError("backward: call forward(is_train=True) first")
+        self._require_values()
         self._set_heads(self._head_list(out_grads))
         self.mode.is_train = bool(is_train)
-        self._run(self.num_forward, len(self.steps))
+        self._run(self.num_forward, len(self.computed))
+        self._backward_runs = 1
+
+    def _require_values(self) -> None:
+        """The results of forward that backward reads must still stand in memory."""
+        again = "call forward(is_train=True) again before backward"
+        if self._backward_runs is None:
+            raise MXNetError("backward: call forward(is_train=True) first")
+        holder = self.arena.holder
+        if self.plan.arena.get(0) and (holder is None or holder() is not self):
+            raise MXNetError("backward: another executor that shares this one's memory was bound "
+                             f"or ran since forward, so its intermediate results are lost; {again}")
+        if self._backward_runs and not self._repeats():
+            raise MXNetError("backward: intermediate results are overwritten once they are no "
+                             f"longer needed, so it runs once for each forward; {again}")
+
+    def _repeats(self) -> bool:
+        """Whether backward leaves alone what it reads of the forward half (found when asked)."""
+        if self._repeatable is None:
+            self._repeatable = survives(self.plan_steps, self.sizes, self.plan, self.num_forward)
+        return self._repeatable
 
     def _head_list(self, out_grads: Any) -> list[Any]:
         if out_grads is None:
@@ -336,7 +374,7 @@ class Executor:
         if isinstance(out_grads, NDArray):
             return [out_grads]
         if isinstance(out_grads, Mapping):
-            return [out_grads.get(name) for name in self._symbol.list_outputs()]
+            return [out_grads.get(name) for name in self._output_names]
         if len(out_grads) > len(self.outputs):
             raise MXNetError(f"backward: {len(out_grads)} head gradients for "
                              f"{len(self.outputs)} output(s)")
@@ -345,7 +383,7 @@ class Executor:
     def _set_heads(self, grads: list[Any]) -> None:
         for index, target in self._head_arrays.items():
             grad = grads[index] if index < len(grads) else None
-            name = self._symbol.list_outputs()[index]
+            name = self._output_names[index]
             if grad is None:
                 raise MXNetError(f"backward: output {name!r} is not a loss, so its head gradient "
                                  "is needed in out_grads; to minimise it wrap it in "
@@ -359,19 +397,23 @@ class Executor:
 
     @property
     def arg_arrays(self) -> list[NDArray]:
-        return [self.arg_dict[name] for name in self._symbol.list_arguments()]
+        return list(self.arg_dict.values())
 
     @property
     def grad_arrays(self) -> list[NDArray | None]:
-        return [self.grad_dict[name] for name in self._symbol.list_arguments()]
+        return list(self.grad_dict.values())
 
     @property
     def aux_arrays(self) -> list[NDArray]:
-        return [self.aux_dict[name] for name in self._symbol.list_auxiliary_states()]
+        return list(self.aux_dict.values())
 
     @property
     def output_dict(self) -> dict[str, NDArray]:
-        return dict(zip(self._symbol.list_outputs(), self.outputs, strict=True))
+        names = self._output_names
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ArgumentError(f"output_dict: several outputs are called {twice}; use outputs")
+        return dict(zip(names, self.outputs, strict=True))
 
     def copy_params_from(self, arg_params: Mapping[str, NDArray],
                          aux_params: Mapping[str, NDArray] | None = None,
@@ -383,8 +425,8 @@ class Executor:
                 if name in bound:
                     value.astype(bound[name].dtype).copyto(bound[name])
                 elif not allow_extra_params:
-                    raise ValueError(f"Find name {name!r} that is not in the {kind}"
-                                     f"{did_you_mean(name, bound)}")
+                    raise ArgumentError(f"Find name {name!r} that is not in the {kind}"
+                                        f"{did_you_mean(name, bound)}")
 
     def set_monitor_callback(self, callback: Callable[[str, NDArray], None] | None,
                              monitor_all: bool = False) -> None:
@@ -434,18 +476,3 @@ def _inplace_positions(op: Any) -> list[tuple[int, int]]:
     inputs, outputs = op.list_inputs(), op.list_outputs()
     return [(inputs.index(i), outputs.index(o)) for i, o in op.inplace
             if i in inputs and o in outputs]
-
-
-def _output_names(node: Node) -> list[str]:
-    """Names for monitors: gradients are numbered, as in MXNet, not named after inputs."""
-    assert node.op is not None
-    if isinstance(node.op, Backward):
-        count = len(node.op.list_outputs())
-        return [f"{node.name}_output{i if count > 1 else ''}" for i in range(count)]
-    return [f"{node.name}_{name}" for name in node.op.list_outputs()[:node.num_visible]]
-
-
-def _input_names(node: Node) -> list[str]:
-    assert node.op is not None
-    return [entry.node.name if entry.node.is_variable else f"{node.name}_{name}"
-            for entry, name in zip(node.inputs, node.op.list_inputs(), strict=False)]

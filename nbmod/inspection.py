@@ -1,22 +1,46 @@
-"""Looking at a bound executor: the plan as a table of text, and as a picture.
+"""Looking at a bound executor: the plan as a table of text and as a picture, and what monitors see.
 
-Both only read what `Executor.bind` left behind (`computed`, `plan_steps`, `plan`, `shape`,
-`dtype`); neither runs anything.
+All only read what binding left behind (`computed`, `plan_steps`, `plan`, `shape`, `dtype`); nothing
+here runs anything.
 """
 
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 from .graph import Entry, Node
+from .ops.op import Backward
 from .passes.memory import NONE
 
 if TYPE_CHECKING:
     from .executor import Executor
 
-__all__ = ["debug_str", "plan_chart"]
+__all__ = ["debug_str", "named_inputs", "named_outputs", "plan_chart"]
+
+
+def named_inputs(node: Node, arrays: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """What a monitor sees of a node's inputs, under MXNet's names: `<node>_<input>`, and before
+    that a variable under its own name.  Gradients have no names for theirs and number them."""
+    assert node.op is not None
+    numbered = isinstance(node.op, Backward)
+    names = [f"input{i}" for i in range(len(arrays))] if numbered else node.op.list_inputs()
+    for entry, name, array in zip(node.inputs, names, arrays, strict=True):
+        if entry.node.is_variable:
+            yield entry.node.name, array
+        yield f"{node.name}_{name}", array
+
+
+def named_outputs(node: Node, arrays: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """What a monitor sees of a node's outputs, hidden ones included, under MXNet's names."""
+    assert node.op is not None
+    names: Sequence[str] = node.op.list_outputs()
+    if isinstance(node.op, Backward):
+        names = [f"output{i}" for i in range(len(names))] if len(names) > 1 else ["output"]
+    for name, array in zip(names, arrays, strict=True):
+        yield f"{node.name}_{name}", array
 
 
 def debug_str(executor: Executor) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from ..base import MXNetError
 from .memory import NONE, Plan, PlanStep
 
-__all__ = ["check_plan"]
+__all__ = ["check_plan", "survives"]
 
 Range = tuple[object, int, int]
 
@@ -26,6 +26,17 @@ def check_plan(steps: Sequence[PlanStep], sizes: Sequence[int], plan: Plan,
         replay.step(index)
     for eid in keep:
         replay.read(eid, "the end")
+
+
+def survives(steps: Sequence[PlanStep], sizes: Sequence[int], plan: Plan, start: int) -> bool:
+    """Whether the steps from `start` on could run twice: what they read of the steps before them
+    still stands in memory when all have run."""
+    replay = _Replay(steps, sizes, plan)
+    for index in range(len(steps)):
+        replay.step(index)
+    before = {eid for step in steps[:start] for eid in step.outputs}
+    read = {eid for step in steps[start:] for eid in step.inputs}
+    return not before & read & replay.spoiled
 
 
 class _Replay:
