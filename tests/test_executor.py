@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -9,6 +12,8 @@ import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.graph import Graph
 from nbmod.passes.check import check_plan
+from tests import executor_programs
+from tests.compare import assert_same
 
 
 def array(*shape, seed=0):
@@ -21,6 +26,28 @@ def bound(symbol, grad_req="write", **values):
     for name, value in values.items():
         executor.arg_dict[name][:] = value
     return executor
+
+
+@pytest.mark.parametrize("program", executor_programs.programs())
+def test_programs_answer_as_in_mxnet(oracle, program):
+    theirs = oracle.call("mx_scripts.run", "executor_programs", "answer", program)
+    same(executor_programs.answer(mx, program), theirs)
+
+
+def same(got, want, where="answer"):
+    """Nested data, arrays compared by type, shape and value (float32 sums in another order)."""
+    if isinstance(want, np.ndarray):
+        assert_same(got, want, 1e-3 if want.dtype == np.float16 else 2e-5, where)
+    elif isinstance(want, dict):
+        assert list(got) == list(want), where
+        for key, value in want.items():
+            same(got[key], value, f"{where}[{key!r}]")
+    elif isinstance(want, (list, tuple)):
+        assert len(got) == len(want), where
+        for index, value in enumerate(want):
+            same(got[index], value, f"{where}[{index}]")
+    else:
+        assert got == want, where
 
 
 def residual():
@@ -98,6 +125,18 @@ def test_a_loss_under_blockgrad_still_trains_as_in_mxnet():
     assert np.abs(executor.grad_dict["data"].asnumpy()).max() > 0.1
 
 
+def test_head_gradients_of_an_output_that_comes_twice_are_summed():
+    """MXNet keeps the last one only."""
+    x = mx.sym.Variable("x")
+    y = x * 2
+    executor = bound(mx.sym.Group([y, y, x]), x=array(3))
+    executor.forward(is_train=True)
+    executor.backward([mx.nd.ones((3,)), mx.nd.ones((3,)) * 10, mx.nd.ones((3,)) * 100])
+    np.testing.assert_array_equal(executor.grad_dict["x"].asnumpy(), [122] * 3)
+    with pytest.raises(ValueError, match="several outputs are called"):
+        _ = executor.output_dict
+
+
 def test_head_gradients_are_needed_only_where_they_are_read():
     x = mx.sym.Variable("x")
     executor = bound(mx.sym.Group([x * 2, mx.sym.make_loss(x)]), x=array(2))
@@ -110,9 +149,23 @@ def test_head_gradients_are_needed_only_where_they_are_read():
         executor.backward([mx.nd.ones((3,))])
 
 
-def test_backward_before_forward_is_an_error():
-    executor = bound(residual(), data=array(4, 6), shared_weight=array(6, 6), label=array(4, 6))
-    with pytest.raises(MXNetError, match="forward"):
+def test_backward_needs_what_forward_left():
+    net = residual()
+    executor = bound(net, data=array(4, 6), shared_weight=array(6, 6), label=array(4, 6))
+    other = executor.reshape(data=(2, 6), label=(2, 6))
+    with pytest.raises(MXNetError, match="call forward"):
+        executor.backward()
+    executor.forward(is_train=True)
+    executor.backward()
+    with pytest.raises(MXNetError, match="once for each forward"):  # MXNet gives wrong gradients
+        executor.backward()
+    executor.forward(is_train=True)
+    other.forward()
+    with pytest.raises(MXNetError, match="another executor that shares"):  # and here as well
+        executor.backward()
+    executor.forward(is_train=True)
+    executor.reshape(allow_up_sizing=True, data=(64, 6), label=(64, 6))
+    with pytest.raises(MXNetError, match="another executor that shares"):
         executor.backward()
 
 
@@ -133,11 +186,45 @@ def test_executors_that_share_an_arena_do_not_spoil_outputs():
     small.forward()
     np.testing.assert_array_equal(large.outputs[0].asnumpy(), kept)
     assert small.arena is large.arena
-    before = large.arena.nbytes
-    huge = net.simple_bind(mx.cpu(), shared_exec=large, x=(4096,))
-    huge.forward()
-    assert huge.arena.nbytes >= before
-    np.testing.assert_array_equal(large.forward()[0].asnumpy(), kept)
+
+
+def test_a_shared_arena_is_as_large_as_its_largest_tenant_needs():
+    net = mx.sym.exp(mx.sym.tanh(mx.sym.Variable("x") * 3) + 1)
+    first = net.simple_bind(mx.cpu(), x=(64,))
+    first.arg_dict["x"][:] = array(64)
+    want, block = first.forward()[0].asnumpy(), weakref.ref(first.arena._block)
+    tenants = [first, *(net.simple_bind(mx.cpu(), shared_exec=first, x=(n,)) for n in (4096, 8))]
+    assert first.arena.nbytes == max(tenant.plan.arena[0] for tenant in tenants)
+    assert block() is None, "the smaller block is kept beside the larger one"
+    for tenant in [*tenants, first]:
+        tenant.forward()
+    np.testing.assert_array_equal(first.outputs[0].asnumpy(), want)
+
+
+def test_an_executor_is_freed_when_nobody_holds_it():
+    executor = bound(residual(), data=array(4, 6), shared_weight=array(6, 6), label=array(4, 6))
+    executor.set_monitor_callback(lambda name, value: None)
+    executor.forward(is_train=True)
+    gone = weakref.ref(executor)
+    gc.disable()
+    try:
+        del executor
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_a_monitor_may_raise():
+    executor = bound(mx.sym.exp(mx.sym.Variable("x")), x=array(2))
+
+    def stop(name, value):
+        raise StopIteration(name)
+
+    executor.set_monitor_callback(stop)
+    with pytest.raises(StopIteration):
+        executor.forward()
+    executor.set_monitor_callback(None)
+    np.testing.assert_allclose(executor.forward()[0].asnumpy(), np.exp(array(2)), rtol=1e-6)
 
 
 def test_reshape_shares_parameters_and_memory():
@@ -224,6 +311,8 @@ def test_bind_with_arrays_checks_them():
         net.bind(mx.cpu(), {**good, "data": np.ones((2, 3))})
     with pytest.raises(MXNetError, match="gradient of data.*expected"):
         net.bind(mx.cpu(), good, args_grad={"data": mx.nd.ones((1,))})
+    with pytest.raises(MXNetError, match="gradient of data.*float64, expected float32"):
+        net.bind(mx.cpu(), good, args_grad={"data": mx.nd.ones((2, 3), dtype="float64")})
     with pytest.raises(MXNetError, match="grad_req"):
         net.bind(mx.cpu(), good, grad_req="sometimes")
     with pytest.raises(MXNetError, match="forward: unknown argument"):

@@ -6,12 +6,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bench.memory import planned_megabytes
 from nbmod.base import MXNetError
 from nbmod.passes import memory
 from nbmod.passes.check import check_plan
 from nbmod.passes.memory import NONE, Plan, PlanStep, plan_memory
 
 UNIT = 64
+
+# "Total ... MB allocated" by MXNet 1.9.1 for bench/networks.py: batches of 16 (VGG: 8) images.
+MXNET_MB = {
+    ("resnet50", "inference"): 125, ("resnet50", "training"): 1386,
+    ("resnet18", "inference"): 75, ("resnet18", "training"): 376,
+    ("vgg16", "inference"): 227, ("vgg16", "training"): 606,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name, phase", MXNET_MB)
+def test_large_networks_need_no_more_than_in_mxnet(name, phase):
+    assert planned_megabytes(name, phase == "training") <= MXNET_MB[name, phase]
 
 
 def program(*lines: str, **options) -> tuple[list[PlanStep], dict[str, int]]:
