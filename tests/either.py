@@ -60,7 +60,7 @@ def run(
     heads: Sequence[np.ndarray] | None = None,
     is_train: bool = True,
 ) -> dict[str, Any]:
-    """Bind a symbol, run forward, and backward where `grad` asks for gradients.
+    """Bind a symbol in the current context, run forward, and backward where `grad` asks for it.
 
     `grad` maps arguments to "write" or "add"; a gradient array that is added to starts as ones.
     `heads` are the head gradients, None when there are none to pass. Returns numpy arrays:
@@ -71,7 +71,8 @@ def run(
     aux = {name: nd(mx, values[name]) for name in symbol.list_auxiliary_states()}
     grads = {name: _gradient(mx, args[name], request) for name, request in grad.items()}
     requests = {name: grad.get(name, "null") for name in args}
-    executor = symbol.bind(mx.cpu(), args, args_grad=grads, grad_req=requests, aux_states=aux)
+    executor = symbol.bind(mx.context.current_context(), args, args_grad=grads,
+                           grad_req=requests, aux_states=aux)
     outputs = [array.asnumpy() for array in executor.forward(is_train=is_train)]
     if grads:
         executor.backward() if heads is None else executor.backward([nd(mx, h) for h in heads])

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .kernel_math import minimum
 from .launch import SIMULATED, Launch, cuda, device_function, kernel
 from .memory import Array
 
@@ -82,7 +83,7 @@ def product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot leav
         for p in range(high):
             for q in range(wide):
                 totals[p, q] = real(0)
-        last = min(k, (s + 1) * span)
+        last = minimum(k, (s + 1) * span)
         for first in range(s * span, last, depth):
             for e in range(me, depth * rows, threads):
                 t, i = first + e % depth, top + e // depth

@@ -1,7 +1,8 @@
 """Functions of one element that GPU kernels call: the words of formulas, and conversions.
 
 On a device they come from `math`, which numba compiles for the type at hand.  The simulator runs
-them on NumPy's numbers, where `math` would raise errors and return double precision.
+them on NumPy's numbers, where `math` would raise errors and return double precision.  Kernels must
+not use Python's `min` and `max`, which the CUDA target in numba 0.68 cannot compile.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from .. import special
 from .launch import SIMULATED, cuda, device_function, kernel
 
-__all__ = ["CUTS", "WORDS", "cuda", "kernel", "whole"]
+__all__ = ["CUTS", "WORDS", "cuda", "kernel", "maximum", "minimum", "whole"]
 
 _NUMPY_NAMES = ("floor", "ceil", "trunc", "sqrt", "exp", "log", "log2", "log10", "log1p", "expm1",
                 "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot", "arcsin", "arccos", "arctan",

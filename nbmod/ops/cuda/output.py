@@ -15,7 +15,7 @@ from .blocks import each_block, sum_kernel
 from .fill import fill, fill_zero
 from .formula_op import COPY, run_program
 from .gemm import real_of
-from .kernel_math import whole
+from .kernel_math import maximum, whole
 from .launch import Launch, cuda, device_function, each, kernel, on_gpu
 from .softmax import softmax
 
@@ -52,7 +52,7 @@ def _against_labels_kernel(rule: _Rule) -> Any:
             first = place // lanes * size * lanes + place % lanes
             scale = factor
             if counted:     # rounded like the parameter it is part of
-                scale = real(np.float32(np.float64(factor) / max(found[0], 1.0)))
+                scale = real(np.float32(np.float64(factor) / maximum(found[0], 1.0)))
             own = whole(real(label[place]))
             if ignoring and own == ignored:
                 scale = real(0)
@@ -152,7 +152,7 @@ def _shared_kernel(real: Any) -> Any:
     @kernel
     def shared(gx, found, scale, count):
         for i in range(cuda.grid(1), count, cuda.gridsize(1)):
-            gx[i] = scale / real(max(found[0], 1.0))
+            gx[i] = scale / real(maximum(found[0], 1.0))
     return shared
 
 

@@ -13,7 +13,7 @@ from ..geometry import Layout, Window
 from ..pooling import AVG, CUBE, MAX, SQUARE, SUM, Pooling
 from .convolution import Strides, place_function
 from .gemm import real_of
-from .kernel_math import WORDS
+from .kernel_math import WORDS, maximum, minimum
 from .launch import Launch, cuda, device_function, each, kernel, on_gpu
 
 LOWEST = {"float16": -65504.0, "float32": -3.4028234663852886e38,
@@ -45,6 +45,11 @@ class Case(NamedTuple):
                    op.count_include_pad is not False, real_of(data.dtype))
 
 
+@device_function
+def _length(start, stop):
+    return maximum(stop - start, 1)
+
+
 def _size_function(case: Case) -> Any:
     """sized(z, y, x): what the window at a position, given by its first indices, is divided by."""
     window, padded = case.window, case.padded
@@ -56,10 +61,12 @@ def _size_function(case: Case) -> Any:
     @device_function
     def sized(z, y, x):
         if padded:
-            return (max(min(z + kz, depth + pz) - z, 1) * max(min(y + ky, height + py) - y, 1)
-                    * max(min(x + kx, width + px) - x, 1))
-        return (max(min(z + kz, depth) - max(z, 0), 1) * max(min(y + ky, height) - max(y, 0), 1)
-                * max(min(x + kx, width) - max(x, 0), 1))
+            return (_length(z, minimum(z + kz, depth + pz))
+                    * _length(y, minimum(y + ky, height + py))
+                    * _length(x, minimum(x + kx, width + px)))
+        return (_length(maximum(z, 0), minimum(z + kz, depth))
+                * _length(maximum(y, 0), minimum(y + ky, height))
+                * _length(maximum(x, 0), minimum(x + kx, width)))
     return sized
 
 
@@ -109,9 +116,9 @@ def _forward_kernel(case: Case, first: float) -> Any:
             y0 = position // owidth % oheight * sy - py
             z0 = position // (owidth * oheight) * sz - pz
             total = real(first)
-            for z in range(max(z0, 0), min(z0 + kz, depth)):
-                for v in range(max(y0, 0), min(y0 + ky, height)):
-                    for u in range(max(x0, 0), min(x0 + kx, width)):
+            for z in range(maximum(z0, 0), minimum(z0 + kz, depth)):
+                for v in range(maximum(y0, 0), minimum(y0 + ky, height)):
+                    for u in range(maximum(x0, 0), minimum(x0 + kx, width)):
                         at = pixel(image, channel, (z * height + v) * width + u)
                         total = fold(total, real(x[at]))
             y[output(image, channel, position)] = finish(total, sized(z0, y0, x0))
@@ -156,9 +163,9 @@ def _winner_function(case: Case) -> Any:
     @device_function
     def wins(x, image, channel, pixel, z0, y0, x0):
         own = real(x[place(image, channel, pixel)])
-        for z in range(max(z0, 0), min(z0 + kz, depth)):
-            for v in range(max(y0, 0), min(y0 + ky, height)):
-                for u in range(max(x0, 0), min(x0 + kx, width)):
+        for z in range(maximum(z0, 0), minimum(z0 + kz, depth)):
+            for v in range(maximum(y0, 0), minimum(y0 + ky, height)):
+                for u in range(maximum(x0, 0), minimum(x0 + kx, width)):
                     other = (z * height + v) * width + u
                     value = real(x[place(image, channel, other)])
                     if value > own or (value == own and other < pixel):
@@ -183,9 +190,9 @@ def _backward_kernel(case: Case) -> Any:
                        pixel // (width * height) + pz)
             total = real(0)
             # Position o covers the pixel if o * stride <= u < o * stride + kernel.
-            for oz in range(max(z - kz + sz, 0) // sz, min(z // sz + 1, odepth)):
-                for oy in range(max(v - ky + sy, 0) // sy, min(v // sy + 1, oheight)):
-                    for ox in range(max(u - kx + sx, 0) // sx, min(u // sx + 1, owidth)):
+            for oz in range(maximum(z - kz + sz, 0) // sz, minimum(z // sz + 1, odepth)):
+                for oy in range(maximum(v - ky + sy, 0) // sy, minimum(v // sy + 1, oheight)):
+                    for ox in range(maximum(u - kx + sx, 0) // sx, minimum(u // sx + 1, owidth)):
                         total += share(x, y, gy, plane // channels, plane % channels, pixel,
                                        (oz * oheight + oy) * owidth + ox)
             gx[place(plane // channels, plane % channels, pixel)] = total

@@ -10,7 +10,7 @@ import numpy as np
 from ..softmax import Places, SoftmaxActivation, _Softmax
 from .fill import fill_zero
 from .gemm import real_of
-from .kernel_math import WORDS
+from .kernel_math import WORDS, maximum, minimum
 from .launch import Launch, cuda, each, kernel, on_gpu
 from .memory import Array
 
@@ -25,7 +25,7 @@ def _softmax_kernel(real: Any, logarithm: bool, cut: bool) -> Any:
     def softmax_kernel(x, y, length, size, lanes, scale, count):
         for place in range(cuda.grid(1), count, cuda.gridsize(1)):
             first = place // lanes * size * lanes + place % lanes
-            stop = min(max(length[place], 0), size) if cut else size
+            stop = minimum(maximum(length[place], 0), size) if cut else size
             top = real(-np.inf)
             for k in range(stop):
                 value = real(x[first + k * lanes]) * scale

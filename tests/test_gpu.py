@@ -1,0 +1,419 @@
+"""GPUs: every twin against its op on the CPU, tiled kernels, networks trained on several devices.
+
+Marked `gpu`: they run on a CUDA device, or in numba's simulator with NUMBA_ENABLE_CUDASIM=1.
+What does not need either, compiling the kernels and living without a GPU, runs in processes of its
+own.  Tolerances are those of the sample table: both sides compute in the same type and differ only
+in the order of sums, and in float32 by a fused multiply-add.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from tests import either, test_ops
+from tests.cases import Sample, all_samples
+from tests.compare import assert_same
+
+LARGEST = 3000
+"""Elements of the inputs of a sample; a simulated one takes a microsecond and more."""
+SAMPLES = {
+    name: sample
+    for name, sample in all_samples().items()
+    if not sample.error and sum(np.prod(x.shape) for x in sample.specs.values()) <= LARGEST
+}
+NO_TWIN = "has no kernels yet"
+
+
+# -- ops ----------------------------------------------------------------------------------------
+
+
+def compare(sample: Sample, dtype: str, request: str) -> None:
+    """Outputs, gradients and states on the GPU are those on the CPU."""
+    grad = dict.fromkeys(sample.differentiated(dtype), request)
+    with mx.gpu(0):
+        got = test_ops.run(sample, dtype, grad)
+    want = test_ops.run(sample, dtype, grad)
+    tolerance = sample.tolerance(dtype)
+    for index, (mine, theirs) in enumerate(zip(got["outputs"], want["outputs"], strict=True)):
+        if sample.compares(index):
+            assert_same(mine, theirs, tolerance, f"output {index}")
+    for part in ("grads", "aux", "args"):
+        for name, theirs in want[part].items():
+            assert_same(got[part][name], theirs, tolerance, f"{part} {name}")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", SAMPLES)
+def test_twins_do_what_their_ops_do(name):
+    """Random ops too: the same seed gives the same numbers on every device."""
+    sample = SAMPLES[name]
+    try:
+        for dtype in sample.dtypes:
+            compare(sample, dtype, "write")
+        compare(sample, sample.dtypes[0], "add")
+    except mx.MXNetError as error:
+        if NO_TWIN not in str(error):
+            raise
+        pytest.skip("no GPU twin yet")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("op", [
+    "FullyConnected", "Convolution", "Pooling", "Activation", "LeakyReLU", "Flatten", "Reshape",
+    "SoftmaxOutput", "softmax", "log_softmax", "SoftmaxActivation", "LinearRegressionOutput",
+    "MakeLoss", "Dropout", "BlockGrad", "_grad_add", "elemwise_mul", "broadcast_add",
+    "_plus_scalar", "Cast", "clip", "where", "add_n", "zeros_like", "_zeros", "_arange", "Concat",
+    "SliceChannel", "slice_axis", "transpose", "sum", "mean", "broadcast_to", "sgd_update",
+    "sgd_mom_update", "mp_sgd_mom_update", "adam_update", "_random_uniform",
+])  # fmt: skip
+def test_the_ops_of_the_first_networks_have_twins(op):
+    from nbmod.ops import OPS
+    from nbmod.ops.cuda.launch import _find_twin
+
+    assert OPS[op].view or _find_twin(OPS[op], False) is not None
+
+
+@pytest.mark.gpu
+def test_what_has_no_twin_is_told_at_once():
+    x = mx.sym.BatchNorm(mx.sym.Variable("data"), name="norm")
+    x = mx.sym.LRN(mx.sym.relu(x), nsize=3, name="local")
+    with pytest.raises(mx.MXNetError) as caught:
+        x.simple_bind(mx.gpu(0), data=(2, 3, 4, 4))
+    for part in ("gpu(0)", NO_TWIN, "norm (BatchNorm)", "local (LRN)", "mx.cpu()"):
+        assert part in str(caught.value)
+    assert "relu" not in str(caught.value)
+    with pytest.raises(mx.MXNetError, match=r"LRN has no GPU kernel yet"):
+        mx.nd.LRN(mx.nd.ones((1, 3, 2, 2), ctx=mx.gpu(0)), nsize=3)
+
+
+@pytest.mark.gpu
+def test_a_kernel_that_fails_names_its_node():
+    x = mx.sym.Variable("data")
+    executor = mx.sym.Dropout(x, p=0.5, name="drop").simple_bind(mx.gpu(0), data=(4,))
+    executor.steps[0].run = executor._calls[0] = lambda: 1 / 0
+    with pytest.raises(mx.MXNetError, match=r"drop \(Dropout\).*division by zero"):
+        executor.forward(is_train=True)
+
+
+# -- tiled kernels --------------------------------------------------------------------------
+
+
+def on_gpu(*arrays: np.ndarray) -> list:
+    return [mx.nd.array(array, ctx=mx.gpu(0), dtype=array.dtype).handle for array in arrays]
+
+
+def start(*launches) -> None:
+    from nbmod.ops.device import device_of
+
+    device_of(mx.gpu(0)).launcher(launches)()
+
+
+def ragged(tiles) -> tuple[int, int, int]:
+    """Sizes (m, n, k) with a part of a tile left over each, and more than three slices."""
+    return tiles.rows + 3, 2 * tiles.columns + 1, 3 * tiles.depth + 2
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-6), ("float16", 1e-3)])
+def test_products_with_ragged_edges(monkeypatch, backwards, turned, dtype, tolerance):
+    from nbmod.ops.cuda import gemm, launch
+
+    if launch.SIMULATED:
+        from nbmod.ops.cuda import simulator
+
+        monkeypatch.setattr(simulator, "backwards", backwards)
+    m, n, k = ragged(gemm.TILES)
+    rng = np.random.default_rng(0)
+    a, b, bias, c = (rng.standard_normal(shape).astype(dtype)
+                     for shape in ((m, k), (k, n), (n,), (m, n)))
+    want = a.astype(np.float64) @ b.astype(np.float64)
+    stored = [x.T.copy() if is_turned else x for x, is_turned in zip((a, b), turned, strict=True)]
+    arrays = on_gpu(*stored, bias, c)
+    for added, total in ((None, want), (arrays[2], want + bias)):
+        start(gemm.matrix_product(*arrays[:2], arrays[3], (m, n, k), turned, added))
+        assert_same(host(arrays[3]), total.astype(dtype), tolerance, "product")
+    start(gemm.matrix_product(*arrays[:2], arrays[3], (m, n, k), turned, None, add=True))
+    assert_same(host(arrays[3]), (2 * want + bias).astype(dtype), 2 * tolerance, "sum")
+
+
+def host(array) -> np.ndarray:
+    return array.device.to_numpy(array)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("barrier", [0, 1])
+def test_a_missing_barrier_is_noticed(barrier):
+    """The tests test: without either of its barriers the product is wrong."""
+    from nbmod.ops.cuda import gemm, launch
+
+    if not launch.SIMULATED:
+        pytest.skip("a device may get away with it")
+    lines = textwrap.dedent(inspect.getsource(gemm.product_kernel)).splitlines()
+    places = [i for i, line in enumerate(lines) if "cuda.syncthreads()" in line]
+    assert len(places) == 2
+    del lines[places[barrier]]
+    broken = dict(vars(gemm))
+    exec("\n".join(lines), broken)
+    real = np.float32
+    a, b = launch.device_function(lambda a, g, i, t, m, k: a[i * k + t]), launch.device_function(
+        lambda b, g, t, j, k, n: b[t * n + j])
+
+    @launch.device_function
+    def store(c, bias, g, s, i, j, n, total, add):
+        c[i * n + j] = total
+
+    m, n, k = ragged(gemm.TILES)
+    rng = np.random.default_rng(0)
+    left, right = (rng.standard_normal(shape).astype(real) for shape in ((m, k), (k, n)))
+    x, y, c = on_gpu(left, right, np.zeros((m, n), real))
+    for module, correct in ((vars(gemm), True), (broken, False)):
+        kernel = module["product_kernel"](gemm.Product(a, b, store), real, gemm.TILES)
+        grid = gemm.blocks((m, n, k), gemm.TILES, 1)
+        start(launch.Launch(kernel, grid, (gemm.TILES.threads,), (x, y, c, c, m, n, k, k, False)))
+        assert np.allclose(host(c), left @ right, 1e-5, 1e-5) == correct
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("attrs", [
+    {"kernel": (3, 3), "num_filter": 10}, {"kernel": (3, 2), "num_filter": 10, "stride": (2, 1)},
+    {"kernel": (3, 3), "num_filter": 6, "num_group": 3, "pad": (1, 2), "dilate": (2, 1)},
+    {"kernel": (2, 3), "num_filter": 9, "layout": "NHWC", "stride": (2, 2), "pad": (1, 0)},
+], ids=str)  # fmt: skip
+def test_convolutions_with_ragged_edges(attrs):
+    """Sums of more than three tiles, gradients of weights split into parts."""
+    shape = (3, 7, 6, 6) if attrs.get("layout") else (3, 6, 7, 6)
+    x = mx.sym.Convolution(mx.sym.Variable("data"), name="c", **attrs)
+    names = x.list_arguments()
+    shapes, (out,), _ = x.infer_shape(data=shape)
+    rng = np.random.default_rng(1)
+    values = {name: rng.standard_normal(s).astype(np.float32)
+              for name, s in zip(names, shapes, strict=True)}
+    heads = [rng.standard_normal(out).astype(np.float32)]
+    runs = []
+    for place in (mx.cpu(), mx.gpu(0)):
+        with place:
+            runs.append(either.run(mx, x, values, dict.fromkeys(names, "write"), heads))
+    assert_same(runs[1]["outputs"][0], runs[0]["outputs"][0], 1e-5, "output")
+    for name in names:
+        assert_same(runs[1]["grads"][name], runs[0]["grads"][name], 1e-5, name)
+
+
+# -- arrays -------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+def test_arithmetic_in_place_and_into_others():
+    here, there = mx.nd.array([[1, -2], [3, 4]]), mx.nd.array([[1, -2], [3, 4]], ctx=mx.gpu(1))
+    for x in (here, there):
+        x += 1
+        x *= x
+        x -= mx.nd.ones((2, 2), ctx=x.context)
+        x /= 2
+        x[0] = 7
+        mx.nd.broadcast_add(x, x[:1], out=x)
+        x[:] = x + (x > 5) - abs(-x) ** 0.5
+    assert there.context == mx.gpu(1)
+    np.testing.assert_allclose(there.asnumpy(), here.asnumpy(), rtol=1e-6)
+    with pytest.raises(mx.MXNetError, match=r"gpu\(1\) and cpu\(0\).*as_in_context"):
+        there + here
+
+
+@pytest.mark.gpu
+def test_arrays_are_made_on_gpus():
+    with mx.gpu(2):
+        made = [mx.nd.zeros(3), mx.nd.ones((2, 2), dtype="int32"), mx.nd.full((2,), 5),
+                mx.nd.arange(4), mx.nd.eye(3), mx.nd.array([1, 2]), mx.nd.random.normal(shape=(9,)),
+                mx.nd.zeros((0,)), mx.nd.empty((2, 3))]  # fmt: skip
+    assert all(array.context == mx.gpu(2) for array in made)
+    mx.random.seed(3)
+    here = mx.nd.random.uniform(shape=(2, 3))
+    mx.random.seed(3)
+    np.testing.assert_array_equal(mx.nd.random.uniform(shape=(2, 3), ctx=mx.gpu(0)).asnumpy(),
+                                  here.asnumpy())
+
+
+@pytest.mark.gpu
+def test_files_know_no_devices(tmp_path):
+    x = mx.nd.array([1, 2, 3], ctx=mx.gpu(1))
+    mx.nd.save(str(tmp_path / "x"), {"x": x})
+    assert mx.nd.load(str(tmp_path / "x"))["x"].context == mx.cpu()
+
+
+# -- networks -----------------------------------------------------------------------------------
+
+
+def perceptron():
+    x = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=12, name="fc1")
+    x = mx.sym.Activation(x, act_type="relu")
+    x = mx.sym.FullyConnected(mx.sym.Dropout(x, p=0.2), num_hidden=3, name="fc2")
+    return mx.sym.SoftmaxOutput(x, name="softmax")
+
+
+def lenet():
+    x = mx.sym.Variable("data")
+    for i, filters in enumerate((3, 5), 1):
+        x = mx.sym.Convolution(x, kernel=(3, 3), num_filter=filters, name=f"conv{i}")
+        x = mx.sym.Activation(x, act_type="tanh")
+        x = mx.sym.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="max")
+    x = mx.sym.FullyConnected(mx.sym.Flatten(x), num_hidden=10, name="fc1")
+    x = mx.sym.FullyConnected(mx.sym.Activation(x, act_type="tanh"), num_hidden=3, name="fc2")
+    return mx.sym.SoftmaxOutput(x, name="softmax")
+
+
+SHAPES = {perceptron: (24, 6), lenet: (12, 1, 10, 10)}
+
+
+def batches(network):
+    rng = np.random.default_rng(5)
+    data = rng.standard_normal(SHAPES[network]).astype(np.float32)
+    return mx.io.NDArrayIter(data, rng.integers(0, 3, len(data)), len(data) // 2)
+
+
+def trained(network, context, **options):
+    """Two epochs from the same start: (module, parameters)."""
+    mx.random.seed(2)
+    np.random.seed(2)
+    settings = {"optimizer": "sgd", "optimizer_params": {"learning_rate": 0.1, "momentum": 0.9},
+                "initializer": mx.init.Xavier(), **options}  # fmt: skip
+    module = mx.mod.Module(network(), context=context)
+    module.fit(batches(network), num_epoch=2, **settings)
+    return module, {name: x.asnumpy() for name, x in module.get_params()[0].items()}
+
+
+def assert_same_parameters(got, want, tolerance):
+    for name, value in want.items():
+        assert_same(got[name], value, tolerance, name)
+
+
+# Four steps; every one adds a rounding error or two of 6e-8 to numbers of order 1.
+TRAINED = 1e-5
+ADAM = {"optimizer": "adam", "optimizer_params": {"learning_rate": 0.01}}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("options", [{}, ADAM], ids=["sgd", "adam"])
+def test_a_perceptron_learns_the_same_on_any_device(options):
+    _, want = trained(perceptron, mx.cpu(), **options)
+    _, got = trained(perceptron, mx.gpu(0), **options)
+    assert_same_parameters(got, want, TRAINED)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("contexts, kvstore", [(1, "local"), (2, "local"), (2, "device")])
+def test_lenet_learns_the_same_on_several_devices(contexts, kvstore, tmp_path):
+    cpu, want = trained(lenet, mx.cpu())
+    gpus = [mx.gpu(i) for i in range(contexts)]
+    module, got = trained(lenet, gpus, kvstore=kvstore)
+    assert_same_parameters(got, want, TRAINED)
+    for (name, mine), (_, theirs) in zip(module.score(batches(lenet), ["acc", "ce"]),
+                                         cpu.score(batches(lenet), ["acc", "ce"]), strict=True):
+        assert mine == pytest.approx(theirs, rel=1e-5), name
+    predicted = module.predict(batches(lenet))
+    assert_same(predicted.asnumpy(), cpu.predict(batches(lenet)).asnumpy(), TRAINED, "predicted")
+    prefix = str(tmp_path / "net")
+    module.save_checkpoint(prefix, 2, save_optimizer_states=True)
+    resumed = mx.mod.Module.load(prefix, 2, load_optimizer_states=True, context=gpus)
+    resumed.fit(batches(lenet), num_epoch=3, begin_epoch=2, kvstore=kvstore,
+                optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
+    module.fit(batches(lenet), num_epoch=3, begin_epoch=2)
+    assert_same_parameters(params_of(resumed), params_of(module), 0)
+
+
+def params_of(module):
+    return {name: x.asnumpy() for name, x in module.get_params()[0].items()}
+
+
+@pytest.mark.gpu
+def test_two_runs_are_bitwise_equal_whatever_the_schedule(monkeypatch):
+    from nbmod.ops.cuda import launch
+
+    contexts = [mx.gpu(0), mx.gpu(1)]
+    _, want = trained(lenet, contexts)
+    if launch.SIMULATED:
+        from nbmod.ops.cuda import simulator
+
+        monkeypatch.setattr(simulator, "backwards", True)
+    assert_same_parameters(trained(lenet, contexts)[1], want, 0)
+
+
+@pytest.mark.gpu
+def test_the_plan_of_a_gpu_has_the_scratch_of_a_gpu():
+    """Convolution on the CPU wants room for its columns; here it computes them."""
+    shapes = {"data": (2, 3, 8, 8)}
+    x = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), num_filter=4, name="c")
+    here, there = (x.simple_bind(ctx, "null", **shapes) for ctx in (mx.cpu(), mx.gpu(0)))
+    assert there.plan.total_bytes < here.plan.total_bytes
+
+
+# -- without a GPU ------------------------------------------------------------------------------
+
+
+def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    """A new Python without the simulator."""
+    env = {key: value for key, value in os.environ.items()
+           if key not in ("NUMBA_ENABLE_CUDASIM", "NBMOD_GPU_TO_CPU")} | environment
+    return subprocess.run([sys.executable, *arguments], env=env, capture_output=True, text=True)
+
+
+@pytest.mark.gpu
+def test_every_kernel_compiles_to_ptx():
+    done = process("-m", "tests.cuda_compile")
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    if "missing" in found:
+        pytest.skip(f"NO KERNEL WAS COMPILED for a device: {found['missing'][:200]}")
+    assert found["failed"] == {} and found["kernels"] > 150
+
+
+SCRIPT = """
+import mxnet as mx
+import numpy as np
+data = mx.io.NDArrayIter(np.ones((4, 2), "f"), np.zeros(4), 2)
+x = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2)
+module = mx.mod.Module(mx.sym.SoftmaxOutput(x, name="softmax"), context=[mx.gpu(0), mx.gpu(1)])
+module.fit(data, num_epoch=1)
+out = module.get_outputs()[0]
+with mx.gpu(3):
+    made = mx.nd.ones(3) + mx.nd.random.uniform(shape=(3,), ctx=mx.gpu(1)).as_in_context(mx.gpu(3))
+print(mx.context.num_gpus(), out.context, made.context, made.copyto(mx.gpu(0)).context)
+"""
+
+
+@pytest.mark.parametrize("how", ["script", "switch", "neither"])
+def test_life_without_a_gpu(how, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    plain = tmp_path / "plain.py"
+    plain.write_text("import nbmod; nbmod.as_mxnet()" + SCRIPT)
+    if how == "script":
+        done = process("-m", "nbmod", "run", str(script), CUDA_VISIBLE_DEVICES="")
+    else:
+        switch = {"NBMOD_GPU_TO_CPU": "1"} if how == "switch" else {}
+        done = process(str(plain), CUDA_VISIBLE_DEVICES="", **switch)
+    if how == "neither":
+        assert done.returncode != 0 and "MXNetError" in done.stderr
+        for part in ("gpu(0)", "mx.cpu()", "NBMOD_GPU_TO_CPU=1", "python -m nbmod run"):
+            assert part in done.stderr
+        return
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.splitlines()[-1] == "0 cpu(0) cpu(3) cpu(0)"
+    assert done.stderr.count("is not available") == 1
+
+
+def test_nothing_asks_for_a_gpu_that_nobody_uses():
+    code = ("import sys, nbmod as mx; x = mx.sym.relu(mx.sym.Variable('data'))\n"
+            "x.simple_bind(mx.cpu(), data=(2,)).forward(); (mx.nd.ones(2) + 1).asnumpy()\n"
+            "mx.gpu(0); print([m for m in sys.modules if 'cuda' in m])")
+    done = process("-c", code)
+    assert done.returncode == 0 and done.stdout.strip() == "[]", done.stderr
