@@ -141,6 +141,26 @@ def fit(mx: Any, contexts: int, loads: list[float] | None, store: str | None, dt
     return {**trained, "predictions": module.predict(train).asnumpy()}
 
 
+def train_marked(mx: Any) -> list[Arrays]:
+    """Parameters as initialized, and after six steps, of variables that say how to treat them."""
+    sym, init = mx.sym, mx.init
+    frozen = sym.Variable("frozen_weight", lr_mult=0, init=init.Constant(0.5))
+    fast = sym.Variable("fast_weight", lr_mult=2.0, wd_mult=0.0, init=init.One())
+    bias = sym.Variable("decayed_bias", init=init.Constant(0.25), wd_mult=3.0, shape=(4,))
+    x = sym.FullyConnected(sym.Variable("data"), frozen, bias, num_hidden=4, name="fc1")
+    x = sym.FullyConnected(x, fast, num_hidden=3, no_bias=True, name="fc2")
+    x = sym.FullyConnected(x, num_hidden=3, lr_mult=0.1, name="slow")
+    data, label = batches("perceptron", 1)[0]
+    train = mx.io.NDArrayIter(data, label % 3, batch_size=8)
+    module = mx.mod.Module(sym.SoftmaxOutput(x, name="softmax"), context=mx.cpu())
+    module.bind(train.provide_data, train.provide_label)
+    module.init_params(init.Constant(0.1))
+    found = [{name: value.asnumpy() for name, value in module.get_params()[0].items()}]
+    module.fit(train, num_epoch=3, optimizer_params={"learning_rate": 0.1, "wd": 0.1,
+                                                     "momentum": 0.9})
+    return [*found, {name: value.asnumpy() for name, value in module.get_params()[0].items()}]
+
+
 def write_checkpoint(mx: Any, name: str, params: Arrays) -> dict[str, bytes]:
     """The two files of a checkpoint."""
     build, shape = NETWORKS[name]

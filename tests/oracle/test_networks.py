@@ -46,6 +46,16 @@ def test_ten_training_steps_agree(oracle, name, optimizer, options):
                                    err_msg=f"{name} {key}")
 
 
+def test_what_variables_say_of_themselves_reaches_training(oracle):
+    ours = networks.train_marked(mx)
+    theirs = oracle.call("mx_scripts.run", "networks", "train_marked")
+    for mine, want in zip(ours, theirs, strict=True):
+        assert mine.keys() == want.keys()
+        for name, value in want.items():
+            np.testing.assert_allclose(mine[name], value, 1e-5, 1e-6, err_msg=name)
+    np.testing.assert_array_equal(ours[1]["frozen_weight"], 0.5)
+
+
 @pytest.mark.parametrize("contexts, loads, store, dtype, batch_size", [
     (2, None, "local", "float32", 7), (2, [0.3, 0.7], None, "float32", 10),
     (3, [1, 2, 1], "device", "float32", 8), (3, None, "local", "float64", 10),
