@@ -179,7 +179,7 @@ def test_a_missing_barrier_is_noticed(barrier):
     x, y, c = on_gpu(left, right, np.zeros((m, n), real))
     for module, correct in ((vars(gemm), True), (broken, False)):
         kernel = module["product_kernel"](gemm.Product(a, b, store), real, gemm.TILES)
-        grid = gemm.blocks((m, n, k), gemm.TILES, 1)
+        grid = gemm.grid_of((m, n, k), gemm.TILES, 1)
         start(launch.Launch(kernel, grid, (gemm.TILES.threads,), (x, y, c, c, m, n, k, k, False)))
         assert np.allclose(host(c), left @ right, 1e-5, 1e-5) == correct
 

@@ -44,7 +44,7 @@ def step(op: Op, weight: NDArray, grad: NDArray, *states: NDArray) -> None:
     handles = [array.handle for array in arrays]
     specs = [Spec(handle.shape, np.dtype(handle.dtype)) for handle in handles]
     op.infer_type([spec.dtype for spec in specs], [None])
-    scratch = [device.empty(*spec) for spec in op.scratch(specs, specs[:1])]
+    scratch = [device.empty(*spec) for spec in device.scratch(op, specs, specs[:1])]
     device.run(op, handles, handles[:1], Call(scratch=scratch))
 
 

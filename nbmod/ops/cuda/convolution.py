@@ -19,33 +19,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..convolution import Convolution
-from ..geometry import Geometry, Layout, Window
+from ..geometry import Geometry, Window
 from ..op import Spec
 from .blocks import each_block, sum_kernel
-from .gemm import TILES, Product, blocks, product_kernel, real_of
+from .gemm import TILES, Product, grid_of, product_kernel
+from .geometry import Strides, place_function
+from .kernel_math import real_of
 from .launch import SIMULATED, Launch, cuda, device_function, each, kernel, on_gpu
 
 TERMS = 64 if SIMULATED else 4096
 MAX_PARTS = 3 if SIMULATED else 32
 """The gradient of weights is split into parts of so many terms or more, and so many at most."""
 
-
-class Strides(NamedTuple):
-    """Elements from one index to the next: image (or filter), channel, and the pixels' axes."""
-
-    image: int
-    channel: int
-    z: int
-    y: int
-    x: int
-
-    @classmethod
-    def of(cls, layout: Layout, channels: int, pixels: tuple[int, int, int]) -> Strides:
-        _, height, width = pixels
-        area = pixels[0] * height * width
-        if layout.channels_last:
-            return cls(area * channels, 1, height * width * channels, width * channels, channels)
-        return cls(area * channels, area, height * width, width, 1)
+MAX_BATCH = 65535
+"""Products that one launch can do: the third dimension of a grid."""
 
 
 class Case(NamedTuple):
@@ -113,18 +100,6 @@ def _gradient_function(case: Case) -> Any:
                            + oy // sy * of_y + ox // sx * of_x])
         return real(0)
     return reached
-
-
-def place_function(strides: Strides, extents: tuple[int, int, int]) -> Any:
-    """place(image, channel, pixel): where an element stands, `pixel` counting over `extents`."""
-    _, height, width = extents
-    of_image, of_channel, of_z, of_y, of_x = strides
-
-    @device_function
-    def place(image, channel, pixel):
-        return (image * of_image + channel * of_channel + pixel // (width * height) * of_z
-                + pixel // width % height * of_y + pixel % width * of_x)
-    return place
 
 
 # -- the three directions -----------------------------------------------------------------------
@@ -235,13 +210,13 @@ def _bias_kernel(case: Case) -> Any:
 
 def _parts(geo: Geometry) -> int:
     """Into how many parts the gradient of the weights is split."""
-    return min(max(geo.positions // TERMS, 1), MAX_PARTS)
+    return max(min(geo.positions // TERMS, MAX_PARTS, MAX_BATCH // geo.groups), 1)
 
 
 def _product(kernel: Any, geo: Geometry, arrays: tuple, sizes: tuple[int, int, int], add: bool,
              parts: int = 1) -> Launch:
     span = -(-sizes[2] // parts)
-    return Launch(kernel, blocks(sizes, TILES, geo.groups * parts), (TILES.threads,),
+    return Launch(kernel, grid_of(sizes, TILES, geo.groups * parts), (TILES.threads,),
                   (*arrays, *sizes, span, add))
 
 

@@ -13,7 +13,7 @@ from ..program import Program, Step
 from ..rng import next_stream
 from .fill import fill
 from .formula_op import COPY, run_program
-from .gemm import real_of
+from .kernel_math import real_of
 from .launch import Launch, cuda, each, kernel, on_gpu
 from .rng import philox
 

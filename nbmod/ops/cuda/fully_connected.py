@@ -8,7 +8,8 @@ from typing import Any
 
 from ..fully_connected import FullyConnected
 from .blocks import each_block, sum_kernel
-from .gemm import matrix_product, real_of
+from .gemm import matrix_product
+from .kernel_math import real_of
 from .launch import Launch, device_function, on_gpu
 
 

@@ -17,13 +17,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from .kernel_math import minimum
+from .kernel_math import minimum, real_of
 from .launch import SIMULATED, Launch, cuda, device_function, kernel
 from .memory import Array
 
-__all__ = ["TILES", "Product", "Tiles", "matrix_product", "product_kernel", "real_of"]
+__all__ = ["TILES", "Product", "Tiles", "grid_of", "matrix_product", "product_kernel"]
 
 
 class Tiles(NamedTuple):
@@ -54,11 +52,6 @@ class Product(NamedTuple):
     load_a: Any
     load_b: Any
     store: Any
-
-
-def real_of(dtype: Any) -> Any:
-    """The type in which tensors of `dtype` are computed: half precision is storage only."""
-    return np.float64 if np.dtype(dtype) == np.float64 else np.float32
 
 
 def product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot leave it
@@ -106,7 +99,7 @@ def product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot leav
     return multiply
 
 
-def blocks(sizes: tuple[int, int, int], tiles: Tiles, batch: int) -> tuple[int, int, int]:
+def grid_of(sizes: tuple[int, int, int], tiles: Tiles, batch: int) -> tuple[int, int, int]:
     """The grid of `batch` products of these sizes."""
     m, n, _ = sizes
     return -(-n // tiles.columns), -(-m // tiles.rows), batch
@@ -139,4 +132,4 @@ def matrix_product(a: Array, b: Array, c: Array, sizes: tuple[int, int, int],
     m, n, k = sizes
     multiply = _matrix_kernel(real_of(c.dtype), *turned, bias is not None)
     args = (a, b, c if bias is None else bias, c, m, n, k, k, bool(add))
-    return Launch(multiply, blocks(sizes, TILES, 1), (TILES.threads,), args)
+    return Launch(multiply, grid_of(sizes, TILES, 1), (TILES.threads,), args)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from types import FunctionType
+from typing import Any
 
 import numpy as np
 
 from .. import special
 from .launch import SIMULATED, cuda, device_function, kernel
 
-__all__ = ["CUTS", "WORDS", "cuda", "kernel", "maximum", "minimum", "whole"]
+__all__ = ["CUTS", "WORDS", "cuda", "kernel", "maximum", "minimum", "real_of", "whole"]
 
 _NUMPY_NAMES = ("floor", "ceil", "trunc", "sqrt", "exp", "log", "log2", "log10", "log1p", "expm1",
                 "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot", "arcsin", "arccos", "arctan",
@@ -24,6 +25,11 @@ _NUMPY_NAMES = ("floor", "ceil", "trunc", "sqrt", "exp", "log", "log2", "log10",
 WORDS = {name: getattr(np, name) if SIMULATED else getattr(math, name.replace("arc", "a"))
          for name in _NUMPY_NAMES}
 """The functions of the formula language by name; `where` and `abs` are Python's own words."""
+
+
+def real_of(dtype: Any) -> Any:
+    """The type in which tensors of `dtype` are computed: half precision is storage only."""
+    return np.float64 if np.dtype(dtype) == np.float64 else np.float32
 
 
 @device_function

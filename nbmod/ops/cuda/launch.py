@@ -34,7 +34,7 @@ SIMULATED = bool(cuda.config.ENABLE_CUDASIM)
 # numba's advice to launch more threads would come with every small network.
 cuda.config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
-if cuda.implementation == "NVIDIA" and "row_stack" not in vars(np):
+if getattr(cuda, "implementation", "") == "NVIDIA" and "row_stack" not in vars(np):
     np.row_stack = np.vstack  # numba-cuda asks for it; gone in 2.5
 
 THREADS = 4 if SIMULATED else 256

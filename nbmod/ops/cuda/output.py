@@ -14,8 +14,7 @@ from ..program import Program, Step
 from .blocks import each_block, sum_kernel
 from .fill import fill, fill_zero
 from .formula_op import COPY, run_program
-from .gemm import real_of
-from .kernel_math import maximum, whole
+from .kernel_math import maximum, real_of, whole
 from .launch import Launch, cuda, device_function, each, kernel, on_gpu
 from .softmax import softmax
 

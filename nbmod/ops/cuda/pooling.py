@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 from ..geometry import Layout, Window
 from ..pooling import AVG, CUBE, MAX, SQUARE, SUM, Pooling
-from .convolution import Strides, place_function
-from .gemm import real_of
-from .kernel_math import WORDS, maximum, minimum
+from .geometry import Strides, place_function
+from .kernel_math import WORDS, maximum, minimum, real_of
 from .launch import Launch, cuda, device_function, each, kernel, on_gpu
 
 LOWEST = {"float16": -65504.0, "float32": -3.4028234663852886e38,

@@ -9,8 +9,7 @@ import numpy as np
 
 from ..softmax import Places, SoftmaxActivation, _Softmax
 from .fill import fill_zero
-from .gemm import real_of
-from .kernel_math import WORDS, maximum, minimum
+from .kernel_math import WORDS, maximum, minimum, real_of
 from .launch import Launch, cuda, each, kernel, on_gpu
 from .memory import Array
 
