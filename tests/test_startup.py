@@ -29,3 +29,27 @@ y = ((mx.nd.ones((2, 3)) * 2 + 1).reshape((3, 2))[1:].sum()).asscalar()
 print(y, 'numba' in sys.modules)
 """
     assert run(code).split() == ["12.0", "False"]
+
+
+def test_light_ops_run_without_a_compiler():
+    """Elementwise, reduction, shape and indexing ops, eagerly, where numba cannot be imported."""
+    code = """
+import sys
+sys.modules["numba"] = None
+import nbmod as mx
+from nbmod.ops import LIGHT, OPS
+from tests import either
+from tests.cases import all_samples
+done = set()
+for name, sample in all_samples().items():
+    if OPS[sample.op].__module__.rpartition(".")[2] in LIGHT and not sample.error:
+        inputs = {k: either.nd(mx, v) for k, v in sample.arrays(sample.dtypes[0]).items()}
+        function = either.op_function(mx.nd, sample.op)
+        if sample.keyword:
+            function(**inputs, **sample.attrs)
+        else:
+            function(*inputs.values(), **sample.attrs)
+        done.add(sample.op)
+print(len(done))
+"""
+    assert int(run(code)) > 200

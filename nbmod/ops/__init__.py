@@ -17,9 +17,9 @@ __all__ = ["OPS", "Op", "Backward", "Call", "Mode", "Spec"]
 
 LIGHT = ("elementwise", "scalar", "broadcast", "reduce", "identity", "arithmetic", "cast",
          "creation", "matrix", "manipulate", "rearrange", "slicing", "indexing")
-HEAVY = ("update", "fully_connected", "convolution", "deconvolution", "pooling", "batch_norm",
-         "layer_norm", "normalization", "activation", "softmax", "output", "dropout",
-         "resize", "sampling", "choice")
+HEAVY = ("softmax", "activation", "sampling", "choice", "dropout", "output", "update",
+         "fully_connected", "convolution", "deconvolution", "pooling", "batch_norm", "layer_norm",
+         "normalization", "resize")
 
 
 class OpTable(Mapping[str, type[Op]]):
