@@ -96,6 +96,7 @@ def test_a_scripts_own_end_is_kept(tmp_path, capsys):
     ran = run_script(tmp_path, "raise SystemExit(5)")
     assert ran.returncode == 5 and ran.stderr == ""
     ran = run_script(tmp_path, "import mxnet as mx\nmx.sym.Variable('x').bind(mx.cpu(), {})")
-    assert ran.returncode == 1 and "ValueError" in ran.stderr and "script.py" in ran.stderr
+    assert ran.returncode == 1 and "nothing given for" in ran.stderr
+    assert "script.py" in ran.stderr
     assert cli.main(["run", str(tmp_path / "none.py")]) == 2
     assert capsys.readouterr().err.startswith("nbmod: run: there is no file")

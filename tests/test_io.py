@@ -69,7 +69,7 @@ def test_carried_samples_survive_shuffling():
 
 
 WRONG = [
-    ([], [], {}, AssertionError, "data is empty"),
+    ([], [], {}, MXNetError, "data is empty"),
     ([(4, 2)], [(3,)], {}, MXNetError, "'data': 4, 'softmax_label': 3"),
     ([(4, 2), (5, 2)], [], {}, MXNetError, "'_0_data': 4, '_1_data': 5"),
     ([(4, 2)], [], {"last_batch_handle": "wrap"}, MXNetError, "'wrap'.*'roll_over'"),

@@ -154,6 +154,19 @@ def test_old_executors_of_many_shapes_are_dropped(monkeypatch):
     assert len(module._exec_group._cache) == 2
 
 
+@pytest.mark.parametrize("shape", [(16, 6), (16, 5, 2), (4, 7)])
+def test_a_batch_that_does_not_fit_changes_nothing(shape):
+    module = trained(1)
+    before = params_of(module)
+    batch = mx.io.DataBatch([mx.nd.ones(shape)], [mx.nd.zeros(shape[:1])])
+    with pytest.raises(MXNetError, match="would change the parameter fc1_weight"):
+        module.forward(batch)
+    module.forward_backward(next(iterator()))
+    assert module.data_shapes[0].shape == (16, 5) == module._exec_group.data_shapes[0].shape
+    for name, value in params_of(module).items():
+        np.testing.assert_array_equal(value, before[name])
+
+
 def test_a_batch_may_be_any_object_with_data():
     """The batches of old inference scripts: `namedtuple("Batch", ["data"])`."""
     module = mx.mod.Module(network())
@@ -273,8 +286,8 @@ WRONG_USE = [
      MXNetError, "bind"),
     ("shapes that do not match names", lambda: mx.mod.Module(network()).bind([("x", (1, 5))]),
      ValueError, "data_shapes"),
-    ("no epochs", lambda: mx.mod.Module(network()).fit(iterator()), AssertionError, "num_epoch"),
-    ("work loads", lambda: mx.mod.Module(network(), work_load_list=[1, 1]), AssertionError,
+    ("no epochs", lambda: mx.mod.Module(network()).fit(iterator()), MXNetError, "num_epoch"),
+    ("work loads", lambda: mx.mod.Module(network(), work_load_list=[1, 1]), MXNetError,
      "work loads"),
     ("missing parameter", lambda: mx.mod.Module(network()).fit(
         iterator(), num_epoch=1, arg_params={"fc1_weight": mx.nd.ones((16, 5))}, aux_params={}),
@@ -290,6 +303,9 @@ WRONG_USE = [
     ("parameter shape", lambda: trained(1).set_params(
         {**start_params(), "fc1_bias": mx.nd.ones((7,))}, {}), MXNetError, r"fc1_bias.*\(7,\)"),
     ("optimizer before parameters", lambda: _bound().init_optimizer(), MXNetError, "init_params"),
+    ("context", lambda: mx.mod.Module(network(), context="cpu"), TypeError, "'cpu'.*mx.cpu()"),
+    ("batch of numpy", lambda: trained(1).forward(mx.io.DataBatch([np.ones((16, 5))])), TypeError,
+     "data as a ndarray"),
     ("batch arity", lambda: trained(1).forward(mx.io.DataBatch([mx.nd.ones((16, 5))] * 2)),
      MXNetError, "2 arrays"),
 ]

@@ -207,6 +207,9 @@ BINDINGS = {
     "context": (lambda: x.bind("cpu", {}), ["ctx", "str", "Context"]),
     "arguments": (lambda: x.bind(mx.cpu(), 3), ["args", "int", "dict"]),
     "undecided": (lambda: (x + y).simple_bind(mx.cpu()), ["x", "y", "shape"]),
+    "shape": (lambda: (x + y).simple_bind(mx.cpu(), x=3), ["shape of x is 3", "tuple"]),
+    "type": (lambda: (x + y).simple_bind(mx.cpu(), x=(3,), type_dict={"x": "real"}),
+             ["type of x is 'real'", "float32"]),
 }
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ..base import MXNetError
+
 __all__ = ["DataDesc", "DataBatch", "DataIter"]
 
 
@@ -63,8 +65,8 @@ class DataBatch:
                  bucket_key: Any = None, provide_data: Any = None, provide_label: Any = None):
         for name, value in (("data", data), ("label", label)):
             if value is not None and not isinstance(value, (list, tuple)):
-                raise AssertionError(f"DataBatch: {name} is a {type(value).__name__}, expected a "
-                                     "list of NDArrays")
+                raise MXNetError(f"DataBatch: {name} is a {type(value).__name__}, expected a "
+                                 "list of NDArrays")
         self.data = data
         self.label = label
         self.pad = pad

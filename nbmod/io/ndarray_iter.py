@@ -34,8 +34,8 @@ def named_arrays(source: Any, allow_empty: bool, default_name: str) -> list[tupl
         source = [source]
     if isinstance(source, (list, tuple)):
         if not source and not allow_empty:
-            raise AssertionError(f"NDArrayIter: {default_name} is empty, expected at least one "
-                                 "array")
+            raise MXNetError(f"NDArrayIter: {default_name} is empty, expected at least one "
+                             "array")
         source = ({default_name: source[0]} if len(source) == 1 else
                   {f"_{i}_{default_name}": item for i, item in enumerate(source)})
     if not isinstance(source, Mapping):

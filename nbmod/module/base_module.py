@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import metric as _metric
 from .. import ndarray as nd
-from ..base import MXNetError, _as_list, did_you_mean
+from ..base import ArgumentError, MXNetError, _as_list, did_you_mean
 from ..context import cpu
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc, NDArrayIter
@@ -29,7 +29,7 @@ STATE_SUFFIXES = ("_weight", "_bias", "_gamma", "_beta")
 
 
 def _check_input_names(symbol: Any, names: Sequence[str], typename: str, throw: bool) -> None:
-    """Every name in `names` must be an argument of `symbol`: ValueError, or a warning."""
+    """Every name in `names` must be an argument of `symbol`: ArgumentError, or a warning."""
     args = symbol.list_arguments()
     for name in names:
         if name in args:
@@ -39,7 +39,7 @@ def _check_input_names(symbol: Any, names: Sequence[str], typename: str, throw: 
                    f"with name {name!r} is not found in symbol.list_arguments()"
                    f"{did_you_mean(name, candidates)} Inputs that are no parameters: {candidates}")
         if throw:
-            raise ValueError(message)
+            raise ArgumentError(message)
         logging.warning(message)
 
 
@@ -50,7 +50,7 @@ def _check_names_match(data_names: Sequence[str], data_shapes: Sequence[DataDesc
         message = (f"Data provided by {name}_shapes don't match names specified by {name}_names: "
                    f"{list(data_shapes)} given, {list(data_names)} expected")
         if throw:
-            raise ValueError(message)
+            raise ArgumentError(message)
         logging.warning(message)
 
 
@@ -150,15 +150,15 @@ class BaseModule:
             self.forward(DataBatch([data]))
             return self.get_outputs()[0]
         if not hasattr(eval_data, "provide_data"):
-            raise ValueError(f"predict: eval_data is a {type(eval_data).__name__}, expected a "
-                             "DataIter, NDArray or numpy.ndarray")
+            raise ArgumentError(f"predict: eval_data is a {type(eval_data).__name__}, expected a "
+                                "DataIter, NDArray or numpy.ndarray")
         batches = [[out.copy() for out in outputs] for outputs, _, _ in
                    self.iter_predict(eval_data, num_batch, reset, sparse_row_id_fn)]
         if not batches or not merge_batches:
             return batches
         if any(len(outputs) != len(batches[0]) for outputs in batches):
-            raise AssertionError("predict: cannot merge batches, as the number of outputs differs "
-                                 "between batches (bucketing?); set merge_batches=False")
+            raise MXNetError("predict: cannot merge batches, as the number of outputs differs "
+                             "between batches (bucketing?); set merge_batches=False")
         merged = [nd.concatenate(list(column)) for column in zip(*batches, strict=True)]
         return merged if len(merged) > 1 or always_output_list else merged[0]
 
@@ -178,7 +178,7 @@ class BaseModule:
         callbacks, score on `eval_data`.  Callbacks may be one function or a list.
         """
         if num_epoch is None:
-            raise AssertionError("fit: please specify number of epochs (num_epoch)")
+            raise MXNetError("fit: please specify number of epochs (num_epoch)")
         self.bind(train_data.provide_data, train_data.provide_label, for_training=True,
                   force_rebind=force_rebind)
         if monitor is not None:

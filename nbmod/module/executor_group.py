@@ -101,8 +101,8 @@ class DataParallelExecutorGroup:
                 continue
             size = desc.shape[axis]
             if self.batch_size not in (None, size):
-                raise AssertionError(f"all data must have the same batch size: {self.batch_size}, "
-                                     f"but {desc.name} has shape {desc.shape}")
+                raise MXNetError(f"all data must have the same batch size: {self.batch_size}, "
+                                 f"but {desc.name} has shape {desc.shape}")
             self.batch_size = size
             self.slices = _split_input_slice(size, self.workload)
         return axes
@@ -110,7 +110,19 @@ class DataParallelExecutorGroup:
     def bind_exec(self, data_shapes: Sequence[DataDesc], label_shapes: Sequence[DataDesc] | None,
                   shared_group: DataParallelExecutorGroup | None = None, reshape: bool = False
                   ) -> None:
-        """Bind (or reshape) an executor per context for these input shapes."""
+        """Bind (or reshape) an executor per context for these input shapes.
+
+        Whatever goes wrong, the group stays as it was.
+        """
+        before = vars(self).copy()
+        try:
+            self._bind(data_shapes, label_shapes, shared_group, reshape)
+        except Exception:
+            vars(self).update(before)
+            raise
+
+    def _bind(self, data_shapes: Sequence[DataDesc], label_shapes: Sequence[DataDesc] | None,
+              shared_group: DataParallelExecutorGroup | None, reshape: bool) -> None:
         key = (tuple(map(tuple, data_shapes)), tuple(map(tuple, label_shapes or ())))
         self.batch_size = None
         self.data_layouts = self.decide_slices(data_shapes)
@@ -122,10 +134,8 @@ class DataParallelExecutorGroup:
         if key in self._cache:
             self.execs = self._cache.pop(key)
         elif reshape:
-            self.execs = [
-                executor.reshape(partial_shaping=True, allow_up_sizing=True,
-                                 **self._input_shapes(k, data_shapes, label_shapes))
-                for k, executor in enumerate(self.execs)]
+            self.execs = [self._reshape_ith_exec(k, data_shapes, label_shapes)
+                          for k in range(len(self.contexts))]
         else:
             self.execs = [self._bind_ith_exec(k, data_shapes, label_shapes, shared_group)
                           for k in range(len(self.contexts))]
@@ -174,6 +184,18 @@ class DataParallelExecutorGroup:
             ctx=self.contexts[k], grad_req=self.grad_req, type_dict=types, shared_exec=shared,
             shared_arg_names=self.param_names if shared is not None else None,
             **self._input_shapes(k, data_shapes, label_shapes))
+
+    def _reshape_ith_exec(self, k: int, data_shapes: Sequence[DataDesc],
+                          label_shapes: Sequence[DataDesc] | None) -> Any:
+        """Labels that a batch does not bring may change their shape, parameters may not."""
+        old, shapes = self.execs[k], self._input_shapes(k, data_shapes, label_shapes)
+        new = old.reshape(partial_shaping=True, allow_up_sizing=True, **shapes)
+        for name in self.param_names:
+            bound, wanted = old.arg_dict[name].shape, new.arg_dict[name].shape
+            if bound != wanted:
+                raise MXNetError(f"inputs of shapes {shapes} would change the parameter {name} "
+                                 f"from {bound} to {wanted}")
+        return new
 
     def _collect_arrays(self) -> None:
         """Arrays of all devices side by side, by subject."""
@@ -240,6 +262,9 @@ class DataParallelExecutorGroup:
                              f"{list(names)}")
         for name, array, parts, axis in zip(names, arrays, targets, axes, strict=True):
             for part, target in parts:
+                if not isinstance(array, nd.NDArray):
+                    raise TypeError(f"the batch brings {name} as a {type(array).__name__}, "
+                                    "expected an NDArray")
                 mine = _along(array, axis, part)
                 if mine.shape != target.shape:
                     raise MXNetError(f"the batch brings {name} of shape {array.shape}, of which a "

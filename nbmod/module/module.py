@@ -50,10 +50,13 @@ class Module(BaseModule):
         super().__init__(logger=logger)
         context = cpu() if context is None else context
         self._context = [context] if isinstance(context, Context) else list(context)
+        if not all(isinstance(one, Context) for one in self._context):
+            raise TypeError(f"Module: context is {context!r}, expected mx.cpu(), mx.gpu(i) or a "
+                            "list of them")
         self._work_load_list = list(work_load_list or [1] * len(self._context))
         if len(self._work_load_list) != len(self._context):
-            raise AssertionError(f"Module: {len(self._work_load_list)} work loads for "
-                                 f"{len(self._context)} contexts")
+            raise MXNetError(f"Module: {len(self._work_load_list)} work loads for "
+                             f"{len(self._context)} contexts")
         if group2ctxs or compression_params:
             raise MXNetError("Module: group2ctxs and compression_params are not available; leave "
                              "them unset")
@@ -191,8 +194,8 @@ class Module(BaseModule):
                                      f"expects {array.shape}")
                 value.astype(array.dtype).copyto(array)
         elif given is not None and not allow_missing:
-            raise RuntimeError(f"{desc} is not presented{did_you_mean(desc, given)}; pass "
-                               "allow_missing=True to initialise it")
+            raise MXNetError(f"{desc} is not presented{did_you_mean(desc, given)}; pass "
+                             "allow_missing=True to initialise it")
         elif initializer is not None:
             initializer(desc, array)
 
@@ -227,7 +230,7 @@ class Module(BaseModule):
             self.logger.warning("Already bound, ignoring bind()")
             return
         if inputs_need_grad and not for_training:
-            raise AssertionError("bind: inputs_need_grad=True needs for_training=True")
+            raise MXNetError("bind: inputs_need_grad=True needs for_training=True")
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
         self._grad_req = grad_req
         self._data_shapes, self._label_shapes = _parse_data_desc(
@@ -259,9 +262,10 @@ class Module(BaseModule):
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
         """Change the input shapes, keeping parameters and optimizer."""
         self._require("binded")
-        self._data_shapes, self._label_shapes = _parse_data_desc(
-            self._data_names, self._label_names, data_shapes, label_shapes)
-        self._exec_group.reshape(self._data_shapes, self._label_shapes)
+        data, labels = _parse_data_desc(self._data_names, self._label_names, data_shapes,
+                                        label_shapes)
+        self._exec_group.reshape(data, labels)
+        self._data_shapes, self._label_shapes = data, labels
 
     # -- optimizer --------------------------------------------------------------------------
 

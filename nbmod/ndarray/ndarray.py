@@ -34,9 +34,12 @@ __all__ = ["NDArray", "invoke", "binary", "as_dtype", "host_array"]
 
 def as_dtype(dtype: Any) -> np.dtype:
     """The element type that `dtype` names; None is float32.  TypeError for one nbmod has not."""
-    found = np.dtype(np.float32 if dtype is None else dtype)
+    try:
+        found = np.dtype(np.float32 if dtype is None else dtype)
+    except TypeError:
+        found = np.dtype(object)  # refused below, like everything that is no number
     if found not in FLAG_OF_DTYPE:
-        raise TypeError(f"dtype {found} is not supported, expected one of "
+        raise TypeError(f"dtype {dtype} is not supported, expected one of "
                         f"{', '.join(map(str, FLAG_OF_DTYPE))}")
     return found
 

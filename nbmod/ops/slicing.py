@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..base import MXNetError
 from .creation import to_type
 from .op import Op
 from .param import Ints, Shape
@@ -442,11 +443,16 @@ class SliceChannel(Split, name="SliceChannel", aliases=("split",)):
     axis: int = 1
     squeeze_axis: bool = False
 
+    def __post_init__(self):
+        if self.num_outputs < 1:
+            raise MXNetError(f"SliceChannel: parameter num_outputs is {self.num_outputs}, expected "
+                             "at least 1")
+
     def list_outputs(self):
         return tuple(f"output{i}" for i in range(self.num_outputs))
 
     def bounds(self, size):
-        if self.num_outputs < 1 or size % self.num_outputs:
+        if size % self.num_outputs:
             raise ShapeMismatch(f"axis {self.axis} has size {size}, which num_outputs "
                                 f"{self.num_outputs} does not divide")
         return _offsets([size // self.num_outputs] * self.num_outputs)

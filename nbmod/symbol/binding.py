@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..base import MXNetError
 from ..context import Context, current_context
 from ..graph import Entry
+from .inference import read_dtype, read_shape
 
 if TYPE_CHECKING:
     from ..executor import Executor
@@ -39,9 +40,11 @@ class Binding:
         """
         from ..binding import simple_bind
 
-        return simple_bind(self, _context(ctx), grad_req=grad_req, type_dict=type_dict,
+        shapes = {name: read_shape(name, shape) for name, shape in kwargs.items()}
+        types = {name: read_dtype(name, dtype) for name, dtype in (type_dict or {}).items()}
+        return simple_bind(self, _context(ctx), grad_req=grad_req, type_dict=types,
                            shared_arg_names=shared_arg_names, shared_exec=shared_exec,
-                           shared_buffer=shared_buffer, shapes=kwargs)
+                           shared_buffer=shared_buffer, shapes=shapes)
 
     def bind(self, ctx: Context, args: Any, args_grad: Any = None, grad_req: Any = "write",
              aux_states: Any = None, group2ctx: Mapping[str, Context] | None = None,

@@ -53,7 +53,7 @@ class Inference:
 
     def infer_shape_partial(self, *args: Any, **kwargs: Any) -> tuple[Shapes, Shapes, Shapes]:
         """`infer_shape` as far as it goes: 0 is an unknown dimension, () an unknown shape."""
-        known = self._known("shapes", args, kwargs, _read_shape)
+        known = self._known("shapes", args, kwargs, read_shape)
         graph = Graph(self.entries)
         facts = infer_shape(graph, {name: shape for name, shape in known.items() if shape})
         return _select(graph, [() if shape is None else shape for shape in facts])
@@ -73,7 +73,7 @@ class Inference:
 
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> tuple[list, list, list]:
         """`infer_type` as far as it goes: None is an unknown type."""
-        known = self._known("types", args, kwargs, _read_dtype)
+        known = self._known("types", args, kwargs, read_dtype)
         graph = Graph(self.entries)
         facts = infer_type(graph, known, default=None)
         return _select(graph, [None if dtype is None else dtype.type for dtype in facts])
@@ -116,20 +116,20 @@ def _warn(what: str, unknown: list[str], hint: str) -> None:
                       f"providing them as input:{lines}", stacklevel=3)
 
 
-def _read_shape(name: str, shape: Any) -> tuple[int, ...]:
-    if not isinstance(shape, tuple):
-        raise TypeError(f"infer_shape: {name} is {shape!r}, expected a tuple of integers")
+def read_shape(name: str, shape: Any) -> tuple[int, ...]:
+    """A shape given for `name`, negative dimensions as unknown ones; TypeError if it is none."""
     try:
-        return tuple(max(operator.index(dim), 0) for dim in shape)
+        if isinstance(shape, tuple):
+            return tuple(max(operator.index(dim), 0) for dim in shape)
     except TypeError:
-        raise TypeError(f"infer_shape: {name} is {shape!r}, expected a tuple of integers"
-                        ) from None
+        pass
+    raise TypeError(f"shape of {name} is {shape!r}, expected a tuple of integers")
 
 
-def _read_dtype(name: str, dtype: Any) -> np.dtype:
+def read_dtype(name: str, dtype: Any) -> np.dtype:
+    """An element type given for `name`; TypeError if it is none."""
     try:
         return np.dtype(dtype)
     except TypeError:
-        raise TypeError(f"infer_type: {name} is {dtype!r}, expected an element type such as "
-                        "'float32'") from None
-
+        raise TypeError(f"type of {name} is {dtype!r}, expected an element type such as 'float32'"
+                        ) from None
