@@ -86,6 +86,34 @@ def test_several_contexts_train_as_one(contexts, kvstore, loads):
         np.testing.assert_allclose(value, one[name], rtol=1e-4, atol=1e-5)
 
 
+def test_half_precision_tracks_single():
+    """float16 data, weights and outputs; float32 masters in the optimizer."""
+    data, labels = blobs()
+    iterated = mx.io.NDArrayIter(mx.nd.array(data, dtype="float16"),
+                                 mx.nd.array(labels, dtype="float16"), 16)
+    module = mx.mod.Module(network(), context=[mx.cpu(0), mx.cpu(1)])
+    module.fit(iterated, num_epoch=3, arg_params=start_params(), aux_params={},
+               optimizer_params={"learning_rate": 0.2, "momentum": 0.9, "multi_precision": True})
+    assert module.get_outputs()[0].dtype == np.float16
+    for name, value in params_of(trained(3)).items():
+        half = params_of(module)[name]
+        assert half.dtype == np.float16
+        # Gradients carry 11 bits; masters keep what 18 steps would lose.
+        np.testing.assert_allclose(half, value, rtol=5e-3, atol=5e-3)
+
+
+def test_whole_numbers_look_up_rows():
+    x = mx.sym.Embedding(mx.sym.Variable("data"), input_dim=4, output_dim=3, name="table")
+    module = mx.mod.Module(mx.sym.MakeLoss(mx.sym.sum(x)), label_names=None)
+    ids = mx.nd.array([1, 3, 3], dtype="int32")
+    module.bind(mx.io.NDArrayIter(ids, batch_size=3).provide_data)
+    module.init_params(mx.init.One())
+    module.forward_backward(mx.io.DataBatch([ids]))
+    executor = module._exec_group.execs[0]
+    assert executor.arg_dict["data"].dtype == np.int32
+    assert executor.grad_dict["table_weight"].asnumpy()[:, 0].tolist() == [0, 1, 0, 2]
+
+
 def test_two_runs_are_bitwise_equal():
     runs = [params_of(trained(2, [mx.cpu(0), mx.cpu(1)])) for _ in range(2)]
     for name in runs[0]:

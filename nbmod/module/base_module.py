@@ -20,7 +20,7 @@ from .. import ndarray as nd
 from ..base import ArgumentError, MXNetError, _as_list, did_you_mean
 from ..context import cpu
 from ..initializer import Uniform
-from ..io import DataBatch, DataDesc, NDArrayIter
+from ..io import DataBatch, DataDesc
 from ..model import BatchEndParam, split_params
 
 __all__ = ["BaseModule"]
@@ -348,5 +348,3 @@ def _call(callbacks: Any, param: BatchEndParam) -> None:
     for callback in _as_list(callbacks) if callbacks is not None else ():
         callback(param)
 
-
-__all__ += ["NDArrayIter", "_as_list", "_check_input_names", "_parse_data_desc"]
