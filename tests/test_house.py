@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -161,6 +162,7 @@ def test_every_op_is_documented_and_sampled():
     for op in op_classes():
         own = op.__dict__.get("__doc__") or ""
         assert own.strip() and not own.startswith(f"{op.__name__}("), f"{op.name}: no docstring"
+        assert op.shapes or re.search(r"\(|shape", own), f"{op.name}: no word on shapes"
     missing = [op.name for op in op_classes() if not {op.name, *op.aliases} & sampled]
     assert not missing, f"{len(missing)} ops have no sample in tests/cases: {missing}"
 

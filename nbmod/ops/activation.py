@@ -129,6 +129,7 @@ class LeakyReLU(_Chosen, name="LeakyReLU"):
            mean in inference; the second output is m
     """
 
+    shapes: ClassVar = "data and output have one shape"
     act_type: Literal["elu", "gelu", "leaky", "prelu", "rrelu", "selu"] = "leaky"
     slope: float = 0.25
     lower_bound: float = 0.125

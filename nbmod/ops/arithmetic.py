@@ -88,6 +88,7 @@ class Where(FormulaOp, name="where", aliases=("_sparse_where",)):
     dimension; it may be of any type, and its gradient is 0.
     """
 
+    shapes: ClassVar = "x, y and output have one shape"
     inputs: ClassVar = ("condition", "x", "y")
     letters: ClassVar = {"c": "condition", "a": "x", "b": "y"}
     formula: ClassVar = "where(c != 0, a, b)"

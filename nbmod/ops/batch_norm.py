@@ -309,6 +309,7 @@ class SyncBatchNorm(_BatchNorm, name="_contrib_SyncBatchNorm"):
     The statistics are those of each device's own batch, which is what MXNet computes for one.
     """
 
+    shapes: ClassVar = "data and output (N, C, ...), all others (C,)"
     eps: float = EPS
     momentum: float = 0.9
     fix_gamma: bool = True

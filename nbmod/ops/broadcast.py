@@ -20,6 +20,7 @@ __all__ = ["Broadcast"]
 class Broadcast(FormulaOp):
     """A function of two tensors that broadcast to one shape."""
 
+    shapes: ClassVar = "lhs (2, 1), rhs (3,) -> (2, 3): last axes aligned, sizes of 1 repeated"
     inputs: ClassVar = ("lhs", "rhs")
     letters: ClassVar = {"a": "lhs", "b": "rhs"}
     inplace: ClassVar = (("lhs", "output"), ("rhs", "output"))

@@ -69,6 +69,7 @@ class AmpMulticast(Op, name="amp_multicast"):
     `cast_narrow` converts to the narrowest instead.  Tensors of other types are left alone.
     """
 
+    shapes: ClassVar = "every output has the shape of its input"
     num_outputs: int
     cast_narrow: bool = False
 

@@ -75,6 +75,7 @@ class SampleMultinomial(Op, name="_sample_multinomial", aliases=("sample_multino
 class Shuffle(Op, name="_shuffle", aliases=("shuffle",)):
     """The slices of `data` along its first axis, in random order."""
 
+    shapes: ClassVar = "data and output have one shape"
     random: ClassVar = True
 
     def forward(self, ins, outs, call):

@@ -228,4 +228,4 @@ class Convolution(FilterOp, name="Convolution"):
 class ConvolutionV1(Convolution, name="Convolution_v1"):
     """The name of Convolution before MXNet 0.9, kept in old files; real MXNet knows 2-D only."""
 
-
+    shapes: ClassVar = "those of Convolution"

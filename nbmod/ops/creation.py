@@ -50,6 +50,7 @@ class Creation(Op):
 class Constant(Creation):
     """Base of the ops that fill a tensor with one number."""
 
+    shapes: ClassVar = "-> `shape`"
     shape: Shape | None
 
     def number(self) -> float:

@@ -36,6 +36,7 @@ class FormulaOp(Op):
     Subclasses without parameters need not be declared a dataclass (half a millisecond each).
     """
 
+    shapes: ClassVar = "all tensors have one shape"
     formula: ClassVar[str] = ""
     gradients: ClassVar[dict[str, str]] = {}
     letters: ClassVar[dict[str, str]] = {"x": "data"}

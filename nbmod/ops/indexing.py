@@ -232,6 +232,7 @@ class BatchTake(Gather, name="batch_take"):
 class Pick(Gather, name="pick", aliases=("choose_element_0index",)):
     """The element at `index` along `axis`, for every position of the other axes."""
 
+    shapes: ClassVar = "data (2, 3), index (2,), axis=1 -> (2,), with keepdims (2, 1)"
     axis: int | None = -1
     keepdims: bool = False
     mode: Literal["clip", "wrap"] = "clip"
@@ -344,6 +345,7 @@ def _scattered(data: PartialShape, indices: PartialShape, shape: Shape) -> Parti
 class ScatterSetND(Op, name="_scatter_set_nd"):
     """`lhs` with rhs[k] put at indices[:, k].  No gradient."""
 
+    shapes: ClassVar = "lhs and output have one shape, indices (M, K) with M axes of it"
     shape: Shape
 
     inputs: ClassVar = ("lhs", "rhs", "indices")
@@ -377,6 +379,7 @@ class OneHot(Op, name="one_hot"):
     An index outside gives a row of `off_value`.  No gradient.
     """
 
+    shapes: ClassVar = "indices (2, 3) -> (2, 3, depth)"
     depth: int
     on_value: float = 1.0
     off_value: float = 0.0

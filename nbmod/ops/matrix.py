@@ -183,6 +183,7 @@ class BatchDot(Stacked, name="batch_dot"):
 class Gemm(Stacked):
     """Base of gemm and gemm2: matrices whose rows lie along `axis`."""
 
+    shapes: ClassVar = "A (..., M, K), B (..., K, N), C (..., M, N) -> (..., M, N)"
     axis: int
 
     def row_axis(self, rank):
@@ -199,6 +200,7 @@ class Gemm(Stacked):
 class Gemm2(Gemm, name="_linalg_gemm2", aliases=("linalg_gemm2",)):
     """alpha A B for stacks of matrices; rows lie along `axis`, columns along the last axis."""
 
+    shapes: ClassVar = "A (..., M, K), B (..., K, N) -> (..., M, N)"
     transpose_a: bool = False
     transpose_b: bool = False
     alpha: float = 1.0

@@ -113,6 +113,8 @@ class Op:
     """Draws random numbers, so two equal nodes are not interchangeable."""
     init: ClassVar[dict[str, str]] = {}
     """Initializer (JSON text, as in `__init__`) that auto-created inputs carry."""
+    shapes: ClassVar[str] = ""
+    """For documentation: shapes, or an example of them; "" where the docstring has them."""
 
     def __init_subclass__(cls, name: str = "", aliases: Sequence[str] = (), **kwargs: Any):
         super().__init_subclass__(**kwargs)

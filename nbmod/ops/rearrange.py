@@ -61,6 +61,7 @@ class Permutation(Op):
 class Transpose(Permutation, name="transpose"):
     """Axes in the order `axes`; none given reverses them."""
 
+    shapes: ClassVar = "data (2, 3, 4), axes=(1, 0, 2) -> (3, 2, 4)"
     axes: Shape = ()
 
     def infer_shape(self, ins, outs):
@@ -91,6 +92,7 @@ class Transpose(Permutation, name="transpose"):
 class SwapAxis(Permutation, name="SwapAxis", aliases=("swapaxes",)):
     """Axes `dim1` and `dim2` exchanged."""
 
+    shapes: ClassVar = "data (2, 3, 4), dim1=0, dim2=2 -> (4, 3, 2)"
     dim1: int = 0
     dim2: int = 0
 
@@ -120,6 +122,7 @@ class SwapAxis(Permutation, name="SwapAxis", aliases=("swapaxes",)):
 class Reverse(Permutation, name="reverse", aliases=("flip",)):
     """The elements in reverse order along each of `axis`."""
 
+    shapes: ClassVar = "data and output have one shape"
     axis: Shape
 
     def infer_shape(self, ins, outs):
@@ -229,6 +232,7 @@ class Tile(Op, name="tile"):
 class Repeat(Op, name="repeat"):
     """Every index along `axis` `repeats` times in a row; axis None: every element, flattened."""
 
+    shapes: ClassVar = "data (2, 3), repeats=2, axis=1 -> (2, 6)"
     repeats: int
     axis: int | None = None
 

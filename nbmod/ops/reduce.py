@@ -95,6 +95,7 @@ def _share(total: np.ndarray, count: int, out: np.ndarray) -> None:
 class Reduction(Op):
     """Base of the reductions with `axis`, `keepdims` and `exclude`; subclasses say what is done."""
 
+    shapes: ClassVar = "data (2, 3, 4), axis=1 -> (2, 4), with keepdims (2, 1, 4); no axis: (1,)"
     axis: Shape | None = None
     keepdims: bool = False
     exclude: bool = False
@@ -283,6 +284,7 @@ def _square_sum(flat: np.ndarray, block: int = 1 << 16) -> float:
 class Moments(Op, name="moments"):
     """Mean and population variance over `axes`, which must be given."""
 
+    shapes: ClassVar = "data (2, 3), axes=(1,) -> mean (2,), var (2,); with keepdims (2, 1)"
     axes: Shape | None = None
     keepdims: bool = False
 
@@ -333,6 +335,7 @@ class ArgMax(Op, name="argmax"):
     NaN counts as the maximum.  No gradient.
     """
 
+    shapes: ClassVar = "data (2, 3), axis=1 -> (2,), with keepdims (2, 1); no axis: (1,)"
     axis: int | None = None
     keepdims: bool = False
 
@@ -366,6 +369,8 @@ class ArgMin(ArgMax, name="argmin"):
 @dataclass(frozen=True)
 class ArgMaxChannel(Op, name="argmax_channel"):
     """argmax along axis 1.  No gradient."""
+
+    shapes: ClassVar = "data (2, 3, 4) -> (2, 4)"
 
     def infer_shape(self, ins, outs):
         return ArgMax(1).infer_shape(ins, outs)
@@ -417,6 +422,7 @@ class BroadcastTo(Broadcast, name="broadcast_to"):
 class BroadcastAxis(Broadcast, name="broadcast_axis", aliases=("broadcast_axes",)):
     """`data` repeated `size[i]` times along `axis[i]`, where it must have size 1."""
 
+    shapes: ClassVar = "data (2, 1), axis=(1,), size=(3,) -> (2, 3)"
     axis: Shape = ()
     size: Shape = ()
 

@@ -93,6 +93,7 @@ def _fill_checked(op: Op, draw: Draw, out: np.ndarray, *parameters: float) -> No
 class _Filled(Op):
     """Base of `_random_X`: `parameters()` are the fields before `shape`."""
 
+    shapes: ClassVar = "-> `shape`; (1,) without it"
     inputs: ClassVar = ()
     random: ClassVar = True
     default: ClassVar = "float32"
@@ -222,6 +223,7 @@ class RandomRandint(_Filled, name="_random_randint", aliases=("random_randint",)
 class _Like(Op):
     """Base of `_random_X_like`."""
 
+    shapes: ClassVar = "data and output have one shape"
     random: ClassVar = True
     draw: ClassVar[Draw]
 
@@ -297,6 +299,7 @@ class RandomGeneralizedNegativeBinomialLike(
 class _Sampled(Op):
     """Base of `_sample_X`: parameters of shape P give an output of shape P + `shape`."""
 
+    shapes: ClassVar = "parameters (2,), shape=(3,) -> (2, 3)"
     random: ClassVar = True
     draw: ClassVar[Draw]
     shape: Shape

@@ -74,9 +74,11 @@ def op_signature(op: type[Op], flavour: Flavour) -> inspect.Signature:
 
 
 def op_doc(op: type[Op], flavour: Flavour) -> str:
-    """The op's docstring, followed by its tensors and parameters."""
+    """The op's docstring, followed by shapes, tensors and parameters."""
     tensor = _TENSOR[flavour]
-    lines = [inspect.getdoc(op) or op.name, "", "Parameters", "----------"]
+    lines = [inspect.getdoc(op) or op.name, ""]
+    lines += [f"Shapes: {op.shapes}.", ""] if op.shapes else []
+    lines += ["Parameters", "----------"]
     if op.variadic:
         lines.append(f"*{op.inputs[0]} : any number of {tensor}")
     else:

@@ -83,6 +83,7 @@ def region_shape(data: Shape, region: Region) -> Shape:
 class Slice(Cut, name="slice", aliases=("_sparse_slice", "crop")):
     """data[begin[0]:end[0]:step[0], ...] as in Python, None and negative values included."""
 
+    shapes: ClassVar = "data (5, 4), begin=(1, None), end=(3, None) -> (2, 4)"
     begin: Ints
     end: Ints
     step: Ints = ()
@@ -100,6 +101,7 @@ class Slice(Cut, name="slice", aliases=("_sparse_slice", "crop")):
 class SliceAssign(Op, name="_slice_assign", aliases=("_crop_assign",)):
     """`lhs` with the region that `slice` would cut replaced by `rhs`."""
 
+    shapes: ClassVar = "lhs and output have one shape, rhs that of the region"
     begin: Ints
     end: Ints
     step: Ints = ()
@@ -132,6 +134,7 @@ class SliceAssign(Op, name="_slice_assign", aliases=("_crop_assign",)):
 class SliceAssignScalar(Op, name="_slice_assign_scalar", aliases=("_crop_assign_scalar",)):
     """`data` with the region that `slice` would cut set to `scalar`."""
 
+    shapes: ClassVar = "data and output have one shape"
     scalar: float = 0.0
     begin: Ints
     end: Ints
@@ -162,6 +165,7 @@ class SliceAssignScalar(Op, name="_slice_assign_scalar", aliases=("_crop_assign_
 class SliceAxis(Cut, name="slice_axis"):
     """Indices [begin, end) along `axis`; negative ones count from the end, end None is the end."""
 
+    shapes: ClassVar = "data (5, 4), axis=0, begin=1, end=-1 -> (3, 4)"
     axis: int
     begin: int
     end: int | None
@@ -290,6 +294,7 @@ def _rank(shapes: list[PartialShape]) -> int | None:
 class Concat(Op, name="Concat", aliases=("_sparse_concat", "concat")):
     """The inputs one after another along `dim`; they agree in all other dimensions."""
 
+    shapes: ClassVar = "data (2, 3), (2, 4), dim=1 -> (2, 7)"
     num_args: int
     dim: int = 1
 
@@ -439,6 +444,7 @@ class Split(Op):
 class SliceChannel(Split, name="SliceChannel", aliases=("split",)):
     """`num_outputs` equal pieces along `axis`; `squeeze_axis` drops it where they have size 1."""
 
+    shapes: ClassVar = "data (2, 6), num_outputs=3, axis=1 -> three times (2, 2)"
     num_outputs: int
     axis: int = 1
     squeeze_axis: bool = False
@@ -468,6 +474,7 @@ class SplitV2(Split, name="_split_v2"):
     `indices` begins with 0: MXNet's `split_v2` puts it there.
     """
 
+    shapes: ClassVar = "data (6, 2), indices=(0, 1, 4) -> (1, 2), (3, 2), (2, 2)"
     indices: Shape
     axis: int = 1
     squeeze_axis: bool = False

@@ -33,6 +33,7 @@ from .op import Call, Op, PartialType, Spec
 class _Update(Op):
     """Common rules; a subclass has the fields lr, wd, rescale_grad, clip_gradient and `step`."""
 
+    shapes: ClassVar = "all tensors have one shape"
     inplace: ClassVar = (("weight", "output"),)
 
     wd: float

@@ -9,7 +9,8 @@ Work goes to the default stream of the device, in order; `to_numpy` and `synchro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -76,7 +77,7 @@ class Gpu(Device):
         return self.empty((nbytes,), np.uint8)
 
     def view(self, arena: Array, offset: int, shape: Sequence[int], dtype: Any) -> Array:
-        return Array(self, arena.block, arena.offset + offset, shape, dtype)
+        return Array(arena.device, arena.block, arena.offset + offset, shape, dtype)
 
     def from_numpy(self, array: np.ndarray) -> Array:
         target = self.empty(array.shape, array.dtype)
@@ -86,7 +87,7 @@ class Gpu(Device):
     def to_numpy(self, array: Array) -> np.ndarray:
         if not array.size:
             return np.empty(array.shape, array.dtype)
-        with self.card:
+        with array.device.waiting():
             return array.handle.copy_to_host().reshape(array.shape)
 
     def span(self, array: Array) -> tuple[int, int]:
@@ -105,8 +106,17 @@ class Gpu(Device):
         copy(src, dst)
 
     def synchronize(self) -> None:
-        with self.card:
+        with self.waiting():
             cuda.synchronize()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Select the card, and give the name of the device to what went wrong on it meanwhile."""
+        try:
+            with self.card:
+                yield
+        except Exception as error:
+            raise MXNetError(f"{self}: work submitted earlier failed: {error}") from error
 
     # -- execution --------------------------------------------------------------------------
 
