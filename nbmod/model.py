@@ -29,10 +29,8 @@ def save_checkpoint(prefix: str, epoch: int, symbol: Any, arg_params: Mapping[st
     """Write `<prefix>-symbol.json` (if `symbol` is given) and `<prefix>-<epoch:04d>.params`."""
     if symbol is not None:
         symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
-    arrays = {f"arg:{name}": value.as_in_context(cpu()) for name, value in arg_params.items()}
-    arrays |= {f"aux:{name}": value.as_in_context(cpu()) for name, value in aux_params.items()}
     name = f"{prefix}-{epoch:04d}.params"
-    nd.save(name, arrays)
+    nd.save(name, join_params(arg_params, aux_params))
     logging.info('Saved checkpoint to "%s"', name)
 
 
@@ -47,6 +45,13 @@ def load_params(prefix: str, epoch: int) -> tuple[dict[str, Any], dict[str, Any]
         raise MXNetError(f"{name}: the arrays have no names, so this is no checkpoint; "
                          "read it with mx.nd.load")
     return split_params(loaded, name)
+
+
+def join_params(arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]) -> dict[str, Any]:
+    """Both kinds on the CPU in one dict, as `arg:<name>` and `aux:<name>`."""
+    return {f"{kind}:{name}": value.as_in_context(cpu())
+            for kind, params in (("arg", arg_params), ("aux", aux_params))
+            for name, value in params.items()}
 
 
 def split_params(arrays: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -91,6 +91,15 @@ def test_gradients_of_branches_and_shared_weights(request_):
                                rtol=2e-5, atol=2e-5)
 
 
+def test_a_labels_zero_gradient_is_added_too():
+    net = mx.sym.LinearRegressionOutput(mx.sym.Variable("data"), mx.sym.Variable("label"))
+    executor = bound(net, "add", data=array(4, 6), label=array(4, 6, seed=1))
+    executor.grad_dict["label"][:] = 5
+    executor.forward(is_train=True)
+    executor.backward()
+    assert executor.grad_dict["label"].asnumpy().min() == 5
+
+
 def test_null_requests_give_no_gradient_arrays():
     executor = bound(residual(), {"data": "write"}, data=array(4, 6), shared_weight=array(6, 6),
                      label=array(4, 6))

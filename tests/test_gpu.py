@@ -367,6 +367,13 @@ def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.gpu
+def test_as_many_gpus_as_one_asks_for():
+    code = "import nbmod as mx; print(mx.num_gpus()); mx.nd.ones(2, ctx=mx.gpu(2))"
+    done = process("-c", code, NUMBA_ENABLE_CUDASIM="1", NBMOD_VIRTUAL_GPUS="2")
+    assert done.stdout.strip() == "2" and "gpu(2) was asked for" in done.stderr
+
+
+@pytest.mark.gpu
 def test_every_kernel_compiles_to_ptx():
     done = process("-m", "tests.cuda_compile")
     assert done.returncode == 0, done.stderr[-2000:]

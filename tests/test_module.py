@@ -332,6 +332,7 @@ WRONG_USE = [
         {**start_params(), "fc1_bias": mx.nd.ones((7,))}, {}), MXNetError, r"fc1_bias.*\(7,\)"),
     ("optimizer before parameters", lambda: _bound().init_optimizer(), MXNetError, "init_params"),
     ("context", lambda: mx.mod.Module(network(), context="cpu"), TypeError, "'cpu'.*mx.cpu()"),
+    ("no contexts", lambda: mx.mod.Module(network(), context=[]), TypeError, r"\[\].*mx.cpu()"),
     ("batch of numpy", lambda: trained(1).forward(mx.io.DataBatch([np.ones((16, 5))])), TypeError,
      "data as a ndarray"),
     ("batch arity", lambda: trained(1).forward(mx.io.DataBatch([mx.nd.ones((16, 5))] * 2)),

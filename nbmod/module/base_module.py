@@ -18,10 +18,9 @@ import numpy as np
 from .. import metric as _metric
 from .. import ndarray as nd
 from ..base import ArgumentError, MXNetError, _as_list, did_you_mean
-from ..context import cpu
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc
-from ..model import BatchEndParam, split_params
+from ..model import BatchEndParam, join_params, split_params
 
 __all__ = ["BaseModule"]
 
@@ -239,10 +238,7 @@ class BaseModule:
 
     def save_params(self, fname: str) -> None:
         """Write parameters and auxiliary states to one `.params` file."""
-        arg_params, aux_params = self.get_params()
-        arrays = {f"arg:{name}": value.as_in_context(cpu()) for name, value in arg_params.items()}
-        arrays |= {f"aux:{name}": value.as_in_context(cpu()) for name, value in aux_params.items()}
-        nd.save(fname, arrays)
+        nd.save(fname, join_params(*self.get_params()))
 
     def load_params(self, fname: str) -> None:
         """Read what `save_params` wrote."""

@@ -50,7 +50,7 @@ class Module(BaseModule):
         super().__init__(logger=logger)
         context = cpu() if context is None else context
         self._context = [context] if isinstance(context, Context) else list(context)
-        if not all(isinstance(one, Context) for one in self._context):
+        if not self._context or not all(isinstance(one, Context) for one in self._context):
             raise TypeError(f"Module: context is {context!r}, expected mx.cpu(), mx.gpu(i) or a "
                             "list of them")
         self._work_load_list = list(work_load_list or [1] * len(self._context))

@@ -239,7 +239,8 @@ class _Regression(Op):
 
     def backward(self, ins, outs, call):
         self._gradient(run, ins, outs, call)
-        fill_zero(outs[1:])
+        if not (call.add and call.add[1]):
+            fill_zero(outs[1:])
 
     def prepare_backward(self, ins, outs, call):
         if outs[0] is None or outs[1] is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from .launch import Launch, cuda, each, kernel
 from .memory import Array
 
@@ -22,7 +24,8 @@ def _fill_kernel() -> Any:
 
 def fill(array: Array, value: Any) -> list[Launch]:
     """Launches that fill an array with `value`, cast to its type."""
-    return each(_fill_kernel(), array.size, array, array.dtype.type(value))
+    number = bool(value) if array.dtype == np.bool_ else array.dtype.type(value)
+    return each(_fill_kernel(), array.size, array, number)
 
 
 def fill_zero(arrays: Any) -> list[Launch]:
