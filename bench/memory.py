@@ -3,6 +3,7 @@
     python -m bench.memory
 
 No clock runs here.  MXNet's figure is the "Total ... MB allocated" of its `debug_str()`.
+With MXNET_BACKWARD_DO_MIRROR=1 both plan to compute cheap nodes again in backward.
 """
 
 from __future__ import annotations

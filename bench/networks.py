@@ -101,6 +101,45 @@ def perceptron(classes: int = 10) -> Any:
     return sym.SoftmaxOutput(sym.FullyConnected(x, num_hidden=classes, name="fc3"), name="softmax")
 
 
+def wide_and_deep(words: int = 10_000, width: int = 16) -> Any:
+    """Wide and deep (Cheng et al., 2016, https://arxiv.org/abs/1606.07792): `ids` (N, 26) of words
+    in a linear model and, with `data` (N, 13), in a perceptron on embeddings."""
+    ids, data = sym.Variable("ids"), sym.Variable("data")
+    wide = sym.sum(sym.Embedding(ids, input_dim=words, output_dim=2, name="wide"), axis=1)
+    deep = sym.Embedding(ids, input_dim=words, output_dim=width, name="deep")
+    deep = sym.Concat(sym.Flatten(deep), data, dim=1)
+    for number, hidden in enumerate((256, 128), 1):
+        deep = sym.FullyConnected(deep, num_hidden=hidden, name=f"fc{number}")
+        deep = sym.Activation(deep, act_type="relu", name=f"relu{number}")
+    deep = sym.FullyConnected(deep, num_hidden=2, name="fc3")
+    return sym.SoftmaxOutput(wide + deep, name="softmax")
+
+
+def language_model(fused: bool, words: int = 10_000, hidden: int = 650, layers: int = 2,
+                   length: int = 35, batch: int = 32) -> Any:
+    """An LSTM that predicts words from `ids` (N, length): the RNN operator, or cells unrolled."""
+    x = sym.Embedding(sym.Variable("ids"), input_dim=words, output_dim=hidden, name="embed")
+    if fused:
+        x = sym.RNN(sym.transpose(x, axes=(1, 0, 2)), mode="lstm", state_size=hidden,
+                    num_layers=layers, name="lstm")
+    else:
+        x = _unrolled(x, (batch, hidden), layers, length)
+    x = sym.Reshape(x, shape=(-1, hidden))
+    x = sym.FullyConnected(x, num_hidden=words, name="decode")
+    return sym.SoftmaxOutput(x, name="softmax")
+
+
+def _unrolled(x: Any, shape: tuple[int, int], layers: int, length: int) -> Any:
+    """Outputs of all steps, (length * N, hidden)."""
+    stack = mx.rnn.SequentialRNNCell()
+    for layer in range(layers):
+        stack.add(mx.rnn.LSTMCell(shape[1], prefix=f"l{layer}_"))
+    states = [sym.Variable(f"{kind}{layer}_state", shape=shape)
+              for layer in range(layers) for kind in "hc"]
+    outputs, _ = stack.unroll(length, x, begin_state=states, layout="NTC", merge_outputs=False)
+    return sym.Concat(*outputs, dim=0)
+
+
 NETWORKS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "resnet18": (lambda: resnet([2, 2, 2, 2], False), (16, 3, 224, 224)),
     "resnet50": (lambda: resnet([3, 4, 6, 3], True), (16, 3, 224, 224)),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import statistics
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -103,14 +103,6 @@ def main(names: list[str]) -> None:
             print(f"{name:18} {phase:8} {ours[times] * 1e3:9.3f} {theirs[times] * 1e3:9.3f} "
                   f"{ours[times] / theirs[times]:6.2f} {share * work / ours[times] / 1e9:8.1f}",
                   flush=True)
-
-
-@pytest.fixture(scope="module")
-def worker() -> Iterator[Oracle | None]:
-    client = mxnet_worker()
-    yield client
-    if client:
-        client.close()
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from .base import MXNetError
+from .base import CONFIG, MXNetError
 from .context import (
     Context,
     cpu,
@@ -29,11 +29,11 @@ __all__ = ["Context", "MXNetError", "cpu", "cpu_pinned", "current_context", "gpu
 # Public name -> (module below this one, name in it or "" for the module itself).
 _LAZY = {
     **{name: (name, "") for name in (
-        "attribute", "autograd", "base", "callback", "context", "engine", "executor",
-        "executor_manager", "image", "initializer", "io", "kvstore", "log", "lr_scheduler",
-        "metric", "misc", "model", "module", "monitor", "name", "ndarray", "operator", "optimizer",
-        "profiler", "random", "recordio", "registry", "rnn", "symbol", "test_utils",
-        "visualization")},
+        "attribute", "autograd", "base", "callback", "context", "contrib", "engine", "executor",
+        "executor_manager", "history", "image", "initializer", "io", "kvstore", "log",
+        "lr_scheduler", "metric", "misc", "model", "module", "monitor", "name", "ndarray",
+        "operator", "optimizer", "profiler", "random", "recordio", "registry", "rnn", "runtime",
+        "symbol", "test_utils", "visualization")},
     **{short: (module, "") for short, module in {
         "nd": "ndarray", "sym": "symbol", "mod": "module", "kv": "kvstore", "init": "initializer",
         "opt": "optimizer", "mon": "monitor", "rnd": "random", "viz": "visualization",
@@ -42,6 +42,21 @@ _LAZY = {
     "NDArray": ("ndarray", "NDArray"),
     "waitall": ("ndarray", "waitall"),
     "as_mxnet": ("compat", "as_mxnet"),
+    "register_op": ("registration", "register_op"),
+    "unregister_op": ("registration", "unregister_op"),
+    "exact": ("base", "exact"),
+    "get_num_threads": ("ops.jit", "num_threads"),
+    "set_num_threads": ("ops.jit", "set_num_threads"),
+}
+
+
+# What MXNet has and nbmod has not -> what to use instead.
+_ABSENT = {
+    "gluon": "mx.sym with mx.mod.Module, or mx.nd with mx.autograd",
+    **dict.fromkeys(("np", "numpy", "npx", "numpy_extension"), "mx.nd, or NumPy itself"),
+    "onnx": "Module.save_checkpoint, and the files of MXNet 1.x",
+    **dict.fromkeys(("rtc", "tvmop", "library"), "mx.register_op"),
+    **dict.fromkeys(("th", "torch"), "mx.operator.CustomOp"),
 }
 
 
@@ -49,7 +64,8 @@ def __getattr__(name: str) -> Any:
     """Import what a public name stands for and keep it; AttributeError for any other name."""
     module, attribute = _LAZY.get(name, ("", ""))
     if not module or find_spec(f"{__name__}.{module}") is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        hint = f"; not part of nbmod (yet): use {_ABSENT[name]}" if name in _ABSENT else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     found = import_module(f"{__name__}.{module}")
     globals()[name] = getattr(found, attribute) if attribute else found
     return globals()[name]
@@ -58,3 +74,7 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     available = (name for name, (module, _) in _LAZY.items() if find_spec(f"{__name__}.{module}"))
     return sorted({*globals(), *available})
+
+
+if CONFIG.profile:
+    import_module(f"{__name__}.profiler")

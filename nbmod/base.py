@@ -10,13 +10,17 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-__all__ = ["CONFIG", "ArgumentError", "MXNetError", "NotImplementedForSymbol", "did_you_mean"]
+__all__ = ["CONFIG", "ArgumentError", "MXNetError", "NotImplementedForSymbol", "OutOfMemory",
+           "did_you_mean", "exact", "is_exact", "warn_user"]
 
 
 class MXNetError(RuntimeError):
@@ -25,6 +29,10 @@ class MXNetError(RuntimeError):
 
 class ArgumentError(MXNetError, ValueError):
     """A wrong argument where MXNet raises ValueError: handlers of either catch it."""
+
+
+class OutOfMemory(MXNetError, MemoryError):
+    """There is no memory for what the text names; handlers of either base catch it."""
 
 
 class NotImplementedForSymbol(MXNetError):
@@ -54,6 +62,30 @@ def _cache_dir() -> pathlib.Path:
     return pathlib.Path(base) / "nbmod"
 
 
+_exact: ContextVar[bool] = ContextVar("exact", default=False)
+
+
+@contextmanager
+def exact() -> Iterator[None]:
+    """A block in which networks are bound to compute what their symbols say, number by number.
+
+    Elsewhere a network that is bound for inference may do the same in fewer operations, whose
+    results differ in the last digits: batch norm is folded into the weights of the layer before it.
+    Denormal numbers are kept in the block, and 0 elsewhere.
+    NBMOD_EXACT=1 says so for a whole process.
+    """
+    token = _exact.set(True)
+    try:
+        yield
+    finally:
+        _exact.reset(token)
+
+
+def is_exact() -> bool:
+    """Whether what is bound now shall compute exactly what its symbol says."""
+    return CONFIG.exact or _exact.get()
+
+
 @dataclass
 class Config:
     """Everything the environment decides."""
@@ -70,8 +102,44 @@ class Config:
         default_factory=lambda: int(os.environ.get("NBMOD_VIRTUAL_GPUS", "0") or 0))
     """NBMOD_VIRTUAL_GPUS: how many gpu(i) share the CUDA devices there are; 0: one each, and 4 in
     numba's CUDA simulator."""
+    exact: bool = field(default_factory=lambda: _flag("NBMOD_EXACT", False))
+    """NBMOD_EXACT=1: inference computes what the symbol says, to the last digit (see `exact`)."""
+    simd_lanes: int = field(
+        default_factory=lambda: int(os.environ.get("NBMOD_SIMD_LANES", "0") or 0))
+    """NBMOD_SIMD_LANES=16, 8, 4: write vector kernels for so many float32 numbers in a register;
+    1: none at all; 0: for what the host has."""
+    winograd: bool = field(default_factory=lambda: _flag("NBMOD_WINOGRAD", True))
+    """NBMOD_WINOGRAD=0: all convolutions are computed directly (see `ops.blocked.winograd`)."""
+    profile: bool = field(default_factory=lambda: _flag("MXNET_PROFILER_AUTOSTART", False))
+    """MXNET_PROFILER_AUTOSTART=1: profile from the start, and write the trace at the end."""
     debug: int = field(default_factory=lambda: int(os.environ.get("NBMOD_DEBUG", "0") or 0))
     """NBMOD_DEBUG=1: one line per bind on the memory plan."""
+
+    @property
+    def mirror(self) -> bool:
+        """MXNET_BACKWARD_DO_MIRROR=1: training binds compute cheap nodes again in backward instead
+        of keeping them.  Read at every bind: scripts set it in `os.environ` right before theirs."""
+        return _flag("MXNET_BACKWARD_DO_MIRROR", False)
+
+    @property
+    def update_on_kvstore(self) -> bool:
+        """MXNET_UPDATE_ON_KVSTORE=0: optimizers run on every device, stores only sum.
+
+        Read when asked, because scripts set it after they have imported the package.
+        """
+        return _flag("MXNET_UPDATE_ON_KVSTORE", True)
+
+    @property
+    def home(self) -> pathlib.Path:
+        """MXNET_HOME: below it MXNet keeps data sets and models; read when asked."""
+        return pathlib.Path(os.environ.get("MXNET_HOME") or pathlib.Path.home() / ".mxnet")
+
+    def aggregation_size(self, default: int) -> int:
+        """MXNET_OPTIMIZER_AGGREGATION_SIZE: how many parameters an updater steps in one call.
+
+        Read when asked, for the same reason.
+        """
+        return int(os.environ.get("MXNET_OPTIMIZER_AGGREGATION_SIZE", default))
 
 
 CONFIG = Config()
@@ -96,6 +164,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def warn_user(message: str) -> None:
+    """A UserWarning at the line of the script, however deep in this package it is found out."""
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back and frame.f_globals["__name__"].startswith(f"{__package__}."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)
 
 
 def _as_list(obj: Any) -> list:

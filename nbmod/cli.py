@@ -1,4 +1,4 @@
-"""The command line: `python -m nbmod demo` and `python -m nbmod run script.py ...`."""
+"""The command line: `python -m nbmod demo`, `python -m nbmod run script.py ...`, and tools."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from collections.abc import Sequence
 
 from . import __version__
 from .base import CONFIG, MXNetError
+from .tools import bench, im2rec, rec, rec2idx, warmup
 
 __all__ = ["main"]
+
+TOOLS = {"bench": bench, "warmup": warmup, "im2rec": im2rec, "rec2idx": rec2idx, "rec": rec}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -29,6 +32,8 @@ def _parser() -> argparse.ArgumentParser:
         "where there is no GPU")
     run.add_argument("script", help="the Python file")
     run.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
+    for name, tool in TOOLS.items():
+        tool.arguments(commands.add_parser(name, help=tool.HELP, description=tool.HELP))
     return parser
 
 
@@ -39,11 +44,12 @@ def _positive(text: str) -> int:
 
 
 def run_script(script: str, args: Sequence[str]) -> None:
-    """Run `script` as `__main__` with nbmod in MXNet's place."""
-    from .compat import as_mxnet
+    """Run `script` as `__main__` with nbmod in MXNet's place, and names of its days restored."""
+    from .compat import as_mxnet, restore_old_names
 
     CONFIG.gpu_to_cpu = True
     as_mxnet()
+    restore_old_names()
     sys.argv = [script, *args]
     sys.path.insert(0, str(pathlib.Path(script).resolve().parent))
     runpy.run_path(script, run_name="__main__")
@@ -60,16 +66,22 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _complain(f"run: there is no file {options.script!r}", 2)
         run_script(options.script, options.args)
         return 0
-    from .demo import demo
-
     try:
-        demo(options.out, options.epochs)
+        return _run_tool(options)
     except KeyboardInterrupt:
         if sys.stderr.isatty():
             print(file=sys.stderr)  # the progress bar's line is unfinished
         return _complain("interrupted", 130)
     except (MXNetError, OSError) as error:
         return _complain(str(error), 1)
+
+
+def _run_tool(options: argparse.Namespace) -> int:
+    if options.command in TOOLS:
+        return TOOLS[options.command].run(options)
+    from .demo import demo
+
+    demo(options.out, options.epochs)
     return 0
 
 

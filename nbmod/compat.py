@@ -3,22 +3,29 @@
 `as_mxnet()` puts a finder in front of Python's own: `mxnet.x.y` becomes the very module
 `nbmod.x.y`, so classes are the same under both names.  Only the top module is a thin stand-in, so
 that scripts which compare `mxnet.__version__` see the version whose API they find.
+
+`restore_old_names()` puts back what NumPy and Python have dropped since those scripts were written.
 """
 
 from __future__ import annotations
 
+import collections
+import collections.abc
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
+import time
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from .base import MXNetError
 
-__all__ = ["as_mxnet", "MXNET_VERSION"]
+__all__ = ["MXNET_VERSION", "as_mxnet", "restore_old_names"]
 
 MXNET_VERSION = "1.9.1"
 """The version of MXNet whose public API nbmod follows."""
@@ -81,4 +88,38 @@ def as_mxnet() -> None:
                          "nbmod.as_mxnet() before the first `import mxnet`")
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
-    importlib.import_module("mxnet")
+
+
+def _fromstring(string: Any, dtype: Any = float, count: int = -1, *, sep: str = "",
+                like: Any = None) -> np.ndarray:
+    """`numpy.fromstring` with the binary mode (`sep=""`) that NumPy 2.3 removed."""
+    if sep == "":
+        data = string.encode("latin1") if isinstance(string, str) else string
+        return np.frombuffer(data, dtype, count).copy()
+    return _text_fromstring(string, dtype, count, sep=sep)
+
+
+_text_fromstring = np.fromstring
+
+_OLD_NUMPY = {
+    "int": int, "float": float, "bool": bool, "object": object, "str": str, "complex": complex,
+    "long": int, "unicode": str, "float_": np.float64, "complex_": np.complex128,
+    "string_": np.bytes_, "unicode_": np.str_, "Inf": np.inf, "infty": np.inf, "NaN": np.nan,
+    "asscalar": lambda a: a.item(), "product": np.prod, "cumproduct": np.cumprod,
+    "alltrue": np.all, "sometrue": np.any, "row_stack": np.vstack, "round_": np.round}
+
+
+def restore_old_names() -> None:
+    """Give back the names of MXNet's days: `np.int`, `collections.Mapping`, `time.clock` and more.
+
+    What is there stays as it is.
+    """
+    for name, value in _OLD_NUMPY.items():
+        if name not in vars(np):  # hasattr would ask NumPy, which warns about some
+            setattr(np, name, value)
+    setattr(np, "fromstring", _fromstring)  # noqa: B010
+    for name in collections.abc.__all__:
+        if not hasattr(collections, name):
+            setattr(collections, name, getattr(collections.abc, name))
+    if not hasattr(time, "clock"):
+        setattr(time, "clock", time.perf_counter)  # noqa: B010

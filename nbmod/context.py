@@ -6,12 +6,10 @@ exists is asked when something is first placed on it, never at import.
 
 from __future__ import annotations
 
-import sys
 import threading
-import warnings
 from typing import ClassVar
 
-from .base import CONFIG, MXNetError
+from .base import CONFIG, MXNetError, warn_user
 
 __all__ = ["Context", "cpu", "cpu_pinned", "cpu_shared", "gpu", "num_gpus", "current_context",
            "gpu_memory_info"]
@@ -133,14 +131,5 @@ def resolve(ctx: Context) -> Context:
             "`pip install nbmod[cuda]`.")
     if not _warned.is_set():
         _warned.set()
-        warnings.warn(f"{ctx} is not available: gpu(i) runs as cpu(i) in this process",
-                      stacklevel=_level_of_user())
+        warn_user(f"{ctx} is not available: gpu(i) runs as cpu(i) in this process")
     return cpu(ctx.device_id)
-
-
-def _level_of_user() -> int:
-    """How many frames above the caller the first one outside this package is."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back and frame.f_globals["__name__"].startswith(f"{__package__}."):
-        level, frame = level + 1, frame.f_back
-    return level

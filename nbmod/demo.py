@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import callback, context, initializer, io, metric, module, random
+from . import callback, context, history, initializer, io, metric, module, random
 from . import symbol as sym
 from .base import MXNetError
 
@@ -57,40 +57,6 @@ def lenet(num_classes: int = 10) -> Any:
     return sym.SoftmaxOutput(x, name="softmax")
 
 
-class _Curve:
-    """Batch and evaluation callbacks that remember accuracies, epoch by epoch."""
-
-    def __init__(self) -> None:
-        self.train: list[float] = []
-        self.validation: list[float] = []
-
-    def after_batch(self, param: Any) -> None:
-        value = param.eval_metric.get()[1]
-        if param.nbatch == 0:
-            self.train.append(value)
-        self.train[-1] = value
-
-    def after_validation(self, param: Any) -> None:
-        self.validation.append(param.eval_metric.get()[1])
-
-    def draw(self, path: pathlib.Path) -> None:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        from matplotlib import pyplot
-
-        figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
-        epochs = range(1, len(self.train) + 1)
-        axes.plot(epochs, self.train, "o-", label="training")
-        axes.plot(epochs, self.validation, "s-", label="validation")
-        axes.axhline(0.97, color="0.7", linestyle=":", linewidth=1)
-        axes.set(xlabel="epoch", ylabel="accuracy", title="LeNet on handwritten digits, nbmod")
-        axes.grid(alpha=0.3)
-        axes.legend(loc="lower right")
-        figure.savefig(path, dpi=120)
-        pyplot.close(figure)
-
-
 def _say(text: str) -> None:
     """Print at once: log lines on the other stream must not overtake."""
     print(text, flush=True)
@@ -124,19 +90,17 @@ def demo(out: pathlib.Path, epochs: int = 12) -> float:
     random.seed(7)
     train.reset()
     network = module.Module(lenet(), context=context.cpu())
-    curve, prefix = _Curve(), str(out / "lenet")
+    prefix = str(out / "lenet")
     started = time.perf_counter()
     network.fit(train, eval_data=validation, optimizer="sgd", num_epoch=epochs,
                 optimizer_params={"learning_rate": 0.1, "momentum": 0.9, "wd": 1e-4},
                 initializer=initializer.Xavier(),
-                batch_end_callback=[callback.ProgressBar(-(-train.num_data // BATCH), 40),
-                                    curve.after_batch],
-                eval_end_callback=curve.after_validation)
+                batch_end_callback=callback.ProgressBar(-(-train.num_data // BATCH), 40))
     _say(f"trained {epochs} epochs in {time.perf_counter() - started:.1f} s")
     network.save_checkpoint(prefix, epochs)
     accuracy = _reload_and_score(prefix, epochs, validation)
     picture = out / "learning-curve.png"
-    curve.draw(picture)
+    history.plot(network.history, picture, "LeNet on handwritten digits, nbmod")
     _say(f"validation accuracy of the checkpoint, read back: {accuracy:.1%}")
     _say(f"Done: {prefix}-symbol.json and {prefix}-{epochs:04d}.params (MXNet format), {picture}")
     return accuracy

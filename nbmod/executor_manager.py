@@ -1,32 +1,23 @@
-"""Helpers that scripts written for MXNet's oldest training loop import."""
+"""What scripts with a training loop of their own import: executors on several devices, the old way.
+
+`DataParallelExecutorManager` trains a network without a Module: set the parameters, load a batch,
+forward, backward, and read `param_arrays` and `grad_arrays`.  It stands on Module's own group of
+executors, as does `DataParallelExecutorGroup` here, which is the same under older names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from .base import ArgumentError
+from .base import ArgumentError, MXNetError
+from .context import Context
+from .module import executor_group
+from .module.batches import split_batch as _split_input_slice
 
-__all__ = ["_split_input_slice", "_check_arguments", "_load_data", "_load_label"]
-
-
-def _split_input_slice(batch_size: int, work_load_list: Sequence[float]) -> list[slice]:
-    """Slices of a batch, one per device, in proportion to `work_load_list`.
-
-    Raises ArgumentError when a device would get nothing.
-    """
-    total = sum(work_load_list)
-    counts = [round(load * batch_size / total) for load in work_load_list]
-    counts[-1] += batch_size - sum(counts)
-    slices, start = [], 0
-    for count in counts:
-        stop = min(start + count, batch_size)
-        if start >= stop:
-            raise ArgumentError(f"Too many slices: a batch of {batch_size} cannot be split over "
-                                f"{len(counts)} devices with work loads {list(work_load_list)}")
-        slices.append(slice(start, stop))
-        start = stop
-    return slices
+__all__ = ["DataParallelExecutorGroup", "DataParallelExecutorManager", "_split_input_slice",
+           "_check_arguments", "_load_data", "_load_label"]
 
 
 def _check_arguments(symbol: Any) -> None:
@@ -55,3 +46,119 @@ def _load_data(batch: Any, targets: Sequence[Any]) -> None:
 
 def _load_label(batch: Any, targets: Sequence[Any]) -> None:
     _load_general(batch.label, targets)
+
+
+class DataParallelExecutorGroup:
+    """Executors of one network, one per context, for the batches of one iterator.
+
+    Parameters other than `param_names` have no gradient.  `shared_group` lends its parameters.
+    """
+
+    def __init__(self, sym: Any, arg_names: Sequence[str], param_names: Sequence[str],
+                 ctx: Sequence[Context], slices: Sequence[slice], train_data: Any,
+                 shared_group: DataParallelExecutorGroup | None = None):
+        _check_arguments(sym)
+        self._group: Any = executor_group.DataParallelExecutorGroup(
+            sym, ctx, [part.stop - part.start for part in slices], train_data.provide_data,
+            train_data.provide_label, [name for name in arg_names if name in param_names],
+            for_training=True, inputs_need_grad=False,
+            shared_group=None if shared_group is None else shared_group._group)
+        group = self._group
+        self.slices, self.train_execs = group.slices, group.execs
+        self.param_names, self.aux_names = group.param_names, group.aux_names
+        self.data_names, self.label_names = group.data_names, group.label_names
+        self.param_idx = [i for i, name in enumerate(arg_names) if name in param_names]
+        self.param_arrays, self.grad_arrays = group.param_arrays, group.grad_arrays
+        self.aux_arrays = group.aux_arrays
+        self.data_arrays, self.label_arrays = group.data_arrays, group.label_arrays
+
+    def load_data_batch(self, data_batch: Any) -> None:
+        """Copy a batch into the executors."""
+        self._group.load(data_batch)
+
+    def forward(self, is_train: bool = False) -> None:
+        """Run every executor on the batch that was loaded last."""
+        for executor in self.train_execs:
+            executor.forward(is_train=is_train)
+
+    def backward(self) -> None:
+        """Run every executor backward."""
+        self._group.backward()
+
+    def update_metric(self, metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+        """Update `metric` with the outputs of the last forward."""
+        self._group.update_metric(metric, labels, pre_sliced)
+
+
+class DataParallelExecutorManager:
+    """A network on several contexts; with `sym_gen` a network per `bucket_key` of the batch."""
+
+    def __init__(self, symbol: Any, ctx: Sequence[Context], train_data: Any,
+                 arg_names: Sequence[str], param_names: Sequence[str], aux_names: Sequence[str],
+                 work_load_list: Sequence[float] | None = None, logger: Any = None,
+                 sym_gen: Callable[[Any], Any] | None = None):
+        (logger or logging).info("Start training with %s", str(list(ctx)))
+        loads = [1] * len(ctx) if work_load_list is None else work_load_list
+        if len(loads) != len(ctx):
+            raise MXNetError(f"{len(loads)} work loads for {len(ctx)} contexts")
+        self.slices = _split_input_slice(train_data.batch_size, loads)
+        self.symbol, self.ctx, self.sym_gen = symbol, ctx, sym_gen
+        self.arg_names, self.param_names, self.aux_names = arg_names, param_names, aux_names
+        self.execgrp = DataParallelExecutorGroup(symbol, arg_names, param_names, ctx, self.slices,
+                                                 train_data)
+        self.execgrp_bucket = {getattr(train_data, "default_bucket_key", None): self.execgrp}
+        self.curr_execgrp: DataParallelExecutorGroup = self.execgrp
+
+    def install_monitor(self, monitor: Any) -> None:
+        """Let `monitor` watch the executors."""
+        if self.sym_gen is not None:
+            raise MXNetError("install_monitor: buckets are not watched; use mx.mod.BucketingModule")
+        self.execgrp._group.install_monitor(monitor)
+
+    def set_params(self, arg_params: Any, aux_params: Any) -> None:
+        """Copy parameters to every device."""
+        self.execgrp._group.set_params(arg_params, aux_params)
+
+    def copy_to(self, arg_params: dict[str, Any], aux_params: dict[str, Any]) -> None:
+        """Write the mean over devices of every parameter into the given arrays."""
+        self.execgrp._group.get_params(arg_params, aux_params)
+
+    @property
+    def param_arrays(self) -> Any:
+        """Parameters, each as a list over devices."""
+        return self.execgrp.param_arrays
+
+    @property
+    def grad_arrays(self) -> Any:
+        """Their gradients, each as a list over devices."""
+        return self.execgrp.grad_arrays
+
+    @property
+    def aux_arrays(self) -> Any:
+        """Auxiliary states, each as a list over devices."""
+        return self.execgrp.aux_arrays
+
+    def load_data_batch(self, data_batch: Any) -> None:
+        """Copy a batch into the executors, those of its bucket if there are buckets."""
+        if self.sym_gen is not None:
+            key = data_batch.bucket_key
+            if key not in self.execgrp_bucket:
+                self.execgrp_bucket[key] = self._bucket(self.sym_gen(key), data_batch)
+            self.curr_execgrp = self.execgrp_bucket[key]
+        self.curr_execgrp.load_data_batch(data_batch)
+
+    def _bucket(self, symbol: Any, data_batch: Any) -> DataParallelExecutorGroup:
+        return DataParallelExecutorGroup(symbol, symbol.list_arguments(), self.param_names,
+                                         self.ctx, self.slices, data_batch, self.execgrp)
+
+    def forward(self, is_train: bool = False) -> None:
+        """Run the executors on the batch that was loaded last."""
+        self.curr_execgrp.forward(is_train)
+
+    def backward(self) -> None:
+        """Run the executors backward."""
+        self.curr_execgrp.backward()
+
+    def update_metric(self, metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+        """Update `metric` with the outputs of the last forward."""
+        self.curr_execgrp.update_metric(metric, labels, pre_sliced)

@@ -16,8 +16,9 @@ Nothing here recurses, so a chain of any length is walked with constant Python s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from .ops.op import Op
@@ -30,12 +31,12 @@ class Node:
 
     `attrs` keeps the attributes as the user or file wrote them, strings to strings: op parameters
     and hidden `__key__` attributes together; `op` holds the parsed parameters.  `source` is set on
-    backward nodes only: the forward node whose gradient they compute.  `extra` holds what a file
-    says of the node that only matters when it is written again: `control_deps` (nodes) and
-    `subgraphs` (JSON objects); None for almost every node.
+    nodes that passes add on behalf of a forward node, and names it: those that compute its gradient
+    or its inputs' gradients, and its clone that is computed again.  `control_deps` are nodes that a
+    file wants to run before; they only matter when it is written again.
     """
 
-    __slots__ = ("op", "name", "inputs", "attrs", "source", "extra")
+    __slots__ = ("op", "name", "inputs", "attrs", "source", "control_deps")
 
     def __init__(self, op: Op | None, name: str, inputs: Iterable[Entry] = (),
                  attrs: dict[str, str] | None = None, source: Node | None = None):
@@ -44,7 +45,7 @@ class Node:
         self.inputs = list(inputs)
         self.attrs = attrs if attrs is not None else {}
         self.source = source
-        self.extra: dict[str, Any] | None = None
+        self.control_deps: tuple[Node, ...] = ()
 
     @property
     def is_variable(self) -> bool:
@@ -62,6 +63,17 @@ class Node:
     @property
     def op_name(self) -> str:
         return "null" if self.op is None else self.op.name
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether this is the clone of its source that backward computes again."""
+        return self.op is not None and self.source is not None and self.op is self.source.op
+
+    def clone(self, inputs: Iterable[Entry], source: Node | None) -> Node:
+        """The same op, name and attributes on other inputs."""
+        copy = Node(self.op, self.name, inputs, self.attrs, source)
+        copy.control_deps = self.control_deps
+        return copy
 
     def describe(self) -> str:
         """`name (op)`, the way errors speak of a node."""
@@ -103,47 +115,97 @@ def topological_order(entries: Iterable[Entry]) -> list[Node]:
 class Graph:
     """`outputs` and everything below them, numbered.
 
-    `nodes[nid]` in topological order; entry ids of node `nid` are
-    `range(first_eid[nid], first_eid[nid + 1])`, so `first_eid` is also MXNet's `node_row_ptr`.
+    `nodes` stand in topological order; the entry ids of each are a range, and the ranges follow one
+    another.
     """
 
-    def __init__(self, outputs: Iterable[Entry]):
+    def __init__(self, outputs: Iterable[Entry], nodes: list[Node] | None = None):
+        """`nodes` is their topological order, if that is known already."""
         self.outputs = list(outputs)
-        self.nodes = topological_order(self.outputs)
-        self.nid = {id(node): nid for nid, node in enumerate(self.nodes)}
-        self.first_eid = [0]
+        self.nodes = topological_order(self.outputs) if nodes is None else nodes
+
+    @cached_property
+    def _eids(self) -> dict[int, range]:
+        """Entry ids of every node, by its `id`."""
+        eids, first = {}, 0
         for node in self.nodes:
-            self.first_eid.append(self.first_eid[-1] + node.num_outputs)
+            eids[id(node)] = range(first, first + node.num_outputs)
+            first = eids[id(node)].stop
+        return eids
 
     @property
     def num_entries(self) -> int:
-        return self.first_eid[-1]
+        return self.output_eids(self.nodes[-1]).stop if self.nodes else 0
 
     def eid(self, entry: Entry) -> int:
-        return self.first_eid[self.nid[id(entry.node)]] + entry.index
+        return self._eids[id(entry.node)][entry.index]
 
-    def input_eids(self, node: Node) -> list[int]:
-        return [self.eid(entry) for entry in node.inputs]
+    @cached_property
+    def _input_eids(self) -> dict[int, tuple[int, ...]]:
+        return {id(node): tuple([self._eids[id(source)][index] for source, index in node.inputs])
+                for node in self.nodes}
 
-    def output_eids(self, node: Node) -> list[int]:
-        nid = self.nid[id(node)]
-        return list(range(self.first_eid[nid], self.first_eid[nid + 1]))
+    def input_eids(self, node: Node) -> tuple[int, ...]:
+        return self._input_eids[id(node)]
+
+    def output_eids(self, node: Node) -> range:
+        return self._eids[id(node)]
+
+    def find(self, node: Node) -> range | None:
+        """`output_eids` of a node that may be of another graph: then None."""
+        return self._eids.get(id(node))
 
     @property
     def output_ids(self) -> list[int]:
         """Entry ids of the graph's outputs."""
         return [self.eid(entry) for entry in self.outputs]
 
-    @property
+    def head(self, count: int) -> Graph:
+        """The graph of the first `count` outputs.  Its nodes are the first of this graph, too."""
+        outputs = self.outputs[:count]
+        end = 1 + max((self.eid(entry) for entry in outputs), default=-1)
+        return Graph(outputs, [node for node in self.nodes if self.output_eids(node).start < end])
+
+    @cached_property
     def variables(self) -> list[Node]:
         """Variable nodes in topological order: arguments and auxiliary states together."""
         return [node for node in self.nodes if node.is_variable]
 
-    def auxiliary(self) -> set[int]:
-        """`id`s of the variables that some op keeps as state (moving averages and the like)."""
-        return {id(node.inputs[i].node) for node in self.nodes if node.op is not None
-                for i in node.op.aux_indices() if i < len(node.inputs)
-                and node.inputs[i].node.is_variable}
+    @property
+    def arguments(self) -> list[Node]:
+        """Variables that are not states of ops."""
+        return [node for node in self.variables if id(node) not in self._states]
+
+    @property
+    def states(self) -> list[Node]:
+        """Variables that ops keep as state: moving averages and the like."""
+        return [node for node in self.variables if id(node) in self._states]
+
+    @cached_property
+    def _states(self) -> set[int]:
+        return {id(node.inputs[i].node) for node in self.nodes
+                if node.op is not None and node.op.aux
+                for i in node.op.aux_indices() if i < len(node.inputs)}
+
+    def rewired(self, wire: Callable[[Node, Entry, Entry], Entry]
+                ) -> tuple[Graph, dict[int, Node]]:
+        """A graph like this one with other inputs, and its clones by `id` of what they stand for.
+
+        `wire(node, old, new)` says what input `old` of `node` shall be; `new` is the same entry in
+        the new graph.  This graph stays as it is: whatever changes, or depends on or has its source
+        in what changes, is cloned.
+        """
+        clones: dict[int, Node] = {}
+
+        def current(entry: Entry) -> Entry:
+            return Entry(clones.get(id(entry.node), entry.node), entry.index)
+
+        for node in self.nodes:
+            inputs = [wire(node, entry, current(entry)) for entry in node.inputs]
+            source = None if node.source is None else clones.get(id(node.source), node.source)
+            if inputs != node.inputs or source is not node.source:
+                clones[id(node)] = node.clone(inputs, source)
+        return Graph([current(entry) for entry in self.outputs]), clones
 
     def __str__(self) -> str:
         """One line per node: id, name, op, inputs as `name[index]`."""

@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 
 from . import random, registry
-from .base import MXNetError
-from .ndarray import NDArray, load
+from .base import ArgumentError, MXNetError
+from .ndarray import NDArray, load, zeros
+from .ops.rnn_layout import GATES, RnnLayout
 
 __all__ = ["InitDesc", "Initializer", "register", "alias", "create", "Zero", "One", "Constant",
            "Uniform", "Normal", "Xavier", "MSRAPrelu", "Orthogonal", "Bilinear", "LSTMBias",
-           "Load", "Mixed"]
+           "FusedRNN", "Load", "Mixed"]
 
 
 class InitDesc(str):
@@ -117,7 +118,7 @@ class Initializer:
             self._verbose_print(desc, asked, arr)
             return
         for ending, method in _BY_ENDING:
-            if desc.lower().endswith(ending):
+            if desc.endswith(ending):
                 getattr(self, method)(desc, arr)
                 self._verbose_print(desc, ending, arr)
                 return
@@ -165,7 +166,7 @@ class Initializer:
         raise NotImplementedError(f"{type(self).__name__} must define _init_weight(desc, array)")
 
     def _init_default(self, name: str, arr: Any) -> None:
-        raise MXNetError(
+        raise ArgumentError(
             f"Unknown initialization pattern for {name}: no rule fits that name.  Rules exist for "
             f"names that end in {', '.join(ending for ending, _ in _BY_ENDING)}; give the variable "
             "an initializer of its own with mx.sym.Variable(init=mx.init.*)")
@@ -269,19 +270,19 @@ class Xavier(Initializer):
         elif self.rnd_type == "gaussian":
             arr[:] = random.normal(0, scale, arr.shape)
         else:
-            raise MXNetError(f"Xavier: rnd_type is {self.rnd_type!r}, expected 'uniform' or "
-                             "'gaussian'")
+            raise ArgumentError(f"Xavier: rnd_type is {self.rnd_type!r}, expected 'uniform' or "
+                                "'gaussian'")
 
     def _fan(self, desc: str, shape: Sequence[int]) -> float:
         if len(shape) < 2:
-            raise MXNetError(f"Xavier initializer cannot be applied to {desc} of shape "
-                             f"{tuple(shape)}: it needs at least 2 dimensions")
+            raise ArgumentError(f"Xavier initializer cannot be applied to {desc} of shape "
+                                f"{tuple(shape)}: it needs at least 2 dimensions")
         area = math.prod(shape[2:])
         fans = {"in": shape[1] * area, "out": shape[0] * area,
                 "avg": (shape[0] + shape[1]) * area / 2}
         if self.factor_type not in fans:
-            raise MXNetError(f"Xavier: factor_type is {self.factor_type!r}, expected one of "
-                             f"{sorted(fans)}")
+            raise ArgumentError(f"Xavier: factor_type is {self.factor_type!r}, expected one of "
+                                f"{sorted(fans)}")
         return fans[self.factor_type]
 
 
@@ -351,6 +352,42 @@ class LSTMBias(Initializer):
         arr[:] = values
 
 
+@register
+class FusedRNN(Initializer):
+    """The flat parameter vector of an `RNN` operator, piece by piece (see `ops.rnn_layout`).
+
+    Every gate's weight and bias is a parameter with a name of its own, `l0_i2h_f_weight`, which
+    `init` fills: an initializer, its JSON, or None for the one of the whole network.  But biases of
+    forget gates (lstm) are `forget_bias`.
+    """
+
+    def __init__(self, init: Initializer | str | None, num_hidden: int, num_layers: int, mode: str,
+                 bidirectional: bool = False, forget_bias: float = 1.0):
+        if mode not in GATES:
+            raise MXNetError(f"FusedRNN: mode is {mode!r}, expected one of {sorted(GATES)}")
+        init = create(init) if isinstance(init, str) else init
+        super().__init__(init=None if init is None else init.dumps(), num_hidden=num_hidden,
+                         num_layers=num_layers, mode=mode, bidirectional=bidirectional,
+                         forget_bias=forget_bias)
+        self._init = init
+        self._layout = RnnLayout(mode, num_hidden, num_layers, bidirectional)
+        self._forget_bias = forget_bias
+
+    def _init_weight(self, desc: str, arr: Any) -> None:
+        network = getattr(desc, "global_init", None)
+        init = self._init or network
+        if init is None:
+            raise MXNetError(f"FusedRNN: {desc} is to be filled by the initializer of the network, "
+                             "and there is none; give `init`")
+        for piece in self._layout.pieces(self._layout.input_size(arr.size)):
+            part = zeros(piece.shape, dtype=arr.dtype)
+            if self._layout.mode == "lstm" and piece.name.endswith("_f_bias"):
+                part[:] = self._forget_bias
+            else:
+                init(InitDesc(piece.name, global_init=network), part)
+            arr[piece.span] = part.reshape((-1,))
+
+
 class Load:
     """Takes parameters from a file or a dict; those it lacks are left to `default_init`.
 
@@ -398,5 +435,5 @@ class Mixed:
             if pattern.match(name):
                 initializer(name, arr)
                 return
-        raise MXNetError(f"Parameter name {name} did not match any pattern: add a \".*\" pattern "
-                         "at the end with a default initializer")
+        raise ArgumentError(f"Parameter name {name} did not match any pattern: add a \".*\" "
+                            "pattern at the end with a default initializer")

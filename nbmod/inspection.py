@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 from .graph import Entry, Node
+from .ops.control_base import Control
 from .ops.op import Backward
 from .passes.memory import NONE
 
 if TYPE_CHECKING:
     from .executor import Executor
+    from .program import Program
 
 __all__ = ["debug_str", "named_inputs", "named_outputs", "plan_chart"]
 
@@ -34,9 +36,14 @@ def named_inputs(node: Node, arrays: Sequence[Any]) -> Iterator[tuple[str, Any]]
 
 
 def named_outputs(node: Node, arrays: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """What a monitor sees of a node's outputs, hidden ones included, under MXNet's names."""
+    """What a monitor sees of a node's outputs, hidden ones included, under MXNet's names.
+
+    What a loop saves for its gradients is nobody's business.
+    """
     assert node.op is not None
     names: Sequence[str] = node.op.list_outputs()
+    if isinstance(node.op, Control):
+        names, arrays = names[:node.op.num_visible], arrays[:node.op.num_visible]
     if isinstance(node.op, Backward):
         names = [f"output{i}" for i in range(len(names))] if len(names) > 1 else ["output"]
     for name, array in zip(names, arrays, strict=True):
@@ -48,27 +55,78 @@ def debug_str(executor: Executor) -> str:
 
     Memory reads `offset+bytes` in the arena, `held` for a graph output's own buffer, `user` for an
     array of the caller, `-` for an output nobody reads; `= name` tells whose memory was taken over.
+    With several contexts, each of which has an arena, a column says where each step runs.
+    Before the steps stands what passes have changed in the symbol's graph, and what is computed
+    only when a parameter has changed.
+
+    What a loop or a branch runs stands below, indented; there memory is in the block that its step
+    got as scratch, and `node's` is an array of the loop itself.
     """
     names = _entry_names(executor)
-    rows = [("step", "node (op)", "shape", "type", "memory", "reads")]
+    rows: list[tuple[str, ...]] = [
+        ("step", "node (op)", "context", "shape", "type", "memory", "reads")]
     for index, node in enumerate(executor.computed):
         if index == executor.num_forward:
-            rows.append(("", "-- backward --", "", "", "", ""))
+            rows.append(("", "-- backward --", "", "", "", "", ""))
         rows += _step_rows(executor, index, node, names)
-    lines = ["Symbol outputs: " + ", ".join(executor._symbol.list_outputs()), *_table(rows)]
+    if len(executor.spaces) == 1:
+        rows = [(*row[:2], *row[3:]) for row in rows]
+    lines = ["Symbol outputs: " + ", ".join(executor._symbol.list_outputs()),
+             *_changes(executor), *_derived(executor, names), *_table(rows), *_bodies(executor)]
     plan = executor.plan
-    held = plan.held_bytes
-    lines += [f"arena {sum(plan.arena.values())} bytes, outputs {held} bytes, "
+    lines += [*_arenas(executor), f"arena {sum(plan.arena.values())} bytes, "
+              f"outputs {plan.held_bytes} bytes, "
               f"{len(plan.views)} of {len(executor.computed)} steps are free (views)",
               f"Total {_megabytes(plan.total_bytes)} MB allocated"]
     return "\n".join(lines)
+
+
+def _changes(executor: Executor) -> Iterator[str]:
+    """What passes did, a line each."""
+    if executor.lean.notes:
+        yield f"Rewritten, {len(executor.lean.notes)} change(s):"
+        yield from (f"  {note}" for note in executor.lean.notes)
+
+
+def _derived(executor: Executor, names: list[str]) -> Iterator[str]:
+    """What runs beside the steps, a line for each array that is kept."""
+    if not executor.derived:
+        return
+    kept = [(node, eid) for group in executor.lean.groups for node in group
+            for eid in executor.graph.output_eids(node) if eid in executor.external]
+    nbytes = sum(executor.sizes[eid] for _, eid in kept)
+    yield f"Derived, computed when what they read has changed, {nbytes} bytes:"
+    for node, eid in kept:
+        reads = ", ".join(names[source] for source in executor.graph.input_eids(node))
+        yield (f"  {names[eid]} ({node.op_name})  {executor.shape[eid]}  {executor.dtype[eid]}"
+               f"  reads: {reads or 'nothing'}")
+
+
+def _bodies(program: Program, indent: str = "  ") -> Iterator[str]:
+    """The steps of all that nodes run, and of what nodes in there run."""
+    for index, bodies in program.bodies.items():
+        for body in bodies:
+            yield (f"{indent}body of {program.computed[index].name}: {len(body.computed)} steps "
+                   f"in {body.nbytes} bytes")
+            names = _entry_names(body)
+            rows = [(*row[:2], *row[3:]) for step, node in enumerate(body.computed)
+                    for row in _step_rows(body, step, node, names)]
+            yield from (f"{indent}  {line}" for line in (_table(rows) if rows else ()))
+            yield from _bodies(body, indent + "  ")
+
+
+def _arenas(executor: Executor) -> Iterator[str]:
+    """The arena of each context, if there are several."""
+    if len(executor.spaces) > 1:
+        for space, nbytes in sorted(executor.plan.arena.items()):
+            yield f"arena of {executor.spaces[space]}: {nbytes} bytes"
 
 
 def _megabytes(nbytes: int) -> str:
     return f"{nbytes / 2 ** 20:.4g}"
 
 
-def _entry_names(executor: Executor) -> list[str]:
+def _entry_names(executor: Program) -> list[str]:
     names = []
     for node in executor.graph.nodes:
         if node.is_variable:
@@ -80,20 +138,20 @@ def _entry_names(executor: Executor) -> list[str]:
     return names
 
 
-def _step_rows(executor: Executor, index: int, node: Node, names: list[str]) -> list[tuple]:
+def _step_rows(executor: Program, index: int, node: Node, names: list[str]) -> list[tuple]:
     """One row per output that is wanted, the first with the step's number, name and inputs."""
     step = executor.plan_steps[index]
     first = executor.graph.eid(Entry(node))
-    head = (str(index), f"{node.name} ({node.op_name})")
+    head = (str(index), f"{node.name} ({node.op_name})", str(executor.context[first]))
     inputs = ", ".join(names[eid] for eid in step.inputs)
     rows = []
     for position, eid in enumerate(step.outputs):
         if eid == NONE and position:
             continue
         shown = first + position
-        rows.append((*head, str(executor.shape[shown]), str(executor.dtype[shown]),
+        rows.append((*head, *map(str, executor.specs[shown]),
                      _memory(executor, index, eid, names), inputs))
-        head, inputs = ("", ""), ""
+        head, inputs = ("", "", ""), ""
     return rows
 
 
@@ -104,12 +162,13 @@ def _table(rows: list[tuple]) -> list[str]:
             for row in rows]
 
 
-def _memory(executor: Executor, index: int, eid: int, names: list[str]) -> str:
+def _memory(executor: Program, index: int, eid: int, names: list[str]) -> str:
     plan = executor.plan
     if eid == NONE:
         return "-"
-    if eid in executor.sinks:
-        return f"user: gradient of {executor.sinks[eid]}"
+    place = executor.place(eid)
+    if place:
+        return place
     if eid in plan.view_of:
         return f"= {names[plan.view_of[eid]]} (view)"
     storage = plan.storages[plan.storage[eid]]
@@ -165,12 +224,17 @@ def _fitting(names: str, width: float) -> str:
 
 
 def _boxes(executor: Executor) -> Any:
-    """(offset, size, first, last, label, kind) of every storage, held ones stacked on top."""
+    """(offset, size, first, last, label, kind) of every storage, held ones stacked on top.
+
+    The arenas of several contexts stand one above the other.
+    """
     plan, names = executor.plan, _entry_names(executor)
     members: dict[int, list[str]] = {}
     for eid, sid in enumerate(plan.storage):
         if sid != NONE:
             members.setdefault(sid, []).append(names[eid])
+    start = {space: sum(plan.arena.get(before, 0) for before in range(space))
+             for space in range(len(executor.spaces))}
     top = sum(plan.arena.values())
     for sid, storage in enumerate(plan.storages):
         owners = members.get(sid)
@@ -181,7 +245,8 @@ def _boxes(executor: Executor) -> Any:
             yield top, storage.size, storage.first, len(executor.computed) - 1, label, kind
             top += storage.size
         else:
-            yield storage.offset, storage.size, storage.first, storage.last, label, kind
+            offset = start[storage.space] + storage.offset
+            yield offset, storage.size, storage.first, storage.last, label, kind
 
 
 def _svg_head(executor: Executor, top: int) -> str:

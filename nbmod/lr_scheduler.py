@@ -12,7 +12,7 @@ import logging
 import math
 from collections.abc import Sequence
 
-from .base import MXNetError
+from .base import ArgumentError
 
 __all__ = ["LRScheduler", "FactorScheduler", "MultiFactorScheduler", "PolyScheduler",
            "CosineScheduler"]
@@ -20,7 +20,7 @@ __all__ = ["LRScheduler", "FactorScheduler", "MultiFactorScheduler", "PolySchedu
 
 def _check(condition: bool, message: str) -> None:
     if not condition:
-        raise MXNetError(message)
+        raise ArgumentError(message)
 
 
 class LRScheduler:

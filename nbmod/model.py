@@ -13,7 +13,7 @@ from typing import Any
 
 from . import kvstore as kvs
 from . import ndarray as nd
-from .base import MXNetError
+from .base import CONFIG, MXNetError
 from .context import cpu
 
 __all__ = ["BatchEndParam", "save_checkpoint", "load_checkpoint", "load_params"]
@@ -75,49 +75,61 @@ def load_checkpoint(prefix: str, epoch: int) -> tuple[Any, dict[str, Any], dict[
 
 def _create_kvstore(kvstore: Any, num_device: int, arg_params: Mapping[str, Any]
                     ) -> tuple[Any, bool]:
-    """(store or None, whether it updates the parameters) for a kvstore argument of `fit`."""
-    if kvstore is None:
+    """(store or None, whether it updates the parameters) for a kvstore argument of `fit`.
+
+    A single device needs no store, unless one is given as an object.  Stores update parameters if
+    they can, MXNET_UPDATE_ON_KVSTORE allows it, and no parameter is too large for 'local'.
+    """
+    store: Any = kvstore
+    if kvstore is None or isinstance(kvstore, str) and num_device == 1 and "dist" not in kvstore:
         return None, False
-    if isinstance(kvstore, kvs.KVStore):
-        return kvstore, True
-    if not isinstance(kvstore, str):
+    if isinstance(kvstore, str):
+        store = kvs.create(kvstore)
+    elif not isinstance(kvstore, kvs.KVStoreBase):
         raise TypeError("kvstore must be KVStore, str or None")
-    if num_device == 1 and "dist" not in kvstore:
-        return None, False
-    store = kvs.create(kvstore)
     too_large = kvstore == "local" and any(
         value.size > UPDATE_LOCALLY_ABOVE for value in arg_params.values())
-    return store, not too_large
+    capable = store.is_capable(kvs.KVStoreBase.OPTIMIZER)
+    return store, capable and CONFIG.update_on_kvstore and not too_large
 
 
 def _initialize_kvstore(kvstore: Any, param_arrays: Sequence[Any], arg_params: Mapping[str, Any],
                         param_names: Sequence[str], update_on_kvstore: bool) -> None:
     """Put every parameter into the store, under its name."""
     for name, on_devices in zip(param_names, param_arrays, strict=True):
-        kvstore.init(name, arg_params[name])
-        if update_on_kvstore:
-            kvstore.pull(name, on_devices)
+        if update_on_kvstore or not hasattr(kvstore, "init"):  # which custom stores need not have
+            kvstore.broadcast(name, arg_params[name], out=on_devices)
+        else:
+            kvstore.init(name, arg_params[name])
 
 
 def _update_params_on_kvstore(param_arrays: Sequence[Any], grad_arrays: Sequence[Any],
                               kvstore: Any, param_names: Sequence[str]) -> None:
     """Push every gradient, pull every updated parameter."""
-    for name, params, grads in zip(param_names, param_arrays, grad_arrays, strict=True):
+    for index, (params, grads) in enumerate(zip(param_arrays, grad_arrays, strict=True)):
         if grads[0] is not None:
-            kvstore.push(name, grads)
-            kvstore.pull(name, params)
+            kvstore.pushpull(param_names[index], grads, out=params, priority=-index)
 
 
 def _update_params(param_arrays: Sequence[Any], grad_arrays: Sequence[Any], updater: Any,
                    num_device: int, kvstore: Any = None, param_names: Sequence[str] | None = None
                    ) -> None:
     """Update on every device by itself, after summing gradients through a store, if any."""
-    for index, (params, grads) in enumerate(zip(param_arrays, grad_arrays, strict=True)):
-        if grads[0] is None:
-            continue
-        if kvstore is not None:
+    trained = [index for index, grads in enumerate(grad_arrays) if grads[0] is not None]
+    if kvstore is not None:
+        for index in trained:
             key = param_names[index] if param_names else index
-            kvstore.push(key, grads)
-            kvstore.pull(key, grads)
-        for device, (param, grad) in enumerate(zip(params, grads, strict=True)):
-            updater(index * num_device + device, grad, param)
+            kvstore.pushpull(key, grad_arrays[index], priority=-index)
+    for device in range(num_device if trained else 0):
+        updater([index * num_device + device for index in trained],
+                [grad_arrays[index][device] for index in trained],
+                [param_arrays[index][device] for index in trained])
+
+
+def __getattr__(name: str) -> Any:
+    """`mx.model.FeedForward` stands on modules, which stand on this file: found when asked for."""
+    if name == "FeedForward":
+        from .feedforward import FeedForward
+
+        return FeedForward
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -47,6 +47,13 @@ class Monitor:
         exe.set_monitor_callback(self.stat_helper, self.monitor_all)
         self.exes.append(exe)
 
+    def follow(self, old: Any, new: Any) -> None:
+        """Observe executor `new` from now on instead of `old`: the same network, reshaped."""
+        if old is not new:
+            old.set_monitor_callback(None)
+            self.exes = [exe for exe in self.exes if exe is not old]
+            self.install(new)
+
     def tic(self) -> None:
         """A batch begins."""
         if self.step % self.interval == 0:

@@ -6,14 +6,16 @@ so may anybody's own family of classes.
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 from .base import MXNetError, did_you_mean
 
-__all__ = ["get_registry", "get_register_func", "get_alias_func", "get_create_func"]
+__all__ = ["get_registry", "get_register_func", "get_alias_func", "get_create_func", "construct"]
 
 _TABLES: dict[type, dict[str, type]] = {}
 
@@ -72,11 +74,32 @@ def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
         if name.lower() not in table:
             raise MXNetError(f"{nickname} {name!r} is not registered; known: {sorted(table)}"
                              f"{did_you_mean(name.lower(), table)}")
-        return table[name.lower()](*rest, **{**described, **kwargs})
+        return construct(table[name.lower()], *rest, **{**described, **kwargs})
 
     create.__doc__ = (f"The {nickname} meant by a registered name (with arguments), by JSON "
                       f"`[\"name\", {{arguments}}]`, by a dict, or an instance as it is.")
     return create
+
+
+def construct(klass: type, *args: Any, **kwargs: Any) -> Any:
+    """`klass(*args, **kwargs)`; the TypeError for an argument it does not know suggests one."""
+    try:
+        return klass(*args, **kwargs)
+    except TypeError as error:
+        wrong = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+        if wrong is None or wrong[1] not in kwargs:
+            raise
+        known = sorted(_parameters(klass))
+        raise TypeError(f"{klass.__name__} has no argument {wrong[1]!r}, known: {known}"
+                        f"{did_you_mean(wrong[1], known)}") from error
+
+
+def _parameters(klass: type) -> set[str]:
+    """Names of what a class and its bases can be made with."""
+    makers = [vars(base)["__init__"] for base in klass.__mro__[:-1] if "__init__" in vars(base)]
+    found = [parameter for make in makers
+             for parameter in list(inspect.signature(make).parameters.values())[1:]]
+    return {parameter.name for parameter in found if parameter.kind is not parameter.VAR_KEYWORD}
 
 
 def _described(what: Any, nickname: str) -> tuple[str, dict[str, Any]]:

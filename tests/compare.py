@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 
@@ -22,3 +24,21 @@ def assert_same(got: np.ndarray, want: np.ndarray, tolerance: float, what: str) 
     finite = np.abs(want[np.isfinite(want)])
     scale = float(finite.max()) if finite.size else 0.0
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance * scale, err_msg=what)
+
+
+def assert_like(ours: Any, theirs: Any, tolerance: float = 1e-4, what: str = "answer") -> None:
+    """`assert_same` for whatever programs return: any nesting of arrays, numbers, text, None."""
+    if isinstance(theirs, dict):
+        assert sorted(ours) == sorted(theirs), what
+        for key in theirs:
+            assert_like(ours[key], theirs[key], tolerance, f"{what}[{key!r}]")
+    elif isinstance(theirs, (list, tuple)):
+        assert len(ours) == len(theirs), what
+        for index, pair in enumerate(zip(ours, theirs, strict=True)):
+            assert_like(*pair, tolerance, f"{what}[{index}]")
+    elif isinstance(theirs, np.ndarray):
+        assert_same(ours, theirs, tolerance, what)
+    elif isinstance(theirs, float):
+        np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=1e-7, err_msg=what)
+    else:
+        assert ours == theirs, what

@@ -62,8 +62,9 @@ def pytest_terminal_summary(
         return
     if _USED in config.stash:
         ran = sum(report.when == "call" and not report.skipped for report in asked)
-        calls = config.stash[_USED].calls
-        terminalreporter.line(f"oracle: {ran} tests against MXNet 1.9.1, {calls} calls")
+        client = config.stash[_USED]
+        terminalreporter.line(f"oracle: {ran} tests against MXNet 1.9.1, {client.calls} calls, "
+                              f"{client.repeats} asked again of a fresh process")
     else:
         terminalreporter.line(f"oracle: {len(asked)} TESTS DID NOT RUN. {ABSENT}", yellow=True)
 

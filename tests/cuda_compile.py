@@ -109,7 +109,8 @@ def compiles(function: Any, kinds: tuple[Any, ...]) -> str:
 
 def chosen(names: Sequence[str]) -> dict[str, Sample]:
     """The named samples, or one for every way to call an op that makes it another kernel."""
-    samples = {name: sample for name, sample in all_samples().items() if not sample.error}
+    samples = {name: sample for name, sample in all_samples().items()
+               if not (sample.error or sample.eager)}
     if names:
         return {name: sample for name, sample in samples.items() if name.startswith(tuple(names))}
     ways: dict[Any, str] = {}

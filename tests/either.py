@@ -5,11 +5,14 @@ Whatever both sides do with the same words is written once, here; it imports nei
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from tests import control_programs, custom_ops, fused_programs
 
 # An op is served under its registered name less this prefix, in this module of `mx.sym`.
 _PREFIXES = (
@@ -24,6 +27,12 @@ _PREFIXES = (
 
 def op_function(namespace: Any, name: str) -> Callable[..., Any]:
     """The function of op `name` in `mx.sym` or `mx.nd`; AttributeError when there is none."""
+    if name == "Custom":
+        custom_ops.register(sys.modules[namespace.__name__.partition(".")[0]])
+    if name in ("_foreach", "_while_loop", "_cond"):
+        return control_programs.function(namespace)
+    if name in fused_programs.LAYERS:
+        return fused_programs.function(namespace, name)
     for prefix, module in _PREFIXES:
         found = getattr(getattr(namespace, module, None), name.removeprefix(prefix), None)
         if name.startswith(prefix) and found is not None:
@@ -84,6 +93,59 @@ def run(
     }
 
 
+def call(
+    mx: Any,
+    op: str,
+    attrs: Mapping[str, Any],
+    inputs: Mapping[str, np.ndarray],
+    keyword: bool,
+    out: Sequence[str] = (),
+) -> dict[str, Any]:
+    """An op called eagerly: its `outputs`, and `args`, all inputs as they are afterwards.
+
+    The arrays of the inputs named in `out` are those that are written to.
+    """
+    arrays = {name: nd(mx, array) for name, array in inputs.items()}
+    given: dict[str, Any] = dict(attrs)
+    if out:
+        given["out"] = [arrays[name] for name in out]
+    function = op_function(mx.nd, op)
+    result = function(**arrays, **given) if keyword else function(*arrays.values(), **given)
+    outputs = result if isinstance(result, (list, tuple)) else [result]
+    return {"outputs": [array.asnumpy() for array in outputs],
+            "args": {name: array.asnumpy() for name, array in arrays.items()}}
+
+
+def taped(
+    mx: Any,
+    op: str,
+    attrs: Mapping[str, Any],
+    inputs: Mapping[str, np.ndarray],
+    keyword: bool,
+    grad: Mapping[str, str],
+    heads: Sequence[np.ndarray] | None = None,
+    is_train: bool = True,
+) -> dict[str, Any]:
+    """The same as `run` for an op that is called eagerly and differentiated by `autograd`."""
+    mx.random.seed(0)
+    arrays = {name: nd(mx, array) for name, array in inputs.items()}
+    for name, request in grad.items():
+        arrays[name].attach_grad(request)
+        arrays[name].grad[:] = request == "add"
+    function = op_function(mx.nd, op)
+    with mx.autograd.record(train_mode=is_train):
+        result = function(**arrays, **attrs) if keyword else function(*arrays.values(), **attrs)
+    results = list(result) if isinstance(result, (list, tuple)) else [result]
+    outputs = [array.asnumpy() for array in results]
+    if grad:
+        weights = None if heads is None else [nd(mx, head) for head in heads]
+        mx.autograd.backward(results, weights, train_mode=True)
+        mx.nd.waitall()
+    return {"outputs": outputs,
+            "grads": {name: arrays[name].grad.asnumpy() for name in grad},
+            "args": {name: array.asnumpy() for name, array in arrays.items()}, "aux": {}}
+
+
 def infer(
     symbol: Any,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
@@ -113,18 +175,26 @@ def infer(
     return found
 
 
-def stepper(mx: Any, symbol: Any, shapes: Mapping[str, tuple[int, ...]]
+def stepper(mx: Any, symbol: Any, shapes: Mapping[str, tuple[int, ...]],
+            values: Mapping[str, np.ndarray] | None = None, grad: Any = "write"
             ) -> Callable[[], tuple[float, float]]:
-    """A function that runs forward and backward once and returns the seconds of either."""
-    executor = symbol.simple_bind(mx.cpu(), grad_req="write", **shapes)
+    """A function that runs forward and backward once and returns the seconds of either.
+
+    Arguments without given values are small random numbers. `grad` is what `simple_bind` takes;
+    where that asks for no gradient there is no backward.
+    """
+    executor = symbol.simple_bind(mx.cpu(), grad_req=grad, **shapes)
     rng = np.random.default_rng(0)
-    for array in executor.arg_dict.values():
-        array[:] = 0.05 * rng.standard_normal(array.shape)
+    for name, array in executor.arg_dict.items():
+        array[:] = (values or {}).get(name, 0.05 * rng.standard_normal(array.shape))
     heads = [mx.nd.ones(output.shape) for output in executor.outputs]
+    training = any(array is not None for array in executor.grad_arrays)
+    runs = [lambda: executor.forward(is_train=training),
+            lambda: executor.backward(heads) if training else None]
 
     def step() -> tuple[float, float]:
         times = [time.perf_counter()]
-        for run in (lambda: executor.forward(is_train=True), lambda: executor.backward(heads)):
+        for run in runs:
             run()
             mx.nd.waitall()
             times.append(time.perf_counter())
@@ -134,10 +204,11 @@ def stepper(mx: Any, symbol: Any, shapes: Mapping[str, tuple[int, ...]]
     return step
 
 
-def seconds(mx: Any, symbol: Any, shapes: Mapping[str, tuple[int, ...]], repeats: int
+def seconds(mx: Any, symbol: Any, shapes: Mapping[str, tuple[int, ...]], repeats: int,
+            values: Mapping[str, np.ndarray] | None = None, grad: Any = "write"
             ) -> list[tuple[float, float]]:
     """Seconds of forward and of backward, `repeats` times after one run that does not count."""
-    step = stepper(mx, symbol, shapes)
+    step = stepper(mx, symbol, shapes, values, grad)
     return [step() for _ in range(repeats)]
 
 

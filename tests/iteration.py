@@ -1,4 +1,4 @@
-"""What tests do with iterators and key-value stores of either package.
+"""What tests do with iterators of either package.
 
 `mx` is nbmod in the tests and MXNet in the oracle's worker; this file imports neither.
 """
@@ -73,28 +73,6 @@ def descriptions(mx: Any) -> list[str]:
             str([axis(layout) for layout in (None, "NCHW", "TNC", "CHW")]),
             str(mx.io.DataDesc.get_list([("a", (1,))], [("a", "int32")])),
             str(mx.io.DataDesc.get_list([("a", (1,))], None))]
-
-
-def pushed(mx: Any, kind: str, keys: list[Any], how: str) -> list[np.ndarray]:
-    """What a store gives two devices after three pushes from three.
-
-    `how`: "sum" keeps sums, "updater" adds their double, "optimizer" steps with momentum.
-    """
-    store = mx.kv.create(kind)
-    shape, out = (2, 3), []
-    store.init(keys, [mx.nd.ones(shape)] * len(keys))
-    if how == "updater":
-        store._set_updater(lambda key, given, stored: stored.__iadd__(given * 2))
-    if how == "optimizer":
-        store.set_optimizer(mx.optimizer.create("sgd", learning_rate=0.5, momentum=0.5))
-    for turn in range(3):
-        parts = [mx.nd.ones(shape, ctx=mx.cpu(i)) * (i + turn) for i in range(3)]
-        store.push(keys, [parts] * len(keys))
-        for key in keys:
-            copies = [mx.nd.zeros(shape, ctx=mx.cpu(i)) for i in range(2)]
-            store.pull(key, out=copies)
-            out.extend(copy.asnumpy() for copy in copies)
-    return out
 
 
 def split(mx: Any, batch_size: int, loads: list[float]) -> list[tuple[int, int]] | str:

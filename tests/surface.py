@@ -89,7 +89,9 @@ def absent_attributes(mx: Any, names: dict[str, list[str]]) -> list[str]:
     module.init_params()
     module.init_optimizer()
     group = module._exec_group
-    places = {"module": module, "group": group, "executor": group.execs[0],
+    buckets = mx.mod.BucketingModule(lambda key: (net, ["data"], ["softmax_label"]), 1)
+    places = {"module": module, "group": group, "executor": group.execs[0], "buckets": buckets,
+              "row": mx.mod.SequentialModule(), "loss": mx.mod.PythonLossModule(),
               "optimizer": module._optimizer, "updater": mx.optimizer.get_updater(
                   module._optimizer), "batch": mx.io.DataBatch([]), "symbol": net,
               "array": mx.nd.zeros((1,))}

@@ -79,6 +79,7 @@ def test_scripts_run_unchanged(tmp_path):
     """Their arguments, their folder, `__main__`, MXNet's name and version, and GPUs."""
     ran = run_script(tmp_path, """
 import sys
+assert "mxnet" not in sys.modules  # some begin processes only before MXNet is there
 import mxnet as mx, numpy as np
 from mxnet.module.module import Module
 import mxnet.ndarray as nd
@@ -89,7 +90,21 @@ if __name__ == "__main__":
 """, "--gpus", "0,1", "-h")
     assert ran.stdout == "['--gpus', '0,1', '-h'] 7 1.9.1 [1. 2. 3.] cpu(1) True\n"
     assert ran.stderr.count("gpu(1) is not available") == 1 and ran.returncode == 0
-    assert "script.py:8: UserWarning" in ran.stderr
+    assert "script.py:9: UserWarning" in ran.stderr
+
+
+def test_names_of_mxnets_days_are_there(tmp_path):
+    """What NumPy and Python have removed since, without a word on stderr."""
+    ran = run_script(tmp_path, """
+import time
+import numpy as np
+from collections import Iterable, Mapping
+print(np.arange(2.5).astype(np.int), np.zeros(1, np.float).dtype, np.asscalar(np.ones(1)), np.Inf)
+print(np.fromstring(b"\\1\\2\\3", dtype=np.uint8, count=2), np.fromstring("4 5", sep=" "))
+print(time.clock() <= time.clock(), np.product([2, 3]), isinstance({}, Mapping))
+""")
+    assert ran.stdout == "[0 1 2] float64 1.0 inf\n[1 2] [4. 5.]\nTrue 6 True\n"
+    assert ran.stderr == "" and ran.returncode == 0
 
 
 def test_a_scripts_own_end_is_kept(tmp_path, capsys):

@@ -11,6 +11,7 @@ import pytest
 import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.graph import Graph
+from nbmod.ops.jit import num_threads, set_num_threads
 from nbmod.passes.check import check_plan
 from tests import executor_programs
 from tests.compare import assert_same
@@ -98,6 +99,22 @@ def test_a_labels_zero_gradient_is_added_too():
     executor.forward(is_train=True)
     executor.backward()
     assert executor.grad_dict["label"].asnumpy().min() == 5
+
+
+@pytest.mark.parametrize("requests", [("add", "add"), ("add", "write"), ("write", "add")])
+def test_one_gradient_goes_to_two_arguments_in_two_ways(requests):
+    a, b = mx.sym.Variable("a"), mx.sym.Variable("b")
+    executor = bound(mx.sym.tanh(a + b), dict(zip("ab", requests, strict=True)),
+                     a=array(4, 6), b=array(4, 6, seed=1))
+    for number, name in enumerate("ab"):
+        executor.grad_dict[name][:] = 10 + number
+    executor.forward(is_train=True)
+    executor.backward(mx.nd.ones((4, 6)))
+    want = 1 - np.tanh(array(4, 6) + array(4, 6, seed=1)) ** 2
+    for number, (name, request) in enumerate(zip("ab", requests, strict=True)):
+        base = 10 + number if request == "add" else 0
+        np.testing.assert_allclose(executor.grad_dict[name].asnumpy(), want + base, rtol=1e-5,
+                                   atol=1e-5)
 
 
 def test_null_requests_give_no_gradient_arrays():
@@ -292,6 +309,37 @@ def test_the_plan_holds_and_can_be_shown(tmp_path):
     assert picture.startswith("<svg") and (tmp_path / "plan.svg").read_text() == picture
 
 
+MISUSES = [
+    (lambda e: e.backward(1.0), TypeError, "out_grads is a float"),
+    (lambda e: e.backward([1.0]), TypeError, "head gradient of 'fc_output' is a float"),
+    (lambda e: e.backward(np.ones((2, 4))), TypeError, "out_grads is a ndarray"),
+    (lambda e: e.backward({"fc_outptu": mx.nd.ones((2, 4))}), MXNetError, "fc_output.*needed"),
+    (lambda e: e.copy_params_from({"fc_weight": mx.nd.ones((3, 3))}), MXNetError,
+     r"fc_weight has shape \(3, 3\), bound with \(4, 3\)"),
+    (lambda e: e.copy_params_from({"fc_weight": np.ones((4, 3))}), TypeError, "fc_weight is a nda"),
+    (lambda e: e.set_monitor_callback(3), TypeError, "callback is a int"),
+    (lambda e: e.reshape(), MXNetError, "reshape: cannot infer the shape of data"),
+    (lambda e: e.reshape(data=5), TypeError, "shape of data is 5"),
+    (lambda e: e._symbol.simple_bind(mx.cpu(), shared_exec=3, data=(2, 3)), TypeError,
+     "shared_exec is a int"),
+    (lambda e: e._symbol.simple_bind(mx.cpu(), shared_buffer=3, data=(2, 3)), ValueError,
+     "shared_buffer is a int"),
+]
+
+
+@pytest.mark.parametrize("misuse, error, text", MISUSES)
+def test_misuse_is_named_and_changes_nothing(misuse, error, text):
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=4, name="fc")
+    executor = bound(net, data=array(2, 3), fc_weight=array(4, 3))
+    want = executor.forward(is_train=True)[0].asnumpy()
+    with pytest.raises(error, match=text):
+        misuse(executor)
+    np.testing.assert_array_equal(executor.outputs[0].asnumpy(), want)
+    executor.backward(mx.nd.ones((2, 4)))
+    np.testing.assert_array_equal(executor.grad_dict["fc_bias"].asnumpy(), [2, 2, 2, 2])
+    executor.reshape(data=[1, 3])
+
+
 BAD_BINDS = [
     ("misspelt", dict(date=(2, 3)), MXNetError, "data.*given.*date"),
     ("incomplete", dict(fc_weight=(4, 5)), MXNetError, "data"),
@@ -346,3 +394,42 @@ def test_gpu_without_one_says_how_to_go_on(monkeypatch):
     net = mx.sym.Variable("x") * 2
     with pytest.raises(MXNetError, match="mx.cpu.*NBMOD_GPU_TO_CPU=1"):
         net.simple_bind(mx.gpu(0), x=(2,))
+
+
+@pytest.mark.parametrize("op", ["BatchNorm", "LayerNorm"])
+def test_the_first_output_may_be_left_unread(op):
+    net = getattr(mx.sym, op)(mx.sym.Variable("data"), output_mean_var=True, name="norm")[1]
+    data = array(4, 3)
+    executor = bound(net, data=data)
+    mean = executor.forward(is_train=True)[0].asnumpy()
+    np.testing.assert_allclose(mean.ravel(), data.mean(axis=0 if op == "BatchNorm" else 1),
+                               rtol=1e-5, atol=1e-7)
+
+
+def test_scratch_keeps_its_size_when_the_number_of_threads_changes():
+    """Scratch for one thread is planned; what runs later on more threads must not want more."""
+    def gradients(while_bound, while_run):
+        set_num_threads(while_bound)
+        net = mx.sym.Convolution(mx.sym.Variable("data"), num_filter=8, kernel=(3, 3), name="conv")
+        net = mx.sym.Pooling(net, kernel=(2, 2), stride=(2, 2), pool_type="max")
+        executor = net.simple_bind(mx.cpu(), data=(4, 3, 16, 16))
+        for number, array in enumerate(executor.arg_arrays):
+            array[:] = np.sin(np.arange(array.size) + number).reshape(array.shape)
+        executor.vacate()
+        set_num_threads(while_run)
+        out = executor.forward(is_train=True)
+        executor.backward(mx.nd.ones(out[0].shape))
+        return [array.asnumpy() for array in [*out, *executor.grad_arrays]]
+
+    most = num_threads()
+    try:
+        for one, other in zip(gradients(most, most), gradients(1, most), strict=True):
+            np.testing.assert_array_equal(one, other)
+    finally:
+        set_num_threads(most)
+
+
+def test_a_graph_without_outputs_runs():
+    reset = mx.sym.reset_arrays(mx.sym.Variable("a"), num_arrays=1)
+    executor = reset.bind(mx.cpu(), {"a": mx.nd.ones((2,))})
+    assert executor.forward() == [] and Graph([]).num_entries == 0

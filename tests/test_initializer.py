@@ -12,12 +12,13 @@ import nbmod as mx
 from nbmod import initializer
 from nbmod.base import MXNetError
 from nbmod.initializer import InitDesc
-from tests import training
+from tests import recurrent, training
 
 C3 = ("Constant", {"value": 3.0})
 NAMES = ["x_weight", "x_bias", "x_gamma", "x_beta", "x_min", "x_max", "x_bias_quantize", "weight",
          "x_moving_mean", "x_moving_var", "x_foo", "upsampling0_weight", "stn_loc_bias",
-         "stn_loc_weight", "x_running_mean", "rnn_parameters", "x_moving_avg", "x_moving_inv_var"]
+         "A_WEIGHT", "a_Bias", "x_weight_extra", "minimum", "stn_loc_weight", "x_running_mean",
+         "rnn_parameters", "x_moving_avg", "x_moving_inv_var"]
 ATTRS = ["zeros", "ones", '["one", {}]', "nope", "<initializer object at 0x7f>",
          '["constant", {"value": 2.5}]', '{"initializer": "one"}', '["Constant", {"value": 0.25}]',
          '["lstmbias", {"forget_bias": 2.0}]']
@@ -49,11 +50,74 @@ def test_rule_and_value_are_mxnets(oracle, index):
     np.testing.assert_array_equal(got, want)
 
 
+LOADED = "init.Load(stored, default_init=init.Zero())"
+MIXED = "init.Mixed(['.*bias', 'fc', '.*'], [init.Constant(5.), init.Constant(6.), init.One()])"
+# Code that makes an initializer, names that it is called for.
+MADE = {
+    "init.Constant(mx.nd.array([1, 2, 3]))": ["x_weight", "x_bias"],
+    "init.Constant(np.array([1, 2, 3]))": ["x_weight"],
+    "init.Constant(mx.nd.array([[1], [2]]))": ["x_weight"],
+    "init.Constant(mx.nd.array([1, 2]))": ["x_weight"],
+    "init.Constant(np.float32(2))": ["x_weight"],
+    "init.Load(stored)": ["a", "b", "c", "arg:a", "d_weight"],
+    LOADED: ["a", "b", "c", "d_weight", "d_bias", "e"],
+    MIXED: ["x_bias", "fc_weight", "afc_weight", "fc", "q"],
+    "init.Mixed(['z'], [init.One()])": ["q", "x_bias", "zzz_weight"],
+    "init.Mixed(['.*'], ['zeros'])": ["x_weight"], "init.Mixed(['('], [init.One()])": ["x_weight"],
+    "init.Mixed(['a'], [])": ["a"], "init.Load([mx.nd.ones((1,))])": ["a"],
+    "init.Load('/nowhere')": ["a"], "init.Initializer()": ["x_weight", "x_bias"],
+    "mx.initializer.create('constant', value=4)": ["x_weight"],
+    "mx.initializer.create('nope')": ["x_weight"], "mx.initializer.create(None)": ["x_weight"],
+    "mx.initializer.create('ONES')": ["x_weight"], "init.LSTMBias(2.5)": ["x_weight", "x_bias"],
+    "init.Xavier(rnd_type='x')": ["x_weight"], "init.Orthogonal(rand_type='x')": ["x_weight"],
+}
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("code", MADE)
+def test_initializers_of_initializers_are_mxnets(oracle, code, plain):
+    """The values, or an error on both sides: a ValueError where MXNet raises one."""
+    for name in MADE[code]:
+        want = oracle.call("mx_scripts.run", "training", "filled", code, name, {}, plain)
+        got = training.filled(mx, code, name, {}, plain)
+        if isinstance(want, str):
+            assert got in ("error", "ValueError") and (want != "ValueError" or got == want), name
+        else:
+            np.testing.assert_array_equal(got, want, err_msg=name)
+
+
 @pytest.mark.parametrize("init, params", JSON)
 def test_json_is_mxnets(oracle, init, params):
     text = training.dumped(mx, init, params)
     assert text == oracle.call("mx_scripts.run", "training", "dumped", init, params)
     assert initializer.create(text) == getattr(mx.init, init)(**params)
+
+
+@pytest.mark.parametrize("by_attribute", [False, True])
+@pytest.mark.parametrize("mode, layers, both", [("lstm", 2, True), ("gru", 1, False),
+                                                ("rnn_relu", 2, True), ("lstm", 1, False)])
+def test_fused_rnn_is_mxnets(oracle, mode, layers, both, by_attribute):
+    args = (4, layers, mode, both, by_attribute)
+    json, values = oracle.call("mx_scripts.run", "recurrent", "initialized", *args)
+    ours = recurrent.initialized(mx, *args)
+    assert ours[0] == json
+    np.testing.assert_array_equal(ours[1], values)
+
+
+def test_fused_rnn_shows_its_initializer_what_mxnets_does(oracle):
+    theirs = oracle.call("mx_scripts.run", "recurrent", "pieces_seen")
+    assert recurrent.pieces_seen(mx) == [tuple(seen) for seen in theirs]
+
+
+def test_fused_rnn_from_json_and_wrong_use():
+    init = mx.init.FusedRNN('["constant", {"value": 4}]', 2, 1, "lstm")
+    assert initializer.create(init.dumps()) == init  # MXNet cannot read what it wrote here
+    with pytest.raises(MXNetError, match="mode is 'lstn'"):
+        mx.init.FusedRNN(None, 2, 1, "lstn")
+    with pytest.raises(MXNetError, match="parameters has 57 elements, expected 32"):
+        init._init_weight("x", mx.nd.zeros((57,)))
+    with pytest.raises(MXNetError, match="there is none; give `init`"):
+        mx.init.FusedRNN(None, 2, 1, "lstm")._init_weight("x", mx.nd.zeros((56,)))
 
 
 def filled(init, shape) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Iterators and key-value stores against MXNet: batches, filling, what is carried over."""
+"""Iterators against MXNet: batches, filling, what is carried over."""
 
 from __future__ import annotations
 
@@ -86,13 +86,6 @@ def test_wrong_use(data, label, options, error, text):
 
 def test_descriptions(oracle):
     same(oracle, "descriptions")
-
-
-@pytest.mark.parametrize("kind", ["local", "device"])
-@pytest.mark.parametrize("keys", [["a", "b"], [3, 5]])
-@pytest.mark.parametrize("how", ["sum", "updater", "optimizer"])
-def test_stores(oracle, kind, keys, how):
-    same(oracle, "pushed", kind, keys, how)
 
 
 @pytest.mark.parametrize("loads", [[1, 1], [1, 1, 1], [1, 2, 1], [3, 1], [0.3, 0.7], [4, 1, 1, 1]])

@@ -43,15 +43,28 @@ ERRORS = [
 
 @pytest.mark.parametrize("name, params", SCHEDULES)
 def test_rates_are_mxnets(oracle, name, params):
-    for counts in (list(range(1, 14)), [1, 9, 30]):  # the second as after resuming
+    # One by one, as after resuming, and going back, which does not bring a rate back.
+    for counts in (list(range(14)), [1, 9, 30], [12, 3, 1, 20, 2]):
         want = oracle.call("mx_scripts.run", "training", "rates", name, params, counts)
         np.testing.assert_allclose(training.rates(mx, name, params, counts), want, rtol=1e-12)
 
 
+@pytest.mark.parametrize("given", [
+    {}, {"learning_rate": 0.2}, {"learning_rate": 0.1}, {"begin_num_update": 4},
+    {"learning_rate": 0.3, "begin_num_update": 2},
+], ids=lambda given: "-".join(given) or "nothing")  # fmt: skip
+@pytest.mark.parametrize("name, params", SCHEDULES)
+def test_rates_in_an_optimizer_are_mxnets(oracle, name, params, given):
+    """A given `learning_rate` is the scheduler's from then on; its warm-up keeps its goal."""
+    want = oracle.call("mx_scripts.run", "training", "optimizer_rates", name, params, given)
+    np.testing.assert_allclose(training.optimizer_rates(mx, name, params, given), want, rtol=1e-12)
+
+
 @pytest.mark.parametrize("name, params, message", ERRORS)
 def test_nonsense_is_refused(name, params, message):
-    with pytest.raises(MXNetError, match=message):
-        getattr(lr_scheduler, name)(**params)
+    for kind in (MXNetError, ValueError):
+        with pytest.raises(kind, match=message):
+            getattr(lr_scheduler, name)(**params)
 
 
 def test_changes_are_logged(caplog):

@@ -56,6 +56,12 @@ def test_a_chain_alternates_between_two_buffers():
     assert planned(steps, names, "x", "y").arena[0] == 2 * UNIT
 
 
+def test_outputs_that_show_one_tensor_are_apart():
+    steps, names = program("x->a", "a->b", "a->c", view={1, 2})
+    assert planned(steps, names, "x", "a b c").held_bytes == 3 * UNIT
+    assert planned(steps, names, "x", "b c").held_bytes == 2 * UNIT
+
+
 def test_an_inplace_chain_needs_one_buffer():
     steps, names = program("x->a", "a->b", "b->c", "c->y", inplace={0, 1, 2, 3})
     plan = planned(steps, names, "x", "y")
@@ -155,6 +161,28 @@ def test_the_check_notices_a_spoiled_plan():
         check_plan(steps, [UNIT] * len(names), plan)
 
 
+def test_no_memory_is_shared_across_spaces():
+    """Neither a view, nor in place, nor a sum of gradients, nor what is free again elsewhere."""
+    steps, names = program("x->a", "a->v", "v->b", "b->c", "b->d", "c d->s", "s->y", view={1},
+                           inplace={2, 6}, accumulates={3, 4}, sums={5})
+    steps = [step._replace(space=space) for step, space in zip(steps, [0, 1, 0, 1, 1, 0, 1],
+                                                               strict=True)]
+    plan = planned(steps, names, "x")
+    assert plan.views == set() and plan.add == set() and plan.inplace == {}
+    homes = {name: plan.storages[plan.storage[eid]].space for name, eid in names.items()
+             if name != "x"}
+    assert homes == {"a": 0, "v": 1, "b": 0, "c": 1, "d": 1, "s": 0, "y": 1}
+
+
+def test_the_check_notices_memory_of_another_space():
+    steps, names = program("x->a", "a->b")
+    plan = planned(steps, names, "x", "b")
+    plan.storages[plan.storage[names["a"]]].space = 1
+    plan.arena[1] = UNIT
+    with pytest.raises(MXNetError, match="step 0 is in space 0, but storage 0 in space 1"):
+        check_plan(steps, [UNIT] * len(names), plan)
+
+
 @st.composite
 def programs(draw):
     """Random straight-line programs with every planner feature in them."""
@@ -174,7 +202,7 @@ def programs(draw):
             tuple(draw(st.lists(st.integers(0, 300), max_size=2))),
             view=not sums and len(outs) == 1 and draw(st.booleans()),
             accumulates=not sums and draw(st.booleans()), sums=sums,
-            space=draw(st.integers(0, 1))))
+            space=draw(st.integers(0, 2))))
     size = draw(st.sampled_from([1, 64, 200]))
     external |= draw(st.sets(st.integers(0, count - 1), max_size=3))
     keep = draw(st.sets(st.integers(0, count - 1), max_size=3)) - external

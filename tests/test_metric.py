@@ -77,10 +77,13 @@ CASES = {
     "rmse of vectors": ("rmse", {}, VECTORS),
     "mae broadcast": ("mae", {}, [[[classes(4, 5)], [scores(5, 3)]]]),
     "pearsonr": ("pearsonr", {}, VECTORS),
+    "ce of columns": ("ce", {}, [[[classes(3, 6)], [scores(6, 3).reshape(6, 3, 1)]]]),
     "loss": ("loss", {}, NUMBERS),
     "torch": ("torch", {}, NUMBERS),
     "caffe": ("caffe", {}, NUMBERS),
     "composite": (["acc", "ce"], {}, MULTI),
+    "composite of composites": (["acc", ["ce", ["mse"]]], {}, [MULTI[0]]),
+    "composite with options": (["mae", "mse"], {"output_names": ["x"]}, NUMBERS),
 }
 
 
@@ -97,6 +100,38 @@ def test_values_are_mxnets(oracle, case):
 
 def _numbers(values: list) -> np.ndarray:
     return np.array([[[value for _, value in pairs] for pairs in both] for both in values])
+
+
+# How labels and predictions can be passed, as code over `label`, `pred`; the metrics that MXNet
+# refuses or gets wrong there, and nbmod does not (or the other way round).
+FORMS = {
+    "label, pred": "", "(label,), (pred,)": "", "[label, label], [pred, pred]": "",
+    "[label.reshape((6, 1))], [pred]": "f1 mcc", "[label.reshape((1, 6))], [pred]": "f1 mcc pcc",
+    "[label.astype('int32')], [pred.astype('float16')]": "", "[label], [pred, pred]": "",
+    "[label, label], [pred]": "", "[label[:3]], [pred]": "pcc", "[label], [pred[:3]]": "pcc",
+    "[], []": "", "[pred], [pred]": "", "[label], [label]": "top_k_acc",
+    "[label], [pred.reshape((6, -1, 1))]": "", "[label - 1], [pred]": "", "[label + 5], [pred]": "",
+    "[label.reshape((2, 3))], [pred.reshape((2, 3, -1))]": "perplexity",
+    "[label], [pred[:, 0]]": "top_k_acc", "[label], [pred[:, :1]]": "top_k_acc",
+}
+NAMES = {"top_k_acc": {"top_k": 2}, "perplexity": {"ignore_label": None}, **dict.fromkeys(
+    "acc f1 mcc pcc ce nll_loss mae mse rmse pearsonr loss".split(), {})}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_forms_of_arguments(oracle, name):
+    """The same value, or an error on both sides: a ValueError where MXNet raises one."""
+    binary = name in ("f1", "mcc")
+    arrays = (BINARY if binary else MULTI)[0]
+    label, pred = arrays[0][0][:6], arrays[1][0][:6]
+    forms = [form for form, other in FORMS.items() if name not in other.split()]
+    call = (name, NAMES[name], label, pred, forms)
+    theirs = oracle.call("mx_scripts.run", "training", "metric_forms", *call)
+    for form, got, want in zip(forms, training.metric_forms(mx, *call), theirs, strict=True):
+        if isinstance(want, str):
+            assert got in ("error", "ValueError") and (want != "ValueError" or got == want), form
+        else:
+            np.testing.assert_allclose(got, want, rtol=1e-5, err_msg=form)
 
 
 def test_micro_pearson_is_that_of_all_batches():
@@ -127,10 +162,16 @@ def test_create_refuses(what, message):
         metric.create(what)
 
 
+def test_a_misspelt_argument_is_named():
+    with pytest.raises(TypeError, match="TopKAccuracy has no argument 'topk'.* mean 'top_k'"):
+        metric.create("top_k_accuracy", topk=3)
+
+
 PAIR = [np.float32([1, 0])], [np.float32([[0.2, 0.8], [0.3, 0.7]])]
 WRONG = [
     (metric.Accuracy(), [np.ones(3)], PAIR[1], "labels 3 does not match"),
     (metric.Accuracy(), PAIR[0], PAIR[1] * 2, "labels 1 does not match"),
+    (metric.Accuracy(), [], PAIR[1], "there are no labels: name them in label_names"),
     (metric.TopKAccuracy(2), PAIR[0], [np.ones((2, 3, 4))], "expected \\(N, classes\\)"),
     (metric.F1(), [np.arange(3)], [np.ones((3, 3))], "two classes"),
     (metric.CrossEntropy(), [np.ones(3)], PAIR[1], "3 labels"),

@@ -126,8 +126,10 @@ def test_checkpoint_and_resume(tmp_path):
     module = trained(2)
     module.save_checkpoint(prefix, 2, save_optimizer_states=True)
     resumed = mx.mod.Module.load(prefix, 2, load_optimizer_states=True)
-    resumed.fit(iterator(), num_epoch=4, begin_epoch=2,
-                optimizer_params={"learning_rate": 0.2, "momentum": 0.9})
+    with pytest.warns(UserWarning, match="already initialized") as warned:
+        resumed.fit(iterator(), num_epoch=4, begin_epoch=2,
+                    optimizer_params={"learning_rate": 0.2, "momentum": 0.9})
+    assert {warning.filename for warning in warned} == {__file__}
     for name, value in params_of(resumed).items():
         np.testing.assert_array_equal(value, whole[name])
     symbol, args, auxs = mx.model.load_checkpoint(prefix, 2)
@@ -157,6 +159,32 @@ def test_predict_strips_padding_and_takes_arrays():
     assert [n for _, n, _ in unlabelled.iter_predict(iterated, num_batch=2)] == [0, 1]
 
 
+def test_predictions_are_joined_along_the_batch_axis_that_layouts_tell():
+    x = mx.sym.Variable("data") * 2
+    net = mx.sym.Group([mx.sym.identity(x, name="sequence", attr={"__layout__": "TNC"}),
+                        mx.sym.sum(x, axis=(0, 2), name="sums")])
+    data = np.arange(3 * 10 * 2, dtype=np.float32).reshape(3, 10, 2)
+    iterated = mx.io.NDArrayIter(mx.nd.array(data.swapaxes(0, 1)), batch_size=4)
+
+    class TimeMajor(mx.io.DataIter):
+        provide_data = [mx.io.DataDesc("data", (3, 4, 2), layout="TNC")]
+        provide_label = []
+
+        def reset(self):
+            iterated.reset()
+
+        def next(self):
+            batch = next(iterated)
+            return mx.io.DataBatch([batch.data[0].swapaxes(0, 1)], pad=batch.pad)
+
+    module = mx.mod.Module(net, label_names=None, context=[mx.cpu(0), mx.cpu(1)])
+    module.bind(TimeMajor.provide_data, for_training=False)
+    module.init_params()
+    sequence, sums = module.predict(TimeMajor(4))
+    np.testing.assert_array_equal(sequence.asnumpy(), data * 2)
+    np.testing.assert_array_equal(sums.asnumpy(), (data * 2).sum(axis=(0, 2)))
+
+
 def test_shapes_may_change_from_batch_to_batch():
     module = trained(1)
     data, labels = blobs()
@@ -179,7 +207,7 @@ def test_old_executors_of_many_shapes_are_dropped(monkeypatch):
     for size in (1, 2, 3, 4, 16):
         module.forward(mx.io.DataBatch([mx.nd.ones((size, 5))]), is_train=False)
         assert module.get_outputs()[0].shape == (size, 3)
-    assert len(module._exec_group._cache) == 2
+    assert len(module._exec_group._kept[0]) == 2
 
 
 @pytest.mark.parametrize("shape", [(16, 6), (16, 5, 2), (4, 7)])
@@ -198,7 +226,8 @@ def test_a_batch_that_does_not_fit_changes_nothing(shape):
 def test_a_batch_may_be_any_object_with_data():
     """The batches of old inference scripts: `namedtuple("Batch", ["data"])`."""
     module = mx.mod.Module(network())
-    module.bind([("data", (4, 5))], for_training=False)
+    with pytest.warns(UserWarning, match=r"\[\] given, \['softmax_label'\] expected"):
+        module.bind([("data", (4, 5))], for_training=False)
     module.set_params(start_params(), {}, allow_missing=True)
     for size in (4, 2):
         module.forward(SimpleNamespace(data=[mx.nd.ones((size, 5))]))
@@ -254,6 +283,18 @@ def test_fixed_parameters_and_input_gradients():
     assert np.abs(module.get_input_grads()[0].asnumpy()).max() > 0
 
 
+def test_a_bias_learns_where_the_weight_is_fixed():
+    """In MXNet it does not: its gradient is 0 then."""
+    module = mx.mod.Module(network(), fixed_param_names=["fc2_weight"])
+    module.bind([("data", (16, 5))], [("softmax_label", (16,))])
+    module.init_params(arg_params=start_params(), aux_params={})
+    batch = next(iterator())
+    module.forward_backward(batch)
+    error = module.get_outputs()[0].asnumpy() - np.eye(3)[batch.label[0].asnumpy().astype(int)]
+    grad = module._exec_group.execs[0].grad_dict["fc2_bias"].asnumpy()
+    np.testing.assert_allclose(grad, error.sum(axis=0), 1e-5)
+
+
 def test_modules_share_parameters_and_optimizer():
     module = trained(1)
     other = mx.mod.Module(network())
@@ -287,25 +328,6 @@ def test_states_and_monitor():
     assert module.get_states()[0].asnumpy().tolist() == [[2.0] * 3] * 2
 
 
-def test_kvstore_sums_pushes_and_copies_out():
-    store = mx.kv.create("local")
-    store.init("a", mx.nd.ones((2, 2)))
-    store.push("a", [mx.nd.ones((2, 2)) * 2, mx.nd.ones((2, 2)) * 3])
-    out = [mx.nd.zeros((2, 2)), mx.nd.zeros((2, 2))]
-    store.pull("a", out=out)
-    assert all(o.asnumpy().tolist() == [[5, 5], [5, 5]] for o in out)
-    store._set_updater(lambda key, pushed, stored: stored.__iadd__(pushed * 2))
-    store.push("a", mx.nd.ones((2, 2)))
-    store.pull("a", out=out[0])
-    assert out[0].asnumpy().tolist() == [[7, 7], [7, 7]]
-    for call, text in ((lambda: store.push("b", out), "'b'.*init"),
-                       (lambda: store.init(3, out[0]), "mix"),
-                       (lambda: store.push("a", mx.nd.ones((3,))), "shape"),
-                       (lambda: mx.kv.create("dist_sync"), "several machines")):
-        with pytest.raises(MXNetError, match=text):
-            call()
-
-
 WRONG_USE = [
     ("data name", lambda: mx.mod.Module(network(), data_names=["dat"]), ValueError, "dat.*'data'"),
     ("fixed name", lambda: mx.mod.Module(network(), fixed_param_names=["fc3_weight"]), ValueError,
@@ -335,17 +357,135 @@ WRONG_USE = [
     ("no contexts", lambda: mx.mod.Module(network(), context=[]), TypeError, r"\[\].*mx.cpu()"),
     ("batch of numpy", lambda: trained(1).forward(mx.io.DataBatch([np.ones((16, 5))])), TypeError,
      "data as a ndarray"),
+    ("label taken for a parameter", lambda: mx.mod.Module(network(), label_names=None).fit(
+        mx.io.NDArrayIter(np.ones((8, 5)), None, 4), num_epoch=1), ValueError,
+     "softmax_label.*name it in Module's label_names"),
+    ("label without a value", lambda: mx.mod.Module(network(), label_names=None).fit(
+        mx.io.NDArrayIter(np.ones((8, 5)), None, 4), num_epoch=1, arg_params=start_params(),
+        aux_params={}), RuntimeError, "softmax_label is not presented.*label_names"),
+    ("names twice", lambda: mx.mod.Module(network(), data_names=["data", "data"]), ValueError,
+     "'data'.* stand twice"),
+    ("an input of two kinds", lambda: mx.mod.Module(network(), label_names=["data"]), ValueError,
+     "'data'.* stand twice"),
+    ("variables of one name", lambda: mx.mod.Module(_twice(), label_names=None).bind(
+        [("data", (4, 5))]), ValueError, "duplicated.*'fc_weight'"),
+    ("symbol", lambda: mx.mod.Module("net.json"), TypeError, "symbol is a str.*mx.sym.load"),
+    ("batch sizes", lambda: mx.mod.Module(network()).bind(
+        [("data", (4, 5))], [("softmax_label", (3,))]), MXNetError,
+     r"same batch size: 4.*softmax_label has shape \(3,\)"),
+    ("shapes in a dict", lambda: mx.mod.Module(network()).bind({"data": (4, 5)}), ValueError,
+     r"expected a list of DataDesc or \(name, shape\)"),
+    ("no shape", lambda: mx.mod.Module(network()).bind([("data",)]), ValueError, r"\('data',\)"),
+    ("shape as text", lambda: mx.mod.Module(network()).bind([("data", "4,5")]), ValueError,
+     "'4,5'.*such as"),
+    ("a list of requests too short", lambda: _bound(grad_req=["write"]), MXNetError,
+     "lists 1 requests.*fc1_weight"),
+    ("request", lambda: _bound(grad_req="wrte"), MXNetError, "'wrte', expected one of"),
+    ("gradients of inputs without training", lambda: _bound(
+        inputs_need_grad=True, for_training=False), MXNetError, "needs for_training=True"),
+    ("shared module unbound", lambda: _bound(shared_module=mx.mod.Module(network())), MXNetError,
+     "call bind"),
+    ("shared module of another kind", lambda: _bound(shared_module="net"), TypeError, "is a str"),
+    ("shared module on fewer devices", lambda: mx.mod.Module(
+        network(), context=[mx.cpu(0), mx.cpu(1)]).bind(
+        [("data", (4, 5))], [("softmax_label", (4,))], shared_module=trained(1)), MXNetError,
+     r"1 context\(s\), this module on 2"),
+    ("work loads below zero", lambda: _on_two(work_load_list=[-1, 2]), ValueError, "positive"),
+    ("a device without work", lambda: _on_two(work_load_list=[0, 1]), ValueError,
+     "cannot be split over 2 devices"),
+    ("parameters of numpy", lambda: trained(1).init_params(
+        arg_params={name: value.asnumpy() for name, value in start_params().items()},
+        aux_params={}, force_init=True), TypeError, "is a ndarray, expected an NDArray"),
+    ("forward before parameters", lambda: _bound().forward(next(iterator(4))), MXNetError,
+     "init_params"),
+    ("backward before forward", lambda: _initialized().backward(), MXNetError,
+     "call forward\\(is_train=True\\) first"),
+    ("backward without training", lambda: _initialized(for_training=False).backward(), MXNetError,
+     "for_training=True"),
+    ("update before optimizer", lambda: _initialized().update(), MXNetError, "init_optimizer"),
+    ("states before optimizer", lambda: _initialized().save_optimizer_states("states"), MXNetError,
+     "init_optimizer"),
+    ("borrowed from nobody", lambda: _initialized().borrow_optimizer(_initialized()), MXNetError,
+     "init_optimizer"),
+    ("no input gradients", lambda: _initialized().get_input_grads(), MXNetError,
+     "inputs_need_grad=True"),
+    ("optimizer", lambda: _initialized().init_optimizer(optimizer="sdg"), MXNetError,
+     "'sdg'.*did you mean 'sgd'"),
+    ("store", lambda: _on_two().init_optimizer(kvstore="locl"), MXNetError, "'locl'"),
+    ("train data", lambda: mx.mod.Module(network()).fit(np.ones((4, 5)), num_epoch=1), TypeError,
+     "train_data is a ndarray.*NDArrayIter"),
+    ("validation data", lambda: _initialized().score(np.ones((4, 5)), "acc"), TypeError,
+     "eval_data is a ndarray.*NDArrayIter"),
+    ("data to predict", lambda: _initialized().predict([1]), ValueError, "is a list"),
+    ("rows of no dict", lambda: _with_store().prepare(None, lambda batch: []), MXNetError,
+     "expected a dict.*gave a list"),
+    ("rows of no parameter", lambda: _with_store().prepare(None, lambda batch: {"fc1_weigt": 1}),
+     ValueError, "did you mean 'fc1_weight'"),
+    ("lists of batches", lambda: trained(1).forward([next(iterator())] * 2), MXNetError,
+     r"a list of 2 was given.*1 device\(s\)"),
+    ("no batch", lambda: trained(1).forward(mx.nd.ones((16, 5))), TypeError,
+     "is a NDArray, expected a DataBatch"),
+    ("an iterator for a batch", lambda: trained(1).forward(iterator()), TypeError,
+     "is a NDArrayIter, expected a DataBatch"),
+    ("numbers for arrays", lambda: trained(1).forward(mx.io.DataBatch([[1, 2]])), TypeError,
+     "list of list, expected a list of NDArrays"),
+    ("validation data of fit", lambda: mx.mod.Module(network()).fit(
+        iterator(), np.ones((4, 5)), num_epoch=1), TypeError, "fit: eval_data is a ndarray"),
+    ("a name for a list", lambda: mx.mod.Module(network(), label_names="softmax_label"),
+     ValueError, r"expected a list of names: \['softmax_label'\]"),
+    ("a fragment for a list", lambda: mx.mod.DetModule(network(), ["data"], fixed_param="fc1"),
+     ValueError, r"fixed_param is 'fc1'.*\['fc1'\]"),
+    ("initializer", lambda: _bound().init_params("xavier"), TypeError,
+     "initializer is 'xavier'.*mx.init.Xavier"),
+    ("initializer of a variable", lambda: _begun_by("xaviar"), ValueError,
+     "init_params: w: initializer 'xaviar'.*did you mean 'xavier'"),
+    ("a name without a rule", lambda: _begun_by(None), ValueError,
+     "init_params: w: Unknown initialization pattern"),
     ("batch arity", lambda: trained(1).forward(mx.io.DataBatch([mx.nd.ones((16, 5))] * 2)),
      MXNetError, "2 arrays"),
 ]
 
 
-def _bound():
+def _bound(**options):
     module = mx.mod.Module(network())
-    module.bind([("data", (4, 5))], [("softmax_label", (4,))])
+    module.bind([("data", (4, 5))], [("softmax_label", (4,))], **options)
     return module
 
 
+def _initialized(**options):
+    module = _bound(**options)
+    module.init_params()
+    return module
+
+
+def _on_two(**options):
+    module = mx.mod.Module(network(), context=[mx.cpu(0), mx.cpu(1)], **options)
+    module.bind([("data", (4, 5))], [("softmax_label", (4,))])
+    module.init_params()
+    return module
+
+
+def _with_store():
+    module = _on_two()
+    module.init_optimizer()
+    return module
+
+
+def _begun_by(name):
+    """Parameters of a network, one of which has the initializer of this name."""
+    w = mx.sym.Variable("w", init=name)
+    symbol = mx.sym.FullyConnected(mx.sym.Variable("data"), weight=w, num_hidden=2, name="fc")
+    module = mx.mod.Module(symbol, label_names=None)
+    module.bind([("data", (4, 5))])
+    module.init_params()
+
+
+def _twice():
+    x = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=5, name="fc")
+    return mx.sym.MakeLoss(mx.sym.FullyConnected(x, num_hidden=5, name="fc"))
+
+
+@pytest.mark.filterwarnings("ignore:Data provided by")
 @pytest.mark.parametrize("use, error, text", [row[1:] for row in WRONG_USE],
                          ids=[row[0] for row in WRONG_USE])
 def test_wrong_use_says_what_to_do(use, error, text):

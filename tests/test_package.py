@@ -30,6 +30,14 @@ def test_the_function_keeps_its_name_whatever_was_imported_before():
     run("import nbmod.cli, nbmod.compat, nbmod; assert callable(nbmod.as_mxnet)")
 
 
+@pytest.mark.parametrize("name", ["gluon", "np", "npx", "onnx", "rtc"])
+def test_what_is_absent_says_so(name):
+    assert not hasattr(mx, name) and name not in dir(mx)
+    with pytest.raises(AttributeError, match=rf"{name}'; not part of nbmod \(yet\): use "):
+        getattr(mx, name)
+
+
+
 @pytest.mark.parametrize("place", ["", ".nd", ".nd.contrib", ".nd.op", ".nd._internal"])
 def test_unknown_names(place):
     where = eval(f"mx{place}", {"mx": mx})

@@ -39,6 +39,7 @@ DRAWS = [
     "mx.random.randint(0, 5, (2,))", "mx.random.randn(2)", f"mx.random.multinomial({P})",
     "mx.rnd.uniform(0, 1, (2,))", "nd.random.uniform(0, 1, 2, out=nd.zeros(2, dtype='float64'))",
     "nd.normal(0, 1, (2,), ctx='cpu(1)')",
+    *(f"nd.contrib.rand_zipfian(nd.array([3, 0]), 5, 8)[{i}]" for i in range(3)),
 ]  # fmt: skip
 ERRORS = [
     f"nd.random.uniform({V}, 2)", f"nd.random.uniform(0, {V})", "nd.random.uniform('a', 1)",
@@ -117,3 +118,19 @@ def test_shuffle_keeps_rows_together():
     rows = mx.nd.array(np.arange(20).reshape(10, 2))
     mixed = mx.random.shuffle(rows).asnumpy()
     np.testing.assert_array_equal(mixed[mixed[:, 0].argsort()], rows.asnumpy())
+
+
+def test_rand_zipfian_draws_as_often_as_it_says(oracle):
+    classes, count = np.arange(8), 40000
+    expression = "mx.nd.contrib.rand_zipfian(mx.nd.array(c), 40000, 8)[1]"
+    theirs = oracle.call("mx_scripts.evaluate", expression, {"c": classes})[0]
+    mx.random.seed(1)
+    symbols = mx.sym.contrib.rand_zipfian(mx.sym.Variable("c"), count, 8)
+    bound = mx.sym.Group(symbols).bind(mx.cpu(), {"c": mx.nd.array(classes)})
+    arrays = mx.nd.contrib.rand_zipfian(mx.nd.array(classes), count, 8)
+    for drawn, of_true, of_drawn in (arrays, bound.forward()):
+        np.testing.assert_allclose(of_true.asnumpy(), theirs, rtol=1e-6)
+        assert np.array_equal(of_drawn.asnumpy(), of_true.asnumpy()[drawn.asnumpy()])
+        found = np.bincount(drawn.asnumpy(), minlength=8)
+        spread = np.sqrt(theirs)  # at least the standard deviation of a count
+        assert np.all(np.abs(found - theirs) < 5 * spread)

@@ -13,6 +13,7 @@ from nbmod import MXNetError
 from nbmod.ops import OPS
 
 U = None
+LENGTHS = {"use_sequence_length": True}
 REST = [
     ("Reshape", {"shape": (0, -1)}, [(0, 6)], [U], [(0, 6)], [(0, 0)]),
     ("Reshape", {"shape": (0, -1)}, [(0, 6)], [(2, 6)], [(2, 6)], [(2, 6)]),
@@ -84,6 +85,25 @@ REST = [
     ("dot", {}, [(2, 3), (0, 4)], [U], [(2, 3), (3, 4)], [(2, 4)], "more"),
     ("batch_dot", {}, [(5, 0, 3), (5, 3, 4)], [U], [(5, 0, 3), (5, 3, 4)], [(5, 0, 4)]),
     ("_linalg_gemm", {}, [(2, 3), (3, 4), U], [U], [(2, 3), (3, 4), (2, 4)], [(2, 4)]),
+    ("SequenceMask", LENGTHS, [U, U], [(4, 3, 2)], [(4, 3, 2), (3,)], [(4, 3, 2)], "more"),
+    ("SequenceMask", LENGTHS, [(4, 0, 2), (3,)], [U], [(4, 3, 2), (3,)], [(4, 3, 2)], "more"),
+    ("SequenceLast", LENGTHS, [(0, 3, 2), U], [U], [(0, 3, 2), (3,)], [(3, 2)]),
+    ("CTCLoss", {}, [(5, 0, 4), (3, 2)], [U, U], [(5, 3, 4), (3, 2)], [(3,), (5, 3, 4)],
+     "more"),
+    ("_contrib_interleaved_matmul_encdec_qk", {"heads": 2}, [(3, 2, 8), U], [U],
+     [(3, 2, 8), (0, 2, 16)], [(4, 3, 0)], "more"),
+    ("_contrib_interleaved_matmul_selfatt_valatt", {"heads": 2}, [(3, 2, 24), U], [U],
+     [(3, 2, 24), (4, 3, 3)], [(3, 2, 8)], "more"),
+    ("_linalg_trmm", {}, [U, (3, 4)], [U], [(3, 3), (3, 4)], [(3, 4)], "more"),
+    ("_linalg_trsm", {"rightside": True}, [(4, 4), (3, 0)], [U], [(4, 4), (3, 4)], [(3, 4)],
+     "more"),
+    ("_linalg_potrf", {}, [(2, 3, 0)], [U], [(2, 3, 3)], [(2, 3, 3)], "more"),
+    ("_linalg_syevd", {}, [U], [(3, 3), U], [(3, 3)], [(3, 3), (3,)], "more"),
+    ("_linalg_makediag", {"offset": 1}, [(0, 3)], [U], [(0, 3)], [(0, 4, 4)], "more"),
+    ("im2col", {"kernel": (2, 2)}, [(0, 3, 4, 4)], [U], [(0, 3, 4, 4)], [(0, 12, 9)], "more"),
+    ("khatri_rao", {"num_args": 2}, [(2, 3), (4, 0)], [U], [(2, 3), (4, 3)], [(8, 3)], "more"),
+    ("_contrib_index_copy", {}, [(4, 2), (3,), U], [U], [(4, 2), (3,), (3, 2)], [(4, 2)], "more"),
+    ("_random_pdf_normal", {}, [(2, 3), (2,), U], [U], [(2, 3), (2,), (2,)], [(2, 3)], "more"),
 ]  # fmt: skip
 
 

@@ -16,8 +16,8 @@ from nbmod import sym
 from nbmod.base import MXNetError, NotImplementedForSymbol
 from nbmod.graph import Entry, Graph, Node
 from nbmod.ops import OPS
+from nbmod.ops.param import MAX_TENSORS
 from nbmod.passes.infer import infer_type
-from nbmod.symbol.compose import MAX_TENSORS
 from tests import symbol_programs
 
 SUBJECTS = sorted({*symbol_programs.SUBJECTS} - {"names", "attributes"})

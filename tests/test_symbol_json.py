@@ -82,8 +82,6 @@ DIALECTS = {
        for v in (904, 905, 10901)},
     "long integers": graph(X, node("Reshape", [[0, 0]], attr={"shape": "(2L, -1L)"}), attrs=None),
     "numpy shapes": graph(X, node("exp", [[0, 0]]), attrs={**CURRENT, "is_np_shape": ["int", 1]}),
-    "subgraphs": graph(X, node("exp", [[0, 0]], subgraphs=[
-        {"nodes": [X], "arg_nodes": [0], "node_row_ptr": [0, 1], "heads": [[0, 0, 0]]}])),
 }  # fmt: skip
 
 
@@ -169,6 +167,9 @@ HOSTILE = {
     "arg_nodes out of range": (graph(X, arg_nodes=[3]), ["arg_nodes", "3"]),
     "unknown op": (graph(X, node("Convolutoin", [[0, 0]], "e")),
                    ["node 1 e (Convolutoin)", "did you mean 'Convolution'"]),
+    "unknown ops": (graph(X, node("Convolutoin", [[0, 0]], "e"), node("exp", [[1, 0]], "f"),
+                          *[node(f"Own{i}", [[0, 0]], f"n{i}") for i in range(900)]),
+                    ["901 unknown operators: Convolutoin (node 1), Own0 (node 3)", "register_op"]),
     "unknown parameter": (graph(X, W, B, node("FullyConnected", FC_IN, "fc",
                                               attrs={"num_hiden": "2"})),
                           ["node 3 fc (FullyConnected)", "num_hiden", "num_hidden"]),

@@ -1,7 +1,24 @@
 """Data iterators: everything `Module.fit` can draw batches from."""
 
 from .data import DataBatch, DataDesc, DataIter
+from .dataset import DatasetIter
+from .generator import GeneratorIter
+from .image_det_record import ImageDetRecordIter
+from .image_record import (
+    ImageRecordInt8Iter,
+    ImageRecordIter,
+    ImageRecordIter_v1,
+    ImageRecordUInt8Iter,
+    ImageRecordUInt8Iter_v1,
+)
+from .mnist import MNISTIter
+from .native import MXDataIter
 from .ndarray_iter import NDArrayIter
+from .prefetching import PrefetchingIter
 from .resize import ResizeIter
+from .text import CSVIter, LibSVMIter
 
-__all__ = ["DataBatch", "DataDesc", "DataIter", "NDArrayIter", "ResizeIter"]
+__all__ = ["CSVIter", "DataBatch", "DataDesc", "DataIter", "DatasetIter", "GeneratorIter",
+           "ImageDetRecordIter", "ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordIter_v1",
+           "ImageRecordUInt8Iter", "ImageRecordUInt8Iter_v1", "LibSVMIter", "MNISTIter",
+           "MXDataIter", "NDArrayIter", "PrefetchingIter", "ResizeIter"]

@@ -15,7 +15,11 @@ import numpy as np
 
 from ..base import MXNetError
 
-__all__ = ["DataDesc", "DataBatch", "DataIter"]
+__all__ = ["HANDLES", "DataBatch", "DataDesc", "DataIter", "WholeBatches", "expect_same",
+           "require_batches"]
+
+HANDLES = ("pad", "discard", "roll_over")
+"""What may become of a last batch that is not full; `NDArrayIter` says what they mean."""
 
 
 class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
@@ -81,9 +85,31 @@ class DataBatch:
         return f"{type(self).__name__}: data shapes: {data} label shapes: {label}"
 
 
+def require_batches(iterator: str, batch_size: int, last_batch_handle: str,
+                    handles: Sequence[str] = HANDLES) -> None:
+    """MXNetError unless `iterator` can make such batches."""
+    if last_batch_handle not in handles:
+        raise MXNetError(f"{iterator}: last_batch_handle is {last_batch_handle!r}, expected one of "
+                         f"{handles}")
+    if batch_size < 1:
+        raise MXNetError(f"{iterator}: batch_size is {batch_size}, expected at least 1")
+
+
+def expect_same(iterator: Any, state: dict[str, Any], **ours: Any) -> None:
+    """MXNetError unless a `state_dict` says of its iterator what `ours` says of this one."""
+    for name, value in ours.items():
+        if state.get(name) != value:
+            raise MXNetError(f"{type(iterator).__name__}: the saved state is of an iterator with "
+                             f"{name}={state.get(name)!r}, this one has {value!r}")
+
+
 class DataIter:
     """Base of iterators.  A subclass gives `provide_data`, `provide_label`, `reset`, and either
     `next`, or `iter_next` with `getdata`, `getlabel`, `getindex` and `getpad`.
+
+    An iterator that can be resumed exactly gives `state_dict` and `load_state_dict` too.  It takes
+    its random numbers from a sequence of its own (`ops.rng.Sequence`), whose place is part of the
+    state: then nothing else that draws can change what it yields.
     """
 
     provide_data: Any
@@ -97,6 +123,20 @@ class DataIter:
 
     def reset(self) -> None:
         """Start the next epoch."""
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Where the iterator stands, between any two batches, or None if it cannot tell.
+
+        Plain data: numbers, text, lists, dicts with string keys, NumPy arrays.
+        """
+        return None
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from where another iterator, made in the same way, was asked for `state_dict`.
+
+        Raises MXNetError if that one was made of other data or in another way.
+        """
+        raise MXNetError(f"{type(self).__name__} does not define load_state_dict")
 
     def next(self) -> DataBatch:
         """The next batch; StopIteration at the end of the epoch."""
@@ -124,3 +164,29 @@ class DataIter:
 
     def getpad(self) -> int | None:
         """How many samples at the end of the current batch are filling."""
+
+
+class WholeBatches(DataIter):
+    """Base of iterators whose `iter_next` makes a whole batch, `current_batch`."""
+
+    def __init__(self, batch_size: int):
+        super().__init__(batch_size)
+        self.current_batch: DataBatch | None = None
+
+    def next(self) -> DataBatch:
+        if not self.iter_next():
+            raise StopIteration
+        assert self.current_batch is not None
+        return self.current_batch
+
+    def getdata(self) -> Any:
+        return self.current_batch and self.current_batch.data
+
+    def getlabel(self) -> Any:
+        return self.current_batch and self.current_batch.label
+
+    def getindex(self) -> Any:
+        return self.current_batch and self.current_batch.index
+
+    def getpad(self) -> Any:
+        return self.current_batch and self.current_batch.pad

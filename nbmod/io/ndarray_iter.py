@@ -16,11 +16,9 @@ from ..base import MXNetError
 from ..context import cpu
 from ..ndarray import NDArray, array
 from ..ops import rng
-from .data import DataBatch, DataDesc, DataIter
+from .data import DataBatch, DataDesc, DataIter, expect_same, require_batches
 
 __all__ = ["NDArrayIter"]
-
-HANDLES = ("pad", "discard", "roll_over")
 
 
 def named_arrays(source: Any, allow_empty: bool, default_name: str) -> list[tuple[str, NDArray]]:
@@ -59,18 +57,14 @@ class NDArrayIter(DataIter):
 
     `last_batch_handle` says what happens when the samples do not fill the last batch: 'pad' fills
     it from the start and sets `pad`, 'discard' drops it, 'roll_over' puts it in front of the next
-    epoch.  `shuffle` draws a new order every epoch from nbmod's random source.
+    epoch.  `shuffle` draws a new order every epoch, from a random sequence of the iterator's own.
     """
 
     def __init__(self, data: Any, label: Any = None, batch_size: int = 1, shuffle: bool = False,
                  last_batch_handle: str = "pad", data_name: str = "data",
                  label_name: str = "softmax_label", layout: str = "NCHW"):
         super().__init__(batch_size)
-        if last_batch_handle not in HANDLES:
-            raise MXNetError(f"NDArrayIter: last_batch_handle is {last_batch_handle!r}, expected "
-                             f"one of {HANDLES}")
-        if batch_size < 1:
-            raise MXNetError(f"NDArrayIter: batch_size is {batch_size}, expected at least 1")
+        require_batches("NDArrayIter", batch_size, last_batch_handle)
         self.data = named_arrays(data, False, data_name)
         self.label = named_arrays(label, True, label_name)
         self.num_data = self._count_samples()
@@ -79,6 +73,7 @@ class NDArrayIter(DataIter):
         self.shuffle = shuffle
         self.last_batch_handle = last_batch_handle
         self.layout = layout
+        self._random: rng.Sequence | None = None
         self.idx = np.arange(self.num_data)
         self._carried = self.idx[:0]
         self.cursor = -batch_size
@@ -123,7 +118,27 @@ class NDArrayIter(DataIter):
         self.cursor = -self.batch_size - len(self._carried)
 
     def _shuffle_data(self) -> None:
-        self.idx = rng.generator().permutation(self.num_data)
+        if self._random is None:
+            self._random = rng.Sequence()
+        self.idx = self._random.next().permutation(self.num_data)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**self._made(), "cursor": self.cursor, "carried": self._carried.tolist(),
+                "random": None if self._random is None else list(self._random.state)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        expect_same(self, state, **self._made())
+        if self._random is not None:
+            key, draws = state["random"]
+            self._random.state = (key, draws)
+            self.idx = self._random.last().permutation(self.num_data)
+        self.cursor = state["cursor"]
+        self._carried = np.array(state["carried"], self.idx.dtype)
+
+    def _made(self) -> dict[str, Any]:
+        """What two iterators must have in common to go on from each other's states."""
+        return {"num_data": self.num_data, "batch_size": self.batch_size, "shuffle": self.shuffle,
+                "last_batch_handle": self.last_batch_handle}
 
     def iter_next(self) -> bool:
         self.cursor += self.batch_size

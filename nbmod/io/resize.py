@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .data import DataBatch, DataIter
+from .data import WholeBatches, expect_same
 
 __all__ = ["ResizeIter"]
 
 
-class ResizeIter(DataIter):
+class ResizeIter(WholeBatches):
     """Yield exactly `size` batches an epoch from `data_iter`, starting it over when it ends.
 
     With `reset_internal=False` an epoch goes on where the last one stopped.
@@ -21,7 +21,6 @@ class ResizeIter(DataIter):
         self.size = size
         self.reset_internal = reset_internal
         self.cur = 0
-        self.current_batch: DataBatch | None = None
         self.provide_data = data_iter.provide_data
         self.provide_label = data_iter.provide_label
         if hasattr(data_iter, "default_bucket_key"):
@@ -31,6 +30,15 @@ class ResizeIter(DataIter):
         self.cur = 0
         if self.reset_internal:
             self.data_iter.reset()
+
+    def state_dict(self) -> dict[str, Any] | None:
+        inner = getattr(self.data_iter, "state_dict", lambda: None)()
+        return None if inner is None else {"size": self.size, "cur": self.cur, "data_iter": inner}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        expect_same(self, state, size=self.size)
+        self.data_iter.load_state_dict(state["data_iter"])
+        self.cur = state["cur"]
 
     def iter_next(self) -> bool:
         if self.cur == self.size:
@@ -42,21 +50,3 @@ class ResizeIter(DataIter):
             self.current_batch = self.data_iter.next()
         self.cur += 1
         return True
-
-    def next(self) -> DataBatch:
-        if not self.iter_next():
-            raise StopIteration
-        assert self.current_batch is not None
-        return self.current_batch
-
-    def getdata(self) -> Any:
-        return self.current_batch.data if self.current_batch else None
-
-    def getlabel(self) -> Any:
-        return self.current_batch.label if self.current_batch else None
-
-    def getindex(self) -> Any:
-        return self.current_batch.index if self.current_batch else None
-
-    def getpad(self) -> Any:
-        return self.current_batch.pad if self.current_batch else None

@@ -1,5 +1,10 @@
-"""Key-value stores: where gradients of several devices meet and parameters are kept."""
+"""Key-value stores: where gradients of several devices meet and parameters are kept.
 
-from .kvstore import KVStore, create
+`base` is what every store promises and the register of names, `kvstore` the store of one process,
+`compression` gradients in two bits.
+"""
 
-__all__ = ["KVStore", "create"]
+from .base import KVStoreBase, create
+from .kvstore import KVStore
+
+__all__ = ["KVStore", "KVStoreBase", "create"]

@@ -1,9 +1,15 @@
 """The in-process key-value store: `local` and `device`.
 
-A store maps keys to one NDArray each.  `push` sums the values given for a key, in the order in
-which they are given, so two runs are bitwise equal; then either an updater merges the sum into the
-stored array, or the sum replaces it.  `pull` copies the stored array out.  There is one process, so
-the two kinds differ only in where the sum is formed: on the CPU, or on the first value's device.
+A store maps keys to one NDArray each.  `push` sums the values given for a key, from left to right,
+so two runs are bitwise equal; then either an updater merges the sum into the stored array, or the
+sum replaces it.  `pull` copies the stored array out.  There is one process, so the kinds differ
+only in where sums are formed and arrays stored: on the CPU, or on the device of the first value
+(and in gradient compression, which is for the latter).  All `cpu(i)` share one memory: values are
+summed where they lie.
+
+Invariant: keys are all integers or all strings.  A call first checks all that it is given, every
+key of a list, and changes nothing if it raises; what an updater raises leaves the keys before it
+updated, as calls one by one would.
 """
 
 from __future__ import annotations
@@ -11,42 +17,70 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..base import MXNetError
-from ..context import cpu
-from ..ndarray import NDArray
+import numpy as np
 
-__all__ = ["KVStore", "create"]
+from ..base import MXNetError, integer_types
+from ..context import Context, cpu
+from ..ndarray import NDArray, invoke
+from ..ops.arithmetic import AddN
+from ..ops.device import device_of
+from .base import KVStoreBase, check_capability
+from .compression import TwoBit
+
+__all__ = ["KVStore"]
 
 KINDS = ("local", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device", "device")
 
-
-def create(name: str = "local") -> KVStore:
-    """A store of kind `name`: 'local' or 'device' (and MXNet's `local_*` names for them)."""
-    if not isinstance(name, str):
-        raise TypeError(f"kvstore.create: name is a {type(name).__name__}, expected a string")
-    if name not in KINDS:
-        hint = "; stores over several machines are not part of nbmod" if "dist" in name else ""
-        raise MXNetError(f"kvstore.create: unknown kind {name!r}, expected one of {KINDS}{hint}")
-    return KVStore(name)
+Key = int | str
+Pairs = list[tuple[Key, list[NDArray]]]
 
 
-def _pairs(keys: Any, values: Any) -> list[tuple[Any, list[NDArray]]]:
-    """(key, values) per key, from one key and value(s) or equally long lists of both."""
-    if isinstance(keys, (str, int)):
-        return [(keys, list(values) if isinstance(values, (list, tuple)) else [values])]
-    if len(keys) != len(values):
-        raise MXNetError(f"kvstore: {len(keys)} keys but {len(values)} values")
-    return [(key, list(value) if isinstance(value, (list, tuple)) else [value])
-            for key, value in zip(keys, values, strict=True)]
+def _pairs(keys: Any, values: Any, what: str) -> Pairs:
+    """(key, values) for each key, from one key and its value(s) or equally long lists of both."""
+    if not isinstance(keys, (list, tuple)):
+        return [(_key(keys), _arrays(keys, values, what))]
+    if not isinstance(values, (list, tuple)) or len(keys) != len(values):
+        given = len(values) if isinstance(values, (list, tuple)) else type(values).__name__
+        raise MXNetError(f"kvstore: {len(keys)} keys, expected a list of as many {what}s, given "
+                         f"{given}")
+    found = [(_key(key), _arrays(key, value, what))
+             for key, value in zip(keys, values, strict=True)]
+    if len({type(key) for key, _ in found}) > 1:
+        raise MXNetError(f"kvstore: keys {list(keys)} mix integers and strings")
+    return found
 
 
-class KVStore:
-    """A key-value store; keys are ints or strings, not both.  See the module docstring."""
+def _key(key: Any) -> Key:
+    if isinstance(key, integer_types):
+        return int(key)
+    if not isinstance(key, str):
+        raise TypeError(f"kvstore: a key is a {type(key).__name__}, expected an integer or a "
+                        "string")
+    return key
+
+
+def _arrays(key: Any, values: Any, what: str) -> list[NDArray]:
+    """One array or one per device as a list."""
+    listed = list(values) if isinstance(values, (list, tuple)) else [values]
+    for value in listed:
+        if not isinstance(value, NDArray):
+            raise TypeError(f"kvstore: a {what} for key {key!r} is a {type(value).__name__}, "
+                            "expected an NDArray")
+    return listed
+
+
+class KVStore(KVStoreBase):
+    """A key-value store of one process; `mx.kv.create` makes them.  See the module docstring.
+
+    `priority` is accepted everywhere and has no meaning: work is done when a call returns.
+    """
 
     def __init__(self, kind: str = "local"):
         self._kind = kind
-        self._stored: dict[Any, Any] = {}
+        self._stored: dict[Key, NDArray] = {}
+        self._order: dict[Key, int] = {}
         self._updater: Callable[[Any, NDArray, NDArray], None] | None = None
+        self._compression: TwoBit | None = None
 
     @property
     def type(self) -> str:
@@ -63,83 +97,200 @@ class KVStore:
 
     @staticmethod
     def is_capable(capability: str) -> bool:
-        """Whether the store can do `capability`: 'optimizer' is the only one there is."""
-        return capability.lower() == "optimizer"
-
-    def init(self, key: Any, value: Any) -> None:
-        """Set `key` for the first time; a copy of `value` is kept."""
-        for name, values in _pairs(key, value):
-            if name in self._stored:
-                raise MXNetError(f"kvstore: key {name!r} is already initialised")
-            if any(type(known) is not type(name) for known in list(self._stored)[:1]):
-                raise MXNetError(f"kvstore: key {name!r} is a {type(name).__name__}, but other "
-                                 "keys of this store are not; do not mix ints and strings")
-            target = values[0].context if self._on_device else cpu()
-            self._stored[name] = values[0].copyto(target)
+        """True for 'optimizer'; ArgumentError for what is no capability."""
+        check_capability(capability)
+        return True
 
     @property
     def _on_device(self) -> bool:
         return "device" in self._kind
 
-    def _find(self, key: Any) -> NDArray:
-        try:
-            return self._stored[key]
-        except KeyError:
-            raise MXNetError(f"kvstore: key {key!r} has not been initialised; call init first"
-                             ) from None
+    # -- values -----------------------------------------------------------------------------
+
+    def init(self, key: Any, value: Any) -> None:
+        """Set every key for the first time, each to a copy of its one value."""
+        pairs = _pairs(key, value, "value")
+        self._check_new(pairs)
+        for name, (given,) in pairs:
+            self._stored[name] = _copied(given, cpu())
+            self._order[name] = name if isinstance(name, int) else len(self._order)
+
+    def _check_new(self, pairs: Pairs) -> None:
+        seen: set[Key] = set()
+        for name, values in pairs:
+            if name in self._stored or name in seen:
+                raise MXNetError(f"kvstore: key {name!r} is already initialised")
+            if len(values) != 1:
+                raise MXNetError(f"kvstore: {len(values)} values to initialise key {name!r} with, "
+                                 "expected one")
+            if self._stored:
+                self._check_type(name)
+            seen.add(name)
+
+    def _check_type(self, name: Key) -> None:
+        known = next(iter(self._stored))
+        if type(known) is not type(name):
+            raise MXNetError(f"kvstore: key {name!r} is a {type(name).__name__}, but other keys "
+                             f"of this store are not, such as {known!r}; do not mix ints and "
+                             "strings")
+
+    def _check(self, pairs: Pairs) -> None:
+        """MXNetError unless all keys are known and all arrays have the shape of what is stored."""
+        for name, arrays in pairs:
+            if name not in self._stored:
+                if self._stored:
+                    self._check_type(name)
+                raise MXNetError(f"kvstore: key {name!r} has not been initialised; call init "
+                                 "first")
+            expected = self._stored[name].shape
+            for array in arrays:
+                if array.shape != expected:
+                    raise MXNetError(f"kvstore: an array for key {name!r} has shape {array.shape}, "
+                                     f"expected {expected}")
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
-        """Sum the values of each key; hand the sum to the updater, or store it if there is none."""
-        for name, values in _pairs(key, value):
-            stored = self._find(name)
-            for given in values:
-                if given.shape != stored.shape:
-                    raise MXNetError(f"kvstore: value pushed for {name!r} has shape {given.shape}, "
-                                     f"expected {stored.shape}")
-            total = self._sum(values, stored)
-            if self._updater is not None:
-                self._updater(name, total, stored)
-            else:
-                total.astype(stored.dtype, copy=False).copyto(stored)
+        """Sum the values of each key; hand the sum to the updater, or store it if there is none.
 
-    def _sum(self, values: Sequence[NDArray], stored: NDArray) -> NDArray:
-        """The sum, left to right, where the stored array lives."""
-        total = values[0].as_in_context(stored.context)
-        if len(values) > 1:
-            total = total.copy() if total is values[0] else total
-            for value in values[1:]:
-                total += value.as_in_context(stored.context)
-        return total
+        Keys are taken in the order in which they were initialised, integers in their own; values
+        of a key that is listed twice are summed all together.
+        """
+        pairs = _pairs(key, value, "value")
+        self._check_pushed(pairs)
+        self._push(pairs)
+
+    def _check_pushed(self, pairs: Pairs) -> None:
+        self._check(pairs)
+        for name, values in pairs if self._compression else ():
+            for given in values:
+                if given.dtype != np.float32:
+                    raise MXNetError(f"kvstore: gradient compression takes float32, key {name!r} "
+                                     f"is given {np.dtype(given.dtype)}")
+
+    def _push(self, pairs: Pairs) -> None:
+        grouped: dict[Key, list[NDArray]] = {}
+        for name, values in pairs:
+            grouped.setdefault(name, []).extend(values)
+        for name in sorted(grouped, key=self._order.__getitem__):
+            if grouped[name]:
+                self._merge(name, grouped[name])
+
+    def _merge(self, name: Key, values: Sequence[NDArray]) -> None:
+        """Sum the values of one key and put them to their use."""
+        if self._compression is not None:
+            values = self._compression(name, list(values))
+        stored = self._bring(name, values[0].context)
+        values = [value.astype(stored.dtype, copy=False) for value in values]
+        if self._updater is None:
+            _sum(values, stored.context, stored)
+        else:
+            self._updater(name, _sum(values, stored.context), stored)
+
+    def _bring(self, name: Key, context: Context) -> NDArray:
+        """The stored array, moved to the first value's device if this store sums there."""
+        stored = self._stored[name]
+        if self._on_device and device_of(stored.context) is not device_of(context):
+            stored = self._stored[name] = _copied(stored, context)
+        return stored
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True
              ) -> None:
-        """Copy the stored array of each key into `out` (one array, or one per device)."""
+        """Copy the stored array of each key into `out` (one array, or one per device).
+
+        `ignore_sparse` has no meaning: there are no sparse arrays here.
+        """
+        pairs = self._targets("pull", key, out)
+        self._check(pairs)
+        self._pull(pairs)
+
+    @staticmethod
+    def _targets(method: str, key: Any, out: Any) -> Pairs:
         if out is None:
-            raise MXNetError("kvstore.pull: out is not given")
-        for name, targets in _pairs(key, out):
-            stored = self._find(name)
+            raise MXNetError(f"kvstore.{method}: out is not given")
+        return _pairs(key, out, "out")
+
+    def _pull(self, pairs: Pairs) -> None:
+        for name, targets in pairs:
             for target in targets:
-                stored.copyto(target)
+                self._stored[name].copyto(target)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
         """`push`, then `pull` into `out` (default: back into `value`)."""
-        self.push(key, value, priority)
-        self.pull(key, value if out is None else out, priority)
+        pairs = _pairs(key, value, "value")
+        targets = pairs if out is None else _pairs(key, out, "out")
+        self._check_pushed(pairs)
+        self._check(targets)
+        self._push(pairs)
+        self._pull(targets)
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
         """`init`, then `pull`."""
+        pairs, targets = _pairs(key, value, "value"), self._targets("broadcast", key, out)
+        self._check_new(pairs)
+        for (name, (given,)), (_, arrays) in zip(pairs, targets, strict=True):
+            for target in arrays:
+                if target.shape != given.shape:
+                    raise MXNetError(f"kvstore: out for key {name!r} has shape {target.shape}, "
+                                     f"expected {given.shape}")
         self.init(key, value)
-        self.pull(key, out, priority)
+        self._pull(targets)
+
+    def _assign(self, key: Key, value: NDArray) -> None:
+        """Replace what is stored, without an update; keys that are not here are left alone."""
+        if key in self._stored:
+            self._check([(key, [value])])
+            value.copyto(self._stored[key])
+            tell = getattr(self._updater, "weight_was_set", None)
+            if tell is not None:
+                tell(key, self._stored[key])
+
+    def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None
+                        ) -> None:
+        """Copy the rows `row_ids` of each key into `out` and set its other rows to 0.
+
+        `row_ids` is an NDArray of row numbers, in any order and repeated or not, for every array
+        of `out`, or a list with one for each.  Raises MXNetError for rows that do not exist.
+        """
+        pairs = self._targets("row_sparse_pull", key, out)
+        self._check(pairs)
+        if row_ids is None:
+            raise MXNetError("kvstore.row_sparse_pull: row_ids is not given")
+        plan = [(name, target, rows) for (name, targets), ids in
+                zip(pairs, _row_lists(row_ids, key, pairs), strict=True)
+                for target, rows in zip(targets, ids, strict=True)]
+        for name, _, rows in plan:
+            count = self._stored[name].shape[0]
+            if rows.size and not 0 <= rows.min() <= rows.max() < count:
+                raise MXNetError(f"kvstore.row_sparse_pull: key {name!r} has {count} rows, "
+                                 f"row_ids ask for {rows.min()} to {rows.max()}")
+        for name, target, rows in plan:
+            target[:] = 0
+            if rows.size:
+                target[rows] = self._stored[name][rows]
+
+    # -- updates ----------------------------------------------------------------------------
 
     def set_optimizer(self, optimizer: Any) -> None:
         """Update stored arrays by `optimizer` at every push."""
-        from ..optimizer import get_updater
+        from ..optimizer import Optimizer, get_updater
 
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"kvstore.set_optimizer: given a {type(optimizer).__name__}, expected "
+                            "an mx.optimizer.Optimizer")
         self._set_updater(get_updater(optimizer))
 
     def _set_updater(self, updater: Callable[[Any, NDArray, NDArray], None]) -> None:
-        """Call `updater(key, pushed sum, stored)` at every push."""
+        """Call `updater(key, pushed sum, stored)` at every push; it changes `stored` in place."""
         self._updater = updater
+
+    def set_gradient_compression(self, compression_params: Any) -> None:
+        """Compress what is pushed from now on: `{'type': '2bit', 'threshold': 0.5}`.
+
+        For 'device' stores and float32 (see `kvstore.compression`); MXNetError for others.
+        """
+        if not self._on_device:
+            raise MXNetError("Gradient compression is not supported for this type of kvstore: it "
+                             f"is {self._kind!r}, use 'device'")
+        self._compression = TwoBit.from_params(compression_params)
 
     def _require_updater(self) -> Any:
         if self._updater is None or not hasattr(self._updater, "get_states"):
@@ -148,21 +299,63 @@ class KVStore:
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
         """Write the optimizer's states to `fname`, whole or not at all."""
-        from ..serialization import atomic_write
+        from ..optimizer.updater import save_states_file
 
-        with atomic_write(fname) as file:
-            file.write(self._require_updater().get_states(dump_optimizer))
+        save_states_file(self._require_updater(), fname, dump_optimizer)
 
     def load_optimizer_states(self, fname: str) -> None:
         """Read the optimizer's states from `fname`."""
-        updater = self._require_updater()
-        with open(fname, "rb") as file:
-            updater.set_states(file.read())
+        from ..optimizer.updater import load_states_file
 
-    def set_gradient_compression(self, compression_params: Any) -> None:
-        """Lossy compression of pushed gradients is not available yet; asking for it is an error."""
-        raise MXNetError("kvstore: gradient compression is not available; leave "
-                         "compression_params unset")
+        load_states_file(self._require_updater(), fname)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the store remembers besides values and optimizer states, for an exact resume."""
+        return {"residuals": {} if self._compression is None else dict(self._compression.residuals)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from there; for a store with the same gradient compression."""
+        if self._compression is not None:
+            self._compression.residuals = dict(state["residuals"])
+
+    # -- what only stores over several machines do -------------------------------------------
 
     def _barrier(self) -> None:
         """Wait for all workers: there is one."""
+
+    def _send_command_to_servers(self, head: int, body: str) -> None:
+        """Tell the servers: there are none."""
+
+
+def _copied(array: NDArray, context: Context) -> NDArray:
+    return array.copyto(context)  # type: ignore[return-value]
+
+
+def _sum(values: Sequence[NDArray], context: Context, out: NDArray | None = None) -> NDArray:
+    """The sum of arrays on the device of `context`, left to right.  One value is its own sum."""
+    device = device_of(context)
+    near = [value if device_of(value.context) is device else _copied(value, context)
+            for value in values]
+    if len(near) > 1:
+        return invoke(AddN(len(near)), near, out)
+    if out is not None:
+        near[0].copyto(out)
+    return near[0]
+
+
+def _row_lists(row_ids: Any, key: Any, pairs: Pairs) -> list[list[np.ndarray]]:
+    """Row numbers for every array of every key."""
+    if isinstance(row_ids, NDArray):
+        return [[_rows(row_ids)] * len(targets) for _, targets in pairs]
+    found = []
+    for (name, targets), (_, ids) in zip(pairs, _pairs(key, row_ids, "row_ids"), strict=True):
+        if len(ids) not in (1, len(targets)):
+            raise MXNetError(f"kvstore.row_sparse_pull: {len(ids)} row_ids for the {len(targets)} "
+                             f"arrays of key {name!r}")
+        rows = [_rows(one) for one in ids]
+        found.append(rows * len(targets) if len(rows) == 1 else rows)
+    return found
+
+
+def _rows(row_ids: NDArray) -> np.ndarray:
+    return row_ids.asnumpy().astype(np.int64).reshape(-1)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy
 
 from .. import registry
-from ..base import MXNetError
+from ..base import ArgumentError, MXNetError
 
 __all__ = ["EvalMetric", "CompositeEvalMetric", "CustomMetric", "create", "register", "alias",
            "check_label_shapes", "as_numpy"]
@@ -36,8 +36,10 @@ def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool 
     """
     given = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
     if given[0] != given[1]:
-        raise MXNetError(f"Shape of labels {given[0]} does not match shape of predictions "
-                         f"{given[1]}")
+        hint = ("; there are no labels: name them in label_names, and let the batches bring them"
+                if given[0] == 0 else "")
+        raise ArgumentError(f"Shape of labels {given[0]} does not match shape of predictions "
+                            f"{given[1]}{hint}")
     if wrap:
         labels = labels if isinstance(labels, (list, tuple)) else [labels]
         preds = preds if isinstance(preds, (list, tuple)) else [preds]
@@ -231,7 +233,7 @@ class CustomMetric(EvalMetric):
 
     def update(self, labels: Any, preds: Any) -> None:
         if not self._allow_extra_outputs:
-            check_label_shapes(labels, preds)
+            labels, preds = check_label_shapes(labels, preds, wrap=True)
         for label, pred in zip(labels, preds, strict=False):
             value = self._feval(as_numpy(label), as_numpy(pred))
             total, count = value if isinstance(value, tuple) else (value, 1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from ..base import MXNetError
+from ..base import ArgumentError
 from .base import EvalMetric, alias, check_label_shapes, pairs_of, register
 
 __all__ = ["Accuracy", "TopKAccuracy", "F1", "MCC", "PCC"]
@@ -50,7 +50,7 @@ class TopKAccuracy(EvalMetric):
     def __init__(self, top_k: int = 1, name: str = "top_k_accuracy", output_names: Any = None,
                  label_names: Any = None):
         if top_k <= 1:
-            raise MXNetError(f"top_k is {top_k}; please use Accuracy if it is no more than 1")
+            raise ArgumentError(f"top_k is {top_k}; please use Accuracy if it is no more than 1")
         super().__init__(f"{name}_{top_k}", output_names, label_names, top_k=top_k,
                          has_global_stats=True)
         self.top_k = top_k
@@ -58,8 +58,8 @@ class TopKAccuracy(EvalMetric):
     def update(self, labels: Any, preds: Any) -> None:
         for label, pred in pairs_of(labels, preds):
             if pred.ndim != 2:
-                raise MXNetError(f"{self.name}: predictions have shape {pred.shape}, "
-                                 "expected (N, classes)")
+                raise ArgumentError(f"{self.name}: predictions have shape {pred.shape}, "
+                                    "expected (N, classes)")
             check_label_shapes(label, pred)
             count = min(self.top_k, pred.shape[1])
             best = numpy.argpartition(pred.astype(numpy.float32), -count, axis=1)[:, -count:]
@@ -77,8 +77,8 @@ class _BinaryCounts:
         """Count (N,) labels against (N, 2) scores; the second column is the positive class."""
         label = label.astype(numpy.int32).ravel()
         if numpy.unique(label).size > 2:
-            raise MXNetError("F1 and MCC are for two classes, the labels have "
-                             f"{numpy.unique(label).tolist()[:10]}")
+            raise ArgumentError("F1 and MCC are for two classes, the labels have "
+                                f"{numpy.unique(label).tolist()[:10]}")
         check_label_shapes(label, pred)
         positive, actual = pred.argmax(1) == 1, label == 1
         self.true_pos += int((positive & actual).sum())
@@ -113,7 +113,7 @@ class _BinaryMetric(EvalMetric):
 
     def __init__(self, name: str, output_names: Any, label_names: Any, average: str):
         if average not in ("macro", "micro"):
-            raise MXNetError(f"{name}: average is {average!r}, expected 'macro' or 'micro'")
+            raise ArgumentError(f"{name}: average is {average!r}, expected 'macro' or 'micro'")
         self.average = average
         super().__init__(name, output_names, label_names, average=average, has_global_stats=True)
 
@@ -183,12 +183,22 @@ class PCC(EvalMetric):
         super().__init__(name, output_names, label_names, has_global_stats=has_global_stats)
 
     def reset(self) -> None:
-        super().reset()
+        self.num_inst = self.global_num_inst = 0
         self._matrix = self._global_matrix = numpy.zeros((0, 0))
 
     def reset_local(self) -> None:
-        super().reset_local()
+        self.num_inst = 0
         self._matrix = numpy.zeros((0, 0))
+
+    @property
+    def sum_metric(self) -> float:
+        """The coefficient times the number of batches since the last `reset_local`."""
+        return _multiclass_matthews(self._matrix) * self.num_inst
+
+    @property
+    def global_sum_metric(self) -> float:
+        """The coefficient times the number of batches since the last `reset`."""
+        return _multiclass_matthews(self._global_matrix) * self.global_num_inst
 
     def update(self, labels: Any, preds: Any) -> None:
         for label, pred in pairs_of(labels, preds):
@@ -200,8 +210,6 @@ class PCC(EvalMetric):
             self._global_matrix = _grown_sum(self._global_matrix, batch)
         self.num_inst += 1
         self.global_num_inst += 1
-        self.sum_metric = _multiclass_matthews(self._matrix) * self.num_inst
-        self.global_sum_metric = _multiclass_matthews(self._global_matrix) * self.global_num_inst
 
 
 def _grown_sum(a: numpy.ndarray, b: numpy.ndarray) -> numpy.ndarray:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy
 
-from ..base import MXNetError
+from ..base import ArgumentError
 from .base import EvalMetric, alias, as_numpy, pairs_of, register
 
 __all__ = ["CrossEntropy", "NegativeLogLikelihood", "Perplexity", "Loss", "Torch", "Caffe"]
 
 
 class _LogLikelihood(EvalMetric):
-    """Mean of -log(p(label) + eps); predictions are (N, classes) probabilities."""
+    """Mean of -log(p(label) + eps); predictions are (N, classes, ...) probabilities."""
 
     def __init__(self, eps: float, name: str, output_names: Any, label_names: Any):
         super().__init__(name, output_names, label_names, eps=eps, has_global_stats=True)
@@ -23,9 +23,9 @@ class _LogLikelihood(EvalMetric):
     def update(self, labels: Any, preds: Any) -> None:
         for label, pred in pairs_of(labels, preds):
             label = label.ravel().astype(numpy.int64)
-            if pred.ndim != 2 or pred.shape[0] != label.size:
-                raise MXNetError(f"{self.name}: {label.size} labels for predictions of shape "
-                                 f"{pred.shape}, expected ({label.size}, classes)")
+            if pred.ndim < 2 or pred.shape[0] != label.size:
+                raise ArgumentError(f"{self.name}: {label.size} labels for predictions of shape "
+                                    f"{pred.shape}, expected ({label.size}, classes)")
             chosen = pred[numpy.arange(label.size), label]
             self._add(float((-numpy.log(chosen + self.eps)).sum()), label.size)
 
@@ -69,7 +69,7 @@ class Perplexity(EvalMetric):
             pred = numpy.moveaxis(pred, self.axis, -1).reshape(-1, pred.shape[self.axis])
             label = label.ravel().astype(numpy.int64)
             if label.size != len(pred):
-                raise MXNetError(f"{self.name}: {label.size} labels for {len(pred)} predictions")
+                raise ArgumentError(f"{self.name}: {label.size} labels for {len(pred)} predictions")
             counted = numpy.full(label.size, True)
             if self.ignore_label is not None:
                 counted = label != self.ignore_label

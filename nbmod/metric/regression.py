@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from ..base import MXNetError
+from ..base import ArgumentError
 from .base import EvalMetric, alias, pairs_of, register
 
 __all__ = ["MAE", "MSE", "RMSE", "PearsonCorrelation"]
@@ -101,19 +101,23 @@ class PearsonCorrelation(EvalMetric):
     def __init__(self, name: str = "pearsonr", output_names: Any = None, label_names: Any = None,
                  average: str = "macro"):
         if average not in ("macro", "micro"):
-            raise MXNetError(f"{name}: average is {average!r}, expected 'macro' or 'micro'")
+            raise ArgumentError(f"{name}: average is {average!r}, expected 'macro' or 'micro'")
         self.average = average
         super().__init__(name, output_names, label_names, average=average, has_global_stats=True)
 
     def reset(self) -> None:
         super().reset()
+        self.reset_micro()
+
+    def reset_micro(self) -> None:
+        """Forget what 'micro' is computed from."""
         self._moments = _Moments()
 
     def update(self, labels: Any, preds: Any) -> None:
         for label, pred in pairs_of(labels, preds):
             if label.shape != pred.shape:
-                raise MXNetError(f"{self.name}: labels have shape {label.shape}, predictions "
-                                 f"{pred.shape}; expected the same")
+                raise ArgumentError(f"{self.name}: labels have shape {label.shape}, predictions "
+                                    f"{pred.shape}; expected the same")
             if self.average == "micro":
                 self._moments.add(label, pred)
                 self.num_inst = self.global_num_inst = 1

@@ -2,49 +2,46 @@
 
 The group owns nothing but executors: parameters live in their argument arrays, and
 `param_arrays[i][k]` is parameter i on device k.  A batch is cut along the batch axis of each input
-(the `N` of its layout) in proportion to the work loads; outputs are joined along theirs.
+(the `N` of its layout) in proportion to the work loads; outputs are joined along theirs.  A batch
+may also come cut: a list with one batch per device, whose shapes need not be the same.
 
-Input shapes may change from batch to batch.  Executors are kept for the last `KEPT_SHAPES` sets of
-shapes and share parameters and arenas, so coming back to a shape costs a dictionary look-up.
+Input shapes may change from batch to batch.  Every device keeps its executors for the last
+`KEPT_SHAPES` sets of shapes; they share parameters and an arena, so coming back to a shape costs a
+dictionary look-up.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from .. import ndarray as nd
 from ..base import MXNetError
-from ..context import Context, cpu
-from ..executor_manager import _split_input_slice
+from ..binding import reshape
+from ..context import Context
 from ..io import DataDesc
+from .arguments import as_descs
+from .batches import (
+    Descs,
+    arrays_of,
+    averaged,
+    batch_axis,
+    cut,
+    enclosing,
+    joined,
+    named_arrays,
+    require_fit,
+    samples_in,
+    shapes_of,
+    split_batch,
+    with_samples,
+)
 
 __all__ = ["DataParallelExecutorGroup"]
 
 KEPT_SHAPES = 16
 """Sets of input shapes whose executors are kept; an image size per batch must not fill memory."""
-
-
-def _batch_axis(desc: Any) -> int:
-    return DataDesc.get_batch_axis(getattr(desc, "layout", None))
-
-
-def _along(array: Any, axis: int, part: slice) -> Any:
-    """`array` cut along `axis`; all of it if the axis is -1 (every device gets everything)."""
-    if axis == -1 or (part.start == 0 and part.stop == array.shape[axis]):
-        return array
-    if axis == 0:
-        return array[part]
-    return nd.slice_axis(array, axis=axis, begin=part.start, end=part.stop)
-
-
-def _merge(parts: Sequence[Any], axis: int) -> Any:
-    """Arrays of several devices as one, on the first device."""
-    if len(parts) == 1 or axis == -1:
-        return parts[0]
-    here = parts[0].context
-    return nd.concat(*[part.as_in_context(here) for part in parts], dim=axis)
 
 
 class DataParallelExecutorGroup:
@@ -68,9 +65,14 @@ class DataParallelExecutorGroup:
         self.param_names = list(param_names)
         self.fixed_param_names = list(fixed_param_names or [])
         self.state_names = list(state_names or [])
+        self.group2ctxs = list(group2ctxs or [None] * len(self.contexts))
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
         self.grad_req = self._requests(grad_req, [desc.name for desc in data_shapes])
-        self._cache: dict[Any, Any] = {}
+        self.output_layouts = [DataDesc.get_batch_axis(symbol[name].attr("__layout__"))
+                               for name in self.output_names]
+        self._kept: list[dict[Any, Any]] = [{} for _ in self.contexts]
+        self._monitors: list[Any] = []
+        self._total_exec_bytes = 0
         self.execs: list[Any] = []
         self.batch_size: int | None = None
         self.bind_exec(data_shapes, label_shapes, shared_group)
@@ -84,6 +86,9 @@ class DataParallelExecutorGroup:
         if not self.for_training:
             return dict.fromkeys(self.arg_names, "null")
         if isinstance(grad_req, (list, tuple)):
+            if len(grad_req) != len(self.arg_names):
+                raise MXNetError(f"bind: grad_req lists {len(grad_req)} requests, expected one for "
+                                 f"each of {self.arg_names}")
             return dict(zip(self.arg_names, grad_req, strict=True))
         trained = {*self.param_names, *(data_names if self.inputs_need_grad else ())}
         trained -= set(self.fixed_param_names)
@@ -93,9 +98,9 @@ class DataParallelExecutorGroup:
 
     # -- binding ----------------------------------------------------------------------------
 
-    def decide_slices(self, data_shapes: Sequence[DataDesc]) -> list[int]:
+    def decide_slices(self, data_shapes: Descs) -> list[int]:
         """Batch axis of every input; sets `batch_size` and `slices` on the way."""
-        axes = [_batch_axis(desc) for desc in data_shapes]
+        axes = [batch_axis(desc) for desc in data_shapes]
         for desc, axis in zip(data_shapes, axes, strict=True):
             if axis == -1:
                 continue
@@ -104,92 +109,111 @@ class DataParallelExecutorGroup:
                 raise MXNetError(f"all data must have the same batch size: {self.batch_size}, "
                                  f"but {desc.name} has shape {desc.shape}")
             self.batch_size = size
-            self.slices = _split_input_slice(size, self.workload)
+            self.slices = split_batch(size, self.workload)
         return axes
 
-    def bind_exec(self, data_shapes: Sequence[DataDesc], label_shapes: Sequence[DataDesc] | None,
+    def bind_exec(self, data_shapes: Descs, label_shapes: Descs | None,
                   shared_group: DataParallelExecutorGroup | None = None, reshape: bool = False
                   ) -> None:
-        """Bind (or reshape) an executor per context for these input shapes.
+        """Bind (or reshape) an executor per context for batches of these shapes.
 
         Whatever goes wrong, the group stays as it was.
         """
+        data_shapes, label_shapes = as_descs(data_shapes), as_descs(label_shapes)
+        with self._restored_on_error():
+            self._require_arguments(data_shapes, label_shapes)
+            self.batch_size, self.takes_whole = None, True
+            self.data_layouts = self.decide_slices(data_shapes)
+            self.label_layouts = self.decide_slices(label_shapes)
+            self.data_shapes, self.label_shapes = data_shapes, label_shapes or None
+            self._bind_each([self._cut_shapes(k) for k in range(len(self.contexts))], shared_group,
+                            reshape)
+
+    def reshape(self, data_shapes: Descs, label_shapes: Descs | None) -> None:
+        """Rebind for other input shapes, keeping parameters."""
+        same = [data_shapes, label_shapes] == [self.data_shapes, self.label_shapes]
+        if not (same and self.takes_whole):
+            self.bind_exec(data_shapes, label_shapes, reshape=True)
+
+    def reshape_each(self, parts: Sequence[tuple[Descs, Descs | None]]) -> None:
+        """Rebind for a list of batches: (data, label) descriptions of each device's own.
+
+        `data_shapes` then describes the smallest batch that holds them all.
+        """
+        with self._restored_on_error():
+            self.takes_whole = False
+            data, labels = zip(*parts, strict=True)
+            self.data_shapes = [enclosing(descs) for descs in zip(*data, strict=True)]
+            self.label_shapes = ([enclosing(descs) for descs in zip(*labels, strict=True)]
+                                 if labels[0] else None)
+            sizes = [samples_in(descs) for descs in data]
+            self.batch_size = sum(sizes)
+            self.slices = [slice(sum(sizes[:k]), sum(sizes[:k + 1])) for k in range(len(sizes))]
+            self._bind_each(parts, None, True)
+
+    @contextmanager
+    def _restored_on_error(self) -> Iterator[None]:
         before = vars(self).copy()
         try:
-            self._bind(data_shapes, label_shapes, shared_group, reshape)
+            yield
         except Exception:
             vars(self).update(before)
             raise
 
-    def _bind(self, data_shapes: Sequence[DataDesc], label_shapes: Sequence[DataDesc] | None,
-              shared_group: DataParallelExecutorGroup | None, reshape: bool) -> None:
-        key = (tuple(map(tuple, data_shapes)), tuple(map(tuple, label_shapes or ())))
-        self.batch_size = None
-        self.data_layouts = self.decide_slices(data_shapes)
-        self.label_layouts = self.decide_slices(label_shapes) if label_shapes else []
-        self.data_shapes, self.label_shapes = list(data_shapes), label_shapes
-        self.data_names = [desc.name for desc in data_shapes]
-        self.label_names = [desc.name for desc in label_shapes or ()]
-        self._require_arguments()
-        if key in self._cache:
-            self.execs = self._cache.pop(key)
-        elif reshape:
-            self.execs = [self._reshape_ith_exec(k, data_shapes, label_shapes)
-                          for k in range(len(self.contexts))]
-        else:
-            self.execs = [self._bind_ith_exec(k, data_shapes, label_shapes, shared_group)
-                          for k in range(len(self.contexts))]
-        self._cache[key] = self.execs
-        if len(self._cache) > KEPT_SHAPES:
-            del self._cache[next(iter(self._cache))]
-        self.output_layouts = [self._output_axis(name) for name in self.output_names]
-        self._collect_arrays()
-
-    def _require_arguments(self) -> None:
+    def _require_arguments(self, data_shapes: Descs, label_shapes: Descs) -> None:
         """MXNetError unless everything a batch brings is an argument of the symbol."""
         inputs = [name for name in self.arg_names if name not in self.param_names]
-        for kind, names in (("data", self.data_names), ("label", self.label_names)):
-            for name in names:
-                if name not in self.arg_names:
-                    raise MXNetError(f"bind: {kind}_shapes describes {name!r}, but the symbol's "
-                                     f"inputs are {inputs}")
+        for kind, descs in (("data", data_shapes), ("label", label_shapes)):
+            for desc in descs:
+                if desc.name not in self.arg_names:
+                    raise MXNetError(f"bind: {kind}_shapes describes {desc.name!r}, but the "
+                                     f"symbol's inputs are {inputs}")
 
-    def _output_axis(self, name: str) -> int:
-        """Batch axis of an output: what its `__layout__` says, else 0."""
-        return DataDesc.get_batch_axis(self.symbol[name].attr("__layout__"))
+    def _cut_shapes(self, k: int) -> tuple[list[DataDesc], list[DataDesc]]:
+        """(data, label) descriptions of what device `k` gets of a batch."""
+        count = self.slices[k].stop - self.slices[k].start
+        return with_samples(self.data_shapes, count), with_samples(self.label_shapes or [], count)
 
-    def _sliced_shape(self, shapes: Sequence[DataDesc], k: int, axes: Sequence[int]
-                      ) -> list[DataDesc]:
-        """Shapes that device `k` sees."""
-        sliced = []
-        for desc, axis in zip(shapes, axes, strict=True):
-            shape = list(desc.shape)
-            if axis >= 0:
-                shape[axis] = self.slices[k].stop - self.slices[k].start
-            sliced.append(DataDesc(desc.name, tuple(shape), desc.dtype, desc.layout))
-        return sliced
+    def _bind_each(self, parts: Sequence[tuple[Descs, Descs | None]],
+                   shared_group: DataParallelExecutorGroup | None, reshape: bool) -> None:
+        """Make, or find again, every device's executor for its shapes."""
+        before, execs = self.execs, []
+        for k, (data, labels) in enumerate(parts):
+            kept, key = self._kept[k], (tuple(data), tuple(labels or ()))
+            found = kept.pop(key, None)
+            if found is None:
+                found = (self._reshape_ith_exec(k, data, labels) if reshape
+                         else self._bind_ith_exec(k, data, labels, shared_group))
+            kept[key] = found
+            if len(kept) > KEPT_SHAPES:
+                del kept[next(iter(kept))]
+            execs.append(found)
+        self.execs = execs
+        for old, new in zip(before, execs, strict=False):
+            for mon in self._monitors:
+                mon.follow(old, new)
+        self._collect_arrays()
 
-    def _input_shapes(self, k: int, data_shapes: Sequence[DataDesc],
-                      label_shapes: Sequence[DataDesc] | None) -> dict[str, tuple[int, ...]]:
-        descs = self._sliced_shape(data_shapes, k, self.data_layouts)
-        descs += self._sliced_shape(label_shapes or [], k, self.label_layouts)
-        return {desc.name: desc.shape for desc in descs}
-
-    def _bind_ith_exec(self, k: int, data_shapes: Sequence[DataDesc],
-                       label_shapes: Sequence[DataDesc] | None,
+    def _bind_ith_exec(self, i: int, data_shapes: Descs, label_shapes: Descs | None,
                        shared_group: DataParallelExecutorGroup | None) -> Any:
-        types = {desc.name: desc.dtype for desc in [*data_shapes, *(label_shapes or [])]}
-        shared = shared_group.execs[k] if shared_group is not None else None
-        return self.symbol.simple_bind(
-            ctx=self.contexts[k], grad_req=self.grad_req, type_dict=types, shared_exec=shared,
+        descs = [*data_shapes, *(label_shapes or ())]
+        shared = shared_group.execs[i] if shared_group is not None else None
+        bound = self.symbol.simple_bind(
+            ctx=self.contexts[i], grad_req=self.grad_req,
+            type_dict={desc.name: desc.dtype for desc in descs}, shared_exec=shared,
             shared_arg_names=self.param_names if shared is not None else None,
-            **self._input_shapes(k, data_shapes, label_shapes))
+            group2ctx=self.group2ctxs[i],
+            **{desc.name: desc.shape for desc in descs})
+        bound.read_in_place(desc.name for desc in data_shapes)
+        return bound
 
-    def _reshape_ith_exec(self, k: int, data_shapes: Sequence[DataDesc],
-                          label_shapes: Sequence[DataDesc] | None) -> Any:
+    def _reshape_ith_exec(self, i: int, data_shapes: Descs, label_shapes: Descs | None) -> Any:
         """Labels that a batch does not bring may change their shape, parameters may not."""
-        old, shapes = self.execs[k], self._input_shapes(k, data_shapes, label_shapes)
-        new = old.reshape(partial_shaping=True, allow_up_sizing=True, **shapes)
+        old = self.execs[i]
+        shapes = {desc.name: desc.shape for desc in [*data_shapes, *(label_shapes or ())]}
+        apart = [desc.name for desc in data_shapes if old.borrows(desc.name)]
+        new = reshape(old, True, True, shapes, apart)
+        new.read_in_place(apart)
         for name in self.param_names:
             bound, wanted = old.arg_dict[name].shape, new.arg_dict[name].shape
             if bound != wanted:
@@ -202,6 +226,8 @@ class DataParallelExecutorGroup:
         def across(table: str, names: Sequence[str]) -> list[list[Any]]:
             return [[getattr(e, table)[name] for e in self.execs] for name in names]
 
+        self.data_names = [desc.name for desc in self.data_shapes]
+        self.label_names = [desc.name for desc in self.label_shapes or ()]
         trained = [name for name in self.param_names if name in self.arg_names]
         self.param_arrays = across("arg_dict", trained)
         self.grad_arrays = across("grad_dict", trained) if self.for_training else []
@@ -218,12 +244,6 @@ class DataParallelExecutorGroup:
                  for part, executor in zip(self.slices, self.execs, strict=True)]
                 for name in names]
 
-    def reshape(self, data_shapes: Sequence[DataDesc], label_shapes: Sequence[DataDesc] | None
-                ) -> None:
-        """Rebind for other input shapes, keeping parameters."""
-        if data_shapes != self.data_shapes or label_shapes != self.label_shapes:
-            self.bind_exec(data_shapes, label_shapes, reshape=True)
-
     # -- parameters -------------------------------------------------------------------------
 
     def set_params(self, arg_params: Any, aux_params: Any, allow_extra: bool = False) -> None:
@@ -236,40 +256,50 @@ class DataParallelExecutorGroup:
         for names, arrays, target in ((self.param_names, self.param_arrays, arg_params),
                                       (self.aux_names, self.aux_arrays, aux_params)):
             for name, copies in zip(names, arrays, strict=True):
-                mean = copies[0].copyto(cpu())
-                for other in copies[1:]:
-                    mean += other.as_in_context(cpu())
-                if len(copies) > 1:
-                    mean /= len(copies)
-                mean.astype(target[name].dtype).copyto(target[name])
+                averaged(copies).astype(target[name].dtype).copyto(target[name])
 
     # -- running ----------------------------------------------------------------------------
 
+    def fits(self, data_batch: Any) -> bool:
+        """Whether the executors are bound to the shapes of this batch, or list of batches."""
+        if not isinstance(data_batch, list):
+            given = shapes_of(arrays_of(data_batch))
+            return self.takes_whole and given == shapes_of(self.data_shapes)
+        self._require_one_each(data_batch)
+        return [shapes_of(arrays_of(part)) for part in data_batch] == [
+            shapes_of(executor.arg_dict[name] for name in self.data_names)
+            for executor in self.execs]
+
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Hand out the batch and run every executor forward."""
-        self._load(data_batch.data, self.data_arrays, self.data_layouts, self.data_names)
+        """Hand out the batch, or the list with one per device, and run every executor forward."""
+        self.load(data_batch)
         is_train = self.for_training if is_train is None else is_train
-        if self.label_arrays is not None and data_batch.label:
-            self._load(data_batch.label, self.label_arrays, self.label_layouts, self.label_names)
         for executor in self.execs:
             executor.forward(is_train=is_train)
 
-    @staticmethod
-    def _load(arrays: Sequence[Any], targets: Sequence[Any], axes: Sequence[int],
-              names: Sequence[str]) -> None:
-        if len(arrays) != len(targets):
-            raise MXNetError(f"the batch has {len(arrays)} arrays, expected {len(targets)}: "
-                             f"{list(names)}")
-        for name, array, parts, axis in zip(names, arrays, targets, axes, strict=True):
-            for part, target in parts:
-                if not isinstance(array, nd.NDArray):
-                    raise TypeError(f"the batch brings {name} as a {type(array).__name__}, "
-                                    "expected an NDArray")
-                mine = _along(array, axis, part)
-                if mine.shape != target.shape:
-                    raise MXNetError(f"the batch brings {name} of shape {array.shape}, of which a "
-                                     f"device takes {mine.shape}, but was bound to {target.shape}")
-                mine.copyto(target)
+    def load(self, data_batch: Any) -> None:
+        """Hand a batch, or a list with one per device, to the executors: what a native iterator
+        has made is read where it lies, anything else is copied."""
+        for executor, part in zip(self.execs, self._parts(data_batch), strict=True):
+            for name, array in part.items():
+                require_fit(array, name, executor.arg_dict[name])
+                executor.take(name, array)
+
+    def _parts(self, data_batch: Any) -> list[dict[str, Any]]:
+        """Every device's arrays by name: cut from a batch, or those of its own batch."""
+        if isinstance(data_batch, list):
+            self._require_one_each(data_batch)
+            return [named_arrays(part, self.data_names, self.label_names) for part in data_batch]
+        whole = named_arrays(data_batch, self.data_names, self.label_names)
+        axes = dict(zip([*self.data_names, *self.label_names],
+                        [*self.data_layouts, *self.label_layouts], strict=True))
+        return [{name: cut(array, axes[name], part) for name, array in whole.items()}
+                for part in self.slices]
+
+    def _require_one_each(self, parts: Sequence[Any]) -> None:
+        if len(parts) != len(self.contexts):
+            raise MXNetError(f"a list of {len(parts)} was given, but the module runs on "
+                             f"{len(self.contexts)} device(s): give one for each")
 
     def backward(self, out_grads: Any = None) -> None:
         """Run every executor backward, with its slice of the head gradients if there are any."""
@@ -281,19 +311,16 @@ class DataParallelExecutorGroup:
             out_grads = [out_grads]
         for k, executor in enumerate(self.execs):
             executor.backward([
-                _along(grad, axis, self.slices[k]).as_in_context(self.contexts[k])
+                cut(grad, axis, self.slices[k]).as_in_context(self.contexts[k])
                 for grad, axis in zip(out_grads, self.output_layouts, strict=False)])
 
     def get_output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
         """(name, shape) of every output for the whole batch."""
         shapes = []
-        for name, out, axis in zip(self.output_names, self.execs[0].outputs, self.output_layouts,
-                                   strict=True):
-            shape = list(out.shape)
-            if axis >= 0 and self.batch_size is not None and shape:
-                per_device = self.slices[0].stop - self.slices[0].start
-                if shape[axis] % per_device == 0:
-                    shape[axis] = shape[axis] // per_device * self.batch_size
+        for i, (name, axis) in enumerate(zip(self.output_names, self.output_layouts, strict=True)):
+            shape = list(self.execs[0].outputs[i].shape)
+            if axis >= 0 and shape:
+                shape[axis] = sum(executor.outputs[i].shape[axis] for executor in self.execs)
             shapes.append((name, tuple(shape)))
         return shapes
 
@@ -307,7 +334,7 @@ class DataParallelExecutorGroup:
 
     @staticmethod
     def _merged(arrays: Sequence[Sequence[Any]], axes: Sequence[int]) -> list[Any]:
-        return [_merge(parts, axis) for parts, axis in zip(arrays, axes, strict=True)]
+        return [joined(parts, axis) for parts, axis in zip(arrays, axes, strict=True)]
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """Gradients of the data inputs, joined over devices, or as a list per input."""
@@ -332,19 +359,23 @@ class DataParallelExecutorGroup:
                 elif isinstance(states[i], (list, tuple)):
                     states[i][k].copyto(array)
                 else:
-                    _along(states[i], 0, self.slices[k]).copyto(array)
+                    cut(states[i], 0, self.slices[k]).copyto(array)
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool) -> None:
         """Update the metric device by device; `pre_sliced` labels come as a list per device."""
+        if pre_sliced:
+            self._require_one_each(labels)
         for k, executor in enumerate(self.execs):
             mine = labels[k] if pre_sliced else [
-                _along(label, axis, self.slices[k])
+                cut(label, axis, self.slices[k])
                 for label, axis in zip(labels or (), self.label_layouts, strict=False)]
             named = dict(zip(self.label_names, mine, strict=False))
             eval_metric.update_dict(named, dict(zip(self.output_names, executor.outputs,
                                                     strict=True)))
 
     def install_monitor(self, mon: Any) -> None:
-        """Let `mon` watch every executor."""
+        """Let `mon` watch every executor, and those that take their place for other shapes."""
+        if hasattr(mon, "follow"):
+            self._monitors.append(mon)
         for executor in self.execs:
             mon.install(executor)

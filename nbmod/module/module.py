@@ -11,33 +11,34 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from .. import optimizer as opt
-from ..base import MXNetError, did_you_mean
+from ..base import ArgumentError, MXNetError, did_you_mean, warn_user
 from ..context import Context, cpu
 from ..initializer import InitDesc, Uniform
 from ..io import DataDesc
-from ..model import (
-    _create_kvstore,
-    _initialize_kvstore,
-    _update_params,
-    _update_params_on_kvstore,
-    load_checkpoint,
-    save_checkpoint,
+from ..model import load_checkpoint
+from ..ndarray import NDArray, zeros
+from .arguments import (
+    _check_input_names,
+    _parse_data_desc,
+    as_descs,
+    groups_by_context,
+    name_list,
 )
-from ..ndarray import zeros
-from ..serialization import atomic_write
-from .base_module import BaseModule, _check_input_names, _parse_data_desc
+from .batches import samples_in, with_samples, with_shapes
 from .executor_group import DataParallelExecutorGroup
+from .optimization import OptimizedModule
 
 __all__ = ["Module"]
 
 
-class Module(BaseModule):
+class Module(OptimizedModule):
     """A network given by `symbol`, computed on one or several contexts.
 
     `data_names` and `label_names` are the inputs a batch brings; `fixed_param_names` are not
     trained; `state_names` are inputs that keep their values from batch to batch.  All other
-    arguments of the symbol are parameters.
+    arguments of the symbol are parameters.  `group2ctxs` puts parts of the network on contexts of
+    their own: a context by `ctx_group`, or a list with one for every context of the module, or a
+    list of such dicts.
     """
 
     def __init__(self, symbol: Any, data_names: Sequence[str] | None = ("data",),
@@ -47,7 +48,10 @@ class Module(BaseModule):
                  fixed_param_names: Sequence[str] | None = None,
                  state_names: Sequence[str] | None = None, group2ctxs: Any = None,
                  compression_params: Any = None):
-        super().__init__(logger=logger)
+        super().__init__(logger, compression_params)
+        if not hasattr(symbol, "list_arguments"):
+            raise TypeError(f"Module: symbol is a {type(symbol).__name__}, expected a Symbol (read "
+                            "one from a file with mx.sym.load)")
         context = cpu() if context is None else context
         self._context = [context] if isinstance(context, Context) else list(context)
         if not self._context or not all(isinstance(one, Context) for one in self._context):
@@ -57,30 +61,28 @@ class Module(BaseModule):
         if len(self._work_load_list) != len(self._context):
             raise MXNetError(f"Module: {len(self._work_load_list)} work loads for "
                              f"{len(self._context)} contexts")
-        if group2ctxs or compression_params:
-            raise MXNetError("Module: group2ctxs and compression_params are not available; leave "
-                             "them unset")
+        self._group2ctxs = groups_by_context(group2ctxs, len(self._context))
         self._symbol = symbol
-        self._data_names, self._label_names = list(data_names or []), list(label_names or [])
-        self._state_names = list(state_names or [])
-        self._fixed_param_names = list(fixed_param_names or [])
+        self._data_names = name_list("data_names", data_names)
+        self._label_names = name_list("label_names", label_names)
+        self._state_names = name_list("state_names", state_names)
+        self._fixed_param_names = name_list("fixed_param_names", fixed_param_names)
         for names, kind, throw in ((self._data_names, "data", True),
                                    (self._label_names, "label", False),
                                    (self._state_names, "state", True),
                                    (self._fixed_param_names, "fixed_param", True)):
             _check_input_names(symbol, names, kind, throw)
-        inputs = {*self._data_names, *self._label_names, *self._state_names}
+        inputs = [*self._data_names, *self._label_names, *self._state_names]
+        twice = sorted({name for name in inputs if inputs.count(name) > 1})
+        if twice:
+            raise ArgumentError(f"Module: {twice} stand twice among data_names, label_names and "
+                                f"state_names: {inputs}")
         self._param_names = [name for name in symbol.list_arguments() if name not in inputs]
         self._aux_names = symbol.list_auxiliary_states()
         self._output_names = symbol.list_outputs()
         self._arg_params: dict[str, Any] | None = None
         self._aux_params: dict[str, Any] | None = None
         self._params_dirty = False
-        self._optimizer: Any = None
-        self._kvstore: Any = None
-        self._update_on_kvstore = False
-        self._updater: Any = None
-        self._preload_opt_states: str | None = None
         self._reset_bind()
 
     def _reset_bind(self) -> None:
@@ -95,8 +97,13 @@ class Module(BaseModule):
     @staticmethod
     def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
         """A Module from a checkpoint; `kwargs` go to the constructor."""
+        return Module._from_checkpoint(prefix, epoch, load_optimizer_states, kwargs)
+
+    @classmethod
+    def _from_checkpoint(cls, prefix: str, epoch: int, load_optimizer_states: bool,
+                         options: dict[str, Any]) -> Any:
         symbol, args, auxs = load_checkpoint(prefix, epoch)
-        module = Module(symbol=symbol, **kwargs)
+        module = cls(symbol=symbol, **options)
         module._arg_params, module._aux_params = args, auxs
         module.params_initialized = True
         if load_optimizer_states:
@@ -105,13 +112,16 @@ class Module(BaseModule):
 
     def save_checkpoint(self, prefix: str, epoch: int, save_optimizer_states: bool = False,
                         remove_amp_cast: bool = True) -> None:
-        """Write `<prefix>-symbol.json`, `<prefix>-<epoch>.params` and, on demand, `.states`."""
-        arg_params, aux_params = self.get_params()
-        save_checkpoint(prefix, epoch, self.symbol, arg_params, aux_params, remove_amp_cast)
+        """Write `<prefix>-symbol.json`, `<prefix>-<epoch>.params` and, on demand, `.states`.
+
+        Beside optimizer states stands `.resume`, for training to go on exactly (`module.resume`).
+        """
+        self._symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
+        name = f"{prefix}-{epoch:04d}.params"
+        self.save_params(name)
+        logging.info('Saved checkpoint to "%s"', name)
         if save_optimizer_states:
-            name = f"{prefix}-{epoch:04d}.states"
-            self.save_optimizer_states(name)
-            self.logger.info('Saved optimizer state to "%s"', name)
+            self._save_states(f"{prefix}-{epoch:04d}", epoch)
 
     # -- description ------------------------------------------------------------------------
 
@@ -167,9 +177,8 @@ class Module(BaseModule):
         networks are given to parts of them.
         """
         if self.params_initialized and not force_init:
-            if arg_params or aux_params:
-                self.logger.warning("init_params: already initialised, so the given parameters are "
-                                    "ignored; pass force_init=True to use them")
+            warn_user("Parameters already initialized and force_init=False. init_params call "
+                      "ignored.")
             return
         self._require("binded")
         if self._params_dirty:
@@ -182,6 +191,7 @@ class Module(BaseModule):
                                allow_missing)
         self.params_initialized = True
         self._exec_group.set_params(self._arg_params, self._aux_params)
+        self._params_were_set(self._arg_params)
 
     @staticmethod
     def _init_one(desc: Any, array: Any, given: Any, initializer: Any, allow_missing: bool) -> None:
@@ -189,15 +199,24 @@ class Module(BaseModule):
         if given is not None and desc in given:
             value = given[desc]
             if value is not array:
+                if not isinstance(value, NDArray):
+                    raise TypeError(f"init_params: {desc} is a {type(value).__name__}, expected an "
+                                    "NDArray; make one with mx.nd.array")
                 if value.shape != array.shape:
                     raise MXNetError(f"init_params: {desc} has shape {value.shape}, the symbol "
                                      f"expects {array.shape}")
                 value.astype(array.dtype).copyto(array)
         elif given is not None and not allow_missing:
-            raise MXNetError(f"{desc} is not presented{did_you_mean(desc, given)}; pass "
-                             "allow_missing=True to initialise it")
+            raise MXNetError(f"{desc} is not presented{did_you_mean(desc, given)}; {_advice(desc)}")
         elif initializer is not None:
-            initializer(desc, array)
+            if not callable(initializer):
+                raise TypeError(f"init_params: initializer is {initializer!r}, expected one such "
+                                "as mx.init.Xavier()")
+            try:
+                initializer(desc, array)
+            except MXNetError as error:
+                label = f"; {_advice(desc)}" if desc.endswith("label") else ""
+                raise ArgumentError(f"init_params: {desc}: {error}{label}") from None
 
     def set_params(self, arg_params: Any, aux_params: Any, allow_missing: bool = False,
                    force_init: bool = True, allow_extra: bool = False) -> None:
@@ -207,12 +226,15 @@ class Module(BaseModule):
         without it they are ignored (so MXNet has it).
         """
         if not allow_missing:
-            self.init_params(None, arg_params, aux_params, allow_missing, force_init, allow_extra)
+            super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
             return
         if self.params_initialized and not force_init:
+            warn_user("Parameters already initialized and force_init=False. set_params call "
+                      "ignored.")
             return
         self._require("binded")
         self._exec_group.set_params(arg_params, aux_params, allow_extra=allow_extra)
+        self._params_were_set(arg_params or {})
         self._params_dirty = True
         self.params_initialized = True
 
@@ -235,15 +257,12 @@ class Module(BaseModule):
         self._grad_req = grad_req
         self._data_shapes, self._label_shapes = _parse_data_desc(
             self._data_names, self._label_names, data_shapes, label_shapes)
-        shared_group = None
-        if shared_module is not None:
-            shared_module._require("binded", "params_initialized")
-            shared_group = shared_module._exec_group
         self._exec_group = DataParallelExecutorGroup(
             self._symbol, self._context, self._work_load_list, self._data_shapes,
-            self._label_shapes, self._param_names, for_training, inputs_need_grad, shared_group,
-            logger=self.logger, fixed_param_names=self._fixed_param_names, grad_req=grad_req,
-            state_names=self._state_names)
+            self._label_shapes, self._param_names, for_training, inputs_need_grad,
+            self._group_of(shared_module), logger=self.logger,
+            fixed_param_names=self._fixed_param_names, grad_req=grad_req,
+            state_names=self._state_names, group2ctxs=self._group2ctxs)
         self.binded = True
         if shared_module is not None:
             self.params_initialized = True
@@ -259,6 +278,20 @@ class Module(BaseModule):
             self._arg_params = _host_arrays(group.param_names, group.param_arrays)
             self._aux_params = _host_arrays(group.aux_names, group.aux_arrays)
 
+    def _group_of(self, shared_module: Any) -> Any:
+        """The executors whose parameters are shared; None if there is no such module."""
+        if shared_module is None:
+            return None
+        if not isinstance(shared_module, Module):
+            raise TypeError(f"bind: shared_module is a {type(shared_module).__name__}, expected a "
+                            "Module")
+        shared_module._require("binded", "params_initialized")
+        group = shared_module._exec_group
+        if len(group.execs) < len(self._context):
+            raise MXNetError(f"bind: shared_module runs on {len(group.execs)} context(s), this "
+                             f"module on {len(self._context)}")
+        return group
+
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
         """Change the input shapes, keeping parameters and optimizer."""
         self._require("binded")
@@ -267,119 +300,47 @@ class Module(BaseModule):
         self._exec_group.reshape(data, labels)
         self._data_shapes, self._label_shapes = data, labels
 
-    # -- optimizer --------------------------------------------------------------------------
-
-    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd",
-                       optimizer_params: Any = (("learning_rate", 0.01),),
-                       force_init: bool = False) -> None:
-        """Create the optimizer and connect it to the key-value store.
-
-        Gradients are scaled by 1/batch size unless `rescale_grad` is among `optimizer_params`.
-        """
-        self._require("binded", "params_initialized")
-        if self.optimizer_initialized and not force_init:
-            self.logger.warning("optimizer already initialized, ignoring...")
-            return
-        if self._params_dirty:
-            self._sync_params_from_devices()
-        assert self._arg_params is not None
-        store, update_on_kvstore = _create_kvstore(kvstore, len(self._context), self._arg_params)
-        self._optimizer = self._make_optimizer(optimizer, optimizer_params, update_on_kvstore)
-        self._kvstore, self._update_on_kvstore = store, update_on_kvstore
-        self._updater = None
-        if store is not None:
-            if update_on_kvstore:
-                store.set_optimizer(self._optimizer)
-            _initialize_kvstore(store, self._exec_group.param_arrays, self._arg_params,
-                                self._exec_group.param_names, update_on_kvstore)
-        if not update_on_kvstore:
-            self._updater = opt.get_updater(self._optimizer)
-        self.optimizer_initialized = True
-        if self._preload_opt_states is not None:
-            self.load_optimizer_states(self._preload_opt_states)
-            self._preload_opt_states = None
-
-    def _make_optimizer(self, optimizer: Any, params: Any, update_on_kvstore: bool) -> Any:
-        """The optimizer, from its name and parameters or as given."""
-        rescale = 1.0 / (self._exec_group.batch_size or 1)
-        idx2name = self._index_names(update_on_kvstore)
-        if isinstance(optimizer, str):
-            params = {"rescale_grad": rescale, **dict(params)}
-            return opt.create(optimizer, sym=self.symbol, param_idx2name=idx2name, **params)
-        if not isinstance(optimizer, opt.Optimizer):
-            raise TypeError(f"init_optimizer: optimizer is a {type(optimizer).__name__}, expected "
-                            "a name or an mx.optimizer.Optimizer")
-        if optimizer.rescale_grad != rescale:
-            self.logger.warning("Optimizer created manually outside Module but rescale_grad is "
-                                "not normalized to 1.0/batch_size/num_workers (%s vs. %s). Is "
-                                "this intended?", optimizer.rescale_grad, rescale)
-        if not optimizer.idx2name:
-            optimizer.idx2name = idx2name.copy()
-        return optimizer
-
-    def _index_names(self, update_on_kvstore: bool) -> dict[Any, str]:
-        """Updater key -> parameter name."""
-        names = self._exec_group.param_names
-        if update_on_kvstore:  # where the keys are the names themselves
-            return dict(enumerate(names))
-        count = len(self._context)
-        return {i * count + k: name for i, name in enumerate(names) for k in range(count)}
-
-    def borrow_optimizer(self, shared_module: Any) -> None:
-        """Use the optimizer, store and updater of another module."""
-        shared_module._require("optimizer_initialized")
-        self._optimizer = shared_module._optimizer
-        self._kvstore = shared_module._kvstore
-        self._update_on_kvstore = shared_module._update_on_kvstore
-        self._updater = shared_module._updater
-        self.optimizer_initialized = True
-
     # -- computing --------------------------------------------------------------------------
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Run forward; a batch of other shapes than the last one rebinds first."""
+        """Run forward; a batch of other shapes than the last one rebinds first.
+
+        A list of batches gives one to each device; their shapes may differ.
+        """
         self._require("binded", "params_initialized")
-        shapes = tuple(tuple(array.shape) for array in data_batch.data)
-        if shapes != tuple(tuple(desc.shape) for desc in self._exec_group.data_shapes):
-            self.reshape(*self._shapes_of(data_batch, shapes))
-        self._exec_group.forward(data_batch, is_train)
+        group = self._exec_group
+        if not group.fits(data_batch):
+            if isinstance(data_batch, list):
+                group.reshape_each([self._descriptions(part) for part in data_batch])
+            else:
+                data, labels = self._descriptions(data_batch)
+                group.reshape(as_descs(getattr(data_batch, "provide_data", None)) or data,
+                              as_descs(getattr(data_batch, "provide_label", None)) or labels)
+            self._data_shapes, self._label_shapes = group.data_shapes, group.label_shapes
+        group.forward(data_batch, is_train)
 
-    def _shapes_of(self, batch: Any, shapes: Sequence[tuple[int, ...]]
-                   ) -> tuple[list[DataDesc], list[DataDesc] | None]:
-        """Descriptions of a batch: its own, or the bound ones with its shapes."""
-        data = getattr(batch, "provide_data", None) or _with_shapes(self.data_shapes, shapes)
-        labels = getattr(batch, "provide_label", None)
-        if not labels and self._label_shapes:
-            given = getattr(batch, "label", None)
-            labels = (_with_shapes(self._label_shapes, [array.shape for array in given]) if given
-                      else _with_batch_size(self._label_shapes, self._batch_size(shapes[0])))
-        return data, labels
-
-    def _batch_size(self, shape: Sequence[int]) -> int:
-        """Number of samples in a first input of this shape."""
-        return shape[max(DataDesc.get_batch_axis(self.data_shapes[0].layout), 0)]
+    def _descriptions(self, batch: Any) -> tuple[list[DataDesc], list[DataDesc] | None]:
+        """The (data, label) descriptions of the last batch, with the shapes of this one."""
+        shapes = [array.shape for array in batch.data]
+        data, given = with_shapes(self.data_shapes, shapes), getattr(batch, "label", None)
+        if not self._label_shapes:
+            return data, None
+        if given:
+            return data, with_shapes(self._label_shapes, [array.shape for array in given])
+        return data, with_samples(self._label_shapes, samples_in(data))
 
     def backward(self, out_grads: Any = None) -> None:
         """Run backward."""
         self._require("binded", "params_initialized")
         self._exec_group.backward(out_grads=out_grads)
 
-    def update(self) -> None:
-        """Let the optimizer use the gradients of the last backward."""
-        self._require("binded", "params_initialized", "optimizer_initialized")
-        self._params_dirty = True
-        group = self._exec_group
-        if self._update_on_kvstore:
-            _update_params_on_kvstore(group.param_arrays, group.grad_arrays, self._kvstore,
-                                      group.param_names)
-        else:
-            _update_params(group.param_arrays, group.grad_arrays, self._updater,
-                           len(self._context), self._kvstore, group.param_names)
-
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """Outputs of the last forward; overwritten by the next one."""
         self._require("binded", "params_initialized")
         return self._exec_group.get_outputs(merge_multi_context)
+
+    def _output_axes(self, count: int) -> list[int]:
+        return self._exec_group.output_layouts
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """Gradients of the data inputs after backward (needs `inputs_need_grad`)."""
@@ -405,48 +366,15 @@ class Module(BaseModule):
         self._require("binded")
         self._exec_group.install_monitor(mon)
 
-    # -- optimizer states -------------------------------------------------------------------
 
-    def save_optimizer_states(self, fname: str) -> None:
-        """Write the optimizer's states."""
-        self._require("optimizer_initialized")
-        if self._update_on_kvstore:
-            self._kvstore.save_optimizer_states(fname)
-        else:
-            with atomic_write(fname) as file:
-                file.write(self._updater.get_states())
-
-    def load_optimizer_states(self, fname: str) -> None:
-        """Read the optimizer's states."""
-        self._require("optimizer_initialized")
-        if self._update_on_kvstore:
-            self._kvstore.load_optimizer_states(fname)
-        else:
-            with open(fname, "rb") as file:
-                self._updater.set_states(file.read())
+def _advice(name: str) -> str:
+    """What to do about a parameter without a value."""
+    if name.endswith("label"):
+        return "if it is a label, name it in Module's label_names, and the iterator's label_name"
+    return "pass allow_missing=True to initialise it"
 
 
 def _host_arrays(names: Sequence[str], arrays: Sequence[Sequence[Any]]) -> dict[str, Any]:
     """Zeros on the CPU like the first device's array of every name."""
     return {name: zeros(copies[0].shape, dtype=copies[0].dtype)
             for name, copies in zip(names, arrays, strict=True)}
-
-
-def _with_shapes(descs: Sequence[DataDesc], shapes: Sequence[Any]) -> list[DataDesc]:
-    if len(descs) != len(shapes):
-        raise MXNetError(f"the batch has {len(shapes)} arrays, the module was bound with "
-                         f"{len(descs)}: {[desc.name for desc in descs]}")
-    return [DataDesc(desc.name, shape, desc.dtype, desc.layout)
-            for desc, shape in zip(descs, shapes, strict=True)]
-
-
-def _with_batch_size(descs: Sequence[DataDesc], size: int) -> list[DataDesc]:
-    """Labels of a batch that brings none, at the batch's size."""
-    resized = []
-    for desc in descs:
-        axis = DataDesc.get_batch_axis(desc.layout)
-        shape = list(desc.shape)
-        if axis >= 0:
-            shape[axis] = size
-        resized.append(DataDesc(desc.name, tuple(shape), desc.dtype, desc.layout))
-    return resized

@@ -2,6 +2,66 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from ..base import MXNetError
+from .creation import array
 from .functions import is_public, namespace
+from .ndarray import NDArray
+
+__all__ = ["_copyto", "_cvimdecode", "_cvimread", "_set_value"]
 
 __getattr__, __dir__ = namespace(__name__, "", lambda name: not is_public(name))
+
+
+def _copyto(data: NDArray, out: NDArray) -> NDArray:
+    """Write `data` to `out`, in its type."""
+    data.copyto(out)
+    return out
+
+
+def _set_value(src: float, out: NDArray) -> NDArray:
+    """Fill `out` with a number."""
+    out[:] = float(src)
+    return out
+
+
+def _cvimdecode(buf: NDArray, flag: int = 1, to_rgb: bool = True, out: NDArray | None = None,
+                name: str | None = None) -> NDArray:
+    """The picture whose file is the bytes `buf` (uint8, any shape): uint8 (H, W, 3).
+
+    `flag` 0 makes it grey, (H, W, 1); without `to_rgb` channels are blue, green, red.
+    Raises MXNetError if the bytes are no picture, or there is no library that reads it.
+    """
+    if buf.dtype != np.uint8:
+        raise MXNetError(f"_cvimdecode: buf has type {np.dtype(buf.dtype)}, expected uint8")
+    return _decoded("_cvimdecode", buf.asnumpy().tobytes(), (flag, to_rgb), out)
+
+
+def _cvimread(filename: str, flag: int = 1, to_rgb: bool = True, out: NDArray | None = None,
+              name: str | None = None) -> NDArray:
+    """The picture in a file; all else as for `_cvimdecode`."""
+    try:
+        with open(filename, "rb") as stream:
+            data = stream.read()
+    except OSError as error:
+        raise MXNetError(f"_cvimread: {filename}: cannot be read: {error.strerror or error}"
+                         ) from error
+    return _decoded(f"_cvimread: {filename}", data, (flag, to_rgb), out)
+
+
+def _decoded(where: str, data: bytes, how: tuple[int, bool], out: NDArray | None) -> NDArray:
+    from ..pictures.codecs import decode
+
+    flag, to_rgb = how
+    if flag not in (0, 1):
+        raise MXNetError(f"{where}: flag is {flag}, expected 0 (grey) or 1 (colour)")
+    try:
+        image = decode(data, 3 if flag else 1)
+    except MXNetError as error:
+        raise MXNetError(f"{where}: {error}") from error
+    result = array(image if to_rgb else image[..., ::-1], dtype=np.uint8)
+    if out is None:
+        return result
+    out[:] = result
+    return out

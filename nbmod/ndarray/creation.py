@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from ..base import MXNetError
+from ..base import MXNetError, OutOfMemory
+from ..changes import share
 from ..context import Context, current_context, resolve
 from ..ops import OPS
 from ..ops.device import device_of, synchronize
@@ -83,6 +85,7 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
         raise ValueError("from_numpy: only C-contiguous arrays can be shared; use zero_copy=False")
     shared = ndarray.view()
     ndarray.flags.writeable = False
+    share(shared)
     return NDArray(shared, place)
 
 
@@ -144,8 +147,17 @@ def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: i
 def linspace(start: float, stop: float, num: int, endpoint: bool = True, ctx: Context | None = None,
              dtype: Any = np.float32) -> NDArray:
     """`num` numbers at equal distances from `start` to `stop`, which `endpoint` includes."""
-    values = np.linspace(start, stop, num, endpoint=endpoint)
-    return array(values, ctx, dtype)
+    with _enough_memory("linspace"):
+        return array(np.linspace(start, stop, num, endpoint=endpoint), ctx, dtype)
+
+
+@contextmanager
+def _enough_memory(function: str) -> Iterator[None]:
+    """Give the function's name to NumPy's MemoryError."""
+    try:
+        yield
+    except MemoryError as error:
+        raise OutOfMemory(f"{function}: {error}") from None
 
 
 def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: Any = None,
@@ -215,7 +227,8 @@ def histogram(a: NDArray, bins: int | NDArray = 10, range: tuple[float, float] |
               ) -> list[NDArray]:
     """[counts (int64), bin edges]; `bins` is their number, over `range`, or the edges."""
     edges = bins.asnumpy() if isinstance(bins, NDArray) else bins
-    counts, found = np.histogram(a.asnumpy(), edges, range)
+    with _enough_memory("histogram"):
+        counts, found = np.histogram(a.asnumpy(), edges, range)
     place = a.context
     return [array(counts, place, np.int64),
             bins if isinstance(bins, NDArray) else array(found, place, a.dtype)]

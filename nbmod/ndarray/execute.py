@@ -4,8 +4,9 @@ What has to be found out before an op can run (shapes and types of its outputs, 
 depends only on the op and on the shapes and types of what it is given, so it is found once and
 remembered: `_plan` is a cached pure function.  Running is then: allocate, call, return.
 
-Hidden outputs are not computed.  An array given as `out` that overlaps an input is written
-directly only where the op declares that it may be; otherwise through a temporary.
+Hidden outputs are computed only if the caller wants them.  An array given as `out` that overlaps
+an input is written directly only where the op declares that it may be; otherwise through a
+temporary.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import MXNetError
+from ..base import MXNetError, OutOfMemory
+from ..context import Context
 from ..ops import OPS
 from ..ops.device import Device
 from ..ops.op import Call, Mode, Op, Spec
 from ..ops.shape import PartialShape, ShapeMismatch, is_known, unify
+from .recording import STATE
 
-__all__ = ["execute", "op_instance"]
+__all__ = ["execute", "forget", "op_instance"]
 
 _CACHED = 4096
-_EAGER = Call(Mode(is_train=False))
+_PREDICTING, _TRAINING = Call(Mode(is_train=False)), Call(Mode(is_train=True))
 _FLOAT32 = np.dtype(np.float32)
 
 
@@ -33,8 +36,10 @@ class Plan(NamedTuple):
     """What running an op on arrays of given shapes and types takes."""
 
     outs: tuple[Spec | None, ...]
-    """None for a hidden output."""
+    """None for a hidden output that is not wanted."""
     scratch: tuple[Spec, ...]
+    specs: tuple[Spec, ...]
+    """Of all outputs."""
 
 
 def op_instance(cls: Any, params: Mapping[str, Any]) -> Op:
@@ -62,24 +67,35 @@ def scalar_op(name: str, scalar: float) -> Op:
     return OPS.find(name).from_attrs({"scalar": scalar})
 
 
-def execute(op: Op, ins: Sequence[Any], device: Device, outs: Sequence[Any] = ()) -> list[Any]:
-    """The visible outputs of `op` for device arrays `ins`, all on `device`.
+def execute(op: Op, ins: Sequence[Any], device: Device, outs: Sequence[Any] = (),
+            ctx: Context | None = None, wanted: int = 0, state: dict[str, Any] | None = None
+            ) -> list[Any]:
+    """The outputs of `op` for device arrays `ins`, all on `device`; None for hidden ones.
 
-    `outs`: arrays on `device` to write to, one per visible output, or none at all.
+    `outs`: arrays on `device` to write to, one per visible output, or none at all.  `ctx` is the
+    context that ops see in their call.  `wanted` of the outputs are computed even if hidden;
+    `state` is that of a recorded call, which backward will get too.
     Raises MXNetError naming the op, the argument, what was expected and given.
     """
-    plan = _plan(op.name, op, device, tuple([(a.shape, a.dtype) for a in ins]),
-                 tuple([(a.shape, a.dtype) for a in outs]))
-    if outs:
-        arrays = [out if _may_write(op, ins, out, i, device) else device.empty(*spec)
-                  for i, (out, spec) in enumerate(_pairs(outs, plan))]
-    else:
-        arrays = [None if spec is None else device.empty(*spec) for spec in plan.outs]
-    _run(op, ins, arrays, device, plan.scratch)
-    for out, array in zip(outs, arrays, strict=False):
-        if out is not array:
-            device.copy(array, out)
-    return list(outs) or [array for array in arrays if array is not None]
+    given = tuple([(a.shape, a.dtype) for a in outs])
+    if op.shape_of_values is not None:
+        given = _follow_values(op, ins, given)
+    plan = _plan(op.name, op, device, tuple([(a.shape, a.dtype) for a in ins]), given, wanted)
+    try:
+        if outs:
+            arrays = [out if spec is None or _may_write(op, ins, out, i, device)
+                      else device.empty(*spec) for i, (out, spec) in enumerate(_pairs(outs, plan))]
+        else:
+            arrays = [None if spec is None else device.empty(*spec) for spec in plan.outs]
+        _run(op, ins, arrays, device, plan, ctx, state)
+    except MemoryError as error:
+        listed = _listed(op, [array.shape for array in ins])
+        raise OutOfMemory(f"{op.name}: {error} {listed}") from None
+    for i, out in enumerate(outs):
+        if out is not arrays[i]:
+            device.copy(arrays[i], out)
+            arrays[i] = out
+    return arrays
 
 
 def _pairs(outs: Sequence[Any], plan: Plan) -> list[tuple[Any, Any]]:
@@ -87,21 +103,33 @@ def _pairs(outs: Sequence[Any], plan: Plan) -> list[tuple[Any, Any]]:
     return list(zip(padded, plan.outs, strict=True))
 
 
-def _run(op: Op, ins: Sequence[Any], outs: list[Any], device: Device, scratch: tuple[Spec, ...]
-         ) -> None:
+def _follow_values(op: Op, ins: Sequence[Any], given: tuple) -> tuple:
+    """Shapes of the outputs, which depend on the values of the inputs, and types if known."""
+    assert op.shape_of_values is not None
+    shapes = op.shape_of_values(ins)
+    for name, shape, (out, _) in zip(op.list_outputs(), shapes, given, strict=False):
+        if shape != out:
+            raise MXNetError(f"{op.name}: out for {name} has shape {out}, expected {shape}, which "
+                             "follows from the values of the inputs")
+    return given or tuple((shape, None) for shape in shapes)
+
+
+def _run(op: Op, ins: Sequence[Any], outs: list[Any], device: Device, plan: Plan,
+         ctx: Context | None, state: dict[str, Any] | None) -> None:
     if op.view:
         device.copy(ins[0].reshape(outs[0].shape), outs[0])
-    elif scratch:
-        call = Call(Mode(), [device.empty(*spec) for spec in scratch])
+    elif plan.scratch or op.placed or state is not None:
+        call = Call(Mode(STATE.training), [device.empty(*spec) for spec in plan.scratch], ctx=ctx,
+                    specs=plan.specs if state is not None else (), state=state)
         device.run(op, ins, outs, call)
     else:
-        device.run(op, ins, outs, _EAGER)
+        device.run(op, ins, outs, _TRAINING if STATE.training else _PREDICTING)
 
 
 def _may_write(op: Op, ins: Sequence[Any], out: Any, index: int, device: Device) -> bool:
-    """Whether `out` can be written while the inputs are still read."""
+    """Whether there is an `out` that can be written while the inputs are still read."""
     if out is None:
-        return True
+        return False
     start, end = device.span(out)
     name = op.list_outputs()[index]
     for input_name, array in zip(op.list_inputs(), ins, strict=True):
@@ -112,10 +140,16 @@ def _may_write(op: Op, ins: Sequence[Any], out: Any, index: int, device: Device)
     return True
 
 
+def forget() -> None:
+    """Drop every op and plan that is remembered: a name now stands for something else."""
+    for remembered in (_op_instance, named_op, scalar_op, _plan):
+        remembered.cache_clear()
+
+
 # ------------------------------------------------------------------------------------- inference
 
 @lru_cache(maxsize=_CACHED)
-def _plan(name: str, op: Op, device: Device, ins: tuple, outs: tuple) -> Plan:
+def _plan(name: str, op: Op, device: Device, ins: tuple, outs: tuple, wanted: int) -> Plan:
     """Specs of outputs and scratch.  `name` makes the hashes of parameterless ops differ."""
     names, out_names = op.list_inputs(), op.list_outputs()
     if len(ins) != len(names):
@@ -126,14 +160,14 @@ def _plan(name: str, op: Op, device: Device, ins: tuple, outs: tuple) -> Plan:
                     [*(shape for shape, _ in outs), *([None] * hidden)])
     types = _infer(op, "type", [dtype for _, dtype in ins],
                    [*(dtype for _, dtype in outs), *([None] * hidden)])
-    visible = max(len(outs), op.num_visible)
+    visible = max(len(outs), op.num_visible, wanted)
     specs: list[Spec | None] = [None] * len(out_names)
     for i in range(len(out_names)):
         specs[i] = _spec(op, out_names[i], shapes[i], types[i]) if i < visible else None
     in_specs = [Spec(*given) for given in ins]
     everything = [Spec(shape, dtype or _FLOAT32)
                   for shape, dtype in zip(shapes, types, strict=True)]
-    return Plan(tuple(specs), tuple(device.scratch(op, in_specs, everything)))
+    return Plan(tuple(specs), tuple(device.scratch(op, in_specs, everything)), tuple(everything))
 
 
 def _spec(op: Op, name: str, shape: PartialShape, dtype: np.dtype | None) -> Spec:
@@ -150,9 +184,7 @@ def _infer(op: Op, what: str, ins: list, outs: list) -> list:
     try:
         found_ins, found_outs = getattr(op, f"infer_{what}")(list(ins), list(outs))
     except MXNetError as error:
-        listed = ", ".join(f"{name} {fact}" for name, fact
-                           in zip(op.list_inputs(), ins, strict=True))
-        raise type(error)(f"{op.name}: {error} [inputs: {listed}]") from None
+        raise type(error)(f"{op.name}: {error} {_listed(op, ins)}") from error.__cause__
     names = [*op.list_inputs(), *(f"output {name}" for name in op.list_outputs())]
     found = [*found_ins, *found_outs]
     for name, before, after in zip(names, given, found, strict=True):
@@ -161,11 +193,18 @@ def _infer(op: Op, what: str, ins: list, outs: list) -> list:
     return list(found_outs)
 
 
+def _listed(op: Op, facts: Sequence[Any]) -> str:
+    """What is known of the inputs, for errors."""
+    named = zip(op.list_inputs(), facts, strict=True)
+    return f"[inputs: {', '.join(f'{name} {fact}' for name, fact in named)}]"
+
+
 def _check(op: Op, what: str, name: str, given: Any, expected: Any) -> None:
     if what == "shape":
         try:
-            unify(given, expected)
-            return
+            # An array is what it is: its 0 is no unknown dimension to be filled in.
+            if unify(given, expected) == tuple(given):
+                return
         except ShapeMismatch:
             pass
     kind = ShapeMismatch if what == "shape" else MXNetError

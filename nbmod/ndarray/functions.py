@@ -21,7 +21,10 @@ from .execute import op_instance
 from .ndarray import NDArray, binary, invoke
 from .operators import BINARY
 
-__all__ = ["ARITHMETIC", "function", "op_function", "namespace", "is_public"]
+__all__ = ["ARITHMETIC", "forget_function", "function", "op_function", "namespace", "is_public"]
+
+_SHOWN: list[tuple[str, str, str]] = []
+"""(op, module, name in it) of every function that is kept in a namespace."""
 
 
 def _arithmetic(name: str) -> Callable[..., Any]:
@@ -63,8 +66,8 @@ def op_function(name: str) -> Callable[..., Any]:
 def _apply(cls: type[Op], given: Arguments) -> Any:
     """Run an op on the arguments of a call."""
     params = given.params
-    if cls.variadic and cls.variadic not in params:
-        params[cls.variadic] = len(given.positional) + len(given.named)
+    if cls.variadic:
+        cls.count_inputs(params, len(given.positional) + len(given.named))
     op = op_instance(cls, _hashable(params))
     inputs = _inputs(op, given)
     ctx = place_of(params["ctx"]) if "ctx" in params and not inputs else None
@@ -92,6 +95,14 @@ def _inputs(op: Op, given: Arguments) -> list[NDArray]:
     return inputs
 
 
+def forget_function(op_name: str) -> None:
+    """Take the functions of an op out of the namespaces: its name stands for something else."""
+    function.cache_clear()
+    for shown in [shown for shown in _SHOWN if shown[0] == op_name]:
+        _SHOWN.remove(shown)
+        vars(sys.modules[shown[1]]).pop(shown[2], None)
+
+
 def namespace(module: str, prefix: str, accept: Callable[[str], bool] = lambda name: True
               ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a module whose `name` is the op `prefix + name`."""
@@ -104,6 +115,7 @@ def namespace(module: str, prefix: str, accept: Callable[[str], bool] = lambda n
         if prefix:
             found.__name__ = found.__qualname__ = name
         setattr(sys.modules[module], name, found)
+        _SHOWN.append((prefix + name, module, name))
         return found
 
     def names() -> list[str]:

@@ -18,6 +18,7 @@ import numpy as np
 __all__ = ["normalize", "to_slices"]
 
 _BASIC = (slice, type(None), type(Ellipsis))
+_FAR = 2 ** 63
 
 
 def normalize(key: Any, to_numpy: Any) -> tuple[tuple, bool]:
@@ -39,6 +40,8 @@ def _part(part: Any, to_numpy: Any) -> Any:
     if isinstance(part, _BASIC):
         return part
     if isinstance(part, (int, np.integer, np.bool_)):
+        if not -_FAR <= part < _FAR:
+            raise IndexError(f"index {part} is out of bounds: it has more than 64 bits")
         return int(part)
     array = part if isinstance(part, np.ndarray) else to_numpy(part)
     if array is None and isinstance(part, (list, tuple, range)):

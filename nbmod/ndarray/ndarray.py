@@ -2,7 +2,7 @@
 
 Data structure: `_data`, an array of the device (`numpy.ndarray` on the CPU, see `ops.device`), and
 `_ctx`, the context it lives on.  Several NDArrays may share memory: basic indexing whose result is
-contiguous, `reshape` and `detach` give views.
+contiguous, `reshape` and `detach` give views.  `_seal` is for `lending`, and not set elsewhere.
 
 Invariant: `_data` is C-contiguous in its shape, and `_ctx` names a device that exists.
 
@@ -19,15 +19,19 @@ from typing import Any
 import numpy as np
 
 from ..base import FLAG_OF_DTYPE, MXNetError, numeric_types
+from ..changes import written
 from ..context import Context, current_context, resolve
+from ..graph import Entry
 from ..ops.device import CPU, device_of
 from ..ops.manipulate import reshape_target
 from ..ops.op import Op
 from ..ops.shape import normalize_axis, size_of
-from . import indexing
+from . import indexing, tape
+from .differentiable import Differentiable
 from .execute import execute, named_op, scalar_op
 from .fluent import fluent_methods
 from .operators import BINARY, Binary, Operators
+from .recording import STATE
 
 __all__ = ["NDArray", "invoke", "binary", "as_dtype", "host_array"]
 
@@ -72,18 +76,19 @@ def _function(name: str) -> Any:
 _Fluent: Any = fluent_methods(_function)
 
 
-class NDArray(Operators, _Fluent):
+class NDArray(Operators, Differentiable, _Fluent):
     """A tensor of one element type on one device; made by `nd.array`, `nd.zeros` and so on.
 
     `handle` is an array of the device, or None for an array that is still to get its contents
     (as unpickling needs it).
     """
 
-    __slots__ = ("_data", "_ctx", "__weakref__")
+    __slots__ = ("_data", "_ctx", "_entry", "_seal", "__weakref__")
 
     def __init__(self, handle: Any, ctx: Context | None = None):
         self._data = handle
         self._ctx = ctx if ctx is not None else resolve(current_context())
+        self._entry: Any = None
 
     # -- what it is -------------------------------------------------------------------------
 
@@ -181,8 +186,11 @@ class NDArray(Operators, _Fluent):
             return False
         if target.shape != self.shape:
             raise MXNetError(f"copyto: shapes {self.shape} and {target.shape} do not agree")
+        if STATE.recording:
+            tape.require_unrecorded("copyto", [target])
         _device_of_pair(self, target).copy(self._data, target._data)
-        return target
+        written(target._data)
+        return self._noted(target, tape.note_copy, target._data.dtype)
 
     def copy(self) -> NDArray:
         """A copy on the same device."""
@@ -207,7 +215,7 @@ class NDArray(Operators, _Fluent):
         device = device_of(self._ctx)
         data = device.empty(self.shape, dtype)
         device.copy(self._data, data)
-        return NDArray(data, self._ctx)
+        return self._noted(NDArray(data, self._ctx), tape.note_copy, dtype)
 
     def tostype(self, stype: str) -> NDArray:
         """A copy of storage type `stype`; only 'default' exists."""
@@ -224,6 +232,7 @@ class NDArray(Operators, _Fluent):
         if source.shape != self.shape:
             raise ValueError(f"Shape inconsistent: expected {self.shape} vs got {source.shape}")
         device_of(self._ctx).copy(np.ascontiguousarray(source), self._data)
+        written(self._data)
 
     def wait_to_read(self) -> None:
         """Return when all work that writes this array is done."""
@@ -248,24 +257,10 @@ class NDArray(Operators, _Fluent):
         self._ctx = resolve(current_context())
         self._data = from_record(state["handle"], self._ctx)
 
-    # -- gradients --------------------------------------------------------------------------
-
-    @property
-    def grad(self) -> NDArray | None:
-        """None: nothing is recorded, gradients come from bound symbols."""
-        return None
-
-    def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
-        raise MXNetError("attach_grad: NDArray operations are not recorded; bind a symbol and use "
-                         "Executor.backward for gradients")
-
-    def backward(self, out_grad: Any = None, retain_graph: bool = False, train_mode: bool = True
-                 ) -> None:
-        raise MXNetError("backward: NDArray operations are not recorded; bind a symbol and use "
-                         "Executor.backward for gradients")
+    # -- gradients: see `Differentiable` ------------------------------------------------------
 
     def detach(self) -> NDArray:
-        """A view of the whole array."""
+        """A view of the whole array that nothing is recorded of: gradients end here."""
         return NDArray(self._data, self._ctx)
 
     # -- elements ---------------------------------------------------------------------------
@@ -276,12 +271,17 @@ class NDArray(Operators, _Fluent):
         Integers, slices, None, Ellipsis, integer and boolean arrays, lists, and tuples of these.
         There are no 0-d results: `x[0, 1]` of a matrix has shape (1,).
         """
-        normal, _ = indexing.normalize(key, _index_array)
-        return NDArray(device_of(self._ctx).index(self._data, normal), self._ctx)
+        normal, basic = indexing.normalize(key, _index_array)
+        found = NDArray(device_of(self._ctx).index(self._data, normal), self._ctx)
+        if STATE.recording and tape.live(self):
+            found._entry = tape.note_index(self, normal, basic, found.shape)
+        return found
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write `value`, broadcast and converted to this array's type, to the indexed elements."""
         normal, _ = indexing.normalize(key, _index_array)
+        if STATE.recording:
+            self._note_assignment(normal, value if isinstance(value, NDArray) else None)
         if not isinstance(value, NDArray):
             source = host_array(value, self._data.dtype)
         elif value._ctx.is_gpu == self._ctx.is_gpu:
@@ -289,6 +289,7 @@ class NDArray(Operators, _Fluent):
         else:
             source = value.asnumpy()
         device_of(self._ctx).assign(self._data, normal, source)
+        written(self._data)
 
     def slice_assign(self, rhs: NDArray, begin: Sequence, end: Sequence, step: Sequence) -> NDArray:
         """Write `rhs` to the given slice, in place."""
@@ -321,7 +322,10 @@ class NDArray(Operators, _Fluent):
         if size_of(target) != self.size:
             raise MXNetError(f"reshape: an array of shape {self.shape}, {self.size} element(s), "
                              f"cannot have shape {codes}")
-        return NDArray(self._data.reshape(target), self._ctx)
+        return self._reshaped(target)
+
+    def _reshaped(self, shape: tuple[int, ...]) -> NDArray:
+        return self._noted(NDArray(self._data.reshape(shape), self._ctx), tape.note_shape, shape)
 
     def flatten(self, inplace: bool = False) -> NDArray:
         """(batch, everything else); a view with `inplace=True`, else a copy."""
@@ -331,13 +335,13 @@ class NDArray(Operators, _Fluent):
     def expand_dims(self, axis: int, inplace: bool = False) -> NDArray:
         """With a dimension of 1 inserted at `axis`; a view with `inplace=True`, else a copy."""
         at = normalize_axis(axis, self.ndim + 1)
-        view = NDArray(self._data.reshape((*self.shape[:at], 1, *self.shape[at:])), self._ctx)
+        view = self._reshaped((*self.shape[:at], 1, *self.shape[at:]))
         return view if inplace else view.copy()
 
     def squeeze(self, axis: Any = None, inplace: bool = False) -> NDArray:
         """Without dimensions of 1; a view with `inplace=True`, else a copy."""
         result = _function("squeeze")(self, axis=axis)
-        return NDArray(self._data.reshape(result.shape), self._ctx) if inplace else result
+        return self._reshaped(result.shape) if inplace else result
 
     def broadcast_to(self, shape: Sequence[int]) -> NDArray:
         """Repeated along dimensions of 1 (and new leading ones) to `shape`; 0 keeps a dimension."""
@@ -392,8 +396,29 @@ def invoke(op: Op, inputs: Sequence[NDArray], out: Any = None, ctx: Context | No
                              "together with as_in_context")
     if out is not None:
         return _invoke_into(op, inputs, out, device)
-    results = [NDArray(data, place) for data in execute(op, [a._data for a in inputs], device)]
+    arrays = [a._data for a in inputs]
+    if STATE.recording and tape.reached(inputs):
+        results = _invoke_recorded(op, inputs, arrays, (), device)
+    else:
+        results = [NDArray(data, place) for data in execute(op, arrays, device, (), place)
+                   if data is not None]
+    if op.aux:
+        written(*[inputs[i]._data for i in op.aux_indices()])
     return results[0] if len(results) == 1 else results
+
+
+def _invoke_recorded(op: Op, inputs: Sequence[NDArray], ins: list[Any], outs: Sequence[Any],
+                     device: Any) -> list[NDArray]:
+    """Run `op` and enter it on the tape; the visible outputs."""
+    place = inputs[0]._ctx
+    node = tape.Recorded(op, [tape.entry_of(array) for array in inputs], place)
+    computed = execute(op, ins, device, outs, place, tape.outputs_read(op), node.state)
+    tape.keep(node, ins, computed)
+    results = []
+    for index in range(len(outs) or op.num_visible):
+        results.append(NDArray(computed[index], place))
+        results[-1]._entry = Entry(node, index)
+    return results
 
 
 def _invoke_into(op: Op, inputs: Sequence[NDArray], out: Any, device: Any) -> Any:
@@ -407,10 +432,20 @@ def _invoke_into(op: Op, inputs: Sequence[NDArray], out: Any, device: Any) -> An
     direct = [device_of(t._ctx) is device for t in targets]
     arrays = [t._data if near else device.empty(t.shape, t._data.dtype)
               for t, near in zip(targets, direct, strict=True)]
-    execute(op, [a._data for a in inputs], device, arrays)
+    ins, place = [a._data for a in inputs], inputs[0]._ctx if inputs else None
+    if STATE.recording:
+        tape.require_unrecorded(op.name, targets, inputs)
+    if STATE.recording and tape.reached(inputs):
+        results = _invoke_recorded(op, inputs, ins, arrays, device)
+        for target, result in zip(targets, results, strict=True):
+            target._entry = tape.note_copy(result._entry, target._data.dtype, target._ctx) \
+                if target._ctx != place else result._entry
+    else:
+        execute(op, ins, device, arrays, place)
     for target, near, array in zip(targets, direct, arrays, strict=True):
         if not near:
             (device_of(target._ctx) if device is CPU else device).copy(array, target._data)
+    written(*[array._data for array in (*targets, *[inputs[i] for i in op.aux_indices()])])
     return out
 
 

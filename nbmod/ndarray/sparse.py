@@ -1,6 +1,8 @@
-"""`mx.nd.sparse`: arrays of storage 'default' work as everywhere; other storage is an error.
+"""`mx.nd.sparse`: the compressed rows that iterators read, and arrays of storage 'default'.
 
-The classes exist so that `isinstance(x, mx.nd.sparse.CSRNDArray)` has its answer, which is no.
+A `CSRNDArray` is what `LibSVMIter` yields.  It can be read, cut, copied, and given to anything that
+takes an NDArray, which sees it dense.  Other sparse arrays cannot be made yet; their classes exist
+so that `isinstance` has its answer.
 """
 
 from __future__ import annotations
@@ -10,27 +12,14 @@ from typing import Any, NoReturn
 from ..base import MXNetError
 from ..context import Context
 from . import creation
+from .csr import BaseSparseNDArray
+from .csr import CSRNDArray as CSRNDArray
 from .functions import ARITHMETIC, namespace
 from .ndarray import NDArray
 
 _ARITHMETIC = ("add", "subtract", "multiply", "divide")
 globals().update({name: ARITHMETIC[name] for name in _ARITHMETIC})
 __getattr__, __dir__ = namespace(__name__, "_sparse_")
-
-
-class BaseSparseNDArray(NDArray):
-    """Base of the sparse storage types; there are no instances."""
-
-    __slots__ = ()
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        _refuse(type(self).__name__)
-
-
-class CSRNDArray(BaseSparseNDArray):
-    """Compressed rows; there are no instances."""
-
-    __slots__ = ()
 
 
 class RowSparseNDArray(BaseSparseNDArray):

@@ -17,9 +17,15 @@ __all__ = ["OPS", "Op", "Backward", "Call", "Mode", "Spec"]
 
 LIGHT = ("elementwise", "scalar", "broadcast", "reduce", "identity", "arithmetic", "cast",
          "creation", "matrix", "manipulate", "rearrange", "slicing", "indexing")
-HEAVY = ("softmax", "activation", "sampling", "choice", "dropout", "output", "update",
+HEAVY = ("ordering", "softmax", "activation", "sampling", "choice", "dropout", "output",
          "fully_connected", "convolution", "deconvolution", "pooling", "batch_norm", "layer_norm",
-         "normalization", "resize")
+         "normalization", "resize", "adaptive_pooling", "boxes", "multibox", "roi", "proposal",
+         "roi_align", "roi_sampling", "deformable", "image", "image_color", "custom", "rnn",
+         "update", "update_adaptive", "update_lamb", "update_multi", "multi_tensor",
+         "sequence", "attention", "ctc", "linalg", "linalg_parts", "windows", "rows",
+         "density", "counting", "spectrum", "warp", "correlation", "batch_norm_relu", "hawkes",
+         "cumulative", "allclose", "quantize", "quantized", "quantized_elements", "control",
+         "fused_layers")
 
 
 class OpTable(Mapping[str, type[Op]]):
@@ -49,8 +55,8 @@ class OpTable(Mapping[str, type[Op]]):
             return self[name]
         except KeyError:
             place = f"node {where}: " if where else ""
-            raise MXNetError(f"{place}unknown operator {name!r}{did_you_mean(name, self)}"
-                             ) from None
+            hint = did_you_mean(name, self) or "; mx.register_op adds operators of one's own"
+            raise MXNetError(f"{place}unknown operator {name!r}{hint}") from None
 
     def __iter__(self) -> Iterator[str]:
         self.load()

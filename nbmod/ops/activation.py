@@ -103,6 +103,8 @@ class _PRelu(FormulaOp):
     formula = "where(x > 0, x, a * x)"
     gradients = {"x": "where(x > 0, gy, a * gy)", "a": "where(x > 0, 0, gy * x)"}
     letters = {"x": "data", "a": "gamma"}
+    # Not over gamma: the sum for it comes first, and the gradient of data still reads it.
+    inplace_backward = (("ograd", "data"), ("data", "data"))
 
 
 class _RRelu(FormulaOp):
@@ -120,7 +122,8 @@ class LeakyReLU(_Chosen, name="LeakyReLU"):
     """y = x where x > 0 and, elsewhere or everywhere, by `act_type`:
 
     leaky  slope x
-    prelu  gamma x, gamma (C,) along axis 1 of data or (1,), learned
+    prelu  gamma x, gamma (C,) along axis 1 of data or (1,), learned (behind BatchNorm MXNet's
+           gradient of gamma is gamma times too small: it reads data that y has overwritten)
     elu    slope (e^x - 1)
     selu   1.67326 (e^x - 1), all of it times 1.0507; below 0 the gradient is 1.0507 (y + 1.67326)
            as in MXNet, not the derivative 1.0507 * 1.67326 + y

@@ -22,7 +22,7 @@ from .jit import kernel, prange
 from .op import Spec
 from .shape import normalize_axis, size_of, unify
 
-__all__ = ["BatchNorm", "SyncBatchNorm"]
+__all__ = ["BatchNorm", "BatchNormOp", "SyncBatchNorm", "inverse_deviation"]
 
 EPS = 1.0000000474974513e-3
 """MXNet's default, which is a float32 although eps is a float64."""
@@ -153,13 +153,14 @@ def blocks_of(rows: int) -> int:
     return max(1, min(rows // 64, 32))
 
 
-class _BatchNorm(FloatOp):
+class BatchNormOp(FloatOp):
     """What all forms of BatchNorm share."""
 
     inputs: ClassVar = ("data", "gamma", "beta", "moving_mean", "moving_var")
     outputs: ClassVar = ("output", "mean", "var")
     aux: ClassVar = ("moving_mean", "moving_var")
-    needs: ClassVar = ("ograd", "data", "gamma", "mean", "var", "moving_mean", "moving_var")
+    needs: ClassVar[tuple[str, ...]] = ("ograd", "data", "gamma", "mean", "var", "moving_mean",
+                                        "moving_var")
     inplace: ClassVar = (("data", "output"),)
     inplace_backward: ClassVar = (("ograd", "data"),)
     init: ClassVar = {"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'}
@@ -174,6 +175,14 @@ class _BatchNorm(FloatOp):
     @property
     def num_visible(self) -> int:
         return 3 if self.output_mean_var else 1
+
+    @property
+    def repeatable(self) -> bool:
+        """Forward only reads the moving statistics, and in training not even that."""
+        return not self.use_global_stats
+
+    def writes_aux(self, is_train):
+        return is_train or self.fix_gamma
 
     def infer_shape(self, ins, outs):
         data = unify(ins[0], outs[0], "data and output")
@@ -216,8 +225,8 @@ class _BatchNorm(FloatOp):
                         for spare, out in zip(spare, outs[1:], strict=False))
         x, y = self._split(data), self._split(outs[0])
         tensors, runs = (x, ones if self.fix_gamma else gamma, beta, mean, invstd, y), x.ndim == 3
-        # MXNet's executor does this only where it could train: an eager call leaves gamma alone.
-        trains = bool(call.specs) and outs[1] is not None
+        # MXNet does this in every eager call; its executor only where it could train.
+        trains = not call.specs or outs[1] is not None
 
         def run() -> None:
             if self.fix_gamma:
@@ -231,7 +240,7 @@ class _BatchNorm(FloatOp):
                     _forward_columns(*tensors, self.eps, sums)
                 return
             np.copyto(mean, moving_mean)
-            _inverse_deviation(moving_var, self.eps, invstd)
+            inverse_deviation(moving_var, self.eps, invstd)
             (_apply_runs if runs else _apply_columns)(*tensors)
 
         return run
@@ -249,7 +258,7 @@ class _BatchNorm(FloatOp):
             constant = self.use_global_stats or not call.is_train
             ones.fill(1)
             if constant:
-                _inverse_deviation(moving_var, self.eps, fixed)
+                inverse_deviation(moving_var, self.eps, fixed)
             statistics = (moving_mean, fixed) if constant else (mean, invstd)
             tensors = (g, x, scale, *statistics, gx, ggamma, gbeta, constant, write)
             if x.ndim == 3:
@@ -271,14 +280,15 @@ class _BatchNorm(FloatOp):
         moving += batch * moving.dtype.type(1 - momentum)
 
 
-def _inverse_deviation(variance: Any, eps: float, out: Any) -> None:
+def inverse_deviation(variance: Any, eps: float, out: Any) -> None:
+    """out = 1 / sqrt(variance + eps)."""
     np.add(variance, variance.dtype.type(eps), out=out)
     np.sqrt(out, out=out)
     np.reciprocal(out, out=out)
 
 
 @dataclass(frozen=True)
-class BatchNorm(_BatchNorm, name="BatchNorm", aliases=("BatchNorm_v1", "CuDNNBatchNorm")):
+class BatchNorm(BatchNormOp, name="BatchNorm", aliases=("BatchNorm_v1", "CuDNNBatchNorm")):
     """y = gamma (x - mean) / sqrt(var + eps) + beta, per channel along `axis`.
 
     In training mean and (biased) variance are the batch's, in inference and with `use_global_stats`
@@ -303,7 +313,7 @@ class BatchNorm(_BatchNorm, name="BatchNorm", aliases=("BatchNorm_v1", "CuDNNBat
 
 
 @dataclass(frozen=True)
-class SyncBatchNorm(_BatchNorm, name="_contrib_SyncBatchNorm"):
+class SyncBatchNorm(BatchNormOp, name="_contrib_SyncBatchNorm"):
     """BatchNorm over axis 1 whose statistics are meant to span `ndev` devices that share `key`.
 
     The statistics are those of each device's own batch, which is what MXNet computes for one.

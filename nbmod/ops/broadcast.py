@@ -12,6 +12,7 @@ from typing import ClassVar
 from ..graph import Entry, Node
 from .elementwise import BINARY
 from .formula_op import FormulaOp, define
+from .op import _TABLE, Backward
 from .shape import PartialShape, broadcast, unify
 
 __all__ = ["Broadcast"]
@@ -33,6 +34,20 @@ class Broadcast(FormulaOp):
 
     def gradient(self, node: Node, ograds: list[Entry | None]) -> list[Entry | None] | None:
         return None  # the head gradient has the shape of the output
+
+    def spelled_backward(self, node: Node) -> list[Entry | None] | None:
+        grads = super().spelled_backward(node)
+        if grads is None or self.needs == ("ograd",):
+            return None
+        return [None if grad is None else _summed(node, grad, i) for i, grad in enumerate(grads)]
+
+
+def _summed(node: Node, grad: Entry, index: int) -> Entry:
+    """`grad` summed to the shape of output `index` of `node`, as the gradient of a sum is."""
+    add = _TABLE["broadcast_add"]()
+    operands = Node(add, node.name, [Entry(node, 0), Entry(node, 1)], source=node)
+    return Entry(Node(Backward(add, 2, add.list_needs()), f"{node.name}_sum", [grad],
+                      source=operands), index)
 
 
 def _define() -> None:

@@ -42,12 +42,18 @@ class Cast(FormulaOp, name="Cast", aliases=("cast",)):
             raise MXNetError(f"{self.name}: bfloat16 is not supported; use float16 or float32")
         return np.dtype(self.dtype)
 
+    def passes_on(self, ins, outs):
+        return ins[0] == outs[0]
+
     def infer_type(self, ins: list[PartialType], outs: list[PartialType]
                    ) -> tuple[list[PartialType], list[PartialType]]:
         return list(ins), [_agreed(self.target(), outs[0])]
 
     def gradient(self, node: Node, ograds: list[Entry | None]) -> list[Entry | None] | None:
         return None  # the head gradient is of another type
+
+    def spelled_backward(self, node: Node) -> list[Entry | None] | None:
+        return None
 
 
 @dataclass(frozen=True)

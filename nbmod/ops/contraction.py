@@ -22,7 +22,7 @@ the same for any number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,8 +33,8 @@ from .jit import inlined, kernel, num_threads, prange
 from .op import Spec
 from .param import Shape
 
-__all__ = ["forward", "backward_data", "backward_weight", "forward_scratch",
-           "backward_data_scratch", "backward_weight_scratch", "contract", "correlate",
+__all__ = ["forward", "backward_data", "backward_weight", "forward_room",
+           "data_room", "weight_room", "contract", "correlate",
            "plan_columns", "plan_rows"]
 
 TILE = 512
@@ -358,42 +358,47 @@ def _weight_plan(geo: Geometry, workers: int) -> tuple[np.ndarray, Shape]:
     return plan_rows(geo.groups, geo.group_filters, geo.depth, geo.positions, workers)
 
 
-def forward_scratch(geo: Geometry, dtype: np.dtype) -> Spec:
+def forward_room(geo: Geometry, dtype: np.dtype) -> list[Spec]:
     """Scratch memory `forward` needs."""
-    return Spec(_forward_plan(geo, num_threads())[1], dtype)
+    return [Spec(_forward_plan(geo, num_threads())[1], dtype)]
 
 
-def backward_data_scratch(geo: Geometry, dtype: np.dtype) -> Spec:
+def data_room(geo: Geometry, dtype: np.dtype) -> list[Spec]:
     """Scratch memory `backward_data` needs."""
-    return Spec(_backward_plan(geo, num_threads())[1], dtype)
+    return [Spec(_backward_plan(geo, num_threads())[1], dtype)]
 
 
-def backward_weight_scratch(geo: Geometry, dtype: np.dtype) -> Spec:
+def weight_room(geo: Geometry, dtype: np.dtype) -> list[Spec]:
     """Scratch memory `backward_weight` needs."""
-    return Spec(_weight_plan(geo, num_threads())[1], dtype)
+    return [Spec(_weight_plan(geo, num_threads())[1], dtype)]
 
 
 # --------------------------------------------------------------------------------- three directions
 
-def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, work: Any) -> Callable[[], None]:
+def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, room: Sequence[Any]
+            ) -> Callable[[], None]:
     """y = convolution of x with w, plus bias (or None); a function that does it."""
+    work = room[0]
     plan, _ = _forward_plan(geo, len(work))
     base = np.zeros(geo.filters, y.dtype) if bias is None else bias
     return partial(contract, _planes(x), _source(geo).table(), w.reshape(-1), _planes(y),
                    _flat(geo).table(), base, plan, work)
 
 
-def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any, work: Any
-                  ) -> Callable[[], None]:
+def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any,
+                  room: Sequence[Any]) -> Callable[[], None]:
     """gx = gradient of the data, plus bias: what deconvolution computes."""
+    work = room[0]
     plan, _ = _backward_plan(geo, len(work))
     base = np.zeros(geo.channels, gx.dtype) if bias is None else bias
     return partial(contract, _planes(gy), _flat(geo).table(), w.reshape(-1), _planes(gx),
                    _source(geo).table(), base, plan, work)
 
 
-def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, work: Any) -> Callable[[], None]:
+def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, room: Sequence[Any]
+                    ) -> Callable[[], None]:
     """gw = gradient of the weight."""
+    work = room[0]
     plan, _ = _weight_plan(geo, len(work))
     return partial(correlate, _planes(x), _source(geo).table(), _planes(gy), _flat(geo).table(),
                    gw.reshape(-1), plan, work)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -43,38 +44,41 @@ class Directions:
 
     geo: Geometry
 
-    def forward_room(self, dtype: Any) -> list[Spec]:
+    def way(self, dtype: Any) -> Any:
+        """The module whose kernels compute these directions."""
         if depthwise.applies(self.geo):
-            return []
-        return [contraction.forward_scratch(self.geo, dtype)]
+            return depthwise
+        blocked = _blocked()
+        return blocked if dtype == np.float32 and blocked.pays(self.geo) else contraction
+
+    def forward_room(self, dtype: Any) -> list[Spec]:
+        return self.way(dtype).forward_room(self.geo, dtype)
 
     def data_room(self, dtype: Any) -> list[Spec]:
-        if depthwise.applies(self.geo):
-            return []
-        return [contraction.backward_data_scratch(self.geo, dtype)]
+        return self.way(dtype).data_room(self.geo, dtype)
 
     def weight_room(self, dtype: Any) -> list[Spec]:
-        if depthwise.applies(self.geo):
-            return []
-        return [contraction.backward_weight_scratch(self.geo, dtype)]
+        return self.way(dtype).weight_room(self.geo, dtype)
 
     def forward(self, x: Any, w: Any, bias: Any, y: Any, scratch: Sequence[Any]) -> Run:
         """y = convolution of x with w, plus bias or None."""
-        if depthwise.applies(self.geo):
-            return depthwise.forward(self.geo, x, w, bias, y)
-        return contraction.forward(self.geo, x, w, bias, y, scratch[0])
+        return self.way(x.dtype).forward(self.geo, x, w, bias, y, scratch)
 
     def data(self, gy: Any, w: Any, bias: Any, gx: Any, scratch: Sequence[Any]) -> Run:
         """gx = gradient of the data, plus bias or None."""
-        if depthwise.applies(self.geo):
-            return depthwise.backward_data(self.geo, gy, w, bias, gx)
-        return contraction.backward_data(self.geo, gy, w, bias, gx, scratch[0])
+        return self.way(gy.dtype).backward_data(self.geo, gy, w, bias, gx, scratch)
 
     def weight(self, x: Any, gy: Any, gw: Any, scratch: Sequence[Any]) -> Run:
         """gw = gradient of the weight."""
-        if depthwise.applies(self.geo):
-            return depthwise.backward_weight(self.geo, x, gy, gw)
-        return contraction.backward_weight(self.geo, x, gy, gw, scratch[0])
+        return self.way(x.dtype).backward_weight(self.geo, x, gy, gw, scratch)
+
+
+@cache
+def _blocked() -> Any:
+    """The module of the vector kernels: imported at the first bind, it asks LLVM for the host."""
+    from .blocked import direct
+
+    return direct
 
 
 def all_of(runs: Sequence[Run]) -> Run:
@@ -102,8 +106,8 @@ def bias_gradient(gy: Any, gb: Any) -> Run:
 class FilterOp(SpatialOp):
     """What convolution and deconvolution share: parameters over axes, inputs, gradients wanted."""
 
-    inputs: ClassVar = ("data", "weight", "bias")
-    needs: ClassVar = ("ograd", "data", "weight")
+    inputs: ClassVar[tuple[str, ...]] = ("data", "weight", "bias")
+    needs: ClassVar[tuple[str, ...]] = ("ograd", "data", "weight")
     kernel: Shape
     stride: Shape
     dilate: Shape
@@ -114,7 +118,7 @@ class FilterOp(SpatialOp):
     layout: LayoutName | None
 
     def list_inputs(self) -> tuple[str, ...]:
-        return self.inputs[:2] if self.no_bias else self.inputs
+        return self.inputs[:-1] if self.no_bias else self.inputs
 
     @property
     def axes(self) -> Layout:
@@ -175,6 +179,8 @@ class Convolution(FilterOp, name="Convolution"):
     cudnn_off: bool = False
     layout: LayoutName | None = None
 
+    bilinear: ClassVar = ("data", "weight")
+
     def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
                     ) -> tuple[list[PartialShape], list[PartialShape]]:
         data, axes, (kernel, stride, pad, dilate) = ins[0], self.axes, self.params
@@ -216,10 +222,11 @@ class Convolution(FilterOp, name="Convolution"):
                        ) -> Run:
         gy, x, w = ins
         ways, runs = self.directions(x), []
+        first = len(ways.data_room(x.dtype))
         if outs[0] is not None:
-            runs.append(ways.data(gy, w, None, outs[0], scratch[:1]))
+            runs.append(ways.data(gy, w, None, outs[0], scratch[:first]))
         if outs[1] is not None:
-            runs.append(ways.weight(x, gy, outs[1], scratch[1:2]))
+            runs.append(ways.weight(x, gy, outs[1], scratch[first:]))
         if len(outs) > 2 and outs[2] is not None:
             runs.append(bias_gradient(gy, outs[2]))
         return all_of(runs)

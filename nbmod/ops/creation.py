@@ -57,9 +57,11 @@ class Constant(Creation):
         return 0.0
 
     def infer_shape(self, ins, outs):
-        if any(dim < 0 for dim in self.shape or ()):
-            raise ShapeMismatch(f"shape is {self.shape}, expected no negative sizes")
-        return ins, [unify(self.shape or None, outs[0], "shape and that of the output")]
+        if any(dim < -1 for dim in self.shape or ()):
+            raise ShapeMismatch(f"shape is {self.shape}, expected no negative sizes (but -1, which "
+                                "is unknown)")
+        shape = tuple([max(dim, 0) for dim in self.shape or ()])
+        return ins, [unify(shape or None, outs[0], "shape and that of the output")]
 
     def forward(self, ins, outs, call):
         outs[0].fill(to_type(self.number(), outs[0].dtype))
@@ -69,7 +71,7 @@ class Constant(Creation):
 class Zeros(Constant, name="_zeros"):
     """Zeros of `shape`."""
 
-    shape: Shape = ()
+    shape: Shape | None = ()
     ctx: str = ""
     dtype: DType = "float32"
 
@@ -90,7 +92,7 @@ class ZerosWithoutDtype(Constant, name="_zeros_without_dtype"):
 class Ones(Constant, name="_ones"):
     """Ones of `shape`."""
 
-    shape: Shape = ()
+    shape: Shape | None = ()
     ctx: str = ""
     dtype: DType = "float32"
 
@@ -102,7 +104,7 @@ class Ones(Constant, name="_ones"):
 class Full(Constant, name="_full"):
     """`shape` filled with `value`."""
 
-    shape: Shape = ()
+    shape: Shape | None = ()
     ctx: str = ""
     dtype: DType = "float32"
     value: float
@@ -210,6 +212,8 @@ class ArangeLike(Op, name="_contrib_arange_like"):
     repeat: int = 1
     ctx: str = ""
     axis: int | None = None
+
+    reads_shapes: ClassVar = True
 
     def infer_shape(self, ins, outs):
         if ins[0] is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from .convolution import Directions, FilterOp, LayoutName, Run, Tune, all_of, bias_gradient
 from .geometry import Geometry, Window, expect, per_axis, span_of
@@ -44,6 +44,8 @@ class Deconvolution(FilterOp, name="Deconvolution"):
     cudnn_tune: Tune | None = None
     cudnn_off: bool = False
     layout: LayoutName | None = None
+
+    bilinear: ClassVar = ("data", "weight")
 
     def place(self, image: Sequence[int]) -> tuple[Shape, Shape]:
         """(out, pad) for an image; out is 0 where the image size is 0, that is unknown."""
@@ -105,10 +107,11 @@ class Deconvolution(FilterOp, name="Deconvolution"):
                        ) -> Run:
         gy, x, w = ins
         ways, runs = self.directions(x), []
+        first = len(ways.forward_room(x.dtype))
         if outs[0] is not None:
-            runs.append(ways.forward(gy, w, None, outs[0], scratch[:1]))
+            runs.append(ways.forward(gy, w, None, outs[0], scratch[:first]))
         if outs[1] is not None:
-            runs.append(ways.weight(gy, x, outs[1], scratch[1:2]))
+            runs.append(ways.weight(gy, x, outs[1], scratch[first:]))
         if len(outs) > 2 and outs[2] is not None:
             runs.append(bias_gradient(gy, outs[2]))
         return all_of(runs)

@@ -7,7 +7,7 @@ sees channel `f // (F // C)`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,8 +15,10 @@ import numpy as np
 
 from .geometry import Geometry, corner, meeting
 from .jit import inlined, kernel, prange
+from .op import Spec
 
-__all__ = ["applies", "forward", "backward_data", "backward_weight"]
+__all__ = ["applies", "backward_data", "backward_weight", "data_room", "forward",
+           "forward_room", "weight_room"]
 
 
 @inlined
@@ -105,21 +107,32 @@ def _planes(array: Any) -> Any:
     return array.reshape(array.shape[0], array.shape[1], -1)
 
 
-def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any) -> Callable[[], None]:
+def forward_room(geo: Geometry, dtype: np.dtype) -> list[Spec]:
+    """These kernels need no scratch memory in any direction."""
+    return []
+
+
+data_room = weight_room = forward_room
+
+
+def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, room: Sequence[Any]
+            ) -> Callable[[], None]:
     """y = convolution of x with w, plus bias (or None); a function that does it."""
     base = np.zeros(geo.filters, y.dtype) if bias is None else bias
     return partial(_forward, _planes(x), w.reshape(geo.filters, -1), _planes(y), base,
                    geo.window.table())
 
 
-def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any) -> Callable[[], None]:
+def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any,
+                  room: Sequence[Any]) -> Callable[[], None]:
     """gx = gradient of the data, plus bias: what deconvolution computes."""
     base = np.zeros(geo.channels, gx.dtype) if bias is None else bias
     return partial(_backward_data, _planes(gy), w.reshape(geo.filters, -1), _planes(gx), base,
                    geo.window.table())
 
 
-def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any) -> Callable[[], None]:
+def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, room: Sequence[Any]
+                    ) -> Callable[[], None]:
     """gw = gradient of the weight."""
     return partial(_backward_weight, _planes(x), _planes(gy), gw.reshape(geo.filters, -1),
                    geo.window.table())

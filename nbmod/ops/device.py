@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..base import MXNetError
+from ..base import MXNetError, OutOfMemory
 
 if TYPE_CHECKING:
     from ..context import Context
     from .op import Call, Op, Spec
 
-__all__ = ["Device", "Cpu", "CPU", "device_of", "synchronize", "gpu_count", "gpu_memory"]
+__all__ = ["Device", "Cpu", "CPU", "device_of", "synchronize", "gpu_count", "gpu_memory",
+           "describe"]
 
 ALIGNMENT = 64
 """Arenas start at a multiple of this many bytes: a cache line, and the widest vector."""
@@ -129,10 +130,12 @@ class Cpu(Device):
             shape, dtype)
 
     def from_numpy(self, array: np.ndarray) -> np.ndarray:
-        return np.array(array, order="C")
+        copy = self.empty(array.shape, array.dtype)
+        np.copyto(copy, array)
+        return copy
 
     def to_numpy(self, array: np.ndarray) -> np.ndarray:
-        return array.copy()
+        return self.from_numpy(array)
 
     def span(self, array: np.ndarray) -> tuple[int, int]:
         start = array.__array_interface__["data"][0]
@@ -179,9 +182,15 @@ class Cpu(Device):
 def _allocate(make: Callable[..., np.ndarray], shape: Sequence[int], dtype: Any) -> np.ndarray:
     try:
         return make(shape, dtype)
-    except (MemoryError, ValueError) as error:
-        raise MXNetError(f"no memory for an array of shape {tuple(shape)} and type "
-                         f"{np.dtype(dtype)} on the CPU: {error}") from None
+    except (MemoryError, ValueError):  # the latter for what 64 bits do not count
+        raise OutOfMemory(f"no memory on the CPU for {describe(shape, dtype)}") from None
+
+
+def describe(shape: Sequence[int], dtype: Any) -> str:
+    """An array in words, for those who did not get it."""
+    nbytes = np.dtype(dtype).itemsize * prod(max(dim, 1) for dim in shape)
+    size = "more bytes than 64 bits can count" if nbytes >> 63 else f"{nbytes >> 20:,} MiB"
+    return f"an array of shape {tuple(shape)} and type {np.dtype(dtype)}: {size}"
 
 
 CPU = Cpu()

@@ -88,6 +88,7 @@ class Dropout(FloatOp, name="Dropout"):
     axes: tuple[int, ...] = ()
     cudnn_off: bool | None = False
 
+    shapes: ClassVar = "data, output and mask have one shape; the mask is of size 1 along `axes`"
     outputs: ClassVar = ("output", "mask")
     num_visible: ClassVar = 1
     inplace: ClassVar = (("data", "output"),)
@@ -96,6 +97,9 @@ class Dropout(FloatOp, name="Dropout"):
     def __post_init__(self):
         if not 0 <= self.p <= 1:
             raise MXNetError(f"Dropout: parameter p is {self.p}, expected a number from 0 to 1")
+
+    def passes_on(self, ins, outs):
+        return self.mode == "training" or self.p == 0
 
     def infer_shape(self, ins, outs):
         data = unify(ins[0], outs[0], "data and output")

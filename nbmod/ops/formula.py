@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["VOCABULARY", "evaluate", "functions_in", "integer_type", "names_in", "rename",
-           "scalar_text"]
+__all__ = ["VOCABULARY", "evaluate", "functions_in", "integer_type", "names_in", "parse",
+           "rename", "scalar_text"]
 
 EXACT = ("where", "abs", "maximum", "minimum", "mod", "floor", "ceil", "trunc")
 """Functions that give integers for integers."""
@@ -59,7 +59,7 @@ def names_in(formula: str) -> tuple[str, ...]:
 
 
 @cache
-def _parse(formula: str) -> ast.expr:
+def parse(formula: str) -> ast.expr:
     """The formula's tree; ValueError when it leaves the language."""
     tree = ast.parse(formula, mode="eval").body
     for node in ast.walk(tree):
@@ -100,7 +100,7 @@ def evaluate(formula: str, values: Mapping[str, Any], out: np.ndarray | None = N
 @cache
 def _compile(formula: str) -> tuple[CodeType, CodeType | None]:
     """Code that returns the value, and code that writes it to `_out` (None if no ufunc is last)."""
-    tree = _parse(formula)
+    tree = parse(formula)
     code = compile(ast.fix_missing_locations(ast.Expression(tree)), formula, "eval")
     if isinstance(tree, ast.BinOp):
         name, operands = _OPERATORS[type(tree.op)], [tree.left, tree.right]
@@ -153,7 +153,7 @@ def integer_type(formula: str) -> np.dtype | None:
     A formula of whole numbers, `+ - *`, comparisons and the functions of `EXACT` stays among the
     integers.  Any other is computed in float64 and cut off.
     """
-    for node in ast.walk(_parse(formula)):
+    for node in ast.walk(parse(formula)):
         function = isinstance(node, ast.Call) and getattr(node.func, "id", "") not in EXACT
         fraction = isinstance(node, ast.Constant) and isinstance(node.value, float)
         if function or fraction or isinstance(node, (ast.Pow, ast.Div)):
@@ -191,5 +191,5 @@ def scalar_text(formula: str) -> str:
 @cache
 def functions_in(formula: str) -> frozenset[str]:
     """The functions a formula calls, `where` aside."""
-    calls = [node for node in ast.walk(_parse(formula)) if isinstance(node, ast.Call)]
+    calls = [node for node in ast.walk(parse(formula)) if isinstance(node, ast.Call)]
     return frozenset(getattr(node.func, "id", "") for node in calls) - {"where"}

@@ -25,6 +25,7 @@ from ..graph import Entry, Node
 from .formula import names_in
 from .op import _TABLE, Call, Op, PartialType
 from .program import Program, Step, run
+from .spelling import spell, spellable
 
 __all__ = ["FormulaOp", "backward_program", "define", "forward_program", "kernels"]
 
@@ -51,9 +52,9 @@ class FormulaOp(Op):
             mentioned = {name for formula in cls.gradients.values() for name in names_in(formula)}
             tensors = {"gy": "ograd", **cls.letters, "y": "output"}
             cls.needs = tuple(tensors[name] for name in tensors if name in mentioned)
-            if "inplace_backward" not in own:
-                cls.inplace_backward = tuple((need, cls.letters[letter]) for letter in cls.gradients
-                                             for need in cls.needs)
+            if "inplace_backward" not in own and not cls.inplace_backward:
+                cls.inplace_backward = tuple((need, name) for letter, name in cls.letters.items()
+                                             for need in cls.needs if letter in cls.gradients)
 
     # -- types ------------------------------------------------------------------------------
 
@@ -106,6 +107,19 @@ class FormulaOp(Op):
         return [ograds[0] if formula == "gy" else _negative(node, ograds[0])
                 for formula in formulas]
 
+    def spelled_backward(self, node: Node) -> list[Entry | None] | None:
+        if not all(map(spellable, self.gradients.values())):
+            return None
+        letters = {"ograd": "gy", "output": "y", **{name: x for x, name in self.letters.items()}}
+        values: dict[str, Any] = {letters[need]: entry for need, entry
+                                  in zip(self.needs, node.inputs, strict=True)}
+        like = np.empty((), np.float32)
+        for name in {name for formula in self.gradients.values() for name in names_in(formula)}:
+            if name not in values:
+                values[name] = float(self.number(name, like))
+        found = [spell(self.gradients.get(letter, "0"), values) for letter in self.letters]
+        return [entry if isinstance(entry, Entry) else None for entry in found]
+
     # -- execution --------------------------------------------------------------------------
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
@@ -127,6 +141,7 @@ class FormulaOp(Op):
                                  self.numbers(program, ins[0]), call.add)
 
 
+@cache
 def kernels() -> Any:
     """The module that compiles: imported at the first bind, the eager path does without it."""
     from . import kernels as module

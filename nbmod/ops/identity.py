@@ -65,12 +65,16 @@ class GradientMultiplier(Scalar, name="_contrib_gradientmultiplier"):
     formula: ClassVar = "x"
     gradients: ClassVar = {"x": "gy * scalar"}
 
+    def passes_on(self, ins, outs):
+        return ins[0] == outs[0]
+
 
 @dataclass(frozen=True)
 class Filled(Op):
     """A constant of the shape and type of the input, without gradient."""
 
     value: ClassVar[int] = 0
+    reads_shapes: ClassVar = True
 
     def forward(self, ins, outs, call):
         outs[0].fill(self.value)

@@ -94,6 +94,7 @@ class Gather(Op):
     """
 
     needs: ClassVar = ("ograd", "indices")
+    steering: ClassVar = ("indices",)
     table: ClassVar = 0
     """Position of the table among the inputs; the indices are the other one."""
 
@@ -179,6 +180,7 @@ class Embedding(Gather, name="Embedding", aliases=("_sparse_Embedding",)):
 
     inputs: ClassVar = ("data", "weight")
     needs: ClassVar = ("ograd", "data")
+    steering: ClassVar = ("data",)
     table: ClassVar = 1
 
     def infer_shape(self, ins, outs):
@@ -196,6 +198,12 @@ class Embedding(Gather, name="Embedding", aliases=("_sparse_Embedding",)):
 
     def rows(self, x, index):
         return in_range(index.reshape(-1), self.input_dim)
+
+
+@dataclass(frozen=True)
+class SparseEmbedding(Embedding, name="_contrib_SparseEmbedding"):
+    """Embedding, under a name of MXNet 1.2; weight (input_dim, output_dim) gets a dense gradient.
+    """
 
 
 @dataclass(frozen=True)
@@ -239,6 +247,7 @@ class Pick(Gather, name="pick", aliases=("choose_element_0index",)):
 
     inputs: ClassVar = ("data", "index")
     needs: ClassVar = ("ograd", "index")
+    steering: ClassVar = ("index",)
 
     def infer_shape(self, ins, outs):
         data, index = ins
@@ -316,6 +325,7 @@ class ScatterND(Op, name="scatter_nd"):
 
     inputs: ClassVar = ("data", "indices")
     needs: ClassVar = ("ograd", "indices")
+    steering: ClassVar = ("indices",)
 
     def infer_shape(self, ins, outs):
         return [_scattered(ins[0], ins[1], self.shape), ins[1]], [self.shape]

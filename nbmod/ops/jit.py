@@ -6,33 +6,43 @@
 
 Decorating costs nothing: numba is imported and the function compiled at the first call, so
 `import nbmod` compiles nothing.  Compiled code is kept on disk under a folder named after the
-package version, the sources of the kernels and the host CPU, so an edit in a helper file or another
-machine sharing the home directory never meets stale code.
+package version, the sources of the kernels, the host CPU and the width of vectors, so an edit in a
+helper file or another machine sharing the home directory never meets stale code.
 
 Kernels release the GIL.  numba's `workqueue` layer aborts the process when two threads are inside
 parallel kernels, so every parallel kernel is entered through one lock (`_gate`); a kernel uses all
 cores anyway, so nothing is lost.  Threads that wait must sleep: libgomp's spin by default, and then
 every change between a parallel kernel and a threaded BLAS call costs some 8 ms, the two libraries
 being in each other's way.
+
+Denormal numbers are 0 in kernels, unless exactness is asked for (see `denormals`).
 """
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import logging
 import os
 import pathlib
 import platform
+import shutil
+import sys
+import tempfile
 import threading
-from collections.abc import Callable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
+from operator import index
 from typing import Any
 
-from ..base import CONFIG
+import numpy as np
 
-__all__ = ["kernel", "inlined", "prange", "Kernel", "cache_folder", "num_threads",
-           "set_num_threads"]
+from ..base import CONFIG, ArgumentError, MXNetError, is_exact, warn_user
+from .progress import Progress
+
+__all__ = ["kernel", "inlined", "prange", "Kernel", "cache_folder", "denormals", "keeps_code",
+           "kept_files", "num_threads", "set_num_threads"]
 
 FASTMATH = {"contract", "nsz", "arcp", "afn", "reassoc"}
 """Relaxations kernels may opt into: no assumption that NaN or infinity cannot occur."""
@@ -40,7 +50,21 @@ FASTMATH = {"contract", "nsz", "arcp", "afn", "reassoc"}
 prange = range
 """Placeholder until numba is imported; `_numba` puts numba's own into the kernels' modules."""
 
+class _Thread(threading.local):
+    """What a Python thread wants of the pool while it runs kernels: (itself, denormals' bits)."""
+
+    def __init__(self) -> None:
+        self.identity = object()
+        self.mode: tuple | None = None
+        self.threads: int | None = None
+
+
 _gate = threading.RLock()
+_thread = _Thread()
+_threads: int | None = None
+"""What `set_num_threads` was told; numba itself keeps a number for every Python thread."""
+_pool: tuple | None = None
+"""The mode that the pool is in.  libgomp keeps one pool for every thread that has ever used it."""
 _compiling = threading.RLock()
 
 
@@ -56,9 +80,46 @@ def cache_folder() -> pathlib.Path:
     for path in sorted(package.rglob("*.py")):
         stat = path.stat()
         sources.update(f"{path.relative_to(package)} {stat.st_size} {stat.st_mtime_ns}".encode())
-    host = hashlib.sha256(f"{platform.machine()} {platform.processor()}".encode()).hexdigest()[:8]
+    host = f"{platform.machine()} {platform.processor()} {CONFIG.simd_lanes}"
+    host = hashlib.sha256(host.encode()).hexdigest()[:8]
     tag = f"{__version__}-numba{numba.__version__}-{host}-{sources.hexdigest()[:12]}"
-    return CONFIG.cache_dir / tag
+    folder = CONFIG.cache_dir / tag
+    return _writable(folder) if CONFIG.cache else folder
+
+
+def _writable(folder: pathlib.Path) -> pathlib.Path:
+    """`folder`, or one that ends with this process and begins with what is there.
+
+    Where there is no such place either, code is kept in memory only.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+        return folder
+    except OSError as error:
+        why = error.strerror or error
+    try:
+        other = pathlib.Path(tempfile.mkdtemp(prefix="nbmod-"))
+        atexit.register(shutil.rmtree, other, ignore_errors=True)
+        with suppress(OSError, shutil.Error):
+            shutil.copytree(folder, other, dirs_exist_ok=True)
+    except OSError:
+        CONFIG.cache, other = False, folder
+    warn_user(f"compiled kernels cannot be kept in {folder} ({why}), so the next process compiles "
+              "again; set NBMOD_CACHE_DIR to a folder that can be written")
+    return other
+
+
+def keeps_code() -> bool:
+    """Whether compiled code is kept on disk."""
+    if CONFIG.cache:
+        cache_folder()  # may find that there is no place for it
+    return CONFIG.cache
+
+
+def kept_files() -> int:
+    """How many compiled functions the cache folder holds; each is in a file of its own."""
+    return sum(1 for _ in cache_folder().rglob("*.nbc"))
 
 
 @contextmanager
@@ -72,6 +133,28 @@ def _private_cache():
         yield
     finally:
         numba.config.CACHE_DIR = before
+
+
+def _save_one_at_a_time(kept: Any) -> None:
+    """numba finds a free name for compiled code and then writes it: other processes wait."""
+    save = kept.save_overload
+
+    def locked(*args: Any) -> None:
+        with _lock(cache_folder() / "lock"):
+            save(*args)
+
+    kept.save_overload = locked
+
+
+@contextmanager
+def _lock(path: pathlib.Path) -> Iterator[None]:
+    """A block for one process at a time, where the system has locks for that."""
+    with open(path, "a") as file:
+        with suppress(ImportError, OSError):
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed
+        yield
 
 
 def _link(namespace: dict[str, Any]) -> None:
@@ -88,9 +171,10 @@ def _link(namespace: dict[str, Any]) -> None:
 class Inlined:
     """A function kernels call; becomes a numba function when the first of them is compiled."""
 
-    def __init__(self, function: Callable, fastmath: bool = False):
+    def __init__(self, function: Callable, fastmath: bool = False, always: bool = False):
         self.function = function
         self.fastmath = FASTMATH if fastmath else False
+        self.always = always
         self._compiled: Any = None
 
     def compile(self) -> Any:
@@ -98,7 +182,8 @@ class Inlined:
 
         if self._compiled is None:
             self._compiled = numba.njit(self.function, fastmath=self.fastmath, nogil=True,
-                                        error_model="numpy", inline="never")
+                                        error_model="numpy", inline="never",
+                                        forceinline=self.always)
             _link(self.function.__globals__)
         return self._compiled
 
@@ -125,20 +210,105 @@ class Kernel:
 
                 _let_threads_sleep()
                 _hush_the_compiler()
+                _show_progress()
                 _link(self.function.__globals__)
+                # numba keeps compiled code for the file it came from: not for typed-in lines.
+                in_file = os.path.isfile(self.function.__code__.co_filename)
                 with _private_cache():
                     self._compiled = numba.njit(
                         self.function, parallel=self.parallel, fastmath=self.fastmath,
-                        nogil=True, error_model="numpy", cache=CONFIG.cache)
+                        nogil=True, error_model="numpy", cache=keeps_code() and in_file)
+                if self._compiled._cache.cache_path:
+                    _save_one_at_a_time(self._compiled._cache)
         return self._compiled
 
     def __call__(self, *args: Any) -> None:
         compiled = self._compiled or self.compile()
-        if self.parallel:
-            with _gate:
+        try:
+            if self.parallel:
+                _enter(compiled, args)
+            else:
                 compiled(*args)
-        else:
-            compiled(*args)
+        except Exception as error:
+            raise self._explained(error, args) from error
+
+    def _explained(self, error: Exception, args: Sequence[Any]) -> Exception:
+        """`error`, or what it means if it is numba's about types."""
+        import numba
+
+        if not isinstance(error, (numba.core.errors.NumbaError, TypeError, NotImplementedError)):
+            return error
+        code = self.function.__code__
+        names = code.co_varnames[:code.co_argcount]
+        given = ", ".join(f"{name}: {getattr(arg, 'dtype', type(arg).__name__)}" for name, arg
+                          in zip(names, args, strict=False))
+        return MXNetError(f"kernel {self.__name__} ({code.co_filename}, line "
+                          f"{code.co_firstlineno}) takes {len(names)} arguments and cannot be "
+                          f"compiled for {len(args)}: {given}. {error}")
+
+
+def _enter(compiled: Any, args: Sequence[Any]) -> None:
+    """Call a parallel kernel in the mode of a `denormals` block: one around, or its own."""
+    if _thread.mode is None:
+        with denormals(is_exact()):
+            _enter_pool(compiled, args)
+    else:
+        _enter_pool(compiled, args)
+
+
+def _enter_pool(compiled: Any, args: Sequence[Any]) -> None:
+    global _pool
+    with _gate:
+        if _thread.threads != _threads:
+            _set_here()
+        if _pool != _thread.mode:
+            assert _thread.mode is not None
+            before = np.empty(num_threads(), np.int64)
+            _switches().switch_pool.compile()(before, _thread.mode[1])
+            _pool = _thread.mode
+        compiled(*args)
+
+
+def _forget_pool() -> None:
+    """Its threads are others now: those of a forked process, or more."""
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)
+
+
+class denormals:
+    """A block in which this thread, and the pool when this thread enters it, keeps denormals or
+    takes them for 0, as operands and as results, in kernels and in NumPy alike.
+
+    Threads that NumPy's BLAS has of its own are out of reach.
+    """
+
+    __slots__ = ("_bits", "_before", "_mode")
+
+    def __init__(self, keep: bool):
+        self._bits = 0 if keep else _switches().FLUSH
+        self._before = np.empty(1, np.int64)
+
+    def __enter__(self) -> None:
+        _switches().switch_here(self._before, self._bits)
+        self._mode, _thread.mode = _thread.mode, (_thread.identity, self._bits)
+
+    def __exit__(self, *_: Any) -> None:
+        _thread.mode, bits = self._mode, self._before[0]
+        _switches().switch_here(self._before, bits)
+
+
+@cache
+def _switches() -> Any:
+    """The kernels that set the bits; they are made of what stands here."""
+    from .simd import denormals
+
+    for kind in "efd":
+        np.finfo(kind)  # found out while NumPy still sees the smallest numbers
+    return denormals
 
 
 def kernel(function: Callable | None = None, *, parallel: bool = False, fastmath: bool = False
@@ -149,11 +319,15 @@ def kernel(function: Callable | None = None, *, parallel: bool = False, fastmath
     return Kernel(function, parallel, fastmath)
 
 
-def inlined(function: Callable | None = None, *, fastmath: bool = False) -> Any:
-    """Decorator of helpers that kernels in the same file call."""
+def inlined(function: Callable | None = None, *, fastmath: bool = False, always: bool = False
+            ) -> Any:
+    """Decorator of helpers that kernels in the same file call.
+
+    always: even where LLVM finds them too large; a call also counts references to its arrays.
+    """
     if function is None:
-        return lambda f: Inlined(f, fastmath)
-    return Inlined(function, fastmath)
+        return lambda f: Inlined(f, fastmath, always)
+    return Inlined(function, fastmath, always)
 
 
 def _let_threads_sleep() -> None:
@@ -168,17 +342,48 @@ def _hush_the_compiler() -> None:
         logger.setLevel(logging.WARNING)
 
 
+@cache
+def _show_progress() -> None:
+    """At a terminal, or with NBMOD_DEBUG=1, say when compilation takes long."""
+    from numba.core import event
+
+    if CONFIG.debug or (sys.stderr is not None and sys.stderr.isatty()):
+        event.Listener.register(Progress)
+        event.register("numba:compile", Progress())
+
+
 def num_threads() -> int:
-    """How many threads a parallel kernel runs on: the number of workers worth planning for."""
+    """How many threads a parallel kernel runs on; at first one for every core this process has."""
     import numba
 
     _let_threads_sleep()
-    return numba.get_num_threads()
+    return _threads or numba.get_num_threads()
 
 
 def set_num_threads(count: int) -> None:
-    """Use `count` threads in parallel kernels from now on."""
+    """Use `count` threads in parallel kernels from now on, whichever Python thread calls them.
+
+    1 to the number of cores, or NUMBA_NUM_THREADS if the environment says so: more than that raises
+    ArgumentError.  Results are the same bits with any number.  NumPy's BLAS has threads of its own,
+    which OPENBLAS_NUM_THREADS and the like govern.
+    """
+    global _threads
+    import numba
+
+    most, count = numba.config.NUMBA_NUM_THREADS, index(count)
+    if not 1 <= count <= most:
+        raise ArgumentError(f"set_num_threads: count is {count}, expected 1 to {most}; for more, "
+                            "set NUMBA_NUM_THREADS before the first kernel runs")
+    with _gate:
+        _threads = count
+        _set_here()
+        _forget_pool()
+
+
+def _set_here() -> None:
+    """Tell numba in this Python thread."""
     import numba
 
     _let_threads_sleep()
-    numba.set_num_threads(count)
+    numba.set_num_threads(_threads)
+    _thread.threads = _threads

@@ -260,9 +260,11 @@ def digamma32(x):
 @inlined
 def from_half(half):
     """The float32 of a half precision number given as uint16."""
-    bits = int32(int32(half) & 0x7FFF) << 13
-    # Moving the exponent by a product of powers of two makes denormal halves come out right.
+    whole = int32(int32(half) & 0x7FFF)
+    bits = whole << 13
+    # Denormal halves are counted: as bits they would be denormal here too, and those are 0.
     size = _number(bits) * float32(5.192296858534828e33)
+    size = float32(whole) * float32(5.960464477539063e-08) if whole < 0x400 else size
     size = _number(bits | 0x7F800000) if bits >= 0x0F800000 else size
     return -size if half & uint16(0x8000) else size
 

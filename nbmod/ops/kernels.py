@@ -17,16 +17,16 @@ import linecache
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import CONFIG
-from .jit import Kernel, cache_folder
+from .jit import Kernel, cache_folder, keeps_code
+from .param import Shape
 from .program import Program, interpreted, prune
 from .shape import size_of
 from .writer import ArraySpec, KernelSpec, Layout, collapse, cpu_source
@@ -66,23 +66,16 @@ def compiled(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndar
              scalars: Sequence[Any] = (), add: Sequence[bool] = ()) -> Callable[[], None] | None:
     """The same through a kernel whatever the size; None where kernels do not go.
 
-    Kernels read any type and write floating point numbers.  They write all outputs over the whole
-    space in one pass; each output that is a sum takes another, and comes first, because a later
-    pass may overwrite an input.
+    Kernels read any type and write floating point numbers.
     """
-    space = np.broadcast_shapes(*(a.shape for a in (*ins, *outs) if a is not None))
-    wanted = [i for i, out in enumerate(outs) if out is not None]
-    sums = [i for i in wanted if outs[i].size != size_of(space)]  # type: ignore[union-attr]
-    passes = [[i] for i in sums] + [[i for i in wanted if i not in sums]]
-    steps = []
-    for group in passes:
-        part = [out if i in group else None for i, out in enumerate(outs)]
-        step = _bind(program, space, ins, part, scalars, add) if group else None
-        if group and step is None:
-            return None
-        if step is not None:
-            steps.append(step)
-    return steps[0] if len(steps) == 1 else partial(_run_all, steps)
+    arrays = (*ins, *outs)
+    passes = _passes(program, _operands(arrays), tuple(map(bool, add)))
+    if passes is None:
+        return None
+    steps = [step.bind(arrays, scalars) for step in passes]
+    if len(steps) == 1:
+        return steps[0]
+    return partial(_run_all, steps) if steps else _nothing
 
 
 def _run_all(steps: Sequence[Callable[[], None]]) -> None:
@@ -90,66 +83,84 @@ def _run_all(steps: Sequence[Callable[[], None]]) -> None:
         step()
 
 
-def _bind(program: Program, space: tuple[int, ...], ins: Sequence[np.ndarray],
-          outs: Sequence[np.ndarray | None], scalars: Sequence[Any], add: Sequence[bool]
-          ) -> Callable[[], None] | None:
-    """One kernel with its arguments; None if an element type is beyond it."""
-    part = prune(program, tuple(out is not None for out in outs))
-    given = dict(zip(program.inputs, ins, strict=True))
-    arrays = {name: given[name] for name in part.inputs}
-    written = [out for out in outs if out is not None]
-    if _is_idle(part, arrays, written, add):
-        return _nothing
-    summed = written[0].size != size_of(space)
-    if not _suits([*arrays.values(), *written], written, summed):
-        return None
-    targets = []
-    for name, out in zip(part.outputs, written, strict=True):
-        shared = [key for key, array in arrays.items() if _same_memory(array, out)]
-        targets.append(shared[0] if shared else name)
-        arrays.setdefault(targets[-1], out)
-    layout = collapse(space, [array.shape for array in arrays.values()])
-    real = _real(arrays.values())
-    spec = KernelSpec(
-        part, tuple(ArraySpec(name, array.dtype.name, mask) for (name, array), mask
-                    in zip(arrays.items(), layout.masks, strict=True)),
-        tuple(targets), tuple(bool(add) and add[i] for i, out in enumerate(outs)
-                              if out is not None),
-        real, size_of(space) >= PARALLEL_FROM)
-    sums = _partial_sums(spec, layout)
-    numbers = dict(zip(program.scalars, scalars, strict=True))
-    return partial(kernel_of(replace(spec, partial=bool(sums))),
-                   *(_argument(array, shape) for array, shape
-                     in zip(arrays.values(), layout.shapes(), strict=True)),
-                   *sums, *(np.dtype(real).type(numbers[name]) for name in part.scalars))
-
-
-def _is_idle(program: Program, arrays: dict[str, np.ndarray], written: Sequence[np.ndarray],
-             add: Sequence[bool]) -> bool:
-    """Whether the program only copies an array to itself."""
-    copies = len(program.steps) == 1 and program.steps[0].formula in arrays
-    return (copies and not any(add)
-            and _same_memory(arrays[program.steps[0].formula], written[0]))
-
-
 def _nothing() -> None:
     pass
 
 
-def _partial_sums(spec: KernelSpec, layout: Layout) -> list[np.ndarray]:
-    """Memory for sums over many short rows: some 500 KB at most, for the life of the kernel.
+class Operand(NamedTuple):
+    """An input or output of a program, by position; equal `memory` is memory shared entirely."""
 
-    The number of chunks does not depend on the number of threads, nor does the result.
+    position: int
+    shape: Shape
+    dtype: np.dtype
+    memory: int
+
+
+def _operands(arrays: Sequence[np.ndarray | None]) -> tuple[Operand | None, ...]:
+    first: dict[Any, int] = {}
+    return tuple(None if array is None else Operand(
+        position, array.shape, array.dtype, first.setdefault(
+            (array.__array_interface__["data"][0], array.size, array.dtype), position))
+        for position, array in enumerate(arrays))
+
+
+class Pass(NamedTuple):
+    """A kernel, and what it gets of the inputs, outputs and scalars of a program."""
+
+    kernel: Kernel
+    arrays: tuple[tuple[int, Shape], ...]
+    """Positions, and the shapes in which they are passed."""
+    sums: Shape | None
+    """Shape of the memory for partial sums."""
+    scalars: tuple[int, ...]
+    real: type[np.floating]
+
+    def bind(self, arrays: Sequence[Any], scalars: Sequence[Any]) -> Callable[[], None]:
+        """A function without arguments that executes it on these arrays."""
+        given = [_argument(arrays[position], shape) for position, shape in self.arrays]
+        sums = [] if self.sums is None else [np.empty(self.sums, self.real)]
+        return partial(self.kernel, *given, *sums, *(self.real(scalars[i]) for i in self.scalars))
+
+
+def _argument(array: np.ndarray, shape: Shape) -> np.ndarray:
+    flat = array.view(np.uint16) if array.dtype == np.float16 else array
+    return flat if flat.shape == shape else flat.reshape(shape)
+
+
+@lru_cache(maxsize=4096)
+def _passes(program: Program, operands: tuple[Operand | None, ...], add: tuple[bool, ...]
+            ) -> list[Pass] | None:
+    """What executes `program` on arrays like these; None if a type is beyond kernels.
+
+    All outputs over the whole space are written in one pass; each output that is a sum takes
+    another, and comes first, because a later pass may overwrite an input.
     """
-    reduced = spec.reduced
-    if reduced[-1] or not any(reduced):
-        return []
-    shape = tuple(n for n, gone in zip(layout.dims, reduced, strict=True) if not gone)
-    chunks = min(16, next(n for n, gone in zip(layout.dims, reduced, strict=True) if gone) // 16)
-    return [np.empty((chunks, *shape), spec.real)] if chunks > 1 and size_of(shape) <= 8192 else []
+    space = np.broadcast_shapes(*(operand.shape for operand in operands if operand))
+    outs = operands[len(program.inputs):]
+    sums = [out for out in outs if out and size_of(out.shape) != size_of(space)]
+    groups = [[out] for out in sums] + [[out for out in outs if out and out not in sums]]
+    passes = []
+    for group in filter(None, groups):
+        part = prune(program, tuple(out in group for out in outs))
+        used = {name: operand for name, operand in zip(program.inputs, operands, strict=False)
+                if operand and name in part.inputs}
+        adds = tuple(bool(add) and add[i] for i, out in enumerate(outs) if out in group)
+        if _is_idle(part, used, group, adds):
+            continue
+        if not _suits([*used.values(), *group], group, summed=group[0] in sums):
+            return None
+        passes.append(_pass(program, part, space, used, group, adds))
+    return passes
 
 
-def _suits(arrays: Sequence[np.ndarray], written: Sequence[np.ndarray], summed: bool) -> bool:
+def _is_idle(program: Program, used: Mapping[str, Operand], written: Sequence[Operand],
+             add: Sequence[bool]) -> bool:
+    """Whether the program only copies an array to itself."""
+    source = used.get(program.steps[0].formula) if len(program.steps) == 1 else None
+    return source is not None and not any(add) and source.memory == written[0].memory
+
+
+def _suits(arrays: Sequence[Operand], written: Sequence[Operand], summed: bool) -> bool:
     """Whether a kernel may do this.
 
     It writes floating point numbers, adds up sums in their own type, and does not mix half with
@@ -161,19 +172,38 @@ def _suits(arrays: Sequence[np.ndarray], written: Sequence[np.ndarray], summed: 
             and not {"float16", "float64"} <= types)
 
 
-def _real(arrays: Any) -> str:
-    """The type a kernel computes in."""
-    return "float64" if any(array.dtype == np.float64 for array in arrays) else "float32"
+def _pass(program: Program, part: Program, space: Shape, used: dict[str, Operand],
+          written: Sequence[Operand], add: tuple[bool, ...]) -> Pass:
+    """The kernel of `part` of a program, which reads `used` and writes `written`."""
+    arrays, targets = dict(used), []
+    for name, out in zip(part.outputs, written, strict=True):
+        shared = [key for key, array in arrays.items() if array.memory == out.memory]
+        targets.append(shared[0] if shared else name)
+        arrays.setdefault(targets[-1], out)
+    layout = collapse(space, [array.shape for array in arrays.values()])
+    real = np.float64 if any(a.dtype == np.float64 for a in arrays.values()) else np.float32
+    spec = KernelSpec(
+        part, tuple(ArraySpec(name, array.dtype.name, mask) for (name, array), mask
+                    in zip(arrays.items(), layout.masks, strict=True)),
+        tuple(targets), add, real.__name__, size_of(space) >= PARALLEL_FROM)
+    sums = _partial_sums(spec, layout)
+    places = tuple((array.position, shape) for array, shape
+                   in zip(arrays.values(), layout.shapes(), strict=True))
+    return Pass(kernel_of(replace(spec, partial=sums is not None)), places, sums,
+                tuple(map(program.scalars.index, part.scalars)), real)
 
 
-def _same_memory(a: np.ndarray, b: np.ndarray) -> bool:
-    return (a is b or (a.dtype == b.dtype and a.size == b.size and
-                       a.__array_interface__["data"][0] == b.__array_interface__["data"][0]))
+def _partial_sums(spec: KernelSpec, layout: Layout) -> Shape | None:
+    """Shape of the memory for sums over many short rows: some 500 KB at most.
 
-
-def _argument(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    flat = array.view(np.uint16) if array.dtype == np.float16 else array
-    return flat.reshape(shape)
+    The number of chunks does not depend on the number of threads, nor does the result.
+    """
+    reduced = spec.reduced
+    if reduced[-1] or not any(reduced):
+        return None
+    shape = tuple(n for n, gone in zip(layout.dims, reduced, strict=True) if not gone)
+    chunks = min(16, next(n for n, gone in zip(layout.dims, reduced, strict=True) if gone) // 16)
+    return (chunks, *shape) if chunks > 1 and size_of(shape) <= 8192 else None
 
 
 # -- files --------------------------------------------------------------------------------------
@@ -193,7 +223,7 @@ def load_text(name: str, text: str) -> ModuleType:
     numba finds a cached kernel by importing its module by name, hence the entry in `sys.modules`.
     """
     with _loading:
-        return sys.modules.get(name) or (_from_file if CONFIG.cache else _from_text)(name, text)
+        return sys.modules.get(name) or (_from_file if keeps_code() else _from_text)(name, text)
 
 
 def _from_text(name: str, text: str) -> ModuleType:

@@ -154,6 +154,7 @@ class ExpandDims(Op, name="expand_dims"):
 
     axis: int
 
+    shapes: ClassVar = "data (2, 3), axis=1 -> (2, 1, 3)"
     needs: ClassVar = ("ograd",)
     view: ClassVar = True
 
@@ -260,6 +261,8 @@ def _range(begin: int | None, end: int | None, rank: int, name: str) -> tuple[in
 class ShapeArray(Op, name="shape_array"):
     """The shape of `data` as a 1-D int64 array.  No gradient."""
 
+    reads_shapes: ClassVar = True
+
     def infer_shape(self, ins, outs):
         return ins, [None if ins[0] is None else (len(ins[0]),)]
 
@@ -273,6 +276,8 @@ class ShapeArray(Op, name="shape_array"):
 @dataclass(frozen=True)
 class SizeArray(Op, name="size_array"):
     """The number of elements of `data` as a (1,) int64 array.  No gradient."""
+
+    reads_shapes: ClassVar = True
 
     def infer_shape(self, ins, outs):
         return ins, [(1,)]

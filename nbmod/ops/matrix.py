@@ -18,7 +18,7 @@ from .op import Op
 from .param import Shape
 from .shape import ShapeMismatch, normalize_axis, unify
 
-__all__ = ["multiply"]
+__all__ = ["multiply", "multiply_gradients"]
 
 StorageType = Literal["csr", "default", "row_sparse"]
 
@@ -38,8 +38,8 @@ def _turned(x: np.ndarray) -> np.ndarray:
     return x.swapaxes(-1, -2)
 
 
-def _gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: Any, gb: Any, alpha: float = 1.0
-               ) -> None:
+def multiply_gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: Any, gb: Any,
+                       alpha: float = 1.0) -> None:
     """ga = alpha g b', gb = alpha a' g; None where unwanted."""
     if ga is not None:
         multiply(g, _turned(b), ga, alpha)
@@ -61,6 +61,7 @@ class Dot(Op, name="dot", aliases=("_sparse_dot",)):
 
     inputs: ClassVar = ("lhs", "rhs")
     needs: ClassVar = ("ograd", "lhs", "rhs")
+    bilinear: ClassVar = ("lhs", "rhs")
 
     def infer_shape(self, ins, outs):
         lhs, rhs = ins
@@ -94,7 +95,8 @@ class Dot(Op, name="dot", aliases=("_sparse_dot",)):
 
     def backward(self, ins, outs, call):
         a, b = self._left(ins[1]), self._right(ins[2])
-        _gradients(ins[0].reshape(len(a), -1), a, b, self._left(outs[0]), self._right(outs[1]))
+        multiply_gradients(ins[0].reshape(len(a), -1), a, b, self._left(outs[0]),
+                           self._right(outs[1]))
 
 
 class Stacked(Op):
@@ -147,9 +149,10 @@ class Stacked(Op):
 
     def product_gradients(self, ins: Any, outs: Any, alpha: float = 1.0) -> None:
         g, a, b = ins
-        _gradients(self.matrices(g), self.matrices(a, self.transpose_a),
-                   self.matrices(b, self.transpose_b), self.matrices(outs[0], self.transpose_a),
-                   self.matrices(outs[1], self.transpose_b), alpha)
+        multiply_gradients(self.matrices(g), self.matrices(a, self.transpose_a),
+                           self.matrices(b, self.transpose_b),
+                           self.matrices(outs[0], self.transpose_a),
+                           self.matrices(outs[1], self.transpose_b), alpha)
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,7 @@ class BatchDot(Stacked, name="batch_dot"):
 
     inputs: ClassVar = ("lhs", "rhs")
     needs: ClassVar = ("ograd", "lhs", "rhs")
+    bilinear: ClassVar = ("lhs", "rhs")
 
     def check_rank(self, rank):
         if rank < 3:
@@ -184,6 +188,7 @@ class Gemm(Stacked):
     """Base of gemm and gemm2: matrices whose rows lie along `axis`."""
 
     shapes: ClassVar = "A (..., M, K), B (..., K, N), C (..., M, N) -> (..., M, N)"
+    bilinear: ClassVar = ("A", "B")
     axis: int
 
     def row_axis(self, rank):

@@ -21,26 +21,29 @@ An op whose gradient is shorter to say with other ops overrides `gradient` inste
 
 Execution.  `forward(ins, outs, call)` and `backward(ins, outs, call)` get arrays (C-contiguous
 `numpy.ndarray` on the CPU) and a `Call`.  An output that nobody wants is None and must be left
-alone.  Results are written into `outs`, never returned.  `prepare` and `prepare_backward` may be
-overridden to choose a compiled kernel for the shapes at hand: they run once, at bind, and return a
-function without arguments; plain `forward` must then work without any compiler (the eager path).
+alone; forward's first output is never None.  Results are written into `outs`, never returned.
+`prepare` and `prepare_backward` may be overridden to choose a compiled kernel for the shapes at
+hand: they run once, at bind, and return a function without arguments; plain `forward` must then
+work without any compiler (the eager path).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..base import MXNetError
-from .param import Shape, parse_params
+from .body import Bind, Part
+from .param import Shape, parse_params, to_text
 from .shape import PartialShape, size_of, unify_all
 
 if TYPE_CHECKING:
-    from ..graph import Entry, Node
+    from ..context import Context
+    from ..graph import Entry, Graph, Node
 
 __all__ = ["Op", "Backward", "Spec", "Call", "Mode", "PartialType"]
 
@@ -67,6 +70,8 @@ class Mode:
     """What changes from run to run of one executor; all its steps share one."""
 
     is_train: bool = False
+    iteration: tuple[int, ...] = ()
+    """In the body of a loop: how many iterations have gone before; first of the outermost loop."""
 
 
 @dataclass
@@ -76,12 +81,17 @@ class Call:
     `scratch` holds the arrays the op asked for in `scratch`/`backward_scratch`; `add[i]` is true
     where output i must be added to instead of overwritten (only ops with `accumulates`).  `specs`
     describes every output, also those that are None; eager calls, where none is, leave it empty.
+    `ctx` is the arrays' context; `state` is one node's in one executor (none in eager calls).
+    `bodies` are as many as the op's `body_parts`.
     """
 
     mode: Mode = field(default_factory=Mode)
     scratch: Sequence[Any] = ()
     add: Sequence[bool] = ()
     specs: Sequence[Spec] = ()
+    ctx: Context | None = None
+    state: dict[str, Any] | None = None
+    bodies: Sequence[Bind] = ()
 
     @property
     def is_train(self) -> bool:
@@ -100,7 +110,11 @@ class Op:
     needs: ClassVar[tuple[str, ...]] = ()
     """What backward reads; () together with the default `gradient` means a zero gradient."""
     variadic: ClassVar[str] = ""
-    """For ops of any number of inputs: the parameter that holds the number (`num_args`)."""
+    """For ops of any number of inputs: the parameter that tells how many (`num_args`)."""
+    steering: ClassVar[tuple[str, ...]] = ()
+    """Inputs without gradient, such as indices, that forward is affine but for."""
+    bilinear: ClassVar[tuple[str, str] | tuple[()]] = ()
+    """Two inputs that forward is a product of: linear in each, and affine in all others."""
     inplace: ClassVar[tuple[tuple[str, str], ...]] = ()
     """(input, output) pairs that may share memory when the input is not needed afterwards."""
     inplace_backward: ClassVar[tuple[tuple[str, str], ...]] = ()
@@ -113,20 +127,60 @@ class Op:
     """Draws random numbers, so two equal nodes are not interchangeable."""
     init: ClassVar[dict[str, str]] = {}
     """Initializer (JSON text, as in `__init__`) that auto-created inputs carry."""
+    placed: ClassVar[bool] = False
+    """Reads `call.ctx`, also when called eagerly."""
+    subgraphs: tuple[Graph, ...] = ()
+    """Graphs that the op computes; an op that has any declares this as a field of its own."""
+    gpu_module: ClassVar[str] = ""
+    """The module with the GPU twins of an op from outside of this package, imported when the op
+    first meets a GPU."""
+    shape_of_values: ClassVar[Callable[..., list[Shape]] | None] = None
+    """For ops whose output shapes depend on values: a method `(ins) -> shapes`.  Such an op runs
+    eagerly only; `infer_shape` leaves unknown what does not follow from shapes."""
+    runs_bodies: ClassVar[bool] = False
+    """Runs graphs of its own (see `ops.control`), on whatever device their ops run."""
+    reads_shapes: ClassVar[bool] = False
+    """Only shapes and types of the inputs matter, not their values."""
+    derived: ClassVar[bool] = False
+    """Inserted by passes between parameters and those who read them; runs when these change."""
     shapes: ClassVar[str] = ""
     """For documentation: shapes, or an example of them; "" where the docstring has them."""
 
     def __init_subclass__(cls, name: str = "", aliases: Sequence[str] = (), **kwargs: Any):
         super().__init_subclass__(**kwargs)
         if name:
-            cls.name, cls.aliases = name, tuple(aliases)
-            for key in (name, *aliases):
-                _TABLE[key] = cls
+            cls.enter(name, aliases)
+
+    @classmethod
+    def enter(cls, name: str, aliases: Sequence[str] = ()) -> None:
+        """Enter the class into the table; MXNetError for a name that is taken."""
+        cls.name, cls.aliases = name, tuple(aliases)
+        for key in (name, *aliases):
+            if _TABLE.setdefault(key, cls) is not cls:
+                raise MXNetError(f"{cls.__module__}.{cls.__name__}: there is an op {key!r} already")
 
     @classmethod
     def from_attrs(cls, attrs: dict[str, Any], where: str = "") -> Op:
         """The op with parameters read from attributes; errors name `where` (the node)."""
         return cls(**parse_params(cls, attrs, where))
+
+    def to_attrs(self) -> dict[str, str]:
+        """The parameters as attributes, less those that have their defaults."""
+        return {f.name: to_text(getattr(self, f.name)) for f in fields(self)  # type: ignore[arg-type]
+                if getattr(self, f.name) != f.default}
+
+    @classmethod
+    def count_inputs(cls, params: dict[str, Any], count: int) -> None:
+        """Enter the number of tensors into a variadic op's parameters if it is not given."""
+        params.setdefault(cls.variadic, str(count))
+
+    def as_stored(self, inputs: int, outputs: int) -> Op:
+        """The op of a node in a file, which connects so many; for ops that cannot tell."""
+        return self
+
+    def holding(self, graphs: tuple[Graph, ...]) -> Op:
+        """The op of a node with these graphs; MXNetError if they are none it can compute."""
+        raise MXNetError(f"{self.name} takes no graphs, but the node holds {len(graphs)}")
 
     # -- names ------------------------------------------------------------------------------
 
@@ -144,6 +198,19 @@ class Op:
     def num_visible(self) -> int:
         """How many of the outputs users see."""
         return len(self.list_outputs())
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether running forward again gives the same again and changes nothing else."""
+        return not (self.random or self.aux)
+
+    def passes_on(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> bool:
+        """Whether in inference the first output is the first input, number by number."""
+        return self.view and ins[0] == outs[0]
+
+    def writes_aux(self, is_train: bool) -> bool:
+        """Whether a forward pass may change what it reads: states, and parameters with them."""
+        return bool(self.aux)
 
     def aux_indices(self) -> tuple[int, ...]:
         if not self.aux:
@@ -189,12 +256,30 @@ class Op:
         """
         return None
 
+    def spelled_backward(self, node: Node) -> list[Entry | None] | None:
+        """What `node`, a `Backward` of this op, computes, as other nodes over `node.inputs`.
+
+        For differentiating it; None where there is no such form.  Ops that are `bilinear`, or
+        linear but for `steering`, need none.
+        """
+        return None
+
     def head_gradients(self) -> tuple[int, ...]:
         """Indices of outputs whose gradient backward reads: empty for a loss layer."""
         needs = self.list_needs()
         if "ograds" in needs:
             return tuple(range(self.num_visible))
         return (0,) if "ograd" in needs else ()
+
+    # -- bodies -----------------------------------------------------------------------------
+
+    def body_parts(self, ins: list[Spec], wanted: list[bool]) -> Sequence[Part]:
+        """What forward runs of the op's bodies; `wanted` tells which outputs somebody reads."""
+        return ()
+
+    def backward_body_parts(self, ins: list[Spec], wanted: list[bool]) -> Sequence[Part]:
+        """The same for backward: `ins` are the tensors of `list_needs()`."""
+        return ()
 
     # -- execution --------------------------------------------------------------------------
 
@@ -236,6 +321,7 @@ class Backward(Op):
         self.view = fwd.view  # type: ignore[misc]
         self.accumulates = fwd.accumulates  # type: ignore[misc]
         self.random = fwd.random  # type: ignore[misc]
+        self.runs_bodies = fwd.runs_bodies  # type: ignore[misc]
         self._inputs = tuple(in_names)
         self._outputs = tuple(fwd.list_inputs()[:num_inputs])
         self.inplace = fwd.inplace_backward  # type: ignore[misc]
@@ -249,6 +335,9 @@ class Backward(Op):
     def like(self, node: Node) -> list[Entry]:
         assert node.source is not None
         return node.source.inputs
+
+    def body_parts(self, ins: list[Spec], wanted: list[bool]) -> Sequence[Part]:
+        return self.fwd.backward_body_parts(ins, wanted)
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self.fwd.backward_scratch(ins, outs)

@@ -209,6 +209,7 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
 class _Regression(Op):
     """y = f(data); gradient of data: an error of y grad_scale / (labels per sample)."""
 
+    shapes: ClassVar = "label is shaped like data, or (N,) for data (N, 1)"
     inputs: ClassVar = ("data", "label")
     needs: ClassVar = ("output", "label")
     inplace: ClassVar = (("data", "output"),)
@@ -341,8 +342,12 @@ class MakeLoss(Op, name="MakeLoss"):
     valid_thresh: float = 0.0
     normalization: Literal["batch", "null", "valid"] = "null"
 
+    shapes: ClassVar = "data and output have one shape"
     needs: ClassVar = ("output",)
     inplace: ClassVar = (("data", "output"),)
+
+    def passes_on(self, ins, outs):
+        return True
 
     def infer_type(self, ins, outs):
         require_float(self, ins)

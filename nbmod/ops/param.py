@@ -20,8 +20,8 @@ import numpy as np
 
 from ..base import MXNetError, did_you_mean
 
-__all__ = ["Shape", "Ints", "Floats", "DType", "HIDDEN_KEYS", "is_hidden", "parse_params",
-           "to_text", "field_types", "signature_of"]
+__all__ = ["Shape", "Ints", "Floats", "DType", "HIDDEN_KEYS", "MAX_TENSORS", "is_hidden",
+           "parse_params", "to_text", "field_types", "fields_of", "reader_of", "signature_of"]
 
 Shape = tuple[int, ...]
 Ints = tuple[int | None, ...]
@@ -31,6 +31,12 @@ DType = Literal["float32", "float64", "float16", "uint8", "int32", "int8", "int6
 
 HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
 """Attribute names that mean something to the framework and are stored as `__name__`."""
+
+MAX_TENSORS = 1 << 16
+"""Most inputs, outputs or layers that a parameter may ask for: more would fill the memory."""
+
+_COUNTS = ("num_args", "num_outputs", "num_weights", "num_tensors", "num_arrays", "num_layers",
+           "sections")
 
 
 def is_hidden(key: str) -> bool:
@@ -55,11 +61,16 @@ def to_text(value: Any) -> str:
 
 
 def _int(text: str) -> int:
-    return int(text)
+    if not _INTEGER.fullmatch(text) or text.endswith("L"):
+        raise ValueError(text)
+    value = int(text)
+    if not -2 ** 63 <= value < 2 ** 63:
+        raise OverflowError(text)
+    return value
 
 
 def _float(text: str) -> float:
-    return float(text)
+    return float(_SINGLE.sub("", text))
 
 
 def _bool(text: str) -> bool:
@@ -68,6 +79,7 @@ def _bool(text: str) -> bool:
 
 
 _INTEGER = re.compile(r"[+-]?\d+L?")
+_SINGLE = re.compile(r"(?<=[\d.])f$")  # C's way of writing a float: 0.5f
 
 
 def _sequence(text: str, item: Callable[[str], Any]) -> tuple:
@@ -85,7 +97,7 @@ def _sequence(text: str, item: Callable[[str], Any]) -> tuple:
 def _dimension(text: str) -> int:
     if not _INTEGER.fullmatch(text):
         raise ValueError(text)
-    return int(text.rstrip("L"))
+    return _int(text.rstrip("L"))
 
 
 def _dimension_or_none(text: str) -> int | None:
@@ -109,7 +121,7 @@ def _read_choice(choices: tuple[str, ...], text: str) -> str:
     return text
 
 
-def _reader(annotation: Any) -> tuple[Callable[[str], Any], str]:
+def reader_of(annotation: Any) -> tuple[Callable[[str], Any], str]:
     """(function from text to value, what it expects in words) for a field's annotation."""
     if annotation in _READERS:
         return _READERS[annotation]
@@ -118,9 +130,14 @@ def _reader(annotation: Any) -> tuple[Callable[[str], Any], str]:
         return lambda text: _read_choice(choices, text), "one of " + ", ".join(map(repr, choices))
     if typing.get_origin(annotation) in (Union, types.UnionType):
         inner, = [a for a in typing.get_args(annotation) if a is not type(None)]
-        read, expected = _reader(inner)
+        read, expected = (_dimension, "an integer") if inner is int else reader_of(inner)
         return lambda text: None if text == "None" else read(text), f"{expected}, or None"
     raise TypeError(f"no reader for op parameter type {annotation!r}")
+
+
+def fields_of(cls: type) -> list[dataclasses.Field]:
+    """The parameters of an op class: all its fields but the graphs it holds."""
+    return [field for field in dataclasses.fields(cls) if field.name != "subgraphs"]
 
 
 def field_types(cls: type) -> dict[str, Any]:
@@ -130,9 +147,9 @@ def field_types(cls: type) -> dict[str, Any]:
     """
     words: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
-        words.update(vars(sys.modules[base.__module__]))
+        words.update(getattr(sys.modules.get(base.__module__), "__dict__", {}))
     return {field.name: eval(field.type, words) if isinstance(field.type, str) else field.type
-            for field in dataclasses.fields(cls)}
+            for field in fields_of(cls)}
 
 
 @cache
@@ -140,10 +157,10 @@ def _readers_of(cls: type) -> dict[str, tuple[Callable[[str], Any], str, bool]]:
     """field name -> (reader, expectation in words, required) of an op class."""
     hints = field_types(cls)
     readers = {}
-    for field in dataclasses.fields(cls):
+    for field in fields_of(cls):
         required = (field.default is dataclasses.MISSING
                     and field.default_factory is dataclasses.MISSING)
-        readers[field.name] = (*_reader(hints[field.name]), required)
+        readers[field.name] = (*reader_of(hints[field.name]), required)
     return readers
 
 
@@ -169,9 +186,12 @@ def parse_params(cls: type, attrs: Mapping[str, Any], where: str = "") -> dict[s
         text = to_text(value).strip()
         try:
             values[key] = read(text)
-        except (ValueError, KeyError, OverflowError):
+        except (ValueError, KeyError, OverflowError) as error:
+            bits = ", of at most 64 bits" * isinstance(error, OverflowError)
             raise MXNetError(f"{place}: parameter {key} is {text[:200]!r}, expected {expected}"
-                             ) from None
+                             f"{bits}") from None
+        if key in _COUNTS and values[key] > MAX_TENSORS:
+            raise MXNetError(f"{place}: {key} is {text[:200]}, expected at most {MAX_TENSORS}")
     for key, (_, expected, required) in readers.items():
         if required and key not in values:
             raise MXNetError(f"{place}: required parameter {key} is not given, expected {expected}")
@@ -180,4 +200,4 @@ def parse_params(cls: type, attrs: Mapping[str, Any], where: str = "") -> dict[s
 
 def signature_of(cls: type) -> list[tuple[str, Any]]:
     """(name, default) of every parameter; `dataclasses.MISSING` where one must be given."""
-    return [(field.name, field.default) for field in dataclasses.fields(cls)]
+    return [(field.name, field.default) for field in fields_of(cls)]

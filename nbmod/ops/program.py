@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,7 +87,8 @@ def run(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray |
     """Execute with NumPy.
 
     `ins` and `scalars` are in the program's order.  `outs` that are None are skipped; those where
-    `add` is true are added to.  An output may be the same array as an input.
+    `add` is true are added to.  An output may be the same array as an input.  Whether NumPy warns
+    of infinity and NaN is up to the caller: devices and executors say no.
     """
     interpreted(program, ins, outs, scalars, add)()
 
@@ -95,18 +96,15 @@ def run(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray |
 def interpreted(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None],
                 scalars: Sequence[Any] = (), add: Sequence[bool] = ()) -> Callable[[], None]:
     """A function without arguments that does the same again and again on these very arrays."""
-    part = prune(program, tuple(out is not None for out in outs))
-    given = dict(zip(program.inputs, ins, strict=True))
-    arrays = {name: given[name] for name in part.inputs}
-    numbers = dict(zip(program.scalars, scalars, strict=True))
-    values = {name: numbers[name] for name in part.scalars}
+    how = _how(program, tuple([(a.shape, a.dtype) for a in ins]),
+               tuple([None if a is None else (a.shape, a.dtype) for a in outs]))
+    values: dict[str, Any] = {program.inputs[i]: ins[i] for i in how.inputs}
+    for i in how.scalars:
+        values[program.scalars[i]] = scalars[i]
     targets = [Target(out, bool(add) and add[i]) for i, out in enumerate(outs) if out is not None]
-    space = _space([*arrays.values(), *(target.out for target in targets)])
-    widened = _widened(part, arrays)
-    if len(part.steps) == 1 and len(targets) == 1:
-        return partial(_run_one, part.steps[0].formula, {**values, **arrays}, widened, space,
-                       targets[0])
-    return partial(_run_all, part, {**values, **arrays}, widened, space, targets)
+    if len(how.program.steps) == 1 and len(targets) == 1:
+        return partial(_run_one, how.program.steps[0].formula, values, how, targets[0])
+    return partial(_run_all, values, how, targets)
 
 
 class Target(NamedTuple):
@@ -116,53 +114,72 @@ class Target(NamedTuple):
     adds: bool
 
 
-def _space(arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
-    shapes = {array.shape for array in arrays}
-    space: PartialShape = shapes.pop()
-    for shape in shapes:
+Known = tuple[tuple[int, ...], np.dtype]
+
+
+class How(NamedTuple):
+    """What is decided for all arrays of the same shapes and types."""
+
+    program: Program
+    """What is left of it for the outputs that are wanted."""
+    inputs: list[int]
+    """Positions of the inputs and scalars that it reads."""
+    scalars: list[int]
+    widened: dict[str, np.dtype]
+    """Inputs that are computed in another type than theirs: half, and integers that must be."""
+    space: tuple[int, ...]
+    direct: bool
+    """NumPy may write what it computes straight to the output."""
+
+
+@lru_cache(maxsize=4096)
+def _how(program: Program, ins: tuple[Known, ...], outs: tuple[Known | None, ...]) -> How:
+    part = prune(program, tuple(out is not None for out in outs))
+    inputs = [i for i, name in enumerate(program.inputs) if name in part.inputs]
+    scalars = [i for i, name in enumerate(program.scalars) if name in part.scalars]
+    types = {program.inputs[i]: ins[i][1] for i in inputs}
+    written = [out for out in outs if out is not None]
+    space: PartialShape = ()
+    for shape, _ in (*(ins[i] for i in inputs), *written):
         space = broadcast(space, shape)
     assert space is not None
-    return space
+    widened, dtypes = _widened(part, types), {*types.values()}
+    direct = (not widened and len(dtypes) == 1 and written == [(space, *dtypes)]
+              and written[0][1].kind == "f")
+    return How(part, inputs, scalars, widened, space, direct)
 
 
-def _widened(program: Program, arrays: Mapping[str, np.ndarray]) -> dict[str, np.dtype]:
-    """Arrays that are computed in another type than theirs: half, and integers that must be."""
+def _widened(program: Program, types: Mapping[str, np.dtype]) -> dict[str, np.dtype]:
     whole = None
-    if all(array.dtype.kind != "f" for array in arrays.values()):
-        types = (integer_type(step.formula) for step in program.steps)
-        whole = next((dtype for dtype in types if dtype is not None), None)
+    if all(dtype.kind != "f" for dtype in types.values()):
+        wide = (integer_type(step.formula) for step in program.steps)
+        whole = next((dtype for dtype in wide if dtype is not None), None)
     single = np.dtype(np.float32)
-    wanted = {name: single if array.dtype == np.float16 else whole or array.dtype
-              for name, array in arrays.items()}
-    return {name: dtype for name, dtype in wanted.items() if dtype != arrays[name].dtype}
+    wanted = {name: single if dtype == np.float16 else whole or dtype
+              for name, dtype in types.items()}
+    return {name: dtype for name, dtype in wanted.items() if dtype != types[name]}
 
 
-def _run_one(formula: str, values: Mapping[str, Any], widened: Mapping[str, np.dtype],
-             space: tuple[int, ...], target: Target) -> None:
+def _run_one(formula: str, values: Mapping[str, Any], how: How, target: Target) -> None:
     """One formula, one output: NumPy may write its last operation straight to it."""
     out, adds = target
-    types = {value.dtype for value in values.values() if isinstance(value, np.ndarray)}
-    direct = types == {out.dtype} and not widened and out.shape == space and not adds
-    with np.errstate(all="ignore"):
-        result = evaluate(formula, _as_computed(values, widened),
-                          out if direct and out.dtype.kind == "f" else None)
-        if result is not out:
-            _store(result, space, out, adds)
+    result = evaluate(formula, _as_computed(values, how.widened),
+                      out if how.direct and not adds else None)
+    if result is not out:
+        _store(result, how.space, out, adds)
 
 
-def _run_all(program: Program, values: Mapping[str, Any], widened: Mapping[str, np.dtype],
-             space: tuple[int, ...], targets: Sequence[Target]) -> None:
-    with np.errstate(all="ignore"):
-        known = _as_computed(values, widened)
-        for step in program.steps:
-            known[step.target] = evaluate(step.formula, known)
-        results = [known[name] for name in program.outputs]
-        for k, result in enumerate(results):
-            # A result may be an input, which an output written before it takes over.
-            if any(np.may_share_memory(result, before.out) for before in targets[:k]):
-                results[k] = result.copy()
-        for result, (out, adds) in zip(results, targets, strict=True):
-            _store(result, space, out, adds)
+def _run_all(values: Mapping[str, Any], how: How, targets: Sequence[Target]) -> None:
+    known = _as_computed(values, how.widened)
+    for step in how.program.steps:
+        known[step.target] = evaluate(step.formula, known)
+    results = [known[name] for name in how.program.outputs]
+    for k, result in enumerate(results):
+        # A result may be an input, which an output written before it takes over.
+        if any(np.may_share_memory(result, before.out) for before in targets[:k]):
+            results[k] = result.copy()
+    for result, (out, adds) in zip(results, targets, strict=True):
+        _store(result, how.space, out, adds)
 
 
 def _as_computed(values: Mapping[str, Any], widened: Mapping[str, np.dtype]) -> dict[str, Any]:

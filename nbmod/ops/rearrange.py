@@ -68,13 +68,18 @@ class Transpose(Permutation, name="transpose"):
         data, out = ins[0], outs[0]
         if data is None and out is None:
             return ins, outs
-        order = self._order(len(out) if data is None else len(data))
+        order = self.order(len(out) if data is None else len(data))
         if data is not None:
             out = unify(tuple(data[axis] for axis in order), out)
         data = tuple(out[order.index(axis)] for axis in range(len(out)))
         return [data], [out]
 
-    def _order(self, rank: int) -> Shape:
+    def passes_on(self, ins, outs):
+        rank = len(ins[0].shape)
+        return self.order(rank) == tuple(range(rank))
+
+    def order(self, rank: int) -> Shape:
+        """The axis of the input that stands at each axis of the output."""
         if not self.axes:
             return tuple(range(rank))[::-1]
         if len(self.axes) != rank:
@@ -82,10 +87,10 @@ class Transpose(Permutation, name="transpose"):
         return normalize_axes(self.axes, rank, "axes")
 
     def turned(self, x):
-        return x.transpose(self._order(x.ndim))
+        return x.transpose(self.order(x.ndim))
 
     def turned_back(self, y):
-        return y.transpose(np.argsort(self._order(y.ndim)))
+        return y.transpose(np.argsort(self.order(y.ndim)))
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,10 @@ class SwapAxis(Permutation, name="SwapAxis", aliases=("swapaxes",)):
             return ins, outs
         out = unify(self._swap(data), out)
         return [self._swap(out)], [out]
+
+    def passes_on(self, ins, outs):
+        rank = len(ins[0].shape)
+        return self.dim1 % rank == self.dim2 % rank
 
     def _swap(self, shape: PartialShape) -> PartialShape:
         if shape is None:

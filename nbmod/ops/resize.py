@@ -1,20 +1,28 @@
-"""UpSampling: images made larger by a whole factor."""
+"""Images in other sizes: UpSampling by a whole factor, BilinearResize2D to any size.
+
+Interpolation along an axis depends on that axis alone, so what its kernels read is a short table
+for each: two neighbouring pixels and how much of the second.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from .deconvolution import Deconvolution
 from .geometry import Layout
-from .half import FloatOp
-from .op import Call, Spec
+from .half import FloatOp, require_float
+from .jit import kernel, prange
+from .op import Call, PartialType, Spec
+from .param import Shape
+from .rules import data_type, fill_zero
 from .shape import PartialShape, ShapeMismatch, is_known, unify
 
-__all__ = ["UpSampling"]
+__all__ = ["BilinearResize2D", "UpSampling"]
 
 IMAGES = Layout(2)
 
@@ -152,3 +160,156 @@ def _shrink(grad: Any, gx: Any) -> None:
     np.copyto(gx, first)
     for pixels in rest:
         np.add(gx, pixels, out=gx)
+
+
+# --------------------------------------------------------------------------- bilinear interpolation
+
+@kernel(parallel=True)
+def _interpolate(x, y, rows, columns, down, right):
+    """y (P, OH, OW) from x (P, H, W); rows and columns are (2, size): a pixel and the next one."""
+    height, width = y.shape[1:]
+    for line in prange(y.shape[0] * height):
+        plane, i = line // height, line % height
+        upper, lower, out = x[plane, rows[0, i]], x[plane, rows[1, i]], y[plane, i]
+        below = down[i]
+        above = y.dtype.type(1) - below
+        for j in range(width):
+            a, b, after = columns[0, j], columns[1, j], right[j]
+            before = y.dtype.type(1) - after
+            out[j] = (above * (before * upper[a] + after * upper[b])
+                      + below * (before * lower[a] + after * lower[b]))
+
+
+@kernel(parallel=True)
+def _interpolate_backward(gy, gx, rows, columns, down, right):
+    """Gradients go back to the four pixels that each output was made of."""
+    for plane in prange(gx.shape[0]):
+        image = gx[plane]
+        image[:] = 0
+        for i in range(gy.shape[1]):
+            upper, lower, grad = image[rows[0, i]], image[rows[1, i]], gy[plane, i]
+            below = down[i]
+            above = gx.dtype.type(1) - below
+            for j in range(gy.shape[2]):
+                a, b, after = columns[0, j], columns[1, j], right[j]
+                before = gx.dtype.type(1) - after
+                upper[a] += above * before * grad[j]
+                upper[b] += above * after * grad[j]
+                lower[a] += below * before * grad[j]
+                lower[b] += below * after * grad[j]
+
+
+def _neighbours(size: int, count: int, aligned: bool, dtype: np.dtype
+                ) -> tuple[np.ndarray, np.ndarray]:
+    """For `count` positions over `size` pixels: two neighbours (2, count), the second's share."""
+    index, kind = np.arange(count).astype(dtype), dtype.type
+    if count == 1:
+        at = index
+    elif aligned:
+        at = index * (kind(size - 1) / kind(count - 1))
+    else:
+        at = np.maximum((index + kind(0.5)) * (kind(size) / kind(count)) - kind(0.5), kind(0))
+    first = np.minimum(at.astype(np.int64), size - 1)
+    return np.stack([first, np.minimum(first + 1, size - 1)]), at - first.astype(dtype)
+
+
+@dataclass(frozen=True)
+class BilinearResize2D(FloatOp, name="_contrib_BilinearResize2D"):
+    """data (N, C, H, W) -> (N, C, OH, OW), each pixel interpolated between four.
+
+    With `align_corners` the corner pixels of both images coincide: position i of an axis is at
+    i (size - 1) / (out - 1).  Otherwise the images' outer edges do: at (i + 0.5) size / out - 0.5,
+    no less than 0.  An axis with out = 1 gets the first pixel.  OH and OW follow from `mode`:
+
+    - 'size': `height`, `width`, or where both scales are given floor(scale size);
+    - 'like': the height and width of a second input, which gets no gradient;
+    - 'odd_scale': floor(scale size) for even sizes, floor(scale (size - 1)) + 1 for odd ones;
+    - 'to_even_down', 'to_even_up', 'to_odd_down', 'to_odd_up': the nearest such number.
+    """
+
+    height: int = 1
+    width: int = 1
+    scale_height: float | None = None
+    scale_width: float | None = None
+    mode: Literal["like", "odd_scale", "size", "to_even_down", "to_even_up", "to_odd_down",
+                  "to_odd_up"] = "size"
+    align_corners: bool = True
+
+    needs: ClassVar = ("ograd",)
+
+    def list_inputs(self) -> tuple[str, ...]:
+        return ("data", "like") if self.mode == "like" else ("data",)
+
+    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
+                   ) -> tuple[list[PartialType], list[PartialType]]:
+        require_float(self, ins)
+        ins, outs = data_type(ins, outs)
+        return [ins[0], *(dtype or ins[0] for dtype in ins[1:])], outs
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        for name, shape in zip(self.list_inputs(), ins, strict=True):
+            if shape is not None and len(shape) != 4:
+                raise ShapeMismatch(f"{name} has shape {shape}, expected 4 dimensions: "
+                                    "(N, C, H, W)")
+        data = ins[0]
+        if data is None:
+            return ins, outs
+        size = self._size(data[2:], ins[-1])
+        return ins, [unify((*data[:2], *size), outs[0], "computed and wanted output")]
+
+    def _size(self, image: Shape, like: PartialShape) -> Shape:
+        """(OH, OW); 0 where it is not known yet."""
+        if self.mode == "like":
+            return like[2:] if like is not None else (0, 0)
+        if self.mode == "size" and self.scale_height is None:
+            if min(self.height, self.width) < 1:
+                raise ShapeMismatch(f"height is {self.height} and width is {self.width}, expected "
+                                    "positive numbers")
+            return self.height, self.width
+        scales: tuple[float | None, ...] = (None, None)
+        if self.mode in ("size", "odd_scale"):
+            scales = (self.scale_height, self.scale_width)
+            if None in scales:
+                raise ShapeMismatch(f"scale_height is {scales[0]} and scale_width is {scales[1]}, "
+                                    f"expected numbers for both in mode {self.mode!r}")
+        found = tuple(self._scaled(size, scale) if size else 0
+                      for size, scale in zip(image, scales, strict=True))
+        if any(size and out < 1 for size, out in zip(image, found, strict=True)):
+            raise ShapeMismatch(f"mode {self.mode!r} makes images of size {found} from "
+                                f"{tuple(image)}, expected positive numbers")
+        return found
+
+    def _scaled(self, size: int, scale: float | None) -> int:
+        odd = size % 2
+        if scale is not None:
+            rest = odd if self.mode == "odd_scale" else 0
+            return int(np.float32(scale) * np.float32(size - rest)) + rest
+        return {"to_even_down": size - odd, "to_even_up": size + odd,
+                "to_odd_down": size - 1 + odd, "to_odd_up": size + 1 - odd}[self.mode]
+
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+        return partial(_interpolate, _planes(ins[0]), _planes(outs[0]),
+                       *self._tables(ins[0], outs[0]))
+
+    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
+                          ) -> Callable[[], None]:
+        grad, gx = ins[0], outs[0]
+
+        def run() -> None:
+            fill_zero(outs[1:])
+            if gx is not None:
+                _interpolate_backward(_planes(grad), _planes(gx), *self._tables(gx, grad))
+
+        return run
+
+    def _tables(self, image: Any, grid: Any) -> tuple[np.ndarray, ...]:
+        """(rows, columns, down, right) for the kernels."""
+        (rows, down), (columns, right) = (
+            _neighbours(image.shape[axis], grid.shape[axis], self.align_corners, image.dtype)
+            for axis in (2, 3))
+        return rows, columns, down, right
+
+
+def _planes(array: Any) -> Any:
+    return array.reshape(-1, *array.shape[2:])

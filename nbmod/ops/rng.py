@@ -14,14 +14,16 @@ NumPy twin is `words`: Salmon et al., "Parallel random numbers: as easy as 1, 2,
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 
 from .jit import inlined
 
-__all__ = ["Stream", "seed", "next_stream", "generator", "get_state", "set_state", "words",
-           "philox_round"]
+__all__ = ["Stream", "Sequence", "seed", "next_stream", "generator", "get_state", "set_state",
+           "aside", "words", "philox_round"]
 
 _MASK = 2 ** 64 - 1
 _lock = threading.Lock()
@@ -68,6 +70,43 @@ def generator(stream: Stream | None = None) -> np.random.Generator:
     key, draw = stream or next_stream()
     # The lower two words count blocks within the stream, so streams never run into each other.
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, draw, 0]))
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Within the block draw from another sequence, after it go on as if nothing had been drawn."""
+    state = get_state()
+    set_state((_key_from(Stream(*state)), 0))
+    try:
+        yield
+    finally:
+        set_state(state)
+
+
+def _key_from(stream: Stream) -> int:
+    return int(generator(stream).integers(2 ** 64, dtype=np.uint64))
+
+
+class Sequence:
+    """Streams of one's own: who draws from it neither moves others nor is moved by them.
+
+    Its key is drawn from the common sequence, once, so `seed` governs it.  `state` (key, number of
+    draws so far) is all there is to know of it and may be set.
+    """
+
+    def __init__(self) -> None:
+        self.state = (_key_from(next_stream()), 0)
+
+    def next(self) -> np.random.Generator:
+        """The generator of the next draw."""
+        key, draws = self.state
+        self.state = (key, draws + 1)
+        return generator(Stream(key, draws))
+
+    def last(self) -> np.random.Generator:
+        """The generator of the last draw once more."""
+        key, draws = self.state
+        return generator(Stream(key, draws - 1))
 
 
 _M0, _M1 = 0xD2511F53, 0xCD9E8D57

@@ -21,10 +21,12 @@ from typing import Any, Literal, NamedTuple, Union
 import numpy as np
 
 from ..base import MXNetError
+from .glossary import known
 from .op import Op
-from .param import Floats, Ints, Shape, field_types
+from .param import Floats, Ints, Shape, field_types, fields_of
 
-__all__ = ["Arguments", "Flavour", "op_doc", "op_signature", "split_arguments"]
+__all__ = ["Arguments", "Flavour", "default_of", "op_arguments", "op_doc", "op_signature",
+           "split_arguments", "type_text"]
 
 Flavour = Literal["symbol", "ndarray"]
 
@@ -66,8 +68,8 @@ def op_signature(op: type[Op], flavour: Flavour) -> inspect.Signature:
         parameters = [inspect.Parameter(op.inputs[0], kinds.VAR_POSITIONAL)]
     else:
         parameters = [inspect.Parameter(n, keyword, default=None) for n in op.inputs]
-    for field in dataclasses.fields(op):  # type: ignore[arg-type]
-        parameters.append(inspect.Parameter(field.name, keyword, default=_default(field)))
+    for field in fields_of(op):
+        parameters.append(inspect.Parameter(field.name, keyword, default=default_of(field)))
     parameters += [inspect.Parameter(n, keyword, default=None) for n in _TAIL[flavour]]
     parameters.append(inspect.Parameter("kwargs", kinds.VAR_KEYWORD))
     return inspect.Signature(parameters)
@@ -84,10 +86,12 @@ def op_doc(op: type[Op], flavour: Flavour) -> str:
     else:
         lines += [f"{name} : {tensor}" for name in op.inputs]
     hints = field_types(op)
-    for field in dataclasses.fields(op):  # type: ignore[arg-type]
-        default = _default(field)
+    for field in fields_of(op):
+        default = default_of(field)
         given = "required" if default is _Null else f"default {default!r}"
-        lines.append(f"{field.name} : {_type_text(hints[field.name])}, {given}")
+        lines.append(f"{field.name} : {type_text(hints[field.name])}, {given}")
+        if (told := known(op, field.name)) and f"`{field.name}`" not in lines[0]:
+            lines.append(f"    {told}")
     if flavour == "symbol":
         lines += ["name : str, default chosen by the current NameManager",
                   "attr : dict of str to str, attributes of the new node"]
@@ -96,6 +100,18 @@ def op_doc(op: type[Op], flavour: Flavour) -> str:
     if op.aliases:
         lines += ["", f"Also known as {', '.join(op.aliases)}."]
     return "\n".join(lines)
+
+
+def op_arguments(op: type[Op]) -> dict[str, str]:
+    """Inputs and parameters of an op: name -> type, and whether it must be given, in words."""
+    tensor = "NDArray-or-Symbol" + "[]" * bool(op.variadic)
+    arguments = dict.fromkeys(op.inputs, tensor)
+    hints = field_types(op)
+    for field in fields_of(op):
+        default = default_of(field)
+        arguments[field.name] = f"{type_text(hints[field.name])}, " + (
+            "required" if default is _Null else f"optional, default={default!r}")
+    return arguments
 
 
 def split_arguments(op: type[Op], args: Sequence[Any], kwargs: Mapping[str, Any],
@@ -130,7 +146,7 @@ def split_arguments(op: type[Op], args: Sequence[Any], kwargs: Mapping[str, Any]
 def _bind_positions(op: type[Op], args: Sequence[Any], given: dict[str, Any],
                     flavour: Flavour) -> None:
     """Add positional arguments to `given` under their names."""
-    fields = [field.name for field in dataclasses.fields(op)]  # type: ignore[arg-type]
+    fields = [field.name for field in fields_of(op)]
     order = [*op.inputs, *fields, *_TAIL[flavour]]
     if len(args) > len(order):
         raise MXNetError(f"{op.name} takes at most {len(order)} positional arguments "
@@ -162,7 +178,8 @@ def _dtype_name(dtype: Any) -> Any:
         return dtype
 
 
-def _default(field: dataclasses.Field) -> Any:
+def default_of(field: dataclasses.Field) -> Any:
+    """The default of a parameter; `_Null` where one must be given."""
     if field.default is not dataclasses.MISSING:
         return field.default
     if field.default_factory is not dataclasses.MISSING:
@@ -170,7 +187,7 @@ def _default(field: dataclasses.Field) -> Any:
     return _Null
 
 
-def _type_text(hint: Any) -> str:
+def type_text(hint: Any) -> str:
     """A parameter's type the way users write its values."""
     known = {Shape: "tuple of int", Ints: "tuple of int or None", Floats: "tuple of float"}
     if hint in known:
@@ -179,5 +196,5 @@ def _type_text(hint: Any) -> str:
         return "{" + ", ".join(map(repr, typing.get_args(hint))) + "}"
     if typing.get_origin(hint) in (Union, types.UnionType):
         inner = [arg for arg in typing.get_args(hint) if arg is not type(None)]
-        return f"{_type_text(inner[0])} or None"
+        return f"{type_text(inner[0])} or None"
     return getattr(hint, "__name__", str(hint))

@@ -43,6 +43,12 @@ class Cut(Op):
     def region(self, data: Shape, out: Shape) -> Region:
         raise NotImplementedError
 
+    def passes_on(self, ins, outs):
+        shape = ins[0].shape
+        return shape == outs[0].shape and all(
+            part.indices(size)[2] > 0
+            for part, size in zip(self.region(shape, shape), shape, strict=False))
+
     def infer_type(self, ins, outs):
         return data_type(ins, outs)
 
@@ -203,6 +209,7 @@ class SliceLike(Cut, name="slice_like"):
 
     axes: Shape = ()
 
+    shapes: ClassVar = "data (5, 4), shape_like (2, 3), axes=(1,) -> (5, 3)"
     inputs: ClassVar = ("data", "shape_like")
 
     def infer_shape(self, ins, outs):

@@ -23,6 +23,7 @@ from .kernel_math import exp32
 from .kernels import COMPILED_FROM
 from .op import Spec
 from .shape import ShapeMismatch, normalize_axis, size_of, unify
+from .spelling import apply
 
 __all__ = ["Places", "Softmax", "LogSoftmax", "Softmin", "SoftmaxActivation",
            "SoftmaxCrossEntropy"]
@@ -233,6 +234,7 @@ class Places:
 class _Softmax(FloatOp):
     """What softmax, log_softmax and softmin share; they differ in two class attributes."""
 
+    shapes: ClassVar = "data and output have one shape"
     sign: ClassVar[int] = 1
     log: ClassVar[bool] = False
     needs: ClassVar = ("ograd", "output")
@@ -270,6 +272,14 @@ class _Softmax(FloatOp):
         if len(ins) > 1 and ins[1] is not None and ins[1].kind not in "iu":
             raise MXNetError(f"length has type {ins[1]}, expected int32 or int64")
         return [data, *ins[1:]], [np.dtype(self.dtype) if self.dtype else data]
+
+    def spelled_backward(self, node):
+        grad, y = node.inputs
+        weighted = grad if self.log else apply("broadcast_mul", grad, y)
+        total = apply("sum", weighted, axis=self.axis, keepdims=True)
+        share = apply("exp", y) if self.log else y
+        along = apply("broadcast_sub", weighted, apply("broadcast_mul", share, total))
+        return [apply("_mul_scalar", along, scalar=self.scale), None][:len(self.list_inputs())]
 
     def _places(self, tensor: Any) -> Places:
         return Places.along(tensor.shape, self.axis)

@@ -1,122 +1,219 @@
 """What optimizers do to a weight: one op per rule, one pass over memory each.
 
-Every op gets the weight, its gradient and the optimizer's states; it returns the new weight and
+An update op gets a weight, its gradient and the optimizer's states; it returns the new weight and
 changes the states (its auxiliary inputs) in place.  Optimizers pass the weight itself as output, so
-that nothing is copied.  In the formulas w, g are weight and gradient, and
+that nothing is copied.  An op is its formulas:
 
-    clipped(x) = min(max(x, -clip_gradient), clip_gradient), or x where clip_gradient < 0.
+    steps = {"d": "grad * scale + wd * weight",
+             "next_mom": "momentum * mom - lr * d", "next_weight": "weight + next_mom"}
 
-MXNet clips the scaled gradient before weight decay is added in the SGD family, and the sum of the
-two in Adam and RMSProp; so do these.
+`next_weight` and `next_<state>` are written; every other word is an input, an earlier step or a
+number: a parameter of the op, or what `Update.number` derives from one.  So one table of formulas
+(`ops.program`) is the NumPy twin, the CPU kernel and the GPU kernel of a rule.
 
-Kernels change their first argument and the states in place; all arrays are flat, of one float type,
-and scalars have that type, so float32 stays float32.  float16 has no arithmetic of its own: the
-plain ops widen everything to float32 and back, the `mp_` ops keep a float32 master weight as their
-last state and return its rounded copy.
+Where gradients are clipped: in the SGD family before weight decay is added, in Adam and RMSProp
+after.  In docstrings, clipped(x) = min(max(x, -clip_gradient), clip_gradient), or x where
+clip_gradient < 0.
+
+float16 is widened to float32 on the way in and rounded on the way out.  The `mp_` ops step a
+float32 master copy, their last state, and return it rounded to the weight's type.
+
+Here are the base classes and the SGD family; `update_adaptive` has the rules that scale each
+coordinate, `update_multi` the ops over many weights.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..base import MXNetError
+from . import program as programs
+from .formula import names_in
+from .formula_op import kernels
 from .half import HALF, SINGLE, single
-from .jit import kernel
-from .op import Call, Op, PartialType, Spec
+from .jit import Kernel
+from .op import Call, Op, PartialType
+from .program import Program, Step
+from .shape import PartialShape, ShapeMismatch, is_known, size_of, unify_all
+from .writer import ArraySpec, KernelSpec
+
+__all__ = ["Update", "make_program", "require_trainable", "run"]
+
+COMPILED_FROM = 1 << 10
+"""Elements from which a kernel is compiled for an update, 0.3 s once per machine: NumPy takes 30 us
+where a kernel takes 1."""
+
+PARALLEL_FROM = 1 << 16
+"""Elements from which an update runs on all cores: waking them costs 10 to 20 us."""
+
+CLIPPED = {"x": "grad * scale", "c": "where(x > clip, clip, where(x < -clip, -clip, x))"}
+DECAY_AFTER = {**CLIPPED, "d": "c + wd * weight"}
+DECAY_BEFORE = {"x": "grad * scale + wd * weight",
+                "d": "where(x > clip, clip, where(x < -clip, -clip, x))"}
+"""The gradient that steps, `d`: weight decay is added after or before it is clipped."""
 
 
-class _Update(Op):
-    """Common rules; a subclass has the fields lr, wd, rescale_grad, clip_gradient and `step`."""
+class Update(Op):
+    """Base of update ops; see the module docstring.
+
+    With `weight32` among the inputs the formulas mean that master copy by `weight`; where it is a
+    state, the output is its rounded copy.
+    """
 
     shapes: ClassVar = "all tensors have one shape"
-    inplace: ClassVar = (("weight", "output"),)
+    inplace: ClassVar[tuple[tuple[str, str], ...]] = (("weight", "output"),)
+    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad")
+    steps: ClassVar[dict[str, str]] = {}
+    scalars: ClassVar[tuple[str, ...]] = ()
+    """Inputs of one element."""
+    singles: ClassVar[tuple[str, ...]] = ()
+    """Inputs that are float32 whatever the weight's type is."""
+    exact: ClassVar[bool] = False
+    """Numbers are not rounded to float32, in which MXNet keeps the parameters of its ops."""
 
-    wd: float
-    rescale_grad: float
-    clip_gradient: float
-
-    def step(self, arrays: Sequence[Any]) -> None:
-        """Update `arrays` (weight, gradient, states; flat, of one type) in place."""
-        raise NotImplementedError
-
-    def _decay_scale_clip(self, real: Any) -> tuple[Any, Any, Any]:
-        clip = self.clip_gradient if self.clip_gradient >= 0 else math.inf
-        return _numbers(real, self.wd, self.rescale_grad, clip)
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        given = dict(zip(self.inputs, ins, strict=True))
+        shape = unify_all([*(given[name] for name in self.inputs if name not in self.scalars),
+                           *outs], "inputs and outputs")
+        for name in self.scalars:
+            if is_known(given[name]) and size_of(given[name] or ()) != 1:
+                raise ShapeMismatch(f"{name} has shape {given[name]}, expected one element")
+        return [given[name] or (1,) if name in self.scalars else shape
+                for name in self.inputs], [shape]
 
     def infer_type(self, ins: list[PartialType], outs: list[PartialType]
                    ) -> tuple[list[PartialType], list[PartialType]]:
-        ins, outs = super().infer_type(ins, outs)
-        if outs[0] is not None and outs[0].kind != "f":
-            raise MXNetError(f"element type {outs[0]} cannot be trained, expected a float type")
-        return ins, outs
+        given = dict(zip(self.inputs, ins, strict=True))
+        own = [given[name] for name in self.inputs if name not in self.singles]
+        (dtype, *_), outs = super().infer_type(own, outs)
+        require_trainable(dtype)
+        return [SINGLE if name in self.singles else dtype for name in self.inputs], outs
 
-    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        return [Spec(spec.shape, SINGLE) for spec in ins if spec.dtype == HALF]
+    @classmethod
+    @cache
+    def program(cls) -> Program:
+        """From weight (or master), gradient and states to the new ones, and the rounded master."""
+        states = [f"next_{name}" for name in cls.aux if name != "weight32"]
+        rounded = ["rounded"] if "weight32" in cls.aux else []
+        return make_program(cls.name, cls.steps, cls.inputs, ["next_weight", *states, *rounded])
+
+    def number(self, name: str) -> float:
+        """The value of a number that the formulas mention."""
+        if name == "scale":
+            return self.rescale_grad  # type: ignore[attr-defined]
+        if name in ("clip", "bound"):
+            limit = getattr(self, "clip_gradient" if name == "clip" else "clip_weights")
+            return limit if limit >= 0 else math.inf
+        if name.startswith("rest_"):  # of a running mean
+            return 1 - self.rounded(getattr(self, name.removeprefix("rest_")))
+        return getattr(self, name)
+
+    def rounded(self, number: float) -> float:
+        """A number as the rule computes with it."""
+        return number if self.exact else single(number)
+
+    def numbers(self, program: Program) -> list[float]:
+        """The scalars of the program."""
+        return [self.rounded(self.number(name)) for name in program.scalars]
+
+    def tensors(self, ins: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
+        """Arrays by the names that the formulas give them."""
+        named = dict(zip(self.inputs, ins, strict=True))
+        named["weight"] = named.get("weight32", named["weight"])
+        named.update({f"next_{name}": named[name] for name in self.aux})
+        if "weight32" in self.aux:
+            return {**named, "next_weight": named["weight"], "rounded": outs[0]}
+        return {**named, "next_weight": outs[0]}
+
+    def execute(self, program: Program, tensors: dict[str, Any]) -> None:
+        """Run a program over named arrays."""
+        run(program, [tensors[name] for name in program.inputs],
+            [tensors[name] for name in program.outputs], self.numbers(program))
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        if outs[0] is not ins[0]:
-            np.copyto(outs[0], ins[0])
-        arrays = [outs[0], *ins[1:]]
-        if outs[0].dtype != HALF:
-            self.step([array.reshape(-1) for array in arrays])
+        self.execute(self.program(), self.tensors(ins, outs))
+
+
+def require_trainable(dtype: PartialType) -> None:
+    """MXNetError for a type known to be no floating point type."""
+    if dtype is not None and dtype.kind != "f":
+        raise MXNetError(f"element type {dtype} cannot be trained, expected a float type")
+
+
+def make_program(name: str, steps: Mapping[str, str], tensors: Sequence[str],
+                 outputs: Sequence[str]) -> Program:
+    """The program of these steps; what they mention besides `tensors` and each other is a number.
+
+    `rounded`, among the outputs, is a copy of the new weight.
+    """
+    rows = [Step(*row) for row in steps.items()]
+    rows += [Step("rounded", "next_weight")] if "rounded" in outputs else []
+    read = {word for row in rows for word in names_in(row.formula)} - {row.target for row in rows}
+    return Program(name.strip("_"), tuple(rows), tuple(x for x in tensors if x in read),
+                   tuple(outputs), tuple(sorted(read - {*tensors})))
+
+
+# -- execution on the CPU -------------------------------------------------------------------
+
+
+def run(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray],
+        numbers: Sequence[float]) -> None:
+    """Execute a program over arrays of one size and of single elements.
+
+    Through a kernel if the arrays are large, or if it is there already, else with NumPy; both round
+    alike, so which of them runs makes no difference to the result.  `kernels.prepare` would do the
+    same at ten times the cost of a call, which matters where every weight is a call.
+    """
+    size = outs[0].size
+    new = [out for out in outs if not any(out is array for array in ins)]
+    arrays = [*ins, *new]
+    key = (program.title, len(new), size >= PARALLEL_FROM,
+           *[(array.dtype.char, array.size == size) for array in arrays])
+    if key not in _kernels:
+        if size < COMPILED_FROM:
+            programs.run(program, ins, outs, numbers)
             return
-        for wide, half in zip(call.scratch, arrays, strict=True):
-            np.copyto(wide, half)
-        self.step([wide.reshape(-1) for wide in call.scratch])
-        for index, (wide, half) in enumerate(zip(call.scratch, arrays, strict=True)):
-            if index != 1:
-                _round_to(half, wide)
+        _kernels[key] = _kernel(program, ins, outs, size >= PARALLEL_FROM)
+    kernel, real = _kernels[key]
+    kernel(*[_flat(array) for array in arrays], *[real(number) for number in numbers])
 
 
-class _MasterUpdate(_Update):
-    """The same on a float32 master copy, the last state; output: its copy in the weight's type."""
-
-    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
-                   ) -> tuple[list[PartialType], list[PartialType]]:
-        (weight, grad), (out,) = super().infer_type(ins[:2], outs)
-        return [weight, grad, *[SINGLE] * (len(ins) - 2)], [out]
-
-    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        return [Spec(ins[1].shape, SINGLE)]
-
-    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        _, grad, *states, master = ins
-        wide = call.scratch[0]
-        np.copyto(wide, grad, casting="same_kind")
-        self.step([array.reshape(-1) for array in (master, wide, *states)])
-        _round_to(outs[0], master)
+_kernels: dict[tuple, tuple[Kernel, Any]] = {}
 
 
-def _numbers(real: Any, *values: float) -> tuple[Any, ...]:
-    """Kernel scalars of a type; first rounded to float32, in which MXNet keeps parameters."""
-    return tuple(real(single(value)) for value in values)
+def _kernel(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray],
+            parallel: bool) -> tuple[Kernel, Any]:
+    """The kernel for arrays of these types, and the type it computes in."""
+    arrays = dict(zip(program.inputs, ins, strict=True))
+    targets = []
+    for name, out in zip(program.outputs, outs, strict=True):
+        targets.append(next((known for known, array in arrays.items() if array is out), name))
+        arrays.setdefault(targets[-1], out)
+    real = "float64" if any(array.dtype == np.float64 for array in arrays.values()) else "float32"
+    specs = tuple(ArraySpec(name, array.dtype.name, (array.size == outs[0].size,))
+                  for name, array in arrays.items())
+    spec = KernelSpec(program, specs, tuple(targets), (False,) * len(outs), real, parallel)
+    return kernels().kernel_of(spec), np.dtype(real).type
 
 
-def _mixing(real: Any, rate: float) -> tuple[Any, Any]:
-    """(rate, 1 - rate) of a running mean; the difference is MXNet's, of the rounded rate."""
-    return _numbers(real, rate, float(np.float32(1) - np.float32(rate)))
+def _flat(array: np.ndarray) -> np.ndarray:
+    if array.dtype == HALF:
+        array = array.view(np.uint16)
+    return array if array.ndim == 1 else array.reshape(-1)
 
 
-def _round_to(target: Any, source: Any) -> None:
-    with np.errstate(over="ignore"):
-        np.copyto(target, source, casting="same_kind")
-
-
-@kernel
-def _sgd(w, g, lr, wd, scale, clip):
-    for i in range(w.size):
-        x = g[i] * scale
-        x = clip if x > clip else (-clip if x < -clip else x)
-        w[i] -= lr * (x + wd * w[i])
+# -- gradient descent -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class SGDUpdate(_Update, name="sgd_update", aliases=("_sparse_sgd_update",)):
+class SGDUpdate(Update, name="sgd_update", aliases=("_sparse_sgd_update",)):
     """w = w - lr (clipped(rescale_grad g) + wd w)."""
 
     lr: float
@@ -125,32 +222,20 @@ class SGDUpdate(_Update, name="sgd_update", aliases=("_sparse_sgd_update",)):
     clip_gradient: float = -1.0
     lazy_update: bool = True
 
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad")
-
-    def step(self, arrays):
-        real = arrays[0].dtype.type
-        _sgd(*arrays, *_numbers(real, self.lr), *self._decay_scale_clip(real))
+    steps: ClassVar[dict[str, str]] = {**DECAY_AFTER, "next_weight": "weight - lr * d"}
 
 
 @dataclass(frozen=True)
-class MPSGDUpdate(_MasterUpdate, SGDUpdate, name="mp_sgd_update"):
+class MPSGDUpdate(SGDUpdate, name="mp_sgd_update"):
     """`sgd_update` of the master weight32; the new weight is its rounded copy."""
 
     inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "weight32")
     aux: ClassVar[tuple[str, ...]] = ("weight32",)
-
-
-@kernel
-def _sgd_mom(w, g, mom, lr, momentum, wd, scale, clip):
-    for i in range(w.size):
-        x = g[i] * scale
-        x = clip if x > clip else (-clip if x < -clip else x)
-        mom[i] = momentum * mom[i] - lr * (x + wd * w[i])
-        w[i] += mom[i]
+    singles: ClassVar[tuple[str, ...]] = aux
 
 
 @dataclass(frozen=True)
-class SGDMomUpdate(_Update, name="sgd_mom_update", aliases=("_sparse_sgd_mom_update",)):
+class SGDMomUpdate(Update, name="sgd_mom_update", aliases=("_sparse_sgd_mom_update",)):
     """mom = momentum mom - lr (clipped(rescale_grad g) + wd w);  w = w + mom."""
 
     lr: float
@@ -162,32 +247,21 @@ class SGDMomUpdate(_Update, name="sgd_mom_update", aliases=("_sparse_sgd_mom_upd
 
     inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mom")
     aux: ClassVar[tuple[str, ...]] = ("mom",)
-
-    def step(self, arrays):
-        real = arrays[0].dtype.type
-        _sgd_mom(*arrays, *_numbers(real, self.lr, self.momentum), *self._decay_scale_clip(real))
+    steps: ClassVar[dict[str, str]] = {
+        **DECAY_AFTER, "next_mom": "momentum * mom - lr * d", "next_weight": "weight + next_mom"}
 
 
 @dataclass(frozen=True)
-class MPSGDMomUpdate(_MasterUpdate, SGDMomUpdate, name="mp_sgd_mom_update"):
+class MPSGDMomUpdate(SGDMomUpdate, name="mp_sgd_mom_update"):
     """`sgd_mom_update` of the master weight32; the new weight is its rounded copy."""
 
     inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mom", "weight32")
     aux: ClassVar[tuple[str, ...]] = ("mom", "weight32")
-
-
-@kernel
-def _nag_mom(w, g, mom, lr, momentum, wd, scale, clip):
-    for i in range(w.size):
-        x = g[i] * scale
-        x = clip if x > clip else (-clip if x < -clip else x)
-        y = lr * (x + wd * w[i])
-        w[i] += momentum * (momentum * mom[i] - y) - y
-        mom[i] = momentum * mom[i] - lr * (x + wd * w[i])
+    singles: ClassVar[tuple[str, ...]] = aux
 
 
 @dataclass(frozen=True)
-class NAGMomUpdate(_Update, name="nag_mom_update"):
+class NAGMomUpdate(Update, name="nag_mom_update"):
     """x = clipped(rescale_grad g);  y = lr (x + wd w);  w = w + momentum (momentum mom - y) - y;
     mom = momentum mom - lr (x + wd w) with the new w.
 
@@ -204,167 +278,138 @@ class NAGMomUpdate(_Update, name="nag_mom_update"):
 
     inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mom")
     aux: ClassVar[tuple[str, ...]] = ("mom",)
-
-    def step(self, arrays):
-        real = arrays[0].dtype.type
-        _nag_mom(*arrays, *_numbers(real, self.lr, self.momentum), *self._decay_scale_clip(real))
+    steps: ClassVar[dict[str, str]] = {
+        **DECAY_AFTER, "y": "lr * d",
+        "next_weight": "weight + (momentum * (momentum * mom - y) - y)",
+        "next_mom": "momentum * mom - lr * (c + wd * next_weight)"}
 
 
 @dataclass(frozen=True)
-class MPNAGMomUpdate(_MasterUpdate, NAGMomUpdate, name="mp_nag_mom_update"):
+class MPNAGMomUpdate(NAGMomUpdate, name="mp_nag_mom_update"):
     """`nag_mom_update` of the master weight32; the new weight is its rounded copy."""
 
     inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mom", "weight32")
     aux: ClassVar[tuple[str, ...]] = ("mom", "weight32")
-
-
-@kernel
-def _adam(w, g, mean, var, lr, betas, epsilon, wd, scale, clip):
-    beta1, rest1, beta2, rest2 = betas
-    for i in range(w.size):
-        x = g[i] * scale + wd * w[i]
-        x = clip if x > clip else (-clip if x < -clip else x)
-        mean[i] = beta1 * mean[i] + rest1 * x
-        var[i] = beta2 * var[i] + rest2 * x * x
-        w[i] -= lr * mean[i] / (math.sqrt(var[i]) + epsilon)
+    singles: ClassVar[tuple[str, ...]] = aux
 
 
 @dataclass(frozen=True)
-class AdamUpdate(_Update, name="adam_update", aliases=("_sparse_adam_update",)):
-    """x = clipped(rescale_grad g + wd w);  mean = beta1 mean + (1 - beta1) x;
-    var = beta2 var + (1 - beta2) x^2;  w = w - lr mean / (sqrt(var) + epsilon).
+class SignSGDUpdate(Update, name="signsgd_update"):
+    """w = (1 - lr wd) w - lr sign(g), with sign(0) = sign(NaN) = 0.
 
-    Kingma and Ba (2015) without bias correction, which the optimizer puts into lr.
+    Bernstein et al. (2018).  Scale and magnitude of the gradient do not matter: `rescale_grad` and
+    `clip_gradient` are read and ignored, even a negative scale, as in MXNet.
     """
 
     lr: float
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
-    wd: float = 0.0
-    rescale_grad: float = 1.0
-    clip_gradient: float = -1.0
-    lazy_update: bool = True
-
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mean", "var")
-    aux: ClassVar[tuple[str, ...]] = ("mean", "var")
-
-    def step(self, arrays):
-        real = arrays[0].dtype.type
-        lr, epsilon = _numbers(real, self.lr, self.epsilon)
-        betas = (*_mixing(real, self.beta1), *_mixing(real, self.beta2))
-        _adam(*arrays, lr, betas, epsilon, *self._decay_scale_clip(real))
-
-
-@kernel
-def _rmsprop(w, g, n, lr, gammas, epsilon, wd, scale, clip, clip_weight):
-    gamma1, rest1 = gammas
-    for i in range(w.size):
-        x = g[i] * scale + wd * w[i]
-        x = clip if x > clip else (-clip if x < -clip else x)
-        n[i] = gamma1 * n[i] + rest1 * x * x
-        y = w[i] - lr * x / math.sqrt(n[i] + epsilon)
-        w[i] = clip_weight if y > clip_weight else (-clip_weight if y < -clip_weight else y)
-
-
-@dataclass(frozen=True)
-class RMSPropUpdate(_Update, name="rmsprop_update"):
-    """x = clipped(rescale_grad g + wd w);  n = gamma1 n + (1 - gamma1) x^2;
-    w = w - lr x / sqrt(n + epsilon), then clipped to clip_weights if that is not negative.
-
-    Tieleman and Hinton (2012).
-    """
-
-    lr: float
-    gamma1: float = 0.95
-    epsilon: float = 1e-8
-    wd: float = 0.0
-    rescale_grad: float = 1.0
-    clip_gradient: float = -1.0
-    clip_weights: float = -1.0
-
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "n")
-    aux: ClassVar[tuple[str, ...]] = ("n",)
-
-    def step(self, arrays):
-        real = arrays[0].dtype.type
-        bound = self.clip_weights if self.clip_weights >= 0 else math.inf
-        lr, epsilon, bound = _numbers(real, self.lr, self.epsilon, bound)
-        _rmsprop(*arrays, lr, _mixing(real, self.gamma1), epsilon, *self._decay_scale_clip(real),
-                 bound)
-
-
-@kernel
-def _rmsprop_alex(w, g, n, mean, delta, lr, gammas, epsilon, decay_scale_clip, clip_weight):
-    gamma1, rest1, gamma2 = gammas
-    wd, scale, clip = decay_scale_clip
-    for i in range(w.size):
-        x = g[i] * scale + wd * w[i]
-        x = clip if x > clip else (-clip if x < -clip else x)
-        n[i] = gamma1 * n[i] + rest1 * x * x
-        mean[i] = gamma1 * mean[i] + rest1 * x
-        variance = n[i] - mean[i] * mean[i]
-        delta[i] = gamma2 * delta[i] - lr * x / math.sqrt(variance + epsilon)
-        y = w[i] + delta[i]
-        w[i] = clip_weight if y > clip_weight else (-clip_weight if y < -clip_weight else y)
-
-
-@dataclass(frozen=True)
-class RMSPropAlexUpdate(_Update, name="rmspropalex_update"):
-    """x = clipped(rescale_grad g + wd w);  n = gamma1 n + (1 - gamma1) x^2;
-    g = gamma1 g + (1 - gamma1) x;  delta = gamma2 delta - lr x / sqrt(n - g^2 + epsilon);
-    w = w + delta, then clipped to clip_weights if that is not negative.
-
-    The centred form with momentum of Graves (2013); the state g is the mean gradient.
-    """
-
-    lr: float
-    gamma1: float = 0.95
-    gamma2: float = 0.9
-    epsilon: float = 1e-8
-    wd: float = 0.0
-    rescale_grad: float = 1.0
-    clip_gradient: float = -1.0
-    clip_weights: float = -1.0
-
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "n", "g", "delta")
-    aux: ClassVar[tuple[str, ...]] = ("n", "g", "delta")
-
-    def step(self, arrays):
-        real = arrays[0].dtype.type
-        bound = self.clip_weights if self.clip_weights >= 0 else math.inf
-        lr, gamma2, epsilon, bound = _numbers(real, self.lr, self.gamma2, self.epsilon, bound)
-        gammas = (*_mixing(real, self.gamma1), gamma2)
-        _rmsprop_alex(*arrays, lr, gammas, epsilon, self._decay_scale_clip(real), bound)
-
-
-@kernel
-def _adagrad(w, g, history, lr, epsilon, wd, scale, clip):
-    for i in range(w.size):
-        x = g[i] * scale
-        x = clip if x > clip else (-clip if x < -clip else x)
-        history[i] += x * x
-        w[i] -= lr * (x / math.sqrt(history[i] + epsilon) + wd * w[i])
-
-
-@dataclass(frozen=True)
-class AdaGradUpdate(_Update, name="_sparse_adagrad_update"):
-    """x = clipped(rescale_grad g);  history = history + x^2;
-    w = w - lr (x / sqrt(history + epsilon) + wd w).
-
-    Duchi et al. (2011).  MXNet has this op for row-sparse gradients only and computes the dense
-    case in several steps; here it is one op.
-    """
-
-    lr: float
-    epsilon: float = 1e-7
     wd: float = 0.0
     rescale_grad: float = 1.0
     clip_gradient: float = -1.0
 
-    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "history")
-    aux: ClassVar[tuple[str, ...]] = ("history",)
+    steps: ClassVar[dict[str, str]] = {
+        "y": "weight - lr * (wd * weight)",
+        "next_weight": "where(grad > 0, y - lr, where(grad < 0, y + lr, y))"}
 
-    def step(self, arrays):
-        real = arrays[0].dtype.type
-        _adagrad(*arrays, *_numbers(real, self.lr, self.epsilon), *self._decay_scale_clip(real))
+
+@dataclass(frozen=True)
+class SignumUpdate(Update, name="signum_update"):
+    """mom = momentum mom - (1 - momentum) (clipped(rescale_grad g) + wd w);
+    w = (1 - lr wd_lh) w + lr sign(mom).
+
+    Bernstein et al. (2018); `wd_lh` is decay apart from the gradient, of Loshchilov and Hutter.
+    """
+
+    lr: float
+    momentum: float = 0.0
+    wd: float = 0.0
+    rescale_grad: float = 1.0
+    clip_gradient: float = -1.0
+    wd_lh: float = 0.0
+
+    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mom")
+    aux: ClassVar[tuple[str, ...]] = ("mom",)
+    steps: ClassVar[dict[str, str]] = {
+        **DECAY_AFTER, "next_mom": "momentum * mom - rest_momentum * d",
+        "y": "weight - lr * (wd_lh * weight)",
+        "next_weight": "where(next_mom > 0, y + lr, where(next_mom < 0, y - lr, y))"}
+
+
+# -- rules without a name in the table: MXNet computes them in Python, in several operations -----
+
+
+LATE = "lr * (d + lamda * c * c * (weight - previous))"
+
+
+@dataclass(frozen=True)
+class DCASGDUpdate(Update):
+    """x = clipped(rescale_grad g);  y = w - lr (x + wd w + lamda x^2 (w - previous));
+    previous = w;  w = y.
+
+    Zheng et al. (2017): gradients that are late are corrected for the way gone meanwhile.
+    """
+
+    lr: float
+    lamda: float = 0.04
+    wd: float = 0.0
+    rescale_grad: float = 1.0
+    clip_gradient: float = -1.0
+
+    name = "dcasgd_update"
+    exact = True
+    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "previous")
+    aux: ClassVar[tuple[str, ...]] = ("previous",)
+    steps: ClassVar[dict[str, str]] = {
+        **DECAY_AFTER, "late": LATE, "next_previous": "weight", "next_weight": "weight - late"}
+
+
+@dataclass(frozen=True)
+class DCASGDMomUpdate(Update):
+    """x = clipped(rescale_grad g);  mom = momentum mom - lr (x + wd w + lamda x^2 (w - previous));
+    previous = w;  w = w + mom.
+
+    `DCASGDUpdate` with momentum.
+    """
+
+    lr: float
+    momentum: float = 0.0
+    lamda: float = 0.04
+    wd: float = 0.0
+    rescale_grad: float = 1.0
+    clip_gradient: float = -1.0
+
+    name = "dcasgd_mom_update"
+    exact = True
+    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mom", "previous")
+    aux: ClassVar[tuple[str, ...]] = ("mom", "previous")
+    steps: ClassVar[dict[str, str]] = {
+        **DECAY_AFTER, "late": LATE, "next_mom": "momentum * mom - late",
+        "next_previous": "weight", "next_weight": "weight + next_mom"}
+
+
+@dataclass(frozen=True)
+class SGLDUpdate(Update):
+    """w = w - lr / 2 (clipped(rescale_grad g) + wd w) + sqrt(lr) noise, noise standard normal.
+
+    Stochastic gradient Langevin dynamics, Welling and Teh (2011).
+    """
+
+    lr: float
+    wd: float = 0.0
+    rescale_grad: float = 1.0
+    clip_gradient: float = -1.0
+
+    name = "sgld_update"
+    exact = True
+    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "noise")
+    steps: ClassVar[dict[str, str]] = {
+        **DECAY_AFTER, "next_weight": "weight - half * d + spread * noise"}
+
+    @property
+    def half(self) -> float:
+        """Half the learning rate."""
+        return self.lr / 2
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation of the step."""
+        return math.sqrt(self.lr)

@@ -1,20 +1,31 @@
 """Optimizers: `create("sgd", momentum=0.9)`, the classes behind the names, and `Updater`.
 
-`base` has the rates, counts and multipliers that all share, `sgd` and `adaptive` the rules,
-`updater` what a training loop calls, `states` the file format of what it remembers.  The arithmetic
-is in `nbmod.ops.update`.
+`base` has the rates, counts and multipliers that all share; `sgd`, `adaptive`, `layerwise` and
+`contrib` the optimizers; `updater` what a training loop calls, `states` the file format of what it
+remembers.  The arithmetic is in `nbmod.ops.update`.
 """
 
 from __future__ import annotations
 
-from . import optimizer
+from . import contrib, optimizer
 from .optimizer import (
+    DCASGD,
+    FTML,
+    LAMB,
+    LARS,
+    LBSGD,
     NAG,
     SGD,
+    SGLD,
+    AdaDelta,
     AdaGrad,
     Adam,
+    Adamax,
+    Ftrl,
+    Nadam,
     Optimizer,
     RMSProp,
+    Signum,
     Test,
     Updater,
     ccSGD,
@@ -23,5 +34,6 @@ from .optimizer import (
     register,
 )
 
-__all__ = ["Optimizer", "SGD", "ccSGD", "NAG", "Adam", "AdaGrad", "RMSProp", "Test", "Updater",
-           "create", "get_updater", "register", "optimizer"]
+__all__ = ["AdaDelta", "AdaGrad", "Adam", "Adamax", "DCASGD", "FTML", "Ftrl", "LAMB", "LARS",
+           "LBSGD", "NAG", "Nadam", "Optimizer", "RMSProp", "SGD", "SGLD", "Signum", "Test",
+           "Updater", "ccSGD", "contrib", "create", "get_updater", "optimizer", "register"]

@@ -6,14 +6,25 @@ import math
 from typing import Any
 
 from ..ndarray import NDArray
-from ..ops.update import AdaGradUpdate, AdamUpdate, RMSPropAlexUpdate, RMSPropUpdate
-from .base import Optimizer, register, state_like, step
+from ..ops.op import Op
+from ..ops.update_adaptive import (
+    AdaDeltaUpdate,
+    AdaGradUpdate,
+    AdamaxUpdate,
+    AdamUpdate,
+    FTMLUpdate,
+    FtrlUpdate,
+    NadamUpdate,
+    RMSPropAlexUpdate,
+    RMSPropUpdate,
+)
+from .base import RuleOptimizer, Turn, register, state_like, states_like
 
-__all__ = ["Adam", "AdaGrad", "RMSProp"]
+__all__ = ["AdaDelta", "AdaGrad", "Adam", "Adamax", "FTML", "Ftrl", "Nadam", "RMSProp"]
 
 
 @register
-class Adam(Optimizer):
+class Adam(RuleOptimizer):
     """Adam; the bias correction is in the learning rate.  State: (mean, variance).
 
     `lazy_update` concerns row-sparse gradients only.
@@ -27,21 +38,20 @@ class Adam(Optimizer):
         self.epsilon = epsilon
         self.lazy_update = lazy_update
 
-    def create_state(self, index: Any, weight: NDArray) -> tuple[NDArray, NDArray]:
-        return state_like(weight), state_like(weight)
+    def create_state(self, index: Any, weight: NDArray) -> tuple[NDArray, ...]:
+        return states_like(weight, 2)
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        self._update_count(index)
-        count = self._index_update_count[index]
-        correction = math.sqrt(1 - self.beta2 ** count) / (1 - self.beta1 ** count)
-        op = AdamUpdate(self._get_lr(index) * correction, self.beta1, self.beta2, self.epsilon,
-                        self._get_wd(index), self.rescale_grad, self.clip_gradient or -1.0)
-        step(op, weight, grad, *state)
+    def rule(self, turn: Turn) -> Op:
+        correction = math.sqrt(1 - self.beta2 ** turn.t) / (1 - self.beta1 ** turn.t)
+        params = {**self._common(turn), "lr": turn.lr * correction}
+        return AdamUpdate(beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, **params)
 
 
 @register
-class AdaGrad(Optimizer):
+class AdaGrad(RuleOptimizer):
     """AdaGrad with the denominator sqrt(history + eps).  State: the sum of squares."""
+
+    clips_to_zero = True
 
     def __init__(self, eps: float = 1e-7, **kwargs: Any):
         super().__init__(**kwargs)
@@ -50,16 +60,35 @@ class AdaGrad(Optimizer):
     def create_state(self, index: Any, weight: NDArray) -> NDArray:
         return state_like(weight)
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        self._update_count(index)
-        clip = -1.0 if self.clip_gradient is None else self.clip_gradient
-        op = AdaGradUpdate(self._get_lr(index), self.float_stable_eps, self._get_wd(index),
-                           self.rescale_grad, clip)
-        step(op, weight, grad, state)
+    def rule(self, turn: Turn) -> Op:
+        return AdaGradUpdate(epsilon=self.float_stable_eps, **self._common(turn))
 
 
 @register
-class RMSProp(Optimizer):
+class AdaDelta(RuleOptimizer):
+    """AdaDelta, which needs no learning rate (one that is given has no effect).
+
+    State: (mean square of gradients, mean square of steps).
+    """
+
+    clips_to_zero = True
+
+    def __init__(self, rho: float = 0.90, epsilon: float = 1e-5, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.rho = rho
+        self.epsilon = epsilon
+
+    def create_state(self, index: Any, weight: NDArray) -> tuple[NDArray, ...]:
+        return states_like(weight, 2)
+
+    def rule(self, turn: Turn) -> Op:
+        params = self._common(turn)
+        del params["lr"]
+        return AdaDeltaUpdate(self.rho, self.epsilon, **params)
+
+
+@register
+class RMSProp(RuleOptimizer):
     """RMSProp; `centered` subtracts the squared mean gradient and uses `gamma2` as momentum.
 
     State: (mean square,), or (mean square, mean, delta) when centred.
@@ -71,20 +100,113 @@ class RMSProp(Optimizer):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.gamma1 = gamma1
         self.gamma2 = gamma2
-        self.epsilon = epsilon
         self.centered = centered
+        self.epsilon = epsilon
         self.clip_weights = clip_weights
 
     def create_state(self, index: Any, weight: NDArray) -> tuple[NDArray, ...]:
-        return tuple(state_like(weight) for _ in range(3 if self.centered else 1))
+        return states_like(weight, 3 if self.centered else 1)
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        self._update_count(index)
-        params: dict[str, Any] = {
-            "lr": self._get_lr(index), "gamma1": self.gamma1, "epsilon": self.epsilon,
-            "wd": self._get_wd(index), "rescale_grad": self.rescale_grad,
-            "clip_gradient": self.clip_gradient or -1.0, "clip_weights": self.clip_weights or -1.0,
-        }
-        op = (RMSPropAlexUpdate(gamma2=self.gamma2, **params) if self.centered
-              else RMSPropUpdate(**params))
-        step(op, weight, grad, *state)
+    def rule(self, turn: Turn) -> Op:
+        params = {**self._common(turn), "gamma1": self.gamma1, "epsilon": self.epsilon,
+                  "clip_weights": self.clip_weights or -1.0}
+        if self.centered:
+            return RMSPropAlexUpdate(gamma2=self.gamma2, **params)
+        return RMSPropUpdate(**params)
+
+
+@register
+class Ftrl(RuleOptimizer):
+    """Follow the regularized leader, for sparse weights: `lamda1` is the weight of the L1 norm.
+
+    Beside a scheduler `learning_rate` has no effect, as in MXNet; other optimizers give it to the
+    scheduler.  State: (z, n), sums of corrected gradients and of their squares.
+    """
+
+    def __init__(self, lamda1: float = 0.01, learning_rate: float = 0.1, beta: float = 1,
+                 **kwargs: Any):
+        super().__init__(**kwargs)
+        self.lr = learning_rate
+        self.lamda1 = lamda1
+        self.beta = beta
+
+    def create_state(self, index: Any, weight: NDArray) -> tuple[NDArray, ...]:
+        return states_like(weight, 2)
+
+    def rule(self, turn: Turn) -> Op:
+        return FtrlUpdate(lamda1=self.lamda1, beta=self.beta, **self._common(turn))
+
+
+@register
+class FTML(RuleOptimizer):
+    """Follow the moving leader.  State: (d, v, z) of its op."""
+
+    def __init__(self, beta1: float = 0.6, beta2: float = 0.999, epsilon: float = 1e-8,
+                 **kwargs: Any):
+        super().__init__(**kwargs)
+        self.beta1 = beta1
+        self.beta2 = beta2
+        self.epsilon = epsilon
+
+    def create_state(self, index: Any, weight: NDArray) -> tuple[NDArray, ...]:
+        return states_like(weight, 3)
+
+    def rule(self, turn: Turn) -> Op:
+        params = self._common(turn)
+        clip = params.pop("clip_gradient")
+        return FTMLUpdate(beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, t=turn.t,
+                          clip_grad=clip, **params)
+
+
+@register
+class Adamax(RuleOptimizer):
+    """Adam with the largest gradient in the place of the mean square.  State: (mean, largest)."""
+
+    clips_to_zero = True
+
+    def __init__(self, learning_rate: float = 0.002, beta1: float = 0.9, beta2: float = 0.999,
+                 **kwargs: Any):
+        super().__init__(learning_rate=learning_rate, **kwargs)
+        self.beta1 = beta1
+        self.beta2 = beta2
+
+    def create_state(self, index: Any, weight: NDArray) -> tuple[NDArray, ...]:
+        return states_like(weight, 2)
+
+    def rule(self, turn: Turn) -> Op:
+        params = {**self._common(turn), "lr": turn.lr / (1 - self.beta1 ** turn.t)}
+        return AdamaxUpdate(beta1=self.beta1, beta2=self.beta2, **params)
+
+
+@register
+class Nadam(RuleOptimizer):
+    """Adam with Nesterov's momentum, growing by `schedule_decay`.  State: (mean, variance).
+
+    The product of all momenta so far, `m_schedule`, is one for all parameters, as in MXNet: it
+    shrinks with every parameter, not with every step.
+    """
+
+    clips_to_zero = True
+
+    def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999,
+                 epsilon: float = 1e-8, schedule_decay: float = 0.004, **kwargs: Any):
+        super().__init__(learning_rate=learning_rate, **kwargs)
+        self.beta1 = beta1
+        self.beta2 = beta2
+        self.epsilon = epsilon
+        self.schedule_decay = schedule_decay
+        self.m_schedule = 1.0
+
+    def create_state(self, index: Any, weight: NDArray) -> tuple[NDArray, ...]:
+        return states_like(weight, 2)
+
+    def rule(self, turn: Turn) -> Op:
+        now, ahead = self._momentum(turn.t), self._momentum(turn.t + 1)
+        self.m_schedule *= now
+        return NadamUpdate(share=(1 - now) / (1 - self.m_schedule),
+                           ahead=ahead / (1 - self.m_schedule * ahead), t=turn.t,
+                           beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon,
+                           **self._common(turn))
+
+    def _momentum(self, count: int) -> float:
+        return self.beta1 * (1 - 0.5 * 0.96 ** (count * self.schedule_decay))

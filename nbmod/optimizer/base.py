@@ -17,17 +17,21 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..base import MXNetError, did_you_mean
-from ..ndarray import NDArray, zeros
+from ..base import ArgumentError, MXNetError, did_you_mean
+from ..changes import written
+from ..ndarray import NDArray, where, zeros
 from ..ops.device import device_of
 from ..ops.op import Call, Op, Spec
+from ..ops.update import require_trainable
+from ..registry import construct
 
-__all__ = ["Optimizer", "create", "register", "state_like", "step"]
+__all__ = ["Optimizer", "RuleOptimizer", "Turn", "create", "register", "state_like", "states_like",
+           "step"]
 
 
 def step(op: Op, weight: NDArray, grad: NDArray, *states: NDArray) -> None:
@@ -35,22 +39,34 @@ def step(op: Op, weight: NDArray, grad: NDArray, *states: NDArray) -> None:
 
     Goes past `nd.invoke`, whose caches would fill up with ops that differ in their rates only.
     """
-    arrays = [weight, grad, *states]
-    for name, array in zip(op.list_inputs(), arrays, strict=True):
-        if array.shape != weight.shape:
-            raise MXNetError(f"{op.name}: {name} has shape {array.shape}, expected that of the "
-                             f"weight, {weight.shape}")
+    arrays = [array.handle for array in (weight, grad, *states)]
+    require_trainable(arrays[0].dtype)
+    if any(array.shape != weight.shape for array in arrays):
+        _check_shapes(op, weight.shape, arrays)
     device = device_of(weight.context)
-    handles = [array.handle for array in arrays]
-    specs = [Spec(handle.shape, np.dtype(handle.dtype)) for handle in handles]
-    op.infer_type([spec.dtype for spec in specs], [None])
+    specs = [Spec(array.shape, array.dtype) for array in arrays]
     scratch = [device.empty(*spec) for spec in device.scratch(op, specs, specs[:1])]
-    device.run(op, handles, handles[:1], Call(scratch=scratch))
+    device.run(op, arrays, arrays[:1], Call(scratch=scratch))
+    written(arrays[0], *[array.handle for array in states])
+
+
+def _check_shapes(op: Op, weight: tuple[int, ...], arrays: Sequence[Any]) -> None:
+    """MXNetError unless the arrays have the shapes that follow from the weight's."""
+    expected, _ = op.infer_shape([weight, *[None] * (len(arrays) - 1)], [None])
+    for name, array, shape in zip(op.list_inputs(), arrays, expected, strict=True):
+        if array.shape != shape:
+            raise MXNetError(f"{op.name}: {name} has shape {array.shape}, expected {shape} for a "
+                             f"weight of shape {weight}")
 
 
 def state_like(weight: NDArray) -> NDArray:
     """Zeros of the weight's shape and type, where the weight is."""
     return zeros(weight.shape, ctx=weight.context, dtype=weight.dtype)
+
+
+def states_like(weight: NDArray, count: int) -> tuple[NDArray, ...]:
+    """So many of them."""
+    return tuple(state_like(weight) for _ in range(count))
 
 
 class Optimizer:
@@ -119,9 +135,9 @@ class Optimizer:
         found = Optimizer.opt_registry.get(name.lower()) if isinstance(name, str) else None
         if found is None:
             hint = did_you_mean(str(name).lower(), Optimizer.opt_registry)
-            raise MXNetError(f"Cannot find optimizer {name!r}, known: "
-                             f"{sorted(Optimizer.opt_registry)}{hint}")
-        return found(**kwargs)
+            raise ArgumentError(f"Cannot find optimizer {name!r}, known: "
+                                f"{sorted(Optimizer.opt_registry)}{hint}")
+        return construct(found, **kwargs)
 
     # -- what subclasses implement ----------------------------------------------------------
 
@@ -152,8 +168,7 @@ class Optimizer:
         master = weight.astype(np.float32)
         return master, self.create_state(index, master)
 
-    def update_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: Any
-                               ) -> None:
+    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         """`update`, on the master copy where there is one."""
         if not (self.multi_precision and weight.dtype == np.float16):
             self.update(index, weight, grad, state)
@@ -161,6 +176,24 @@ class Optimizer:
         master, inner = state
         self.update(index, master, grad.astype(np.float32), inner)
         master.copyto(weight)
+
+    def _master(self, state: Any) -> NDArray | None:
+        """The master copy in a state, None where a subclass makes states in a way of its own."""
+        ours = type(self).create_state_multi_precision is Optimizer.create_state_multi_precision
+        return state[0] if ours else None
+
+    def weight_was_set(self, weight: NDArray, state: Any) -> None:
+        """Let the master copy, if there is one, follow a weight that was set by hand.
+
+        Where the weight still is what the master is when rounded, the master keeps its digits.
+        """
+        if not (self.multi_precision and weight.dtype == np.float16):
+            return
+        master = self._master(state)
+        if master is not None:
+            new = weight.as_in_context(master.context)
+            moved = master.astype(np.float16) - new
+            master[:] = where(moved.astype(np.float32), new.astype(np.float32), master)
 
     # -- rates and counts -------------------------------------------------------------------
 
@@ -178,6 +211,10 @@ class Optimizer:
             raise MXNetError("the learning rate is decided by the optimizer's lr_scheduler; set "
                              "lr_scheduler.base_lr instead")
         self.lr = lr
+
+    def set_lr_scale(self, args_lrscale: Any) -> None:
+        """MXNet's first name of `set_lr_mult`; raises DeprecationWarning, as there."""
+        raise DeprecationWarning("set_lr_scale is gone: use set_lr_mult")
 
     def set_lr_mult(self, args_lr_mult: Mapping[Any, float]) -> None:
         """Multipliers of the learning rate by name or index, over those of the symbol."""
@@ -237,6 +274,72 @@ class Optimizer:
         self.param_dict = {}
         if "_all_index_update_counts" not in state:  # before there were several devices
             self._all_index_update_counts = {0: self._index_update_count}
+
+
+class Turn(NamedTuple):
+    """One parameter's turn in a step."""
+
+    index: Any
+    lr: float
+    wd: float
+    t: int
+    """The number of this update of the parameter, from 1."""
+    state: Any
+    master: bool
+    """Whether the last state is a float32 master of the weight."""
+
+
+class RuleOptimizer(Optimizer):
+    """Base of optimizers whose step is an op, which `rule` makes for every parameter in turn.
+
+    `update` takes one parameter, or lists of parameters, which count as one step: all are counted
+    before the first rate is asked for.  Each is stepped by itself, so results are the same.
+    """
+
+    clips_to_zero: ClassVar[bool] = False
+    """Whether `clip_gradient=0` cuts gradients to 0; otherwise it leaves them as they are."""
+
+    def rule(self, turn: Turn) -> Op:
+        """The op that does a parameter's step."""
+        raise NotImplementedError(f"{type(self).__name__} must define rule")
+
+    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        self._step_all(index, weight, grad, state, master=False)
+
+    def _step_all(self, index: Any, weight: Any, grad: Any, state: Any, master: bool) -> None:
+        if not isinstance(index, (list, tuple)):
+            index, weight, grad, state = [index], [weight], [grad], [state]
+        self._update_count(index)
+        lrs, wds = self._rates(index, weight, grad)
+        for key, w, g, s, lr, wd in zip(index, weight, grad, state, lrs, wds, strict=True):
+            t = self._index_update_count[key]
+            step(self.rule(Turn(key, lr, wd, t, s, master)), w, g, *_arrays(s))
+
+    def _rates(self, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray]
+               ) -> tuple[Sequence[float], Sequence[float]]:
+        """Learning rate and weight decay of parameters that are about to be stepped.
+
+        Asked for one by one: users' optimizers override `_get_lr`.
+        """
+        return [self._get_lr(i) for i in indices], [self._get_wd(i) for i in indices]
+
+    def _common(self, turn: Turn) -> dict[str, Any]:
+        """The parameters that nearly all update ops have."""
+        return {"lr": turn.lr, "wd": turn.wd, "rescale_grad": self.rescale_grad,
+                "clip_gradient": self._clip()}
+
+    def _clip(self) -> float:
+        """The limit of gradients as ops want it: negative for none."""
+        if self.clip_gradient is None or not (self.clip_gradient or self.clips_to_zero):
+            return -1.0
+        return self.clip_gradient
+
+
+def _arrays(state: Any) -> list[NDArray]:
+    """The arrays in a state, in order."""
+    if isinstance(state, (tuple, list)):
+        return [array for part in state for array in _arrays(part)]
+    return [] if state is None else [state]
 
 
 register = Optimizer.register

@@ -1,11 +1,13 @@
-"""`mx.optimizer.optimizer`, where MXNet keeps every class of the package."""
+"""`mx.optimizer.optimizer`, where MXNet keeps nearly every class of the package."""
 
 from __future__ import annotations
 
-from .adaptive import AdaGrad, Adam, RMSProp
+from .adaptive import FTML, AdaDelta, AdaGrad, Adam, Adamax, Ftrl, Nadam, RMSProp
 from .base import Optimizer, create, register
-from .sgd import NAG, SGD, ccSGD
+from .layerwise import LAMB, LARS, LBSGD
+from .sgd import DCASGD, NAG, SGD, SGLD, Signum, ccSGD
 from .updater import Test, Updater, get_updater
 
-__all__ = ["Optimizer", "SGD", "ccSGD", "NAG", "Adam", "AdaGrad", "RMSProp", "Test", "Updater",
-           "create", "get_updater", "register"]
+__all__ = ["AdaDelta", "AdaGrad", "Adam", "Adamax", "DCASGD", "FTML", "Ftrl", "LAMB", "LARS",
+           "LBSGD", "NAG", "Nadam", "Optimizer", "RMSProp", "SGD", "SGLD", "Signum", "Test",
+           "Updater", "ccSGD", "create", "get_updater", "register"]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..base import MXNetError
 from ..context import Context
 from ..ndarray import NDArray
+from ..serialization import atomic_write
 from .base import Optimizer, register, state_like
 from .states import dump_states, load_states
 
-__all__ = ["Updater", "get_updater", "Test"]
+__all__ = ["Updater", "get_updater", "load_states_file", "save_states_file", "Test"]
 
 
 @register
@@ -29,30 +32,55 @@ class Test(Optimizer):
 class Updater:
     """Called with (index, gradient, weight), steps the weight; makes states when first needed.
 
-    Index, gradient and weight may also be lists of equal length.
+    Index, gradient and weight may also be lists of equal length.  An optimizer with an
+    `aggregate_num` is then handed so many parameters at a time, of one element type each time.
     """
 
     def __init__(self, optimizer: Optimizer):
         self.optimizer = optimizer
         self.states: dict[Any, Any] = {}
         self.states_synced: dict[Any, bool] = {}
-        self.aggregate_updates = False
+        self.aggregate_updates = optimizer.aggregate_num > 0
 
     def __call__(self, index: Any, grad: Any, weight: Any) -> None:
         if not isinstance(index, (list, tuple)):
             index, grad, weight = [index], [grad], [weight]
-        for key, one_grad, one_weight in zip(index, grad, weight, strict=True):
-            self._update_one(key, one_grad, one_weight)
+        if not index:
+            return
+        self.optimizer._set_current_context(weight[0].context.device_id)
+        for key, one_weight in zip(index, weight, strict=True):
+            self._make_state(key, one_weight)
+        if not self.aggregate_updates:
+            for key, w, g in zip(index, weight, grad, strict=True):
+                self.optimizer.update_multi_precision(key, w, g, self.states[key])
+            return
+        for group in self._groups(weight):
+            indices, weights, grads = ([given[i] for i in group] for given in (index, weight, grad))
+            self.optimizer.update_multi_precision(indices, weights, grads,
+                                                  [self.states[key] for key in indices])
 
-    def _update_one(self, index: Any, grad: NDArray, weight: NDArray) -> None:
-        optimizer = self.optimizer
-        optimizer._set_current_context(weight.context.device_id)
+    def _make_state(self, index: Any, weight: NDArray) -> None:
+        """Make a parameter's state, or bring one that was loaded to the weight's device."""
         if index not in self.states:
-            self.states[index] = optimizer.create_state_multi_precision(index, weight)
+            self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
         elif not self.states_synced[index]:
             self.states[index] = self.sync_state_context(self.states[index], weight.context)
         self.states_synced[index] = True
-        optimizer.update_multi_precision(index, weight, grad, self.states[index])
+
+    def weight_was_set(self, index: Any, weight: NDArray) -> None:
+        """Go on from a weight that was set by hand; only a float32 master has to know."""
+        if index in self.states:
+            self.optimizer.weight_was_set(weight, self.states[index])
+
+    def _groups(self, weights: Sequence[NDArray]) -> Iterator[list[int]]:
+        """Positions of weights that are stepped together."""
+        types: dict[Any, list[int]] = {}
+        for position, weight in enumerate(weights):
+            types.setdefault(weight.dtype, []).append(position)
+        size = self.optimizer.aggregate_num
+        for positions in types.values():
+            for start in range(0, len(positions), size):
+                yield positions[start:start + size]
 
     def sync_state_context(self, state: Any, context: Context) -> Any:
         """A loaded state with its arrays moved to a device."""
@@ -73,9 +101,27 @@ class Updater:
         """
         self.states, optimizer = load_states(states)
         self.optimizer = optimizer or self.optimizer
+        self.aggregate_updates = self.optimizer.aggregate_num > 0
         self.states_synced = dict.fromkeys(self.states, False)
 
 
 def get_updater(optimizer: Optimizer) -> Updater:
     """The function `(index, gradient, weight)` that steps with this optimizer."""
     return Updater(optimizer)
+
+
+def save_states_file(updater: Any, fname: str, dump_optimizer: bool = False) -> None:
+    """Write the states of an updater to a `.states` file, whole or not at all."""
+    content = updater.get_states(dump_optimizer)
+    with atomic_write(fname) as file:
+        file.write(content)
+
+
+def load_states_file(updater: Any, fname: str) -> None:
+    """Let an updater take over the states in a file.  MXNetError, naming it, for a bad one."""
+    with open(fname, "rb") as file:
+        content = file.read()
+    try:
+        updater.set_states(content)
+    except MXNetError as error:
+        raise MXNetError(f"{fname}: {error}") from None

@@ -65,6 +65,7 @@ class _Replay:
 
     def step(self, index: int) -> None:
         step, where = self.steps[index], f"step {index}"
+        self._stays_in_its_space(index, where)
         for eid in step.inputs:
             self.read(eid, where)
         if step.sums and index not in self.plan.views and self.plan.add & set(step.inputs):
@@ -85,6 +86,16 @@ class _Replay:
             self.write(self.range_of(self.plan.storage[eid], self.sizes[eid]), partners)
         for eid in written:
             self._enter(eid)
+
+    def _stays_in_its_space(self, index: int, where: str) -> None:
+        """What a step writes, or passes on as a view, is memory of its own device."""
+        step = self.steps[index]
+        outputs = [self.plan.storage[eid] for eid in step.outputs if eid != NONE]
+        for sid in [*outputs, *self.plan.scratch[index]]:
+            space = step.space if sid == NONE else self.plan.storages[sid].space
+            if space != step.space:
+                raise MXNetError(f"memory plan: {where} is in space {step.space}, but storage "
+                                 f"{sid} in space {space}")
 
     def _enter(self, eid: int) -> None:
         self.valid[eid] = self.range_of(self.plan.storage[eid], self.sizes[eid])

@@ -5,66 +5,75 @@ gradients of its inputs, either through one generic `Backward` node, whose input
 declares in `needs`, or through whatever nodes the op's own `gradient` builds.  Contributions that
 meet at one entry are summed by `_grad_add` nodes in the order in which they arrive.
 
+A `Backward` node is differentiated in one of three ways.  Its op may spell it out as other nodes,
+through which the gradient then flows as through any.  A forward that is affine, or a product of two
+inputs, needs no words: such a `Backward` is a product of the same kind, whose gradients are forward
+and `Backward` nodes again.
+
 Loss layers read no head gradient, so they start a gradient of their own wherever they stand, even
 under an op that passes none on (as in MXNet: BlockGrad over SoftmaxOutput still trains).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 
-from ..graph import Entry, Node, topological_order
+from ..base import MXNetError
+from ..graph import Entry, Graph, Node, topological_order
 from ..ops import OPS
 from ..ops.internal import ZeroGradient
 from ..ops.op import Backward, Op, resolve_needs
 
-__all__ = ["gradient"]
-
-Key = tuple[int, int]
+__all__ = ["gradient", "reads"]
 
 
-def gradient(outputs: Sequence[Entry], wrt: Sequence[Node], heads: Sequence[Entry]) -> list[Entry]:
-    """Gradient entry of every variable in `wrt`, given the gradients `heads` of `outputs`.
+def gradient(graph: Graph, wrt: Sequence[Node], heads: Sequence[Entry]) -> list[Entry]:
+    """Gradient entry of every variable in `wrt`, given the gradients `heads` of the outputs.
 
     A variable the outputs do not depend on, or only through ops without gradient, gets a
     `ZeroGradient` node.  The entries may coincide, or be head gradients themselves.
     """
-    order = topological_order(outputs)
-    wanted = _depends_on(order, wrt)
-    contributions: dict[Key, list[Entry]] = {}
+    found = _flow(graph.nodes, [Entry(variable) for variable in wrt], graph.outputs, heads)
+    return [grad or _zero(variable, 0) for variable, grad in zip(wrt, found, strict=True)]
+
+
+def _flow(nodes: Sequence[Node], wrt: Sequence[Entry], outputs: Sequence[Entry],
+          heads: Sequence[Entry]) -> list[Entry | None]:
+    """What flows from `outputs` back to the entries `wrt` through `nodes`, in topological order."""
+    ends = set(wrt)
+    wanted = _depends_on(nodes, ends)
+    contributions: dict[Entry, list[Entry]] = {}
     for output, head in zip(outputs, heads, strict=True):
-        contributions.setdefault(_key(output), []).append(head)
-    for node in reversed(order):
+        contributions.setdefault(output, []).append(head)
+    for node in reversed(nodes):
         if node.op is None or id(node) not in wanted:
             continue
         ograds = [_total(contributions, Entry(node, i)) for i in range(node.num_visible)]
         for entry, grad in zip(node.inputs, _input_gradients(node, ograds), strict=False):
-            if grad is not None and id(entry.node) in wanted:
-                contributions.setdefault(_key(entry), []).append(grad)
-    return [_total(contributions, Entry(variable)) or _zero(variable, 0) for variable in wrt]
+            if grad is not None and (entry in ends or id(entry.node) in wanted):
+                contributions.setdefault(entry, []).append(grad)
+    return [_total(contributions, entry) for entry in wrt]
 
 
-def _key(entry: Entry) -> Key:
-    return id(entry.node), entry.index
-
-
-def _depends_on(order: list[Node], wrt: Sequence[Node]) -> set[int]:
-    """`id`s of nodes from which some variable of `wrt` can be reached."""
-    wanted = {id(variable) for variable in wrt}
-    for node in order:
-        if any(id(entry.node) in wanted for entry in node.inputs):
+def _depends_on(nodes: Sequence[Node], wrt: Collection[Entry]) -> set[int]:
+    """`id`s of nodes from which some entry of `wrt` can be reached."""
+    wanted: set[int] = set()
+    for node in nodes:
+        if any(entry in wrt or id(entry.node) in wanted for entry in node.inputs):
             wanted.add(id(node))
     return wanted
 
 
-def _total(contributions: dict[Key, list[Entry]], entry: Entry) -> Entry | None:
+def _total(contributions: dict[Entry, list[Entry]], entry: Entry) -> Entry | None:
     """The sum of what arrived at `entry`, None if nothing did."""
-    parts = contributions.get(_key(entry))
+    parts = contributions.get(entry)
     if not parts:
         return None
     total = parts[0]
     for part in parts[1:]:
-        total = Entry(Node(OPS["_grad_add"](), f"{entry.node.name}_grad_add", [total, part]))
+        total = Entry(Node(OPS["_grad_add"](), f"{entry.node.name}_grad_add", [total, part],
+                           source=entry.node))
     parts[:] = [total]
     return total
 
@@ -80,8 +89,9 @@ def _input_gradients(node: Node, ograds: list[Entry | None]) -> Sequence[Entry |
     reads = op.head_gradients()
     if not any(grad is not None for grad in ograds) and (reads or not op.list_needs()):
         return ()
-    grads = op.gradient(node, ograds)
+    grads = _second(node, ograds) if isinstance(op, Backward) else op.gradient(node, ograds)
     if grads is not None:
+        _set_source(node, grads, ograds)
         return grads
     if not op.list_needs():
         return ()
@@ -90,11 +100,45 @@ def _input_gradients(node: Node, ograds: list[Entry | None]) -> Sequence[Entry |
     return _backward_node(node, op, filled)
 
 
+def reads(op: Op) -> tuple[tuple[str, int], ...]:
+    """What the gradient of a node of `op` reads of it: ("in" or "out", index) each."""
+    if isinstance(op, Backward):
+        return tuple(("in", index) for index in range(len(op.list_inputs())))
+    if type(op).gradient is Op.gradient:
+        return tuple((kind, index) for _, kind, index in resolve_needs(op) if kind != "ograd")
+    return _reads_of_gradient(op)
+
+
+@lru_cache(maxsize=4096)
+def _reads_of_gradient(op: Op) -> tuple[tuple[str, int], ...]:
+    """The same for an op with a `gradient` of its own: found by asking for it."""
+    node = Node(op, op.name, [Entry(Node(None, name)) for name in op.list_inputs()])
+    heads: list[Entry | None] = [Entry(Node(None, "head")) for _ in range(op.num_visible)]
+    grads = [entry for entry in _input_gradients(node, heads) if entry is not None]
+    users = [user for user in topological_order(grads) if user is not node]
+    found = [*grads, *(entry for user in users for entry in user.inputs)]
+    ins = [("in", index) for index, entry in enumerate(node.inputs) if entry in found]
+    outs = [("out", index) for index in range(node.num_outputs) if Entry(node, index) in found]
+    return (*ins, *outs)
+
+
+def _set_source(node: Node, grads: Sequence[Entry | None], ograds: Sequence[Entry | None]) -> None:
+    """Name `node` the source of all nodes between its `ograds` and `grads`."""
+    known = {id(entry.node) for entry in [*ograds, *node.inputs, Entry(node)] if entry is not None}
+    waiting = [entry.node for entry in grads if entry is not None]
+    while waiting:
+        new = waiting.pop()
+        if id(new) not in known:
+            known.add(id(new))
+            new.source = new.source or node
+            waiting += [entry.node for entry in new.inputs]
+
+
 def _backward_node(node: Node, op: Op, ograds: list[Entry | None]) -> list[Entry | None]:
     names, inputs = [], []
     for name, kind, index in resolve_needs(op):
-        entry = {"ograd": lambda i: ograds[i], "in": lambda i: node.inputs[i],
-                 "out": lambda i: Entry(node, i)}[kind](index)
+        entry = (ograds[index] if kind == "ograd" else
+                 node.inputs[index] if kind == "in" else Entry(node, index))
         assert entry is not None
         names.append(name)
         inputs.append(entry)
@@ -102,3 +146,105 @@ def _backward_node(node: Node, op: Op, ograds: list[Entry | None]) -> list[Entry
                     source=node)
     aux = op.aux_indices()
     return [None if i in aux else Entry(backward, i) for i in range(len(node.inputs))]
+
+
+# -- gradients of gradients -----------------------------------------------------------------
+
+Gradients = list[Entry | None]
+
+
+def _second(node: Node, ograds: Gradients) -> Gradients:
+    """Gradients of the inputs of a `Backward` node."""
+    assert isinstance(node.op, Backward)
+    fwd = node.op.fwd
+    spelled = fwd.spelled_backward(node)
+    if spelled is not None:
+        return _through(node, spelled, ograds)
+    read = {name for name in node.op.list_inputs() if not name.startswith("ograd")}
+    if fwd.bilinear and read <= set(fwd.bilinear):
+        return _of_product(node, ograds)
+    if read <= set(fwd.steering):
+        return _of_affine(node, ograds)
+    raise MXNetError(f"{fwd.name} has no second derivative: its gradient cannot be differentiated")
+
+
+def _through(node: Node, spelled: Gradients, ograds: Gradients) -> Gradients:
+    """What flows to the inputs of `node` through the nodes that say what it computes."""
+    pairs = [(output, grad) for output, grad in zip(spelled, ograds, strict=True)
+             if output is not None and grad is not None]
+    new = _nodes_above(node.inputs, [output for output, _ in pairs])
+    for word in new:
+        word.source = word.source or node
+    return _flow(new, node.inputs, [output for output, _ in pairs], [grad for _, grad in pairs])
+
+
+def _nodes_above(floor: Sequence[Entry], entries: Sequence[Entry]) -> list[Node]:
+    """The nodes between `floor` and `entries`, in topological order."""
+    known = {id(entry.node) for entry in floor}
+    order: list[Node] = []
+
+    def visit(node: Node) -> None:  # as deep as a formula is nested
+        if id(node) not in known:
+            known.add(id(node))
+            for entry in node.inputs:
+                visit(entry.node)
+            order.append(node)
+
+    for entry in entries:
+        visit(entry.node)
+    return order
+
+
+def _of_affine(node: Node, ograds: Gradients) -> Gradients:
+    """g -> A'g is linear, and so is its gradient A v = forward(v) - forward(0)."""
+    fwd, needs = _needs(node)
+    steering = {index: entry for kind, index, entry in needs if kind == "in"}
+    moved, still = (_forward(node, [steering.get(i, v) for i, v in enumerate(vector)])
+                    for vector in (ograds, [None] * len(ograds)))
+    return [Entry(Node(OPS["elemwise_sub"](), f"{node.name}_linear",
+                       [Entry(moved, index), Entry(still, index)])) if kind == "ograd" else None
+            for kind, index, _ in needs]
+
+
+def _of_product(node: Node, ograds: Gradients) -> Gradients:
+    """For forward f(a, b) the gradients of a and b along (u, v) are those of f(u, b) + f(a, v)."""
+    fwd, needs = _needs(node)
+    first, second = (fwd.list_inputs().index(name) for name in fwd.bilinear)
+    values = {index: entry for kind, index, entry in needs if kind == "in"}
+    u, v, other = ograds[first], ograds[second], [*ograds]
+    other[first], other[second] = u, values[second]
+    parts = [Entry(_forward(node, other))]
+    if v is not None:
+        swapped: Gradients = [None] * len(ograds)
+        swapped[first], swapped[second] = values[first], v
+        parts.append(Entry(_forward(node, swapped)))
+    along = {first: v and _backward_along(node, {second: v}, first),
+             second: u and _backward_along(node, {first: u}, second)}
+    total = parts[0] if len(parts) == 1 else Entry(
+        Node(OPS["_grad_add"](), f"{node.name}_grad_add", parts))
+    return [total if kind == "ograd" else along[index] for kind, index, _ in needs]
+
+
+def _needs(node: Node) -> tuple[Op, list[tuple[str, int, Entry]]]:
+    """The op whose gradient a `Backward` node is, and (kind, index, entry) of all that it reads."""
+    assert isinstance(node.op, Backward)
+    fwd = node.op.fwd
+    return fwd, [(kind, index, entry) for (_, kind, index), entry
+                 in zip(resolve_needs(fwd), node.inputs, strict=True)]
+
+
+def _forward(node: Node, vector: Sequence[Entry | None]) -> Node:
+    """The forward op of a `Backward` node, over arrays like what that computes (None: zeros)."""
+    fwd, _ = _needs(node)
+    return Node(fwd, f"{node.name}_forward",
+                [_zero(node, i) if entry is None else entry for i, entry in enumerate(vector)])
+
+
+def _backward_along(node: Node, changed: Mapping[int, Entry], wanted: int) -> Entry:
+    """Gradient `wanted` of a `Backward` node that reads other inputs in place of its own."""
+    fwd, needs = _needs(node)
+    inputs = [changed.get(index, entry) if kind == "in" else entry for kind, index, entry in needs]
+    assert isinstance(node.op, Backward)
+    shapes = Node(fwd, node.name, [Entry(node, i) for i in range(node.num_outputs)], source=node)
+    op = Backward(fwd, node.num_outputs, node.op.list_inputs())
+    return Entry(Node(op, f"{node.name}_backward", inputs, source=shapes), wanted)

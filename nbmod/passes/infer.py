@@ -8,34 +8,52 @@ A node whose surroundings are fully known and have been checked once is not visi
 graph that infers in one direction costs about one sweep.
 
 Variables bring their own knowledge: what the caller knows, then their `__shape__` / `__dtype__`.
+
+The rule of an op that runs bodies (`ops.body`) gets one more argument, a function that lets facts
+spread over a body.  It is this very pass, so a loop is inferred both ways, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..base import DTYPE_FLAGS, MXNetError
-from ..graph import Graph, Node
+from ..graph import Entry, Graph, Node
+from ..ops.body import Body
 from ..ops.op import PartialType
 from ..ops.param import Shape, _dimension, _sequence
 from ..ops.shape import PartialShape, ShapeMismatch, is_known, size_of, unify
 
-__all__ = ["infer_shape", "infer_type", "unknown_variables"]
+__all__ = ["Inferred", "infer_shape", "infer_type", "require_static", "unknown_variables"]
+
+Visit = tuple[Node, tuple[int, ...], range, list[int] | None]
+
+
+class Inferred(NamedTuple):
+    """A graph, and what has been inferred of its entries."""
+
+    graph: Graph
+    shape: list
+    dtype: list
+
 
 MAX_ELEMENTS = 2 ** 62
 """Above this a tensor's size in bytes no longer fits 64 bits."""
 
 
-def infer_shape(graph: Graph, known: Mapping[str, Shape]) -> list[PartialShape]:
-    """Shape of every entry, as far as it follows from `known` (variable name -> shape).
+def infer_shape(graph: Graph, known: Mapping[Any, Shape],
+                before: Sequence[PartialShape] = ()) -> list[PartialShape]:
+    """Shape of every entry, as far as it follows from `known`, by entry or by name of a variable.
 
+    `before` are facts of the first entries that are known already, None where one is not.
     Raises MXNetError naming the node where two facts contradict each other.
     """
-    facts = _seed(graph, known, "__shape__", _declared_shape, tuple)
-    _sweep(graph, facts, "infer_shape", _merge_shape, is_known)
+    facts = _seed(graph, known, before, SHAPES)
+    _Inference(graph, facts, SHAPES).sweep()
     for eid, shape in enumerate(facts):
         if shape is not None and size_of(shape) > MAX_ELEMENTS:
             raise MXNetError(f"{_owner(graph, eid).describe()}: shape {shape} has more elements "
@@ -43,24 +61,36 @@ def infer_shape(graph: Graph, known: Mapping[str, Shape]) -> list[PartialShape]:
     return facts
 
 
-def infer_type(graph: Graph, known: Mapping[str, Any], default: Any = np.float32
-               ) -> list[PartialType]:
+def infer_type(graph: Graph, known: Mapping[Any, Any], before: Sequence[PartialType] = (),
+               default: Any = np.float32) -> list[PartialType]:
     """Element type of every entry; a variable nothing is known of becomes `default` (None: stays).
 
+    `before` are facts of the first entries that are known already, None where one is not.
     Raises MXNetError naming the node where two facts contradict each other.
     """
-    facts = _seed(graph, known, "__dtype__", _declared_dtype, np.dtype)
-    _sweep(graph, facts, "infer_type", _merge_type, _is_not_none)
-    if default is None:
-        return facts
-    unknown = unknown_variables(graph, facts, _is_not_none)
-    around = _neighbours(graph) if unknown else {}
+    facts = _seed(graph, known, before, TYPES)
+    inference = _Inference(graph, facts, TYPES)
+    inference.sweep()
+    unknown = [] if default is None else unknown_variables(graph, facts, _is_not_none)
     for node in unknown:
         eid = graph.output_eids(node)[0]
         if facts[eid] is None:
             facts[eid] = np.dtype(default)
-            _spread(graph, facts, "infer_type", _merge_type, around, eid)
+            if node is unknown[0]:  # from which most others follow
+                inference.sweep()
+            else:
+                inference.spread(eid)
     return facts
+
+
+def require_static(graph: Graph) -> None:
+    """MXNetError if the shape of something in `graph` depends on values: it cannot be bound."""
+    for node in graph.nodes:
+        if node.op is not None and node.op.shape_of_values is not None:
+            raise MXNetError(
+                f"{node.describe()}: the shape of its output depends on the values of "
+                f"{', '.join(node.op.list_inputs())}, so no memory can be planned for it; call the "
+                "operator eagerly (mx.nd), where autograd gives its gradient")
 
 
 def unknown_variables(graph: Graph, facts: list, known: Callable[[Any], bool]) -> list[Node]:
@@ -90,86 +120,155 @@ def _declared_dtype(text: str) -> PartialType:
     return None if int(text) == -1 else DTYPE_FLAGS[int(text)]
 
 
-def _seed(graph: Graph, known: Mapping[str, Any], attr: str, read: Callable[[str], Any],
-          convert: Callable[[Any], Any]) -> list:
-    facts: list = [None] * graph.num_entries
+class Kind(NamedTuple):
+    """A kind of facts."""
+
+    rule: str
+    """The method of ops that knows how they spread."""
+    attr: str
+    """The attribute with which variables declare theirs, and what reads it."""
+    read: Callable[[str], Any]
+    convert: Callable[[Any], Any]
+    merge: Callable[[Any, Any], Any]
+    known: Callable[[Any], bool]
+    """Whether a fact is complete."""
+
+
+SHAPES = Kind("infer_shape", "__shape__", _declared_shape, tuple, _merge_shape, is_known)
+TYPES = Kind("infer_type", "__dtype__", _declared_dtype, np.dtype, _merge_type, _is_not_none)
+
+
+def _seed(graph: Graph, known: Mapping[Any, Any], before: Sequence[Any], kind: Kind) -> list:
+    facts = [*before, *[None] * (graph.num_entries - len(before))]
     for node in graph.variables:
-        value = known.get(node.name)
+        eid = graph.output_eids(node)[0]
+        value = known.get(Entry(node), known.get(node.name))
+        if facts[eid] is not None:
+            continue
         if value is not None:
-            facts[graph.output_eids(node)[0]] = convert(value)
-        elif attr in node.attrs:
+            facts[eid] = kind.convert(value)
+        elif kind.attr in node.attrs:
+            text = node.attrs[kind.attr]
             try:
-                facts[graph.output_eids(node)[0]] = read(node.attrs[attr])
+                facts[eid] = kind.read(text)
             except (ValueError, KeyError):
-                raise MXNetError(f"{node.describe()}: attribute {attr} is "
-                                 f"{node.attrs[attr][:80]!r}, which cannot be read") from None
+                raise MXNetError(f"{node.describe()}: attribute {kind.attr} is {text[:80]!r}, "
+                                 "which cannot be read") from None
     return facts
 
 
-def _sweep(graph: Graph, facts: list, rule: str, merge: Callable, known: Callable) -> None:
-    """Apply every op's `rule` forward and backward until nothing changes."""
-    pending = [node for node in graph.nodes if not node.is_variable]
-    eids = {id(node): (graph.input_eids(node), graph.output_eids(node)) for node in pending}
-    changed = True
-    while changed and pending:
-        changed = False
-        remaining = []
-        for node in pending:
-            in_eids, out_eids = eids[id(node)]
-            changed |= bool(_visit(graph, node, in_eids, out_eids, facts, rule, merge))
-            if not all(known(facts[eid]) for eid in in_eids + out_eids):
-                remaining.append(node)
-        pending = remaining[::-1]
+class _Inference:
+    """One kind of facts on its way over a graph.
+
+    `pending` are the nodes that may have more to say, each with its entries: inputs, outputs, and
+    those whose facts its outputs copy, if it has no rule of its own.
+    """
+
+    def __init__(self, graph: Graph, facts: list, kind: Kind,
+                 bodies: dict[tuple, Callable[[Entry], Any]] | None = None):
+        self.facts, self.kind = facts, kind
+        self.bodies = {} if bodies is None else bodies
+        self.rule, self.merge, self.known = kind.rule, kind.merge, kind.known
+        done = list(map(self.known, facts))
+        self.pending = [
+            (node, graph.input_eids(node), graph.output_eids(node), _like(graph, node))
+            for node in graph.nodes if node.op is not None and not all([
+                done[eid] for eid in (*graph.output_eids(node), *graph.input_eids(node))])]
+
+    def sweep(self) -> None:
+        """Let the nodes speak forward and backward until nothing changes."""
+        changed, pending = True, self.pending
+        while changed and pending:
+            changed = False
+            remaining = []
+            for visit in pending:
+                if self._visit(*visit):
+                    changed = True
+                node, ins, outs, _ = visit
+                if not all([self.known(self.facts[eid]) for eid in (*ins, *outs)]):
+                    remaining.append(visit)
+            pending = remaining[::-1]
+        self.pending = sorted(pending, key=lambda visit: visit[2].start)
+
+    def spread(self, start: int) -> None:
+        """Follow the new fact of one entry, only as far as it tells something new."""
+        waiting = [start]
+        while waiting:
+            for visit in self._around.get(waiting.pop(), ()):
+                waiting += self._visit(*visit)
+
+    @cached_property
+    def _around(self) -> dict[int, list[Visit]]:
+        """Entry id -> the pending nodes to which its fact is news."""
+        around: dict[int, list[Visit]] = {}
+        for visit in self.pending:
+            _, ins, outs, like = visit
+            for eid in {*ins, *outs, *(like or ())}:
+                around.setdefault(eid, []).append(visit)
+        return around
+
+    def _visit(self, node: Node, in_eids: Sequence[int], out_eids: range,
+               like: Sequence[int] | None) -> list[int]:
+        """Let one node speak; the entries it told something new about."""
+        facts, eids = self.facts, (*in_eids, *out_eids)
+        ins = [facts[eid] for eid in in_eids]
+        if like is not None:
+            outs = [facts[eid] for eid in like]
+        else:
+            try:
+                ins, outs = getattr(node.op, self.rule)(
+                    ins, [facts[eid] for eid in out_eids], *self._through(node))
+            except MXNetError as error:
+                raise _located(error, node, [facts[eid] for eid in in_eids]) from error.__cause__
+        changed = []
+        for position, (eid, fact) in enumerate(zip(eids, (*ins, *outs), strict=True)):
+            old = facts[eid]  # float64 == None is true for numpy, so None is asked for first
+            if fact is None or fact is old or (old is not None and fact == old):
+                continue
+            try:
+                merged = self.merge(old, fact)
+            except MXNetError:
+                raise _conflict(node, position, old, fact, self.rule) from None
+            if old is None or merged != old:
+                changed.append(eid)
+                facts[eid] = merged
+        return changed
 
 
-def _neighbours(graph: Graph) -> dict[int, list[Node]]:
-    """Entry id -> the nodes whose rule sees the entry."""
-    around: dict[int, list[Node]] = {eid: [] for eid in range(graph.num_entries)}
-    for node in graph.nodes:
-        if node.op is not None:
-            like = [graph.eid(entry) for entry in node.op.like(node) or ()]
-            for eid in {*graph.input_eids(node), *graph.output_eids(node), *like}:
-                around[eid].append(node)
-    return around
+    def _through(self, node: Node) -> list[Callable]:
+        """What the rule of an op that runs bodies wants to know besides."""
+        return [self._spread_over] if node.op is not None and node.op.runs_bodies else []
 
+    def _spread_over(self, body: Body, known: Mapping[Entry, Any]) -> Callable[[Entry], Any]:
+        """What is known of the entries of a body when these facts are.
 
-def _spread(graph: Graph, facts: list, rule: str, merge: Callable,
-            around: dict[int, list[Node]], start: int) -> None:
-    """Follow one new fact, that of entry `start`, only as far as it tells something new."""
-    waiting = [start]
-    while waiting:
-        for node in around[waiting.pop()]:
-            waiting += _visit(graph, node, graph.input_eids(node), graph.output_eids(node), facts,
-                              rule, merge)
+        Answers are remembered: bodies in bodies are asked the same many times.
+        """
+        key = (id(body), *known.items())
+        if key not in self.bodies:
+            self.bodies[key] = self._infer_body(body, known)
+        return self.bodies[key]
 
-
-def _visit(graph: Graph, node: Node, in_eids: list[int], out_eids: list[int], facts: list,
-           rule: str, merge: Callable) -> list[int]:
-    """Let one node speak; the entries it told something new about."""
-    op = node.op
-    assert op is not None
-    like = op.like(node)
-    if like is not None:
-        ins, outs = [facts[eid] for eid in in_eids], [facts[graph.eid(entry)] for entry in like]
-    else:
+    def _infer_body(self, body: Body, known: Mapping[Entry, Any]) -> Callable[[Entry], Any]:
+        graph = body.forward
+        facts = _seed(graph, known, (), self.kind)
+        for entry, fact in known.items():
+            eid = graph.eid(entry)
+            facts[eid] = self.merge(facts[eid], fact)
         try:
-            ins, outs = getattr(op, rule)([facts[eid] for eid in in_eids],
-                                          [facts[eid] for eid in out_eids])
+            _Inference(graph, facts, self.kind, self.bodies).sweep()
         except MXNetError as error:
-            raise _located(error, node, [facts[eid] for eid in in_eids]) from None
-    changed = []
-    for position, (eid, fact) in enumerate(zip(in_eids + out_eids, [*ins, *outs], strict=True)):
-        old = facts[eid]  # float64 == None is true for numpy, so None is asked for first
-        if fact is None or (old is not None and fact == old):
-            continue
-        try:
-            merged = merge(old, fact)
-        except MXNetError:
-            raise _conflict(node, position, old, fact, rule) from None
-        if old is None or merged != old:
-            changed.append(eid)
-            facts[eid] = merged
-    return changed
+            raise type(error)(f"in its body: {error}") from error.__cause__
+        return lambda entry: facts[graph.eid(entry)]
+
+
+def _like(graph: Graph, node: Node) -> list[int] | None:
+    """Entries whose facts the outputs of a node copy; None for a node with rules of its own."""
+    assert node.op is not None
+    if node.source is not None and node.recomputes:
+        return list(graph.output_eids(node.source))
+    like = node.op.like(node)
+    return None if like is None else [graph.eid(entry) for entry in like]
 
 
 def _located(error: MXNetError, node: Node, in_facts: list) -> MXNetError:
@@ -192,6 +291,4 @@ def _conflict(node: Node, position: int, given: Any, expected: Any, rule: str) -
 
 
 def _owner(graph: Graph, eid: int) -> Node:
-    import bisect
-
-    return graph.nodes[bisect.bisect_right(graph.first_eid, eid) - 1]
+    return next(node for node in graph.nodes if eid in graph.output_eids(node))

@@ -69,5 +69,5 @@ class Attributes:
                              "set attributes of one output, as in symbol[0]")
         attrs = {**node.attrs, **stored_attrs(kwargs, node.describe())}
         if node.op is not None and attrs != node.attrs:
-            node.op = read_op(type(node.op), attrs, node.name)
+            node.op = read_op(type(node.op), attrs, node.name, node.op.subgraphs)
         node.attrs = attrs

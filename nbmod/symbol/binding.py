@@ -36,6 +36,8 @@ class Binding:
         `grad_req` is 'write', 'add' or 'null', for all arguments or as list or dict.  `type_dict`
         gives element types by argument (float32 otherwise).  Arrays are shared with `shared_exec`
         for the names in `shared_arg_names`, and taken from `shared_buffer` where they fit.
+        `group2ctx` says on which context the nodes and variables of each `ctx_group` are; all else
+        is on `ctx`, or where the first input is.
         Raises MXNetError listing the arguments whose shapes do not follow.
         """
         from ..binding import simple_bind
@@ -44,7 +46,8 @@ class Binding:
         types = {name: read_dtype(name, dtype) for name, dtype in (type_dict or {}).items()}
         return simple_bind(self, _context(ctx), grad_req=grad_req, type_dict=types,
                            shared_arg_names=shared_arg_names, shared_exec=shared_exec,
-                           shared_buffer=shared_buffer, shapes=shapes)
+                           shared_buffer=shared_buffer, shapes=shapes,
+                           groups=_groups(group2ctx))
 
     def bind(self, ctx: Context, args: Any, args_grad: Any = None, grad_req: Any = "write",
              aux_states: Any = None, group2ctx: Mapping[str, Context] | None = None,
@@ -53,13 +56,15 @@ class Binding:
 
         `args`, `args_grad` and `aux_states` are lists in the order of `list_arguments()` and
         `list_auxiliary_states()`, or dicts by name.  Without `args_grad` nothing is differentiated.
+        With `group2ctx` (see `simple_bind`) they may be on any context.
         """
         from ..binding import bind
 
         if not isinstance(args, (list, tuple, Mapping)):
             raise TypeError(f"bind: args is a {type(args).__name__}, expected a list of NDArray or "
                             "a dict of NDArray by name")
-        return bind(self, _context(ctx), args, args_grad, grad_req, aux_states, shared_exec)
+        return bind(self, _context(ctx), args, args_grad, grad_req, aux_states, shared_exec,
+                    _groups(group2ctx))
 
     def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
         """The outputs for arguments given by name: bind and one forward run."""
@@ -81,7 +86,16 @@ class Binding:
         return self
 
 
-def _context(ctx: Any) -> Context:
+def _context(ctx: Any, what: str = "ctx") -> Context:
     if not isinstance(ctx, Context):
-        raise TypeError(f"bind: ctx is a {type(ctx).__name__}, expected a Context such as cpu()")
+        raise TypeError(f"bind: {what} is a {type(ctx).__name__}, expected a Context such as cpu()")
     return ctx
+
+
+def _groups(group2ctx: Any) -> dict[str, Context]:
+    if group2ctx is None:
+        return {}
+    if not isinstance(group2ctx, Mapping):
+        raise TypeError(f"bind: group2ctx is a {type(group2ctx).__name__}, expected a dict of "
+                        "contexts by ctx_group")
+    return {name: _context(ctx, f"group2ctx[{name!r}]") for name, ctx in group2ctx.items()}

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..attribute import AttrScope
 from ..base import MXNetError, did_you_mean
-from ..graph import Entry, Node, topological_order
+from ..graph import Entry, Graph, Node, topological_order
 from ..name import NameManager
 from ..ops import OPS, Op
 from ..ops.param import HIDDEN_KEYS, to_text
@@ -24,11 +24,6 @@ from ..ops.signature import split_arguments
 
 __all__ = ["apply", "apply_named", "make_node", "read_op", "stored_attrs", "supply_initializers",
            "copy_graph", "substitute"]
-
-MAX_TENSORS = 1 << 16
-"""Most inputs or outputs that a parameter may ask for."""
-
-_COUNTS = ("num_args", "num_outputs", "num_weights", "num_tensors", "num_arrays", "sections")
 
 
 def apply(op: type[Op], args: Sequence[Any], kwargs: Mapping[str, Any], hint: str,
@@ -66,8 +61,8 @@ def make_node(op_class: type[Op], name: str, params: Mapping[str, Any],
     """
     where = f"{name} ({op_class.name})"
     attrs = stored_attrs(params, where)
-    if op_class.variadic and op_class.variadic not in attrs:
-        attrs[op_class.variadic] = str(len(given))
+    if op_class.variadic:
+        op_class.count_inputs(attrs, len(given))
     op = read_op(op_class, attrs, name)
     names, aux = op.list_inputs(), op.aux_indices()
     if op_class.variadic and not names:
@@ -87,15 +82,11 @@ def make_node(op_class: type[Op], name: str, params: Mapping[str, Any],
     return node
 
 
-def read_op(op_class: type[Op], attrs: dict[str, str], name: str) -> Op:
-    """The op with parameters from `attrs`, checked for counts that would fill the memory."""
+def read_op(op_class: type[Op], attrs: dict[str, str], name: str,
+            graphs: tuple[Graph, ...] = ()) -> Op:
+    """The op with parameters from `attrs`; `graphs` are those that it holds."""
     op = op_class.from_attrs(attrs, name)
-    for key in _COUNTS:
-        count = getattr(op, key, None)
-        if isinstance(count, int) and count > MAX_TENSORS:
-            raise MXNetError(f"{name} ({op_class.name}): {key} is {count}, expected at most "
-                             f"{MAX_TENSORS}")
-    return op
+    return op.holding(graphs) if graphs else op
 
 
 def supply_initializers(node: Node) -> None:
@@ -154,7 +145,7 @@ def _single(symbol: Any, where: str, input_name: str) -> Entry:
 
 
 def copy_graph(entries: Iterable[Entry]) -> list[Entry]:
-    """The same outputs over new nodes; ops are shared, they never change."""
+    """The same outputs over new nodes; ops, and graphs that ops hold, are shared: none changes."""
     entries = list(entries)
     copies: dict[int, Node] = {}
     order = topological_order(entries)
@@ -163,9 +154,8 @@ def copy_graph(entries: Iterable[Entry]) -> list[Entry]:
         copy.inputs = [Entry(copies[id(e.node)], e.index) for e in node.inputs]
         copies[id(node)] = copy
     for node in order:
-        if node.extra is not None:
-            deps = [copies.get(id(dep), dep) for dep in node.extra.get("control_deps", ())]
-            copies[id(node)].extra = {**node.extra, "control_deps": deps}
+        copies[id(node)].control_deps = tuple(copies.get(id(dep), dep)
+                                              for dep in node.control_deps)
     return [Entry(copies[id(e.node)], e.index) for e in entries]
 
 

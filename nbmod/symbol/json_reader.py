@@ -13,7 +13,8 @@ while the node is built:
   the input variable they mean;
 * before 0.9: inputs that are missing (auxiliary states) become new variables;
 * before 0.9.4: input variables get the initializer that their op supplies;
-* before 0.9.5: argmax and argmin with axis -1 mean the whole array.
+* before 0.9.5: argmax and argmin with axis -1 mean the whole array;
+* all but current: fused convolutions have `with_relu` for `with_act`.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ import warnings
 from typing import Any
 
 from ..base import MXNetError
-from ..graph import Entry, Node
+from ..graph import Entry, Graph, Node
 from ..ops import OPS, Op
-from ..ops.param import HIDDEN_KEYS
+from ..ops.param import HIDDEN_KEYS, MAX_TENSORS
 from .compose import read_op, supply_initializers
 from .json_text import parse_json
 from .json_writer import VERSION
@@ -33,16 +34,24 @@ __all__ = ["read_graph"]
 
 _NO_VERSION = 800
 _WHOLE = ("argmax", "argmin")
+_FUSED_RENAMED = {"with_relu": "with_act", "with_postsum_relu": "with_postsum_act"}
 _SHOWN = 60
 
 
 def read_graph(text: str | bytes, where: str = "symbol JSON") -> list[Entry]:
     """The outputs of the graph that JSON `text` describes; `where` starts every error."""
     graph = parse_json(text, where)
-    if not isinstance(graph, dict):
-        raise MXNetError(f"{where}: a {_kind(graph)}, expected an object with nodes and heads")
-    reader = _Reader(where, _version(graph, where))
-    for number, record in enumerate(_field(graph, "nodes", list, where)):
+    _expect_object(graph, where)
+    return _read(graph, where, _version(graph, where))
+
+
+def _read(graph: Any, where: str, version: int) -> list[Entry]:
+    """The outputs of a graph, or of one in a node of it."""
+    _expect_object(graph, where)
+    reader = _Reader(where, version)
+    records = _field(graph, "nodes", list, where)
+    _expect_known(records, where)
+    for number, record in enumerate(records):
         reader.add(number, record)
     _check_arg_nodes(graph, len(reader.nodes), where)
     heads = _field(graph, "heads", list, where)
@@ -75,10 +84,11 @@ class _Reader:
             node = Node(None, name, attrs=self._own(attrs))
         else:
             try:
-                node = self._apply(OPS.find(op_name), name, inputs, attrs)
+                graphs = self._subgraphs(record)
+                node = self._apply(OPS.find(op_name), name, inputs, attrs, graphs)
             except MXNetError as error:
-                raise MXNetError(f"{where}: {error}") from None
-        node.extra = self._extra(record, where)
+                raise MXNetError(f"{where}: {error}") from error.__cause__
+        node.control_deps = self._control_deps(record, where)
         self.nodes.append(node)
 
     def entry(self, item: Any, where: str) -> Entry:
@@ -92,23 +102,24 @@ class _Reader:
                              f"{len(self.nodes)} nodes stand before this: a cycle, or an index out "
                              "of range")
         node = self.nodes[number]
+        if node.op is not None and node.num_outputs <= index < MAX_TENSORS:
+            node.op = node.op.as_stored(len(node.inputs), index + 1)
         if not 0 <= index < node.num_outputs:
             raise MXNetError(f"{where} is {item}, but {node.describe()} has {node.num_outputs} "
                              "output(s)")
         return Entry(node, index)
 
-    def _apply(self, op_class: type[Op], name: str, inputs: list[Entry], attrs: dict[str, str]
-               ) -> Node:
-        current = self.version >= VERSION
-        late = {} if current else {key: attrs.pop(key) for key in list(attrs) if _is_legacy(key)}
+    def _apply(self, op_class: type[Op], name: str, inputs: list[Entry], attrs: dict[str, str],
+               graphs: tuple[Graph, ...]) -> Node:
+        late = {} if self.version >= VERSION else _modernised(op_class, attrs)
         if self.version < 905 and op_class.name in _WHOLE and attrs.get("axis") == "-1":
             del attrs["axis"]
-        op = read_op(op_class, attrs, name)
+        op = read_op(op_class, attrs, name, graphs).as_stored(len(inputs), 1)
         names = op.list_inputs()
         for key, value in late.items():
             _place(key, value, names, inputs, attrs)
         if late:
-            op = read_op(op_class, attrs, name)
+            op = read_op(op_class, attrs, name, graphs).as_stored(len(inputs), 1)
         if self.version < 900:
             inputs += [Entry(Node(None, f"{name}_{missing}", attrs=dict(attrs)))
                        for missing in names[len(inputs):]]
@@ -131,16 +142,37 @@ class _Reader:
         fresh = {key: value for key, value in attrs.items() if key not in HIDDEN_KEYS}
         return {**fresh, **{f"__{k}__": attrs[k] for k in HIDDEN_KEYS if k in attrs}}
 
-    def _extra(self, record: dict, where: str) -> dict[str, Any] | None:
-        """What is only kept to be written again."""
-        extra: dict[str, Any] = {}
-        if record.get("control_deps"):
-            deps = _field(record, "control_deps", list, where)
-            extra["control_deps"] = [self.entry([dep, 0], f"{where}: control_deps[{i}]").node
-                                     for i, dep in enumerate(deps)]
-        if record.get("subgraphs"):
-            extra["subgraphs"] = _field(record, "subgraphs", list, where)
-        return extra or None
+    def _control_deps(self, record: dict, where: str) -> tuple[Node, ...]:
+        deps = _field(record, "control_deps", list, where) if record.get("control_deps") else ()
+        return tuple(self.entry([dep, 0], f"{where}: control_deps[{i}]").node
+                     for i, dep in enumerate(deps))
+
+    def _subgraphs(self, record: dict) -> tuple[Graph, ...]:
+        """The graphs that a node holds."""
+        found = _field(record, "subgraphs", list, "it") if record.get("subgraphs") else ()
+        return tuple(Graph(_read(graph, f"subgraphs[{i}]", self.version))
+                     for i, graph in enumerate(found))
+
+
+def _expect_known(records: list[Any], where: str) -> None:
+    """Name all unknown operators at once, where there are several; one is named with its node."""
+    found: dict[str, int] = {}
+    for number, record in enumerate(records):
+        op = record.get("op") if isinstance(record, dict) else None
+        if isinstance(op, str) and op != "null" and op not in OPS:
+            found.setdefault(op, number)
+    if len(found) > 1:
+        listed = ", ".join(f"{_short(op)} (node {number})" for op, number in [*found.items()][:20])
+        raise MXNetError(f"{where}: {len(found)} unknown operators: {listed}; register_op "
+                         "adds operators of one's own")
+
+
+def _modernised(op_class: type[Op], attrs: dict[str, str]) -> dict[str, str]:
+    """Rename what has a new name, and take out attributes that are spelled otherwise today."""
+    if op_class.name == "_sg_mkldnn_conv":
+        for old in [key for key in attrs if key in _FUSED_RENAMED]:
+            attrs[_FUSED_RENAMED[old]] = attrs.pop(old)
+    return {key: attrs.pop(key) for key in list(attrs) if _is_legacy(key)}
 
 
 def _is_legacy(key: str) -> bool:
@@ -191,6 +223,11 @@ def _attrs(record: dict, where: str) -> dict[str, str]:
                                  "expected text")
         attrs.update(found)
     return attrs
+
+
+def _expect_object(graph: Any, where: str) -> None:
+    if not isinstance(graph, dict):
+        raise MXNetError(f"{where}: a {_kind(graph)}, expected an object with nodes and heads")
 
 
 def _check_arg_nodes(graph: dict, count: int, where: str) -> None:

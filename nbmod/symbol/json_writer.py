@@ -24,13 +24,15 @@ VERSION = 10901
 Inputs = Callable[[Node], list[Entry]]
 
 _ONE_LINE = 10
+_FUSED = "_sg_"  # MXNet counts no writes in the graphs of fused operators
 _AMP = ("amp_cast", "amp_multicast")
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 _TOTAL_OUTPUTS = {"BatchNorm": 3, "BatchNorm_v1": 3, "BilinearSampler": 2, "Correlation": 3,
                   "CTCLoss": 2, "Dropout": 2, "GridGenerator": 2, "GroupNorm": 3, "InstanceNorm": 3,
                   "L2Normalization": 2, "LayerNorm": 3, "LRN": 2, "ROIPooling": 2, "sort": 2,
-                  "SpatialTransformer": 3, "_contrib_box_nms": 2, "_contrib_MultiProposal": 2,
+                  "SpatialTransformer": 3, "_contrib_box_nms": 2,
+                  "_contrib_DeformablePSROIPooling": 2, "_contrib_MultiProposal": 2,
                   "_contrib_Proposal": 2}
 """How many outputs MXNet counts in `node_row_ptr`, hidden ones included; nbmod may need fewer."""
 
@@ -39,24 +41,30 @@ _CHANNELS_LAST = ("NWC", "NHWC", "NDHWC")
 
 def write_graph(entries: Sequence[Entry], remove_amp_cast: bool = True) -> str:
     """The graph under `entries` as JSON text."""
-    inputs_of = _amp_inputs if remove_amp_cast else node_inputs
+    fields = _graph(entries, _amp_inputs if remove_amp_cast else node_inputs, 0)
+    fields.append(f'"attrs": {{"mxnet_version": ["int", {VERSION}]}}')
+    return _bracketed("{", fields, "}", True, 0)
+
+
+def _graph(entries: Sequence[Entry], inputs_of: Inputs, level: int, counts: bool = True
+           ) -> list[str]:
+    """The fields of a graph that stands at `level`; unless it `counts`, all versions are 0."""
     nodes = _order(entries, inputs_of)
     ids = {id(node): nid for nid, node in enumerate(nodes)}
-    heads = [[ids[id(node)], index, 0] for node, index in entries]
-    pieces = ['{\n  "nodes": [']
+    lines = []
     for node, versions in zip(nodes, entry_versions(nodes, inputs_of), strict=True):
-        inputs = [f"[{ids[id(e.node)]}, {e.index}, {version}]"
+        inputs = [f"[{ids[id(e.node)]}, {e.index}, {version if counts else 0}]"
                   for e, version in zip(inputs_of(node), versions, strict=True)]
-        pieces.append(f"{', ' if len(pieces) > 1 else ''}\n    " + _node(node, inputs, ids))
+        lines.append(_node(node, inputs, ids, level + 2))
     row_ptr = [0]
     for node in nodes:
         row_ptr.append(row_ptr[-1] + _total_outputs(node))
     arguments = [nid for nid, node in enumerate(nodes) if node.is_variable]
-    pieces.append('\n  ], \n  "arg_nodes": ' + _json(arguments, 1))
-    pieces.append(', \n  "node_row_ptr": ' + _json(row_ptr, 1))
-    pieces.append(', \n  "heads": ' + _json(heads, 1))
-    pieces.append(f', \n  "attrs": {{"mxnet_version": ["int", {VERSION}]}}\n}}')
-    return "".join(pieces)
+    heads = [[ids[id(node)], index, 0] for node, index in entries]
+    return ['"nodes": ' + _bracketed("[", lines, "]", True, level + 1),
+            '"arg_nodes": ' + _json(arguments, level + 1),
+            '"node_row_ptr": ' + _json(row_ptr, level + 1),
+            '"heads": ' + _json(heads, level + 1)]
 
 
 def node_inputs(node: Node) -> list[Entry]:
@@ -110,10 +118,14 @@ def _order(entries: Iterable[Entry], inputs: Inputs) -> list[Node]:
 
 
 def _control(node: Node) -> list[Entry]:
-    return [Entry(dep) for dep in (node.extra or {}).get("control_deps", ())]
+    return [Entry(dep) for dep in node.control_deps]
 
 
 def _total_outputs(node: Node) -> int:
+    if node.op_name == "RNN":
+        return node.num_visible  # MXNet keeps what backward reads outside the graph
+    if node.op_name == "topk":
+        return min(node.num_outputs, 2)  # its backward reads the indices that users see
     total = max(node.num_outputs, _TOTAL_OUTPUTS.get(node.op_name, 1))
     if (node.op_name == "Pooling" and node.attrs.get("pool_type", "max") == "max"
             and "kernel" in node.attrs and node.attrs.get("layout") not in _CHANNELS_LAST):
@@ -121,19 +133,21 @@ def _total_outputs(node: Node) -> int:
     return total
 
 
-def _node(node: Node, inputs: list[str], ids: dict[int, int]) -> str:
-    """One node, standing at level 2."""
+def _node(node: Node, inputs: list[str], ids: dict[int, int], level: int) -> str:
+    """One node, standing at `level`."""
     fields = [f'"op": {_text(node.op_name)}', f'"name": {_text(node.name)}']
     if node.attrs:
-        fields.append('"attrs": ' + _json(dict(sorted(node.attrs.items())), 3))
-    fields.append('"inputs": ' + _bracketed("[", inputs, "]", len(inputs) > _ONE_LINE, 3))
-    extra = node.extra or {}
-    if extra.get("control_deps"):
-        deps = [ids[id(dep)] for dep in extra["control_deps"]]
-        fields.append('"control_deps": ' + _json(deps, 3))
-    if extra.get("subgraphs"):
-        fields.append('"subgraphs": ' + _json(extra["subgraphs"], 3))
-    return _bracketed("{", fields, "}", True, 2)
+        fields.append('"attrs": ' + _json(dict(sorted(node.attrs.items())), level + 1))
+    fields.append('"inputs": ' + _bracketed("[", inputs, "]", len(inputs) > _ONE_LINE, level + 1))
+    if node.control_deps:
+        deps = [ids[id(dep)] for dep in node.control_deps]
+        fields.append('"control_deps": ' + _json(deps, level + 1))
+    if node.op is not None and node.op.subgraphs:
+        graphs = [_bracketed("{", _graph(graph.outputs, node_inputs, level + 2,
+                                         not node.op_name.startswith(_FUSED)), "}", True, level + 2)
+                  for graph in node.op.subgraphs]
+        fields.append('"subgraphs": ' + _bracketed("[", graphs, "]", True, level + 1))
+    return _bracketed("{", fields, "}", True, level)
 
 
 def _text(value: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError, NotImplementedForSymbol, did_you_mean
-from ..graph import Entry, Node, topological_order
+from ..graph import Entry, Graph, Node, topological_order
 from .attributes import Attributes
 from .binding import Binding
 from .compose import copy_graph, substitute
@@ -116,20 +116,11 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
 
     def list_arguments(self) -> list[str]:
         """Names of the variables that are not auxiliary states, in topological order."""
-        return self._variables()[0]
+        return [node.name for node in Graph(self.entries).arguments]
 
     def list_auxiliary_states(self) -> list[str]:
         """Names of the variables that ops keep as state, such as moving averages."""
-        return self._variables()[1]
-
-    def _variables(self) -> tuple[list[str], list[str]]:
-        """(arguments, auxiliary states)"""
-        nodes = topological_order(self.entries)
-        state = {id(node.inputs[i].node) for node in nodes if node.op is not None and node.op.aux
-                 for i in node.op.aux_indices() if i < len(node.inputs)}
-        variables = [node for node in nodes if node.is_variable]
-        return ([node.name for node in variables if id(node) not in state],
-                [node.name for node in variables if id(node) in state])
+        return [node.name for node in Graph(self.entries).states]
 
     # -- neighbours -------------------------------------------------------------------------
 

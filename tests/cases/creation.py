@@ -40,6 +40,8 @@ SAMPLES = [
         {"start": 0, "stop": 1, "step": 0.1, "dtype": "float64"},
         {"start": 5, "dtype": "float16"}, {"start": -3, "stop": 4, "dtype": "int8"},
         {"start": 250, "stop": 260, "dtype": "uint8"})),
+    made("_arange", {"start": 3, "stop": 4}, note="one"),
+    made("_arange", {"start": 0, "stop": 200000, "step": 1.5}, note="large"),
     made("_arange", {"start": 0, "stop": 2, "step": 0.75, "dtype": "float16"}, oracle=False,
          why="MXNet cuts the step to 0"),
     made("_arange", {"start": 0, "stop": 5, "step": -2}, error="no numbers from 0.0 to 5.0"),

@@ -62,6 +62,8 @@ SAMPLES = [
     Sample("logical_not", {"data": AT_ZERO}),
     Sample("gamma", {"data": array([-2.5, -0.3, 0.2, 20.5])}, grad=("data",), **SINGLE_CONSTANTS),
     Sample("gammaln", {"data": array([-2.5, -0.3, 0.2, 20.5])}, grad=("data",), **SINGLE_CONSTANTS),
+    Sample("erfinv", {"data": array([-1, 1, -1.5, 1.5, NAN, INF, -INF, 0])}, grad=("data",),
+           dtypes=ONE_SIDED, note="out of range"),
     Sample("_sparse_tanh", {"data": (2, 3)}),
     Sample("_contrib_round_ste", {"data": SHAPE}, dtypes=ONE_SIDED),
     Sample("_contrib_sign_ste", {"data": SHAPE}, dtypes=ONE_SIDED),

@@ -30,6 +30,7 @@ def bn(
 
 
 FREE = {"fix_gamma": False}
+RELU = "_contrib_BatchNormWithReLU"
 
 SAMPLES = [
     bn({}),
@@ -59,6 +60,11 @@ SAMPLES = [
     bn({}, op="BatchNorm_v1", mx_dtypes=F32, why="MXNet's is float32 only"),
     bn(FREE, op="BatchNorm_v1", is_train=False, mx_dtypes=F32, why="MXNet's is float32 only"),
     bn({**FREE, "key": "a"}, op="_contrib_SyncBatchNorm", dtypes=F32),
+    *(bn(attrs, op=RELU, is_train=train, mx_dtypes=F32, why="MXNet's is float32 only")
+      for attrs in ({}, FREE, {**FREE, "use_global_stats": True}) for train in (True, False)),
+    bn({**FREE, "output_mean_var": True}, op=RELU, mx_dtypes=F32, why="MXNet's is float32 only"),
+    bn({**FREE, "axis": -1}, (2, 4, 3, 5), -1, RELU, oracle=False, why="MXNet's has axis 1 only"),
+    bn(FREE, (7, 5), op=RELU, oracle=False, why="MXNet's has images only"),
     Sample("BatchNorm", batch_norm((2, 3, 4)) | {"gamma": (4,)}, error="gamma has shape"),
     Sample("BatchNorm", batch_norm((2, 3, 4)), {"axis": 3}, error="axis is 3"),
     Sample("BatchNorm", batch_norm((2, 3)), {"axes": 1}, error="did you mean 'axis'"),

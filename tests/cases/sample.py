@@ -93,6 +93,9 @@ class Sample:
     random   outputs are drawn: only shapes and types are compared
     outputs  indices of the outputs to compare and to send gradients into; None: all
     writes   names of inputs that the op overwrites, though they are no auxiliary states
+    out      names of inputs whose arrays are passed as `out`; given, even as (), the oracle calls
+             the op eagerly: for what MXNet cannot compose
+    eager    called under `autograd.record` instead of bound: its shapes depend on values
     free     names of inputs that come in several shapes, of which inference assumes another
     tol      tolerances other than `TOLERANCE`'s, by element type
     oracle   False where nbmod differs from MXNet on purpose
@@ -113,6 +116,8 @@ class Sample:
     random: bool = False
     outputs: tuple[int, ...] | None = None
     writes: tuple[str, ...] = ()
+    out: tuple[str, ...] | None = None
+    eager: bool = False
     free: tuple[str, ...] = ()
     tol: Mapping[str, float] = field(default_factory=dict)
     oracle: bool = True

@@ -12,8 +12,9 @@ ROWS = {"random": True, "grad": ()}
 def drawn(op: str, attrs: dict, **options) -> list[Sample]:
     """An op without inputs, for its default element type and each that it can be asked for."""
     kinds = ("int32", "int64") if "randint" in op else ("float16", "float32", "float64")
-    plain = Sample(op, {}, {**attrs, "shape": (2, 3)}, **ANY, **options)
-    return [plain, *[Sample(op, {}, {**attrs, "shape": (4,), "dtype": kind}, **ANY)
+    shaped = [Sample(op, {}, {**attrs, "shape": shape}, **ANY, **options)
+              for shape in ((2, 3), (1, 2), (300, 400))]  # fmt: skip
+    return [*shaped, *[Sample(op, {}, {**attrs, "shape": (4,), "dtype": kind}, **ANY)
                      for kind in kinds]]  # fmt: skip
 
 

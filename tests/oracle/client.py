@@ -5,7 +5,9 @@
 
 A call that MXNet answers with an exception raises `OracleError`; one that kills the process (a
 C++ check can abort it) or outlives its timeout raises `OracleCrash`, and the next call gets a new
-process. A reader thread moves answers into a queue, which gives timeouts on every platform.
+process. MXNet's engine races now and then: what one call left behind can kill the process during a
+later, innocent one. So a call whose process ended is asked again of a fresh one, twice; what is at
+fault ends those too. A reader thread moves answers into a queue, for timeouts on every platform.
 """
 
 from __future__ import annotations
@@ -21,6 +23,9 @@ from typing import IO, Any
 from . import wire
 from .setup import ROOT
 
+LIBRARIES = ("OMP", "MKL", "OPENBLAS", "NUMBA")
+"""All that a framework may compute with gets as many threads."""
+
 
 class OracleError(Exception):
     """MXNet raised: its message, and its traceback as `traceback`."""
@@ -34,14 +39,21 @@ class OracleCrash(Exception):
     """The MXNet process ended, or was ended because its time was up."""
 
 
-class Oracle:
-    """Calls functions of `tests/oracle/mx_*.py` in a process that has MXNet."""
+class _Ended(OracleCrash):
+    """It ended by itself."""
 
-    def __init__(self, python: Path, timeout: float = 60.0, threads: int = 1) -> None:
+
+class Oracle:
+    """Calls functions of `tests/oracle/mx_*.py`, or of another `package`, in a process of MXNet."""
+
+    def __init__(self, python: Path, timeout: float = 60.0, threads: int = 1,
+                 package: str = "tests.oracle") -> None:
         self.python = python
+        self.package = package
         self.timeout = timeout
         self.threads = threads
         self.calls = 0
+        self.repeats = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._answers: queue.Queue[Any] = queue.Queue()
         self._reader: threading.Thread | None = None
@@ -54,10 +66,20 @@ class Oracle:
         with string keys, bytes and numpy arrays. Raises OracleError or OracleCrash.
         """
         self.calls += 1
-        answer = self._exchange({"call": function, "args": list(args), "kwargs": kwargs}, timeout)
+        request = {"call": function, "args": list(args), "kwargs": kwargs}
+        answer = self._asked(request, timeout, again=2)
         if "error" in answer:
             raise OracleError(f"{function}: {answer['error']}", answer["traceback"])
         return answer["result"]
+
+    def _asked(self, request: dict[str, Any], timeout: float | None, again: int) -> dict[str, Any]:
+        try:
+            return self._exchange(request, timeout)
+        except _Ended:
+            if not again:
+                raise
+        self.repeats += 1
+        return self._asked(request, timeout, again - 1)
 
     def close(self) -> None:
         """End the process; the next call would start another."""
@@ -77,11 +99,12 @@ class Oracle:
             wire.send(process.stdin, request)
             answer = self._answers.get(timeout=timeout or self.timeout)
         except queue.Empty:
-            raise self._crash(f"no answer within {timeout or self.timeout} s", request) from None
+            raise OracleCrash(
+                self._end(f"no answer within {timeout or self.timeout} s", request)) from None
         except OSError as error:
-            raise self._crash(f"the pipe broke ({error})", request) from None
+            raise _Ended(self._end(f"the pipe broke ({error})", request)) from None
         if answer is None:
-            raise self._crash("the process ended", request)
+            raise _Ended(self._end("the process ended", request))
         return answer
 
     def _running(self) -> subprocess.Popen[bytes]:
@@ -92,11 +115,12 @@ class Oracle:
 
     def _start(self) -> None:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-        environment |= {"OMP_NUM_THREADS": str(self.threads), "MXNET_SUBGRAPH_VERBOSE": "0"}
+        environment |= {f"{library}_NUM_THREADS": str(self.threads) for library in LIBRARIES}
+        environment["MXNET_SUBGRAPH_VERBOSE"] = "0"
         self._stderr = tempfile.TemporaryFile()
         self._answers = queue.Queue()
         self._process = subprocess.Popen(
-            [str(self.python), "-m", "tests.oracle.worker"],
+            [str(self.python), "-m", "tests.oracle.worker", self.package],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr,
             cwd=ROOT, env=environment,
         )  # fmt: skip
@@ -105,12 +129,13 @@ class Oracle:
         )
         self._reader.start()
 
-    def _crash(self, what: str, request: dict[str, Any]) -> OracleCrash:
+    def _end(self, what: str, request: dict[str, Any]) -> str:
+        """End the process and say what happened."""
         assert self._stderr is not None
         self._stderr.seek(0)
         words = self._stderr.read().decode(errors="replace")[-2000:]
         self.close()
-        return OracleCrash(f"{request['call']}: {what}; its last words:\n{words}")
+        return f"{request['call']}: {what}; its last words:\n{words}"
 
 
 def _read_answers(stream: Any, answers: queue.Queue[Any]) -> None:

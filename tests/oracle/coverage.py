@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-COLUMNS = ("forward", "gradient", "aux", "inference", "random")
-SHORT = {"float16": "f16", "float32": "f32", "float64": "f64"}
+COLUMNS = ("forward", "gradient", "aux", "inference", "random", "empty", "one", "broadcast",
+           "negative", "large", "refused", "dies")
+SHORT = {"float16": "f16", "float32": "f32", "float64": "f64", "int8": "i8", "int32": "i32",
+         "int64": "i64", "uint8": "u8"}
 
 _COVERED: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
 

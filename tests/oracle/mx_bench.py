@@ -43,7 +43,8 @@ def seconds(json: str, shapes: dict[str, list[int]], requests: dict[str, str], t
     return times
 
 
-def op_seconds(json: str, shapes: dict[str, tuple[int, ...]], repeats: int
+def op_seconds(json: str, shapes: dict[str, tuple[int, ...]], repeats: int,
+               values: dict[str, np.ndarray] | None = None, grad: Any = "write"
                ) -> list[tuple[float, float]]:
-    """Seconds of forward and of backward with all gradients, for each of `repeats` runs."""
-    return either.seconds(mx, mx.sym.load_json(json), shapes, repeats)
+    """Seconds of forward and of backward, for each of `repeats` runs; see `either.stepper`."""
+    return either.seconds(mx, mx.sym.load_json(json), shapes, repeats, values, grad)

@@ -43,6 +43,12 @@ def run_op(
     return either.run(mx, symbol, inputs, grad or {}, heads, is_train)
 
 
+def call_op(op: str, attrs: dict[str, Any], inputs: Arrays, keyword: bool, out: list[str]
+            ) -> dict[str, Any]:
+    """One op called eagerly; see `either.call`."""
+    return either.call(mx, op, attrs, inputs, keyword, out)
+
+
 def infer(
     json: str,
     shapes: Mapping[str, tuple[int, ...]] | None = None,

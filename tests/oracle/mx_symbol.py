@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from typing import Any
 
 import mxnet as mx
+from mxnet.contrib import amp
 
-from tests import symbol_programs
+from tests import either, symbol_programs
 
 
 def answers(subject: str) -> list[Any]:
@@ -59,3 +62,18 @@ def _partial_shapes(symbol: Any, known: dict[str, tuple[int, ...]]) -> dict[str,
 
 def _is_complete(found: dict[str, Any]) -> bool:
     return all(shape and 0 not in shape for shape in found["arguments"] + found["internals"])
+
+
+def mixed_precision(json: str) -> str:
+    """The graph with the casts that automatic mixed precision puts into it."""
+    symbol = amp.convert_symbol(mx.sym.load_json(json), target_dtype="float16")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "symbol.json")
+        symbol.save(path, remove_amp_cast=False)
+        with open(path, encoding="utf-8") as stream:
+            return stream.read()
+
+
+def types(json: str, known: dict[str, str]) -> dict[str, Any]:
+    """Types of everything inside from those of the arguments."""
+    return either.infer(mx.sym.load_json(json).get_internals(), types=known)

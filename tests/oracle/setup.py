@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-REQUIREMENTS = ("mxnet==1.9.1", "numpy==1.23.5")
+# OpenCV is what MXNet's own `pack_img` and `unpack_img` ask for.
+REQUIREMENTS = ("mxnet==1.9.1", "numpy==1.23.5", "opencv-python-headless==4.8.1.78")
 VERSIONS = ("3.11", "3.10")
 
 
@@ -30,7 +31,8 @@ def find_python() -> Path | None:
     named = os.environ.get("NBMOD_ORACLE_PYTHON")
     if named:
         return Path(named)
-    return _python_of(home()) if _stamp().exists() else None
+    whole = _stamp().exists() and _stamp().read_text() == "\n".join(REQUIREMENTS)
+    return _python_of(home()) if whole else None
 
 
 def main() -> int:

@@ -46,6 +46,7 @@ def test_ten_training_steps_agree(oracle, name, optimizer, options):
                                    err_msg=f"{name} {key}")
 
 
+@pytest.mark.filterwarnings("ignore:Parameters already initialized")
 def test_what_variables_say_of_themselves_reaches_training(oracle):
     ours = networks.train_marked(mx)
     theirs = oracle.call("mx_scripts.run", "networks", "train_marked")

@@ -92,6 +92,17 @@ def test_after_a_crash_or_a_timeout_the_next_call_works(oracle):
         with pytest.raises(OracleCrash, match="no answer within 1.5 s"):
             other.call("mx_scripts.evaluate", "__import__('time').sleep(60)", {}, timeout=1.5)
         assert other.call("mx_ops.version") == "1.9.1"
+        assert other.repeats == 2  # what took its time is not asked again
+    finally:
+        other.close()
+
+
+def test_what_an_earlier_call_broke_is_asked_of_a_fresh_process(oracle):
+    other = Oracle(oracle.python)
+    try:
+        other.call("mx_scripts.evaluate", _BREAKS_SOON, {})
+        assert other.call("mx_scripts.evaluate", "__import__('time').sleep(1) or 7", {}) == [7]
+        assert other.repeats == 1
     finally:
         other.close()
 
@@ -99,4 +110,8 @@ def test_after_a_crash_or_a_timeout_the_next_call_works(oracle):
 _NET = (
     "mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.Variable('data'), num_hidden=4, name='fc'),"
     " name='softmax').tojson()"
+)
+
+_BREAKS_SOON = (
+    "__import__('threading').Timer(0.5, __import__('os').abort).start() or mx.__version__"
 )

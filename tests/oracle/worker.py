@@ -1,8 +1,8 @@
 """The MXNet side: `python -m tests.oracle.worker` answers calls until its input ends.
 
 A request is `{"call": "module.function", "args": [...], "kwargs": {...}}`; `module` is a file of
-this package and is imported on first use. The answer is `{"result": value}` or
-`{"error": "Type: message", "traceback": text}`.
+this package, or of the one that the command line names, and is imported on first use. The answer is
+`{"result": value}` or `{"error": "Type: message", "traceback": text}`.
 
 MXNet writes to file descriptor 1 whenever it likes, so the answers use a duplicate of it and
 descriptor 1 itself is turned into standard error.
@@ -17,6 +17,8 @@ import traceback
 from typing import Any
 
 from . import wire
+
+PACKAGE = sys.argv[1] if len(sys.argv) > 1 else __package__
 
 
 def main() -> None:
@@ -35,7 +37,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Call the function that the request names; an exception becomes part of the answer."""
     try:
         module, function = request["call"].rsplit(".", 1)
-        called = getattr(importlib.import_module("." + module, __package__), function)
+        called = getattr(importlib.import_module("." + module, PACKAGE), function)
         return {"result": called(*request["args"], **request["kwargs"])}
     except Exception as error:
         text = f"{type(error).__name__}: {error}"

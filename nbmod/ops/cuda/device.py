@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ...base import CONFIG, MXNetError
-from ..device import Device
+from ...base import CONFIG, MXNetError, OutOfMemory
+from ..device import Device, describe
 from ..op import Call, Op, Spec
 from .fill import fill
 from .formula_op import COPY, run_program
@@ -69,8 +69,7 @@ class Gpu(Device):
             with self.card:
                 block = cuda.device_array(max(spec.nbytes, 1), np.uint8)
         except Exception as error:
-            raise MXNetError(f"{self}: no memory for an array of shape {spec.shape} and type "
-                             f"{spec.dtype}: {error}") from error
+            raise OutOfMemory(f"{self}: no memory for {describe(*spec)}: {error}") from error
         return Array(self, block, 0, *spec)
 
     def arena(self, nbytes: int) -> Array:

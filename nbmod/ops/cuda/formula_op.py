@@ -53,7 +53,7 @@ def _launch(program: Program, space: tuple[int, ...], ins: Sequence[Any], outs: 
     targets = tuple(f"{name}_out" if name in program.inputs else name for name in program.outputs)
     names, arrays = [*program.inputs, *targets], [*ins, *outs]
     layout = collapse(space, [array.shape for array in arrays])
-    real = _computed_in(program, ins, outs)
+    real = _computed_in(program, ins, outs, scalars)
     specs = tuple(ArraySpec(name, array.dtype.name, mask) for name, array, mask
                   in zip(names, arrays, layout.masks, strict=True))
     spec = KernelSpec(program, specs, targets, add, real)
@@ -63,12 +63,15 @@ def _launch(program: Program, space: tuple[int, ...], ins: Sequence[Any], outs: 
     return launch(kernel, outs[0].size, *args)
 
 
-def _computed_in(program: Program, ins: Sequence[Any], outs: Sequence[Any]) -> str:
+def _computed_in(program: Program, ins: Sequence[Any], outs: Sequence[Any],
+                 scalars: Sequence[Any]) -> str:
     """The type in which a kernel computes, as NumPy would choose it."""
     for arrays, real in ((ins or outs, "float32"), (outs, "float64")):
         types = {array.dtype for array in arrays}
         if any(dtype.kind == "f" for dtype in types):
             return "float64" if np.dtype(np.float64) in types else real
+    if any(isinstance(number, float) and not number.is_integer() for number in scalars):
+        return "float64"
     forced = [t for t in (integer_type(step.formula) for step in program.steps) if t is not None]
     if np.dtype(np.float32) in forced:
         return "float32"

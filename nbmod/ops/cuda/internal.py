@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from functools import cache
 from typing import Any
 
-from ..internal import Accumulate, ZeroGradient
+import numpy as np
+
+from ..internal import Accumulate, FoldedBatchNorm, Unread, ZeroGradient
+from ..op import Spec
 from .fill import fill
 from .formula_op import COPY, run_program
-from .launch import Launch, on_gpu
+from .launch import Launch, cuda, each, kernel, on_gpu
 
 
 def _accumulate(op: Accumulate, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -18,5 +23,45 @@ def _zero(op: ZeroGradient, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return fill(outs[0], 0)
 
 
+@cache
+def _folding_kernels(fixed: bool, biased: bool) -> tuple[Any, Any]:
+    """Kernels for the weight, whose channels are axis 2 of (G, inputs, channels, size), and for the
+    bias; `fixed`: gamma is 1, `biased`: there is a bias already."""
+    double = np.float64
+
+    @kernel
+    def weight(w, gamma, var, out, eps, inputs, channels, size, n):
+        for i in range(cuda.grid(1), n, cuda.gridsize(1)):
+            row = i // size
+            c = row // (inputs * channels) * channels + row % channels
+            scale = 1.0 / math.sqrt(double(var[c]) + eps)
+            out[i] = w[i] * (scale if fixed else scale * double(gamma[c]))
+
+    @kernel
+    def bias(b, gamma, beta, mean, var, out, eps, n):
+        for c in range(cuda.grid(1), n, cuda.gridsize(1)):
+            scale = 1.0 / math.sqrt(double(var[c]) + eps)
+            if not fixed:
+                scale *= double(gamma[c])
+            shift = (double(b[c]) if biased else 0.0) - double(mean[c])
+            out[c] = shift * scale + double(beta[c])
+
+    return weight, bias
+
+
+def _fold(op: FoldedBatchNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    data, *own, gamma, beta, mean, var = ins
+    _, *sizes = op.parts(Spec(data.shape, data.dtype))
+    weight, bias = _folding_kernels(op.fix_gamma, not op.no_bias)
+    return [*each(weight, data.size, data, gamma, var, outs[0], op.eps, *sizes),
+            *each(bias, mean.size, *(own or [mean]), gamma, beta, mean, var, outs[1], op.eps)]
+
+
+def _nothing(op: Unread, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return []
+
+
 on_gpu(Accumulate, _accumulate)
+on_gpu(Unread, _nothing)
+on_gpu(FoldedBatchNorm, _fold)
 on_gpu(ZeroGradient, _zero)

@@ -13,6 +13,7 @@ called in its turn and may return launches.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -23,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
+from ...base import MXNetError
 from ..op import Backward, Op, Spec
 
 __all__ = ["cuda", "SIMULATED", "Launch", "Step", "device_function", "each", "gate",
@@ -108,10 +110,22 @@ _EXECUTION = {False: {"forward", "prepare", "compute", "compiled", "reduce"},
 def on_gpu(op: type[Op], forward: Prepare | None = None, backward: Prepare | None = None,
            scratch: Scratch = _no_scratch, backward_scratch: Scratch = _no_scratch) -> None:
     """Enter the GPU twins of `op`, and of its subclasses that execute as it does."""
+    for twin in (forward, backward):
+        _check_twin(op, twin)
     if forward is not None:
         _TWINS[op, False] = Twin(forward, scratch)
     if backward is not None:
         _TWINS[op, True] = Twin(backward, backward_scratch)
+
+
+def _check_twin(op: type[Op], twin: Prepare | None) -> None:
+    """MXNetError for a twin that cannot be called as one."""
+    try:
+        if twin is not None:
+            inspect.signature(twin).bind("op", "ins", "outs", "call")
+    except TypeError:
+        raise MXNetError(f"{op.__name__}: its GPU twin is {twin}, expected a function of "
+                         "(op, ins, outs, call) that returns launches") from None
 
 
 def twin_of(op: Op) -> Twin | None:
@@ -124,6 +138,8 @@ def twin_of(op: Op) -> Twin | None:
 def _find_twin(kind: Any, backward: bool) -> Twin | None:
     for base in kind.__mro__:
         _load_twins(base.__module__)
+        if vars(base).get("gpu_module"):
+            import_module(base.gpu_module)
         if (base, backward) in _TWINS:
             return _TWINS[base, backward]
         if _EXECUTION[backward] & vars(base).keys():

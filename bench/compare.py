@@ -1,0 +1,193 @@
+"""nbmod, MXNet, PyTorch and onnxruntime in turns, each in its own process and environment.
+
+    python -m bench.compare [suite ...] [--only NAME ...] [--peers NAME ...] [--rounds N]
+                            [--budget SECONDS] [--processor] [--out FOLDER]
+
+Suites: models (default), small, rnn, ops, memory, startup.  `--only` takes the beginnings of names
+of workloads, as in `--only "resnet50 infer"`.  All get the same numbers, and the same number of
+threads; in every round each runs for a moment, one after the other, and medians over all rounds are
+compared.  Outputs of inference must agree, or the peer is left out.  A table goes to the terminal,
+all figures to FOLDER/<suite>.json, and a chart to FOLDER/<suite>.svg (.txt without matplotlib).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.oracle.client import Oracle, OracleCrash, OracleError
+
+from . import memory, startup
+from .environments import PEERS, python_of
+from .report import Result, host, publish, show
+from .workloads import SUITES, Workload, workloads
+
+TURN = 0.25
+"""Seconds that one framework runs for at a time, at least one step."""
+SETTLE = 0.2
+"""Seconds between two frameworks: threads of some spin for a while after their last work."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = _arguments(argv)
+    for suite in options.suites or ["models"]:
+        with ExitStack() as stack:
+            workers = {name: stack.enter_context(closing(worker))
+                       for name, worker in _workers(options.peers, options.threads)}
+            _run(suite, workers, options)
+
+
+def _run(suite: str, workers: dict[str, Oracle], options: argparse.Namespace) -> None:
+    """A suite; what was found before an interruption is kept as well."""
+    about = host(options.threads, {name: worker.call("entry.version", name)
+                                   for name, worker in workers.items()})
+    results: list[Result] = []
+    try:
+        for result in _results(suite, workers, options):
+            results.append(result)
+            print("\n".join(show([result], list(workers), head=len(results) == 1)), flush=True)
+    finally:
+        about["clock"] = "processor time / threads" if options.processor else "wall"
+        publish(options.out, suite, results, about)
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.compare")
+    parser.add_argument("suites", nargs="*", metavar="suite", help=", ".join(OTHERS | SUITES))
+    parser.add_argument("--only", nargs="+", default=[], help="beginnings of workloads' names")
+    parser.add_argument("--peers", nargs="+", choices=list(PEERS), default=list(PEERS))
+    parser.add_argument("--rounds", type=int, default=5, help="default: %(default)s")
+    parser.add_argument("--budget", type=float, default=20,
+                        help="seconds for a workload, after two rounds; default: %(default)s")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--processor", action="store_true",
+                        help="processor time of all threads, divided by their number: for machines "
+                        "that have other work to do; threads that spin count as working")
+    parser.add_argument("--out", type=Path, default=Path("bench-results"))
+    options = parser.parse_args(argv)
+    unknown = set(options.suites) - set(OTHERS | SUITES)
+    if unknown:
+        parser.error(f"there is no suite {min(unknown)}, expected {', '.join(OTHERS | SUITES)}")
+    return options
+
+
+def _workers(peers: Sequence[str], threads: int) -> Iterator[tuple[str, Oracle]]:
+    for name in dict.fromkeys(["nbmod", *peers]):
+        python = python_of(name)
+        if python is not None:
+            yield name, Oracle(python, timeout=900, threads=threads, package="bench.frameworks")
+
+
+def _results(suite: str, workers: dict[str, Oracle], options: argparse.Namespace
+             ) -> Iterator[Result]:
+    if suite in OTHERS:
+        yield from OTHERS[suite](workers, options)
+        return
+    for workload in workloads(suite, options.only):
+        yield measured(workload, workers, options)
+
+
+# -- time -------------------------------------------------------------------------------------
+
+
+def measured(workload: Workload, workers: dict[str, Oracle], options: argparse.Namespace
+             ) -> Result:
+    """Median milliseconds of every framework that can run `workload`."""
+    network = workload.network(options.threads)
+    ready = _prepared(workload.name, network, workers)
+    _require_agreement(workload.name, ready)
+    times: dict[str, list[float]] = {name: [] for name in ready}
+    started = time.monotonic()
+    for number in range(options.rounds):
+        if number >= 2 and time.monotonic() - started > options.budget:
+            break
+        for name, answer in ready.items():
+            time.sleep(SETTLE)
+            repeats = max(1, min(50, int(TURN / max(answer["seconds"], 1e-6))))
+            times[name] += workers[name].call("entry.seconds", repeats, options.processor)
+    for name in ready:
+        workers[name].call("entry.forget")
+    operations, nbytes = workload.cost()
+    shared = options.threads if options.processor else 1
+    return Result(workload.name, "ms",
+                  {name: 1e3 * statistics.median(each) / shared for name, each in times.items()},
+                  operations, 0 if workload.training else nbytes,
+                  {name: answer["note"] for name, answer in ready.items() if answer["note"]})
+
+
+def _prepared(title: str, network: dict[str, Any], workers: dict[str, Oracle]) -> dict[str, Any]:
+    """What `entry.prepare` answers, of those that can run the network."""
+    ready = {}
+    for name, worker in workers.items():
+        if name == "onnxruntime" and network["training"]:
+            continue
+        try:
+            ready[name] = worker.call("entry.prepare", name, network)
+        except (OracleError, OracleCrash) as error:
+            print(f"*** {title}: {PEERS[name]} is left out: {error}", file=sys.stderr)
+    return ready
+
+
+def _require_agreement(title: str, ready: dict[str, Any]) -> None:
+    """Drop whoever computes something else than most."""
+    if len(ready) < 2 or not all(answer["first"] for answer in ready.values()):
+        return
+    middle = np.median([answer["first"] for answer in ready.values()], axis=0)
+    for name, answer in list(ready.items()):
+        if not np.allclose(answer["first"], middle, rtol=1e-2, atol=1e-3):
+            print(f"*** {title}: {PEERS[name]} is left out: its outputs are others, "
+                  f"{answer['first'][:3]} where most have {middle[:3].tolist()}", file=sys.stderr)
+            del ready[name]
+
+
+# -- memory and start ---------------------------------------------------------------------------
+
+
+def _memory(workers: dict[str, Oracle], options: argparse.Namespace) -> Iterator[Result]:
+    """Planned memory of nbmod and MXNet; peak of processes that train."""
+    planner = memory.mxnet_worker() if "mxnet" in workers else None
+    for name in memory.CASES:
+        for training in (False, True):
+            values = {"nbmod": memory.planned_megabytes(name, training)}
+            if planner:
+                values["mxnet"] = memory.mxnet_megabytes(planner, name, training)
+            yield Result(f"{name} {'train' if training else 'infer'}, planned", "MB", values)
+    if planner:
+        planner.close()
+    for workload in workloads("models", options.only or ["resnet50 train"]):
+        values = {}
+        for name in _prepared(workload.name, workload.network(options.threads), workers):
+            workers[name].call("entry.seconds", 2)
+            values[name] = workers[name].call("entry.peak_megabytes")
+            workers[name].close()  # the next workload begins with a fresh process
+        yield Result(f"{workload.name}, peak of the process", "MB", values)
+
+
+def _startup(workers: dict[str, Oracle], options: argparse.Namespace) -> Iterator[Result]:
+    """Import and first expression in fresh processes; kernels cold and from the cache."""
+    modules = {"nbmod": "nbmod", "mxnet": "mxnet", "pytorch": "torch",
+               "onnxruntime": "onnxruntime"}
+    for title, code in (("import", startup.IMPORT), ("first expression", startup.EXPRESSION)):
+        values = {}
+        for name, worker in workers.items():
+            if title == "import" or name in ("nbmod", "mxnet"):
+                text = code.format(package=modules[name])
+                values[name] = 1e3 * startup.seconds(str(worker.python), text)
+        yield Result(title, "ms", values)
+    for title, seconds in startup.first_step():
+        yield Result(title, "ms", {"nbmod": 1e3 * seconds})
+
+
+OTHERS = {"memory": _memory, "startup": _startup}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""nbmod, in a process of its own like its peers."""
+
+from __future__ import annotations
+
+import nbmod as mx
+
+from .network import Built, Network
+from .symbolic import bind
+
+__all__ = ["build", "version"]
+
+
+def version() -> str:
+    return mx.__version__
+
+
+def build(network: Network) -> Built:
+    return bind(mx, network)

@@ -1,0 +1,99 @@
+"""Image ops at the sizes of ImageNet, nbmod and MXNet interleaved in one run.
+
+    python -m bench.images [name ...]         a table: milliseconds, ratio
+    python -m pytest bench/images.py          nbmod's rows by pytest-benchmark, MXNet's beside them
+
+Names are beginnings of rows' names.  Figures are medians of eager calls, with the threads that each
+package takes: nbmod one, since iterators give every thread an image of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import sys
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from tests import image_op_programs
+from tests.oracle.client import Oracle
+
+from .peers import mxnet_worker
+
+ROUNDS, REPEATS = 5, 9
+PHOTO, CROP = (480, 640, 3), (224, 224, 3)
+FACTORS = {"min_factor": 0.8, "max_factor": 1.2}
+
+# Name -> op, parameters, shape and type of the image.
+CASES: dict[str, tuple[str, dict[str, Any], tuple[int, ...], str]] = {
+    **{f"resize to {w}x{h}, {mode}": ("_cvimresize", {"w": w, "h": h, "interp": number}, PHOTO,
+                                      "uint8")
+       for number, mode in enumerate(("nearest", "linear", "cubic", "area", "Lanczos"))
+       for w, h in ((341, 256), (1280, 960))},
+    "to_tensor": ("_image_to_tensor", {}, CROP, "uint8"),
+    "to_tensor, batch of 32": ("_image_to_tensor", {}, (32, *CROP), "uint8"),
+    "normalize": ("_image_normalize", {"mean": (123, 117, 104), "std": (58, 57, 57)},
+                  (3, 224, 224), "float32"),
+    "crop": ("_image_crop", {"x": 58, "y": 16, "width": 224, "height": 224}, (256, 341, 3),
+             "uint8"),
+    "flip": ("_image_flip_left_right", {}, CROP, "uint8"),
+    **{f"random {what}": (f"_image_random_{what}", FACTORS, CROP, "uint8")
+       for what in ("brightness", "contrast", "saturation", "hue")},
+    "random_color_jitter": ("_image_random_color_jitter", {
+        "brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1}, CROP, "uint8"),
+    "random_lighting": ("_image_random_lighting", {}, CROP, "uint8"),
+}
+
+
+def call_of(name: str) -> tuple[str, dict[str, Any], np.ndarray, int]:
+    """What `image_op_programs.seconds` takes."""
+    op, attrs, shape, dtype = CASES[name]
+    image = np.random.default_rng(0).integers(0, 256, shape).astype(dtype)
+    return op, attrs, image, REPEATS
+
+
+def peer_seconds(worker: Oracle | None, name: str) -> list[float]:
+    """MXNet's times; NaN without it."""
+    if worker is None:
+        return [float("nan")]
+    return worker.call("mx_scripts.run", "image_op_programs", "seconds", *call_of(name))
+
+
+def compare(worker: Oracle | None, name: str) -> tuple[float, float]:
+    """Median seconds of nbmod and of MXNet."""
+    ours: list[float] = []
+    theirs: list[float] = []
+    for _ in range(ROUNDS):
+        ours += image_op_programs.seconds(mx, *call_of(name))
+        theirs += peer_seconds(worker, name)
+    return statistics.median(ours), statistics.median(theirs)
+
+
+def main(names: list[str]) -> None:
+    worker = mxnet_worker()
+    version = worker.call("mx_ops.version") if worker else "absent"
+    print(f"{date.today()}, nbmod {mx.__version__}, MXNet {version}, "
+          f"{os.cpu_count()} threads, {platform.machine()}: `python -m bench.images`\n\n"
+          "| op | nbmod ms | MXNet ms | ratio |\n|---|--:|--:|--:|")
+    for name in CASES:
+        if not names or name.startswith(tuple(names)):
+            mine, peer = compare(worker, name)
+            print(f"| {name} | {mine * 1e3:.2f} | {peer * 1e3:.2f} | {mine / peer:.2f} |",
+                  flush=True)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_op(benchmark: Any, worker: Oracle | None, name: str) -> None:
+    """One row per op."""
+    op, attrs, image, _ = call_of(name)
+    benchmark(image_op_programs.seconds, mx, op, attrs, image, 1)
+    benchmark.extra_info["mxnet_seconds"] = statistics.median(peer_seconds(worker, name))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,167 @@
+"""Results of `bench.compare`: a table, JSON, Markdown and a chart."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .environments import PEERS
+
+__all__ = ["Result", "host", "publish", "show"]
+
+
+@dataclass
+class Result:
+    """A figure for each framework, the smaller the better."""
+
+    name: str
+    unit: str
+    values: dict[str, float]
+    operations: float = 0.0
+    nbytes: float = 0.0
+    notes: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def ratios(self) -> dict[str, float]:
+        """nbmod's figure over each peer's."""
+        ours = self.values.get("nbmod", float("nan"))
+        return {name: ours / value for name, value in self.values.items() if name != "nbmod"}
+
+    @property
+    def share(self) -> tuple[float, str] | None:
+        """nbmod's part of the measured FMA peak, or of copy bandwidth, and which of the two."""
+        seconds = self.values.get("nbmod", 0) / 1e3
+        if not seconds or not (self.operations or self.nbytes):
+            return None
+        if self.operations:
+            return self.operations / seconds / _ceilings().operations, "FMA"
+        return self.nbytes / seconds / _ceilings().nbytes, "copy"
+
+
+@cache
+def _ceilings() -> Any:
+    from nbmod.ops.simd.ceilings import measured
+
+    return measured()
+
+
+def host(threads: int, versions: dict[str, str]) -> dict[str, Any]:
+    """What a reader has to know of the run; nothing that names the machine."""
+    import llvmlite.binding as llvm  # noqa: TID251  asked for the CPU's name only
+
+    features = llvm.get_host_cpu_features()
+    telling = ("avx2", "fma", "avx512f", "avx512bw", "avx512vnni", "avx512bf16", "amx-tile", "neon")
+    return {"date": datetime.date.today().isoformat(), "versions": versions, "threads": threads,
+            "machine": platform.machine(), "cpu": llvm.get_host_cpu_name(),
+            "features": [name for name in telling if features.get(name)],
+            "python": platform.python_version(),
+            "GFLOP/s": _ceilings().operations / 1e9, "GB/s": _ceilings().nbytes / 1e9}
+
+
+def show(results: Sequence[Result], frameworks: Sequence[str], head: bool = True) -> list[str]:
+    """Lines of a table for a terminal."""
+    peers = [name for name in frameworks if name != "nbmod"]
+    lines = []
+    if head:
+        lines.append(f"{'workload':36}{'':4}{'nbmod':>10}" + "".join(
+            f"{PEERS[name]:>12}{'ratio':>7}" for name in peers) + f"{'GFLOP/s':>9}{'share':>7}")
+    for one in results:
+        cells = "".join(
+            f"{one.values[name]:12.3f}{one.ratios[name]:7.2f}" if name in one.values
+            else f"{'-':>12}{'-':>7}" for name in peers)
+        lines.append(f"{one.name:36}{one.unit:4}{one.values.get('nbmod', float('nan')):10.3f}"
+                     + cells + _speed(one))
+    return lines
+
+
+def _speed(one: Result) -> str:
+    if one.share is None:
+        return ""
+    share, of = one.share
+    rate = f"{one.operations / one.values['nbmod'] / 1e6:9.1f}" if one.operations else f"{'':9}"
+    return f"{rate}{share:7.0%} {of}"
+
+
+def publish(folder: Path, suite: str, results: Sequence[Result], about: dict[str, Any]) -> None:
+    """Write <suite>.json, <suite>.md and a chart into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [asdict(one) | {"ratios": one.ratios, "share": one.share} for one in results]
+    (folder / f"{suite}.json").write_text(json.dumps({"about": about, "results": rows}, indent=1))
+    (folder / f"{suite}.md").write_text("\n".join(_markdown(suite, results, about)) + "\n")
+    try:
+        _draw(folder / f"{suite}.svg", results)
+    except ImportError:
+        (folder / f"{suite}.txt").write_text("\n".join(_bars(results)) + "\n")
+    print(f"{suite}: {folder}")
+
+
+def _markdown(suite: str, results: Sequence[Result], about: dict[str, Any]) -> list[str]:
+    names = list(about["versions"])
+    peers = [name for name in names if name != "nbmod"]
+    versions = ", ".join(f"{PEERS[name]} {text}" for name, text in about["versions"].items())
+    head = ["workload", "", "nbmod", *(cell for name in peers for cell in (PEERS[name], "ratio")),
+            "GFLOP/s", "share"]
+    lines = [f"{about['date']}, {versions}; {about['threads']} threads of the kind LLVM calls "
+             f"{about['cpu']} ({', '.join(about['features'])}); FMA peak "
+             f"{about['GFLOP/s']:.0f} GFLOP/s, copies {about['GB/s']:.1f} GB/s: "
+             f"`python -m bench.compare {suite}`; clock: {about['clock']}", "",
+             "| " + " | ".join(head) + " |", "|---|---|" + "--:|" * (len(head) - 2)]
+    for one in results:
+        cells = [one.name, one.unit, _number(one.values.get("nbmod"))]
+        for name in peers:
+            cells += [_number(one.values.get(name)), _number(one.ratios.get(name), 2)]
+        share = f"{one.share[0]:.0%} {one.share[1]}" if one.share else ""
+        rate = f"{one.operations / one.values['nbmod'] / 1e6:.0f}" if one.operations else ""
+        lines.append("| " + " | ".join([*cells, rate, share]) + " |")
+    return lines
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.{digits}f}" if digits == 2 or value < 1 else f"{value:.4g}"
+
+
+def _relative(results: Sequence[Result]) -> list[tuple[str, dict[str, float]]]:
+    """Speeds relative to nbmod's: 1 is as fast, 0.5 takes twice as long."""
+    return [(one.name, {PEERS[name]: one.values["nbmod"] / value
+                        for name, value in one.values.items()})
+            for one in results if "nbmod" in one.values]
+
+
+def _draw(path: Path, results: Sequence[Result]) -> None:
+    """A group of bars for each workload."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "nbmod"
+    from matplotlib import pyplot
+
+    groups = _relative(results)
+    figure, axes = pyplot.subplots(figsize=(8, 0.8 + 0.6 * len(groups)))
+    for number, name in enumerate(PEERS.values()):
+        found = [(row, speeds[name]) for row, (_, speeds) in enumerate(groups) if name in speeds]
+        axes.barh([row + 0.2 * number - 0.3 for row, _ in found],
+                  [speed for _, speed in found], height=0.18, label=name)
+    axes.set_yticks(range(len(groups)), [name for name, _ in groups])
+    axes.invert_yaxis()
+    axes.set_xlabel("speed relative to nbmod (longer is faster)")
+    axes.legend()
+    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def _bars(results: Sequence[Result]) -> list[str]:
+    """The chart in text."""
+    lines = ["speed relative to nbmod (longer is faster)"]
+    for title, speeds in _relative(results):
+        lines += ["", title]
+        lines += [f"  {name:12} {'#' * round(30 * speed)} {speed:.2f}"
+                  for name, speed in speeds.items()]
+    return lines

@@ -1,0 +1,155 @@
+"""What `bench.compare` runs: symbols with shapes, in suites.
+
+A name is "network phase batch".  Training is forward and backward with the gradients of all
+parameters, without an update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import nbmod as mx
+from nbmod.costs import cost_of
+from nbmod.ops.op import Spec
+
+from .networks import NETWORKS, language_model, wide_and_deep
+
+__all__ = ["SUITES", "Workload", "workloads"]
+
+Shape = tuple[int, ...]
+INPUTS = ("data", "ids", "softmax_label")
+
+
+@dataclass
+class Workload:
+    """A symbol at given shapes of its inputs; `inputs` says whose gradients nobody wants."""
+
+    name: str
+    build: Callable[[], Any]
+    shapes: dict[str, Shape]
+    training: bool
+    inputs: tuple[str, ...] = INPUTS
+    symbol: Any = field(init=False)
+
+    def network(self, threads: int) -> dict[str, Any]:
+        """What the frameworks are told."""
+        self.symbol = self.build()
+        args, _, aux = self.symbol.infer_shape(**self.shapes)
+        arguments = dict(zip(self.symbol.list_arguments(), args, strict=True))
+        wanted = [name for name in arguments if name not in self.inputs and "state" not in name]
+        return {"graph": self.symbol.tojson(), "args": arguments,
+                "aux": dict(zip(self.symbol.list_auxiliary_states(), aux, strict=True)),
+                "wanted": wanted, "training": self.training, "threads": threads}
+
+    def cost(self) -> tuple[float, float]:
+        """Multiplications plus additions, and bytes that its operators read and write.
+
+        A training step does a product three times, or twice where its data is an input.
+        """
+        symbol = self.build()
+        internals = symbol.get_internals()
+        shapes = dict(zip(internals.list_outputs(), internals.infer_shape(**self.shapes)[1],
+                          strict=True))
+        operations = nbytes = 0.0
+        for node in _nodes(symbol):
+            ins = [_spec(shapes[_label(entry)]) for entry in node.inputs]
+            outs = [_spec(shapes.get(_output(node, i), ())) for i in range(node.num_outputs)]
+            cost = cost_of(node.op, ins, outs)
+            leaf = node.inputs[0].node.name in self.inputs
+            operations += cost.operations * ((2 if leaf else 3) if self.training else 1)
+            nbytes += cost.nbytes
+        return operations, nbytes
+
+
+def _nodes(symbol: Any) -> list[Any]:
+    from nbmod.graph import Graph
+
+    return [node for node in Graph(symbol.entries).nodes if not node.is_variable]
+
+
+def _label(entry: Any) -> str:
+    node = entry.node
+    return node.name if node.is_variable else _output(node, entry.index)
+
+
+def _output(node: Any, index: int) -> str:
+    return f"{node.name}_{node.op.list_outputs()[index]}"
+
+
+def _spec(shape: Shape) -> Spec:
+    return Spec(tuple(shape), np.dtype(np.float32))
+
+
+def _models() -> Iterator[Workload]:
+    """Networks for images, infer at batches of 16 and 1, training steps."""
+    for name, phases in (("resnet50", ("infer 16", "infer 1", "train 16")),
+                         ("resnet18", ("infer 16", "infer 1", "train 16")),
+                         ("vgg16", ("infer 1", "infer 16", "train 4")),
+                         ("mobilenet_v2", ("infer 16", "infer 1", "train 16"))):
+        for phase in phases:
+            yield _network(name, *phase.split())
+
+
+def _network(name: str, phase: str, batch: str) -> Workload:
+    build, (_, *shape) = NETWORKS[name]
+    return Workload(f"{name} {phase} {batch}", build, {"data": (int(batch), *shape)},
+                    phase == "train")
+
+
+def _small() -> Iterator[Workload]:
+    """Networks whose steps are mostly the overhead of calls."""
+    for phase in ("infer", "train"):
+        yield _network("perceptron", phase, "64")
+        yield _network("lenet", phase, "64")
+        yield Workload(f"wide_and_deep {phase} 64", wide_and_deep,
+                       {"data": (64, 13), "ids": (64, 26)}, phase == "train")
+
+
+def _rnn() -> Iterator[Workload]:
+    """An LSTM language model: 2 layers of 650, 35 words, batch 32, a vocabulary of 10,000."""
+    for kind, fused in (("fused", True), ("unrolled", False)):
+        yield Workload(f"lstm {kind} train 32", lambda fused=fused: language_model(fused),
+                       {"ids": (32, 35)}, True)
+
+
+def _ops() -> Iterator[Workload]:
+    """Single operators."""
+    from .ops import CASES
+
+    big = (16, 256, 56, 56)
+    more: dict[str, tuple[Callable[[], Any], dict[str, Shape]]] = {
+        "dot 1024": (lambda: mx.sym.dot(_var("lhs"), _var("rhs"), name="op"),
+                     {"lhs": (1024, 1024), "rhs": (1024, 1024)}),
+        "add": (lambda: mx.sym.elemwise_add(_var("lhs"), _var("rhs"), name="op"),
+                {"lhs": big, "rhs": big}),
+        "relu": (lambda: mx.sym.Activation(_var("data"), act_type="relu", name="op"),
+                 {"data": big}),
+        "sigmoid": (lambda: mx.sym.sigmoid(_var("data"), name="op"), {"data": big}),
+        "softmax": (lambda: mx.sym.softmax(_var("data"), name="op"), {"data": (4096, 1000)}),
+        "batch norm": (lambda: mx.sym.BatchNorm(_var("data"), fix_gamma=False, eps=1e-5,
+                                                name="op"), {"data": big}),
+    }
+    for name, (build, shape) in CASES.items():
+        more[name] = build, {"data": shape}
+    for name, (build, shapes) in more.items():
+        for training in (False, True):
+            yield Workload(f"{name} {'train' if training else 'infer'}", build, shapes, training,
+                           inputs=())
+
+
+def _var(name: str) -> Any:
+    return mx.sym.Variable(name)
+
+
+SUITES: dict[str, Callable[[], Iterator[Workload]]] = {
+    "models": _models, "small": _small, "rnn": _rnn, "ops": _ops}
+
+
+def workloads(suite: str, names: list[str]) -> list[Workload]:
+    """Those of a suite whose name begins with one of `names`, or all."""
+    return [one for one in SUITES[suite]()
+            if not names or any(one.name.startswith(name) for name in names)]

@@ -1,0 +1,381 @@
+"""Writes docs/ops: a page for every family of operators, and an index.
+
+    python docs/generate_ops.py            write the pages
+    python docs/generate_ops.py --check    say which of them are out of date
+
+What a page says comes from the op table (docstrings, parameters, aliases, twins), from the samples
+that the tests run (an example of a call with its shapes, element types, inputs that have a
+gradient) and from docs/deviations.md.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT)] * (str(ROOT) not in sys.path)
+
+import nbmod as mx  # noqa: E402
+from nbmod.ops import OPS, Op  # noqa: E402
+from nbmod.ops.glossary import meaning  # noqa: E402
+from nbmod.ops.param import field_types, fields_of, to_text  # noqa: E402
+from nbmod.ops.signature import _Null, default_of, type_text  # noqa: E402
+from tests import either  # noqa: E402
+from tests.cases import Sample, all_samples  # noqa: E402
+
+FOLDER = ROOT / "docs" / "ops"
+NAMESPACES = {"_contrib_": "contrib.", "_image_": "image.", "_linalg_": "linalg.",
+              "_sparse_": "sparse."}
+GROUPS = {
+    "Numbers, element by element": "elementwise broadcast scalar arithmetic cast cumulative",
+    "Shapes, parts and order": "manipulate rearrange slicing indexing ordering rows counting "
+                               "creation windows allclose",
+    "Sums and products": "reduce matrix linalg linalg_parts spectrum",
+    "Layers": "fully_connected convolution deconvolution deformable pooling adaptive_pooling "
+              "activation softmax dropout batch_norm batch_norm_relu layer_norm normalization rnn "
+              "sequence attention identity",
+    "Losses": "output ctc",
+    "Images and detection": "image image_color resize warp correlation boxes multibox proposal roi "
+                            "roi_align roi_sampling",
+    "8-bit integers": "quantize quantized quantized_elements fused_layers",
+    "Random numbers": "sampling choice density hawkes",
+    "Loops, branches, your own": "control custom",
+    "Optimizers": "update update_adaptive update_lamb update_multi multi_tensor",
+}
+"""Pages under headings; those that nobody has listed come last."""
+FUNCTIONS = {f"_{name}": f"contrib.{name}" for name in ("foreach", "while_loop", "cond")}
+LONGEST = 160
+"""Characters of a text in a table."""
+TITLES = {"ctc": "CTC loss", "rnn": "RNN", "roi": "ROI pooling", "roi_align": "ROI align",
+          "roi_sampling": "ROI sampling", "image_color": "Image colours"}
+
+
+# -- facts --------------------------------------------------------------------------------------
+
+
+def families() -> dict[str, list[type[Op]]]:
+    """The modules that have ops, each with its ops, in the order of their definition."""
+    found: dict[str, list[type[Op]]] = {}
+    for op in dict.fromkeys(OPS.values()):
+        if op.__module__.startswith("nbmod."):
+            found.setdefault(op.__module__, []).append(op)
+    return dict(sorted(found.items()))
+
+
+def page_of(module: str) -> str:
+    return module.rpartition(".")[2]
+
+
+def title_of(module: str) -> str:
+    page = page_of(module)
+    return TITLES.get(page, page.replace("_", " ").capitalize())
+
+
+def functions_of(op: type[Op]) -> list[str]:
+    """Where users find the op below `mx.nd` and `mx.sym`, best first."""
+    names = [FUNCTIONS[op.name]] if op.name in FUNCTIONS else []
+    for name in (op.name, *op.aliases):
+        prefix = next((p for p in NAMESPACES if name.startswith(p)), "")
+        inside = NAMESPACES.get(prefix, "_internal." if name.startswith("_") else "")
+        names.append(inside + name[len(prefix):])
+    return sorted(dict.fromkeys(names), key=lambda name: name.startswith(("_internal", "sparse")))
+
+
+@functools.cache
+def samples_of(op: type[Op]) -> list[Sample]:
+    names = {op.name, *op.aliases}
+    return [sample for sample in all_samples().values() if sample.op in names and not sample.error]
+
+
+def types_of(op: type[Op]) -> list[str]:
+    """Element types that the tests run the op with."""
+    order = ["float32", "float64", "float16", "int8", "uint8", "int32", "int64", "bool"]
+    found = {dtype for sample in samples_of(op) for dtype in sample.dtypes}
+    return sorted(found, key=lambda name: order.index(name) if name in order else len(order))
+
+
+def gradients_of(op: type[Op]) -> list[str]:
+    """Inputs whose gradient the tests check; "all" for ops of any number of inputs."""
+    found: dict[str, None] = {}
+    if not is_plain(op):
+        return ["all"]
+    for sample in samples_of(op):
+        wanted = sample.differentiated("float32")
+        if sample.keyword:
+            found.update(dict.fromkeys(wanted))
+        elif op.variadic and wanted:
+            return ["all"]
+        else:
+            names = dict(zip(sample.specs, op.inputs, strict=False))
+            found.update(dict.fromkeys(names[name] for name in wanted if name in names))
+    return sorted(found, key=lambda name: op.inputs.index(name) if name in op.inputs else 99)
+
+
+def is_plain(op: type[Op]) -> bool:
+    """Whether samples call the op itself, not a function of the tests that does."""
+    names = {field.name for field in fields_of(op)}
+    return all(set(sample.attrs) <= names for sample in samples_of(op))
+
+
+def devices_of(op: type[Op]) -> str:
+    from nbmod.ops.cuda.launch import _find_twin
+
+    if op.view or _find_twin(op, False):
+        trained = op.view or not gradients_of(op) or _find_twin(op, True) or not op.needs
+        return "CPU, GPU" if trained else "CPU, GPU (forward only)"
+    return "CPU"
+
+
+@functools.cache
+def deviations() -> list[tuple[str, str, str]]:
+    """Rows (operators, nbmod, MXNet) of the table in docs/deviations.md."""
+    text = (ROOT / "docs" / "deviations.md").read_text(encoding="utf-8")
+    table = text.partition("## Operators\n")[2].partition("\n## ")[0]
+    rows = [tuple(cell.strip() for cell in line.strip("|").split("|"))
+            for line in table.splitlines() if line.startswith("|")]
+    return [row for row in rows[2:] if len(row) == 3]
+
+
+def deviations_of(op: type[Op]) -> list[tuple[str, str, str]]:
+    short = {re.sub(r"^_(contrib|linalg|image|sparse)_", "", n) for n in (op.name, *op.aliases)}
+    words = {*short, op.name, *op.aliases}
+    return [row for row in deviations()
+            if words & set(re.findall(r"[A-Za-z_]\w*", row[0].replace("*", "")))]
+
+
+@functools.cache
+def unclaimed() -> list[tuple[str, str, str]]:
+    """Rows that name a family, not an operator."""
+    claimed = {row for op in dict.fromkeys(OPS.values()) for row in deviations_of(op)}
+    return [row for row in deviations() if row not in claimed]
+
+
+# -- Markdown -----------------------------------------------------------------------------------
+
+
+def cell(text: str) -> str:
+    """Text for a table: no bars, no HTML."""
+    return escaped(" ".join(text.split())).replace("|", "\\|")
+
+
+def escaped(text: str) -> str:
+    """Text in which only `code` is Markdown."""
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(part if part.startswith("`") else
+                   re.sub(r"<(?=[A-Za-z/!])", "&lt;", part).replace("*", "\\*")
+                   .replace("](", "]\\(") for part in parts)
+
+
+def summary(op: type[Op]) -> str:
+    """The first sentence of the docstring, or its beginning."""
+    first = " ".join((inspect.getdoc(op) or "").split("\n\n")[0].split())
+    sentence = re.split(r"(?<=[.:])\s+(?=[A-Z`(])", first)[0]
+    return (sentence if len(sentence) <= LONGEST else sentence.split("; ")[0]).rstrip(".:;")
+
+
+def prose(op: type[Op]) -> str:
+    """The docstring; indented parts stay as they are, which makes them code."""
+    blocks = []
+    for block in (inspect.getdoc(op) or "").split("\n\n"):
+        blocks.append(block if block.startswith("    ") else escaped(block))
+    return "\n\n".join(blocks)
+
+
+def is_row(op: type[Op]) -> bool:
+    """Whether a line of a table says it all: docstrings of `define` are formulas."""
+    return f"\ny = {getattr(op, 'formula', None)}\n" in (inspect.getdoc(op) or "")
+
+
+def formula_table(ops: list[type[Op]]) -> Iterator[str]:
+    """Ops that share everything but their formulas."""
+    base = ops[0].__mro__[1]
+    letters = ", ".join(f"`{letter}` is {name}" for letter, name in ops[0].letters.items())
+    yield f"Here {letters}, `y` the output, `gy` its gradient. {ops[0].shapes.capitalize()}."
+    yield f"{devices_of(ops[0])}; {', '.join(types_of(ops[0]))}."
+    if fields_of(base):
+        yield parameters(ops[0])
+    lines = ["| operator | | formula | gradient |", "|---|---|---|---|"]
+    for op in ops:
+        grads = " <br> ".join(f"`g{x} = {op.gradients[x]}`" for x in op.letters
+                              if x in op.gradients) or "0"
+        names = f"<a id=\"{op.name}\"></a>`{functions_of(op)[0]}`"
+        others = [name for name in functions_of(op)[1:] if not name.startswith("_internal.")]
+        if others:
+            names += " " + ", ".join(f"`{name}`" for name in others)
+        lines.append(f"| {names} | {cell(summary(op))} | `y = {op.formula}` | {grads} |")
+    yield "\n".join(lines)
+
+
+def parameters(op: type[Op]) -> str:
+    hints = field_types(op)
+    lines = ["| parameter | type | default | |", "|---|---|---|---|"]
+    for field in fields_of(op):
+        default = default_of(field)
+        shown = "**required**" if default is _Null else f"`{to_text(default) or repr(default)}`"
+        kind = re.sub(r"[{}']", "", type_text(hints[field.name])).replace(", ", " / ")
+        text = meaning(op, field.name)
+        told = cell(text) if len(text) <= LONGEST else "see above"
+        lines.append(f"| `{field.name}` | {kind} | {shown} | {told} |")
+    return "\n".join(lines)
+
+
+def facts(op: type[Op]) -> str:
+    rows = dict(tensors(op)) if is_plain(op) else {"function": f"`mx.nd.{functions_of(op)[0]}`"}
+    gradient = ", ".join(name if name == "all" else f"`{name}`" for name in gradients_of(op))
+    rows |= {"gradient": gradient or "none", "devices": devices_of(op),
+             "types": ", ".join(types_of(op))}
+    others = [name for name in op.aliases if name != functions_of(op)[0]]
+    if others:
+        rows["also named"] = ", ".join(f"`{name}`" for name in others)
+    return "\n".join(["| | |", "|---|---|", *(f"| {key} | {text} |" for key, text in rows.items())])
+
+
+def tensors(op: type[Op]) -> Iterator[tuple[str, str]]:
+    """Names of inputs, and of the outputs that users see, as they are in a sample."""
+    made = next((entry.node.op for entry in composed(op)[1].entries), None)
+
+    def listed(names: tuple[str, ...]) -> str:
+        return ", ".join(f"`{name}`" + " (state)" * (name in made.aux) for name in names) or "none"
+
+    if op.variadic:
+        yield "inputs", f"any number, counted by `{op.variadic}`"
+    elif type(made) is op:
+        plain = not isinstance(op.inputs, property) and set(made.list_inputs()) <= set(op.inputs)
+        yield "inputs", listed(op.inputs if plain else made.list_inputs())
+    if type(made) is op:
+        yield "outputs", listed(made.list_outputs()[:made.num_visible])
+
+
+@functools.cache
+def composed(op: type[Op]) -> tuple[Sample, mx.sym.Symbol]:
+    """A sample, with parameters if possible, and its symbol."""
+    samples = samples_of(op)
+    sample = next((sample for sample in samples if sample.attrs), samples[0])
+    return sample, either.compose(mx, sample.op, sample.attrs, list(sample.specs), sample.keyword)
+
+
+def example(op: type[Op]) -> str:
+    """A call that the tests make, with the shapes of its results."""
+    if not is_plain(op):
+        return ""
+    sample, symbol = composed(op)
+    given = [f"{name}={name}" if sample.keyword and len(sample.specs) > 3 else name
+             for name in sample.specs]
+    given += [f"{key}={value!r}" for key, value in sample.attrs.items()]
+    shapes = {name: spec.shape for name, spec in sample.specs.items()}
+    known = {name: shapes[name] for name in symbol.list_arguments()}
+    _, outs, _ = symbol.infer_shape(**known)
+    before = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+    arrow = f"{before} -> " if before else ""
+    after = "a shape that depends on the values" if outs is None else ", ".join(map(str, outs))
+    return (f"```python\nmx.nd.{functions_of(op)[0]}({', '.join(given)})\n"
+            f"# {arrow}{after}\n```")
+
+
+def section(op: type[Op]) -> Iterator[str]:
+    yield f"## {op.name}"
+    yield prose(op)
+    if op.shapes:
+        yield f"Shapes: {escaped(op.shapes)}."
+    if isinstance(formula := getattr(op, "formula", ""), str) and formula:
+        lines = [f"y = {formula}", *(f"g{x} = {g}" for x, g in op.gradients.items())]
+        yield "```\n" + "\n".join(lines) + "\n```"
+    yield example(op)
+    yield facts(op)
+    if fields_of(op):
+        yield parameters(op)
+    differs = [f"- {escaped(ours)} (MXNet 1.9.1: {escaped(theirs)})"
+               for _, ours, theirs in deviations_of(op)]
+    if differs:
+        yield "Differs from MXNet:\n\n" + "\n".join(differs)
+
+
+def page(module: str, ops: list[type[Op]]) -> str:
+    intro = (inspect.getdoc(sys.modules[module]) or "").split("\n\n")[0]
+    parts = [f"# {title_of(module)}", escaped(intro), "[All operators](README.md)"]
+    word = page_of(module).rstrip("s")
+    parts += [f"Differs from MXNet: {escaped(ours)} (MXNet 1.9.1: {escaped(theirs)})."
+              for names, ours, theirs in unclaimed() if word in names.lower()]
+    rows = [op for op in ops if is_row(op)]
+    rest = [op for op in ops if op not in rows]
+    if len(rest) > 1:
+        parts.append("\n".join(f"- [{op.name}](#{op.name.lower()}): {escaped(summary(op))}"
+                               for op in rest))
+    for base in dict.fromkeys(op.__mro__[1] for op in rows):
+        parts += formula_table([op for op in rows if op.__mro__[1] is base])
+    for op in rest:
+        parts += section(op)
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def index(found: dict[str, list[type[Op]]]) -> str:
+    where = {op: page_of(module) for module, ops in found.items() for op in ops}
+    names = {name: op for op in where for name in (op.name, *op.aliases)}
+    listed = [f"[{name}]({link(op, where[op])})" for name, op in
+              sorted(names.items(), key=lambda item: item[0].strip("_").lower())]
+    return "\n\n".join([
+        "# Operators",
+        f"{len(where)} operators under {len(names)} names. Each is a function of `mx.nd`, which "
+        "computes at once, and of `mx.sym`, which adds a node to a graph; `_contrib_X` is "
+        "`mx.nd.contrib.X`, and so on. Examples and element types are those of the tests, which "
+        "compare with MXNet 1.9.1; what nbmod does otherwise on purpose is told with each operator "
+        "and [in one list](../deviations.md). [One of your own](../register_op.md) is a Python "
+        "class.",
+        *groups(found, where), "## By name", ", ".join(listed),
+        "(Written by `python docs/generate_ops.py` from the operators themselves.)"]) + "\n"
+
+
+def groups(found: dict[str, list[type[Op]]], where: dict[type[Op], str]) -> Iterator[str]:
+    """A heading and a table for each of `GROUPS`."""
+    modules = {page_of(module): module for module in found}
+    rest = set(modules) - {name for names in GROUPS.values() for name in names.split()}
+    for title, names in {**GROUPS, "More": " ".join(sorted(rest))}.items():
+        rows = ["| family | operators |", "|---|---|"]
+        for name in (name for name in names.split() if name in modules):
+            ops = ", ".join(f"[{op.name}]({link(op, where[op])})" for op in found[modules[name]])
+            rows.append(f"| [{title_of(modules[name])}]({name}.md) | {ops} |")
+        if len(rows) > 2:
+            yield f"## {title}"
+            yield "\n".join(rows)
+
+
+def link(op: type[Op], where: str) -> str:
+    return f"{where}.md#{op.name if is_row(op) else op.name.lower()}"
+
+
+def pages() -> dict[str, str]:
+    """File name -> text of everything in docs/ops."""
+    found = families()
+    made = {f"{page_of(module)}.md": page(module, ops) for module, ops in found.items()}
+    return {"README.md": index(found), **made}
+
+
+def stale(made: dict[str, str]) -> list[str]:
+    """Names of files that lack, differ or should not be there."""
+    there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
+    return sorted(name for name in {*made, *there} if made.get(name) != there.get(name))
+
+
+def main(args: list[str]) -> int:
+    made = pages()
+    wrong = stale(made)
+    if "--check" in args:
+        print(*wrong, sep="\n")
+        return bool(wrong)
+    FOLDER.mkdir(exist_ok=True)
+    for name in wrong:
+        if name in made:
+            (FOLDER / name).write_text(made[name], encoding="utf-8", newline="\n")
+        else:
+            (FOLDER / name).unlink()
+    print(f"{len(wrong)} of {len(made)} pages written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,113 @@
+"""The memory of executors.
+
+A plan speaks of storages in numbered spaces.  `Memory` makes arrays of them: a space is a context,
+and the storages of one context are views into its `Arena`, which the executors of one model share
+(`shared_exec`, `reshape`, buckets) and which is as large as the largest of them needs.  Storages
+that are held have buffers of their own.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from .context import Context
+from .ops.device import Device, device_of
+from .ops.op import Spec
+from .passes.memory import Plan
+
+__all__ = ["Arena", "Block", "Memory", "Storages", "Tenant"]
+
+
+class Tenant(Protocol):
+    """Who lives in an arena."""
+
+    def vacate(self) -> None:
+        """Let go of every view of the arena; take new ones before the next use."""
+
+
+class Storages(Protocol):
+    """What the storages of a plan are carved from."""
+
+    def array(self, sid: int, spec: Spec) -> Any:
+        """The array of `spec` in storage `sid`."""
+
+
+class Arena:
+    """One growable block of device memory that executors carve their intermediates from.
+
+    Growing replaces the block.  Its tenants give up their views of the old one at that moment and
+    carve new ones when they next run, so that never more than one block is kept.  `holder` is the
+    tenant that wrote last: the values of all others are lost.
+    """
+
+    def __init__(self, device: Device):
+        self.device = device
+        self.nbytes = 0
+        self.holder: weakref.ref[Tenant] | None = None
+        self._tenants: weakref.WeakSet[Tenant] = weakref.WeakSet()
+        self._block: Any = None
+
+    def rent(self, tenant: Tenant, nbytes: int) -> None:
+        """Make room for `nbytes` of `tenant`, who then may call `view`."""
+        self._tenants.add(tenant)
+        if nbytes > self.nbytes:
+            for other in self._tenants:
+                other.vacate()
+            self._block = self.holder = None
+            self._block = self.device.arena(nbytes)
+            self.nbytes = nbytes
+
+    def view(self, offset: int, spec: Spec) -> Any:
+        return self.device.view(self._block, offset, spec.shape, spec.dtype)
+
+
+class Memory:
+    """The storages of one plan; `spaces[i]` is the context that the plan calls space i.
+
+    `arenas`, by context, belongs to all executors of a model; an arena that is missing is added.
+    """
+
+    def __init__(self, plan: Plan, spaces: Sequence[Context], arenas: dict[Context, Arena]):
+        self.plan = plan
+        self._arenas = [arenas.setdefault(ctx, Arena(device_of(ctx))) for ctx in spaces]
+        self._held = {sid: self._arenas[storage.space].device.arena(max(storage.size, 1))
+                      for sid, storage in enumerate(plan.storages) if storage.held}
+
+    def rent(self, tenant: Tenant) -> None:
+        """Make room in every arena."""
+        for space, nbytes in self.plan.arena.items():
+            self._arenas[space].rent(tenant, nbytes)
+
+    def array(self, sid: int, spec: Spec) -> Any:
+        """The array of `spec` in storage `sid`."""
+        storage = self.plan.storages[sid]
+        arena = self._arenas[storage.space]
+        if storage.held:
+            return arena.device.view(self._held[sid], 0, spec.shape, spec.dtype)
+        return arena.view(storage.offset, spec)
+
+    def claim(self, tenant: Tenant) -> None:
+        """From now on the values in the arenas are those of `tenant`."""
+        for space in self.plan.arena:
+            self._arenas[space].holder = weakref.ref(tenant)
+
+    def keeps(self, tenant: Tenant) -> bool:
+        """Whether nobody else has claimed an arena since `tenant` did."""
+        holders = [self._arenas[space].holder for space in self.plan.arena]
+        return all(holder is not None and holder() is tenant for holder in holders)
+
+
+class Block:
+    """The storages of a plan without held ones, in the first bytes of a block that is given."""
+
+    def __init__(self, plan: Plan, device: Device, block: Any):
+        self.plan, self.device, self.block = plan, device, block
+
+    def array(self, sid: int, spec: Spec) -> Any:
+        return self.view(self.plan.storages[sid].offset, spec)
+
+    def view(self, offset: int, spec: Spec) -> Any:
+        """The array of `spec` at `offset`."""
+        return self.device.view(self.block, offset, spec.shape, spec.dtype)

@@ -1,0 +1,18 @@
+"""What MXNet keeps under `mx.contrib`: parts beside the core, each loaded when its name is used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+# Where old scripts look for contrib operators.
+_OPERATORS = {"sym": "..symbol.contrib", "symbol": "..symbol.contrib",
+              "nd": "..ndarray.contrib", "ndarray": "..ndarray.contrib"}
+
+
+def __getattr__(name: str) -> Any:
+    module = _OPERATORS.get(name, f".{name}")
+    if name.startswith("__") or find_spec(module, __name__) is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(module, __name__)

@@ -1,0 +1,5 @@
+"""Training with variance-reduced gradients: `svrg_module.SVRGModule`."""
+
+from .svrg_module import SVRGModule
+
+__all__ = ["SVRGModule"]

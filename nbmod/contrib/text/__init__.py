@@ -1,0 +1,5 @@
+"""Vocabularies and pre-trained word vectors."""
+
+from . import embedding, utils, vocab
+
+__all__ = ["embedding", "utils", "vocab"]

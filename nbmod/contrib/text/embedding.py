@@ -1,0 +1,262 @@
+"""Vectors for tokens, read from files of pre-trained ones.
+
+An embedding is a vocabulary with a row of `idx_to_vec` per token; row 0 is for tokens it lacks. The
+files are text, a token and its numbers per line. Nothing is ever downloaded: `GloVe` and `FastText`
+read files that lie in a folder.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ... import ndarray as nd
+from ... import registry
+from ...base import ArgumentError, MXNetError, _as_list
+from .names import FASTTEXT, GLOVE
+from .vocab import UNKNOWN, Vocabulary
+
+__all__ = ["CompositeEmbedding", "CustomEmbedding", "FastText", "GloVe", "TokenEmbedding",
+           "create", "get_pretrained_file_names", "register"]
+
+ROOT = os.path.join(os.path.expanduser("~"), ".mxnet", "embeddings")
+
+
+class TokenEmbedding(Vocabulary):
+    """Base of embeddings. Keyword arguments are those of `Vocabulary`.
+
+    A subclass calls `_load_embedding` in its constructor.
+    """
+
+    pretrained_file_names: tuple[str, ...] = ()
+    """Names of files that there are for this embedding."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._idx_to_vec: nd.NDArray | None = None
+
+    @property
+    def idx_to_vec(self) -> Any:
+        """The vectors, one row per token; None before any were loaded."""
+        return self._idx_to_vec
+
+    @property
+    def vec_len(self) -> int:
+        """The length of a vector, 0 before any were loaded."""
+        return 0 if self._idx_to_vec is None else self._idx_to_vec.shape[1]
+
+    def _load_embedding(self, pretrained_file_path: str, elem_delim: str,
+                        init_unknown_vec: Callable[..., Any], encoding: str = "utf8") -> None:
+        """Take over the tokens and vectors of a file; tokens without one get the unknown vector."""
+        path = os.path.expanduser(pretrained_file_path)
+        vectors = _read_vectors(path, elem_delim, encoding)
+        length = len(next(iter(vectors.values())))
+        unknown = vectors.pop(str(self.unknown_token), None)
+        if unknown is None:
+            unknown = init_unknown_vec(shape=length).asnumpy()
+        for token in vectors:
+            if token not in self._token_to_idx:
+                self._append(token)
+        rows = [vectors.get(str(token), unknown) for token in self._idx_to_token]
+        self._idx_to_vec = nd.array(np.stack(rows), dtype="float32")
+
+    def _restrict(self, vocabulary: Vocabulary | None, parts: Sequence[TokenEmbedding]) -> None:
+        """Have the tokens of a vocabulary, and as vectors those of `parts` side by side."""
+        if vocabulary is None:
+            return
+        if not isinstance(vocabulary, Vocabulary):
+            raise MXNetError(f"{type(self).__name__}: vocabulary is a {type(vocabulary).__name__}, "
+                             "expected a Vocabulary")
+        tokens = vocabulary.idx_to_token
+        rows = [[UNKNOWN, *part.to_indices(tokens[1:])] for part in parts]
+        vectors = [part._vectors()[chosen] for part, chosen in zip(parts, rows, strict=True)]
+        self._unknown_token = vocabulary.unknown_token
+        self._reserved_tokens = vocabulary.reserved_tokens
+        self._idx_to_token = list(tokens)
+        self._token_to_idx = dict(vocabulary.token_to_idx)
+        self._idx_to_vec = nd.array(np.hstack(vectors))
+
+    def get_vecs_by_tokens(self, tokens: Any, lower_case_backup: bool = False) -> nd.NDArray:
+        """The vector of a token (vec_len,), or those of a list of tokens (len, vec_len).
+
+        With `lower_case_backup` a token that is not here is looked up in lower case.
+        """
+        one = not isinstance(tokens, list)
+        known = self._token_to_idx
+        indices = [known.get(token.lower() if lower_case_backup and token not in known else token,
+                             UNKNOWN) for token in ([tokens] if one else tokens)]
+        vectors = self._vectors()[indices]
+        return nd.array(vectors[0] if one else vectors, dtype="float32")
+
+    def _vectors(self) -> np.ndarray:
+        if self._idx_to_vec is None:
+            raise MXNetError(f"{type(self).__name__}: no vectors have been loaded")
+        return self._idx_to_vec.asnumpy()
+
+    def update_token_vectors(self, tokens: Any, new_vectors: nd.NDArray) -> None:
+        """Give a token a new vector (vec_len,), or a list of tokens new ones (len, vec_len).
+
+        A token that is not here is a ValueError; the unknown token is to be named itself.
+        """
+        tokens = tokens if isinstance(tokens, list) else [tokens]
+        shape = (len(tokens), self.vec_len)
+        fits = isinstance(new_vectors, nd.NDArray) and (
+            new_vectors.shape == shape or new_vectors.shape == shape[1:] and len(tokens) == 1)
+        if not fits:
+            given = getattr(new_vectors, "shape", type(new_vectors).__name__)
+            raise MXNetError(f"update_token_vectors: new_vectors is {given}, expected an NDArray "
+                             f"of shape {shape} for {len(tokens)} token(s)")
+        for token in tokens:
+            if token not in self._token_to_idx:
+                raise ArgumentError(f"update_token_vectors: there is no token {token!r}; to change "
+                                    f"the vector of unknown tokens name {self.unknown_token!r}")
+        vectors = self._vectors()
+        vectors[self.to_indices(tokens)] = new_vectors.asnumpy().reshape(shape)
+        self.idx_to_vec[:] = vectors
+
+    def _load_pretrained(self, embedding_root: str, name: str,
+                         init_unknown_vec: Callable[..., Any]) -> None:
+        """Load `<embedding_root>/<class name in lower case>/<name>`."""
+        if name not in self.pretrained_file_names:
+            raise KeyError(f"{type(self).__name__}: there is no pretrained file {name}; its files "
+                           f"are {', '.join(self.pretrained_file_names)}")
+        path = Path(embedding_root).expanduser() / type(self).__name__.lower() / name
+        if not path.is_file():
+            raise ArgumentError(f"{type(self).__name__}: {path} does not exist; nbmod does not "
+                                "download pretrained files, so put it there, or pass the "
+                                "embedding_root of the folder it is in")
+        self._load_embedding(str(path), " ", init_unknown_vec)
+
+
+_TokenEmbedding = TokenEmbedding
+
+
+def _read_vectors(path: str, delim: str, encoding: str) -> dict[str, np.ndarray]:
+    """Token -> vector, in the order of the file; of several vectors the first one counts.
+
+    Lines with one number are taken for headers. Errors name the line.
+    """
+    if not os.path.isfile(path):
+        raise ArgumentError(f"{path}: there is no such file of pre-trained vectors")
+    vectors: dict[str, np.ndarray] = {}
+    with open(path, encoding=encoding) as stream:
+        for number, line in enumerate(stream, 1):
+            token, *fields = line.rstrip().split(delim)
+            vector = _numbers(f"{path}, line {number}", token, fields)
+            if token in vectors:
+                _warn(f"{path}, line {number}: a vector for {token!r} was there before; this one "
+                      "is skipped")
+            elif len(vector) == 1:
+                _warn(f"{path}, line {number}: {token!r} with one number is likely a header and "
+                      "is skipped")
+            elif vectors and len(vector) != len(next(iter(vectors.values()))):
+                raise MXNetError(f"{path}, line {number}: {len(vector)} numbers for {token!r}, "
+                                 f"expected {len(next(iter(vectors.values())))} as before")
+            else:
+                vectors[token] = vector
+    if not vectors:
+        raise MXNetError(f"{path}: no line holds a token and its vector")
+    return vectors
+
+
+def _numbers(where: str, token: str, fields: list[str]) -> np.ndarray:
+    try:
+        vector = np.array(fields, dtype=np.float64).astype(np.float32)
+    except ValueError as error:
+        raise ArgumentError(f"{where}: the vector of {token!r} is no list of numbers: {error}"
+                            ) from error
+    if not fields:
+        raise MXNetError(f"{where}: {token!r} has no vector; is the delimiter right?")
+    return vector
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=5)
+
+
+_register = registry.get_register_func(TokenEmbedding, "token embedding")
+_create = registry.get_create_func(TokenEmbedding, "token embedding")
+
+
+def register(embedding_cls: type) -> type:
+    """Class decorator: let `create` find a subclass of `TokenEmbedding` by its name."""
+    return _register(embedding_cls)
+
+
+def create(embedding_name: str, **kwargs: Any) -> TokenEmbedding:
+    """A registered embedding by name, which does not depend on case."""
+    return _create(embedding_name, **kwargs)
+
+
+def get_pretrained_file_names(embedding_name: str | None = None) -> Any:
+    """Names of the files that there are for an embedding, or a dict of them for all of them."""
+    known = {name: list(cls.pretrained_file_names)
+             for name, cls in registry.get_registry(TokenEmbedding).items()
+             if issubclass(cls, TokenEmbedding)}
+    if embedding_name is None:
+        return known
+    if embedding_name not in known:
+        raise KeyError(f"there is no embedding {embedding_name!r}; there are {sorted(known)}")
+    return known[embedding_name]
+
+
+@register
+class GloVe(TokenEmbedding):
+    """Global vectors, Pennington et al. (2014), from `<embedding_root>/glove/`."""
+
+    pretrained_file_names = GLOVE
+
+    def __init__(self, pretrained_file_name: str = "glove.840B.300d.txt",
+                 embedding_root: str = ROOT, init_unknown_vec: Callable[..., Any] = nd.zeros,
+                 vocabulary: Vocabulary | None = None, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._load_pretrained(embedding_root, pretrained_file_name, init_unknown_vec)
+        self._restrict(vocabulary, [self])
+
+
+@register
+class FastText(TokenEmbedding):
+    """Vectors of Bojanowski et al. (2016), from `<embedding_root>/fasttext/`."""
+
+    pretrained_file_names = FASTTEXT
+
+    def __init__(self, pretrained_file_name: str = "wiki.simple.vec", embedding_root: str = ROOT,
+                 init_unknown_vec: Callable[..., Any] = nd.zeros,
+                 vocabulary: Vocabulary | None = None, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._load_pretrained(embedding_root, pretrained_file_name, init_unknown_vec)
+        self._restrict(vocabulary, [self])
+
+
+class CustomEmbedding(TokenEmbedding):
+    """Vectors from any file: a token and its numbers per line, between them `elem_delim`.
+
+    With `vocabulary` its tokens are kept and no others. `init_unknown_vec(shape=length)` makes the
+    vector of tokens that are not there, unless the file has one for `unknown_token`.
+    """
+
+    def __init__(self, pretrained_file_path: str, elem_delim: str = " ", encoding: str = "utf8",
+                 init_unknown_vec: Callable[..., Any] = nd.zeros,
+                 vocabulary: Vocabulary | None = None, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._load_embedding(pretrained_file_path, elem_delim, init_unknown_vec, encoding)
+        self._restrict(vocabulary, [self])
+
+
+class CompositeEmbedding(TokenEmbedding):
+    """For the tokens of a vocabulary, the vectors of one or several embeddings side by side."""
+
+    def __init__(self, vocabulary: Vocabulary,
+                 token_embeddings: TokenEmbedding | Sequence[TokenEmbedding]):
+        super().__init__()
+        parts: list[Any] = _as_list(token_embeddings)
+        if not parts or not all(isinstance(part, TokenEmbedding) for part in parts):
+            raise MXNetError("CompositeEmbedding: token_embeddings is "
+                             f"{[type(part).__name__ for part in parts]}, expected one or several "
+                             "embeddings")
+        self._restrict(vocabulary, parts)

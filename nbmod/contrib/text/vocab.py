@@ -1,0 +1,104 @@
+"""Tokens and their indices.
+
+Index 0 is the unknown token, then come the reserved ones, then the counted ones, the most frequent
+first and equally frequent ones in order of the alphabet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from ...base import ArgumentError, MXNetError
+
+__all__ = ["Vocabulary"]
+
+UNKNOWN = 0
+"""The index of the unknown token."""
+
+
+class Vocabulary:
+    """An index for every token of `counter` that occurs at least `min_freq` times.
+
+    `most_freq_count` limits how many; neither the unknown nor reserved tokens count.
+    """
+
+    def __init__(self, counter: Counter | None = None, most_freq_count: int | None = None,
+                 min_freq: int = 1, unknown_token: Hashable = "<unk>",
+                 reserved_tokens: Sequence[Hashable] | None = None):
+        _check(counter, min_freq, unknown_token, reserved_tokens)
+        self._unknown_token = unknown_token
+        self._reserved_tokens = None if reserved_tokens is None else list(reserved_tokens)
+        self._idx_to_token = [unknown_token, *(reserved_tokens or ())]
+        self._token_to_idx = {token: i for i, token in enumerate(self._idx_to_token)}
+        ranked = sorted((counter or {}).items())
+        ranked.sort(key=lambda pair: pair[1], reverse=True)
+        new = [token for token, count in ranked
+               if count >= min_freq and token not in self._token_to_idx]
+        limited = most_freq_count is not None and most_freq_count >= 0
+        for token in new[:most_freq_count] if limited else new:
+            self._append(token)
+
+    def _append(self, token: Any) -> None:
+        self._token_to_idx[token] = len(self._idx_to_token)
+        self._idx_to_token.append(token)
+
+    def __len__(self) -> int:
+        return len(self._idx_to_token)
+
+    @property
+    def token_to_idx(self) -> dict[Any, int]:
+        """Token -> index."""
+        return self._token_to_idx
+
+    @property
+    def idx_to_token(self) -> list[Any]:
+        """Tokens in order of their indices."""
+        return self._idx_to_token
+
+    @property
+    def unknown_token(self) -> Any:
+        """The token whose index, 0, stands for all tokens that are not here."""
+        return self._unknown_token
+
+    @property
+    def reserved_tokens(self) -> list[Any] | None:
+        """The reserved tokens, None if none were given."""
+        return self._reserved_tokens
+
+    def to_indices(self, tokens: Any) -> Any:
+        """The index of a token, or a list of indices for a list of tokens."""
+        if isinstance(tokens, list):
+            return [self._token_to_idx.get(token, UNKNOWN) for token in tokens]
+        return self._token_to_idx.get(tokens, UNKNOWN)
+
+    def to_tokens(self, indices: Any) -> Any:
+        """The token of an index, or a list of tokens for a list of indices.
+
+        An index that no token has is a ValueError.
+        """
+        if isinstance(indices, list):
+            return [self._token(index) for index in indices]
+        return self._token(indices)
+
+    def _token(self, index: Any) -> Any:
+        try:
+            if 0 <= index < len(self):
+                return self._idx_to_token[index]
+        except TypeError:
+            pass
+        raise ArgumentError(f"to_tokens: index is {index!r}, expected an integer from 0 to "
+                            f"{len(self) - 1}")
+
+
+def _check(counter: Any, min_freq: int, unknown: Hashable, reserved: Any) -> None:
+    if counter is not None and not isinstance(counter, Counter):
+        raise MXNetError(f"Vocabulary: counter is a {type(counter).__name__}, expected a "
+                         "collections.Counter")
+    if min_freq < 1:
+        raise MXNetError(f"Vocabulary: min_freq is {min_freq}, expected at least 1")
+    reserved = list(reserved or ())
+    if unknown in reserved or len(set(reserved)) < len(reserved):
+        raise MXNetError(f"Vocabulary: reserved_tokens are {reserved}, expected different tokens, "
+                         f"{unknown!r} not among them")

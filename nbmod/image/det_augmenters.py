@@ -1,0 +1,311 @@
+"""Augmenters for detection: objects that change a picture and the boxes of its objects together.
+
+A label is an array of shape (objects, 5 or more): class, xmin, ymin, xmax, ymax as shares of width
+and height, then whatever else.  Randomness is Python's `random`, drawn in MXNet's order.  Changed
+pictures and labels are new arrays.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from ..base import ArgumentError
+from ..ndarray import NDArray
+from . import functions
+from .augmenters import Augmenter, Described, ForceResizeAug, ResizeAug, color_augmenters
+
+__all__ = ["CreateDetAugmenter", "CreateMultiRandCropAugmenter", "DetAugmenter", "DetBorrowAug",
+           "DetHorizontalFlipAug", "DetRandomCropAug", "DetRandomPadAug", "DetRandomSelectAug"]
+
+Range = tuple[float, float]
+Sample = tuple[NDArray, np.ndarray]
+_BOX = slice(1, 5)
+_SPECK = 2
+"""Objects of so few pixels do not count when it is asked how much of objects a part covers."""
+_MARGIN = 2
+"""A border that adds fewer rows or columns than this is not worth while."""
+
+
+class DetAugmenter(Described):
+    """Base of all.  A subclass passes its parameters on, for `dumps`, and defines `__call__`."""
+
+    def __call__(self, src: NDArray, label: np.ndarray) -> Sample:
+        """The changed picture and label."""
+        raise NotImplementedError(f"{type(self).__name__} does not define __call__")
+
+
+class DetBorrowAug(DetAugmenter):
+    """An `Augmenter` that leaves everything in its place, so that boxes stay as they are."""
+
+    def __init__(self, augmenter: Augmenter):
+        if not isinstance(augmenter, Augmenter):
+            raise TypeError(f"DetBorrowAug: expected an Augmenter, got {augmenter!r}")
+        super().__init__(augmenter=augmenter.dumps())
+        self.augmenter = augmenter
+
+    def dumps(self) -> Any:
+        """Name, and what the other dumps."""
+        return [type(self).__name__.lower(), self.augmenter.dumps()]
+
+    def __call__(self, src: NDArray, label: np.ndarray) -> Sample:
+        return self.augmenter(src), label
+
+
+class DetRandomSelectAug(DetAugmenter):
+    """One of some augmenters; none with probability `skip_prob`."""
+
+    def __init__(self, aug_list: Any, skip_prob: float = 0):
+        super().__init__(skip_prob=skip_prob)
+        self.aug_list = list(aug_list) if isinstance(aug_list, (list, tuple)) else [aug_list]
+        for aug in self.aug_list:
+            if not isinstance(aug, DetAugmenter):
+                raise ArgumentError(f"DetRandomSelectAug: expected DetAugmenters, got {aug!r}")
+        self.skip_prob = skip_prob if self.aug_list else 1
+
+    def dumps(self) -> Any:
+        """Name, and what the others dump."""
+        return [type(self).__name__.lower(), [x.dumps() for x in self.aug_list]]
+
+    def __call__(self, src: NDArray, label: np.ndarray) -> Sample:
+        if random.random() < self.skip_prob:
+            return src, label
+        random.shuffle(self.aug_list)
+        return self.aug_list[0](src, label)
+
+
+class DetHorizontalFlipAug(DetAugmenter):
+    """Mirrored with probability p."""
+
+    def __init__(self, p: float):
+        super().__init__(p=p)
+        self.p = p
+
+    def __call__(self, src: NDArray, label: np.ndarray) -> Sample:
+        if random.random() >= self.p:
+            return src, label
+        label = label.copy()
+        label[:, [1, 3]] = 1.0 - label[:, [3, 1]]
+        return src.flip(axis=1), label
+
+
+class _Reframed(DetAugmenter):
+    """Base of what gives a picture another frame: a range of its shape, and one of its area.
+
+    aspect_ratio_range: width to height.  area_range: shares of the picture's area.  A number stands
+    for a range without extent.  max_attempts: after so many misses the picture stays as it is.
+    """
+
+    aspect_ratio_range: Range
+    area_range: Range
+    max_attempts: int
+
+    def __init__(self, **kwargs: Any):
+        for name in ("aspect_ratio_range", "area_range"):
+            kwargs[name] = self._range(name, kwargs[name])
+        super().__init__(**kwargs)
+        vars(self).update(kwargs)
+        if self.aspect_ratio_range[0] <= 0:
+            raise self._wrong("aspect_ratio_range", "shapes above 0")
+        if not isinstance(kwargs["max_attempts"], Integral):
+            raise self._wrong("max_attempts", "an integer")
+
+    def _range(self, name: str, value: Any) -> Range:
+        least, most = value if isinstance(value, (tuple, list)) and len(value) == 2 else [value] * 2
+        numbers = isinstance(least, Real) and isinstance(most, Real)
+        if not numbers or not 0 <= least <= most < math.inf:
+            raise ArgumentError(f"{type(self).__name__}: {name} is {value!r}, expected a number, "
+                                "or the least and the most, 0 or above")
+        return least, most
+
+    def _wrong(self, name: str, expected: str) -> ArgumentError:
+        return ArgumentError(f"{type(self).__name__}: {name} is {getattr(self, name)!r}, expected "
+                             f"{expected}")
+
+    def _shapes(self, width: int, height: int) -> Iterator[tuple[float, int, int]]:
+        """For each attempt a shape, and the heights at which it has the least and the most area."""
+        for _ in range(self.max_attempts):
+            ratio = random.uniform(*self.aspect_ratio_range)
+            least, most = (round(math.sqrt(share * height * width / ratio))
+                           for share in self.area_range)
+            yield ratio, least, most
+
+
+def _between(least: int, most: int) -> int:
+    """A random number; the upper limit where the lower one is not below it."""
+    return random.randint(least, most) if least < most else most
+
+
+def _last_within(width: int, ratio: float) -> int:
+    """The greatest height at which a frame of this shape is, rounded, not wider than `width`."""
+    return math.ceil((width + 0.5) / ratio) - 1
+
+
+def _areas(boxes: np.ndarray) -> np.ndarray:
+    """Of boxes (n, 4); 0 for those that are turned inside out."""
+    sides = np.maximum(0, boxes[:, 2:] - boxes[:, :2])
+    return sides[:, 0] * sides[:, 1]
+
+
+class DetRandomCropAug(_Reframed):
+    """A random part that shows enough of the objects in it (after Liu et al., "SSD", 2016).
+
+    min_object_covered: of every object that is seen at all, more than this share is seen.
+    min_eject_coverage: objects of which less is seen lose their label, and one at least keeps it.
+    """
+
+    min_object_covered: float
+    min_eject_coverage: float
+
+    def __init__(self, min_object_covered: float = 0.1, aspect_ratio_range: Any = (0.75, 1.33),
+                 area_range: Any = (0.05, 1.0), min_eject_coverage: float = 0.3,
+                 max_attempts: int = 50):
+        super().__init__(min_object_covered=min_object_covered,
+                         aspect_ratio_range=aspect_ratio_range, area_range=area_range,
+                         min_eject_coverage=min_eject_coverage, max_attempts=max_attempts)
+        if self.area_range[1] <= 0:
+            raise self._wrong("area_range", "areas above 0")
+
+    def __call__(self, src: NDArray, label: np.ndarray) -> Sample:
+        height, width = src.shape[:2]
+        for x, y, w, h in self._parts(width, height):
+            frame = np.array([x / width, y / height, (x + w) / width, (y + h) / height],
+                             label.dtype)
+            if self._shows_enough(label, frame, width * height):
+                seen = self._seen(label, x / width, y / height, w / width, h / height)
+                if len(seen):
+                    return functions.fixed_crop(src, x, y, w, h), seen
+        return src, label
+
+    def _parts(self, width: int, height: int) -> Iterator[functions.Box]:
+        """Random parts with areas in the range."""
+        smallest, largest = (share * height * width for share in self.area_range)
+        for ratio, least, most in self._shapes(width, height):
+            if round(most * ratio) > width:
+                most = _last_within(width, ratio)
+            h = _between(least, min(most, height))
+            area = round(h * ratio) * h
+            if area < smallest:  # rounding has moved it out of the range
+                h += 1
+            elif area > largest:
+                h -= 1
+            w = round(h * ratio)
+            if smallest <= w * h <= largest and w <= width and h <= height:
+                y, x = random.randint(0, height - h), random.randint(0, width - w)
+                yield x, y, w, h
+
+    def _shows_enough(self, label: np.ndarray, frame: np.ndarray, pixels: int) -> bool:
+        boxes = label[:, _BOX]
+        boxes = boxes[_areas(boxes) * pixels > _SPECK]
+        seen = np.concatenate([np.maximum(boxes[:, :2], frame[:2]),
+                               np.minimum(boxes[:, 2:], frame[2:])], 1)
+        covered = _areas(seen) / _areas(boxes)
+        return bool((covered > 0).any() and covered[covered > 0].min() > self.min_object_covered)
+
+    def _seen(self, label: np.ndarray, x: float, y: float, w: float, h: float) -> np.ndarray:
+        """Labels in a part, those of which enough is seen."""
+        seen = label.copy()
+        seen[:, 1:5:2] = np.clip((label[:, 1:5:2] - x) / w, 0, 1)
+        seen[:, 2:5:2] = np.clip((label[:, 2:5:2] - y) / h, 0, 1)
+        area, whole = _areas(seen[:, _BOX]), _areas(label[:, _BOX])
+        covered = np.divide(area * w * h, whole, out=np.zeros_like(whole), where=area > 0)
+        return seen[(area > 0) & (covered > self.min_eject_coverage)]
+
+
+class DetRandomPadAug(_Reframed):
+    """The picture somewhere in a larger frame.
+
+    pad_val: the frame's color, a number for each channel, or one for all.
+    """
+
+    pad_val: Any
+
+    def __init__(self, aspect_ratio_range: Any = (0.75, 1.33), area_range: Any = (1.0, 3.0),
+                 max_attempts: int = 50, pad_val: Any = (128, 128, 128)):
+        super().__init__(aspect_ratio_range=aspect_ratio_range, area_range=area_range,
+                         max_attempts=max_attempts, pad_val=pad_val)
+        if self.area_range[1] <= 1:
+            raise self._wrong("area_range", "a most area above 1")
+        if not isinstance(pad_val, (Real, tuple, list)):
+            raise self._wrong("pad_val", "a number, or one for each channel")
+
+    def __call__(self, src: NDArray, label: np.ndarray) -> Sample:
+        height, width, channels = src.shape
+        for x, y, w, h in self._frames(width, height):
+            color = (self.pad_val if isinstance(self.pad_val, (tuple, list))
+                     else [self.pad_val] * channels)
+            src = functions.copyMakeBorder(src, y, h - y - height, x, w - x - width, values=color)
+            label = label.copy()
+            label[:, 1:5:2] = (label[:, 1:5:2] * width + x) / w
+            label[:, 2:5:2] = (label[:, 2:5:2] * height + y) / h
+            return src, label
+        return src, label
+
+    def _frames(self, width: int, height: int) -> Iterator[functions.Box]:
+        """Random frames that are larger than the picture, and where in them it stands."""
+        for ratio, least, most in self._shapes(width, height):
+            if round(least * ratio) < width:
+                least = _last_within(width, ratio)
+            h = _between(max(least, height), most)
+            w = round(h * ratio)
+            if min(h - height, w - width) >= _MARGIN:
+                y, x = random.randint(0, h - height), random.randint(0, w - width)
+                yield x, y, w, h
+
+
+def CreateMultiRandCropAugmenter(min_object_covered: Any = 0.1,
+                                 aspect_ratio_range: Any = (0.75, 1.33),
+                                 area_range: Any = (0.05, 1.0), min_eject_coverage: Any = 0.3,
+                                 max_attempts: Any = 50, skip_prob: float = 0
+                                 ) -> DetRandomSelectAug:
+    """One of several `DetRandomCropAug`, none with probability `skip_prob`.
+
+    A list has the parameter of each; all lists are of one length, or hold what all have in common.
+    """
+    given = {"min_object_covered": min_object_covered, "aspect_ratio_range": aspect_ratio_range,
+             "area_range": area_range, "min_eject_coverage": min_eject_coverage,
+             "max_attempts": max_attempts}
+    lists = {name: value if isinstance(value, list) else [value] for name, value in given.items()}
+    number = max(map(len, lists.values()))
+    for name, values in lists.items():
+        if len(values) not in (1, number):
+            raise ArgumentError(f"CreateMultiRandCropAugmenter: {name} has {len(values)} values, "
+                                f"expected 1 or {number}, as many as another has")
+    crops = [DetRandomCropAug(**{name: values[k % len(values)] for name, values in lists.items()})
+             for k in range(number)]
+    return DetRandomSelectAug(crops, skip_prob)
+
+
+def CreateDetAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: float = 0,
+                       rand_pad: float = 0, rand_gray: float = 0, rand_mirror: bool = False,
+                       mean: Any = None, std: Any = None, brightness: float = 0,
+                       contrast: float = 0, saturation: float = 0, pca_noise: float = 0,
+                       hue: float = 0, inter_method: int = 2, min_object_covered: Any = 0.1,
+                       aspect_ratio_range: Any = (0.75, 1.33), area_range: Any = (0.05, 3.0),
+                       min_eject_coverage: Any = 0.3, max_attempts: Any = 50,
+                       pad_val: Any = (127, 127, 127)) -> list[DetAugmenter]:
+    """The usual list: cut, mirror, pad, resize to `data_shape` (channels, height, width), colors.
+
+    rand_crop, rand_pad: how probable they are.  area_range: from the smallest part to the largest
+    frame.  Lists of parameters make several kinds of parts: see `CreateMultiRandCropAugmenter`.
+    """
+    augs: list[DetAugmenter] = []
+    if resize > 0:
+        augs.append(DetBorrowAug(ResizeAug(resize, inter_method)))
+    if rand_crop > 0:
+        augs.append(CreateMultiRandCropAugmenter(min_object_covered, aspect_ratio_range, area_range,
+                                                 min_eject_coverage, max_attempts, 1 - rand_crop))
+    if rand_mirror:
+        augs.append(DetHorizontalFlipAug(0.5))
+    if rand_pad > 0:
+        largest = area_range if isinstance(area_range, Real) else area_range[1]
+        pad = DetRandomPadAug(aspect_ratio_range, (1.0, largest), max_attempts, pad_val)
+        augs.append(DetRandomSelectAug([pad], 1 - rand_pad))
+    augs.append(DetBorrowAug(ForceResizeAug((data_shape[2], data_shape[1]), inter_method)))
+    return augs + [DetBorrowAug(aug) for aug in color_augmenters(
+        mean, std, brightness, contrast, saturation, hue, pca_noise, rand_gray)]

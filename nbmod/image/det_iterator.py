@@ -1,0 +1,207 @@
+"""`ImageDetIter`: pictures and the boxes of objects in them, changed by augmenters together.
+
+The label of a record is [A, B, more up to A numbers, then B numbers for every object]: class, xmin,
+ymin, xmax, ymax as shares of width and height, and whatever else.  A batch has a row for each
+object, and rows of -1 where a picture has fewer than the one with most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base import ArgumentError, MXNetError
+from ..log import get_logger
+from ..ndarray import NDArray, array
+from . import drawing
+from .augmenters import IMAGENET_MEAN, IMAGENET_STD
+from .det_augmenters import CreateDetAugmenter
+from .iterator import ImageIter
+
+__all__ = ["ImageDetIter"]
+
+
+class ImageDetIter(ImageIter):
+    """Batches of pictures, float32 (batch_size, *data_shape), and of objects, float32 (batch_size,
+    objects, 5 or more): class, xmin, ymin, xmax, ymax as shares, or -1 throughout.
+
+    Arguments are `ImageIter`'s, and those of `CreateDetAugmenter` in place of `aug_list`.  Objects
+    without area are left out, and pictures that after augmentation show no object with a class of 0
+    or more are passed over.  The constructor reads all labels for the number of objects,
+    `label_shape` is (objects, numbers of each); MXNetError names the picture with a wrong label.
+    """
+
+    def __init__(self, batch_size: int, data_shape: Sequence[int], path_imgrec: str | None = None,
+                 path_imglist: str | None = None, path_root: str | None = None,
+                 path_imgidx: str | None = None, shuffle: bool = False, part_index: int = 0,
+                 num_parts: int = 1, aug_list: Any = None, imglist: Any = None,
+                 data_name: str = "data", label_name: str = "label", last_batch_handle: str = "pad",
+                 **kwargs: Any):
+        super().__init__(batch_size, data_shape, path_imgrec=path_imgrec,
+                         path_imglist=path_imglist, path_root=path_root, path_imgidx=path_imgidx,
+                         shuffle=shuffle, part_index=part_index, num_parts=num_parts,
+                         aug_list=aug_list or [], imglist=imglist, data_name=data_name,
+                         label_name=label_name, last_batch_handle=last_batch_handle)
+        self._made_by = kwargs if aug_list is None else None
+        self._make_augmenters()
+        self.label_shape = self._estimate_label_shape()
+        self.provide_label = [(label_name, (batch_size, *self.label_shape))]
+
+    def _make_augmenters(self) -> None:
+        """For the present shape of pictures, unless the caller has given a list."""
+        if self._made_by is not None:
+            self.auglist = CreateDetAugmenter(self.data_shape, **self._made_by)
+
+    # -- labels -----------------------------------------------------------------------------
+
+    def _parse_label(self, label: Any) -> np.ndarray:
+        """The objects in the label of a record, (objects, B), those that have area."""
+        raw = np.ravel(label.asnumpy() if isinstance(label, NDArray) else label)
+        if raw.size < 7 or not np.isfinite(raw[:2]).all():
+            raise MXNetError(f"a label of {raw.size} numbers, {raw[:7].tolist()}, expected A, B, "
+                             "and 5 or more for each object")
+        begin, width = int(raw[0]), int(raw[1])
+        if begin < 2 or width < 5 or begin >= raw.size or (raw.size - begin) % width:
+            raise MXNetError(f"a label of {raw.size} numbers, of which the first {begin} are no "
+                             f"objects, and {width} are one; expected 2 or more, 5 or more, and "
+                             "whole objects")
+        objects = raw[begin:].reshape(-1, width)
+        kept = objects[_have_area(objects)]
+        if not len(kept):
+            raise MXNetError("a label in which no object has area")
+        return kept
+
+    def _check_valid_label(self, label: np.ndarray) -> None:
+        """MXNetError unless there is an object with area and a class."""
+        if label.ndim != 2 or label.shape[1] < 5:
+            raise MXNetError(f"a label of shape {label.shape}, expected (objects, 5 or more)")
+        if not (_have_area(label) & (label[:, 0] >= 0)).any():
+            raise MXNetError("no object with area and a class")
+
+    def _estimate_label_shape(self) -> tuple[int, int]:
+        """The most objects of a picture, and the numbers of each."""
+        most, widths = 0, set()
+        self.reset()
+        try:
+            while True:
+                label, _ = self.next_sample()
+                try:
+                    count, width = self._parse_label(label).shape
+                except MXNetError as error:
+                    raise MXNetError(f"ImageDetIter: {self._last_name()}: {error}") from error
+                most = max(most, count)
+                widths.add(width)
+        except StopIteration:
+            self.reset()
+        if len(widths) > 1:
+            raise MXNetError(f"ImageDetIter: objects have {sorted(widths)} numbers, expected the "
+                             "same for all")
+        return most, widths.pop()
+
+    def check_label_shape(self, label_shape: Sequence[int]) -> None:
+        """ValueError unless it is (as many objects as now or more, the numbers of each)."""
+        expected = f"expected ({self.label_shape[0]} or more, {self.label_shape[1]})"
+        if len(label_shape) != 2 or label_shape[1] != self.label_shape[1]:
+            raise ArgumentError(f"ImageDetIter: label_shape is {tuple(label_shape)}, {expected}")
+        if label_shape[0] < self.label_shape[0]:
+            raise ArgumentError(f"ImageDetIter: label_shape is {tuple(label_shape)}, which has no "
+                                f"place for all objects, {expected}")
+
+    def reshape(self, data_shape: Sequence[int] | None = None,
+                label_shape: Sequence[int] | None = None) -> None:
+        """Other shapes from the next batch on; augmenters that were made here are made anew.
+
+        What was kept for the next epoch ('roll_over') is lost.
+        """
+        if data_shape is not None:
+            self.check_data_shape(data_shape)
+        if label_shape is not None:
+            self.check_label_shape(label_shape)
+            self.label_shape = label_shape[0], label_shape[1]
+        if data_shape is not None:
+            self.data_shape = tuple(data_shape)
+            self._make_augmenters()
+        (data_name, _), (label_name, _) = self.provide_data[0], self.provide_label[0]
+        self.provide_data = [(data_name, (self.batch_size, *self.data_shape))]
+        self.provide_label = [(label_name, (self.batch_size, *self.label_shape))]
+        self._kept = None
+
+    def sync_label_shape(self, it: ImageDetIter, verbose: bool = False) -> ImageDetIter:
+        """Give this iterator and another, for validation say, labels of the larger shape."""
+        if not isinstance(it, ImageDetIter):
+            raise TypeError(f"ImageDetIter: sync_label_shape with {it!r}, expected an ImageDetIter")
+        shape = max(self.label_shape[0], it.label_shape[0]), self.label_shape[1]
+        for one in (it, self):
+            if one.label_shape != shape:
+                one.reshape(label_shape=shape)
+                if verbose:
+                    get_logger().info("ImageDetIter: label_shape is %s now", shape)
+        return it
+
+    # -- samples ----------------------------------------------------------------------------
+
+    def augmentation_transform(self, data: NDArray, label: np.ndarray  # type: ignore[override]
+                               ) -> tuple[NDArray, np.ndarray]:
+        """The picture and its objects after all augmenters."""
+        for aug in self.auglist:
+            data, label = aug(data, label)
+        return data, label
+
+    def _augmented(self, data: NDArray, label: Any) -> tuple[NDArray, np.ndarray] | None:
+        try:
+            self.check_valid_image([data])
+            objects = self._parse_label(label)
+        except RuntimeError as error:
+            self._log_refusal(error)
+            return None
+        return self.augmentation_transform(data, objects)
+
+    def _samples(self) -> Iterator[tuple[NDArray, np.ndarray]]:
+        """The rest of the epoch: pictures that show an object after all augmenters."""
+        for data, objects in super()._samples():
+            try:
+                self._check_valid_label(objects)
+            except RuntimeError as error:
+                self._log_refusal(error)
+                continue
+            yield data, objects
+
+    def _set_label(self, batch_label: NDArray, row: int, label: np.ndarray) -> None:
+        most, width = self.label_shape
+        if len(label) > most or label.shape[1] != width:
+            raise MXNetError(f"ImageDetIter: {self._last_name()}: a label of shape {label.shape}, "
+                             f"expected ({most} or fewer, {width})")
+        padded = np.full((most, width), -1, np.float32)
+        padded[:len(label)] = label
+        batch_label[row] = array(padded)
+
+    def draw_next(self, color: Any = None, thickness: int = 2, mean: Any = None, std: Any = None,
+                  clip: bool = True, waitKey: int | None = None, window_name: str = "draw_next",
+                  id2labels: Any = None) -> Iterator[np.ndarray]:
+        """Each picture of the rest of the epoch with its boxes: uint8 (height, width, 3), blue
+        first.
+
+        color: of the lines, red first; random by default.  mean, std: what pictures were
+        normalized by, which is undone; True for those of ImageNet.  clip: to 0 ... 255.  waitKey:
+        show each in a window for so many milliseconds (0: until a key is pressed), with OpenCV.
+        id2labels: the names of classes, which are written by Pillow (the extra `[image]`).
+        """
+        mean = IMAGENET_MEAN if mean is True else mean
+        std = IMAGENET_STD if std is True else std
+        blue_first = None if color is None else np.broadcast_to(color, 3)[::-1]
+        for data, label in super()._samples():
+            pixels = data.asnumpy() * (1 if std is None else np.asarray(std))
+            pixels = pixels + (0 if mean is None else np.asarray(mean))
+            pixels = (pixels.clip(0, 255) if clip else pixels).astype(int)
+            picture = pixels.astype(np.uint8)[:, :, ::-1].copy()
+            for row in label:
+                drawing.draw(picture, row, blue_first, thickness, id2labels)
+            if waitKey is not None:
+                drawing.show(picture, window_name, waitKey)
+            yield picture
+
+
+def _have_area(objects: np.ndarray) -> np.ndarray:
+    return (objects[:, 3] > objects[:, 1]) & (objects[:, 4] > objects[:, 2])

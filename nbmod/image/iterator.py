@@ -1,0 +1,288 @@
+"""`ImageIter`: pictures from a record file, a list, or files, changed by augmenters."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from ..base import MXNetError
+from ..io import DataBatch, DataIter
+from ..io.data import expect_same, require_batches
+from ..io.record_table import record_offsets
+from ..log import get_logger
+from ..ndarray import NDArray, array, zeros
+from ..recordio import MXIndexedRecordIO, MXRecordIO, unpack
+from ..tools.im2rec import read_list
+from . import functions
+from .augmenters import CreateAugmenter
+
+__all__ = ["ImageIter"]
+
+
+class ImageIter(DataIter):
+    """Batches of pictures, float32 (batch_size, *data_shape), and labels.
+
+    batch_size, data_shape: (channels, height, width).  label_width=1.  path_imgrec: a record file,
+    path_imgidx its index.  path_imglist: a list, or imglist: lists of labels and a path; paths are
+    below path_root, and with a record file as well the list gives labels by number.  shuffle: by
+    Python's `random`, anew in every epoch.  part_index, num_parts: one of several equal parts.
+    aug_list: augmenters, default: `CreateAugmenter(data_shape, **kwargs)`.  last_batch_handle: the
+    last batch is filled from the start ('pad'), dropped ('discard'), or begins the next epoch
+    ('roll_over').
+
+    Subclasses replace `next_sample`, `imdecode`, `check_valid_image`, `augmentation_transform` or
+    `postprocess_data`.
+    """
+
+    def __init__(self, batch_size: int, data_shape: Sequence[int], label_width: int = 1,
+                 path_imgrec: str | None = None, path_imglist: str | None = None,
+                 path_root: str | None = None, path_imgidx: str | None = None,
+                 shuffle: bool = False, part_index: int = 0, num_parts: int = 1,
+                 aug_list: Any = None, imglist: Any = None, data_name: str = "data",
+                 label_name: str = "softmax_label", dtype: str = "float32",
+                 last_batch_handle: str = "pad", **kwargs: Any):
+        super().__init__(batch_size)
+        if path_imgrec is None and path_imglist is None and imglist is None:
+            raise MXNetError(f"{type(self).__name__}: give path_imgrec, path_imglist or imglist")
+        require_batches(type(self).__name__, batch_size, last_batch_handle)
+        if not 0 <= part_index < num_parts:
+            raise MXNetError(f"{type(self).__name__}: part_index is {part_index} of num_parts "
+                             f"{num_parts}")
+        self.check_data_shape(data_shape)
+        self.data_shape, self.label_width, self.dtype = tuple(data_shape), label_width, dtype
+        self.path_root, self.shuffle = path_root, shuffle
+        self.last_batch_handle = last_batch_handle
+        self.imglist = self._listed(path_imglist, imglist)
+        self.imgrec = self._records(path_imgrec, path_imgidx)
+        self.imgidx = self.imgrec
+        seq = list(self.imgrec.keys) if self.imgrec is not None else list(self.imglist or ())
+        size = len(seq) // num_parts
+        self.seq = seq[part_index * size:(part_index + 1) * size] if num_parts > 1 else seq
+        if not self.seq:
+            raise MXNetError(f"{type(self).__name__}: there are no pictures")
+        self.provide_data = [(data_name, (batch_size, *self.data_shape))]
+        labels = (batch_size,) if label_width == 1 else (batch_size, label_width)
+        self.provide_label = [(label_name, labels)]
+        self.auglist: list[Any] = (CreateAugmenter(data_shape, **kwargs) if aug_list is None
+                                   else aug_list)
+        self.cur = 0
+        self._kept: tuple[NDArray, NDArray, int] | None = None
+        self._allow_read = True
+        self.num_image = len(self.seq)
+        self.reset()
+
+    # -- where pictures come from -----------------------------------------------------------
+
+    def _listed(self, path: str | None, given: Any) -> dict[Any, tuple[np.ndarray, str]] | None:
+        """Number -> labels and path."""
+        if path is not None:
+            return {entry.number: (np.array(entry.labels, np.float32), entry.path)
+                    for entry in read_list(path)}
+        if given is None:
+            return None
+        entries = {}
+        for number, (*labels, name) in enumerate(given, 1):
+            numbers = np.ravel(np.asarray(labels[0] if len(labels) == 1 else labels, np.float32))
+            entries[str(number)] = (numbers, name)
+        return entries
+
+    def _records(self, path: str | None, index: str | None) -> MXIndexedRecordIO | None:
+        if path is None:
+            return None
+        if index is not None:
+            return MXIndexedRecordIO(index, path, "r")
+        return _Walked(path)
+
+    def reset(self) -> None:
+        """Start the next epoch."""
+        if self.shuffle:
+            random.shuffle(self.seq)
+        if self._kept is None or self.last_batch_handle != "roll_over":
+            self._kept = None
+        self.cur, self._allow_read = 0, True
+
+    def hard_reset(self) -> None:
+        """Start afresh, without what was kept for the next epoch."""
+        self._kept = None
+        self.reset()
+
+    def next_sample(self) -> tuple[Any, bytes]:
+        """Label and encoded picture; StopIteration at the end of the epoch.
+
+        A label is what the record has, a number or several, or an NDArray from a list.
+        """
+        if self.cur >= len(self.seq):
+            raise StopIteration
+        key = self.seq[self.cur]
+        self.cur += 1
+        if self.imgrec is not None:
+            header, data = unpack(self.imgrec.read_idx(key))
+            if self.imglist is None:
+                return header.label, data
+            if key not in self.imglist:
+                raise MXNetError(f"{type(self).__name__}: the list has no labels for number {key} "
+                                 f"of {self.imgrec.uri}")
+            return array(self.imglist[key][0]), data
+        assert self.imglist is not None
+        label, name = self.imglist[key]
+        return array(label), self.read_image(name)
+
+    def read_image(self, fname: str) -> bytes:
+        """The bytes of a file below `path_root`."""
+        path = fname if self.path_root is None else os.path.join(self.path_root, fname)
+        try:
+            with open(path, "rb") as file:
+                return file.read()
+        except (OSError, ValueError) as error:  # ValueError: no path has a zero byte
+            raise MXNetError(f"{type(self).__name__}: {path!r} cannot be read: {error}") from error
+
+    # -- what is done to them ---------------------------------------------------------------
+
+    def imdecode(self, s: bytes) -> NDArray:
+        """The picture of these bytes."""
+        return functions.imdecode(s)
+
+    def check_data_shape(self, data_shape: Sequence[int]) -> None:
+        """ValueError unless it is (3, height, width)."""
+        if len(data_shape) != 3:
+            raise ValueError("data_shape should have length 3, with dimensions CxHxW")
+        if data_shape[0] != 3:
+            raise ValueError("This iterator expects inputs to have 3 channels.")
+
+    def check_valid_image(self, data: Sequence[NDArray]) -> None:
+        """RuntimeError for a picture without pixels."""
+        if len(data[0].shape) == 0:
+            raise RuntimeError("Data shape is wrong")
+
+    def augmentation_transform(self, data: NDArray) -> NDArray:
+        """The picture after all augmenters."""
+        for aug in self.auglist:
+            data = aug(data)
+        return data
+
+    def postprocess_data(self, datum: NDArray) -> NDArray:
+        """The picture as (channels, height, width)."""
+        return datum.transpose((2, 0, 1))
+
+    # -- batches ----------------------------------------------------------------------------
+
+    def next(self) -> DataBatch:
+        if not self._allow_read:
+            raise StopIteration
+        data, label, start = self._kept or (
+            zeros(self.provide_data[0][1], dtype=self.dtype), zeros(self.provide_label[0][1]), 0)
+        rolled, self._kept = start, None
+        filled = self._batchify(data, label, start)
+        pad = self.batch_size - rolled if rolled else 0
+        if filled < self.batch_size:
+            self._allow_read = False
+            if filled == 0 or self.last_batch_handle == "discard":
+                raise StopIteration
+            if self.last_batch_handle == "roll_over":
+                self._kept = (data, label, filled)
+                raise StopIteration
+            pad = self.batch_size - filled
+            while filled < self.batch_size:
+                self.cur, before = 0, filled
+                filled = self._batchify(data, label, filled)
+                if filled == before:
+                    raise MXNetError(f"{type(self).__name__}: checks refuse every picture")
+        return DataBatch([data], [label], pad)
+
+    def _batchify(self, batch_data: NDArray, batch_label: NDArray, start: int = 0) -> int:
+        """Fill rows from `start` on; how many rows are filled then."""
+        filled = start
+        for data, label in islice(self._samples(), self.batch_size - start):
+            picture = self.postprocess_data(data)
+            if picture.shape != batch_data.shape[1:]:
+                raise MXNetError(f"{type(self).__name__}: augmenters made a picture of shape "
+                                 f"{picture.shape}, expected {batch_data.shape[1:]}")
+            batch_data[filled] = picture
+            self._set_label(batch_label, filled, label)
+            filled += 1
+        return filled
+
+    def _samples(self) -> Iterator[tuple[NDArray, Any]]:
+        """The rest of the epoch: pictures after all augmenters, with their labels.
+
+        Those that checks refuse by a RuntimeError are passed over.
+        """
+        while True:
+            try:
+                label, encoded = self.next_sample()
+            except StopIteration:
+                return
+            try:
+                data = self.imdecode(encoded)
+            except MXNetError as error:
+                raise MXNetError(f"{type(self).__name__}: {self._last_name()}: {error}") from error
+            sample = self._augmented(data, label)
+            if sample is not None:
+                yield sample
+
+    def _augmented(self, data: NDArray, label: Any) -> tuple[NDArray, Any] | None:
+        try:
+            self.check_valid_image([data])
+        except RuntimeError as error:
+            self._log_refusal(error)
+            return None
+        return self.augmentation_transform(data), label
+
+    def _log_refusal(self, error: RuntimeError) -> None:
+        get_logger().debug("%s: %s is passed over: %s", type(self).__name__, self._last_name(),
+                           error)
+
+    def _last_name(self) -> str:
+        """Which picture was read last, in words."""
+        key = self.seq[self.cur - 1]
+        if self.imgrec is not None:
+            return f"{self.imgrec.uri}, record {key}"
+        return f"sample {key}" if self.imglist is None else self.imglist[key][1]
+
+    def _set_label(self, batch_label: NDArray, row: int, label: Any) -> None:
+        numbers = np.asarray(label.asnumpy() if isinstance(label, NDArray) else label, np.float32)
+        if numbers.size != self.label_width:
+            raise MXNetError(f"ImageIter: {self._last_name()}: {numbers.size} labels, expected "
+                             f"label_width={self.label_width}")
+        batch_label[row] = array(numbers.reshape(batch_label.shape[1:] or (1,)))
+
+    # -- resume -----------------------------------------------------------------------------
+
+    def _made(self) -> dict[str, Any]:
+        return {"batch_size": self.batch_size, "data_shape": list(self.data_shape),
+                "last_batch_handle": self.last_batch_handle,
+                "bytes_of_file": 0 if self.imgrec is None else self.imgrec.size()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Order and place.  What it draws comes from the common sequences, which `fit` saves."""
+        kept = self._kept and [self._kept[0].asnumpy(), self._kept[1].asnumpy(), self._kept[2]]
+        return {**self._made(), "order": list(self.seq), "cur": self.cur,
+                "reads": self._allow_read, "kept": kept}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        expect_same(self, state, **self._made())
+        if set(state["order"]) != set(self.seq):
+            raise MXNetError(f"{type(self).__name__}: the saved state is of an iterator over "
+                             f"{len(state['order'])} other pictures")
+        self.seq, self.cur, self._allow_read = state["order"], state["cur"], state["reads"]
+        kept = state["kept"]
+        self._kept = kept and (array(kept[0], dtype=self.dtype), array(kept[1]), kept[2])
+
+
+class _Walked(MXIndexedRecordIO):
+    """A record file without an index: keys are 0, 1, 2, ..."""
+
+    def __init__(self, path: str):
+        MXRecordIO.__init__(self, path, "r")
+
+    def open(self) -> None:
+        MXRecordIO.open(self)
+        self.fidx = None
+        offsets = record_offsets(self.uri, "").tolist()
+        self.keys = list(range(len(offsets)))
+        self.idx = dict(enumerate(offsets))

@@ -1,0 +1,141 @@
+"""`MNISTIter`: handwritten digits from the files of their authors."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ..base import MXNetError
+from ..log import get_logger
+from ..ndarray import array
+from ..ndarray.lending import Loans, Sealed
+from .data import DataBatch, DataDesc, expect_same
+from .native import MXDataIter, deciding, options_of, require_part
+
+__all__ = ["MNISTIter", "read_idx"]
+
+
+@dataclass(frozen=True)
+class _Options:
+    """See `MNISTIter`."""
+
+    name: ClassVar[str] = "MNISTIter"
+    image: str = "./train-images-idx3-ubyte"
+    label: str = "./train-labels-idx1-ubyte"
+    batch_size: int = 128
+    shuffle: bool = True
+    flat: bool = False
+    seed: int = 0
+    silent: bool = False
+    num_parts: int = 1
+    part_index: int = 0
+    prefetch_buffer: int = 4
+    ctx: str = "cpu"
+    dtype: Literal["float32"] | None = None
+    data_name: str = "data"
+    label_name: str = "softmax_label"
+
+
+def read_idx(path: str, dimensions: int) -> np.ndarray:
+    """The uint8 array of an idx-ubyte file, which may be packed by gzip.
+
+    Raises MXNetError that names the file, what was expected and found.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+        if data[:2] == b"\x1f\x8b":
+            data = _unpacked(data)
+    except (OSError, EOFError, zlib.error) as error:
+        raise MXNetError(f"{path}: cannot be read: {error}") from None
+    head = 4 + 4 * dimensions
+    if len(data) < head or data[:4] != bytes((0, 0, 8, dimensions)):
+        raise MXNetError(f"{path}: expected an idx-ubyte file of {dimensions} dimension(s), which "
+                         f"starts with {bytes((0, 0, 8, dimensions)).hex(' ')}, found "
+                         f"{data[:4].hex(' ') or 'nothing'}")
+    shape = tuple(int(size) for size in np.frombuffer(data, ">u4", dimensions, 4))
+    if len(data) - head != prod(shape):
+        raise MXNetError(f"{path}: expected {prod(shape):,} bytes for shape {shape}, found "
+                         f"{len(data) - head:,}")
+    return np.frombuffer(data, np.uint8, offset=head).reshape(shape)
+
+
+_LARGEST = 1 << 28
+"""Packed files may claim any size; MNIST has 47 MB, its largest relative 200."""
+
+
+def _unpacked(data: bytes) -> bytes:
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
+        content = packed.read(_LARGEST)
+        if packed.read(1):
+            raise EOFError(f"more than {_LARGEST:,} bytes when unpacked")
+    return content
+
+
+class _MNISTIter(MXDataIter):
+    """See `MNISTIter`."""
+
+    def __init__(self, options: _Options):
+        images, labels = read_idx(options.image, 3), read_idx(options.label, 1)
+        if len(images) != len(labels):
+            raise MXNetError(f"MNISTIter: {len(images)} images in {options.image!r}, "
+                             f"{len(labels)} labels in {options.label!r}")
+        require_part("MNISTIter", options.num_parts, options.part_index)
+        order = np.arange(len(images))
+        if options.shuffle:
+            order = np.random.Generator(np.random.Philox(options.seed)).permutation(order)
+        size, first = len(order) // options.num_parts, options.part_index
+        last = len(order) if first == options.num_parts - 1 else size * (first + 1)
+        self._order = order[size * first:last]
+        self._images, self._labels = images, labels
+        self._made = {**deciding(options), "images": len(images)}
+        shape = (prod(images.shape[1:]),) if options.flat else (1, *images.shape[1:])
+        self._shape = (options.batch_size, *shape)
+        self._loans = Loans(self._shape, np.float32)
+        super().__init__(options.batch_size, DataDesc(options.data_name, self._shape),
+                         DataDesc(options.label_name, (options.batch_size,)))
+        self._cursor = 0
+        if not options.silent:
+            get_logger().info("MNISTIter: load %d images, shuffle=%d, shape=%s", len(self._order),
+                              options.shuffle, self._shape)
+
+    def next_batch(self) -> DataBatch:
+        chosen = self._order[self._cursor:self._cursor + self.batch_size]
+        if len(chosen) < self.batch_size:
+            raise StopIteration
+        self._cursor += self.batch_size
+        images = self._images[chosen].reshape(self._shape)
+        data = np.multiply(images, np.float32(1 / 256), out=self._loans.rent())
+        return DataBatch([Sealed(data)], [array(self._labels[chosen].astype(np.float32))], 0,
+                         np.zeros(self.batch_size, np.int64))
+
+    def reset(self) -> None:
+        self._cursor, self.current_batch = 0, None
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**self._made, "cursor": self._cursor}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        expect_same(self, dict(state), **self._made)
+        self._cursor, self.current_batch = state["cursor"], None
+
+
+def MNISTIter(**options: Any) -> MXDataIter:
+    """Batches of handwritten digits from idx-ubyte files, as they are or packed by gzip.
+
+    image, label: the files.  batch_size=128.  shuffle=True: in an order that `seed` decides, the
+    same in every epoch.  flat=False: images of shape (batch_size, 1, rows, columns), or
+    (batch_size, rows * columns).  num_parts, part_index: one of several equal parts.
+    silent=False: tell what was read.
+
+    Data are float32 from 0 to 255/256.  A last batch that is not full is dropped.
+    Raises MXNetError for files that are missing or damaged.
+    """
+    return _MNISTIter(options_of(_Options, options))

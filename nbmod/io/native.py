@@ -1,0 +1,135 @@
+"""What MXNet's native iterators have in common: `MXDataIter` and how the last batch is filled.
+
+A native iterator is made by a function that takes any keyword, all of them possibly text; those it
+does not know are passed over.  Its batches are made ahead by threads (`pipeline`).
+
+The rule for the last batch.  Samples form a ring.  With `round_batch` a batch that is not full goes
+on at the start of the ring, says how many samples it took from there in `pad`, and the next epoch
+begins behind them.  Without it the batch is filled with what stood in its place before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..base import MXNetError, did_you_mean, warn_user
+from ..ops.param import parse_params
+from .data import DataBatch, DataDesc, DataIter
+
+__all__ = ["MXDataIter", "deciding", "list_files", "options_of", "require_part"]
+
+Options = TypeVar("Options")
+
+
+class MXDataIter(DataIter):
+    """Base of the native iterators: `next_batch` makes a batch, or raises StopIteration."""
+
+    def __init__(self, batch_size: int, data: DataDesc, label: DataDesc):
+        super().__init__(batch_size)
+        if batch_size < 1:
+            raise MXNetError(f"{type(self).__name__}: batch_size is {batch_size}, expected at "
+                             "least 1")
+        self.provide_data, self.provide_label = [data], [label]
+        self.current_batch: DataBatch | None = None
+        self._only: DataBatch | None = None
+
+    def next_batch(self) -> DataBatch:
+        """The next batch; StopIteration at the end of the epoch."""
+        raise NotImplementedError(f"{type(self).__name__} does not define next_batch")
+
+    def next(self) -> DataBatch:
+        self.current_batch = self._only
+        if self._only is None:
+            self.current_batch = self.next_batch()
+        assert self.current_batch is not None
+        return self.current_batch
+
+    def debug_skip_load(self) -> None:
+        """Yield the next batch over and over, without an end: to time what it is fed to."""
+        self._only = self.next()
+
+    def iter_next(self) -> bool:
+        try:
+            self.next()
+        except StopIteration:
+            return False
+        return True
+
+    def _current(self) -> DataBatch:
+        if self.current_batch is None:
+            raise MXNetError(f"{type(self).__name__}: there is no current batch; call next or "
+                             "iter_next first")
+        return self.current_batch
+
+    def getdata(self) -> Any:
+        return self._current().data[0]
+
+    def getlabel(self) -> Any:
+        return self._current().label[0]
+
+    def getindex(self) -> np.ndarray:
+        return self._current().index
+
+    def getpad(self) -> int:
+        return self._current().pad or 0
+
+
+def options_of(cls: type[Options], given: Mapping[str, Any]) -> Options:
+    """The options of an iterator, a dataclass, from keywords that may be text, as in MXNet.
+
+    An unknown keyword is passed over, with a warning if a known one is close to it; a dtype of None
+    is the iterator's own.
+    Raises MXNetError that names the option, what was expected and given.
+    """
+    known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    for name in sorted(given.keys() - known):
+        hint = did_you_mean(name, known)
+        if hint:
+            warn_user(f"{cls.name}: unknown option {name!r} is passed over{hint}")  # type: ignore[attr-defined]
+    used = {name: value for name, value in given.items() if name in known
+            and not (name == "dtype" and value in (None, "None"))}
+    return cls(**parse_params(cls, used))
+
+
+_NO_MATTER = frozenset({"path_imgrec", "path_imgidx", "path_imglist", "image", "label", "data_csv",
+                        "label_csv", "data_libsvm", "label_libsvm", "ctx", "device_id",
+                        "shuffle_chunk_size", "shuffle_chunk_seed", "preprocess_threads",
+                        "prefetch_buffer", "verbose", "silent"})
+"""Where files lie, who reads them and what is told of it."""
+
+
+def deciding(options: Any) -> dict[str, Any]:
+    """The options that decide which batches come, as plain data: what two iterators must have in
+    common to go on from each other's positions."""
+    values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)
+              if field.name not in _NO_MATTER}
+    return {name: list(value) if isinstance(value, tuple) else value
+            for name, value in values.items()}
+
+
+def list_files(name: str, paths: str) -> list[str]:
+    """The files that `paths` names: a path, several with ';' between them, folders for all of
+    their files."""
+    found: list[str] = []
+    for path in paths.split(";"):
+        path = path.removeprefix("file://")
+        if os.path.isdir(path):
+            inside = (os.path.join(path, entry) for entry in sorted(os.listdir(path)))
+            found += [entry for entry in inside if os.path.isfile(entry)]
+        elif os.path.isfile(path):
+            found.append(path)
+        else:
+            raise MXNetError(f"{name}: no such file: {path!r}")
+    return found
+
+
+def require_part(name: str, num_parts: int, part_index: int) -> None:
+    """MXNetError unless there is such a part."""
+    if num_parts < 1 or not 0 <= part_index < num_parts:
+        raise MXNetError(f"{name}: part_index is {part_index} of num_parts {num_parts}, expected "
+                         "0 <= part_index < num_parts")

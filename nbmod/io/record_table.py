@@ -1,0 +1,54 @@
+"""Where the records of a file start, and the labels that stand beside them."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from ..base import MXNetError
+from ..recordio import MXIndexedRecordIO
+from ..recordio.files import MXRecordIO
+from ..recordio.headers import HEADER_SIZE, read_header
+
+__all__ = ["image_list", "label_lengths", "record_offsets"]
+
+
+def record_offsets(record: str, index: str, num_parts: int = 1, part_index: int = 0
+                   ) -> np.ndarray:
+    """Offsets of the records of one of several equal parts, as int64.
+
+    With an index the parts have equal numbers of records, else equal numbers of bytes, as in MXNet;
+    without one the file is walked through, from head to head.
+    """
+    if index:
+        reader = MXIndexedRecordIO(index, record, "r", key_type=str)
+        offsets = np.array([reader.idx[key] for key in reader.keys], np.int64)
+        step = -(-len(offsets) // num_parts)
+        return offsets[step * part_index:step * (part_index + 1)]
+    with MXRecordIO(record, "r") as file:
+        offsets = np.fromiter(file.offsets(), np.int64)
+    step = -(-os.path.getsize(record) // num_parts)
+    inside = (offsets >= step * part_index) & (offsets < step * (part_index + 1))
+    return offsets[inside]
+
+
+def label_lengths(reader: MXRecordIO, offsets: np.ndarray) -> np.ndarray:
+    """How many numbers the labels of records have, int64; only their headers are read."""
+    starts = (reader.first_bytes(offset, HEADER_SIZE) for offset in offsets.tolist())
+    return np.array([max(read_header(start).flag, 1) for start in starts], np.int64)
+
+
+def image_list(path: str, label_width: int) -> dict[int, np.ndarray]:
+    """Number of a picture -> its labels, float32, from a list: the first `label_width` of them, or
+    all if that is not positive."""
+    from ..tools.im2rec import read_list
+
+    labels = {}
+    for entry in read_list(path):
+        if len(entry.labels) < label_width:
+            raise MXNetError(f"{path}: {len(entry.labels)} labels for number {entry.number}, "
+                             f"expected label_width={label_width}")
+        kept = entry.labels[:label_width] if label_width > 0 else entry.labels
+        labels[entry.number] = np.array(kept, np.float32)
+    return labels

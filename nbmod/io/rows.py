@@ -1,0 +1,245 @@
+"""Rows of numbers from text files, block by block.
+
+A block is a range of bytes of one file.  To it belong the lines that begin behind its start and up
+to its end (and the first line of the file to the first block), so that blocks are read on their own
+and every line belongs to one.  `RowStream` parses blocks ahead (`pipeline`) and hands rows out in
+whatever numbers are asked for.
+
+Rows are columns of equal length that can be cut and joined: arrays, and `Compressed` rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base import MXNetError, OutOfMemory
+from ..ndarray.csr import Compressed
+from ..ndarray.lending import Loans
+from . import text_kernels as kernels
+from .pipeline import Job, Pipeline
+
+__all__ = ["Block", "CSVParser", "LibSVMParser", "RowStream", "Rows", "blocks_of"]
+
+BLOCK_BYTES = 1 << 20
+_SEARCH, _PIECE = 1 << 12, 1 << 16
+_NEWLINE, _COLON = b"\n:"
+_THREADS = min(4, os.cpu_count() or 1)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Columns of equal length: arrays, whose rows are along axis 0, or `Compressed`."""
+
+    columns: tuple[Any, ...]
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __getitem__(self, rows: slice) -> Rows:
+        return Rows(tuple(column[rows] for column in self.columns))
+
+    @staticmethod
+    def join(parts: Sequence[Rows]) -> Rows:
+        """The rows of all parts, one behind the other."""
+        if len(parts) == 1:
+            return parts[0]
+        columns = zip(*(part.columns for part in parts), strict=True)
+        return Rows(tuple(
+            Compressed.concatenate(same) if isinstance(same[0], Compressed)
+            else np.concatenate(same) for same in columns))
+
+
+class Block(NamedTuple):
+    """Bytes `start` to `end` of a file; see the rule above for the lines that belong to it."""
+
+    path: str
+    start: int
+    end: int
+
+    def read(self, texts: Loans) -> tuple[np.ndarray, int]:
+        """Its lines in a loan, padded for the kernels, and where in the file they begin."""
+        with open(self.path, "rb") as file:
+            first = self.start and _behind_newline(file, self.start)
+            last = _behind_newline(file, self.end)
+            file.seek(first)
+            text = _room(texts, max(last - first, 0) + kernels.PADDING)
+            count = file.readinto(text[:-kernels.PADDING].data)
+        text = text[:count + kernels.PADDING]
+        text[count:] = _NEWLINE
+        if first == 0 and text[:3].tobytes() == b"\xef\xbb\xbf":  # how some programs mark UTF-8
+            return text[3:], 3
+        return text, first
+
+
+def _behind_newline(file: Any, offset: int) -> int:
+    """The offset behind the first newline at or behind `offset`; the end if there is none."""
+    file.seek(offset)
+    while True:
+        chunk = file.read(_SEARCH)
+        at = chunk.find(b"\n")
+        if at >= 0 or not chunk:
+            return offset + at + 1 if chunk else offset
+        offset += len(chunk)
+
+
+def blocks_of(paths: Sequence[str], num_parts: int = 1, part_index: int = 0) -> list[Block]:
+    """The blocks of one part of some files, which count as one that is cut in equal ranges."""
+    sizes = [os.path.getsize(path) for path in paths]
+    step = -(-sum(sizes) // num_parts)
+    first, last, base = step * part_index, step * (part_index + 1), 0
+    blocks = []
+    for path, size in zip(paths, sizes, strict=True):
+        start, end = max(first - base, 0), min(last - base, size)
+        blocks += [Block(path, at, min(at + BLOCK_BYTES, end))
+                   for at in range(start, end, BLOCK_BYTES)]
+        base += size
+    return blocks
+
+
+Parser = Callable[[Block], Rows]
+
+
+class RowStream:
+    """The rows of some blocks in order, over and over."""
+
+    def __init__(self, blocks: Sequence[Block], parse: Parser, ahead: int):
+        self._blocks, self._parse = blocks, parse
+        self.bytes = sum(block.end - block.start for block in blocks)
+        self._pipeline = Pipeline(_THREADS, ahead)
+        self.restart()
+
+    def restart(self, position: int = 0) -> None:
+        """Go on at the row `position` of the first block."""
+        self._pipeline.start(self._jobs())
+        self._block, self._used, self.position = Rows(((),)), 0, 0
+        while self.position < position:
+            if not len(self.take(min(position - self.position, 1 << 16))):
+                raise MXNetError(f"the saved state is at row {position}, and there are only "
+                                 f"{self.position}")
+
+    def _jobs(self) -> Iterator[Job]:
+        for block in self._blocks:
+            done: list[Rows] = []
+            yield Job([partial(self._parse_into, block, done)], done.pop)
+
+    def _parse_into(self, block: Block, done: list[Rows]) -> None:
+        done.append(self._parse(block))
+
+    def take(self, count: int) -> Rows:
+        """The next `count` rows; fewer only at the end, none behind it."""
+        parts: list[Rows] = []
+        while count > 0 and self._has_rows():
+            part = self._block[self._used:self._used + count]
+            self._used += len(part)
+            count -= len(part)
+            parts.append(part)
+        taken = Rows.join(parts) if parts else self._none()
+        self.position += len(taken)
+        return taken
+
+    def _has_rows(self) -> bool:
+        """Whether the block has rows that have not been taken; if not, the next one takes its turn.
+        """
+        while self._used == len(self._block):
+            try:
+                self._block, self._used = self._pipeline.next(), 0
+            except StopIteration:
+                return False
+        return True
+
+    def _none(self) -> Rows:
+        return self._parse(Block(os.devnull, 0, 0))
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pipeline.close()
+
+
+# ------------------------------------------------------------------------------------- parsing
+
+def _room(loans: Loans, count: int) -> np.ndarray:
+    """A loan's first `count` rows; an array of its own where a loan has too few."""
+    if count > loans.shape[0]:
+        return np.empty((count, *loans.shape[1:]), loans.dtype)
+    return loans.rent()[:count]
+
+
+def _texts() -> Loans:
+    """Memory for the text of blocks, whose last lines go on beyond them."""
+    return Loans((BLOCK_BYTES + _PIECE,), np.uint8)
+
+
+def _count(text: np.ndarray, byte: int) -> int:
+    """How often a byte stands in the text, of which pieces are looked at that a cache holds."""
+    return sum(int(np.count_nonzero(text[at:at + _PIECE] == byte))
+               for at in range(0, text.size, _PIECE))
+
+
+class CSVParser:
+    """What makes rows of the lines of CSV blocks: one column, of shape (rows, columns)."""
+
+    def __init__(self, columns: int, dtype: Any):
+        self._texts, self.columns = _texts(), columns
+        self._values = Loans((BLOCK_BYTES // (2 * columns), columns), dtype)
+
+    def __call__(self, block: Block) -> Rows:
+        text, offset = block.read(self._texts)
+        rows = min(_count(text, _NEWLINE), text.size // (2 * self.columns))
+        try:
+            values = _room(self._values, rows + 1)  # and one that is not whole
+        except (MemoryError, ValueError) as error:
+            raise OutOfMemory(f"{block.path}: rows of {self.columns:,} numbers: {error}") from None
+        status = np.zeros(3, np.int64)
+        kernels.parse_csv(text, values.dtype.kind == "i", values, status)
+        if status[1] != kernels.FINE:
+            number = "a whole number" if values.dtype.kind == "i" else "a number"
+            raise _error(block, text, offset, status, {
+                kernels.NO_NUMBER: number,
+                kernels.WRONG_COUNT: f"{self.columns} numbers in a line"})
+        return Rows((values[:status[0]],))
+
+
+class LibSVMParser:
+    """What makes rows of the lines of LibSVM blocks: the pairs of each, and its label."""
+
+    def __init__(self, columns: int):
+        self._texts, self.columns = _texts(), columns
+
+    def __call__(self, block: Block) -> Rows:
+        text, offset = block.read(self._texts)
+        rows, pairs = _count(text, _NEWLINE), _count(text, _COLON)
+        labels, indptr = np.empty(rows, np.float32), np.empty(rows + 1, np.int64)
+        indices, values = np.empty(pairs, np.int64), np.empty(pairs, np.float32)
+        status = np.zeros(3, np.int64)
+        kernels.parse_libsvm(text, self.columns, labels, indptr, indices, values, status)
+        if status[1] != kernels.FINE:
+            raise _error(block, text, offset, status, {
+                kernels.NO_NUMBER: "a number", kernels.NO_INDEX: "a pair index:value",
+                kernels.OUT_OF_RANGE: f"an index below {self.columns}, the columns of data_shape "
+                                      "(indices start at 0)"})
+        count = status[0]
+        used = indptr[count]
+        compressed = Compressed(indptr[:count + 1], indices[:used], values[:used])
+        return Rows((compressed, labels[:count]))
+
+
+def _error(block: Block, text: np.ndarray, offset: int, status: np.ndarray,
+           expected: dict[int, str]) -> MXNetError:
+    """The error that a parsing kernel tells of, with the line's number."""
+    at = int(status[2])
+    raw = text.tobytes()
+    line = raw[raw.rfind(b"\n", 0, at) + 1:].split(b"\n", 1)[0]
+    with open(block.path, "rb") as file:
+        number = 1
+        for start in range(0, offset + at, BLOCK_BYTES):
+            number += file.read(min(BLOCK_BYTES, offset + at - start)).count(b"\n")
+    shown = line[:60].decode("utf-8", "replace")
+    found = raw[at:at + 20].split(b"\n", 1)[0].decode("utf-8", "replace")
+    return MXNetError(f"{block.path}, line {number}: expected {expected[int(status[1])]}, found "
+                      f"{found!r} in {shown!r}")

@@ -1,0 +1,116 @@
+"""Which samples make which batch: the ring of `native`, in order or shuffled.
+
+The ring is endless: turn 0 of the samples, turn 1, ...; each turn is a permutation that follows
+from the seed and the turn's number, so the sample at a position is a function of the position.  An
+epoch goes from where it starts to the end of that turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..ops import rng
+
+__all__ = ["Chosen", "Sampler"]
+
+
+class Chosen(NamedTuple):
+    """The samples of a batch."""
+
+    samples: np.ndarray
+    pad: int
+    """How many at the end only fill it."""
+    start: int
+    """Position of the first one on the ring."""
+
+
+class Sampler:
+    """Batches of `batch_size` of `count` samples; `start` is where the epoch begins."""
+
+    def __init__(self, count: int, batch_size: int, shuffle: bool, seed: int, round_batch: bool):
+        self.count, self.batch_size = count, batch_size
+        self.shuffle, self.seed, self.round_batch = shuffle, seed, round_batch
+        self.start = 0
+        self._turn, self._order = -1, np.arange(count)
+
+    def batches(self, position: int) -> Iterator[Chosen]:
+        """The batches of the epoch from `position` on, which is at one of them."""
+        while position < self.end:
+            stop = position + self.batch_size
+            pad = max(stop - self.end, 0)
+            if pad and not self.round_batch:
+                kept = self._at(np.arange(position, self.end))
+                before = self._at(np.arange(position - self.batch_size, position))[len(kept):]
+                yield Chosen(np.append(kept, before), pad, position)
+            else:
+                yield Chosen(self._at(np.arange(position, stop)), pad, position)
+            position = stop
+
+    @property
+    def end(self) -> int:
+        """Where the epoch ends: at the end of the turn that it starts in."""
+        return (self.start // self.count + 1) * self.count
+
+    def next_epoch(self, position: int) -> None:
+        """Begin another epoch: behind what filled the last batch, if that has been reached."""
+        self.start = max(self.end, position) if self.round_batch else self.end
+
+    def _at(self, positions: np.ndarray) -> np.ndarray:
+        """The samples at positions of the ring; negative ones count from the turn before."""
+        turns, places = np.divmod(positions, self.count)
+        if not self.shuffle:
+            return places
+        samples = np.empty_like(places)
+        for turn in np.unique(turns):
+            samples[turns == turn] = self._permutation(max(int(turn), 0))[places[turns == turn]]
+        return samples
+
+    def _permutation(self, turn: int) -> np.ndarray:
+        if turn != self._turn:
+            stream = rng.Stream(self.seed, turn)
+            self._turn, self._order = turn, rng.generator(stream).permutation(self.count)
+        return self._order
+
+    def state(self) -> dict[str, Any]:
+        """What two samplers must have in common to go on from each other's positions."""
+        return {"count": self.count, "batch_size": self.batch_size, "shuffle": self.shuffle,
+                "seed": self.seed, "round_batch": self.round_batch}
+
+
+class EpochSampler(Sampler):
+    """A sampler whose epochs are turns of the ring, and end as those of `NDArrayIter`.
+
+    `last_batch_handle`: a last batch that is not full goes on with the first samples of its turn
+    ('pad'), is dropped ('discard'), or is the beginning of the next epoch ('roll_over').
+    """
+
+    def __init__(self, count: int, batch_size: int, shuffle: bool, seed: int,
+                 last_batch_handle: str):
+        super().__init__(count, batch_size, shuffle, seed, False)
+        self.last_batch_handle = last_batch_handle
+        self.turn = 0
+
+    def batches(self, position: int) -> Iterator[Chosen]:
+        while position + (1 if self.last_batch_handle == "pad" else self.batch_size) <= self.end:
+            positions = np.arange(position, position + self.batch_size)
+            filling = positions >= self.end
+            positions[filling] = self.end - self.count + positions[filling] % self.count
+            yield Chosen(self._at(positions), int(filling.sum()), position)
+            position += self.batch_size
+
+    @property
+    def end(self) -> int:
+        return (self.turn + 1) * self.count
+
+    def next_epoch(self, position: int) -> None:
+        """Begin another epoch: with what is left of this one, if that is to be carried over."""
+        carries = self.last_batch_handle == "roll_over" and self.end - position < self.batch_size
+        self.start = position if carries else self.end
+        self.turn += 1
+
+    def state(self) -> dict[str, Any]:
+        return {"count": self.count, "batch_size": self.batch_size, "shuffle": self.shuffle,
+                "last_batch_handle": self.last_batch_handle}

@@ -1,0 +1,133 @@
+"""How samples are read from data sets of other libraries, known by what they can do.
+
+    mapping of arrays               columns
+    pandas, Polars                  `columns`, `to_numpy`
+    Arrow: Table, RecordBatch       `column_names`, `column`
+    Hugging Face: Dataset           `column_names`, `features`, `[[3, 1]]`: a dict of columns
+    torch, with reads of several    `__getitems__`: a list of samples
+    anything else                   `[3]`: a sample
+
+None of them is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base import MXNetError
+
+__all__ = ["Source", "source_of"]
+
+
+class Source(NamedTuple):
+    """How many samples there are, and how to read some of them."""
+
+    length: int
+    read: Callable[[list[int]], Any]
+    """Indices -> a list of samples, or a mapping of columns."""
+    columnar: bool
+    """Which of the two."""
+
+
+class _Columns(Mapping[Any, Any]):
+    """Columns that are read when they are asked for."""
+
+    def __init__(self, names: Mapping[Any, Any], read: Callable[[Any], Any]):
+        self._names, self._read = names, read
+
+    def __getitem__(self, name: Any) -> Any:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._read(name)
+
+    def __contains__(self, name: Any) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def source_of(dataset: Any) -> Source:
+    """The samples of a data set.  MXNetError for what has no length or no items."""
+    if isinstance(dataset, Mapping):
+        lengths = {name: len(column) for name, column in dataset.items()}
+        if len(set(lengths.values())) != 1:
+            raise MXNetError(f"columns of equal length are expected, there are {lengths}")
+        return Source(min(lengths.values()), _of_arrays(dataset, np.asarray), True)
+    if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
+        raise MXNetError(f"a {type(dataset).__name__} has no length or no items, so it is no data "
+                         "set; for what can only be run through there is GeneratorIter")
+    if hasattr(dataset, "columns") and hasattr(dataset, "to_numpy"):
+        return Source(len(dataset), _of_arrays(dataset, lambda column: column.to_numpy()), True)
+    if hasattr(dataset, "column_names") and hasattr(dataset, "column"):
+        return Source(len(dataset), _of_arrow(dataset), True)
+    if hasattr(dataset, "column_names") and hasattr(dataset, "features"):
+        return Source(len(dataset), lambda indices: dataset[indices], True)
+    if hasattr(dataset, "__getitems__"):
+        return Source(len(dataset), dataset.__getitems__, False)
+    return Source(len(dataset), lambda indices: [dataset[index] for index in indices], False)
+
+
+def _of_arrays(table: Any, convert: Callable[[Any], np.ndarray]) -> Callable[[list[int]], Any]:
+    names = dict.fromkeys(table if isinstance(table, Mapping) else table.columns)
+
+    @cache
+    def column(name: Any) -> np.ndarray:
+        return convert(table[name])
+
+    def read(indices: list[int]) -> _Columns:
+        rows = np.array(indices)
+        return _Columns(names, lambda name: column(name)[rows])
+
+    return read
+
+
+def _of_arrow(table: Any) -> Callable[[list[int]], Any]:
+    names = dict.fromkeys(table.column_names)
+
+    @cache
+    def chunks(name: str) -> tuple[list[Any], np.ndarray]:
+        """The arrays that a column consists of, and where each ends."""
+        column = table.column(name)
+        arrays = [_in_place(array) for array in getattr(column, "chunks", [column])]
+        return arrays, np.cumsum([len(array) for array in arrays])
+
+    def gather(name: str, rows: np.ndarray) -> np.ndarray:
+        """From each chunk what is in it: Arrow's own `take` would join them all first."""
+        arrays, ends = chunks(name)
+        if len(arrays) == 1:
+            return _taken(arrays[0], rows)
+        which = np.searchsorted(ends, rows, "right")
+        parts = [_taken(arrays[chunk], rows[which == chunk] - (ends[chunk] - len(arrays[chunk])))
+                 for chunk in np.unique(which)]
+        order = np.argsort(which, kind="stable")  # what stands where in the parts
+        return np.concatenate(parts)[np.argsort(order)]
+
+    def read(indices: list[int]) -> _Columns:
+        rows = np.array(indices)
+        return _Columns(names, lambda name: gather(name, rows))
+
+    return read
+
+
+def _in_place(array: Any) -> Any:
+    """An array of Arrow, as one of NumPy if that takes no copy."""
+    if hasattr(array, "to_numpy_ndarray"):
+        return array.to_numpy_ndarray()
+    try:
+        return array.to_numpy()
+    except ValueError:  # how Arrow says that it has to copy: lists, text, bits, gaps
+        return array
+
+
+def _taken(array: Any, rows: np.ndarray) -> np.ndarray:
+    if isinstance(array, np.ndarray):
+        return array[rows]
+    return array.take(rows).to_numpy(zero_copy_only=False)

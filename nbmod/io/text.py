@@ -1,0 +1,230 @@
+"""`CSVIter` and `LibSVMIter`: rows of text files as batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ..base import MXNetError
+from ..ndarray import NDArray, array
+from ..ndarray.csr import Compressed, CSRNDArray
+from ..ndarray.lending import Loans, Sealed
+from ..ops.param import Shape
+from .data import DataBatch, DataDesc, expect_same
+from .native import MXDataIter, deciding, list_files, options_of, require_part
+from .rows import CSVParser, LibSVMParser, Rows, RowStream, blocks_of
+
+__all__ = ["CSVIter", "LibSVMIter"]
+
+
+class _RowIter(MXDataIter):
+    """Batches of rows from streams that run side by side, as `native` says.
+
+    `present` makes the arrays of a batch, data and label, from the columns of all streams.
+    """
+
+    def __init__(self, options: _CSVOptions | _LibSVMOptions,
+                 descriptions: tuple[DataDesc, DataDesc], streams: list[RowStream],
+                 present: Callable[[list[Any]], list[Any]]):
+        super().__init__(options.batch_size, *descriptions)
+        self.round_batch, self._present, self._streams = options.round_batch, present, streams
+        self._made = {"name": options.name, **deciding(options),
+                      "bytes_of_files": [stream.bytes for stream in streams]}
+        self._before: list[Rows] = []
+        self._former_index = np.arange(0)
+        self._ended = self._carries = False
+
+    def next_batch(self) -> DataBatch:
+        start = self._streams[0].position
+        parts = [] if self._ended else [self._take(self.batch_size)]
+        count = len(parts[0][0]) if parts else 0
+        if count == 0:
+            self._ended = True
+            raise StopIteration
+        index = np.arange(start, start + count)
+        if count < self.batch_size:
+            self._ended = True
+            parts += self._wrapped(count) if self.round_batch else self._repeated(count)
+            wrapped = np.arange(self.batch_size - count)
+            index = np.append(index, wrapped % (start + count) if self.round_batch else
+                              self._former_index[count:])
+        rows = [Rows.join(same) for same in zip(*parts, strict=True)]
+        self._before, self._former_index = rows, index
+        arrays = self._present([column for part in rows for column in part.columns])
+        return DataBatch([arrays[0]], [arrays[1]], self.batch_size - count, index)
+
+    def _take(self, count: int) -> list[Rows]:
+        """As many rows of every stream."""
+        taken = [stream.take(count) for stream in self._streams]
+        if len({len(rows) for rows in taken}) > 1:
+            ends = " and ".join(str(stream.position) for stream in self._streams)
+            raise MXNetError(f"{type(self).__name__}: data and labels have different numbers of "
+                             f"rows: {ends}")
+        return taken
+
+    def _wrapped(self, count: int) -> list[list[Rows]]:
+        """The rows that are missing behind `count`, from the start."""
+        parts: list[list[Rows]] = []
+        self._carries = True
+        while count < self.batch_size:
+            if not parts or len(parts[-1][0]) == 0:
+                for stream in self._streams:
+                    stream.restart()
+            parts.append(self._take(self.batch_size - count))
+            count += len(parts[-1][0])
+        return parts
+
+    def _repeated(self, count: int) -> list[list[Rows]]:
+        """The rows that are missing behind `count`, from the batch before."""
+        if not self._before:
+            raise MXNetError(f"{type(self).__name__}: {count} rows do not fill a batch of "
+                             f"{self.batch_size}; choose a smaller one, or round_batch=True")
+        return [[rows[count:] for rows in self._before]]
+
+    def reset(self) -> None:
+        """Start the next epoch: behind the rows that filled the last batch, if any did."""
+        if not (self._ended and self._carries):
+            for stream in self._streams:
+                stream.restart()
+        self._ended = self._carries = False
+        self.current_batch = None
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**self._made, "position": self._streams[0].position, "ended": self._ended,
+                "carries": self._carries}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        expect_same(self, state, **self._made)
+        position, self._before = state["position"], []
+        if not self.round_batch and position >= self.batch_size:
+            for stream in self._streams:  # the batch before may fill the last one
+                stream.restart(position - self.batch_size)
+            self._before = self._take(self.batch_size)
+            self._former_index = np.arange(position - self.batch_size, position)
+        else:
+            for stream in self._streams:
+                stream.restart(position)
+        self._ended, self._carries = state["ended"], state["carries"]
+        self.current_batch = None
+
+    def close(self) -> None:
+        """End the threads that read ahead."""
+        for stream in self._streams:
+            stream.close()
+
+
+@dataclass(frozen=True)
+class _CSVOptions:
+    """See `CSVIter`."""
+
+    name: ClassVar[str] = "CSVIter"
+    data_csv: str
+    data_shape: Shape
+    batch_size: int
+    label_csv: str = "NULL"
+    label_shape: Shape = (1,)
+    round_batch: bool = True
+    prefetch_buffer: int = 4
+    ctx: str = "cpu"
+    data_name: str = "data"
+    label_name: str = "softmax_label"
+    dtype: Literal["float32", "int32", "int64"] | None = None
+
+
+def CSVIter(**options: Any) -> MXDataIter:
+    """Batches of rows from CSV files, decimals divided by commas.
+
+    data_csv, label_csv: a file, several with ';' between, or a folder for all its files; without
+    labels they are 0.  data_shape, label_shape: of one row, whose numbers they divide.
+    batch_size.  round_batch=True: fill the last batch from the start, else from the batch before.
+    prefetch_buffer=4: how many blocks of 1 MB are parsed ahead.  dtype: float32, int32 or int64.
+
+    Data have shape (batch_size, *data_shape), labels (batch_size, *label_shape), or (batch_size,)
+    for one number each.  Raises MXNetError that names file and line.
+    """
+    given = options_of(_CSVOptions, options)
+    dtype = np.dtype(given.dtype or "float32")
+    label_shape = () if given.label_shape == (1,) else given.label_shape
+    if not prod(given.data_shape) or not prod(label_shape):
+        raise MXNetError(f"CSVIter: data_shape is {given.data_shape} and label_shape "
+                         f"{label_shape}, expected at least one number in a row")
+    shapes = [(given.batch_size, *given.data_shape), (given.batch_size, *label_shape)]
+    streams = []
+    for paths, shape in ((given.data_csv, given.data_shape), (given.label_csv, given.label_shape)):
+        if paths != "NULL":
+            streams.append(RowStream(blocks_of(list_files("CSVIter", paths)),
+                                     CSVParser(prod(shape), dtype), given.prefetch_buffer))
+
+    loans = Loans(shapes[0], dtype)
+
+    def present(columns: list[np.ndarray]) -> list[NDArray]:
+        data = loans.rent()
+        data[...] = columns[0].reshape(data.shape)
+        labels = columns[1].reshape(shapes[1]) if columns[1:] else np.zeros(shapes[1])
+        return [Sealed(data), array(labels, dtype=dtype)]
+
+    names = (given.data_name, given.label_name)
+    described = [DataDesc(name, shape, dtype.type)
+                 for name, shape in zip(names, shapes, strict=True)]
+    return _RowIter(given, (described[0], described[1]), streams, present)
+
+
+@dataclass(frozen=True)
+class _LibSVMOptions:
+    """See `LibSVMIter`."""
+
+    name: ClassVar[str] = "LibSVMIter"
+    data_libsvm: str
+    data_shape: Shape
+    batch_size: int
+    label_libsvm: str = "NULL"
+    label_shape: Shape = (1,)
+    num_parts: int = 1
+    part_index: int = 0
+    round_batch: bool = True
+    prefetch_buffer: int = 4
+    ctx: str = "cpu"
+    data_name: str = "data"
+    label_name: str = "softmax_label"
+    dtype: Literal["float32"] | None = None
+
+
+def LibSVMIter(**options: Any) -> MXDataIter:
+    """Batches of compressed rows from LibSVM files: a label and pairs index:value in a line.
+
+    data_libsvm, label_libsvm: a file, several with ';' between, or a folder for all its files;
+    without the latter, labels are the first numbers of the lines.  data_shape: (columns,); indices
+    start at 0.  label_shape: the columns of label_libsvm.  num_parts, part_index: read one of
+    several equal parts.  batch_size, round_batch, prefetch_buffer: as in `CSVIter`.
+
+    Data are CSRNDArrays of shape (batch_size, columns), labels float32 of shape (batch_size,), or
+    CSRNDArrays if they have a file.  Raises MXNetError that names file and line.
+    """
+    given = options_of(_LibSVMOptions, options)
+    require_part("LibSVMIter", given.num_parts, given.part_index)
+    if len(given.data_shape) != 1 or len(given.label_shape) != 1:
+        raise MXNetError(f"LibSVMIter: data_shape is {given.data_shape} and label_shape "
+                         f"{given.label_shape}, expected (columns,)")
+    shapes: list[Shape] = [(given.batch_size, *given.data_shape),
+                           (given.batch_size, *given.label_shape)]
+    streams = []
+    for paths, shape in ((given.data_libsvm, given.data_shape),
+                         (given.label_libsvm, given.label_shape)):
+        if paths != "NULL":
+            blocks = blocks_of(list_files("LibSVMIter", paths), given.num_parts, given.part_index)
+            streams.append(RowStream(blocks, LibSVMParser(shape[0]), given.prefetch_buffer))
+    if len(streams) == 1:
+        shapes[1] = shapes[1][:1]
+
+    def present(columns: list[Any]) -> list[NDArray]:
+        used = columns[:2] if len(streams) == 1 else columns[::2]
+        return [CSRNDArray.of(column, shape)
+                if isinstance(column, Compressed) else array(column)
+                for column, shape in zip(used, shapes, strict=True)]
+
+    described = (DataDesc(given.data_name, shapes[0]), DataDesc(given.label_name, shapes[1]))
+    return _RowIter(given, described, streams, present)

@@ -1,0 +1,449 @@
+"""`BucketingModule`: one network per bucket of input lengths, one set of parameters.
+
+`sym_gen` draws the network for a bucket key.  `_buckets` maps every key met so far to a `Module`;
+`_curr_module` is the one that ran last.  The default bucket's module is bound first and owns what
+all others borrow when their key first comes: parameters (the same arrays on every device), the
+optimizer with its states, and one arena for intermediates, as large as the largest bucket needs.
+So every parameter of every bucket must be a parameter of the default bucket, and through its
+module all of them are read and written, whichever bucket trained last.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import ndarray as nd
+from .. import symbol as sym
+from ..base import ArgumentError, MXNetError, _as_list
+from ..context import cpu
+from ..initializer import Uniform
+from ..io import DataDesc
+from ..model import load_params
+from .base_module import BaseModule
+from .module import Module
+from .resume import Progress
+
+__all__ = ["BucketingModule"]
+
+
+class BucketingModule(BaseModule):
+    """Networks drawn on demand by `sym_gen(bucket_key) -> (symbol, data_names, label_names)`.
+
+    `default_bucket_key` is the bucket that is bound first: one with all parameters, and the largest
+    if memory is to be allocated once.  The other arguments are those of `Module`, for every bucket.
+    A batch says which bucket it is for, and its shapes, in `bucket_key`, `provide_data` and
+    `provide_label`; without a key it is for the default bucket.  Outputs of a bucket stay until the
+    same bucket runs again.
+    """
+
+    def __init__(self, sym_gen: Callable[[Any], Any], default_bucket_key: Any = None,
+                 logger: Any = logging, context: Any = None,
+                 work_load_list: Sequence[float] | None = None,
+                 fixed_param_names: Sequence[str] | None = None,
+                 state_names: Sequence[str] | None = None, group2ctxs: Any = None,
+                 compression_params: Any = None):
+        super().__init__(logger=logger)
+        if default_bucket_key is None:
+            raise MXNetError("BucketingModule: give default_bucket_key, the key of the bucket to "
+                             "bind first (one with all parameters, best the largest)")
+        if not callable(sym_gen):
+            raise MXNetError(f"BucketingModule: sym_gen is a {type(sym_gen).__name__}, expected a "
+                             "function of the bucket key")
+        self._sym_gen, self._default_bucket_key = sym_gen, default_bucket_key
+        self._context = cpu() if context is None else context
+        self._work_load_list = work_load_list
+        self._fixed_param_names = list(fixed_param_names or [])
+        self._state_names = list(state_names or [])
+        self._group2ctxs, self._compression_params = group2ctxs, compression_params
+        self._buckets: dict[Any, Module] = {}
+        self._curr_module: Any = None
+        self._curr_bucket_key: Any = None
+        self._monitor: Any = None
+        self._grad_req: Any = None
+        self._draw(default_bucket_key)  # mistakes in names should show here, not at bind
+
+    # -- buckets ----------------------------------------------------------------------------
+
+    def _draw(self, key: Any, symbol: Any = None) -> Module:
+        """A module for a bucket, not bound yet; of `symbol` if given, instead of sym_gen's."""
+        try:
+            drawn = self._sym_gen(key)
+        except Exception as error:
+            raise MXNetError(f"BucketingModule: sym_gen failed for bucket_key {key!r} "
+                             f"({type(error).__name__}: {error}); batches must carry keys that "
+                             "sym_gen knows") from error
+        if not isinstance(drawn, (tuple, list)) or len(drawn) != 3:
+            raise ArgumentError(f"BucketingModule: sym_gen({key!r}) gave a {type(drawn).__name__}, "
+                                "expected (symbol, data_names, label_names)")
+        return Module(drawn[0] if symbol is None else symbol, drawn[1], drawn[2],
+                      logger=self.logger, context=self._context,
+                      work_load_list=self._work_load_list,
+                      fixed_param_names=self._fixed_param_names, state_names=self._state_names,
+                      group2ctxs=self._group2ctxs, compression_params=self._compression_params)
+
+    def _bucket_of(self, batch: Any) -> tuple[Any, Any, Any]:
+        """The key of a batch's bucket, and the batch's provide_data and provide_label (or None)."""
+        key, data, label = (getattr(batch, name, None)
+                            for name in ("bucket_key", "provide_data", "provide_label"))
+        return self._default_bucket_key if key is None else key, data, label
+
+    def _bound(self, key: Any, data_shapes: Any, label_shapes: Any) -> Module:
+        """The module of a bucket, bound to these shapes if it has not been bound before."""
+        module = self._buckets[key] if key in self._buckets else self._draw(key)
+        if not module.binded:
+            self._require("params_initialized")
+            self._bind_bucket(key, module, data_shapes, label_shapes)
+            self._buckets[key] = module
+        return module
+
+    def _bind_bucket(self, key: Any, module: Module, data_shapes: Any, label_shapes: Any) -> None:
+        if data_shapes is None:
+            raise MXNetError(f"BucketingModule: bucket_key {key!r} comes for the first time, but "
+                             "its batch has no provide_data; give DataBatch bucket_key, "
+                             "provide_data and provide_label")
+        default = self._default()
+        missing = sorted({*module._param_names} - {*default._param_names})
+        if missing:
+            raise MXNetError(f"BucketingModule: bucket {key!r} has {missing}, which the default "
+                             f"bucket {self._default_bucket_key!r} lacks; make the bucket with "
+                             "all parameters the default one, and name inputs in data_names, "
+                             "label_names or state_names")
+        module.bind(data_shapes, label_shapes, default.for_training, default.inputs_need_grad,
+                    shared_module=default, grad_req=self._grad_req)
+        if self.optimizer_initialized:
+            self._borrow(module, default)
+        if self._monitor is not None:
+            module.install_monitor(self._monitor)
+
+    def _default(self) -> Module:
+        """The module through which parameters are read and written."""
+        module = self._buckets[self._default_bucket_key]
+        module._params_dirty = self._params_dirty
+        return module
+
+    @property
+    def _params_dirty(self) -> bool:
+        """Whether a bucket has changed the parameters since they were last read."""
+        return any(module._params_dirty for module in self._buckets.values())
+
+    def _reset_bind(self) -> None:
+        """Forget all executors; parameters and optimizer stay."""
+        if self.binded and self.params_initialized:
+            self.get_params()
+        for module in self._buckets.values():
+            module._reset_bind()
+        self.binded = False
+        self._curr_module = self._curr_bucket_key = None
+
+    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
+             inputs_need_grad: bool = False, force_rebind: bool = False, shared_module: Any = None,
+             grad_req: Any = "write") -> None:
+        """Bind the default bucket; the others are bound when their keys come."""
+        if shared_module is not None:
+            raise MXNetError("BucketingModule: bind takes no shared_module; buckets share "
+                             "parameters among themselves")
+        if force_rebind:
+            self._reset_bind()
+        if self.binded:
+            self.logger.warning("Already bound, ignoring bind()")
+            return
+        key = self._default_bucket_key
+        module = self._buckets[key] if key in self._buckets else self._draw(key)
+        module.bind(data_shapes, label_shapes, for_training, inputs_need_grad, grad_req=grad_req)
+        self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
+        self._grad_req = grad_req
+        self._buckets[key] = self._curr_module = module
+        self._curr_bucket_key = key
+        self.binded = True
+        if self._monitor is not None:
+            module.install_monitor(self._monitor)
+
+    def switch_bucket(self, bucket_key: Any, data_shapes: Any, label_shapes: Any = None) -> None:
+        """Make a bucket the current one; bind it first, to these shapes, if its key is new.
+
+        States (`state_names`) keep their values if they have the same shapes in both buckets.
+        """
+        self._require("binded")
+        module = self._bound(bucket_key, data_shapes, label_shapes)
+        if self._state_names and module is not self._curr_module:
+            _copy_states(self._curr_module, module)
+        self._curr_module, self._curr_bucket_key = module, bucket_key
+
+    def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
+        """Bind the bucket of a coming batch; the current bucket stays."""
+        self._require("binded", "params_initialized")
+        module = self._bound(*self._bucket_of(data_batch))
+        module.prepare(data_batch, sparse_row_id_fn=sparse_row_id_fn)
+
+    # -- description ------------------------------------------------------------------------
+
+    def _described(self) -> Module:
+        """The current bucket's module, or one for the default bucket before bind."""
+        return self._curr_module if self.binded else self._draw(self._default_bucket_key)
+
+    @property
+    def data_names(self) -> list[str]:
+        return self._described().data_names
+
+    @property
+    def output_names(self) -> list[str]:
+        return self._described().output_names
+
+    @property
+    def symbol(self) -> Any:
+        """The network of the current bucket."""
+        self._require("binded")
+        return self._curr_module.symbol
+
+    @property
+    def data_shapes(self) -> list[DataDesc]:
+        self._require("binded")
+        return self._curr_module.data_shapes
+
+    @property
+    def label_shapes(self) -> list[DataDesc] | None:
+        self._require("binded")
+        return self._curr_module.label_shapes
+
+    @property
+    def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
+        self._require("binded")
+        return self._curr_module.output_shapes
+
+    # -- parameters and optimizer -----------------------------------------------------------
+
+    def get_params(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """(arg_params, aux_params) as NDArrays on the CPU."""
+        self._require("params_initialized")
+        params = self._default().get_params()
+        for module in self._buckets.values():
+            module._params_dirty = False
+        return params
+
+    def init_params(self, initializer: Any = Uniform(0.01), arg_params: Any = None,  # noqa: B008
+                    aux_params: Any = None, allow_missing: bool = False, force_init: bool = False,
+                    allow_extra: bool = False) -> None:
+        """Fill the parameters of all buckets, as `Module.init_params` does."""
+        if self.params_initialized and not force_init:
+            return
+        self._require("binded")
+        self._default().init_params(initializer, arg_params, aux_params, allow_missing, force_init,
+                                    allow_extra)
+        self.params_initialized = True
+
+    def set_params(self, arg_params: Any, aux_params: Any, allow_missing: bool = False,
+                   force_init: bool = True, allow_extra: bool = False) -> None:
+        """Assign parameters by name, as `Module.set_params` does."""
+        if not allow_missing:
+            super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
+            return
+        self._require("binded")
+        self._default().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
+        self.params_initialized = True
+
+    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd",
+                       optimizer_params: Any = (("learning_rate", 0.01),),
+                       force_init: bool = False) -> None:
+        """Create one optimizer for all buckets, those to come included."""
+        self._require("binded", "params_initialized")
+        if self.optimizer_initialized and not force_init:
+            self.logger.warning("optimizer already initialized, ignoring.")
+            return
+        default, current = self._default(), self._curr_module
+        # The current bucket's batch size scales gradients, as in MXNet.
+        owner = current if current._param_names == default._param_names else default
+        owner._preload_opt_states = default._preload_opt_states
+        owner.init_optimizer(kvstore, optimizer, optimizer_params, force_init)
+        default._preload_opt_states, default._resume_from = None, owner._resume_from
+        for module in self._buckets.values():
+            if module is not owner:
+                self._borrow(module, owner)
+        self.optimizer_initialized = True
+
+    @staticmethod
+    def _borrow(module: Module, owner: Module) -> None:
+        """Let `module` update with the optimizer of `owner`."""
+        module.borrow_optimizer(owner)
+        if module._updater is not None and module._param_names != owner._param_names:
+            places = [owner._param_names.index(name) for name in module._param_names]
+            module._updater = _Renumbered(owner._updater, places, len(owner._context))
+
+    # -- computing --------------------------------------------------------------------------
+
+    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+        """Switch to the bucket of the batch and run forward."""
+        self._require("binded", "params_initialized")
+        self.switch_bucket(*self._bucket_of(data_batch))
+        self._curr_module.forward(data_batch, is_train=is_train)
+
+    def backward(self, out_grads: Any = None) -> None:
+        """Run backward in the current bucket."""
+        self._require("binded", "params_initialized")
+        self._curr_module.backward(out_grads=out_grads)
+
+    def update(self) -> None:
+        """Let the optimizer use the gradients of the last backward."""
+        self._require("binded", "params_initialized", "optimizer_initialized")
+        self._curr_module.update()
+
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+        """Outputs of the current bucket's last forward."""
+        self._require("binded", "params_initialized")
+        return self._curr_module.get_outputs(merge_multi_context)
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+        """Gradients of the current bucket's data inputs (needs `inputs_need_grad`)."""
+        self._require("binded", "params_initialized")
+        return self._curr_module.get_input_grads(merge_multi_context)
+
+    def get_states(self, merge_multi_context: bool = True) -> list[Any]:
+        """Values of the state inputs."""
+        self._require("binded", "params_initialized")
+        return self._curr_module.get_states(merge_multi_context)
+
+    def set_states(self, states: Any = None, value: Any = None) -> None:
+        """Set the state inputs."""
+        self._require("binded", "params_initialized")
+        self._curr_module.set_states(states, value)
+
+    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+        """Update `eval_metric` with the outputs of the last forward."""
+        self._require("binded", "params_initialized")
+        self._curr_module.update_metric(eval_metric, labels, pre_sliced)
+
+    def install_monitor(self, mon: Any) -> None:
+        """Let `mon` watch all buckets, those to come included."""
+        self._require("binded")
+        self._monitor = mon
+        for module in self._buckets.values():
+            if module.binded:
+                module.install_monitor(mon)
+
+    # -- checkpoints ------------------------------------------------------------------------
+
+    def save_optimizer_states(self, fname: str) -> None:
+        """Write the states of the optimizer that all buckets share."""
+        self._require("optimizer_initialized")
+        self._default().save_optimizer_states(fname)
+
+    def load_optimizer_states(self, fname: str) -> None:
+        """Read the states of the optimizer that all buckets share."""
+        self._require("optimizer_initialized")
+        self._default().load_optimizer_states(fname)
+
+    def _begin(self, progress: Progress) -> None:
+        """As for the module of the default bucket, which has the parameters and the optimizer."""
+        default = self._default()
+        default.history = self.history
+        default._begin(progress)
+        self.history = default.history
+
+    def save_checkpoint(self, prefix: str, epoch: int, save_optimizer_states: bool = False,
+                        remove_amp_cast: bool = False) -> None:
+        """Write the network of every bucket so far, their keys, and the parameters.
+
+        `<prefix>-<key>-symbol.json` each, `<prefix>.buckets` and `<prefix>-<epoch:04d>.params`; on
+        demand `.states` and `.resume`, as `Module.save_checkpoint` does.  Keys must be ints, or
+        tuples of ints of one length.
+        """
+        if not self._buckets:
+            raise MXNetError("BucketingModule: there is no bucket to save; call bind() first")
+        modules = {_plain_key(key): module for key, module in self._buckets.items()}
+        if len({np.shape(key) for key in modules}) > 1:
+            raise ArgumentError(f"BucketingModule: bucket keys {list(modules)} cannot be saved "
+                                "together; use ints, or tuples of one length")
+        keys = nd.array(np.array(list(modules), np.int32), dtype=np.int32)
+        for key, module in modules.items():
+            module.symbol.save(f"{prefix}-{key}-symbol.json", remove_amp_cast=remove_amp_cast)
+        nd.save(f"{prefix}.buckets", keys)
+        self.save_params(f"{prefix}-{epoch:04d}.params")
+        if save_optimizer_states:
+            default = self._default()
+            default._progress, default.history = self._progress, self.history
+            default._save_states(f"{prefix}-{epoch:04d}", epoch)
+
+    @staticmethod
+    def load(prefix: str, epoch: int, sym_gen: Any = None, default_bucket_key: Any = None,
+             load_optimizer_states: bool = False, **kwargs: Any) -> BucketingModule:
+        """A BucketingModule from what `save_checkpoint` wrote.
+
+        Networks are those of the files, for keys they have; which inputs are data and labels is
+        what `sym_gen` says.  `kwargs` go to the constructor.
+        """
+        symbols = {key: sym.load(f"{prefix}-{key}-symbol.json")
+                   for key in _read_keys(f"{prefix}.buckets")}
+        loaded = BucketingModule.load_dict(symbols, sym_gen, default_bucket_key,
+                                           *load_params(prefix, epoch), **kwargs)
+        if load_optimizer_states:
+            loaded._default()._preload_opt_states = f"{prefix}-{epoch:04d}.states"
+        return loaded
+
+    @staticmethod
+    def load_dict(sym_dict: Mapping[Any, Any] | None = None, sym_gen: Any = None,
+                  default_bucket_key: Any = None, arg_params: Any = None, aux_params: Any = None,
+                  **kwargs: Any) -> BucketingModule:
+        """A BucketingModule from networks by bucket key and from parameters."""
+        for name, value in (("sym_dict", sym_dict), ("sym_gen", sym_gen),
+                            ("default_bucket_key", default_bucket_key),
+                            ("arg_params", arg_params), ("aux_params", aux_params)):
+            if value is None:
+                raise MXNetError(f"BucketingModule: loading needs {name}")
+        assert sym_dict is not None
+        if default_bucket_key not in sym_dict:
+            raise ArgumentError(f"BucketingModule: default_bucket_key {default_bucket_key!r} is "
+                                f"not among the loaded buckets {list(sym_dict)}")
+        loaded = BucketingModule(sym_gen, default_bucket_key, **kwargs)
+        loaded._buckets = {key: loaded._draw(key, symbol) for key, symbol in sym_dict.items()}
+        default = loaded._buckets[default_bucket_key]
+        default._arg_params = {name: value.copy() for name, value in arg_params.items()}
+        default._aux_params = {name: value.copy() for name, value in aux_params.items()}
+        loaded.params_initialized = default.params_initialized = True
+        return loaded
+
+
+class _Renumbered:
+    """An updater for a bucket whose parameters have other numbers than in the bucket it is from.
+
+    Updaters know parameters by place (times devices, plus device).  A bucket that lacks a parameter
+    or lists them in another order must not touch the state of the wrong one.
+    """
+
+    def __init__(self, updater: Any, places: Sequence[int], devices: int):
+        self._updater = updater
+        self._keys = [place * devices + k for place in places for k in range(devices)]
+
+    def __call__(self, index: Any, grad: Any, weight: Any) -> None:
+        keys = [self._keys[i] for i in _as_list(index)]
+        self._updater(keys if isinstance(index, (list, tuple)) else keys[0], grad, weight)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._updater, name)
+
+
+def _copy_states(source: Module, target: Module) -> None:
+    for ours, theirs in zip(source.get_states(False), target.get_states(False), strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            if one.shape == other.shape:
+                one.copyto(other)
+
+
+def _plain_key(key: Any) -> Any:
+    """A bucket key as a file can hold it: an int or a tuple of ints."""
+    parts = key if isinstance(key, tuple) else (key,)
+    if not parts or not all(isinstance(part, (int, np.integer)) for part in parts):
+        raise ArgumentError(f"BucketingModule: bucket key {key!r} cannot be saved, only ints and "
+                            "tuples of ints can; save the parameters alone with save_params")
+    return tuple(map(int, parts)) if isinstance(key, tuple) else int(key)
+
+
+def _read_keys(fname: str) -> list[Any]:
+    """The bucket keys in a `.buckets` file."""
+    arrays = nd.load(fname)
+    if not isinstance(arrays, list) or len(arrays) != 1 or arrays[0].ndim not in (1, 2):
+        raise MXNetError(f"{fname}: expected one array of bucket keys")
+    keys = arrays[0].asnumpy().tolist()
+    return [tuple(map(int, key)) if isinstance(key, list) else int(key) for key in keys]

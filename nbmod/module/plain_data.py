@@ -1,0 +1,67 @@
+"""Plain data as JSON and back: what JSON has no word for is a dict with one `$` key.
+
+Numbers, text, None, lists and dicts with string keys are themselves.  Tuples, dicts with other
+keys and arrays (of NumPy, and NDArrays, which come back on the CPU) are told apart:
+
+    {"$tuple": [...]}   {"$pairs": [[key, value], ...]}   {"$array": [type, shape, base64]}
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+
+from ..ndarray import NDArray, array
+
+__all__ = ["decode", "encode"]
+
+
+def encode(value: Any) -> Any:
+    """What `json.dumps` takes, for plain data; TypeError naming the type of anything else."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, list):
+        return [encode(part) for part in value]
+    if isinstance(value, tuple):
+        return {"$tuple": [encode(part) for part in value]}
+    if isinstance(value, dict):
+        if all(isinstance(key, str) and not key.startswith("$") for key in value):
+            return {key: encode(part) for key, part in value.items()}
+        return {"$pairs": [[encode(key), encode(part)] for key, part in value.items()]}
+    if isinstance(value, NDArray):
+        return {"$ndarray": encode(value.asnumpy())["$array"]}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        little = np.ascontiguousarray(value, value.dtype.newbyteorder("<"))
+        return {"$array": [little.dtype.str, list(value.shape),
+                           base64.b64encode(little.tobytes()).decode()]}
+    raise TypeError(f"a {type(value).__name__} is no plain data")
+
+
+def decode(value: Any) -> Any:
+    """What `encode` was given.  ValueError, TypeError or KeyError for what it did not make."""
+    if isinstance(value, list):
+        return [decode(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if "$tuple" in value:
+        return tuple(decode(value["$tuple"]))
+    if "$pairs" in value:
+        return {decode(key): decode(part) for key, part in value["$pairs"]}
+    if "$array" in value:
+        return _array(*value["$array"])
+    if "$ndarray" in value:
+        host = _array(*value["$ndarray"])
+        return array(host, dtype=host.dtype)
+    return {key: decode(part) for key, part in value.items()}
+
+
+def _array(kind: str, shape: list[int], content: str) -> np.ndarray:
+    dtype = np.dtype(kind)
+    if dtype.kind not in "biuf":
+        raise ValueError(f"an array of type {kind}")
+    return np.frombuffer(base64.b64decode(content), dtype).reshape(shape).astype(
+        dtype.newbyteorder("="))

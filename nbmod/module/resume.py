@@ -1,0 +1,259 @@
+"""Exact resume: what the three files of a checkpoint leave out is in a fourth.
+
+`<prefix>-<epoch:04d>.resume` stands beside the `.states` of a checkpoint.  It is JSON:
+
+    epoch, batch    where training goes on: in this epoch, after so many batches
+    fresh           whether the training iterator has been reset for it
+    random          where the random sequences stand: nbmod's, Python's and NumPy's common ones
+    optimizer       plain attributes of it and of its scheduler, as they began and as they are, and
+                    how often each parameter was updated on each device
+    devices         parameters and auxiliary states of which devices have different copies, as they
+                    may within an epoch (the checkpoint has their mean)
+    store           what the key-value store remembers (residuals of gradient compression)
+    train_data, eval_data   where the iterators stand, if they can tell (`DataIter.state_dict`)
+    history         what `fit` has kept of past epochs
+    states          length and checksum of the `.states` file, which may have been overwritten since
+
+`fit` goes on from it when it is asked to begin at that very epoch; otherwise counts and sequences
+start as they do in MXNet.  An attribute of the optimizer to which the script now gives another
+value than it did is the script's; the others are as training left them.  The scheduler is taken as
+a whole: if it is set up otherwise than it was, it and the update counts start over, because scripts
+that know of MXNet's resume shift its steps.  (It may be the very object that was trained with.)
+
+The order of events makes it exact.  A checkpoint is written before `fit` evaluates and resets the
+training iterator, so a resumed `fit` starts with that reset; evaluation draws its random numbers
+aside (`rng.aside`) and need not be repeated.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..base import MXNetError, warn_user
+from ..ops import rng
+from ..serialization import atomic_write
+from .plain_data import decode, encode
+
+__all__ = ["OtherData", "Progress", "attributes", "device_copies", "optimizer_state", "read",
+           "restore_optimizer", "set_device_copies", "states_mark", "write"]
+
+FORMAT = "nbmod training state 1"
+
+_APART = {"lr_scheduler", "param_dict", "idx2name", "sym_info", "_all_index_update_counts",
+          "_index_update_count"}
+"""Attributes of optimizers that are treated on their own, or follow from the network."""
+
+
+# ------------------------------------------------------------------------------------------- file
+
+def states_mark(fname: str) -> list[int] | None:
+    """Length and checksum of a file; None if there is none."""
+    if not os.path.exists(fname):
+        return None
+    with open(fname, "rb") as file:
+        content = file.read()
+    return [len(content), zlib.crc32(content)]
+
+
+def write(fname: str, state: dict[str, Any]) -> None:
+    """Write a training state, whole or not at all; warns of iterators that cannot be part of it."""
+    for name in ("train_data", "eval_data"):
+        try:
+            encode(state[name])
+        except TypeError as error:
+            warn_user(f"{fname}: {name} will start afresh, its state_dict is not saved: {error}")
+            state = {**state, name: None}
+    text = json.dumps({"format": FORMAT, **encode(state)}, indent=1)
+    with atomic_write(fname) as file:
+        file.write(text.encode())
+
+
+def read(fname: str) -> dict[str, Any]:
+    """A training state.  MXNetError for a file that holds none."""
+    try:
+        with open(fname, encoding="utf-8") as file:
+            state = json.load(file)
+        if not isinstance(state, dict) or state.get("format") != FORMAT:
+            raise ValueError(f"expected the format {FORMAT!r}")
+        state = decode(state)
+        place = state["epoch"], state["batch"]
+        if not all(isinstance(number, int) and number >= 0 for number in place):
+            raise ValueError(f"epoch and batch are {place}")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise MXNetError(f"{fname}: damaged: {error}; without it training goes on, only not "
+                         "exactly as it was") from None
+    return state
+
+
+# ------------------------------------------------------------------------- random and iterators
+
+def _random_states() -> dict[str, Any]:
+    """Where every sequence of random numbers stands that nbmod or a script may draw from."""
+    version, words, gauss = random.getstate()
+    return {"nbmod": rng.get_state(), "numpy": np.random.get_state(),
+            "python": (version, np.array(words, np.uint32), gauss)}
+
+
+def _set_random_states(states: dict[str, Any]) -> None:
+    version, words, gauss = states["python"]
+    random.setstate((version, tuple(words.tolist()), gauss))
+    np.random.set_state(states["numpy"])
+    rng.set_state(states["nbmod"])
+
+
+class Progress:
+    """How far training on some iterators has come, and how to go on from there.
+
+    `epoch` and `batch` say where it goes on: the first batch that is not trained on yet.  `fresh`
+    is false between the end of an epoch and the reset of the training iterator.
+    """
+
+    def __init__(self, train_data: Any = None, eval_data: Any = None, epoch: int = 0,
+                 batch: int = 0):
+        self.train_data, self.eval_data = train_data, eval_data
+        self.epoch, self.batch, self.fresh = epoch, batch, True
+        self._before: dict[str, Any] | None = None
+        self._final: dict[str, Any] | None = None
+
+    def fetch(self, batches: Iterator[Any]) -> Any:
+        """The next batch or None; what it changes is noted before it is asked for.
+
+        `fit` fetches a batch before it has done with the one before.  (Some 50 us.)
+        """
+        self._before = {"train_data": _place_of(self.train_data), "random": _random_states()}
+        return next(batches, None)
+
+    def end_epoch(self) -> None:
+        """All batches of the epoch are trained on."""
+        self.epoch, self.batch, self.fresh, self._before = self.epoch + 1, 0, False, None
+
+    def begin_epoch(self) -> None:
+        """The training iterator has been reset."""
+        self.fresh = True
+
+    def finish(self) -> None:
+        """Keep what there is to save, and let go of the data."""
+        self._final = self.state()
+        self.train_data = self.eval_data = None
+
+    def state(self) -> dict[str, Any]:
+        """As plain data."""
+        return self._final or {
+            "epoch": self.epoch, "batch": self.batch, "fresh": self.fresh,
+            "random": _random_states(), "train_data": _place_of(self.train_data),
+            "eval_data": _place_of(self.eval_data), **(self._before or {})}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Bring iterators and random sequences to where they were.
+
+        An iterator that cannot tell its place must stand at its epoch's beginning; it is moved by
+        skipping batches.  Raises OtherData, and moves nothing, for data that are not as they were.
+        """
+        _load(self.train_data, state["train_data"], skip=state["batch"])
+        _load(self.eval_data, state["eval_data"], skip=0)
+        _set_random_states(state["random"])
+        self.epoch, self.batch, self.fresh = state["epoch"], state["batch"], state["fresh"]
+
+
+class OtherData(MXNetError):
+    """An iterator's saved place means nothing to the one that is to go on from it."""
+
+
+def _place_of(iterator: Any) -> Any:
+    """Where an iterator stands; None if it cannot tell."""
+    return getattr(iterator, "state_dict", lambda: None)()
+
+
+def _load(iterator: Any, place: Any, skip: int) -> None:
+    """Move an iterator to its place, or over some batches if it could not tell it."""
+    if iterator is not None and place is not None:
+        try:
+            iterator.load_state_dict(place)
+        except MXNetError as error:
+            raise OtherData(str(error)) from None
+    elif iterator is not None:
+        for _ in range(skip):
+            next(iterator, None)
+
+
+# ---------------------------------------------------------------------------------------- devices
+
+def device_copies(group: Any) -> dict[str, list[Any]]:
+    """Every array of an executor group of which its devices have different copies, by name."""
+    return {name: list(copies) for name, copies in _arrays_of(group) if len(copies) > 1
+            and len({copy.asnumpy().tobytes() for copy in copies}) > 1}
+
+
+def set_device_copies(group: Any, saved: dict[str, list[Any]]) -> None:
+    """Give every device its own copies back, unless there are more or fewer devices now."""
+    for name, copies in _arrays_of(group):
+        if len(saved.get(name, ())) == len(copies):
+            for array, value in zip(copies, saved[name], strict=True):
+                value.copyto(array)
+
+
+def _arrays_of(group: Any) -> list[tuple[str, Any]]:
+    return [*zip(group.param_names, group.param_arrays, strict=True),
+            *zip(group.aux_names, group.aux_arrays, strict=True)]
+
+
+# -------------------------------------------------------------------------------------- optimizer
+
+def attributes(optimizer: Any) -> dict[str, Any]:
+    """The plain attributes of an optimizer, and of its scheduler, by value."""
+    scheduler = optimizer.lr_scheduler
+    return {"class": type(optimizer).__name__, "own": _plain(optimizer),
+            "scheduler": None if scheduler is None else
+            {"class": type(scheduler).__name__, "own": _plain(scheduler)}}
+
+
+def _plain(owner: Any) -> dict[str, Any]:
+    found = {}
+    for name, value in getattr(owner, "__dict__", {}).items():
+        if name not in _APART:
+            try:
+                found[name] = decode(encode(value))
+            except TypeError:  # what is no plain data must be the script's
+                continue
+    return found
+
+
+def optimizer_state(optimizer: Any, begun: dict[str, Any]) -> dict[str, Any]:
+    """What training has made of an optimizer that began with these attributes."""
+    return {"begun": begun, "now": attributes(optimizer),
+            "counts": optimizer._all_index_update_counts}
+
+
+def restore_optimizer(optimizer: Any, saved: dict[str, Any]) -> bool:
+    """Bring an optimizer to where it was, as far as the script has made it as it did.
+
+    Whether update counts and scheduler could go on: see the module docstring.
+    """
+    here, begun, now = attributes(optimizer), saved["begun"], saved["now"]
+    if here["class"] != begun["class"]:
+        return False
+    same = {name for name, value in here["own"].items()
+            if name not in begun["own"] or _equal(value, begun["own"][name])}
+    goes_on = "begin_num_update" in same and any(
+        _equal(here["scheduler"], known["scheduler"]) for known in (begun, now))
+    for name, value in now["own"].items():
+        if name in same | (now["own"].keys() - here["own"]) and (name != "num_update" or goes_on):
+            setattr(optimizer, name, value)
+    if goes_on:
+        counts = {device: dict(of_device) for device, of_device in saved["counts"].items()}
+        optimizer._all_index_update_counts = counts
+        optimizer._index_update_count = counts.setdefault(0, {})
+        if now["scheduler"] is not None:
+            vars(optimizer.lr_scheduler).update(now["scheduler"]["own"])
+    return goes_on
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return encode(one) == encode(other)

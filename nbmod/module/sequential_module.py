@@ -1,0 +1,248 @@
+"""`SequentialModule`: modules in a row; the outputs of each are the data of the next.
+
+`_modules[i]` was added with the options `_metas[i]`: whether it gets the batch's labels, and
+whether it takes its inputs by position instead of by name.  Forward goes down the row with outputs
+as data, backward goes up with input gradients as head gradients; every module has its own
+parameters and optimizer.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from ..base import ArgumentError, MXNetError, did_you_mean
+from ..initializer import Uniform
+from ..io import DataBatch, DataDesc
+from .arguments import as_descs
+from .base_module import BaseModule
+
+__all__ = ["SequentialModule"]
+
+
+class SequentialModule(BaseModule):
+    """A row of modules, filled by `add`.  See the module docstring."""
+
+    META_TAKE_LABELS = "take_labels"
+    META_AUTO_WIRING = "auto_wiring"
+
+    def __init__(self, logger: Any = logging):
+        super().__init__(logger=logger)
+        self._modules: list[BaseModule] = []
+        self._metas: list[dict[str, Any]] = []
+        self._meta_keys = {self.META_TAKE_LABELS, self.META_AUTO_WIRING}
+        self._label_shapes: Any = None
+
+    def add(self, module: BaseModule, **kwargs: Any) -> SequentialModule:
+        """Append a module; returns self, so that calls can be chained.
+
+        `take_labels=True` gives it the labels, for losses and for metrics.  `auto_wiring=True`
+        gives it the outputs of the module before in their order; without it they must have the
+        names of its inputs.  The row must be bound (again) afterwards.
+        """
+        if not isinstance(module, BaseModule):
+            raise TypeError(f"SequentialModule: add got a {type(module).__name__}, expected a "
+                            "module")
+        for key in kwargs:
+            if key not in self._meta_keys:
+                raise ArgumentError(f"SequentialModule: unknown option {key!r} of add"
+                                    f"{did_you_mean(key, self._meta_keys)} There are "
+                                    f"{sorted(self._meta_keys)}")
+        self._modules.append(module)
+        self._metas.append(kwargs)
+        self.binded = self.params_initialized = self.optimizer_initialized = False
+        return self
+
+    def _takes_labels(self, i: int) -> bool:
+        return bool(self._metas[i].get(self.META_TAKE_LABELS))
+
+    def _place(self, i: int) -> str:
+        """What messages call the i-th module."""
+        return f"module {i} ({type(self._modules[i]).__name__})"
+
+    # -- description ------------------------------------------------------------------------
+
+    @property
+    def data_names(self) -> list[str]:
+        """Names of the first module's inputs."""
+        return self._modules[0].data_names if self._modules else []
+
+    @property
+    def output_names(self) -> list[str]:
+        """Names of the last module's outputs."""
+        return self._modules[-1].output_names if self._modules else []
+
+    @property
+    def data_shapes(self) -> list[DataDesc]:
+        self._require("binded")
+        return self._modules[0].data_shapes
+
+    @property
+    def label_shapes(self) -> Any:
+        """What `bind` was given, None if no module takes labels."""
+        self._require("binded")
+        return self._label_shapes
+
+    @property
+    def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
+        self._require("binded")
+        return self._modules[-1].output_shapes
+
+    # -- binding ----------------------------------------------------------------------------
+
+    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
+             inputs_need_grad: bool = False, force_rebind: bool = False, shared_module: Any = None,
+             grad_req: Any = "write") -> None:
+        """Bind every module to the output shapes of the one before.
+
+        A module that was bound before it was added, or before another one was, is bound again; its
+        parameters and optimizer stay.
+        """
+        if self.binded and not force_rebind:
+            self.logger.warning("Already bound, ignoring bind()")
+            return
+        if inputs_need_grad and not for_training:
+            raise MXNetError("SequentialModule: inputs_need_grad=True needs for_training=True")
+        if shared_module is not None:
+            raise MXNetError("SequentialModule: bind takes no shared_module; share the modules")
+        if not self._modules:
+            raise MXNetError("SequentialModule: there is nothing to bind; add modules first")
+        self.binded = False
+        shapes = data_shapes
+        for i, module in enumerate(self._modules):
+            labels = label_shapes if self._takes_labels(i) else None
+            module.bind(self._wired(i, shapes), labels, for_training,
+                        bool(for_training and (inputs_need_grad or i > 0)),
+                        force_rebind or module.binded, grad_req=grad_req)
+            shapes = module.output_shapes
+        takes = any(map(self._takes_labels, range(len(self._modules))))
+        self._label_shapes = label_shapes if takes else None
+        self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
+        self.binded = True
+
+    def _wired(self, i: int, shapes: Any) -> list[DataDesc]:
+        """Descriptions of the i-th module's inputs, from those of what comes in."""
+        descs, names = as_descs(shapes), self._modules[i].data_names
+        given = [desc.name for desc in descs]
+        if self._metas[i].get(self.META_AUTO_WIRING):
+            if len(names) != len(given):
+                raise MXNetError(f"SequentialModule: {self._place(i)} has inputs {names}, but gets "
+                                 f"{len(given)}: {given}")
+            return [DataDesc(name, desc.shape, desc.dtype, desc.layout)
+                    for name, desc in zip(names, descs, strict=True)]
+        if i > 0 and sorted(names) != sorted(given):
+            raise ArgumentError(f"SequentialModule: {self._place(i)} has inputs {names}, but "
+                                f"{self._place(i - 1)} gives {given}; add it with auto_wiring=True "
+                                "to connect them in their order")
+        return descs
+
+    # -- parameters and optimizer -----------------------------------------------------------
+
+    def get_params(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """(arg_params, aux_params) of all modules together."""
+        self._require("params_initialized")
+        args: dict[str, Any] = {}
+        auxs: dict[str, Any] = {}
+        for module in self._modules:
+            for own, all_of_them in zip(module.get_params(), (args, auxs), strict=True):
+                all_of_them.update(own)
+        return args, auxs
+
+    def init_params(self, initializer: Any = Uniform(0.01), arg_params: Any = None,  # noqa: B008
+                    aux_params: Any = None, allow_missing: bool = False, force_init: bool = False,
+                    allow_extra: bool = False) -> None:
+        """Fill the parameters of every module from the same dicts, or by `initializer`.
+
+        A name that two modules use is an error naming both.
+        """
+        if self.params_initialized and not force_init:
+            return
+        self._require("binded")
+        for module in self._modules:
+            module.init_params(initializer, arg_params, aux_params, allow_missing, force_init,
+                               allow_extra)
+        self._require_own_names()
+        self.params_initialized = True
+
+    def _require_own_names(self) -> None:
+        owner: dict[tuple[str, str], int] = {}
+        for i, module in enumerate(self._modules):
+            for kind, params in zip(("arg", "aux"), module.get_params(), strict=True):
+                for name in params:
+                    first = owner.setdefault((kind, name), i)
+                    if first != i:
+                        raise MXNetError(
+                            f"SequentialModule: Duplicated parameter names: {name!r} of "
+                            f"{self._place(i)} is already used in {self._place(first)}; give each "
+                            "a name of its own")
+
+    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd",
+                       optimizer_params: Any = (("learning_rate", 0.01),),
+                       force_init: bool = False) -> None:
+        """Give every module an optimizer of this kind."""
+        self._require("binded", "params_initialized")
+        if self.optimizer_initialized and not force_init:
+            self.logger.warning("optimizer already initialized, ignoring.")
+            return
+        for module in self._modules:
+            module.init_optimizer(kvstore, optimizer, optimizer_params, force_init)
+        self.optimizer_initialized = True
+
+    # -- computing --------------------------------------------------------------------------
+
+    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+        """Run the row forward; only modules that take labels see them."""
+        self._require("binded", "params_initialized")
+        data, shapes = data_batch.data, getattr(data_batch, "provide_data", None)
+        for i, module in enumerate(self._modules):
+            labels = provided = None
+            if self._takes_labels(i):
+                labels = getattr(data_batch, "label", None)
+                provided = getattr(data_batch, "provide_label", None)
+            module.forward(DataBatch(
+                data, labels, getattr(data_batch, "pad", None), getattr(data_batch, "index", None),
+                getattr(data_batch, "bucket_key", None), shapes and self._wired(i, shapes),
+                provided), is_train=is_train)
+            if i + 1 < len(self._modules):
+                data = module.get_outputs()
+                shapes = [(name, array.shape) for name, array in
+                          zip(module.output_names, data, strict=True)]
+
+    def backward(self, out_grads: Any = None) -> None:
+        """Run the row backward, from the head gradients of the last module, if it needs any."""
+        self._require("binded", "params_initialized")
+        for i in reversed(range(len(self._modules))):
+            self._modules[i].backward(out_grads=out_grads)
+            if i > 0:
+                out_grads = self._modules[i].get_input_grads()
+
+    def update(self) -> None:
+        """Update the parameters of every module."""
+        self._require("binded", "params_initialized", "optimizer_initialized")
+        for module in self._modules:
+            module.update()
+
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+        """Outputs of the last module."""
+        self._require("binded", "params_initialized")
+        return self._modules[-1].get_outputs(merge_multi_context)
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+        """Gradients of the first module's inputs (needs `inputs_need_grad`)."""
+        self._require("binded", "params_initialized")
+        if not self.inputs_need_grad:
+            raise MXNetError("get_input_grads: bind with inputs_need_grad=True first")
+        return self._modules[0].get_input_grads(merge_multi_context)
+
+    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+        """Update `eval_metric` with the outputs of every module that takes labels."""
+        self._require("binded", "params_initialized")
+        for i, module in enumerate(self._modules):
+            if self._takes_labels(i):
+                module.update_metric(eval_metric, labels, pre_sliced)
+
+    def install_monitor(self, mon: Any) -> None:
+        """Let `mon` watch every module."""
+        self._require("binded")
+        for module in self._modules:
+            module.install_monitor(mon)

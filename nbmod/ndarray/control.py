@@ -1,0 +1,113 @@
+"""`nd.contrib.foreach`, `while_loop` and `cond`: plain Python loops over NDArrays.
+
+They take and return what their twins in `sym.contrib` do, so one body serves both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..base import ArgumentError, MXNetError
+from ..nesting import flatten, regroup
+from .functions import function
+from .ndarray import NDArray
+
+__all__ = ["foreach", "while_loop", "cond"]
+
+
+def foreach(body: Callable[[Any, Any], Any], data: Any, init_states: Any) -> tuple[Any, Any]:
+    """`body(row, states)` for every row of `data`, one after another.
+
+    `data` and `init_states` are NDArrays or nested lists of them; rows are taken along the first
+    axis.  `body` returns (outputs, next states).  The result is (outputs stacked along a new first
+    axis, last states).
+    """
+    arrays, structure = flatten(data, NDArray, "foreach: data")
+    flatten(init_states, NDArray, "foreach: init_states")
+    lengths = {len(array) for array in arrays}
+    if len(lengths) != 1:
+        raise ArgumentError(f"foreach: data have {sorted(lengths)} rows, expected one number of "
+                            "rows, the same for all")
+    states, collected = init_states, _Outputs("foreach: outputs of the body")
+    for t in range(*lengths):
+        outputs, states = _pair("foreach", body(regroup([x[t] for x in arrays], structure), states))
+        collected.append(outputs)
+    return collected.stacked(), states
+
+
+def while_loop(cond: Callable[..., Any], func: Callable[..., Any], loop_vars: Any,
+               max_iterations: int | None = None) -> tuple[Any, Any]:
+    """`func(*loop_vars)` again and again, as long as `cond(*loop_vars)` is not 0.
+
+    `func` returns (outputs, next loop_vars); the result is (outputs stacked along a new first axis
+    of `max_iterations` rows, last loop_vars).  Rows of iterations that did not happen are 0; of no
+    iterations at all there are no outputs.
+    """
+    if max_iterations is None:
+        raise ArgumentError("while_loop: max_iterations should be specified")
+    flat, _ = flatten(loop_vars, NDArray, "while_loop: loop_vars")
+    if not flat:
+        raise ArgumentError("while_loop: loop_vars should contain at least one element")
+    collected, states = _Outputs("while_loop: outputs of func"), loop_vars
+    while collected.count < max_iterations and _truth(cond(*_arguments(states))):
+        outputs, following = _pair("while_loop", func(*_arguments(states)))
+        collected.append([] if outputs is None else outputs)
+        if len(_arguments(following)) != len(_arguments(states)):
+            raise ArgumentError(f"while_loop: {len(_arguments(states))} loop_vars before iteration "
+                                f"{collected.count - 1} and {len(_arguments(following))} after it")
+        states = following
+    return collected.stacked(int(max_iterations)), states
+
+
+def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any]) -> Any:
+    """What `then_func()` returns if `pred`, one number, is not 0, else what `else_func()` does."""
+    return then_func() if _truth(pred) else else_func()
+
+
+class _Outputs:
+    """What iterations return, one after another."""
+
+    def __init__(self, what: str):
+        self.what, self.count = what, 0
+        self.structure: Any = []
+        self.columns: list[list[NDArray]] = []
+
+    def append(self, outputs: Any) -> None:
+        arrays, structure = flatten(outputs, NDArray, self.what)
+        if not self.count:
+            self.structure, self.columns = structure, [[] for _ in arrays]
+        elif structure != self.structure:
+            raise ArgumentError(f"{self.what}: iteration {self.count} returns another structure "
+                                "than the ones before")
+        for column, array in zip(self.columns, arrays, strict=True):
+            column.append(array)
+        self.count += 1
+
+    def stacked(self, rows: int = 0) -> Any:
+        """The outputs along a new first axis, of at least so many rows."""
+        return regroup([self._column(column, rows) for column in self.columns], self.structure)
+
+    def _column(self, arrays: list[NDArray], rows: int) -> NDArray:
+        for t, array in enumerate(arrays):
+            if array.shape != arrays[0].shape:
+                raise MXNetError(f"{self.what}: shape {array.shape} in iteration {t}, but "
+                                 f"{arrays[0].shape} in the first one")
+        missing = [function("zeros_like")(arrays[0])] * (rows - len(arrays))
+        return function("stack")(*arrays, *missing, axis=0)
+
+
+def _pair(where: str, result: Any) -> tuple[Any, Any]:
+    if not isinstance(result, (list, tuple)) or len(result) != 2:
+        raise ArgumentError(f"{where}: the body must return two things, its outputs and the next "
+                            f"states; given a {type(result).__name__}")
+    return result[0], result[1]
+
+
+def _arguments(states: Any) -> Sequence[Any]:
+    return states if isinstance(states, (list, tuple)) else [states]
+
+
+def _truth(value: Any) -> bool:
+    value = value() if callable(value) else value
+    return bool(value.asscalar()) if isinstance(value, NDArray) else bool(value)

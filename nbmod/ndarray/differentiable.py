@@ -1,0 +1,68 @@
+"""What an NDArray has to do with gradients: `attach_grad`, `grad`, `backward`, and its place on the
+tape when it is copied, seen in another shape or written to (operations enter themselves)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..base import MXNetError
+from . import tape
+from .recording import STATE
+
+__all__ = ["Differentiable"]
+
+
+class Differentiable:
+    """The part of `NDArray` that `autograd` is about."""
+
+    __slots__ = ()
+
+    _data: Any
+    _entry: Any
+    """The array's entry on the tape, or None."""
+
+    @property
+    def grad(self) -> Any:
+        """The NDArray that gradients go to; None without `attach_grad`."""
+        node = None if self._entry is None else self._entry.node
+        return node.grad if isinstance(node, tape.Marked) and node.request != "null" else None
+
+    def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
+        """Make a gradient array of zeros and let gradients go there: see `autograd.mark_variables`.
+
+        The array becomes a leaf: `backward` ends at it.
+        """
+        from ..autograd import mark_variables
+        from .creation import zeros
+
+        array: Any = self
+        mark_variables(array, zeros(array.shape, array.context, array.dtype, stype), grad_req)
+
+    def backward(self, out_grad: Any = None, retain_graph: bool = False, train_mode: bool = True
+                 ) -> None:
+        """Gradients of this array, weighted by `out_grad` (ones): see `autograd.backward`."""
+        from ..autograd import backward
+
+        head: Any = self
+        backward(head, None if out_grad is None else [out_grad], retain_graph, train_mode)
+
+    def _noted(self, made: Any, note: Callable[..., Any], fact: Any) -> Any:
+        """`made`, which was made of this array: `note` enters that on the tape."""
+        if STATE.recording and (entry := tape.live(self)):
+            made._entry = note(entry, fact, made._ctx)
+        return made
+
+    def _note_assignment(self, key: tuple, value: Differentiable | None) -> None:
+        """Enter on the tape that an array is written to the elements at `key`, or refuse it."""
+        target: Any = self
+        tape.require_unrecorded("x[...] = value", [target])
+        if value is not None and tape.live(value):
+            whole = all(part is Ellipsis or part == slice(None) for part in key)
+            shape = value._data.shape
+            if not whole or shape != target.shape:
+                raise MXNetError(
+                    f"x[...] = value: a recorded value of shape {shape} is written to a part of an "
+                    f"array of shape {target.shape}; only x[:] = value of the same shape is "
+                    "recorded, join parts with concat or stack")
+            value._noted(target, tape.note_copy, target._data.dtype)

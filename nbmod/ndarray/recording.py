@@ -1,0 +1,36 @@
+"""Whether operations are recorded, and whether they run in training mode: two flags per thread."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+
+__all__ = ["STATE", "RecordingScope"]
+
+
+class _State(threading.local):
+    recording = False
+    training = False
+
+
+STATE = _State()
+
+
+class RecordingScope:
+    """`with` this the flags are what is given (None: as they are); afterwards as they were."""
+
+    def __init__(self, recording: bool | None, training: bool | None):
+        self._wanted = recording, training
+        self._before: list[tuple[bool, bool]] = []
+
+    def __enter__(self) -> None:
+        self._before.append((STATE.recording, STATE.training))
+        recording, training = self._wanted
+        if recording is not None:
+            STATE.recording = recording
+        if training is not None:
+            STATE.training = training
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        STATE.recording, STATE.training = self._before.pop()

@@ -1,0 +1,97 @@
+"""`nd.contrib.adamw_update` and its like: MXNet's words for update ops of the table.
+
+Their `rescale_grad` may be a number, and those over many weights take lists with one array for
+every weight, where the ops take the arrays weight by weight.  Options of the op (`beta1`, `out`,
+...) are passed by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from ..base import MXNetError
+from .creation import array
+from .functions import op_function
+from .ndarray import NDArray
+
+__all__ = ["adamw_update", "mp_adamw_update", "multi_adamw_update", "multi_lamb_update",
+           "multi_mp_adamw_update", "multi_mp_lamb_update"]
+
+Arrays = Sequence[NDArray]
+Rates = Sequence[float]
+
+
+def adamw_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray, rescale_grad: Any,
+                 lr: float, eta: float, **options: Any) -> NDArray:
+    """The op `_adamw_update`; all arrays have one shape."""
+    return op_function("_adamw_update")(weight, grad, mean, var, _scale(rescale_grad, weight),
+                                        lr=lr, eta=eta, **options)
+
+
+def mp_adamw_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray,
+                    weight32: NDArray, rescale_grad: Any, lr: float, eta: float, **options: Any
+                    ) -> NDArray:
+    """The op `_mp_adamw_update`; all arrays have one shape."""
+    return op_function("_mp_adamw_update")(weight, grad, mean, var, weight32,
+                                           _scale(rescale_grad, weight), lr=lr, eta=eta, **options)
+
+
+def multi_adamw_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays,
+                       rescale_grad: Any, lrs: Rates, wds: Rates, etas: Rates, size: int = 0,
+                       **options: Any) -> Any:
+    """The op `_multi_adamw_update` of `size` weights (0: as many as there are)."""
+    return op_function("_multi_adamw_update")(
+        *_in_turn(size, weights, grads, mean, var), _scale(rescale_grad, weights[0]),
+        lrs=lrs, wds=wds, etas=etas, **options)
+
+
+def multi_mp_adamw_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays,
+                          weights32: Arrays, rescale_grad: Any, lrs: Rates, wds: Rates,
+                          etas: Rates, size: int = 0, **options: Any) -> Any:
+    """The op `_multi_mp_adamw_update` of `size` weights (0: as many as there are)."""
+    return op_function("_multi_mp_adamw_update")(
+        *_in_turn(size, weights, grads, mean, var, weights32), _scale(rescale_grad, weights[0]),
+        lrs=lrs, wds=wds, etas=etas, **options)
+
+
+def multi_lamb_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays,
+                      step_count: Sequence[int], lrs: Rates, wds: Rates, num_tensors: int = 0,
+                      **options: Any) -> Any:
+    """The op `_multi_lamb_update` of `num_tensors` weights (0: as many as there are)."""
+    return op_function("_multi_lamb_update")(
+        *_in_turn(num_tensors, weights, grads, mean, var), learning_rates=lrs, wds=wds,
+        step_count=step_count, **options)
+
+
+def multi_mp_lamb_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays,
+                         weights32: Arrays, step_count: Sequence[int], lrs: Rates, wds: Rates,
+                         num_tensors: int = 0, **options: Any) -> Any:
+    """The op `_multi_mp_lamb_update` of `num_tensors` weights (0: as many as there are)."""
+    return op_function("_multi_mp_lamb_update")(
+        *_in_turn(num_tensors, weights, grads, mean, var, weights32), learning_rates=lrs, wds=wds,
+        step_count=step_count, **options)
+
+
+def _in_turn(size: int, *lists: Arrays) -> list[NDArray]:
+    """The arrays weight by weight."""
+    counts = [len(arrays) for arrays in lists]
+    if len({*counts, size or counts[0]}) != 1:
+        raise MXNetError(f"lists of {', '.join(map(str, counts))} arrays are given for {size} "
+                         "weights, expected one array in each list for every weight")
+    return list(chain(*zip(*lists, strict=True)))
+
+
+def _scale(rescale_grad: Any, weight: NDArray) -> NDArray:
+    """The scale of gradients as an array where the weight is."""
+    if isinstance(rescale_grad, NDArray):
+        return rescale_grad.as_in_context(weight.context)
+    try:
+        number = float(rescale_grad)
+    except (TypeError, ValueError):
+        raise MXNetError(f"rescale_grad is {rescale_grad!r}, expected a number or an NDArray of "
+                         "one element") from None
+    return array([number], ctx=weight.context, dtype=np.float32)

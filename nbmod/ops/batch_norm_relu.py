@@ -1,0 +1,53 @@
+"""BatchNorm and relu in one op: graphs that MXNet fused for oneDNN have it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from .batch_norm import EPS, BatchNormOp
+
+__all__ = ["BatchNormWithReLU"]
+
+
+@dataclass(frozen=True)
+class BatchNormWithReLU(BatchNormOp, name="_contrib_BatchNormWithReLU"):
+    """y = max(BatchNorm(x), 0); see BatchNorm.
+
+    In backward the gradient counts where y > 0.  (MXNet has it in float32, for images with axis 1.)
+    """
+
+    eps: float = EPS
+    momentum: float = 0.9
+    fix_gamma: bool = True
+    use_global_stats: bool = False
+    output_mean_var: bool = False
+    axis: int = 1
+    cudnn_off: bool = False
+    min_calib_range: float | None = None
+    max_calib_range: float | None = None
+
+    shapes: ClassVar = "data and output (N, C, ...), all others (C,)"
+    needs: ClassVar = (*BatchNormOp.needs, "output")
+
+    def compiled(self, ins, outs, call):
+        normalize, y = super().compiled(ins, outs, call), outs[0]
+
+        def run() -> None:
+            normalize()
+            np.maximum(y, 0, out=y)
+
+        return run
+
+    def compiled_backward(self, ins, outs, call):
+        ograd, *rest, y = ins
+        masked = np.empty_like(ograd) if outs[0] is None else outs[0]
+        backward = super().compiled_backward([masked, *rest], outs, call)
+
+        def run() -> None:
+            np.multiply(ograd, y > 0, out=masked)
+            backward()
+
+        return run

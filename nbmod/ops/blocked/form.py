@@ -1,0 +1,113 @@
+"""The blocked form of images: (N, blocks, H + 2 halo, W + 2 halo, lanes).
+
+The channels of (N, C, H, W) stand in blocks of `lanes`, one vector of the host, so that the numbers
+of a pixel in so many channels are one load, and an op on them is vector code whatever their number
+and the image's width.  With one lane this is (N, C, H, W) in a halo: the form of pictures, whose
+few channels would leave most of a vector empty.
+
+Two things hold for every blocked tensor whose producer has run:
+
+    the halo, `halo` pixels around the image, is zero: it is the padding of the convolutions that
+    read it, so that none of them has to ask where an image ends
+    channels that fill up the last block are zero, so that sums over them do no harm
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..jit import kernel, prange
+from ..simd.strip import LANES
+
+__all__ = ["LANES", "Form", "clear_halo", "clear_tail", "enter_channels"]
+
+
+@dataclass(frozen=True)
+class Form:
+    """A blocked tensor of `channels` channels of images (height, width) within a halo."""
+
+    channels: int
+    height: int
+    width: int
+    halo: int = 0
+    lanes: int = LANES
+
+    @classmethod
+    def of(cls, shape: Sequence[int], channels: int, halo: int) -> Form:
+        """Of a blocked shape."""
+        return cls(channels, shape[2] - 2 * halo, shape[3] - 2 * halo, halo, shape[4])
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.channels // self.lanes)
+
+    def shape(self, batch: int) -> tuple[int, ...]:
+        return (batch, self.blocks, self.height + 2 * self.halo, self.width + 2 * self.halo,
+                self.lanes)
+
+    @property
+    def row(self) -> int:
+        """Numbers from a pixel to the one below it."""
+        return (self.width + 2 * self.halo) * self.lanes
+
+    @property
+    def plane(self) -> int:
+        """Numbers of a block of channels."""
+        return (self.height + 2 * self.halo) * self.row
+
+    @property
+    def image(self) -> int:
+        """Numbers of an image."""
+        return self.blocks * self.plane
+
+    def at(self, y: Any, x: Any) -> Any:
+        """Where pixel (y, x) is in a plane; numbers or arrays, also negative ones in the halo."""
+        return (y + self.halo) * self.row + (x + self.halo) * self.lanes
+
+    def inside(self, array: Any) -> Any:
+        """A view of the blocked `array` without its halo."""
+        h = self.halo
+        return array[:, :, h:h + self.height, h:h + self.width]
+
+    @property
+    def tail(self) -> int:
+        """Channels of the last block, 0 if it is full."""
+        return self.channels % self.lanes
+
+
+@kernel(parallel=True)
+def _clear_halo(planes, halo):
+    """Zero the halo of planes (count, rows, columns, lanes)."""
+    count, rows, columns, width = planes.shape
+    for k in prange(count):
+        plane = planes[k]
+        for y in range(rows):
+            edge = y < halo or y >= rows - halo
+            for x in range(columns if edge else halo):
+                for c in range(width):
+                    plane[y, x, c] = 0
+                    if not edge:
+                        plane[y, columns - 1 - x, c] = 0
+
+
+def clear_halo(array: np.ndarray, halo: int) -> None:
+    """Zero the halo of a blocked array, or of its planes (count, rows, columns, lanes)."""
+    if halo:
+        _clear_halo(array.reshape(-1, *array.shape[-3:]), halo)
+
+
+def enter_channels(values: np.ndarray, vectors: np.ndarray) -> None:
+    """Numbers per channel into vectors of lanes; 0 for lanes that stand for no channel."""
+    lanes = vectors.reshape(-1)
+    lanes[:len(values)] = values
+    lanes[len(values):] = 0
+
+
+def clear_tail(array: np.ndarray, channels: int) -> None:
+    """Zero the lanes of the last block that stand for no channel."""
+    if channels % LANES:
+        array[:, -1, ..., channels % LANES:] = 0

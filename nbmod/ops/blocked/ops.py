@@ -1,0 +1,231 @@
+"""The ops that the layout pass puts in: reorders, and convolution on the blocked form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..convolution import all_of
+from ..geometry import sliding_size, span_of
+from ..op import Call, Op, Spec
+from ..shape import PartialShape
+from ..simd.strip import RELU, SIX
+from .convolution import FLOAT, Kernels
+from .depthwise import kernels_of
+from .form import LANES, Form, clear_halo, clear_tail, enter_channels
+from .reorder import from_blocks, into_blocks, widen
+from .tables import Sliding
+from .winograd import Tiled
+
+__all__ = ["BlockedConvolution", "ClearEdges", "FromBlocks", "IntoBlocks"]
+
+Run = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Reorder(Op):
+    """Base of the two reorders: images of `channels` channels, in a halo, in blocks of `lanes`."""
+
+    channels: int
+    halo: int = 0
+    lanes: int = LANES
+
+    needs: ClassVar = ("ograd",)
+
+    def form(self, images: Any) -> Form:
+        """The blocked form of images (N, C, H, W), an array or a Spec."""
+        height, width = images.shape[2:]
+        return Form(self.channels, height, width, self.halo, self.lanes)
+
+
+class IntoBlocks(Reorder):
+    """Blocked images from data (N, C, H, W)."""
+
+    name = "_into_blocks"
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        data = ins[0]
+        if data is None or 0 in data:
+            return ins, outs
+        return ins, [self.form(Spec(data, FLOAT)).shape(data[0])]
+
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+        return partial(into_blocks, self.form(ins[0]), ins[0], outs[0])
+
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+        return partial(from_blocks, self.form(outs[0]), ins[0], outs[0])
+
+
+class FromBlocks(Reorder):
+    """Images (N, C, H, W) from blocked ones."""
+
+    name = "_from_blocks"
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        data = ins[0]
+        if data is None or 0 in data:
+            return ins, outs
+        height, width = (size - 2 * self.halo for size in data[2:4])
+        return ins, [(data[0], self.channels, height, width)]
+
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+        return partial(from_blocks, self.form(outs[0]), ins[0], outs[0])
+
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+        return partial(into_blocks, self.form(ins[0]), ins[0], outs[0])
+
+
+@dataclass(frozen=True)
+class ClearEdges(Op):
+    """Blocked images with zeros in the halo and in the lanes without a channel, where an
+    elementwise function of 0 has left something else."""
+
+    channels: int
+    halo: int
+
+    name: ClassVar = "_clear_edges"
+    needs: ClassVar = ("ograd",)
+    inplace: ClassVar = (("data", "output"),)
+    inplace_backward: ClassVar = (("ograd", "data"),)
+
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+        source, target = ins[0], outs[0]
+
+        def run() -> None:
+            if target is not source:
+                np.copyto(target, source)
+            clear_halo(target, self.halo)
+            clear_tail(target, self.channels)
+
+        return run
+
+    prepare_backward = prepare
+
+
+@dataclass(frozen=True)
+class BlockedConvolution(Op):
+    """Convolution of blocked images with weight (F, C / groups, *kernel), and bias (F,) if any.
+
+    The halo of the output is `out_halo`; that of data is as wide as `slide.pad` at least.  Where
+    the data's gradient reads more halo of the output's than there is, it is copied into one first.
+    With `packed` the weight is one already that `PackedFilters` has made.  In inference `add`,
+    blocked images like the output, are added to the sums, and with `relu` negative ones become 0,
+    with `six` what is above 6 becomes 6.  With `tiled` the sums and the data's gradient are those
+    of `winograd`.
+    """
+
+    slide: Sliding
+    channels: int
+    filters: int
+    halo: int
+    out_halo: int
+    bias: bool = False
+    packed: bool = False
+    add: bool = False
+    relu: bool = False
+    six: bool = False
+    tiled: bool = False
+
+    name: ClassVar = "_blocked_convolution"
+    needs: ClassVar = ("ograd", "data", "weight")
+
+    def list_inputs(self) -> tuple[str, ...]:
+        return ("data", "weight", *["bias"] * self.bias, *["add"] * self.add)
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        if ins[0] is None or 0 in ins[0]:
+            return ins, outs
+        return ins, [self.kernels(Spec(ins[0], FLOAT)).y.shape(ins[0][0])]
+
+    def kernels(self, data: Any) -> Kernels:
+        """For blocked data, an array or a Spec."""
+        slide = self.slide
+        x = Form.of(data.shape, self.channels, self.halo)
+        height, width = sliding_size((x.height, x.width), span_of(slide.kernel, slide.dilate),
+                                     slide.stride, slide.pad)
+        y = Form(self.filters, height, width, self.out_halo)
+        return (Tiled if self.tiled else kernels_of)(slide, x, y, data.shape[0])
+
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        kernels = self.kernels(ins[0])
+        return [Spec((0,), FLOAT) if self.packed else kernels.filters,
+                Spec((kernels.y.blocks * LANES,), FLOAT), kernels.room(False)]
+
+    def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        kernels, empty = self.kernels(ins[1]), Spec((0,), FLOAT)
+        back = kernels.back
+        wide = Spec(back.y.shape(back.batch), FLOAT) if back.y != kernels.y else empty
+        return [kernels.summed, *([empty] * 3 if kernels.x.lanes == 1 else [
+            back.filters_back, back.room(True), wide])]
+
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+        kernels, given = self.kernels(ins[0]), dict(zip(self.list_inputs(), ins, strict=True))
+        weight, bias = given["weight"], given.get("bias")
+        filters, padded, room = call.scratch
+        filters = weight if self.packed else filters
+        compute = kernels.forward(ins[0], filters, padded if self.bias else None, outs[0],
+                                  given.get("add"), RELU * self.relu + SIX * self.six, room)
+
+        def run() -> None:
+            if not self.packed:
+                kernels.pack(weight, filters, room)
+            if bias is not None:
+                enter_channels(bias, padded)
+            compute()
+
+        return run
+
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+        (g, x, w), (packed, filters, room, wide) = ins, call.scratch
+        kernels, runs = self.kernels(x), list[Run]()
+        if outs[0] is not None:
+            source = wide if wide.size else g
+            if wide.size:
+                runs.append(partial(widen, g, wide))
+            runs.append(kernels.back.data(source, w, filters, outs[0], room=room))
+        if outs[1] is not None:
+            runs.append(kernels.weight(x, g, packed, outs[1]))
+        if self.bias and outs[2] is not None:
+            runs.append(partial(_sum_pixels, g, outs[2]))
+        return all_of(runs)
+
+
+def _sum_pixels(g: Any, total: Any) -> None:
+    """total = sums of the blocked g over all but channels."""
+    sums = g.sum(axis=(2, 3)).sum(axis=0)
+    np.copyto(total, sums.reshape(-1)[:len(total)])
+
+
+@dataclass(frozen=True)
+class PackedFilters(Op):
+    """A weight in the order in which `BlockedConvolution` reads it: made when it changes."""
+
+    slide: Sliding
+    channels: int
+    filters: int
+    lanes: int
+    tiled: bool = False
+
+    name: ClassVar = "_packed_filters"
+    inputs: ClassVar = ("weight",)
+    derived: ClassVar = True
+
+    def kernels(self) -> Kernels:
+        """Those of any image: the weight's order does not depend on it."""
+        return (Tiled if self.tiled else kernels_of)(
+            self.slide, Form(self.channels, 1, 1, 0, self.lanes), Form(self.filters, 1, 1), 1)
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        return ins, [self.kernels().filters.shape]
+
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        kernels = self.kernels()
+        kernels.pack(ins[0], outs[0], np.empty(kernels.packed.shape, FLOAT))

@@ -1,0 +1,121 @@
+"""From (N, C, H, W) to the blocked form and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..jit import inlined, kernel, prange
+from ..simd.transpose import transpose
+from .form import LANES, Form, clear_halo
+
+__all__ = ["from_blocks", "into_blocks", "widen"]
+
+
+@kernel(parallel=True)
+def _into(data, blocks, form):
+    """blocks, flat, from data (N, C, pixels of a plane), flat; the halo stays as it is."""
+    images, channels, count, height, width, start, row, plane = form
+    for job in prange(images * count):
+        n, b = np.int64(job) // count, np.int64(job) % count
+        have = min(LANES, channels - b * LANES)
+        source, target = (n * channels + b * LANES) * height * width, np.int64(job) * plane + start
+        for y in range(height):
+            x, line, out = 0, source + y * width, target + y * row
+            if have == LANES:
+                while x + LANES <= width:
+                    transpose(data, blocks, (line + x, out + x * LANES), (height * width, LANES))
+                    x += LANES
+            _into_tail(data[line + x:], height * width, blocks[out + x * LANES:], width - x, have)
+
+
+@inlined
+def _into_tail(data, plane, blocks, pixels, have):
+    for i in range(pixels):
+        for c in range(have):
+            blocks[i * LANES + c] = data[c * plane + i]
+        for c in range(have, LANES):
+            blocks[i * LANES + c] = 0
+
+
+@kernel(parallel=True)
+def _from(blocks, data, form):
+    """data from blocks, the other way round."""
+    images, channels, count, height, width, start, row, plane = form
+    for job in prange(images * count):
+        n, b = np.int64(job) // count, np.int64(job) % count
+        have = min(LANES, channels - b * LANES)
+        target, source = (n * channels + b * LANES) * height * width, np.int64(job) * plane + start
+        for y in range(height):
+            x, line, out = 0, source + y * row, target + y * width
+            if have == LANES:
+                while x + LANES <= width:
+                    transpose(blocks, data, (line + x * LANES, out + x), (LANES, height * width))
+                    x += LANES
+            _from_tail(blocks[line + x * LANES:], data[out + x:], height * width, width - x, have)
+
+
+@inlined
+def _from_tail(blocks, data, plane, pixels, have):
+    for c in range(have):
+        for i in range(pixels):
+            data[c * plane + i] = blocks[i * LANES + c]
+
+
+@kernel(parallel=True)
+def _pad(data, blocks, halo):
+    """blocks (planes, H + 2 halo, W + 2 halo) from data (planes, H, W)."""
+    count, height, width = data.shape
+    for k in prange(count):
+        plane, inside = blocks[k], data[k]
+        for y in range(height):
+            source, target = inside[y], plane[y + halo]
+            for x in range(width):
+                target[x + halo] = source[x]
+
+
+@kernel(parallel=True)
+def _widen(planes, wide, more):
+    """wide (count, rows + 2 more, columns + 2 more, lanes): planes within zeros."""
+    count, rows, columns, lanes = wide.shape
+    for k in prange(count):
+        plane, out = planes[k], wide[k]
+        for y in range(rows):
+            inside = more <= y < rows - more
+            for x in range(columns):
+                if inside and more <= x < columns - more:
+                    for c in range(lanes):
+                        out[y, x, c] = plane[y - more, x - more, c]
+                else:
+                    for c in range(lanes):
+                        out[y, x, c] = 0
+
+
+def widen(blocks: Any, wide: Any) -> None:
+    """`wide` is the blocked `blocks` in a wider halo."""
+    _widen(blocks.reshape(-1, *blocks.shape[2:]), wide.reshape(-1, *wide.shape[2:]),
+           (wide.shape[2] - blocks.shape[2]) // 2)
+
+
+def _numbers(form: Form, batch: int) -> tuple[int, ...]:
+    return (batch, form.channels, form.blocks, form.height, form.width, form.at(0, 0), form.row,
+            form.plane)
+
+
+def into_blocks(form: Form, data: Any, blocks: Any) -> None:
+    """The blocked `blocks` from `data`, halo included."""
+    if form.lanes == 1:
+        _pad(data.reshape(-1, form.height, form.width),
+             blocks.reshape(-1, *blocks.shape[2:4]), form.halo)
+    else:
+        _into(data.reshape(-1), blocks.reshape(-1), _numbers(form, len(data)))
+    clear_halo(blocks, form.halo)
+
+
+def from_blocks(form: Form, blocks: Any, data: Any) -> None:
+    """`data` from `blocks`."""
+    if form.lanes == 1:
+        np.copyto(data, form.inside(blocks)[..., 0])
+    else:
+        _from(blocks.reshape(-1), data.reshape(-1), _numbers(form, len(data)))

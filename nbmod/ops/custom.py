@@ -1,0 +1,166 @@
+"""`Custom`: the op whose rules and whose computation are a user's Python class.
+
+The class is registered under a name by `mx.operator.register`, which enters a factory here, in
+`FACTORIES`; the parameters of a node go through it and come out as a `Definition`.  So ops know
+neither NDArrays nor users' classes: `nbmod.operator` stands between.
+
+A node may name an operator that nobody has registered, if it comes from a file.  It then has as
+many inputs and outputs as the file connects, and whatever else is asked of it is an error that
+names the operator.  It becomes whole once the operator is registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import InitVar, dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Protocol
+
+from ..base import MXNetError, did_you_mean
+from .op import Call, Op, PartialType, resolve_needs
+from .param import to_text
+from .shape import PartialShape
+
+__all__ = ["Custom", "Definition", "FACTORIES"]
+
+Arrays = Mapping[tuple[str, int], Any]
+"""What backward reads: ("ograd" | "in" | "out", index) -> array; what was not asked for is absent.
+Auxiliary states are the last of "in"."""
+
+
+class Definition(Protocol):
+    """A custom operator with the parameters of one node."""
+
+    arguments: tuple[str, ...]
+    outputs: tuple[str, ...]
+    states: tuple[str, ...]
+    needs: tuple[str, ...]
+
+    def infer_shape(self, ins: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        """Shapes of arguments and states, and of outputs, from those of the arguments."""
+
+    def infer_type(self, ins: list[PartialType]) -> tuple[list[PartialType], list[PartialType]]:
+        """The same for element types."""
+
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+        """A function that runs the user's forward on these very arrays."""
+
+    def prepare_backward(self, ins: Arrays, outs: Sequence[Any], call: Call) -> Callable[[], None]:
+        """The same for backward; `outs` are the gradients of arguments and states."""
+
+
+FACTORIES: dict[str, Callable[[dict[str, str]], Definition]] = {}
+"""Name of a registered operator -> what makes its definition from a node's parameters."""
+
+
+# Every node has a definition of its own, whatever its parameters: equal are only the same ones.
+@dataclass(frozen=True, eq=False)
+class Custom(Op, name="Custom"):
+    """y_1, y_2, ... = f(x_1, x_2, ...), with f and its gradient written in Python.
+
+    `op_type` is the name under which a `CustomOpProp` was registered with `mx.operator.register`.
+    All further parameters go to its constructor, as text.  It says how many inputs, auxiliary
+    states and outputs there are, their names, shapes and types, and makes the `CustomOp` that
+    computes: one for each bound executor, so it may keep what forward found until backward.
+    """
+
+    op_type: str
+    parameters: InitVar[Mapping[str, str] | None] = None
+    connected: InitVar[tuple[int, int] | None] = None
+
+    shapes: ClassVar = "as the operator's own infer_shape says"
+    variadic: ClassVar = "op_type"
+    placed: ClassVar = True
+    repeatable: ClassVar = False
+    _parameters: ClassVar[dict[str, str]] = {}
+    _connected: ClassVar[tuple[int, int] | None] = None
+
+    def __post_init__(self, parameters, connected):
+        object.__setattr__(self, "_parameters", dict(parameters or {}))
+        object.__setattr__(self, "_connected", connected)
+        if self.op_type in FACTORIES:
+            assert self.definition is not None  # a mistake in it shows here, not at bind
+
+    @classmethod
+    def from_attrs(cls, attrs, where=""):
+        given = {key: to_text(value) for key, value in attrs.items()}
+        op_type = given.pop("op_type", "")
+        if not op_type:
+            raise MXNetError(f"{where or 'Custom'}: required parameter op_type is not given, "
+                             "expected the name of a registered operator")
+        return cls(op_type, given)
+
+    def to_attrs(self):
+        return {"op_type": self.op_type, **self._parameters}
+
+    @classmethod
+    def count_inputs(cls, params, count):
+        """The operator itself says how many inputs it has."""
+
+    def as_stored(self, inputs, outputs):
+        if self.op_type in FACTORIES:
+            return self
+        return Custom(self.op_type, self._parameters, (inputs, outputs))
+
+    @cached_property
+    def definition(self) -> Definition:
+        """What is registered as `op_type`, given this node's parameters."""
+        if self.op_type not in FACTORIES:
+            raise MXNetError(
+                f"no custom operator is registered as {self.op_type!r}; import the module whose "
+                f"class stands under @mx.operator.register({self.op_type!r})"
+                f"{did_you_mean(self.op_type, FACTORIES)}")
+        found = FACTORIES[self.op_type](self._parameters)
+        names = found.arguments + found.states
+        if self._connected and len(names) != self._connected[0]:
+            raise MXNetError(f"custom operator {self.op_type!r} is registered with {len(names)} "
+                             f"inputs {list(names)}, but its node has {self._connected[0]}")
+        return found
+
+    def _placeholder(self) -> tuple[int, int] | None:
+        """Numbers of inputs and outputs where only a file knows them."""
+        return None if self.op_type in FACTORIES else self._connected
+
+    # -- names ------------------------------------------------------------------------------
+
+    @property
+    def aux(self):  # type: ignore[override]
+        return () if self._placeholder() else self.definition.states
+
+    def list_inputs(self):
+        if counts := self._placeholder():
+            return tuple(f"arg{i}" for i in range(counts[0]))
+        return self.definition.arguments + self.definition.states
+
+    def list_outputs(self):
+        if counts := self._placeholder():
+            return tuple(f"output{i}" for i in range(counts[1])) if counts[1] > 1 else ("output",)
+        return self.definition.outputs
+
+    def list_needs(self):
+        return self.definition.needs
+
+    # -- inference --------------------------------------------------------------------------
+
+    def infer_shape(self, ins, outs):
+        return self.definition.infer_shape(ins[:len(self.definition.arguments)])
+
+    def infer_type(self, ins, outs):
+        return self.definition.infer_type(ins[:len(self.definition.arguments)])
+
+    # -- execution --------------------------------------------------------------------------
+
+    def forward(self, ins, outs, call):
+        self.prepare(ins, outs, call)()
+
+    def prepare(self, ins, outs, call):
+        return self.definition.prepare(ins, outs, call)
+
+    def backward(self, ins, outs, call):
+        self.prepare_backward(ins, outs, call)()
+
+    def prepare_backward(self, ins, outs, call):
+        places = [(kind, index) for _, kind, index in resolve_needs(self)]
+        return self.definition.prepare_backward(
+            dict(zip(places, ins, strict=True)), outs, call)

@@ -1,0 +1,199 @@
+"""What parameters mean that many ops share, in one line each: for help texts and docs/ops.
+
+A docstring says what is particular to its op.  `meaning` looks there first, for a sentence that
+speaks of the parameter by name; the very first one, which is the formula, speaks of all.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from functools import cache
+
+from .op import Op
+
+__all__ = ["GLOSSARY", "known", "meaning"]
+
+_ACCEPTED = "accepted for old files; has no effect"
+_FLAG = "the call has this input as well"
+
+GLOSSARY = {  # parameter, or op.parameter, or family.parameter
+    # -- any op
+    "ctx": "the context of the result, where there is no input to follow",
+    "dtype": "element type of the result",
+    "out_dtype": "element type of the result; None: that of the data",
+    "shape": "shape of the result",
+    "axis": "the axis, or axes, that the op works along; negative ones count from the end",
+    "keepdims": "axes that are reduced stay, with length 1",
+    "exclude": "reduce all axes but those of `axis`",
+    "is_int": "the number counts as an integer beside integers, losing its fraction",
+    "scalar": "the number",
+    "num_args": "how many tensors; functions count them",
+    "num_arrays": "how many tensors",
+    "num_weights": "how many weights",
+    "num_tensors": "how many weights",
+    "num_outputs": "how many outputs",
+    "transpose_a": "swap the last two axes of the first matrix",
+    "transpose_b": "swap the last two axes of the second matrix",
+    "forward_stype": _ACCEPTED,
+    "begin": "first index along each axis; None: from the start",
+    "end": "index after the last along each axis; None: to the end",
+    "step": "step along each axis",
+    "expand_dims.axis": "where the new axis stands; -1: at the end",
+    "topk.k": "how many; less than 1: all",
+    "_eye.k": "which diagonal: 0 the main one, positive ones above it",
+    "_ravel_multi_index.shape": "shape of the array that the indices are in",
+    "_unravel_index.shape": "shape of the array that the indices are in",
+    "squeeze_axis": "drop the axis that is split, of length 1 in each piece",
+    "is_ascend": "smallest first",
+    "ord": "order of the norm: 1 or 2",
+    "reverse": "read `shape` from the right",
+    "block_size": "edge of the square of pixels that becomes channels, or the other way",
+    "mode": "which of the variants the text above describes",
+    "repeat": "how often each number is repeated",
+    "endpoint": "the last number is `stop` itself",
+    # -- layers
+    "kernel": "size of the window along each image axis",
+    "stride": "step of the window along each image axis; (): 1",
+    "pooling.pad": "pixels added at both ends of each image axis; (): none",
+    "pad": "zeros added at both ends of each image axis; (): none",
+    "dilate": "distance between the taps of the window; (): 1",
+    "num_filter": "number of filters: channels of the output",
+    "num_group": "groups of channels that do not see each other",
+    "num_hidden": "length of the output's rows",
+    "no_bias": "there is no bias",
+    "layout": "order of the axes, such as NCHW or NHWC; None: channels first",
+    "workspace": _ACCEPTED,
+    "cudnn_tune": _ACCEPTED,
+    "cudnn_off": _ACCEPTED,
+    "min_calib_range": "lower end of the calibrated range of an 8-bit result; None: none",
+    "max_calib_range": "upper end of that range",
+    "batch_norm.min_calib_range": _ACCEPTED,
+    "batch_norm.max_calib_range": _ACCEPTED,
+    "batch_norm_relu.min_calib_range": _ACCEPTED,
+    "batch_norm_relu.max_calib_range": _ACCEPTED,
+    "with_bn": "the graph holds BatchNorm",
+    "with_act": "the graph holds an activation",
+    "with_sum": "the graph adds another tensor",
+    "with_postsum_act": "the graph holds an activation behind the sum",
+    "with_eltwise": "the graph holds an activation",
+    "global_pool": "one window over the whole image",
+    "pool_type": "what is made of a window: its maximum, mean, sum or Lp norm",
+    "pooling_convention": "how output sizes are rounded: 'valid' down, 'full' up, 'same' to "
+                          "ceil(size / stride)",
+    "act_type": "the function",
+    "eps": "added to the variance",
+    "L2Normalization.eps": "added to the sum of squares",
+    "multi_lars.eps": "added to the denominator",
+    "multi_lars.eta": "how much of a weight's length a step may be",
+    "UpSampling.scale": "how many times as high and wide",
+    "momentum": "share of the old moving average, or of the old step, that is kept",
+    "fix_gamma": "gamma counts as 1 and gets no gradient",
+    "use_global_stats": "normalise with the moving averages in training, too",
+    "output_mean_var": "mean and variance are outputs as well",
+    "normalization": "what the gradient is divided by",
+    "use_sequence_length": f"{_FLAG}: lengths of the sequences",
+    "state_size": "length of the hidden state",
+    "num_layers": "number of stacked layers",
+    "lstm_state_clip_max": "the cell state is clipped to at most this",
+    "heads": "number of attention heads",
+    "sample_type": "'nearest' repeats pixels, 'bilinear' interpolates",
+    "multi_input_mode": "what becomes of several inputs: joined, or added",
+    "scale_height": "height of the result over that of the data",
+    "scale_width": "width of the result over that of the data",
+    "transform_type": "'affine': the input is six numbers of an affine map; 'warp': a flow",
+    "sampler_type": "how pixels are read: bilinearly",
+    "flatten": "all axes of the data after the first count as one",
+    "sparse_grad": "accepted for old files; gradients are dense",
+    "out_type": "element type of the result",
+    "p_value": "the p of Lp pooling",
+    # -- control flow
+    "num_out_data": "how many outputs are collected from every step",
+    "in_state_locs": "which variables of the body are states",
+    "in_data_locs": "which variables of the body are rows of data",
+    "remain_locs": "which variables of the body are free inputs",
+    "cond_input_locs": "inputs that the variables of the condition stand for",
+    "then_input_locs": "inputs that the variables of the first branch stand for",
+    "else_input_locs": "inputs that the variables of the second branch stand for",
+    # -- images and detection
+    "pooled_size": "height and width of the result for each region",
+    "spatial_scale": "size of the feature map over that of the image the regions refer to",
+    "num_deformable_group": "groups of channels with offsets of their own",
+    "rpn_pre_nms_top_n": "how many of the best boxes are looked at",
+    "rpn_post_nms_top_n": "how many boxes come out",
+    "threshold": "overlap from which on the lesser box is dropped",
+    "rpn_min_size": "smaller boxes are dropped",
+    "scales": "sizes of the anchors, in strides",
+    "ratios": "height over width of the anchors",
+    "feature_stride": "pixels of the image per pixel of the feature map",
+    "output_score": "scores are an output as well",
+    "iou_loss": "the predictions are corners' offsets, as trained with an IoU loss",
+    "format": "'corner': (left, top, right, bottom); 'center': (x, y, width, height)",
+    "in_format": "how boxes are written in the data: 'corner' or 'center'",
+    "out_format": "how boxes are written in the result: 'corner' or 'center'",
+    "score_index": "column of the score",
+    # -- random
+    "sampling.low": "smallest number",
+    "sampling.high": "upper limit, not reached",
+    "sampling.loc": "mean",
+    "sampling.scale": "standard deviation",
+    "sampling.lam": "rate",
+    "sampling.alpha": "shape of the gamma distribution, or dispersion of the negative binomial one",
+    "sampling.beta": "scale of the gamma distribution",
+    "sampling.mu": "mean",
+    "sampling.k": "number of successes",
+    "sampling.p": "probability of success",
+    "Dropout.p": "probability that a number is dropped",
+    "is_log": "densities are given as logarithms",
+    # -- linear algebra
+    "lower": "the triangle that is read: the lower one, else the upper one",
+    "transpose": "the triangular matrix is transposed",
+    "_linalg_syrk.transpose": "A^T A instead of A A^T",
+    "offset": "which diagonal: 0 the main one, positive ones above it",
+    "compute_size": _ACCEPTED,
+    "processing_batch_size": _ACCEPTED,
+    # -- updates
+    "lr": "learning rate",
+    "lrs": "learning rate of each weight",
+    "learning_rates": "learning rate of each weight",
+    "wd": "weight decay",
+    "wds": "weight decay of each weight",
+    "eta": "the schedule's factor for step and decay",
+    "etas": "the schedule's factor for each weight",
+    "rescale_grad": "gradients are multiplied by this",
+    "clip_gradient": "rescaled gradients are cut off beyond this; negative: not at all",
+    "clip_grad": "rescaled gradients are cut off beyond this; negative: not at all",
+    "lazy_update": "rows without a gradient are left alone, where gradients are sparse",
+    "beta1": "share of the old mean of gradients that is kept",
+    "beta2": "share of the old mean of their squares that is kept",
+    "epsilon": "added to the denominator",
+    "t": "number of this update, from 1",
+    "step_count": "number of this update for each weight, from 1",
+    "bias_correction": "make up for the means that start at 0",
+    "lower_bound": "least length of the weight that counts; negative: none",
+    "upper_bound": "greatest length of the weight that counts; negative: none",
+    "dim": "axis along which parameters are joined",
+}
+
+
+def known(op: type[Op], parameter: str) -> str:
+    """What the glossary says of a parameter of `op`; "" if nothing."""
+    family = op.__module__.rpartition(".")[2]
+    keys = (f"{op.name}.{parameter}", f"{family}.{parameter}", parameter)
+    return next((GLOSSARY[key] for key in keys if key in GLOSSARY), "")
+
+
+def meaning(op: type[Op], parameter: str) -> str:
+    """What a parameter of `op` means, in a line of plain text; "" if nobody says."""
+    first, *rest = _sentences(inspect.getdoc(op) or "")
+    marked = [text for text in rest if f"`{parameter}`" in text]
+    if marked or known(op, parameter):
+        return marked[0] if marked else known(op, parameter)
+    return next((text for text in (first, *rest) if re.search(rf"\b{parameter}\b", text)), "")
+
+
+@cache
+def _sentences(doc: str) -> list[str]:
+    """A docstring's sentences and their halves; list items and indented lines are some, too."""
+    parts = re.split(r"\n\s*\n|\n\s*- |\n    |(?<=\.)\s+(?=[A-Z`('])|;\s", doc)
+    return [" ".join(part.split()).strip(" .") for part in parts]

@@ -1,0 +1,230 @@
+"""The memory of an RNN op: sizes, and what lies where.
+
+What backward reads is the *workspace*, one vector with a `Store` for each layer.  A forward pass
+that nobody differentiates has stores that share their memory instead, and keep no steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import panels
+from .few_rows import FEW
+from .jit import num_threads
+from .op import Spec
+from .param import Shape
+from .rnn_layout import Matrix, RnnLayout
+from .shape import size_of
+
+__all__ = ["Part", "RnnPlan", "Store"]
+
+ALIGNED = 16
+"""Elements; buffers within a vector begin at multiples."""
+
+
+class Store(NamedTuple):
+    """What one layer leaves, see `rnn_kernels`; the layer above gets x, which is y dropped out."""
+
+    gates: Any
+    cells: Any
+    hidden: Any
+    y: Any
+    mask: Any
+    x: Any
+
+
+class Part(NamedTuple):
+    """Rows [row, row + size) of i2h belong to columns [column, column + size) of the gates."""
+
+    row: int
+    column: int
+    size: int
+
+
+@dataclass(frozen=True)
+class RnnPlan:
+    """Sizes of one op; `dtype` is the type it computes in."""
+
+    layout: RnnLayout
+    data: Shape
+    dtype: np.dtype
+    dropout: bool
+
+    # -- sizes ------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> int:
+        """Samples at all steps: T N."""
+        return self.data[0] * self.data[1]
+
+    @property
+    def few(self) -> bool:
+        """Whether weights are used too seldom in a forward pass to be packed for it."""
+        return self.rows <= FEW
+
+    @property
+    def columns(self) -> int:
+        """Rows of i2h and h2h: G H."""
+        return len(self.layout.gates) * self.layout.state_size
+
+    @property
+    def width(self) -> int:
+        """Numbers behind the gates of a cell: for gru one H more, see `rnn_cells`."""
+        return self.columns + (self.layout.state_size if self.layout.mode == "gru" else 0)
+
+    @property
+    def parts(self) -> list[Part]:
+        """Which rows of i2h add to which columns of the gates."""
+        size = self.layout.state_size
+        if self.layout.mode == "gru":
+            return [Part(0, size, 2 * size), Part(2 * size, 0, size)]
+        return [Part(0, 0, self.columns)]
+
+    @property
+    def cell_size(self) -> int:
+        return self.layout.state_size if self.layout.mode == "lstm" else 0
+
+    @property
+    def hidden_size(self) -> int:
+        return self.layout.state_size if self.layout.projection_size else 0
+
+    @property
+    def y_shape(self) -> Shape:
+        return (*self.data[:2], self.layout.directions, self.layout.output_size)
+
+    def per_step(self, size: int, steps: int | None = None) -> Shape:
+        """(D, T, N, size), with another T where given."""
+        return (self.layout.directions, steps or self.data[0], self.data[1], size)
+
+    def inputs(self, layer: int) -> int:
+        return self.layout.input_size_of(layer, self.data[2])
+
+    @cached_property
+    def matrices(self) -> dict[tuple[int, int, str], Matrix]:
+        """Pieces of the parameter vector by (layer, direction, kind)."""
+        found = self.layout.matrices(self.data[2])
+        return {(m.layer, m.direction, m.kind): m for m in found}
+
+    def matrix(self, vector: Any, layer: int, direction: int, kind: str) -> Any:
+        """A view of a piece of the parameter vector, or of its gradient."""
+        piece = self.matrices[layer, direction, kind]
+        return vector[piece.offset:piece.offset + size_of(piece.shape)].reshape(piece.shape)
+
+    # -- what layers leave --------------------------------------------------------------------
+
+    def _store_shapes(self, last: bool, kept: bool) -> Store:
+        """Shapes of a layer's arrays; of the last one y is the output."""
+        steps = self.data[0] if kept else 1
+        y = (0,) if last else self.y_shape
+        mask = y if self.dropout else (0,)
+        return Store(self.per_step(self.width), self.per_step(self.cell_size, steps),
+                     self.per_step(self.hidden_size, steps), y, mask, mask if kept else (0,))
+
+    @property
+    def workspace_size(self) -> int:
+        """Elements of the vector that holds the stores of all layers."""
+        return sum(_aligned(size_of(shape)) for layer in range(self.layout.num_layers)
+                   for shape in self._store_shapes(layer == self.layout.num_layers - 1, True))
+
+    @property
+    def scratch_size(self) -> int:
+        """The same where stores share memory: one of each, and two outputs in turn."""
+        shapes = self._store_shapes(self.layout.num_layers == 1, False)
+        return sum(_aligned(size_of(shape)) for shape in (*shapes, shapes.y))
+
+    def kept_stores(self, workspace: Any, output: Any) -> list[Store]:
+        """The stores in a workspace; `output` is the last layer's y."""
+        take, stores = _taker(workspace), []
+        for layer in range(self.layout.num_layers):
+            last = layer == self.layout.num_layers - 1
+            store = Store(*map(take, self._store_shapes(last, True)))
+            y = output.reshape(self.y_shape) if last else store.y
+            stores.append(store._replace(y=y, x=store.x if store.x.size else y))
+        return stores
+
+    def shared_stores(self, scratch: Any, output: Any) -> list[Store]:
+        """Stores for a forward pass that keeps nothing."""
+        take, layers = _taker(scratch), self.layout.num_layers
+        shapes = self._store_shapes(layers == 1, False)
+        store, other = Store(*map(take, shapes)), take(shapes.y)
+        ys = [(store.y, other)[layer % 2] for layer in range(layers - 1)]
+        ys.append(output.reshape(self.y_shape))
+        return [store._replace(y=y, x=y) for y in ys]
+
+    # -- scratch ------------------------------------------------------------------------------
+
+    @property
+    def jobs(self) -> int:
+        """Jobs per direction of a layer's kernel; what comes out does not depend on it."""
+        return max(1, min(self.data[1], -(-num_threads() // self.layout.directions)))
+
+    def packed(self, depth: int, columns: int, copies: int = 1) -> Spec:
+        """The panels of `copies` matrices (depth, columns), as one array."""
+        one = panels.panel_spec(depth, columns, self.dtype)
+        return Spec((copies, *one.shape), self.dtype)
+
+    def _one_of(self, shapes: Iterable[tuple[int, int]]) -> Spec:
+        """A vector that holds the panels of any one matrix of these shapes."""
+        return Spec((max(self.packed(*shape).size for shape in shapes),), self.dtype)
+
+    def _common_scratch(self) -> dict[str, Spec]:
+        layers, directions, samples = self.layout.num_layers, self.layout.directions, self.data[1]
+        return {
+            "h": Spec((layers, directions, samples, self.layout.output_size), self.dtype),
+            "c": Spec((layers, directions, samples, self.cell_size), self.dtype),
+            "lengths": Spec((samples,), np.dtype(np.int64)),
+            "tiles": panels.tile_spec(self.jobs * directions, self.dtype),
+            "work": panels.job_scratch(self.dtype),
+        }
+
+    def forward_scratch(self) -> dict[str, Spec]:
+        """Scratch arrays of forward by name."""
+        layout = self.layout
+        return self._common_scratch() | {
+            "store": Spec((self.scratch_size,), self.dtype),
+            "base": Spec((self.width,), self.dtype),
+            "inputs": self._one_of((self.inputs(layer), part.size) for part in self.parts
+                                   for layer in range(layout.num_layers)),
+            "recurrent": self.packed(layout.output_size, self.columns, layout.directions),
+            "projection": self.packed(self.hidden_size, layout.projection_size, layout.directions),
+        }
+
+    def backward_scratch(self) -> dict[str, Spec]:
+        """Scratch arrays of backward by name."""
+        layout, out = self.layout, self.layout.output_size
+        factors = [(self.rows, size) for size in (out, self.hidden_size)]
+        factors += [(depth, self.inputs(layer)) for depth in (self.rows, self.columns)
+                    for layer in range(layout.num_layers)]
+        below = 2 if layout.num_layers > 1 else 0
+        return self._common_scratch() | {
+            "dgates": Spec(self.per_step(self.width), self.dtype),
+            "before": Spec(self.per_step(out), self.dtype),
+            "douts": Spec(self.per_step(layout.projection_size), self.dtype),
+            "wide": Spec(self.per_step(self.hidden_size, 1), self.dtype),
+            "gy": Spec((below, *self.y_shape), self.dtype),
+            "factor": self._one_of(factors),
+            "recurrent": self.packed(self.columns, out, layout.directions),
+            "projection": self.packed(layout.projection_size, self.hidden_size,
+                                      layout.directions),
+        }
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNED) * ALIGNED
+
+
+def _taker(vector: Any) -> Callable[[Shape], Any]:
+    """A function that cuts arrays off the vector, one after another."""
+    at = 0
+
+    def take(shape: Shape) -> Any:
+        nonlocal at
+        start, at = at, at + _aligned(size_of(shape))
+        return vector[start:start + size_of(shape)].reshape(shape)
+
+    return take

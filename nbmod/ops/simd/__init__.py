@@ -1,0 +1,5 @@
+"""Inner loops that must hold their sums in vector registers, and questions about bits (`bits`),
+written as LLVM IR.
+
+Nothing else of the package emits IR or asks how wide the vectors of the host are.
+"""

@@ -1,0 +1,98 @@
+"""What the host can do at most, measured: FMAs in registers, and bytes copied.
+
+A kernel that computes is judged by its share of the first, one that only moves numbers by its share
+of the second.  Both are for all threads of parallel kernels together.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..jit import kernel, num_threads, prange
+from .host import lanes, registers
+from .ir import Micro, Vectors
+
+__all__ = ["Ceilings", "measured"]
+
+LANES = lanes("float32")
+CHAINS = 3 * registers().number // 4
+"""Sums that grow side by side: an FMA takes about four cycles, and two begin in each."""
+OWN = (1 + CHAINS) * LANES
+"""Numbers of a thread."""
+TURNS = 100_000
+COPIED = 2 ** 26
+"""Bytes to copy: more than a cache holds."""
+TRIES = 50
+"""Short ones, after a rest: who has slept is let in first, whatever else a machine has to do."""
+REST = 2e-3
+
+
+class Ceilings(NamedTuple):
+    """For float32: multiplications plus additions, and bytes read plus bytes written, a second."""
+
+    operations: float
+    nbytes: float
+
+
+@cache
+def measured() -> Ceilings:
+    """The best of some tries, about 0.3 s in all once compiled; found once for each process."""
+    threads = num_threads()
+    numbers = np.zeros(threads * OWN, np.float32)
+    source = np.zeros(COPIED // 8)
+    target = np.ones_like(source)
+    peak = threads * TURNS * CHAINS * LANES * 2 / _least(_spin, numbers, threads, TURNS)
+    return Ceilings(peak, 2 * source.nbytes / _least(_copy, source, target, threads))
+
+
+def _least(run: Callable[..., None], *args: Any) -> float:
+    """Least seconds of some runs."""
+    times = []
+    for _ in range(TRIES):
+        time.sleep(REST)
+        started = time.perf_counter()
+        run(*args)
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def _emit(v: Vectors) -> None:
+    numbers = v.at(v.args.numbers, v.args.at)
+    factor = v.load(numbers)
+    places = [v.at(numbers, (1 + chain) * v.width) for chain in range(CHAINS)]
+
+    def turn(i: Any, sums: list[Any]) -> list[Any]:
+        return [v.fma(total, factor, factor) for total in sums]
+
+    sums = v.loop(v.args.turns, [v.load(place) for place in places], turn)
+    for total, place in zip(sums, places, strict=True):
+        v.store(total, place)
+
+
+def _twin(numbers: Any, at: int, turns: int) -> None:
+    factor, *sums = numbers[at:at + OWN].reshape(-1, LANES)
+    for _ in range(turns):
+        for total in sums:
+            total[:] = total * factor + factor
+
+
+chains = Micro(("numbers", "at", "turns"), _emit, _twin)
+"""x = x f + f, so many turns, for CHAINS vectors x, which stand behind f in `numbers` from `at`."""
+
+
+@kernel(parallel=True)
+def _spin(numbers, threads, turns):
+    for thread in prange(threads):
+        chains(numbers, thread * OWN, turns)
+
+
+@kernel(parallel=True)
+def _copy(source, target, threads):
+    for thread in prange(threads):
+        first, last = source.size * thread // threads, source.size * (thread + 1) // threads
+        target[first:last] = source[first:last]

@@ -1,0 +1,82 @@
+"""Denormal numbers: taken for 0, or not, as a bit of a processor's control register says.
+
+Numbers below the smallest normal one (1.2e-38 in float32) are computed with a hundred times slower
+than others on many processors, and no network needs them.  `switch(before, at, bits)` sets the
+bits in the thread it is called in, and leaves those that were set in `before[at]`.
+"""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+import numpy as np
+
+from ..jit import kernel, prange
+from .ir import Micro, Vectors
+
+__all__ = ["FLUSH", "switch_here", "switch_pool"]
+
+_MACHINE = platform.machine().lower()
+_X86, _ARM = _MACHINE in ("x86_64", "amd64"), _MACHINE in ("aarch64", "arm64")
+FLUSH = 0x8040 if _X86 else 1 << 24 if _ARM else 0
+"""The bits: MXCSR's FTZ (results) and DAZ (operands), FPCR's FZ (both), or none elsewhere."""
+
+
+def _emit(v: Vectors) -> None:
+    if not FLUSH:
+        v.builder.store(v.number(0), v.at(v.args.before, v.args.at))
+        return
+    b, place, word = v.builder, v.at(v.args.before, v.args.at), _read(v)
+    b.store(b.and_(word, v.number(FLUSH)), place)
+    _write(v, b.or_(b.and_(word, v.number(~FLUSH)), b.and_(v.args.bits, v.number(FLUSH))))
+
+
+def _read(v: Vectors) -> Any:
+    if _ARM:
+        return _call(v, "aarch64.get.fpcr", v.integer)
+    place = v.builder.alloca(v.ir.IntType(32))
+    _call(v, "x86.sse.stmxcsr", v.ir.VoidType(), _bytes(v, place))
+    return v.builder.zext(v.builder.load(place), v.integer)
+
+
+def _write(v: Vectors, word: Any) -> None:
+    if _ARM:
+        _call(v, "aarch64.set.fpcr", v.ir.VoidType(), word)
+    else:
+        place = v.builder.alloca(v.ir.IntType(32))
+        v.builder.store(v.builder.trunc(word, v.ir.IntType(32)), place)
+        _call(v, "x86.sse.ldmxcsr", v.ir.VoidType(), _bytes(v, place))
+
+
+def _bytes(v: Vectors, place: Any) -> Any:
+    return v.builder.bitcast(place, v.ir.IntType(8).as_pointer())
+
+
+def _call(v: Vectors, name: str, result: Any, *args: Any) -> Any:
+    """The instruction that LLVM knows by `name`."""
+    from numba.core import cgutils
+
+    kind = v.ir.FunctionType(result, [arg.type for arg in args])
+    function = cgutils.get_or_insert_function(v.builder.module, kind, f"llvm.{name}")
+    return v.builder.call(function, args)
+
+
+def _twin(before: Any, at: int, bits: int) -> None:
+    """Python sets no register."""
+
+
+_switch = Micro(("before", "at", "bits"), _emit, _twin)
+
+
+@kernel
+def switch_here(before, bits):
+    """In the calling thread."""
+    _switch(before, 0, bits)
+
+
+@kernel(parallel=True)
+def switch_pool(before, bits):
+    """In as many threads as `before` has elements, the calling one and those of numba's pool."""
+    for thread in prange(len(before)):
+        _switch(before, np.int64(thread), bits)

@@ -1,0 +1,44 @@
+"""The vector registers of the host, or those that NBMOD_SIMD_LANES asks for.
+
+LLVM splits vectors that are wider than the host's and pads narrower ones, so code for any width is
+right everywhere: a machine with wide registers can test the code for narrow ones.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...base import CONFIG
+
+__all__ = ["Registers", "lanes", "registers"]
+
+
+class Registers(NamedTuple):
+    """`number` vector registers of `nbytes` bytes."""
+
+    nbytes: int
+    number: int
+
+
+@cache
+def registers() -> Registers:
+    """What kernels are written for."""
+    import llvmlite.binding as llvm
+
+    features = llvm.get_host_cpu_features()
+    nbytes, count = 16, 32 if "neon" in features else 16
+    if features.get("avx512f"):
+        nbytes, count = 64, 32
+    elif features.get("avx"):
+        nbytes = 32
+    if CONFIG.simd_lanes:
+        nbytes, count = 4 * CONFIG.simd_lanes, max(count, 32 if CONFIG.simd_lanes == 16 else 0)
+    return Registers(nbytes, count)
+
+
+def lanes(dtype: Any) -> int:
+    """Numbers of `dtype` in a vector."""
+    return max(registers().nbytes // np.dtype(dtype).itemsize, 1)

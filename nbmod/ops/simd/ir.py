@@ -1,0 +1,196 @@
+"""A small vocabulary for writing micro-kernels as LLVM IR.
+
+A micro-kernel is a function that kernels call like any other.  Its arguments are flat contiguous
+arrays, integers, and tuples of integers; `emit(v)` writes its code in the words of `Vectors`:
+
+    v.args.x         an argument: the pointer of an array, an integer, a list of integers
+    v.at(p, i)       the address of element i behind p
+    v.load(p)        the vector there            v.store(value, p)
+    v.one(p)         the number there, in every lane
+    v.fma(a, b, c)   a b + c, rounded once where the host can
+    v.loop(...)      a counted loop with values that change from turn to turn
+
+numba keeps no array in registers, which is why this exists: values here *are* registers.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from ..jit import Inlined
+from .host import lanes
+
+__all__ = ["Micro", "Vectors"]
+
+Body = Callable[[Any, list[Any]], Sequence[Any]]
+
+
+class Vectors:
+    """Words for the code of one micro-kernel on float32 numbers, `width` to a vector."""
+
+    def __init__(self, builder: Any, width: int, args: SimpleNamespace):
+        from llvmlite import ir
+
+        self.ir, self.builder, self.width, self.args = ir, builder, width, args
+        self.scalar, self.integer = ir.FloatType(), ir.IntType(64)
+        self.vector = ir.VectorType(self.scalar, width)
+        self.zero = ir.Constant(self.vector, None)
+
+    def number(self, value: Any) -> Any:
+        """An integer of the code, from one of Python."""
+        return self.ir.Constant(self.integer, value) if isinstance(value, int) else value
+
+    def add(self, a: Any, b: Any) -> Any:
+        return self.builder.add(self.number(a), self.number(b))
+
+    def mul(self, a: Any, b: Any) -> Any:
+        return self.builder.mul(self.number(a), self.number(b))
+
+    def least(self, a: Any, b: Any) -> Any:
+        """The smaller of two integers."""
+        a, b = self.number(a), self.number(b)
+        return self.builder.select(self.builder.icmp_signed("<", a, b), a, b)
+
+    def at(self, pointer: Any, index: Any) -> Any:
+        return self.builder.gep(pointer, [self.number(index)])
+
+    def integer_at(self, pointer: Any, index: Any) -> Any:
+        return self.builder.load(self.at(pointer, index))
+
+    def load(self, pointer: Any) -> Any:
+        return self.builder.load(self._as_vector(pointer), align=4)
+
+    def store(self, value: Any, pointer: Any) -> None:
+        self.builder.store(value, self._as_vector(pointer), align=4)
+
+    def _as_vector(self, pointer: Any) -> Any:
+        return self.builder.bitcast(pointer, self.vector.as_pointer())
+
+    def one(self, pointer: Any) -> Any:
+        return self.splat(self.builder.load(pointer))
+
+    def splat(self, value: Any) -> Any:
+        """`value` in every lane."""
+        ir, lane = self.ir, self.ir.IntType(32)
+        vector = ir.VectorType(value.type, self.width)
+        empty = ir.Constant(vector, ir.Undefined)
+        first = self.builder.insert_element(empty, value, ir.Constant(lane, 0))
+        zeros = ir.Constant(ir.VectorType(lane, self.width), [0] * self.width)
+        return self.builder.shuffle_vector(first, empty, zeros)
+
+    def constant(self, value: float) -> Any:
+        return self.ir.Constant(self.vector, [float(value)] * self.width)
+
+    def fma(self, a: Any, b: Any, c: Any) -> Any:
+        from numba.core import cgutils
+
+        name = f"llvm.fmuladd.v{self.width}f32"
+        kind = self.ir.FunctionType(self.vector, [self.vector] * 3)
+        function = cgutils.get_or_insert_function(self.builder.module, kind, name)
+        return self.builder.call(function, [a, b, c])
+
+    def chosen(self, a: Any, b: Any, lanes: Sequence[int]) -> Any:
+        """The numbers of two vectors at `lanes`: those of b come after those of a."""
+        kind = self.ir.VectorType(self.ir.IntType(32), self.width)
+        return self.builder.shuffle_vector(a, b, self.ir.Constant(kind, list(lanes)))
+
+    def relu(self, value: Any, wanted: Any) -> Any:
+        """`value` with 0 for what is not above it, if the flag `wanted` is set; NaN stays."""
+        below = self.builder.fcmp_ordered("<=", value, self.zero)
+        return self.builder.select(self.builder.and_(below, self.splat(wanted)), self.zero, value)
+
+    def at_most(self, value: Any, most: float, wanted: Any) -> Any:
+        """`value` with `most` for what is above it, if the flag `wanted` is set; NaN stays."""
+        most = self.constant(most)
+        above = self.builder.fcmp_ordered(">", value, most)
+        return self.builder.select(self.builder.and_(above, self.splat(wanted)), most, value)
+
+    def loop(self, count: Any, start: Sequence[Any], body: Body) -> list[Any]:
+        """`values = body(i, values)` for i in 0 .. count - 1, from `start`; count is at least 1."""
+        b, before = self.builder, self.builder.block
+        inside, behind = (b.function.append_basic_block(name) for name in ("loop", "done"))
+        b.branch(inside)
+        b.position_at_end(inside)
+        index, values = b.phi(self.integer), [b.phi(value.type) for value in start]
+        after = body(index, list(values))
+        following, last = self.add(index, 1), b.block
+        for phi, first, then in [(index, self.number(0), following),
+                                 *zip(values, start, after, strict=True)]:
+            phi.add_incoming(first, before)
+            phi.add_incoming(then, last)
+        b.cbranch(b.icmp_signed("<", following, self.number(count)), inside, behind)
+        b.position_at_end(behind)
+        return list(after)
+
+    def either(self, flag: Any, then: Callable[[], Sequence[Any]],
+               otherwise: Callable[[], Sequence[Any]]) -> list[Any]:
+        """The values of `then` or of `otherwise`, whichever `flag` (an i1) asks for."""
+        b, ends = self.builder, []
+        blocks = [b.function.append_basic_block(name) for name in ("then", "else", "joined")]
+        b.cbranch(flag, *blocks[:2])
+        for block, values in zip(blocks[:2], (then, otherwise), strict=True):
+            b.position_at_end(block)
+            ends.append((list(values()), b.block))
+            b.branch(blocks[2])
+        b.position_at_end(blocks[2])
+        results = []
+        for pair in zip(ends[0][0], ends[1][0], strict=True):
+            phi = b.phi(pair[0].type)
+            for value, (_, block) in zip(pair, ends, strict=True):
+                phi.add_incoming(value, block)
+            results.append(phi)
+        return results
+
+
+class Micro(Inlined):
+    """A micro-kernel named `name`: `emit` writes the code of arguments called `arguments`.
+
+    `twin` does the same in NumPy, one number at a time: what tests compare with.
+    """
+
+    def __init__(self, arguments: Sequence[str], emit: Callable[[Vectors], None], twin: Callable):
+        super().__init__(twin)
+        self.arguments, self.emit = tuple(arguments), emit
+
+    def compile(self) -> Any:
+        from numba.extending import intrinsic
+
+        if self._compiled is None:
+            self._compiled = intrinsic(_typer(self.arguments, self.emit))
+        return self._compiled
+
+
+def _typer(names: Sequence[str], emit: Callable[[Vectors], None]) -> Any:
+    """The function that tells numba the types and the code of a micro-kernel."""
+
+    def micro(typingctx, *kinds):
+        return _signature(kinds, names, emit)
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    micro.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(name, kind) for name in ("typingctx", *names)])
+    return micro
+
+
+def _signature(kinds: Sequence[Any], names: Sequence[str], emit: Callable[[Vectors], None]) -> Any:
+    from numba import types
+
+    wide = [types.intp if isinstance(kind, types.Integer) else
+            types.UniTuple(types.intp, len(kind)) if isinstance(kind, types.BaseTuple) else kind
+            for kind in kinds]
+
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        found = {}
+        for name, kind, value in zip(names, signature.args, values, strict=True):
+            if isinstance(kind, types.Array):
+                value = context.make_array(kind)(context, builder, value).data
+            elif isinstance(kind, types.UniTuple):
+                value = [builder.extract_value(value, i) for i in range(len(kind))]
+            found[name] = value
+        emit(Vectors(builder, lanes("float32"), SimpleNamespace(**found)))
+        return context.get_dummy_value()
+
+    return types.void(*wide), code

@@ -1,0 +1,79 @@
+"""The outer-product kernel: what a weight of a convolution adds up over pixels, in registers.
+
+    d[k, v] = d[k, v] + sum over pixels p of x[x_p + row_k] g[g_p, v]
+
+for ROWS rows k (input channels of a tap, or taps) and `vectors` vectors v of output channels.  The
+sums are the tile of the weight's gradient itself; x and g are read through tables of pixels, as in
+the strip kernel, so stride, dilation and padding need no other code.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .host import lanes, registers
+from .ir import Micro, Vectors
+
+__all__ = ["ROWS", "outer1", "outer2"]
+
+LANES = lanes("float32")
+ROWS = min(8 if registers().number == 32 else 4, LANES)
+"""Rows of a tile, of one block of channels: with two vectors each, up to half of the registers hold
+sums."""
+
+ARGUMENTS = ("x", "g", "d", "rows", "places", "at", "steps")
+"""
+at      where to begin in x, g, d, rows, places
+steps   number of pixels; distance of two vectors in g; 1 if d is added to, 0 if overwritten
+places  two numbers for a pixel: where it is in x and in g
+"""
+
+
+def _emit_outer(v: Vectors, vectors: int) -> None:
+    a = v.args
+    x, g, d, rows, places = (v.at(getattr(a, name), start) for name, start
+                             in zip(("x", "g", "d", "rows", "places"), a.at, strict=True))
+    count, g_step, adds = a.steps
+    sources = [v.at(x, v.integer_at(rows, k)) for k in range(ROWS)]
+    targets = [v.at(d, (k * vectors + o) * v.width) for k in range(ROWS) for o in range(vectors)]
+    start = v.either(v.builder.icmp_signed("!=", adds, v.number(0)),
+                     lambda: [v.load(target) for target in targets],
+                     lambda: [v.zero] * len(targets))
+
+    def pixel(p: Any, sums: list[Any]) -> list[Any]:
+        place = v.at(places, v.mul(p, 2))
+        offset, there = v.integer_at(place, 0), v.at(g, v.integer_at(place, 1))
+        factors = [v.load(v.at(there, v.mul(g_step, o))) for o in range(vectors)]
+        for k in range(ROWS):
+            value = v.one(v.at(sources[k], offset))
+            for o in range(vectors):
+                sums[k * vectors + o] = v.fma(value, factors[o], sums[k * vectors + o])
+        return sums
+
+    for total, target in zip(v.loop(count, start, pixel), targets, strict=True):
+        v.store(total, target)
+
+
+def _twin(vectors: int) -> Any:
+    def outer(x, g, d, rows, places, at, steps):
+        xo, go, do, ro, po = at
+        count, g_step, adds = steps
+        tile = d[do:do + ROWS * vectors * LANES].reshape(ROWS, vectors, LANES)
+        if not adds:
+            tile[...] = 0
+        for p, k, o in np.ndindex(count, ROWS, vectors):
+            x_p, g_p = places[po + 2 * p:po + 2 * p + 2]
+            begin = go + g_p + o * g_step
+            tile[k, o] += x[xo + x_p + rows[ro + k]] * g[begin:begin + LANES]
+
+    return outer
+
+
+def outer_of(vectors: int) -> Micro:
+    """The outer-product kernel of `vectors` vectors of output channels."""
+    return Micro(ARGUMENTS, lambda v: _emit_outer(v, vectors), _twin(vectors))
+
+
+outer2, outer1 = outer_of(2), outer_of(1)

@@ -1,0 +1,298 @@
+"""A pickle machine that builds plain data and has no instruction to import or call anything.
+
+A pickle is a program for a stack machine.  `Machine` runs those of its instructions that make
+numbers, text, bytes, lists, tuples and dicts.  Where a program names a class, the machine looks the
+name up in the makers it was given: functions from arguments to a new object, and the only way to
+anything beyond plain data.  Whatever else a program asks for is an MXNetError that names it.
+
+A small program can ask for much by asking for the same thing often.  So all that is copied is
+counted against a multiple of the program's own length; what remains is linear in that length.
+"""
+
+from __future__ import annotations
+
+import pickletools
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..base import MXNetError
+
+__all__ = ["Machine", "Maker", "bytes_in"]
+
+Maker = Callable[[tuple], Any]
+"""From the arguments of a class (or of a function) to what stands for the new object."""
+
+_MAX_INSTRUCTIONS = 4_000_000
+"""Four times what the states of 100,000 parameters take."""
+_MAX_BITS = 1024
+_GENEROSITY = 8
+"""How often, on average, the bytes of a program may be copied; old protocols need three times."""
+_KEYS = (str, int, float, type(None))
+
+
+class _Class:
+    """What a class or a function named in a pickle stands for."""
+
+    def __init__(self, make: Maker):
+        self.make = make
+
+
+class _ElementType:
+    """A numpy.dtype in the making: its byte order comes after its name."""
+
+    def __init__(self, name: Any):
+        self.dtype = np.dtype(_text(name))
+        if self.dtype.kind not in "biuf":
+            raise TypeError(f"numbers of type {self.dtype}")
+
+    def set_state(self, state: Any) -> None:
+        if not isinstance(state, tuple) or len(state) < 2:
+            raise TypeError("a numpy type without a byte order")
+        order: Any = _text(state[1])
+        self.dtype = self.dtype.newbyteorder(order)
+
+
+def bytes_in(value: Any) -> bytes | bytearray:
+    """`value` itself, which must be bytes."""
+    if not isinstance(value, (bytes, bytearray)):
+        raise TypeError(f"a {type(value).__name__} where bytes are expected")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a {type(value).__name__} where text is expected")
+    return value
+
+
+def _numpy_scalar(args: tuple) -> Any:
+    kind, content = args
+    if not isinstance(kind, _ElementType):
+        raise TypeError("a numpy number without a type")
+    return np.frombuffer(bytes_in(content), kind.dtype, 1)[0].item()
+
+
+class Machine:
+    """The part of pickle's machine that builds data: a stack, marks on it, and a memo.
+
+    `find(module, name)` answers the maker for a class that a program may use, or None; `build`
+    is called with (object, state) to give a made object its state, and raises TypeError for an
+    object that takes none; `what` names the file in errors.
+    """
+
+    def __init__(self, what: str, find: Callable[[str, str], Maker | None],
+                 build: Callable[[Any, Any], None]):
+        self.what = what
+        self.find = find
+        self.build = build
+        self.stack: list[Any] = []
+        self.marks: list[int] = []
+        self.memo: dict[int, Any] = {}
+        self.classes: dict[tuple[str, str], _Class] = {}
+        self.budget = 0
+
+    def run(self, content: bytes) -> Any:
+        """What the program leaves on the stack.  MXNetError with the place of any damage."""
+        at = 0
+        self.budget = _GENEROSITY * len(content) + 10_000
+        try:
+            for count, (opcode, argument, position) in enumerate(pickletools.genops(content)):
+                at = position or 0
+                if opcode.name == "STOP":
+                    return self.stack.pop()
+                if count > _MAX_INSTRUCTIONS:
+                    raise ValueError(f"more than {_MAX_INSTRUCTIONS} instructions")
+                self._execute(opcode.name, argument)
+        except (ValueError, LookupError, TypeError, AttributeError, struct.error, OverflowError,
+                RecursionError) as error:
+            raise MXNetError(f"{self.what}: damaged at byte {at}: {error}") from None
+        raise MXNetError(f"{self.what}: the file ends before its end mark")
+
+    def _execute(self, name: str, argument: Any) -> None:
+        if name in _CONSTANTS:
+            self.stack.append(_CONSTANTS[name]())
+        elif name in _LITERALS:
+            if isinstance(argument, int) and argument.bit_length() > _MAX_BITS:
+                raise ValueError(f"an integer of more than {_MAX_BITS} bits")
+            self.stack.append(argument)
+        elif name in _INSTRUCTIONS:
+            _INSTRUCTIONS[name](self, argument)
+        elif name not in ("PROTO", "FRAME"):
+            raise MXNetError(f"{self.what}: the instruction {name} is not allowed")
+
+    def _spend(self, copied: int) -> None:
+        self.budget -= copied
+        if self.budget < 0:
+            raise ValueError("more is asked for than the file can be about")
+
+    # -- stack and memo ---------------------------------------------------------------------
+
+    def _pop_to_mark(self) -> list[Any]:
+        start = self.marks.pop()
+        items = self.stack[start:]
+        del self.stack[start:]
+        return items
+
+    def _mark(self, _: Any) -> None:
+        self.marks.append(len(self.stack))
+
+    def _drop(self, _: Any) -> None:
+        self.stack.pop()
+
+    def _drop_to_mark(self, _: Any) -> None:
+        self._pop_to_mark()
+
+    def _store(self, index: int) -> None:
+        self.memo[index] = self.stack[-1]
+
+    def _memoize(self, _: Any) -> None:
+        self.memo[len(self.memo)] = self.stack[-1]
+
+    def _fetch(self, index: int) -> None:
+        self.stack.append(self.memo[index])
+
+    # -- containers -------------------------------------------------------------------------
+
+    def _list(self, _: Any) -> None:
+        self.stack.append(self._pop_to_mark())
+
+    def _tuple(self, _: Any) -> None:
+        self.stack.append(tuple(self._pop_to_mark()))
+
+    def _small_tuple(self, count: int) -> None:
+        items = tuple(self.stack[-count:])
+        if len(items) < count:
+            raise ValueError("the stack is empty")
+        del self.stack[-count:]
+        self.stack.append(items)
+
+    def _extend(self, items: list[Any]) -> None:
+        if not isinstance(self.stack[-1], list):
+            raise TypeError("items are added to something that is no list")
+        self.stack[-1].extend(items)
+
+    def _append(self, _: Any) -> None:
+        self._extend([self.stack.pop()])
+
+    def _appends(self, _: Any) -> None:
+        self._extend(self._pop_to_mark())
+
+    def _fill(self, items: list[Any]) -> None:
+        target = self.stack[-1]
+        if not isinstance(target, dict):
+            raise TypeError("items are set in something that is no dict")
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            if not isinstance(key, _KEYS):
+                raise TypeError(f"a dict key is a {type(key).__name__}")
+            target[key] = value
+
+    def _set_item(self, _: Any) -> None:
+        value = self.stack.pop()
+        self._fill([self.stack.pop(), value])
+
+    def _set_items(self, _: Any) -> None:
+        self._fill(self._pop_to_mark())
+
+    def _dict(self, _: Any) -> None:
+        items = self._pop_to_mark()
+        self.stack.append({})
+        self._fill(items)
+
+    # -- objects ----------------------------------------------------------------------------
+
+    def _global(self, argument: str) -> None:
+        module, name = argument.split(" ")
+        self._name(module, name)
+
+    def _stack_global(self, _: Any) -> None:
+        name = self.stack.pop()
+        self._name(_text(self.stack.pop()), _text(name))
+
+    def _name(self, module: str, name: str) -> None:
+        found = self.classes.get((module, name))
+        if found is None:
+            make = self._own_maker(module, name) or self.find(module, name)
+            if make is None:
+                raise MXNetError(f"{self.what}: {module}.{name} is not allowed: only arrays, "
+                                 "plain values, optimizers and schedulers are read")
+            found = self.classes[module, name] = _Class(make)
+        self.stack.append(found)
+
+    def _own_maker(self, module: str, name: str) -> Maker | None:
+        """Makers of plain data: what Python's and NumPy's pickles spell as calls."""
+        return {
+            ("builtins", "bytearray"): self._bytearray,
+            ("__builtin__", "bytearray"): self._bytearray,
+            ("_codecs", "encode"): lambda args: self._latin(args[0]),
+            ("copy_reg", "_reconstructor"): lambda args: self._make(args[0], ()),
+            ("copyreg", "_reconstructor"): lambda args: self._make(args[0], ()),
+            ("builtins", "object"): _nothing, ("__builtin__", "object"): _nothing,
+            ("numpy", "dtype"): lambda args: _ElementType(args[0]),
+            ("numpy.core.multiarray", "scalar"): _numpy_scalar,
+            ("numpy._core.multiarray", "scalar"): _numpy_scalar,
+        }.get((module, name))
+
+    def _latin(self, value: Any) -> bytes:
+        """Protocols 0 to 2 keep bytes as Latin-1 text."""
+        text = _text(value)
+        self._spend(len(text))
+        return text.encode("latin-1")
+
+    def _bytearray(self, args: tuple) -> bytearray:
+        if not args:
+            return bytearray()
+        content = self._latin(args[0]) if len(args) == 2 else bytes_in(args[0])
+        self._spend(len(content))
+        return bytearray(content)
+
+    def _make(self, klass: Any, args: Any) -> Any:
+        if not isinstance(klass, _Class) or not isinstance(args, tuple):
+            raise TypeError(f"a {type(klass).__name__} is called with a {type(args).__name__}")
+        return klass.make(args)
+
+    def _reduce(self, _: Any) -> None:
+        args = self.stack.pop()
+        self.stack.append(self._make(self.stack.pop(), args))
+
+    def _build(self, _: Any) -> None:
+        state = self.stack.pop()
+        target = self.stack[-1]
+        if isinstance(target, _ElementType):
+            target.set_state(state)
+            return
+        if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
+            raise TypeError(f"a {type(target).__name__} is given a {type(state).__name__} as state")
+        self._spend(len(state) + sum(len(value) for value in state.values()
+                                     if isinstance(value, (bytes, bytearray))))
+        self.build(target, state)
+
+
+def _nothing(args: tuple) -> None:
+    """`object`, which old pickles name as a base."""
+
+
+_CONSTANTS: dict[str, Callable[[], Any]] = {
+    "NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False,
+    "EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple,
+}
+_LITERALS = frozenset((
+    "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT",
+    "STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE",
+    "BINUNICODE8", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8",
+))
+_INSTRUCTIONS: dict[str, Callable[[Machine, Any], None]] = {
+    "MARK": Machine._mark, "POP": Machine._drop, "POP_MARK": Machine._drop_to_mark,
+    "PUT": Machine._store, "BINPUT": Machine._store, "LONG_BINPUT": Machine._store,
+    "GET": Machine._fetch, "BINGET": Machine._fetch, "LONG_BINGET": Machine._fetch,
+    "MEMOIZE": Machine._memoize, "LIST": Machine._list, "TUPLE": Machine._tuple,
+    "TUPLE1": lambda machine, _: machine._small_tuple(1),
+    "TUPLE2": lambda machine, _: machine._small_tuple(2),
+    "TUPLE3": lambda machine, _: machine._small_tuple(3),
+    "DICT": Machine._dict, "APPEND": Machine._append, "APPENDS": Machine._appends,
+    "SETITEM": Machine._set_item, "SETITEMS": Machine._set_items,
+    "GLOBAL": Machine._global, "STACK_GLOBAL": Machine._stack_global,
+    "REDUCE": Machine._reduce, "NEWOBJ": Machine._reduce, "BUILD": Machine._build,
+}

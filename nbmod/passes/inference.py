@@ -1,0 +1,37 @@
+"""The graph that inference runs: a symbol's outputs, at less work.
+
+Each line of `simplify` is a pass over the graph that the line before it left.  What holds in
+inference only, such as that Dropout passes its input on, or does not show a user who watches every
+node, makes this graph one for `forward(is_train=False)` without a monitor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..graph import Graph
+from ..ops.op import Spec
+from .derive import derived_groups, read_shapes
+from .fold import fold_batch_norm
+from .layout import with_blocks
+from .redundant import merge_equal, skip_identities
+from .rewrite import Rewritten, unchanged
+
+__all__ = ["simplify"]
+
+
+def simplify(graph: Graph, specs: Sequence[Spec], exact: bool = False, blocks: bool = False
+             ) -> Rewritten:
+    """`graph`, of whose entries `specs` are known, without what inference can do without.
+
+    With `exact` only what gives the same numbers bit for bit.  With `blocks` images stand in blocks
+    of channels where that is faster, which CPUs can do.
+    """
+    found = skip_identities(unchanged(graph), graph, specs)
+    found = merge_equal(found)
+    found = read_shapes(found, graph, specs)
+    if not exact:
+        found = fold_batch_norm(found, graph, specs)
+        found = with_blocks(found, graph, specs) if blocks else found
+    groups = derived_groups(found.graph, found.facts(graph, specs))
+    return found._replace(groups=groups)

@@ -1,0 +1,96 @@
+"""Rewriting a graph node by node.
+
+A *rule* looks at one node and says what shall stand for its outputs: entries of nodes before it, or
+of new nodes; or nothing, and the node stays.  `rewrite` walks the graph once, inputs before users,
+and clones what depends on something replaced.  The graph it is given stays as it is.
+
+Outputs of the graph are memory of their own to users, so two of them become one entry, or an
+output a variable, only where they were before: such a replacement does not take place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..graph import Entry, Graph, Node
+
+__all__ = ["Replacement", "Rewritten", "Rule", "carry", "rewrite", "unchanged"]
+
+
+class Replacement(NamedTuple):
+    """What stands for the outputs of a node, and a line about it for people."""
+
+    entries: Sequence[Entry]
+    """Of new nodes, or of nodes before this one, in the old graph or in the new."""
+    note: str
+    is_clone: bool = False
+    """The entries are those of a clone of the node, which has other inputs."""
+
+
+Rule = Callable[[Node, list[Entry]], Replacement | None]
+"""Of a node of the old graph, and its inputs in the new one."""
+
+
+class Rewritten(NamedTuple):
+    """A graph, and where it comes from."""
+
+    graph: Graph
+    origin: dict[Node, Node]
+    """The nodes of the first graph that clones stand for."""
+    notes: list[str]
+    """What was replaced, one line each."""
+    groups: list[list[Node]] = []  # noqa: RUF012
+    """Nodes that need not run every time, each group on its own (`derive`)."""
+
+    def facts(self, first: Graph, facts: Sequence[Any]) -> list[Any]:
+        """`facts` of the entries of the `first` graph for those here; None for new entries."""
+        return carry(facts, first, self.graph, self.origin)
+
+
+def carry(facts: Sequence[Any], first: Graph, graph: Graph, origin: Mapping[Node, Node]
+          ) -> list[Any]:
+    """`facts` of the entries of `first` for those of `graph`; None for what is new there."""
+    found: list[Any] = []
+    for node in graph.nodes:
+        eids = first.find(origin.get(node, node))
+        found += facts[eids.start:eids.stop] if eids else [None] * node.num_outputs
+    return found
+
+
+def unchanged(graph: Graph) -> Rewritten:
+    """`graph` as it is."""
+    return Rewritten(graph, {}, [])
+
+
+def rewrite(before: Rewritten, rule: Rule) -> Rewritten:
+    """The graph in which `rule` has been asked about every node."""
+    graph, origin, notes = before.graph, dict(before.origin), list(before.notes)
+    now: dict[Entry, Entry] = {}
+    for node in graph.nodes:
+        inputs = [now.get(entry, entry) for entry in node.inputs] if now else node.inputs
+        found = None if node.op is None else rule(node, inputs)
+        if found is not None and not _collide(node, found.entries, graph, now):
+            now.update({Entry(node, i): now.get(entry, entry)
+                        for i, entry in enumerate(found.entries)})
+            if found.is_clone:
+                origin[found.entries[0].node] = origin.get(node, node)
+            notes.append(found.note)
+        elif inputs is not node.inputs and inputs != node.inputs:
+            clone = node.clone(inputs, node.source)
+            origin[clone] = origin.get(node, node)
+            now.update({Entry(node, i): Entry(clone, i) for i in range(node.num_outputs)})
+    if not now:
+        return before
+    return Rewritten(Graph([now.get(entry, entry) for entry in graph.outputs]), origin, notes)
+
+
+def _collide(node: Node, entries: Sequence[Entry], graph: Graph, now: dict[Entry, Entry]) -> bool:
+    """Whether an output of the graph would become another output too, or a variable."""
+    shown = [output for output in graph.outputs if output.node is node]
+    if not shown:
+        return False
+    others = {now.get(output, output) for output in graph.outputs if output.node is not node}
+    targets = [now.get(entry, entry) for entry in entries]
+    return any(targets[output.index].node.is_variable or targets[output.index] in others
+               for output in shown)

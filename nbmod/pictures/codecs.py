@@ -1,0 +1,217 @@
+"""Pictures from bytes and to bytes, by the libraries that are there.
+
+Baseline and progressive JPEG go to simplejpeg, which is libjpeg-turbo without a detour; everything
+else to OpenCV where the user has it, else to Pillow.  Both wheels are the extra `[image]`.  All
+three decode JPEG with the accurate transform, so that they agree with MXNet's OpenCV.  As there,
+the orientation in a camera's notes is ignored, transparency is dropped, 16 bits become 8, and of
+a file that was cut short the part that is there is shown.
+
+Invariant: before a library takes memory for a JPEG or PNG, what its header tells of is compared
+with the bytes that are there (`_require_possible`).  Other formats have their libraries' limits.
+
+Arrays are uint8 of shape (height, width, channels), channels in the order red, green, blue.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import io
+import struct
+import threading
+from typing import Any
+
+import numpy as np
+
+from ..base import MXNetError
+
+__all__ = ["decode", "encode"]
+
+_JPEG = b"\xff\xd8\xff"
+_PNG = b"\x89PNG\r\n\x1a\n"
+_ANYWAY = 1 << 22
+"""Pixels that any file may tell of: it may have been cut short."""
+_truncation = threading.Lock()
+
+
+def decode(data: bytes | memoryview, channels: int = 3) -> np.ndarray:
+    """The picture in `data`: (height, width, 3), or (height, width, 1) in shades of gray.
+
+    channels: 3, 1, or 0 for those of the file (1, 3, or 4 with transparency).
+    Raises MXNetError if there is no picture in it that the libraries know, or if its header tells
+    of more than 4 million pixels and of more than its bytes can hold.
+    """
+    data = bytes(data)
+    _require_possible(data)
+    jpeg = _library("simplejpeg") if data.startswith(_JPEG) else None
+    readers = [(_from_simplejpeg, jpeg), (_from_opencv, _library("cv2")),
+               (_from_pillow, _library("PIL.Image"))]
+    for reader, library in readers:
+        if library is not None:
+            image = reader(library, data, channels)
+            if image is not None:
+                return image
+    if not any(library for _, library in readers):
+        raise _lacking("decode")
+    start = data[:16].hex(" ") or "nothing"
+    raise MXNetError(f"decode: no picture in these {len(data):,} bytes, or it is damaged or of a "
+                     f"format that is not supported; they start with {start}")
+
+
+def encode(image: np.ndarray, format: str, quality: int = 95) -> bytes:
+    """The bytes of a picture file.
+
+    image: uint8 (height, width), or (height, width, channels) with 1 or 3 of them.
+    format: "jpg", "jpeg", "png" or what else Pillow writes.  quality: of JPEG, 1 to 100; of PNG
+    the strength of compression, 0 to 9.
+    """
+    image = np.ascontiguousarray(image)
+    planar = image.ndim in (2, 3) and image.shape[2:] in ((), (1,), (3,))
+    if image.dtype != np.uint8 or not planar:
+        raise MXNetError(f"encode: an array of {image.dtype} and shape {image.shape}, expected "
+                         "uint8 (height, width), or (height, width, 1 or 3)")
+    format = format.lower().lstrip(".")
+    jpeg = format in ("jpg", "jpeg")
+    pillow, simplejpeg = _library("PIL.Image"), _library("simplejpeg")
+    if jpeg and simplejpeg is not None:
+        gray = image.ndim == 2 or image.shape[2] == 1
+        return simplejpeg.encode_jpeg(image.reshape(*image.shape[:2], -1), quality,
+                                      "GRAY" if gray else "RGB", "420", False)
+    if pillow is None:
+        raise _lacking("encode")
+    options = {"quality": quality} if jpeg else {"compress_level": min(quality, 9)}
+    picture = pillow.fromarray(image[..., 0] if image.shape[2:] == (1,) else image)
+    file = io.BytesIO()
+    try:
+        picture.save(file, "JPEG" if jpeg else format.upper(), **options)
+    except KeyError:
+        raise MXNetError(f"encode: unknown format {format!r}, try jpg or png") from None
+    return file.getvalue()
+
+
+# ------------------------------------------------------------------------------------- sizes told
+
+def _require_possible(data: bytes) -> None:
+    """MXNetError if a JPEG or PNG tells of more pixels than its bytes can hold."""
+    if data.startswith(_JPEG):
+        width, height = _jpeg_size(data)
+        limit = 512 * len(data)  # a block of 64 pixels takes a bit at least
+    elif data.startswith(_PNG) and len(data) >= 26:
+        width, height, depth, kind = struct.unpack_from(">IIBB", data, 16)
+        bits = depth * {2: 3, 4: 2, 6: 4}.get(kind, 1)
+        limit = 1032 * len(data) * 8 // max(bits, 1)  # what zlib packs into a byte at best
+    else:
+        return
+    if width * height > max(limit, _ANYWAY):
+        raise MXNetError(f"decode: the header tells of {width} x {height} pixels, which "
+                         f"{len(data):,} bytes cannot hold; the file is damaged or cut short")
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int]:
+    """Width and height as the frame header tells them (ITU T.81, B.2.2); zeros without one."""
+    at = 2
+    while True:
+        at = data.find(b"\xff", at)
+        if at < 0 or at + 9 > len(data):
+            return 0, 0
+        marker = data[at + 1]
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack_from(">HH", data, at + 5)
+            return width, height
+        alone = marker in (0x00, 0x01, 0xFF) or 0xD0 <= marker <= 0xD8
+        at += 1 if alone else 2 + int.from_bytes(data[at + 2:at + 4], "big")
+
+
+# -------------------------------------------------------------------------------------- libraries
+
+@functools.cache
+def _library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def _lacking(what: str) -> MXNetError:
+    return MXNetError(f"{what}: pictures need a library that is not installed: "
+                      "pip install 'nbmod[image]'")
+
+
+def _from_simplejpeg(library: Any, data: bytes, channels: int) -> np.ndarray | None:
+    """None for what it does not know, such as four inks: the others do."""
+    try:
+        space = library.decode_jpeg_header(data)[2]
+        if space == "CMYK" or space == "YCCK":
+            return None
+        gray = channels == 1 or channels == 0 and space.upper() == "GRAY"
+        return library.decode_jpeg(data, "GRAY" if gray else "RGB", strict=False)
+    except ValueError:
+        return None
+
+
+def _from_opencv(library: Any, data: bytes, channels: int) -> np.ndarray | None:
+    flag = {3: library.IMREAD_COLOR, 1: library.IMREAD_GRAYSCALE, 0: library.IMREAD_UNCHANGED}
+    ignore = library.IMREAD_IGNORE_ORIENTATION if channels else 0
+    try:
+        image = library.imdecode(np.frombuffer(data, np.uint8), flag[channels] | ignore)
+    except library.error:
+        return None
+    if image is None or image.dtype not in (np.uint8, np.uint16):
+        return None
+    if image.dtype != np.uint8:
+        image = (image >> 8).astype(np.uint8)
+    if image.ndim == 2:
+        return image[..., None]
+    order = {3: [2, 1, 0], 4: [2, 1, 0, 3]}[image.shape[2]]
+    return np.ascontiguousarray(image[..., order])
+
+
+def _from_pillow(library: Any, data: bytes, channels: int) -> np.ndarray | None:
+    try:
+        picture = library.open(io.BytesIO(data))
+        form = picture.format
+        if channels == 1 and picture.format == "JPEG":
+            picture.draft("L", picture.size)
+        _load(picture)
+    except library.DecompressionBombError as error:
+        raise MXNetError(f"decode: {error}; PIL.Image.MAX_IMAGE_PIXELS sets the limit") from None
+    except Exception:  # its readers of damaged files raise whatever they stumble over
+        return None
+    if picture.mode.startswith("I") or picture.mode == "F":
+        array = np.asarray(picture)
+        picture = library.fromarray((array >> 8 if array.dtype != np.uint8 else array
+                                     ).astype(np.uint8))
+    has_alpha = "A" in picture.getbands() or "transparency" in picture.info
+    mode = {3: "RGB", 1: "L"}.get(channels) or (
+        "RGBA" if has_alpha else "L" if picture.mode in ("1", "L") else "RGB")
+    if has_alpha and channels:
+        picture = picture.convert("RGBA").convert("RGB")
+    if mode == "L" and picture.mode not in ("1", "L", "CMYK"):
+        return _gray(np.asarray(picture.convert("RGB")), picture.format or form)
+    array = np.asarray(picture.convert(mode))
+    return array if array.ndim == 3 else array[..., None]
+
+
+def _gray(image: np.ndarray, form: str) -> np.ndarray:
+    """Shades of gray, (height, width, 1), as OpenCV makes them: of PNG cut off, else rounded."""
+    if form == "PNG":  # there libpng does it, in 15 bits
+        return (image @ np.array([[9797], [19234], [3737]]) >> 15).astype(np.uint8)
+    return (image @ np.array([[4899], [9617], [1868]]) + 8192 >> 14).astype(np.uint8)
+
+
+def _load(picture: Any) -> None:
+    """Read the pixels; a JPEG that was cut short is shown as far as it goes."""
+    if picture.format != "JPEG":
+        picture.load()
+        return
+    try:
+        picture.load()
+    except OSError:
+        from PIL import ImageFile
+
+        with _truncation:
+            before, ImageFile.LOAD_TRUNCATED_IMAGES = ImageFile.LOAD_TRUNCATED_IMAGES, True
+            try:
+                picture.load()
+            finally:
+                ImageFile.LOAD_TRUNCATED_IMAGES = before

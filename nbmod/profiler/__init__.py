@@ -1,0 +1,37 @@
+"""Where the time goes: a trace of every step for chrome://tracing, and a table of totals.
+
+    mx.profiler.set_config(filename="profile.json", profile_all=True)
+    mx.profiler.set_state("run")
+    ...
+    mx.profiler.set_state("stop")
+    print(mx.profiler.dumps())      # the table
+    mx.profiler.dump()              # the file
+
+    recorder   what was measured: a list of events, and sums by category and name
+    watching   where measuring is let in while the profiler runs, and taken out again
+    control    what users call        objects   `Domain`, `Task`, `Counter` and the like
+
+A profiler that does not run costs nothing: functions are replaced by measuring ones when it starts
+and put back when it stops, and executors look for a watcher once for each run, not for each step.
+On a GPU a step is measured until the device has finished it, so steps do not overlap then.
+"""
+
+from __future__ import annotations
+
+from .control import (
+    dump,
+    dump_profile,
+    dumps,
+    pause,
+    profiler_set_config,
+    profiler_set_state,
+    resume,
+    set_config,
+    set_kvstore_handle,
+    set_state,
+)
+from .objects import Counter, Domain, Event, Frame, Marker, Task, scope
+
+__all__ = ["Counter", "Domain", "Event", "Frame", "Marker", "Task", "dump", "dump_profile", "dumps",
+           "pause", "profiler_set_config", "profiler_set_state", "resume", "scope", "set_config",
+           "set_kvstore_handle", "set_state"]

@@ -1,0 +1,132 @@
+"""Where measuring is let in while the profiler runs.
+
+Executors ask their class for a watcher, which then runs their steps.  Everything else is a function
+that is replaced by one that measures it: `SPANS` lists them.  `let_in` and `take_out` are inverse.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from ..context import Context
+from ..costs import Cost, cost_of, costs_of
+from ..executor import Executor
+from ..ndarray import ndarray as arrays
+from ..ops.device import device_of
+from ..ops.op import Spec
+from .recorder import RECORDER, now
+
+__all__ = ["let_in", "take_out"]
+
+SPANS = (
+    ("executor", "Executor", ("forward", "backward")),
+    ("module.module", "Module", ("forward", "backward", "update")),
+    ("kvstore.kvstore", "KVStore", ("init", "push", "pull", "pushpull", "broadcast")),
+    ("io.data", "DataIter", ("__next__",)),
+    ("ndarray.ndarray", "NDArray", ("asnumpy",)),
+)
+"""(module, class, methods) that count as calls of the interface."""
+
+_replaced: list[tuple[Any, str, Any]] = []
+_costs: weakref.WeakKeyDictionary[Executor, list[Cost]] = weakref.WeakKeyDictionary()
+
+
+def let_in(config: dict[str, Any]) -> None:
+    """Measure what `config` says, from now on."""
+    everything = config["profile_all"]
+    if everything or config["profile_api"]:
+        for module, name, methods in SPANS:
+            owner = getattr(import_module(f"nbmod.{module}"), name)
+            for method in methods:
+                base = next(base for base in owner.__mro__ if method in vars(base))
+                _replace(base, method, functools.partial(_measured, f"{name}.{method}"))
+    if everything or config["profile_imperative"]:
+        _replace(arrays, "execute", _measured_op)
+    if everything or config["profile_symbolic"] or config["profile_memory"]:
+        memory = everything or config["profile_memory"]
+        steps = everything or config["profile_symbolic"]
+        _replace(Executor, "watch", lambda none: functools.partial(_run_step, steps, memory))
+
+
+def take_out() -> None:
+    """Put everything back."""
+    while _replaced:
+        owner, name, original = _replaced.pop()
+        setattr(owner, name, original)
+
+
+def _replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    original = vars(owner)[name]
+    _replaced.append((owner, name, original))
+    setattr(owner, name, make(original))
+
+
+def _measured(name: str, function: Callable) -> Callable:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        start = now()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            RECORDER.span("api", name, start, now() - start)
+
+    return call
+
+
+def _measured_op(execute: Callable) -> Callable:
+    """The function that runs an op on arrays, measured."""
+
+    @functools.wraps(execute)
+    def call(op: Any, ins: Any, device: Any, outs: Any = (), ctx: Context | None = None,
+             *more: Any) -> Any:
+        start = now()
+        results = execute(op, ins, device, outs, ctx, *more)
+        device.synchronize()
+        given = [Spec(a.shape, a.dtype) for a in ins]
+        made = [None if a is None else Spec(a.shape, a.dtype) for a in results]
+        _record(op.name, op, start, str(ctx or device), cost_of(op, given, made))
+        return results
+
+    return call
+
+
+def _run_step(steps: bool, memory: bool, executor: Executor, index: int) -> None:
+    """Run a step of an executor and record it; memory is recorded before each half."""
+    if memory and index in (0, executor.num_forward):
+        for ctx, arena in executor.arenas.items():
+            RECORDER.counter("Device Storage", f"Memory: {ctx.device_type}/{ctx.device_id}",
+                             arena.nbytes, memory=True)
+    step = executor.steps[index]
+    cost = _costs_of(executor)[index]
+    start = now()
+    if step.run is not None:
+        step.run()
+    if steps:
+        ctx = executor._context_of(step.node)
+        device_of(ctx).synchronize()
+        _record(step.node.name, step.node.op, start, str(ctx), cost, step.run is None)
+
+
+def _costs_of(executor: Executor) -> list[Cost]:
+    """What every step costs, found once for each executor."""
+    if executor not in _costs:
+        _costs[executor] = costs_of(executor)
+    return _costs[executor]
+
+
+def _record(name: str, op: Any, start: float, place: str, cost: Cost, view: bool = False) -> None:
+    duration = now() - start
+    seconds = max(duration, 1e-3) / 1e6
+    args: dict[str, Any] = {"op": op.name, "bytes": cost.nbytes}
+    if view:
+        args["view"] = True
+    elif cost.operations:
+        args |= {"operations": cost.operations,
+                 "GFLOP/s": float(f"{cost.operations / seconds / 1e9:.4g}")}
+    else:
+        args["GB/s"] = float(f"{cost.nbytes / seconds / 1e9:.4g}")
+    RECORDER.span("operator", RECORDER.prefix + name, start, duration, place, args, op.name)

@@ -1,0 +1,363 @@
+"""Record files as MXNet's users know them: `MXRecordIO` and `MXIndexedRecordIO`.
+
+Reading is by position (`pread`), never by a file's own cursor.  So threads share a reader, a
+forked process goes on with its parent's, and a pickled one opens its file again elsewhere.
+Small records read in turn come from a window of the file in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, TextIO
+
+from ..base import ArgumentError, MXNetError
+from .frames import HEAD, MAGIC, MAGIC_WORD, Chain, Record, frames
+
+__all__ = ["MXIndexedRecordIO", "MXRecordIO"]
+
+_WINDOW, _SMALL = 1 << 19, 1 << 16
+_FARTHEST = 1 << 62
+"""No file has such an offset, and systems count a little farther."""
+
+
+class _Source:
+    """A file that any number of threads and forked processes read by position."""
+
+    def __init__(self, path: str):
+        try:
+            self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+            self.fetch(0, 1)  # a folder opens, but does not read
+        except OSError as error:
+            raise MXNetError(f"{path}: cannot be read as a record file: {error.strerror}"
+                             ) from error
+
+    _cursor = threading.Lock()
+
+    def fetch(self, offset: int, count: int) -> bytes:
+        """`count` bytes from `offset`; fewer only where the file ends."""
+        if hasattr(os, "pread"):
+            return os.pread(self._fd, count, offset)
+        with self._cursor:  # Windows
+            os.lseek(self._fd, offset, os.SEEK_SET)
+            return os.read(self._fd, count)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class _Reader:
+    """Records of one file, in turn and by position."""
+
+    def __init__(self, path: str, strict: bool):
+        self.source = _Source(path)
+        self.chain = Chain(path, self.source.fetch, self.source.size)
+        self._read: Callable[[int], Record | None] = (
+            self.chain.read if strict else self.chain.intact)
+        self.position = 0
+        self._window, self._start = b"", 0
+        self._turn = threading.Lock()
+
+    def next(self) -> bytes | None:
+        """The record at `position`, which moves behind it; None at the end."""
+        with self._turn:
+            data = self._from_window()
+            return self._from_file() if data is None else data
+
+    def at(self, offset: int) -> bytes | None:
+        """The record at `offset`; `position` moves behind it."""
+        record = self.chain.ordinary(offset) or self._read(offset)
+        if record is None:
+            return None
+        with self._turn:
+            self.position = record[1]
+        return record[0]
+
+    def _from_window(self) -> bytes | None:
+        """A record of one part that another one follows, if the window has both."""
+        window, at = self._window, self.position - self._start
+        if not 0 <= at <= len(window) - 8:
+            return None
+        magic, length = HEAD.unpack_from(window, at)
+        end = at + 8 + (length + 3 & ~3)
+        if magic != MAGIC or window[end:end + 4] != MAGIC_WORD:
+            return None
+        self.position = self._start + end
+        return window[at + 8:at + 8 + length]
+
+    def _from_file(self) -> bytes | None:
+        """The same for any record.  Then the window starts at a small one, or has at least the
+        head of what follows a large one."""
+        at = self.position - self._start
+        head = self._window[at:at + 8] if at >= 0 else b""
+        if len(head) < 8:
+            head = self.source.fetch(self.position, 8)
+        if len(head) == 8 and HEAD.unpack(head)[1] <= _SMALL:
+            self._window, self._start = self.source.fetch(self.position, _WINDOW), self.position
+            data = self._from_window()
+            if data is not None:
+                return data
+        found = self.chain.ordinary(self.position, head)
+        if found:
+            data, self.position, self._window = found
+            self._start = self.position
+            return data
+        record = self._read(self.position)
+        if record is None:
+            return None
+        self.position = record.end
+        return record.data
+
+
+class MXRecordIO:
+    """A file of records, read or written in turn.
+
+    uri: a path.  flag: "r" reads, "w" writes anew.  strict: whether damage is a `DamagedRecord`
+    error that names file, offset, what was expected and found; otherwise `read` goes on with the
+    next intact record, and `lost` counts the stretches that were passed over.
+
+    Threads may share a reader: each record is read by one of them.  A reader also works in forked
+    processes and can be pickled (it starts at the beginning then); a writer cannot.
+    """
+
+    def __init__(self, uri: str | os.PathLike[str], flag: str, *, strict: bool = True):
+        self.uri, self.flag, self.strict = os.fspath(uri), flag, strict
+        self.handle: _Reader | BinaryIO | None = None
+        self.pid: int | None = None
+        self.is_open = False
+        self.writable = False
+        self.open()
+
+    def open(self) -> None:
+        """Open the file; a writer empties it."""
+        if self.flag not in ("r", "w"):
+            raise ArgumentError(f"{self.uri}: Invalid flag {self.flag!r}, expected 'r' or 'w'")
+        self.writable = self.flag == "w"
+        path = self.uri.removeprefix("file://")
+        if self.writable:
+            self.handle = _open_to_write(path)
+            self._written = 0
+        else:
+            self.handle = _Reader(path, self.strict)
+        self.pid, self.is_open = os.getpid(), True
+
+    def close(self) -> None:
+        """Close the file; twice is fine."""
+        if not self.is_open:
+            return
+        self.is_open, handle, self.handle = False, self.handle, None
+        if isinstance(handle, _Reader):
+            handle.source.close()
+        elif handle is not None and self.pid == os.getpid():
+            handle.close()
+
+    def reset(self) -> None:
+        """Start again: a reader at the first record, a writer with an empty file."""
+        self.close()
+        self.open()
+
+    def read(self) -> bytes | None:
+        """The next record; None at the end of the file."""
+        return self._reader().next()
+
+    def read_at(self, offset: int) -> bytes:
+        """The record that starts at an offset.  Any number of threads may call it at once."""
+        data = self._reader().at(offset)
+        if data is None:
+            raise MXNetError(f"{self.uri}: expected a record at offset {offset}, found the end of "
+                             "the file")
+        return data
+
+    def first_bytes(self, offset: int, count: int) -> bytes:
+        """The first `count` bytes of the record at an offset, or all of it."""
+        return self._reader().chain.first_bytes(offset, count)
+
+    def size(self) -> int:
+        """Bytes of the file that is read."""
+        return self._reader().source.size()
+
+    def offsets(self) -> Iterator[int]:
+        """Where the records start, by a walk from head to head.  Raises DamagedRecord."""
+        return self._reader().chain.starts()
+
+    def write(self, buf: bytes | bytearray | memoryview) -> None:
+        """Append a record of fewer than 2**29 bytes."""
+        try:
+            data = bytes(memoryview(buf))
+        except TypeError:
+            raise TypeError(f"write: {self.uri}: expected bytes, got {type(buf).__name__}"
+                            ) from None
+        file = self._writer()
+        for piece in frames(data):
+            file.write(piece)
+            self._written += len(piece)
+
+    def tell(self) -> int:
+        """Where the next record starts: the offset in bytes."""
+        if self.writable:
+            self._writer()
+            return self._written
+        return self._reader().position
+
+    @property
+    def lost(self) -> int:
+        """Damaged stretches that reading has passed over; each cost one record or more."""
+        return self._reader().chain.lost
+
+    def _reader(self) -> _Reader:
+        if not isinstance(self.handle, _Reader):
+            raise MXNetError(f"{self.uri}: cannot be read, it was "
+                             + ("opened with flag 'w'" if self.is_open else "closed"))
+        return self.handle
+
+    def _writer(self) -> BinaryIO:
+        if self.handle is None or isinstance(self.handle, _Reader):
+            raise MXNetError(f"{self.uri}: cannot be written, it was "
+                             + ("opened with flag 'r'" if self.is_open else "closed"))
+        if self.pid != os.getpid():
+            raise MXNetError(f"{self.uri}: Forbidden operation in multiple processes: the file "
+                             "was opened for writing in another one")
+        return self.handle
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The remaining records."""
+        return iter(self.read, None)
+
+    def __enter__(self) -> MXRecordIO:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "is_open", False):
+            self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.writable:
+            raise MXNetError(f"{self.uri}: a writer cannot be pickled: opened once more, it would "
+                             "empty the file")
+        return self.__dict__ | {"handle": None, "pid": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self.is_open:
+            self.open()
+
+
+class MXIndexedRecordIO(MXRecordIO):
+    """A file of records with keys: the index says where each one starts.
+
+    idx_path: the index, lines of `key<tab>offset`.  key_type: what makes a key of a line's text.
+    `idx` maps keys to offsets, `keys` lists them in the order of the file.
+    """
+
+    def __init__(self, idx_path: str | os.PathLike[str], uri: str | os.PathLike[str], flag: str,
+                 key_type: Callable[[Any], Any] = int, *, strict: bool = True):
+        self.idx_path, self.key_type = os.fspath(idx_path), key_type
+        self.idx: dict[Any, int] = {}
+        self.keys: list[Any] = []
+        self.fidx: TextIO | None = None
+        super().__init__(uri, flag, strict=strict)
+
+    def open(self) -> None:
+        """Open both files; a writer empties them."""
+        super().open()
+        if self.writable:
+            self.idx, self.keys = {}, []
+            self.fidx = open(self.idx_path, "w", encoding="utf-8")
+        else:
+            self.keys, offsets = _read_index(self.idx_path, self.key_type)
+            self.idx = dict(zip(self.keys, offsets, strict=True))
+
+    def close(self) -> None:
+        """Close both files; twice is fine."""
+        super().close()
+        if self.fidx is not None:
+            if self.pid == os.getpid():
+                self.fidx.close()
+            self.fidx = None
+
+    def seek(self, idx: Any) -> None:
+        """Let `read` go on with the record of this key."""
+        self._reader().position = self._offset(idx)
+
+    def read_idx(self, idx: Any) -> bytes:
+        """The record of this key.  Any number of threads may call it at once."""
+        offset = self._offset(idx)
+        data = self._reader().at(offset)
+        if data is None:
+            raise MXNetError(f"{self.uri}: key {idx!r} should start at offset {offset} by "
+                             f"{self.idx_path}, found the end of the file; rec2idx makes the "
+                             "index anew")
+        return data
+
+    def write_idx(self, idx: Any, buf: bytes | bytearray | memoryview) -> None:
+        """Append a record under a key."""
+        key, position = self.key_type(idx), self.tell()
+        self.write(buf)
+        assert self.fidx is not None
+        self.fidx.write(f"{key}\t{position}\n")
+        self.idx[key] = position
+        self.keys.append(key)
+
+    def _offset(self, idx: Any) -> int:
+        try:
+            return self.idx[idx]
+        except KeyError:
+            raise _NoSuchKey(f"{self.idx_path} has no key {idx!r}, it has "
+                             f"{len(self.idx)}") from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"fidx": None}
+
+
+class _NoSuchKey(MXNetError, KeyError):
+    """MXNet raises KeyError."""
+
+    __str__ = MXNetError.__str__
+
+
+def _open_to_write(path: str) -> BinaryIO:
+    try:
+        return open(path, "wb", buffering=_WINDOW)
+    except OSError as error:
+        raise MXNetError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _read_index(path: str, key_type: Callable[[Any], Any]) -> tuple[list[Any], list[int]]:
+    """Keys and offsets of an index file.  Raises MXNetError that names the line."""
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        text = file.read()
+    fields = text.rstrip("\n").replace("\n", "\t").split("\t") if text else []
+    try:
+        keys, offsets = list(map(key_type, fields[::2])), list(map(int, fields[1::2]))
+        inside = not offsets or min(offsets) >= 0 and max(offsets) < _FARTHEST
+        if len(keys) == len(offsets) and inside:
+            return keys, offsets
+    except ValueError:
+        pass
+    return _read_lines(path, text, key_type)
+
+
+def _read_lines(path: str, text: str, key_type: Callable[[Any], Any]
+                ) -> tuple[list[Any], list[int]]:
+    """The same line by line: blank ones are skipped, a wrong one is told."""
+    keys, offsets = [], []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        key, tab, offset = line.partition("\t")
+        try:
+            if not offset.strip().isdecimal() or int(offset) >= _FARTHEST:
+                raise ValueError
+            keys.append(key_type(key))
+            offsets.append(int(offset))
+        except ValueError:
+            raise MXNetError(f"{path}, line {number}: expected a key, a tab and an offset, found "
+                             f"{line[:80]!r}") from None
+    return keys, offsets

@@ -1,0 +1,238 @@
+"""How a record lies in a file, and how to find the next one where a file is damaged.
+
+A file is a chain of parts.  A part is two 32-bit little-endian words, its payload, and zeros up to
+the next multiple of four bytes:
+
+    magic 0xced7230a | kind (3 bits), length of the payload (29 bits) | payload | 0 to 3 zeros
+
+A record is one part of kind WHOLE, or a FIRST, any number of MIDDLEs and a LAST.  It is cut into
+parts at every magic word that stands on a multiple of four in its data; the word itself is left
+out and put back by the reader.  So an aligned magic word in a file always starts a part: that is
+what lets a reader find its way again behind damage.
+
+Invariant: a length is compared with the size of the file before anything is read or allocated.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from ..base import MXNetError
+
+__all__ = ["HEAD", "MAGIC", "MAGIC_WORD", "MAX_LENGTH", "Chain", "DamagedRecord", "Record",
+           "frames"]
+
+MAGIC = 0xCED7230A
+MAGIC_WORD = struct.pack("<I", MAGIC)
+HEAD = struct.Struct("<II")
+_LENGTH_BITS = 29
+MAX_LENGTH = (1 << _LENGTH_BITS) - 1
+WHOLE, FIRST, MIDDLE, LAST = range(4)
+_FIRST_CHUNK, _CHUNK = 1 << 12, 1 << 20
+
+Fetch = Callable[[int, int], bytes]
+"""`fetch(offset, count)`: that many bytes of the file; fewer only where it ends."""
+
+
+class DamagedRecord(MXNetError):
+    """A file is not what it should be at `offset`; `expected` and `found` say how."""
+
+    def __init__(self, path: str, offset: int, expected: str, found: str):
+        self.path, self.offset, self.expected, self.found = path, offset, expected, found
+        super().__init__(f"{path}, offset {offset}: expected {expected}, found {found}; "
+                         "a reader made with strict=False skips what is damaged, and "
+                         "`python -m nbmod rec repair` writes the rest to another file")
+
+    def __reduce__(self) -> tuple:
+        return DamagedRecord, (self.path, self.offset, self.expected, self.found)
+
+
+class Record(NamedTuple):
+    """A record's data, and the offset behind it."""
+
+    data: bytes
+    end: int
+
+
+def frames(data: bytes) -> Iterator[bytes]:
+    """The pieces of a file that hold `data` as one record.
+
+    Raises MXNetError for data that cannot be told in 29 bits.
+    """
+    if len(data) > MAX_LENGTH:
+        raise MXNetError(f"write: a record has {len(data):,} bytes, the format holds at most "
+                         f"{MAX_LENGTH:,}; cut it into several records")
+    cuts = [*_aligned_magics(data), len(data)]
+    start = 0
+    for number, cut in enumerate(cuts):
+        first, last = number == 0, number == len(cuts) - 1
+        kind = (WHOLE if last else FIRST) if first else (LAST if last else MIDDLE)
+        yield HEAD.pack(MAGIC, kind << _LENGTH_BITS | cut - start)
+        yield data[start:cut] if len(cuts) > 1 else data
+        yield bytes(-(cut - start) % 4)
+        start = cut + 4
+
+
+def _aligned_magics(data: bytes) -> Iterator[int]:
+    """Offsets in `data` where the magic word stands on a multiple of four."""
+    at = data.find(MAGIC_WORD)
+    while at >= 0:
+        if at % 4 == 0:
+            yield at
+            at += 3
+        at = data.find(MAGIC_WORD, at + 1)
+
+
+class Chain:
+    """The records of a file: `fetch` reads it and `size` tells its bytes (files may grow).
+
+    Strict reading hands out a record only if another one, or the end of the file, follows it:
+    a wrong length is noticed before its bytes are believed.  `intact` reads what it can.
+    """
+
+    def __init__(self, path: str, fetch: Fetch, size: Callable[[], int]):
+        self.path, self.fetch, self.size = path, fetch, size
+        self.lost = 0
+
+    def ordinary(self, offset: int, head: bytes = b"") -> tuple[bytes, int, bytes] | None:
+        """A record of one part that another one follows: data, the offset behind it, and the head
+        that stands there.  None for any other.
+
+        Three reads, or two if the record's own head is known; none goes beyond the file.
+        """
+        head = head or self.fetch(offset, 8)
+        if len(head) < 8:
+            return None
+        magic, length = HEAD.unpack(head)
+        end = offset + 8 + (length + 3 & ~3)
+        if magic != MAGIC or length > MAX_LENGTH:
+            return None
+        following = self.fetch(end, 8)
+        if not following.startswith(MAGIC_WORD):
+            return None
+        return self.fetch(offset + 8, length), end, following
+
+    def read(self, offset: int) -> Record | None:
+        """The record at `offset`; None at the end of the file.  Raises DamagedRecord."""
+        return self._record(offset, self._require_end)
+
+    def first_bytes(self, offset: int, count: int) -> bytes:
+        """The first `count` bytes of the record at `offset`, or all of it.  Raises DamagedRecord.
+
+        No more is read, unless its first part is that short.
+        """
+        kind, length = self._head(offset)
+        if kind == WHOLE or kind == FIRST and length >= count:
+            return self.fetch(offset + 8, min(length, count))
+        record = self.read(offset)
+        return record.data[:count] if record else b""
+
+    def intact(self, offset: int) -> Record | None:
+        """The first intact record at or behind `offset`; None if there is none.
+
+        Every damaged stretch that is passed over adds one to `lost`.  Payloads carry no checksum:
+        changed bytes inside one are not noticed.
+        """
+        at: int | None = offset
+        while at is not None:
+            try:
+                return self._record(at, self._require_plausible)
+            except DamagedRecord as damage:
+                self.lost += 1
+                at = self._recover(max(damage.offset, at + 4), at % 4)
+        return None
+
+    def starts(self) -> Iterator[int]:
+        """Offsets of all records, found by their heads alone.  Raises DamagedRecord."""
+        at = 0
+        while self.fetch(at, 1):
+            kind, length = self._head(at)
+            if kind in (WHOLE, FIRST):
+                yield at
+            at += 8 + (length + 3 & ~3)
+
+    def _record(self, offset: int, check: Callable[[int, int, int], None]) -> Record | None:
+        """The record at `offset`, whose parts have been checked before they are read."""
+        if not self.fetch(offset, 1):
+            return None
+        pieces, at = [], offset
+        while True:
+            kind, length = self._head(at)
+            self._require_kind(at, kind, continues=at != offset)
+            end = at + 8 + (length + 3 & ~3)
+            check(at, length, end)
+            pieces.append(self.fetch(at + 8, length))
+            at = end
+            if kind in (WHOLE, LAST):
+                return Record(MAGIC_WORD.join(pieces) if len(pieces) > 1 else pieces[0], at)
+
+    def _head(self, offset: int) -> tuple[int, int]:
+        """Kind and length of the part at `offset`; all of it stands in the file."""
+        head = self.fetch(offset, 8)
+        if len(head) < 8:
+            raise self._damage(offset, "a part of a record", f"{len(head)} bytes and the end")
+        magic, word = HEAD.unpack(head)
+        if magic != MAGIC:
+            raise self._damage(offset, f"the magic number 0x{MAGIC:08x}", f"0x{magic:08x}")
+        length = word & MAX_LENGTH
+        if offset + 8 + length > self.size():
+            raise self._damage(offset, f"a part of {length:,} bytes",
+                               f"{self.size() - offset - 8:,} bytes and the end of the file")
+        return word >> _LENGTH_BITS, length
+
+    def _require_kind(self, offset: int, kind: int, continues: bool) -> None:
+        if kind not in ((MIDDLE, LAST) if continues else (WHOLE, FIRST)):
+            wanted = "a further part of a record" if continues else "the start of a record"
+            raise self._damage(offset, wanted, f"a part of kind {kind}")
+
+    def _require_end(self, offset: int, length: int, end: int) -> None:
+        """A part is followed by another, or by the end of the file."""
+        following = self.fetch(end, 4)
+        if following not in (MAGIC_WORD, b""):
+            raise self._damage(end, f"the magic number 0x{MAGIC:08x} behind the part of "
+                               f"{length:,} bytes at offset {offset}", f"0x{following[::-1].hex()}")
+
+    def _require_plausible(self, offset: int, length: int, end: int) -> None:
+        """If nothing follows a part, then what follows may be damaged, or its own length.
+
+        The length is wrong if a part starts before its end, or its padding is not zeros.
+        """
+        if self.fetch(end, 4) in (MAGIC_WORD, b""):
+            return
+        inner = self._recover(offset + 8, offset % 4, end)
+        if inner is not None or any(self.fetch(offset + 8 + length, -length % 4)):
+            raise self._damage(offset + 4 if inner is None else inner,
+                               f"a part of {length:,} bytes at offset {offset}", "another length")
+
+    def _recover(self, offset: int, phase: int, end: int | None = None) -> int | None:
+        """Where the next record starts, from `offset` up to `end`; None if nowhere.
+
+        Parts that are out of step with `phase`, because bytes were lost or added, must be followed
+        by another one to count: elsewhere the magic word may be data.
+        """
+        for at in self._magics(offset, self.size() if end is None else end):
+            try:
+                kind, length = self._head(at)
+                if at % 4 != phase:
+                    self._require_end(at, length, at + 8 + (length + 3 & ~3))
+            except DamagedRecord:
+                continue
+            if kind in (WHOLE, FIRST):
+                return at
+        return None
+
+    def _magics(self, start: int, end: int) -> Iterator[int]:
+        """Offsets of magic words that start in a stretch of the file."""
+        size = _FIRST_CHUNK  # as a rule the next one is near
+        while start < end:
+            chunk = self.fetch(start, min(size, end - start) + 3)
+            at = chunk.find(MAGIC_WORD)
+            while at >= 0:
+                yield start + at
+                at = chunk.find(MAGIC_WORD, at + 1)
+            start, size = start + size, min(2 * size, _CHUNK)
+
+    def _damage(self, offset: int, expected: str, found: str) -> DamagedRecord:
+        return DamagedRecord(self.path, offset, expected, found)

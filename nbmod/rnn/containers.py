@@ -1,0 +1,138 @@
+"""Cells made of cells: one after the other, or one in either direction of time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .. import symbol as sym
+from ..base import MXNetError
+from .base import BaseRNNCell, RNNParams, States
+from .sequence import as_steps, time_axis
+
+__all__ = ["BidirectionalCell", "SequentialRNNCell"]
+
+
+class _Container(BaseRNNCell):
+    """A cell whose states and weights are those of its cells, in order."""
+
+    def __init__(self, params: RNNParams | None):
+        super().__init__("", params)
+        self._override_cell_params = params is not None
+        self._cells: list[BaseRNNCell] = []
+
+    def _adopt(self, cell: BaseRNNCell) -> None:
+        """Take a cell in, and its variables."""
+        if self._override_cell_params:
+            if not cell._own_params:
+                raise MXNetError(f"{type(self).__name__}: params are given both to it and to its "
+                                 f"{type(cell).__name__}; give them to one of the two")
+            cell.params._params.update(self.params._params)
+        self.params._params.update(cell.params._params)
+        self._cells.append(cell)
+
+    @property
+    def state_info(self) -> list[dict[str, Any]]:
+        return [info for cell in self._cells for info in cell.state_info]
+
+    def begin_state(self, **kwargs: Any) -> list[Any]:  # type: ignore[override]
+        """The first states of all cells; see `BaseRNNCell.begin_state` for what may be given."""
+        self._check_not_modified()
+        return [state for cell in self._cells for state in cell.begin_state(**kwargs)]
+
+    def _share(self, states: States) -> list[States]:
+        """Each cell's part of the states."""
+        counts = [len(cell.state_info) for cell in self._cells]
+        if len(states) != sum(counts):
+            raise MXNetError(f"{type(self).__name__}: {len(states)} states are given, expected "
+                             f"{' + '.join(map(str, counts)) or 0}, as from begin_state()")
+        ends = [sum(counts[:i + 1]) for i in range(len(counts))]
+        return [states[end - count:end] for count, end in zip(counts, ends, strict=True)]
+
+    def unpack_weights(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """`args` with an array for every gate of every cell instead of packed ones."""
+        for cell in self._cells:
+            args = cell.unpack_weights(args)
+        return dict(args)
+
+    def pack_weights(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """The opposite of `unpack_weights`."""
+        for cell in self._cells:
+            args = cell.pack_weights(args)
+        return dict(args)
+
+
+class SequentialRNNCell(_Container):
+    """Cells stacked: the output of one is the input of the next."""
+
+    def __init__(self, params: RNNParams | None = None):
+        super().__init__(params)
+
+    def add(self, cell: BaseRNNCell) -> None:
+        """Put a cell on top."""
+        self._adopt(cell)
+
+    def __call__(self, inputs: sym.Symbol, states: States) -> tuple[Any, list[Any]]:
+        """One step of every cell: (output of the last, states of all)."""
+        self._counter += 1
+        new_states: list[Any] = []
+        for cell, part in zip(self._cells, self._share(states), strict=True):
+            inputs, part = cell(inputs, part)
+            new_states += part
+        return inputs, new_states
+
+    def unroll(self, length: int, inputs: Any, begin_state: States | None = None,
+               layout: str = "NTC", merge_outputs: bool | None = None
+               ) -> tuple[Any, list[Any]]:
+        """As for any cell, one cell after the other; only the last one's outputs are arranged."""
+        self.reset()
+        states = self.begin_state() if begin_state is None else begin_state
+        new_states: list[Any] = []
+        last = len(self._cells) - 1
+        for i, (cell, part) in enumerate(zip(self._cells, self._share(states), strict=True)):
+            inputs, part = cell.unroll(length, inputs, part, layout,
+                                       merge_outputs if i == last else None)
+            new_states += part
+        return inputs, new_states
+
+
+class BidirectionalCell(_Container):
+    """`l_cell` reads forwards, `r_cell` backwards; outputs are joined along the channels.
+
+    It cannot be stepped, only unrolled. Nodes that join are called `<output_prefix>...`.
+    """
+
+    _why_no_step = "use unroll, and modifiers such as ZoneoutCell on the cells of each direction"
+
+    def __init__(self, l_cell: BaseRNNCell, r_cell: BaseRNNCell, params: RNNParams | None = None,
+                 output_prefix: str = "bi_"):
+        super().__init__(params)
+        self._output_prefix = output_prefix
+        for cell in (l_cell, r_cell):
+            self._adopt(cell)
+
+    def unroll(self, length: int, inputs: Any, begin_state: States | None = None,
+               layout: str = "NTC", merge_outputs: bool | None = None
+               ) -> tuple[Any, list[Any]]:
+        """As for any cell; the states are a list per direction."""
+        self.reset()
+        steps = as_steps(inputs, length, layout)
+        parts = self._share(self.begin_state() if begin_state is None else begin_state)
+        (ahead, l_states), (back, r_states) = (
+            cell.unroll(length, order, part, layout, merge_outputs)
+            for cell, order, part in zip(self._cells, (steps, steps[::-1]), parts, strict=True))
+        return self._join(ahead, back, length, layout, merge_outputs), [l_states, r_states]
+
+    def _join(self, ahead: Any, back: Any, length: int, layout: str, merge: bool | None) -> Any:
+        """Outputs of both directions, side by side and in the order of the inputs."""
+        axis = time_axis(layout)
+        blocks = [isinstance(outputs, sym.Symbol) for outputs in (ahead, back)]
+        if merge is None and not all(blocks):
+            ahead, back = (list(sym.SliceChannel(outputs, axis=axis, num_outputs=length,
+                                                 squeeze_axis=1)) if block else outputs
+                           for outputs, block in zip((ahead, back), blocks, strict=True))
+        if isinstance(ahead, sym.Symbol):
+            return sym.Concat(ahead, sym.reverse(back, axis=axis), dim=2,
+                              name=f"{self._output_prefix}out")
+        return [sym.Concat(left, right, dim=1, name=f"{self._output_prefix}t{i}")
+                for i, (left, right) in enumerate(zip(ahead, reversed(back), strict=True))]

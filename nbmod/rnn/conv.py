@@ -1,0 +1,104 @@
+"""Recurrent cells over images: the maps of a step are convolutions.
+
+The map of the last output keeps its size, so its kernel is odd and its padding follows from it.
+The map of the input may change the size; states have the size of its result. Source: Shi et al.
+(2015).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from .. import symbol as sym
+from ..base import MXNetError
+from .base import RNNParams
+from .gates import ElmanStep, GRUStep, LSTMStep, Step
+
+__all__ = ["BaseConvRNNCell", "ConvGRUCell", "ConvLSTMCell", "ConvRNNCell"]
+
+LEAKY = partial(sym.LeakyReLU, act_type="leaky", slope=0.2)
+
+
+class BaseConvRNNCell(Step):
+    """Base of convolutional cells.
+
+    `input_shape` is the shape of one step's input in `conv_layout`, its batch size any number;
+    kernels, strides, pads and dilations are (height, width). States have `num_hidden` channels.
+    Initializers are objects, texts or None; `activation` is a name for `sym.Activation` or a
+    function. Without `prefix` names begin with the class's own.
+    """
+
+    _default_prefix = ""
+
+    def __init__(self, input_shape: Sequence[int], num_hidden: int,
+                 h2h_kernel: Sequence[int] = (3, 3), h2h_dilate: Sequence[int] = (1, 1),
+                 i2h_kernel: Sequence[int] = (3, 3), i2h_stride: Sequence[int] = (1, 1),
+                 i2h_pad: Sequence[int] = (1, 1), i2h_dilate: Sequence[int] = (1, 1),
+                 i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None,
+                 i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros",
+                 activation: Any = LEAKY, prefix: str | None = None,
+                 params: RNNParams | None = None, conv_layout: str = "NCHW"):
+        super().__init__(self._default_prefix if prefix is None else prefix, params)
+        if not all(size % 2 for size in h2h_kernel):
+            raise MXNetError(f"{type(self).__name__}: h2h_kernel is {tuple(h2h_kernel)}, expected "
+                             "odd numbers, so that states keep their size")
+        self._num_hidden = num_hidden
+        self._activation = activation
+        self._conv_layout = conv_layout
+        self._i2h = {"kernel": i2h_kernel, "stride": i2h_stride, "pad": i2h_pad,
+                     "dilate": i2h_dilate, "layout": conv_layout}
+        self._h2h = {"kernel": h2h_kernel, "stride": (1, 1), "dilate": h2h_dilate,
+                     "pad": tuple(dilate * (size - 1) // 2 for size, dilate in
+                                  zip(h2h_kernel, h2h_dilate, strict=True)),
+                     "layout": conv_layout}
+        self._iW = self.params.get("i2h_weight", init=i2h_weight_initializer)
+        self._hW = self.params.get("h2h_weight", init=h2h_weight_initializer)
+        self._iB = self.params.get("i2h_bias", init=i2h_bias_initializer)
+        self._hB = self.params.get("h2h_bias", init=h2h_bias_initializer)
+        mapped = sym.Convolution(sym.Variable("data"), num_filter=num_hidden, **self._i2h)
+        self._state_shape = (0, *mapped.infer_shape(data=tuple(input_shape))[1][0][1:])
+
+    @property
+    def state_info(self) -> list[dict[str, Any]]:
+        return [{"shape": self._state_shape, "__layout__": self._conv_layout}]
+
+    def _map(self, name: str, inputs: sym.Symbol, output: sym.Symbol
+             ) -> tuple[sym.Symbol, sym.Symbol]:
+        filters = self._num_hidden * self._num_gates
+        return (sym.Convolution(inputs, self._iW, self._iB, num_filter=filters, name=f"{name}i2h",
+                                **self._i2h),
+                sym.Convolution(output, self._hW, self._hB, num_filter=filters, name=f"{name}h2h",
+                                **self._h2h))
+
+
+class ConvRNNCell(ElmanStep, BaseConvRNNCell):
+    """Elman's cell with convolutions."""
+
+    _default_prefix = "ConvRNN_"
+
+
+class ConvLSTMCell(LSTMStep, BaseConvRNNCell):
+    """Long short-term memory with convolutions."""
+
+    _default_prefix = "ConvLSTM_"
+
+    @property
+    def _slice_options(self) -> dict[str, Any]:  # type: ignore[override]
+        return {"axis": self._conv_layout.find("C")}
+
+    @property
+    def state_info(self) -> list[dict[str, Any]]:
+        return 2 * super().state_info
+
+
+class ConvGRUCell(GRUStep, BaseConvRNNCell):
+    """Gated recurrent unit with convolutions."""
+
+    _default_prefix = "ConvGRU_"
+
+    @property
+    def _slice_options(self) -> dict[str, Any]:  # type: ignore[override]
+        axis = self._conv_layout.find("C")
+        return {} if axis == 1 else {"axis": axis}

@@ -1,0 +1,136 @@
+"""A whole stack of layers as one `RNN` operator.
+
+All weights lie in one vector, whose layout is `RnnLayout`; the names of its pieces are those of the
+cells that `unfuse` makes, so weights move between the fused and the unfused network through
+`unpack_weights` of one and `pack_weights` of the other.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from .. import initializer as init
+from .. import ndarray as nd
+from .. import symbol as sym
+from ..base import MXNetError
+from ..ops.rnn_layout import GATES, RnnLayout
+from .base import BaseRNNCell, RNNParams, States, take
+from .containers import BidirectionalCell, SequentialRNNCell
+from .gates import GRUCell, LSTMCell, RNNCell
+from .modifiers import DropoutCell
+from .sequence import arrange, as_block, time_axis
+
+__all__ = ["FusedRNNCell"]
+
+
+class FusedRNNCell(BaseRNNCell):
+    """`num_layers` layers of 'rnn_relu', 'rnn_tanh', 'lstm' or 'gru' cells, fastest in 'TNC'.
+
+    `dropout` is applied between layers. Final states are given only with `get_next_state`. A fused
+    cell cannot be stepped. Without `prefix` names begin with the mode.
+    """
+
+    _why_no_step = "use unroll, or the cells of unfuse()"
+
+    def __init__(self, num_hidden: int, num_layers: int = 1, mode: str = "lstm",
+                 bidirectional: bool = False, dropout: float = 0.0, get_next_state: bool = False,
+                 forget_bias: float = 1.0, prefix: str | None = None,
+                 params: RNNParams | None = None):
+        if mode not in GATES:
+            raise MXNetError(f"FusedRNNCell: mode is {mode!r}, expected one of {list(GATES)}")
+        super().__init__(f"{mode}_" if prefix is None else prefix, params)
+        self._num_hidden = num_hidden
+        self._num_layers = num_layers
+        self._mode = mode
+        self._bidirectional = bidirectional
+        self._dropout = dropout
+        self._get_next_state = get_next_state
+        self._forget_bias = forget_bias
+        self._directions = ["l", "r"] if bidirectional else ["l"]
+        self._layout = RnnLayout(mode, num_hidden, num_layers, bidirectional)
+        self._parameter = self.params.get("parameters", init=init.FusedRNN(
+            None, num_hidden, num_layers, mode, bidirectional, forget_bias))
+
+    @property
+    def state_info(self) -> list[dict[str, Any]]:
+        shape = (self._num_layers * len(self._directions), 0, self._num_hidden)
+        return [{"shape": shape, "__layout__": "LNC"} for _ in range(2 if self._lstm else 1)]
+
+    @property
+    def _lstm(self) -> bool:
+        return self._mode == "lstm"
+
+    @property
+    def _gate_names(self) -> Sequence[str]:
+        return GATES[self._mode]
+
+    def unroll(self, length: int, inputs: Any, begin_state: States | None = None,
+               layout: str = "NTC", merge_outputs: bool | None = None
+               ) -> tuple[Any, list[Any]]:
+        """As for any cell; a block in 'NTC' is transposed before and after, with a warning."""
+        self.reset()
+        block = as_block(inputs, length, layout)
+        batch_first = time_axis(layout) == 1
+        if batch_first:
+            warnings.warn("NTC layout detected. Consider using TNC for FusedRNNCell for faster "
+                          "speed", stacklevel=2)
+            block = sym.swapaxes(block, dim1=0, dim2=1)
+        states = self.begin_state() if begin_state is None else begin_state
+        rnn = sym.RNN(block, self._parameter, *states, state_size=self._num_hidden,
+                      num_layers=self._num_layers, bidirectional=self._bidirectional,
+                      p=self._dropout, state_outputs=self._get_next_state, mode=self._mode,
+                      name=f"{self._prefix}rnn")
+        outputs, *new_states = rnn
+        if self._get_next_state:
+            rnn._set_attr(__layout__="LNC")
+        if batch_first:
+            outputs = sym.swapaxes(outputs, dim1=0, dim2=1)
+        return arrange(outputs, length, layout, merge_outputs), new_states
+
+    def unfuse(self) -> SequentialRNNCell:
+        """The same network of single cells; names of weights as from `unpack_weights`."""
+        make: Any = {"rnn_relu": partial(RNNCell, activation="relu"),
+                     "rnn_tanh": partial(RNNCell, activation="tanh"),
+                     "lstm": partial(LSTMCell, forget_bias=self._forget_bias),
+                     "gru": GRUCell}[self._mode]
+        stack = SequentialRNNCell()
+        for layer in range(self._num_layers):
+            cells = [make(self._num_hidden, prefix=f"{self._prefix}{direction}{layer}_")
+                     for direction in self._directions]
+            if self._bidirectional:
+                stack.add(BidirectionalCell(cells[0], cells[1],
+                                            output_prefix=f"{self._prefix}bi_l{layer}_"))
+            else:
+                stack.add(cells[0])
+            if self._dropout > 0 and layer < self._num_layers - 1:
+                stack.add(DropoutCell(self._dropout, prefix=f"{self._prefix}_dropout{layer}_"))
+        return stack
+
+    @property
+    def _vector_name(self) -> str:
+        return f"{self._params._prefix}parameters"
+
+    def unpack_weights(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """`args` with an array for every gate of every layer and direction."""
+        args = dict(args)
+        vector = take(args, self._vector_name)
+        for piece in self._layout.pieces(self._layout.input_size(vector.size)):
+            args[self._params._prefix + piece.name] = vector[piece.span].reshape(piece.shape).copy()
+        return args
+
+    def pack_weights(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """The opposite of `unpack_weights`."""
+        args, prefix = dict(args), self._params._prefix
+        first = args.get(f"{prefix}l0_i2h{self._gate_names[0]}_weight")
+        if first is None:
+            raise MXNetError(f"{self._vector_name}: there is no array {prefix}l0_i2h"
+                             f"{self._gate_names[0]}_weight to pack")
+        size = self._layout.size(first.shape[1])
+        vector = nd.empty((size,), ctx=first.context, dtype=first.dtype)
+        for piece in self._layout.pieces(first.shape[1]):
+            vector[piece.span] = take(args, prefix + piece.name).reshape((piece.size,))
+        args[self._vector_name] = vector
+        return args

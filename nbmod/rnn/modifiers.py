@@ -1,0 +1,169 @@
+"""Cells that change what another cell does, and dropout between cells.
+
+A modifier has its base cell's parameters, states and weights. The base cell is marked as modified:
+its own `begin_state` would bypass the modifier, so it refuses to be called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from numbers import Number
+from typing import Any
+
+from .. import symbol as sym
+from ..base import MXNetError
+from .base import BaseRNNCell, RNNParams, States
+from .sequence import arrange
+
+__all__ = ["DropoutCell", "ModifierCell", "ResidualCell", "ZoneoutCell"]
+
+
+class DropoutCell(BaseRNNCell):
+    """Dropout of the inputs with probability `dropout`; no states."""
+
+    def __init__(self, dropout: float, prefix: str = "dropout_", params: RNNParams | None = None):
+        super().__init__(prefix, params)
+        if not isinstance(dropout, Number):
+            raise MXNetError(f"DropoutCell: dropout is {dropout!r}, expected a probability")
+        self.dropout = dropout
+
+    @property
+    def state_info(self) -> list[dict[str, Any]]:
+        return []
+
+    def __call__(self, inputs: sym.Symbol, states: States) -> tuple[Any, list[Any]]:
+        """Inputs, some of them 0 in training."""
+        if self.dropout > 0:
+            inputs = sym.Dropout(inputs, p=self.dropout)
+        return inputs, list(states)
+
+    def unroll(self, length: int, inputs: Any, begin_state: States | None = None,
+               layout: str = "NTC", merge_outputs: bool | None = None
+               ) -> tuple[Any, list[Any]]:
+        """As for any cell; a block that may stay one is dropped out as a whole."""
+        self.reset()
+        inputs = arrange(inputs, length, layout, merge_outputs)
+        if isinstance(inputs, sym.Symbol):
+            return self(inputs, [])
+        return super().unroll(length, inputs, begin_state, layout, merge_outputs)
+
+
+class ModifierCell(BaseRNNCell):
+    """Base of modifiers. A subclass gives `__call__`, which calls `self.base_cell`."""
+
+    def __init__(self, base_cell: BaseRNNCell):
+        base_cell._modified = True
+        super().__init__()
+        self.base_cell = base_cell
+
+    @property
+    def params(self) -> RNNParams:
+        """The base cell's variables."""
+        self._own_params = False
+        return self.base_cell.params
+
+    @property
+    def state_info(self) -> list[dict[str, Any]]:
+        return self.base_cell.state_info
+
+    def begin_state(  # type: ignore[override]
+            self, init_sym: Callable[..., Any] = sym.zeros, **kwargs: Any) -> list[Any]:
+        """The base cell's first states, made by `init_sym`, which may also be called `func`."""
+        self._check_not_modified()
+        func = kwargs.pop("func", init_sym)
+        with self._unmodified():
+            return self.base_cell.begin_state(func=func, **kwargs)
+
+    @contextmanager
+    def _unmodified(self) -> Iterator[None]:
+        """The base cell may begin by itself inside."""
+        self.base_cell._modified = False
+        try:
+            yield
+        finally:
+            self.base_cell._modified = True
+
+    def unpack_weights(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        return self.base_cell.unpack_weights(args)
+
+    def pack_weights(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        return self.base_cell.pack_weights(args)
+
+
+class ZoneoutCell(ModifierCell):
+    """Keep some outputs and states of the last step in training: Krueger et al. (2016).
+
+    Each element is kept with probability `zoneout_outputs` or `zoneout_states`; the output before
+    the first step is 0. Base cells that cannot be stepped are refused.
+    """
+
+    def __init__(self, base_cell: BaseRNNCell, zoneout_outputs: float = 0.0,
+                 zoneout_states: float = 0.0):
+        _check_steps(base_cell)
+        super().__init__(base_cell)
+        self.zoneout_outputs = zoneout_outputs
+        self.zoneout_states = zoneout_states
+
+    def reset(self) -> None:
+        """As for any cell, and forget the last output."""
+        super().reset()
+        self.prev_output: sym.Symbol | None = None
+
+    def __call__(self, inputs: sym.Symbol, states: States) -> tuple[Any, list[Any]]:
+        """One step: (output, new states)."""
+        output, new_states = self.base_cell(inputs, states)
+        if self.zoneout_outputs:
+            drawn = _draw(self.zoneout_outputs, output)
+            before = self._zeros() if self.prev_output is None else self.prev_output
+            output = sym.where(drawn, output, before)
+        if self.zoneout_states:
+            new_states = [sym.where(_draw(self.zoneout_states, new), new, old)
+                          for new, old in zip(new_states, states, strict=True)]
+        self.prev_output = output
+        return output, new_states
+
+    def _zeros(self) -> sym.Symbol:
+        """Zeros of a shape that follows, of as many dimensions as a state has."""
+        shapes = self.base_cell.state_shape
+        return sym.zeros((0,) * (len(shapes[0]) if shapes else 2))
+
+
+def _draw(probability: float, like: sym.Symbol) -> sym.Symbol:
+    """Zeros where the old element stays."""
+    return sym.Dropout(sym.ones_like(like), p=probability)
+
+
+def _check_steps(cell: BaseRNNCell) -> None:
+    if cell._why_no_step:
+        raise MXNetError(f"ZoneoutCell: a {type(cell).__name__} cannot be stepped; "
+                         f"{cell._why_no_step}")
+    inner = [cell.base_cell] if isinstance(cell, ModifierCell) else getattr(cell, "_cells", ())
+    for each in inner:
+        _check_steps(each)
+
+
+class ResidualCell(ModifierCell):
+    """Add the inputs to the outputs: He et al. (2015), Wu et al. (2016)."""
+
+    def __call__(self, inputs: sym.Symbol, states: States) -> tuple[Any, list[Any]]:
+        """One step: (output, new states)."""
+        output, states = self.base_cell(inputs, states)
+        return _add(output, inputs), list(states)
+
+    def unroll(self, length: int, inputs: Any, begin_state: States | None = None,
+               layout: str = "NTC", merge_outputs: bool | None = None
+               ) -> tuple[Any, list[Any]]:
+        """As for any cell; blocks are added as a whole."""
+        self.reset()
+        with self._unmodified():
+            outputs, states = self.base_cell.unroll(length, inputs, begin_state, layout,
+                                                    merge_outputs)
+        if isinstance(outputs, sym.Symbol):
+            return _add(outputs, arrange(inputs, length, layout, True)), states
+        steps = arrange(inputs, length, layout, False)
+        return [_add(*pair) for pair in zip(outputs, steps, strict=True)], states
+
+
+def _add(output: sym.Symbol, inputs: sym.Symbol) -> sym.Symbol:
+    return sym.elemwise_add(output, inputs, name=f"{output.name}_plus_residual")

@@ -1,0 +1,206 @@
+"""Checks of a symbol: are its outputs and gradients what is expected, or what differences say.
+
+`location` gives every argument of the symbol, `aux_states` every state: NumPy arrays, NDArrays or
+numbers, in a list or by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..context import Context
+from ..ndarray import NDArray, array
+from ..ndarray.ndarray import host_array
+from .compare import assert_almost_equal
+from .tolerance import Tolerance, default_context, default_numeric_eps
+
+__all__ = ["check_numeric_gradient", "check_symbolic_backward", "check_symbolic_forward",
+           "numeric_grad", "simple_forward"]
+
+
+def simple_forward(sym: Any, ctx: Context | None = None, is_train: bool = False, **inputs: Any
+                   ) -> Any:
+    """Outputs of `sym` for NumPy arrays by argument name, as NumPy arrays; one alone if it is."""
+    ctx = default_context() if ctx is None else ctx
+    arrays = {name: array(value, ctx=ctx) for name, value in inputs.items()}
+    outputs = [output.asnumpy() for output in sym.bind(ctx, args=arrays).forward(is_train=is_train)]
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _by_name(names: Sequence[str], given: Any, what: str) -> dict[str, Any]:
+    """A list in the order of `names`, or a dict with just these keys, as a dict."""
+    if isinstance(given, Mapping):
+        if set(given) != set(names):
+            raise ValueError(f"{what}: the symbol has {sorted(names)}, given are {sorted(given)}")
+        return {name: given[name] for name in names}
+    given = [given] if isinstance(given, (NDArray, np.ndarray)) else list(given or ())
+    if len(given) != len(names):
+        raise ValueError(f"{what}: the symbol has {len(names)} ({', '.join(names)}), "
+                         f"{len(given)} are given")
+    return dict(zip(names, given, strict=True))
+
+
+def _arrays(names: Sequence[str], given: Any, ctx: Context, dtype: Any, what: str
+            ) -> dict[str, NDArray]:
+    """New NDArrays on `ctx`; NumPy arrays become `dtype`, NDArrays keep their type."""
+    return {name: array(host_array(value), ctx=ctx,
+                        dtype=value.dtype if isinstance(value, NDArray) else dtype)
+            for name, value in _by_name(names, given, what).items()}
+
+
+def _bound(sym: Any, location: Any, aux_states: Any, ctx: Context | None, dtype: Any,
+           grads: Mapping[str, NDArray] | None = None, grad_req: Any = "null") -> Any:
+    """The symbol bound to arrays of its own."""
+    ctx = default_context() if ctx is None else ctx
+    args = _arrays(sym.list_arguments(), location, ctx, dtype, "location")
+    aux = _arrays(sym.list_auxiliary_states(), aux_states, ctx, dtype, "aux_states")
+    return sym.bind(ctx, args=args, args_grad=grads, grad_req=grad_req, aux_states=aux)
+
+
+def check_symbolic_forward(sym: Any, location: Any, expected: Any, rtol: Tolerance = None,
+                           atol: Tolerance = None, aux_states: Any = None,
+                           ctx: Context | None = None, equal_nan: bool = False,
+                           dtype: Any = np.float32) -> list[NDArray]:
+    """AssertionError unless the outputs are `expected`, a list or by output name; the outputs."""
+    wanted = _by_name(sym.list_outputs(), expected, "expected")
+    executor = _bound(sym, location, aux_states, ctx, dtype)
+    outputs = executor.forward(is_train=False)
+    for (name, want), got in zip(wanted.items(), outputs, strict=True):
+        assert_almost_equal(want, got, rtol, atol, (f"EXPECTED_{name}", f"FORWARD_{name}"),
+                            equal_nan)
+    return outputs
+
+
+def _requests(names: Sequence[str], grad_req: Any) -> dict[str, str]:
+    """`grad_req` as one word, a list or by name; arguments it does not name are "null"."""
+    if isinstance(grad_req, str):
+        return dict.fromkeys(names, grad_req)
+    if isinstance(grad_req, Mapping):
+        return {name: grad_req.get(name, "null") for name in names}
+    return dict(zip(names, grad_req, strict=True))
+
+
+def _random_grads(sym: Any, location: Any, names: Sequence[str], ctx: Context | None,
+                  dtype: Any) -> dict[str, np.ndarray]:
+    """What stands in the gradient arrays before: random, so that what is left alone shows."""
+    args = _by_name(sym.list_arguments(), location, "location")
+    return {name: np.random.standard_normal(host_array(args[name]).shape).astype(
+        args[name].dtype if isinstance(args[name], NDArray) else dtype) for name in names}
+
+
+def _assert_gradients(executor: Any, wanted: Mapping[str, Any], before: Mapping[str, np.ndarray],
+                      requests: Mapping[str, str], label: str, rtol: Tolerance, atol: Tolerance,
+                      equal_nan: bool) -> None:
+    """Gradients are what is wanted, added to what was there, or untouched, as was asked."""
+    for name, want in wanted.items():
+        grad, names = executor.grad_dict[name], (f"{label}_{name}", f"BACKWARD_{name}")
+        if requests[name] == "null":
+            got = before[name] if grad is None else grad.asnumpy()
+            assert_almost_equal(before[name], got, 0, 0, names)
+        else:
+            got = grad.asnumpy() - (before[name] if requests[name] == "add" else 0)
+            assert_almost_equal(want, got, rtol, atol, names, equal_nan)
+
+
+def check_symbolic_backward(sym: Any, location: Any, out_grads: Any, expected: Any,
+                            rtol: Tolerance = None, atol: Tolerance = None, aux_states: Any = None,
+                            grad_req: Any = "write", ctx: Context | None = None,
+                            grad_stypes: Any = None, equal_nan: bool = False,
+                            dtype: Any = np.float32) -> dict[str, NDArray | None]:
+    """AssertionError unless the gradients are `expected`; the gradients by argument name.
+
+    `out_grads`: gradients of the outputs, a list or by name, None for losses.  `expected`: a list
+    of all gradients, or by name those to compare.  "add" adds to random numbers, "null" must leave
+    them alone.
+    """
+    names = sym.list_arguments()
+    wanted = expected if isinstance(expected, Mapping) else _by_name(names, expected, "expected")
+    requests = {name: req if name in wanted else "null"
+                for name, req in _requests(names, grad_req).items()}
+    before = _random_grads(sym, location, list(wanted), ctx, dtype)
+    ctx = default_context() if ctx is None else ctx
+    grads = {name: array(value, ctx=ctx, dtype=value.dtype) for name, value in before.items()}
+    executor = _bound(sym, location, aux_states, ctx, dtype, grads, requests)
+    outputs = executor.forward(is_train=True)
+    heads = None
+    if out_grads is not None:
+        given = _by_name(sym.list_outputs(), out_grads, "out_grads")
+        heads = [array(host_array(head), ctx=ctx, dtype=output.dtype)
+                 for head, output in zip(given.values(), outputs, strict=True)]
+    executor.backward(heads)
+    _assert_gradients(executor, wanted, before, requests, "EXPECTED", rtol, atol, equal_nan)
+    return {name: executor.grad_dict[name] for name in wanted}
+
+
+def numeric_grad(executor: Any, location: Mapping[str, Any], aux_states: Any = None,
+                 eps: float = 1e-4, use_forward_train: bool = True, dtype: Any = np.float32
+                 ) -> dict[str, np.ndarray]:
+    """Central differences of the sum of the first output, for every element of `location`.
+
+    `eps` is the distance of the two points; `aux_states` are set before each run.
+    """
+    heads = [np.ones(executor.outputs[0].shape)]
+    return _differences(executor, location, aux_states, eps, use_forward_train, dtype, heads)
+
+
+def _differences(executor: Any, location: Mapping[str, Any], aux_states: Any, eps: float,
+                 is_train: bool, dtype: Any, heads: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    """The same for the sum of outputs times heads."""
+    points = {name: host_array(value).astype(executor.arg_dict[name].dtype)
+              for name, value in location.items()}
+    for name, point in points.items():
+        executor.arg_dict[name][:] = point
+
+    def value() -> float:
+        for name, state in (aux_states or {}).items():
+            executor.aux_dict[name][:] = state
+        outputs = executor.forward(is_train=is_train)
+        return sum(float((output.asnumpy().astype(np.float64) * head).sum())
+                   for output, head in zip(outputs, heads, strict=False))
+
+    grads = {name: np.zeros(point.shape, dtype) for name, point in points.items()}
+    for name, point in points.items():
+        for where in np.ndindex(point.shape):
+            kept, values = point[where], []
+            for step in (eps / 2, -eps / 2):
+                point[where] = kept + step
+                executor.arg_dict[name][:] = point
+                values.append(value())
+            point[where] = kept
+            grads[name][where] = (values[0] - values[1]) / eps
+        executor.arg_dict[name][:] = point
+    return grads
+
+
+def check_numeric_gradient(sym: Any, location: Any, aux_states: Any = None,
+                           numeric_eps: float | None = None, rtol: Tolerance = None,
+                           atol: Tolerance = None, grad_nodes: Any = None,
+                           use_forward_train: bool = True, ctx: Context | None = None,
+                           grad_stype_dict: Any = None, dtype: Any = np.float32) -> None:
+    """AssertionError unless backward agrees with finite differences of the outputs, weighted by
+    random head gradients.
+
+    `grad_nodes`: arguments to check, all of them by default, or a dict of requests by name.  Costs
+    two forward runs for each element.
+    """
+    kind = np.dtype(dtype)
+    eps = default_numeric_eps()[kind] if numeric_eps is None else numeric_eps
+    names = sym.list_arguments()
+    wanted = names if grad_nodes is None else grad_nodes
+    requests = {name: "null" for name in names} | (
+        dict(wanted) if isinstance(wanted, Mapping) else dict.fromkeys(wanted, "write"))
+    ctx = default_context() if ctx is None else ctx
+    before = _random_grads(sym, location, list(wanted), ctx, kind)
+    grads = {name: array(value, ctx=ctx, dtype=value.dtype) for name, value in before.items()}
+    executor = _bound(sym, location, aux_states, ctx, kind, grads, requests)
+    states = {name: state.asnumpy() for name, state in executor.aux_dict.items()}
+    outputs = executor.forward(is_train=True)
+    heads = [np.random.uniform(0.1, 1.1, output.shape).astype(output.dtype) for output in outputs]
+    executor.backward([array(head, ctx=ctx, dtype=head.dtype) for head in heads])
+    points = {name: executor.arg_dict[name].asnumpy() for name in wanted}
+    again = _bound(sym, location, aux_states, ctx, kind)
+    numeric = _differences(again, points, states, eps, use_forward_train, kind, heads)
+    _assert_gradients(executor, numeric, before, requests, "NUMERICAL", rtol, atol, False)

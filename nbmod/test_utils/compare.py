@@ -1,0 +1,160 @@
+"""Comparisons of arrays and symbols.  A failed one names the worst element and where it is.
+
+The error of an element is its difference in units of what is allowed: above 1 is too much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..graph import Graph
+from ..ndarray import NDArray
+from ..ndarray.ndarray import host_array
+from ..ops.device import device_of
+from .tolerance import Tolerance, get_atol, get_etol, get_rtol, get_tols
+
+__all__ = ["almost_equal", "assert_allclose", "assert_almost_equal",
+           "assert_almost_equal_ignore_nan", "assert_almost_equal_with_err", "assert_exception",
+           "checkShapes", "compare_ndarray_tuple", "locationError", "same", "same_array",
+           "same_symbol_structure"]
+
+Names = tuple[str, str]
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two arrays have equal shapes and elements."""
+    return np.array_equal(host_array(a), host_array(b))
+
+
+def same_array(array1: NDArray, array2: NDArray) -> bool:
+    """Whether two NDArrays are the same memory."""
+    spans = [device_of(array.context).span(array.handle) for array in (array1, array2)]
+    return array1.context == array2.context and spans[0] == spans[1]
+
+
+def _errors(a: np.ndarray, b: np.ndarray, rtol: float, atol: float, equal_nan: bool) -> np.ndarray:
+    """The error of every element, of the broadcast shape; infinite where one is NaN."""
+    wide = np.promote_types(np.result_type(a, b), np.float64)
+    x, y = np.broadcast_arrays(a.astype(wide), b.astype(wide))
+    with np.errstate(all="ignore"):
+        difference = np.where(x == y, 0, np.abs(x - y))
+        error = np.where(difference == 0, 0, difference / (atol + rtol * np.abs(y)))
+    error = np.where(np.isnan(error) | np.isinf(x) & (x != y), np.inf, error)
+    return np.where(np.isnan(x) & np.isnan(y), 0, error) if equal_nan else error
+
+
+def almost_equal(a: Any, b: Any, rtol: float | None = None, atol: float | None = None,
+                 equal_nan: bool = False, use_broadcast: bool = True) -> bool:
+    """Whether no element differs by more than `atol + rtol * abs(b)`; the defaults are those of
+    float64 for every type."""
+    x, y = host_array(a), host_array(b)
+    if not use_broadcast and x.shape != y.shape:
+        return False
+    return bool((_errors(x, y, get_rtol(rtol), get_atol(atol), equal_nan) <= 1).all())
+
+
+def assert_almost_equal(a: Any, b: Any, rtol: Tolerance = None, atol: Tolerance = None,
+                        names: Names = ("a", "b"), equal_nan: bool = False,
+                        use_broadcast: bool = True, mismatches: tuple[int, int] = (10, 10)
+                        ) -> None:
+    """AssertionError, which shows the `mismatches[0]` worst elements, unless nearly equal.
+
+    Tolerances that are not given are those of the types.
+    """
+    _assert(a, b, get_tols(a, b, rtol, atol), names, equal_nan, use_broadcast, mismatches[0], 0)
+
+
+def assert_allclose(a: Any, b: Any, rtol: float = 1e-07, atol: float = 0, equal_nan: bool = True
+                    ) -> None:
+    """The same with NumPy's own defaults."""
+    assert_almost_equal(a, b, rtol, atol, equal_nan=equal_nan)
+
+
+def assert_almost_equal_with_err(a: Any, b: Any, rtol: Tolerance = None, atol: Tolerance = None,
+                                 etol: float | None = None, names: Names = ("a", "b"),
+                                 equal_nan: bool = False, mismatches: tuple[int, int] = (10, 10)
+                                 ) -> None:
+    """The same where a fraction `etol` of the elements may be wrong."""
+    _assert(a, b, get_tols(a, b, rtol, atol), names, equal_nan, True, mismatches[0],
+            get_etol(etol))
+
+
+def assert_almost_equal_ignore_nan(a: Any, b: Any, rtol: Tolerance = None, atol: Tolerance = None,
+                                   names: Names = ("a", "b")) -> None:
+    """The same without the elements that are NaN in either."""
+    x, y = host_array(a).copy(), host_array(b).copy()
+    nan = np.isnan(x) | np.isnan(y)
+    x[nan] = y[nan] = 0
+    assert_almost_equal(x, y, rtol, atol, names)
+
+
+def _assert(a: Any, b: Any, tols: tuple[float, float], names: Names, equal_nan: bool,
+            use_broadcast: bool, shown: int, allowed: float) -> None:
+    x, y = host_array(a), host_array(b)
+    if not use_broadcast:
+        checkShapes(x, y)
+    errors = _errors(x, y, *tols, equal_nan)
+    wrong = np.count_nonzero(errors > 1)
+    if wrong <= allowed * errors.size:
+        return
+    x, y = np.broadcast_arrays(x, y)
+    order = np.argsort(errors, axis=None, kind="stable")[::-1][:min(max(shown, 1), wrong)]
+    worst = [tuple(map(int, np.unravel_index(i, errors.shape))) for i in order]
+    lines = [f"{errors[where]:12.6g} times too far: {locationError(x, y, where, names)}"
+             for where in worst]
+    raise AssertionError("\n".join([
+        "\nItems are not equal:",
+        f"Error {errors[worst[0]]:f} exceeds tolerance rtol={tols[0]:e}, atol={tols[1]:e} "
+        f"(mismatch {100 * wrong / errors.size:f}%: {wrong} of {errors.size}).",
+        locationError(x, y, worst[0], names, maxError=True), *lines[1:],
+        f" ACTUAL: {x!r}", f" DESIRED: {y!r}"]))
+
+
+def locationError(a: Any, b: Any, index: tuple[int, ...], names: Names, maxError: bool = False
+                  ) -> str:
+    """One element of both in words."""
+    maximum = "maximum " if maxError else ""
+    return (f"Location of {maximum}error: {index}, {names[0]}={float(a[index]):.8f}, "
+            f"{names[1]}={float(b[index]):.8f}")
+
+
+def checkShapes(a: Any, b: Any) -> None:
+    """AssertionError unless the shapes are equal."""
+    if a.shape != b.shape:
+        raise AssertionError(f"\nItems are not equal: a.shape = {a.shape} and b.shape = {b.shape} "
+                             f"are not equal\n ACTUAL: {a!r}\n DESIRED: {b!r}")
+
+
+def assert_exception(f: Callable, exception_type: type[BaseException], *args: Any, **kwargs: Any
+                     ) -> None:
+    """AssertionError unless `f(*args, **kwargs)` raises `exception_type`; others pass through."""
+    try:
+        f(*args, **kwargs)
+    except exception_type:
+        return
+    raise AssertionError(f"{getattr(f, '__name__', f)} did not raise {exception_type.__name__}")
+
+
+def compare_ndarray_tuple(t1: Any, t2: Any, rtol: Tolerance = None, atol: Tolerance = None) -> None:
+    """AssertionError unless two nested tuples of arrays (or None) are nearly equal."""
+    if t1 is None or t2 is None:
+        assert t1 is None and t2 is None, f"one is None, the other is not: {t1}, {t2}"
+    elif isinstance(t1, (tuple, list)):
+        assert len(t1) == len(t2), f"{len(t1)} and {len(t2)} arrays"
+        for s1, s2 in zip(t1, t2, strict=True):
+            compare_ndarray_tuple(s1, s2, rtol, atol)
+    else:
+        assert_almost_equal(t1, t2, rtol=rtol, atol=atol)
+
+
+def same_symbol_structure(sym1: Any, sym2: Any) -> bool:
+    """Whether two symbols apply the same ops in the same way; names and parameters may differ."""
+    return _structure(sym1) == _structure(sym2)
+
+
+def _structure(symbol: Any) -> Sequence[Any]:
+    graph = Graph(symbol.entries)
+    return [(node.op_name, graph.input_eids(node)) for node in graph.nodes], graph.output_ids

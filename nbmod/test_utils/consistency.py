@@ -1,0 +1,183 @@
+"""One computation made several ways: on several contexts, in several types, by two optimizers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..context import Context
+from ..io import DataIter
+from ..ndarray import NDArray, array, waitall
+from .compare import assert_almost_equal, compare_ndarray_tuple
+from .tolerance import Tolerance, default_context
+
+__all__ = ["DummyIter", "check_consistency", "check_speed", "compare_optimizer"]
+
+
+def check_consistency(sym: Any, ctx_list: Sequence[Mapping[str, Any]], scale: float = 1.0,
+                      grad_req: Any = "write", arg_params: Mapping[str, Any] | None = None,
+                      aux_params: Mapping[str, Any] | None = None, rtol: Tolerance = None,
+                      atol: Tolerance = None, raise_on_err: bool = True,
+                      ground_truth: Mapping[str, Any] | None = None, equal_nan: bool = False,
+                      use_uniform: bool = False, rand_type: Any = np.float64) -> dict[str, Any]:
+    """AssertionError unless a symbol, or a list of symbols, gives the same wherever it is bound.
+
+    Each of `ctx_list` holds arguments of `simple_bind`: `ctx`, shapes by name, `type_dict`.  What
+    `arg_params` and `aux_params` leave out is drawn (of size `scale`) and is 0.  The most precise
+    executor, or `ground_truth`, is right; head gradients are its outputs.
+
+    Returns its outputs and gradients by name.  Without `raise_on_err` a difference is printed.
+    """
+    symbols = list(sym) if isinstance(sym, (list, tuple)) else [sym] * len(ctx_list)
+    if len(ctx_list) < 2 or len(symbols) != len(ctx_list):
+        raise AssertionError(f"check_consistency: {len(ctx_list)} contexts for {len(symbols)} "
+                             "symbols, expected at least two, and as many of both")
+    if any(each.list_outputs() != symbols[0].list_outputs() for each in symbols):
+        raise AssertionError("check_consistency: the symbols have different outputs: "
+                             f"{[each.list_outputs() for each in symbols]}")
+    executors = [each.simple_bind(grad_req=grad_req, **options)
+                 for each, options in zip(symbols, ctx_list, strict=True)]
+    draw = _draw_uniform if use_uniform else np.random.standard_normal
+    start = {name: np.asarray(draw(a.shape) * scale).astype(rand_type)
+             for name, a in executors[0].arg_dict.items()}
+    for executor in executors:
+        _fill(executor.arg_dict, {**start, **(arg_params or {})})
+        _fill(executor.aux_dict, {**dict.fromkeys(executor.aux_dict, 0), **(aux_params or {})})
+    backward = grad_req != "null"
+    for executor in executors:
+        executor.forward(is_train=backward)
+    best = max(range(len(executors)), key=lambda i: _precision(executors[i]))
+    truth = _results(executors[best], False) if ground_truth is None else dict(ground_truth)
+    comparison = rtol, atol, equal_nan, raise_on_err
+    _compare_all(executors, ctx_list, best, truth, False, comparison)
+    if backward:
+        for executor in executors:
+            executor.backward([array(truth[name], ctx=output.context, dtype=output.dtype)
+                               for name, output in _named_outputs(executor)])
+        if ground_truth is None:
+            truth = _results(executors[best], True)
+        _compare_all(executors, ctx_list, best, truth, True, comparison)
+    return truth
+
+
+def _draw_uniform(shape: tuple[int, ...]) -> np.ndarray:
+    return np.random.uniform(-1, 1, shape)
+
+
+def _fill(arrays: Mapping[str, NDArray], values: Mapping[str, Any]) -> None:
+    for name, target in arrays.items():
+        target[:] = values[name]
+
+
+def _precision(executor: Any) -> int:
+    return min(np.dtype(output.dtype).itemsize for output in executor.outputs)
+
+
+def _named_outputs(executor: Any) -> list[tuple[str, NDArray]]:
+    return list(zip(executor._symbol.list_outputs(), executor.outputs, strict=True))
+
+
+def _results(executor: Any, gradients: bool) -> dict[str, np.ndarray]:
+    """Outputs, and gradients under the names of their arguments, as NumPy arrays."""
+    found = dict(_named_outputs(executor))
+    if gradients:
+        found.update({k: grad for k, grad in executor.grad_dict.items() if grad is not None})
+    return {name: value.asnumpy() for name, value in found.items()}
+
+
+def _compare_all(executors: Sequence[Any], ctx_list: Sequence[Mapping[str, Any]], best: int,
+                 truth: Mapping[str, Any], gradients: bool,
+                 comparison: tuple[Tolerance, Tolerance, bool, bool]) -> None:
+    rtol, atol, equal_nan, raise_on_err = comparison
+    for number, executor in enumerate(executors):
+        for name, value in _results(executor, gradients).items():
+            if number == best or name not in truth:
+                continue
+            try:
+                assert_almost_equal(value, truth[name], rtol, atol, equal_nan=equal_nan)
+            except AssertionError as error:
+                place = f"{name} of {dict(ctx_list[number])} against {dict(ctx_list[best])}"
+                if raise_on_err:
+                    raise AssertionError(f"check_consistency: {place}: {error}") from None
+                print(f"check_consistency: {place}: {error}")
+
+
+def check_speed(sym: Any, location: Mapping[str, Any] | None = None, ctx: Context | None = None,
+                N: int = 20, grad_req: Any = None, typ: str = "whole", **kwargs: Any) -> float:
+    """Seconds for one run of a symbol, the mean of `N` after one that does not count.
+
+    `typ` "whole" is forward and backward (head gradients are the outputs), "forward" inference.
+    Arguments have the values in `location`, or are drawn in the shapes that `kwargs` give.
+    """
+    if typ not in ("whole", "forward"):
+        raise ValueError(f"check_speed: typ is {typ!r}, expected 'whole' or 'forward'")
+    ctx = default_context() if ctx is None else ctx
+    shapes = {name: np.shape(value) for name, value in location.items()} if location else kwargs
+    request = ("write" if typ == "whole" else "null") if grad_req is None else grad_req
+    executor = sym.simple_bind(ctx, grad_req=request, **shapes)
+    drawn = {name: np.random.standard_normal(a.shape) for name, a in executor.arg_dict.items()}
+    _fill(executor.arg_dict, {**drawn, **(location or {})})
+
+    def run() -> None:
+        executor.forward(is_train=typ == "whole")
+        if typ == "whole":
+            executor.backward(executor.outputs)
+
+    run()
+    waitall()
+    start = time.perf_counter()
+    for _ in range(N):
+        run()
+    waitall()
+    return (time.perf_counter() - start) / N
+
+
+def compare_optimizer(opt1: Any, opt2: Any, shape: Any, dtype: Any, w_stype: str = "default",
+                      g_stype: str = "default", rtol: float = 1e-4, atol: float = 1e-5,
+                      compare_states: bool = True, ntensors: int = 1) -> None:
+    """AssertionError unless two optimizers take one weight (or `ntensors` at once, of one shape or
+    a list of shapes) to the same place, and keep the same states."""
+    shapes = [tuple(each) for each in (shape if isinstance(shape, list) else [shape] * ntensors)]
+    draws = [[np.random.uniform(-1, 1, each) for each in shapes] for _ in range(2)]
+    results = []
+    for optimizer in (opt1, opt2):
+        weights, grads = ([array(value, dtype=dtype) for value in draw] for draw in draws)
+        states = [optimizer.create_state_multi_precision(i, w) for i, w in enumerate(weights)]
+        before = [_copied(state) for state in states]
+        if len(weights) == 1:
+            optimizer.update_multi_precision(0, weights[0], grads[0], states[0])
+        else:
+            optimizer.update_multi_precision(list(range(len(weights))), weights, grads, states)
+        results.append((before, states, weights))
+    if compare_states:
+        compare_ndarray_tuple(results[0][0], results[1][0], rtol, atol)
+        compare_ndarray_tuple(results[0][1], results[1][1], rtol, atol)
+    compare_ndarray_tuple(results[0][2], results[1][2], rtol, atol)
+
+
+def _copied(state: Any) -> Any:
+    if isinstance(state, (list, tuple)):
+        return [_copied(part) for part in state]
+    return state.copy() if isinstance(state, NDArray) else state
+
+
+class DummyIter(DataIter):
+    """An iterator that gives the first batch of another for ever: what training costs without
+    its data."""
+
+    def __init__(self, real_iter: Any):
+        super().__init__(real_iter.batch_size)
+        self.real_iter = real_iter
+        self.provide_data = real_iter.provide_data
+        self.provide_label = real_iter.provide_label
+        self.the_batch = next(real_iter)
+
+    def __iter__(self) -> DummyIter:
+        return self
+
+    def next(self) -> Any:
+        """The batch."""
+        return self.the_batch

@@ -1,0 +1,45 @@
+"""One line that tells how far a tool has come."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TextIO
+
+__all__ = ["Progress"]
+
+_INTERVAL = 0.1  # seconds
+_WIDTH = 30
+
+
+class Progress:
+    """Counts up to `total`; shows a bar where the stream is a terminal, else nothing until the end.
+
+    Used with `with`; the last line tells number, time and rate.
+    """
+
+    def __init__(self, what: str, total: int, stream: TextIO | None = None):
+        self.what, self.total, self.done = what, total, 0
+        self._stream = sys.stderr if stream is None else stream
+        self._live = self._stream.isatty()
+        self._begun = self._shown = time.monotonic()
+
+    def add(self, count: int = 1) -> None:
+        """So many more are done."""
+        self.done += count
+        now = time.monotonic()
+        if self._live and now - self._shown >= _INTERVAL:
+            self._shown = now
+            filled = _WIDTH * self.done // max(self.total, 1)
+            print(f"\r{self.what} [{'#' * filled:{_WIDTH}}] {self.done:,} of {self.total:,}",
+                  end="", file=self._stream, flush=True)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, kind: type | None, *exception: object) -> None:
+        seconds = max(time.monotonic() - self._begun, 1e-3)
+        end = "" if kind is None else ", not finished"
+        print("\r" * self._live + f"{self.what}: {self.done:,} of {self.total:,} in "
+              f"{seconds:.1f} s ({self.done / seconds:,.0f} a second){end}"
+              + " " * (_WIDTH * self._live), file=self._stream)

@@ -1,0 +1,87 @@
+"""`warmup`: what a network needs, compiled ahead of its first run."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from ..base import MXNetError
+from .bench import shape_argument
+
+__all__ = ["HELP", "arguments", "run", "warm"]
+
+HELP = "compile ahead what a network, or common layers, need, and keep it on disk"
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command line takes."""
+    parser.add_argument("symbol", nargs="?", help="the network: a -symbol.json file; default: a "
+                        "small one of common layers, for inference and training")
+    parser.add_argument("--shape", action="append", default=[], type=shape_argument,
+                        metavar="NAME=N,...",
+                        help="the shape of an input, such as data=16,3,224,224; once for each")
+    parser.add_argument("--train", action="store_true", help="backward and an update as well")
+    parser.add_argument("--optimizer", default="sgd",
+                        help="which one updates, with its defaults; default: %(default)s")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compile, and say how long it took and where it is kept."""
+    from ..ops.jit import cache_folder, keeps_code, kept_files
+    from ..symbol import load
+
+    if not keeps_code():
+        raise MXNetError("warmup: NBMOD_CACHE=0 says that nothing is kept; unset it")
+    if options.symbol and not options.shape:
+        raise MXNetError("warmup: give the shapes of the network's inputs, such as "
+                         "--shape data=1,3,224,224")
+    started, before = time.perf_counter(), kept_files()
+    if options.symbol:
+        warm(load(options.symbol), dict(options.shape), options.train, options.optimizer)
+    else:
+        for training in (False, True):
+            warm(_common(), {"data": (2, 3, 32, 32)}, training, options.optimizer)
+    print(f"{kept_files() - before} kernels compiled in {time.perf_counter() - started:.1f} s, "
+          f"kept in {cache_folder()}")
+    return 0
+
+
+def warm(symbol: Any, shapes: Shapes, training: bool, optimizer: str = "sgd") -> None:
+    """Run a `Module` of `symbol` once, with numbers of no meaning, in all the ways scripts do."""
+    from .. import cpu, initializer, io, module, nd
+
+    arguments = symbol.list_arguments()
+    found = dict(zip(arguments, symbol.infer_shape(**shapes)[0], strict=True))
+    labels = [name for name in arguments if name.endswith("_label") and name not in shapes]
+    network = module.Module(symbol, list(shapes), labels, context=cpu())
+    label_shapes = [(name, found[name]) for name in labels]
+    network.bind(list(shapes.items()), label_shapes or None, for_training=training)
+    network.init_params(initializer.Normal(0.05))
+    batch = io.DataBatch([nd.ones(shapes[name]) for name in shapes],
+                         [nd.zeros(found[name]) for name in labels])
+    network.forward(batch)
+    if training:
+        network.backward([nd.ones(out.shape) for out in network.get_outputs()])
+        network.init_optimizer(optimizer=optimizer)
+        network.update()
+
+
+def _common() -> Any:
+    """Convolutions, batch norm, ReLU, pooling, addition, dropout, dense layers."""
+    from .. import sym
+
+    x = sym.Variable("data")
+    for number, stride in enumerate((1, 2)):
+        name = f"unit{number}"
+        x = sym.Convolution(x, num_filter=32, kernel=(3, 3), pad=(1, 1), name=f"{name}_conv")
+        x = sym.Activation(sym.BatchNorm(x, name=f"{name}_bn"), act_type="relu")
+        y = sym.Convolution(x, num_filter=32, kernel=(1, 1), no_bias=True, name=f"{name}_point")
+        x = sym.Activation(sym.BatchNorm(y, name=f"{name}_bn2") + x, act_type="relu")
+        x = sym.Pooling(x, pool_type="max", kernel=(2, 2), stride=(stride, stride))
+    x = sym.Pooling(x, pool_type="avg", global_pool=True, kernel=(1, 1))
+    x = sym.FullyConnected(sym.Flatten(x), num_hidden=32, name="dense")
+    x = sym.Dropout(sym.Activation(x, act_type="relu"), p=0.5)
+    return sym.SoftmaxOutput(sym.FullyConnected(x, num_hidden=10, name="scores"), name="softmax")

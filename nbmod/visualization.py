@@ -1,0 +1,240 @@
+"""Networks as a table of layers, and as a picture.
+
+    mx.viz.print_summary(net, {"data": (1, 3, 224, 224)})
+    mx.viz.plot_network(net, shape={"data": (1, 3, 224, 224)}).render("net")
+    mx.viz.network_dot(net)         the same picture as text, without the package graphviz
+
+Both read the graph and the shapes that follow from those given.  A picture is two plain lists,
+`_Box`es and `_Arrow`s; what Graphviz wants of them is added at the end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .base import MXNetError
+from .graph import Entry, Graph, Node
+from .ops.control_base import Control
+from .ops.shape import is_known, size_of
+from .symbol import Symbol
+
+__all__ = ["print_summary", "plot_network", "network_dot"]
+
+PARAMETERS = ("weight", "bias", "gamma", "beta", "parameters")
+"""Names of ops' inputs that hold what is learned."""
+HIDDEN = ("_weight", "_bias", "_gamma", "_beta", "_moving_mean", "_moving_var", "_running_mean",
+          "_running_var")
+"""Ends of the names of variables that a picture leaves out."""
+
+
+def _require_symbol(symbol: Any) -> Symbol:
+    if not isinstance(symbol, Symbol):
+        raise TypeError(f"symbol must be a Symbol, given a {type(symbol).__name__}")
+    return symbol
+
+
+class _Facts:
+    """Shapes (or types) of entries, as far as they follow from what was given for variables."""
+
+    def __init__(self, symbol: Symbol, method: str, given: Mapping[str, Any], what: str):
+        internals = symbol.get_internals()
+        _, facts, _ = getattr(internals, method)(**given)
+        if facts is None:
+            raise ValueError(f"Input {what} is incomplete: give the {what} of more inputs "
+                             f"(given: {dict(given)})")
+        self._facts = {(id(e.node), e.index): fact
+                       for e, fact in zip(internals.entries, facts, strict=True)}
+
+    def of(self, entry: Entry) -> Any:
+        return self._facts.get((id(entry.node), entry.index))
+
+
+def _dims(shape: Sequence[int]) -> str:
+    """A shape without its batch: `3x8x8`."""
+    return "x".join(map(str, shape[1:]))
+
+
+# -- the table --------------------------------------------------------------------------------
+
+
+def print_summary(symbol: Symbol, shape: Mapping[str, Any] | None = None, line_length: int = 120,
+                  positions: Sequence[float] = (.44, .64, .74, 1.)) -> None:
+    """Print a table of layers: name and op, shape without the batch, parameters, what it reads.
+
+    `shape` maps inputs to shapes; without it only the parameters are counted whose size needs no
+    input.  `positions` are the ends of the columns, as fractions of `line_length` if the last one
+    is at most 1.  A parameter is counted where it is first used.
+
+    Raises TypeError for what is no Symbol, ValueError if the shapes given do not suffice.
+    """
+    entries = _require_symbol(symbol).entries
+    graph = Graph(entries)
+    facts = _Facts(symbol, "infer_shape", shape, "shape") if shape is not None else None
+    sizes = facts or _Facts(symbol, "infer_shape_partial", {}, "shape")
+    ends = [int(line_length * p) for p in positions] if positions[-1] <= 1 else list(positions)
+    counts = _parameter_counts(graph, sizes)
+    shown = [node for i, node in enumerate(graph.nodes) if not i or not node.is_variable]
+    print("_" * line_length)
+    print(_row(("Layer (type)", "Output Shape", "Param #", "Previous Layer"), ends))
+    print("=" * line_length)
+    for node in shown:
+        before = list(dict.fromkeys(e.node.name for e in node.inputs if e.node in shown)) or [""]
+        out = _dims(facts.of(Entry(node))) if facts else ""
+        print(_row((f"{node.name}({node.op_name})", out, counts[node.name], before[0]), ends))
+        for name in before[1:]:
+            print(_row(("", "", "", name), ends))
+        print(("=" if node is shown[-1] else "_") * line_length)
+    print(f"Total params: {sum(counts.values())}")
+    print("_" * line_length)
+
+
+def _row(fields: Sequence[Any], ends: Sequence[float]) -> str:
+    """Fields side by side, each cut and filled to the end of its column."""
+    columns = zip(fields, ends, strict=True)
+    *_, line = accumulate(columns, lambda line, column: (line + str(column[0]))[:int(column[1])]
+                          .ljust(int(column[1])), initial="")
+    return line
+
+
+def _parameter_counts(graph: Graph, sizes: _Facts) -> dict[str, int]:
+    """Node name -> elements of the parameters that it is the first to read."""
+    counts, seen = dict.fromkeys((node.name for node in graph.nodes), 0), set()
+    for node in graph.nodes:
+        for name, entry in _reads(node):
+            if name in PARAMETERS and entry.node.is_variable and id(entry.node) not in seen:
+                seen.add(id(entry.node))
+                shape = sizes.of(entry)
+                counts[node.name] += size_of(shape) if shape and is_known(shape) else 0
+    return counts
+
+
+def _reads(node: Node) -> Iterator[tuple[str, Entry]]:
+    """The inputs of a node under their names; of a loop, under those that its bodies have."""
+    if isinstance(node.op, Control):
+        for index, body in enumerate(node.op.bodies):
+            outside = dict(zip(body.variables, node.op.sources(index), strict=True))
+            for inner in body.forward.nodes:
+                yield from ((name, node.inputs[outside[entry]]) for name, entry in _reads(inner)
+                            if entry in outside)
+    elif node.op is not None:
+        yield from zip(node.op.list_inputs(), node.inputs, strict=True)
+
+
+# -- the picture ------------------------------------------------------------------------------
+
+
+class _Box(NamedTuple):
+    name: str
+    label: str
+    attributes: dict[str, str]
+
+
+class _Arrow(NamedTuple):
+    """From what is read to who reads it, which Graphviz is told the other way round."""
+
+    reader: str
+    read: str
+    label: str
+
+
+STYLE = {"shape": "box", "fixedsize": "true", "width": "1.3", "height": "0.8034",
+         "style": "filled"}
+ARROW = {"dir": "back", "arrowtail": "open"}
+COLOURS = {"null": "#8dd3c7", "Convolution": "#fb8072", "FullyConnected": "#fb8072",
+           "BatchNorm": "#bebada", "Activation": "#ffffb3", "LeakyReLU": "#ffffb3",
+           "Pooling": "#80b1d3", "Concat": "#fdb462", "Flatten": "#fdb462", "Reshape": "#fdb462"}
+OTHERS = "#fccde5"
+
+
+def _label(node: Node) -> str:
+    """The op and what matters of it for the best known ops, the name for all others."""
+    attrs = node.attrs
+    kernel, stride = _by(attrs.get("kernel", ""), "[]"), _by(attrs.get("stride", ""), "1")
+    labels = {"Convolution": lambda: f"{kernel}/{stride}, {attrs['num_filter']}",
+              "FullyConnected": lambda: attrs["num_hidden"],
+              "Activation": lambda: attrs["act_type"],
+              "LeakyReLU": lambda: attrs.get("act_type", "Leaky"),
+              "Pooling": lambda: f"{attrs.get('pool_type', 'max')}, {kernel}/{stride}"}
+    if node.op_name in labels:
+        return f"{node.op_name}\n{labels[node.op_name]()}"
+    return attrs["op_type"] if node.op_name == "Custom" else node.name
+
+
+def _by(text: str, otherwise: str) -> str:
+    """`(3, 3)` as `3x3`."""
+    return "x".join(re.findall(r"\d+", text)) or otherwise
+
+
+def _picture(symbol: Symbol, shape: Mapping[str, Any] | None, dtype: Mapping[str, Any] | None,
+             node_attrs: Mapping[str, str], hide_weights: bool
+             ) -> tuple[list[_Box], list[_Arrow]]:
+    nodes = Graph(_require_symbol(symbol).entries).nodes
+    shapes = None if shape is None else _Facts(symbol, "infer_shape", shape, "shape")
+    types = None if dtype is None else _Facts(symbol, "infer_type", dtype, "type")
+    hidden = {node.name for node in nodes if node.is_variable and node.name.endswith(HIDDEN)}
+    boxes, arrows = [], []
+    for node in nodes:
+        if node.name in hidden:
+            continue
+        outline = {"shape": "oval"} if node.is_variable else {}
+        colour = COLOURS.get(node.op_name, OTHERS)
+        boxes.append(_Box(node.name, node.name if node.is_variable else _label(node),
+                          {**STYLE, **node_attrs, **outline, "fillcolor": colour}))
+        for entry in node.inputs:
+            if not (hide_weights and entry.node.name in hidden):
+                text = _dims(shapes.of(entry)) if shapes else ""
+                text += f"({np.dtype(types.of(entry)).name})" if types else ""
+                arrows.append(_Arrow(node.name, entry.node.name, text))
+    return boxes, arrows
+
+
+def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf",
+                 shape: Mapping[str, Any] | None = None, dtype: Mapping[str, Any] | None = None,
+                 node_attrs: Mapping[str, str] = {},  # noqa: B006  # as MXNet's signature has it
+                 hide_weights: bool = True) -> Any:
+    """The network as a `graphviz.Digraph`; `.source` is its text, `.render()` needs Graphviz.
+
+    `shape` and `dtype`, of inputs by name, label the arrows; `node_attrs` are attributes for every
+    node; `hide_weights` leaves out the arrows from weights.
+
+    Raises TypeError for what is no Symbol, ValueError if what is given does not suffice,
+    MXNetError without the package graphviz.
+    """
+    boxes, arrows = _picture(symbol, shape, dtype, node_attrs, hide_weights)
+    try:
+        from graphviz import Digraph
+    except ImportError:
+        raise MXNetError("plot_network: the package graphviz is missing; pip install 'nbmod[viz]', "
+                         "or take the text that network_dot returns to any Graphviz") from None
+    dot = Digraph(name=title, format=save_format)
+    for box in boxes:
+        dot.node(name=box.name, label=box.label, **box.attributes)
+    for arrow in arrows:
+        dot.edge(tail_name=arrow.reader, head_name=arrow.read, **ARROW, label=arrow.label)
+    return dot
+
+
+def network_dot(symbol: Symbol, title: str = "plot", shape: Mapping[str, Any] | None = None,
+                dtype: Mapping[str, Any] | None = None,
+                node_attrs: Mapping[str, str] | None = None, hide_weights: bool = True) -> str:
+    """The picture of `plot_network` as text in Graphviz's language, which needs no package."""
+    boxes, arrows = _picture(symbol, shape, dtype, node_attrs or {}, hide_weights)
+    lines = [f"{_quoted(box.name)} [{_listed({'label': box.label, **box.attributes})}]"
+             for box in boxes]
+    lines += [f"{_quoted(arrow.reader)} -> {_quoted(arrow.read)} "
+              f"[{_listed({'label': arrow.label, **ARROW})}]" for arrow in arrows]
+    return "\n\t".join([f"digraph {_quoted(title)} {{", *lines]) + "\n}\n"
+
+
+def _listed(attributes: Mapping[str, str]) -> str:
+    return " ".join(f"{key}={_quoted(value)}" for key, value in attributes.items())
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

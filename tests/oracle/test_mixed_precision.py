@@ -1,0 +1,60 @@
+"""Graphs with the casts of MXNet's automatic mixed precision: float16 where it is safe."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from tests import either
+
+SHAPE = (2, 3, 8, 8)
+
+
+def network():
+    """Layers that become float16, functions that stay float32, and a sum of both."""
+    top = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), pad=(1, 1), num_filter=4,
+                             no_bias=True, name="conv")
+    top = mx.sym.Activation(mx.sym.BatchNorm(top, name="norm", fix_gamma=False), act_type="tanh")
+    below = mx.sym.Convolution(top, kernel=(1, 1), num_filter=4, no_bias=True, name="conv1")
+    top = mx.sym.FullyConnected(mx.sym.log(1 + mx.sym.square(below)) + top, num_hidden=5, name="fc")
+    return mx.sym.SoftmaxOutput(top, name="softmax")
+
+
+@pytest.fixture(scope="module")
+def converted(oracle):
+    return oracle.call("mx_symbol.mixed_precision", network().tojson())
+
+
+def test_casts_are_read_and_written(converted, tmp_path):
+    symbol = mx.sym.load_json(converted)
+    symbol.save(str(tmp_path / "all.json"), remove_amp_cast=False)
+    assert (tmp_path / "all.json").read_text() == converted
+    assert "amp_cast" in converted and "amp_cast" not in symbol.tojson()
+
+
+def test_types_are_mxnets(converted, oracle):
+    symbol = mx.sym.load_json(converted).get_internals()
+    known = {name: "float32" for name in symbol.list_arguments()}
+    want = oracle.call("mx_symbol.types", converted, known)
+    got = either.infer(symbol, types=known)
+    assert got["out_types"] == want["out_types"] and "float16" in got["out_types"]
+    assert (got["arg_types"], got["aux_types"]) == (want["arg_types"], want["aux_types"])
+
+
+def test_results_and_gradients_are_those_of_single_precision(converted):
+    rng = np.random.default_rng(0)
+    single, mixed = network(), mx.sym.load_json(converted)
+    shapes, _, aux_shapes = single.infer_shape(data=SHAPE)
+    names = [*single.list_arguments(), *single.list_auxiliary_states()]
+    values = {name: rng.uniform(0.1, 1.0, shape).astype(np.float32)
+              for name, shape in zip(names, [*shapes, *aux_shapes], strict=True)}  # fmt: skip
+    values["softmax_label"] = np.array([1, 3], np.float32)
+    grad = {name: "write" for name in single.list_arguments() if name != "softmax_label"}
+    want, got = (either.run(mx, symbol, values, grad) for symbol in (single, mixed))
+    for kind in ("grads", "aux"):
+        for name, array in want[kind].items():
+            # float16 has 11 bits, and gradients pass through a dozen of its roundings
+            tolerance = 2e-2 * np.abs(array).max()
+            np.testing.assert_allclose(got[kind][name], array, 0, tolerance, err_msg=name)
+    np.testing.assert_allclose(got["outputs"][0], want["outputs"][0], 0, 1e-2)

@@ -1,0 +1,87 @@
+"""Programs over recurrent layers that run in MXNet and in nbmod."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+
+def unpacked(mx: Any, mode: str, hidden: int, layers: int, both: bool, size: int
+             ) -> dict[str, np.ndarray]:
+    """What a fused cell makes of the vector 0, 1, 2, ...."""
+    cell = mx.rnn.FusedRNNCell(hidden, layers, mode, bidirectional=both, prefix="")
+    pieces = cell.unpack_weights({"parameters": mx.nd.arange(size)})
+    return {name: array.asnumpy() for name, array in pieces.items()}
+
+
+def initialized(mx: Any, hidden: int, layers: int, mode: str, both: bool, by_attribute: bool
+                ) -> list[Any]:
+    """The JSON of a FusedRNN, and a vector that it fills with ones."""
+    init = mx.init.FusedRNN(None if by_attribute else mx.init.Constant(3.0), hidden, layers, mode,
+                            both, 2.5)
+    shape = mx.sym.RNN(mx.sym.Variable("x"), state_size=hidden, num_layers=layers, mode=mode,
+                       bidirectional=both, name="rnn").infer_shape(x=(2, 3, 5))[0][1]
+    array = mx.nd.zeros(shape)
+    if by_attribute:
+        attrs = {"__init__": init.dumps()}
+        mx.init.Constant(3.0)(mx.init.InitDesc("rnn_parameters", attrs), array)
+    else:
+        init(mx.init.InitDesc("rnn_weight"), array)
+    return [init.dumps(), array.asnumpy()]
+
+
+def pieces_seen(mx: Any) -> list[tuple]:
+    """Names and shapes under which FusedRNN asks its initializer for the pieces."""
+    seen = []
+
+    class Recorder(mx.init.Initializer):
+        def __call__(self, desc, arr):
+            seen.append((str(desc), dict(desc.attrs), type(desc.global_init).__name__, arr.shape))
+
+    mx.init.FusedRNN(Recorder(), 4, 2, "lstm", True)._init_weight(
+        mx.init.InitDesc("x", {"a": "b"}, mx.init.One()), mx.nd.zeros((736,)))
+    return seen
+
+
+def seconds(mx: Any, mode: str, shape: tuple[int, int, int, int], layers: int, training: bool,
+            repeats: int) -> list[float]:
+    """Seconds of a forward pass, or of forward and backward, of an RNN (T, N, I, H)."""
+    steps, samples, inputs, hidden = shape
+    symbol = mx.sym.RNN(mx.sym.Variable("data"), state_size=hidden, num_layers=layers, mode=mode,
+                        state_outputs=True, name="rnn")
+    executor = symbol.simple_bind(mx.cpu(), grad_req="write" if training else "null",
+                                  data=(steps, samples, inputs))
+    rng = np.random.default_rng(0)
+    for array in executor.arg_arrays:
+        array[:] = 0.05 * rng.standard_normal(array.shape)
+    heads = [mx.nd.ones(output.shape) for output in executor.outputs]
+    times = []
+    for _ in range(repeats + 1):
+        started = time.perf_counter()
+        executor.forward(is_train=training)
+        if training:
+            executor.backward(heads)
+        mx.nd.waitall()
+        times.append(time.perf_counter() - started)
+    return times[1:]
+
+
+def trained(mx: Any, json: str, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+    """Output and gradients of a graph of token numbers, with parameters drawn by their names.
+
+    Dropout is off: its `p` is 0 in the graph.
+    """
+    symbol = mx.sym.load_json(json)
+    requests = {name: "null" if name in shapes else "write" for name in symbol.list_arguments()}
+    executor = symbol.simple_bind(mx.cpu(), grad_req=requests, **shapes)
+    for name, array in sorted(executor.arg_dict.items()):
+        rng = np.random.default_rng(len(name))
+        array[:] = (rng.integers(0, 9, array.shape) if name in shapes
+                    else 0.1 * rng.standard_normal(array.shape))
+    output = executor.forward(is_train=True)[0]
+    executor.backward()
+    grads = {name: array.asnumpy() for name, array in executor.grad_dict.items()
+             if array is not None}
+    return {"output": output.asnumpy(), **grads}

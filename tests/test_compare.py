@@ -1,0 +1,70 @@
+"""`bench.compare` without its peers: what a run leaves, and what is counted."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bench import compare, report
+from bench.workloads import SUITES, workloads
+
+RESNET50 = 7.7e9
+"""Operations for an image of 224 x 224, stride in the first convolution of a unit (He et al.: 3.8
+billion products)."""
+
+
+def test_a_run_leaves_a_table_figures_and_a_chart(tmp_path, capsys):
+    compare.main(["small", "--only", "perceptron", "--peers", "nbmod", "--rounds", "1",
+                  "--out", str(tmp_path)])
+    table = capsys.readouterr().out.splitlines()
+    assert [line.split()[:4] for line in table[1:3]] == [
+        ["perceptron", phase, "64", "ms"] for phase in ("infer", "train")]
+    text = (tmp_path / "small.json").read_text()
+    found = json.loads(text)
+    assert set(found["about"]) == {"date", "versions", "threads", "machine", "cpu", "features",
+                                   "python", "GFLOP/s", "GB/s", "clock"}
+    assert found["about"]["versions"].keys() == {"nbmod"}
+    assert [row["name"] for row in found["results"]] == ["perceptron infer 64",
+                                                         "perceptron train 64"]
+    assert all(row["values"]["nbmod"] > 0 for row in found["results"])
+    assert str(tmp_path) not in text
+    assert "| perceptron infer 64 | ms |" in (tmp_path / "small.md").read_text()
+    assert (tmp_path / "small.svg").exists() or (tmp_path / "small.txt").exists()
+
+
+def test_work_is_counted_on_the_symbol():
+    operations = {one.name: one.cost()[0] for one in workloads("models", ["resnet50"])}
+    assert operations["resnet50 infer 1"] == pytest.approx(RESNET50, rel=0.02)
+    assert operations["resnet50 infer 16"] == 16 * operations["resnet50 infer 1"]
+    # gradients by data and weight of all but the first layer, whose data nobody wants a gradient of
+    ratio = operations["resnet50 train 16"] / operations["resnet50 infer 16"]
+    assert 2.9 < ratio < 3
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_every_workload_has_all_its_shapes(suite):
+    for one in workloads(suite, []):
+        network = one.network(1)
+        assert all(all(shape) for shape in (network["args"] | network["aux"]).values())
+        assert bool(network["wanted"]) and not set(one.inputs) & set(network["wanted"])
+
+
+def test_who_computes_something_else_is_left_out(capsys):
+    ready = {name: {"first": first} for name, first in
+             [("nbmod", [1.0, 2.0]), ("mxnet", [1.0, 2.001]), ("pytorch", [9.0, 2.0])]}
+    compare._require_agreement("net", ready)
+    assert list(ready) == ["nbmod", "mxnet"]
+    assert "net: PyTorch is left out" in capsys.readouterr().err
+
+
+def test_ratios_and_bars():
+    result = report.Result("net", "ms", {"nbmod": 1.0, "mxnet": 2.0})
+    assert result.ratios == {"mxnet": 0.5} and result.share is None
+    assert report._bars([result])[-1].split() == ["MXNet", "#" * 15, "0.50"]
+
+
+def test_an_unknown_suite_is_a_complaint(capsys):
+    with pytest.raises(SystemExit):
+        compare.main(["modles"])
+    assert "there is no suite modles" in capsys.readouterr().err

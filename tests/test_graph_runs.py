@@ -1,0 +1,60 @@
+"""Real graphs, one or two of every architecture family, give MXNet's numbers.
+
+`python -m tests.graph_runs --all` does the same for all of them; see there how they are compared.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import nbmod as mx
+from tests import graph_runs
+from tests.real_graphs import texts
+
+FACES = ["det1-symbol.json", "iface/m1", "iface/mnas",
+         "1996scarlet+faster-mobile-retinaface__weights__16-symbol.json",
+         "tornadomeet+mxnet-face__model__lightened_cnn__lightened_cnn-symbol.json"]
+IMAGES = ["squeezenet1.1", "mobilenet0.25", "mobilenetv2_0.25", "mobilenetv3_small",
+          "shufflenet_v1", "resnet18_v1b", "resnet18_v2", "se_resnet18_v1", "resnest14",
+          "resnext50_32x4d", "densenet121", "ic/googlenet", "inceptionv3", "dla34",
+          "miraclewkf+MXNet-Deep-Learning-in-Action__chapter8-classification__model"
+          "__resnet-18-symbol.json"]
+DETECTION = ["ssd_300_mobilenet0.25_custom", "yolo3_mobilenet0.25_voc", "rcnn/resnet_test"]
+PIXELS = ["icnet_resnet50_citys", "mobile_pose_mobilenet1.0", "simple_pose_resnet18_v1b",
+          "monodepth2_resnet18_posenet_kitti_mono_640x192"]
+FILMS = ["r2plus1d_resnet18_kinetics400"]
+TEXTS = ["rnn/RNNCell", "rnn/GRUCell", "rnn/cudnn"]
+
+TRAINING = ["ic/mlp", "ic/lenet", *TEXTS, "squeezenet1.1", "resnet18_v2"]
+
+pytestmark = pytest.mark.skipif(not texts(), reason="NO REAL GRAPHS beside the checkout")
+
+
+@pytest.fixture
+def judge(oracle, request):
+    def theirs(text, values, **options):
+        return oracle.call("mx_scripts.run", "graph_runs", "run", text, values, timeout=120,
+                           **options)
+
+    return graph_runs.Judge(mx, theirs, request.param)
+
+
+@pytest.mark.parametrize("judge", FACES + IMAGES + DETECTION + PIXELS + FILMS + TEXTS,
+                         indirect=True)
+def test_outputs_are_mxnets(judge):
+    accept(judge.compare(False))
+
+
+@pytest.mark.parametrize("judge", TRAINING, indirect=True)
+def test_gradients_are_mxnets(judge, monkeypatch):
+    """Without Winograd's tiles: which of two nearly equal pixels a maximum takes, and with it a
+    gradient, hangs on the last digits."""
+    monkeypatch.setattr(mx.base.CONFIG, "winograd", False)
+    accept(judge.compare(True))
+
+
+def accept(found):
+    """Single precision agrees; or double does, and single is as near to it as MXNet's."""
+    assert found["error"] <= graph_runs.TOLERANCE, found
+    if found["how"] == "double":
+        assert found["ours"] <= max(graph_runs.TOLERANCE, 3 * found["theirs"]), found

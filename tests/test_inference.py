@@ -1,0 +1,407 @@
+"""Graphs that are bound for inference: what passes leave of them, and that the numbers stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nbmod as mx
+from bench.networks import NETWORKS
+from nbmod.graph import Graph
+from nbmod.ops.op import Spec
+from nbmod.passes.derive import LARGEST, derived_groups
+from nbmod.passes.fold import fold_batch_norm
+from nbmod.passes.infer import infer_shape, infer_type
+from nbmod.passes.inference import simplify
+from nbmod.passes.redundant import merge_equal, skip_identities
+from nbmod.passes.rewrite import Rewritten, unchanged
+
+sym = mx.sym
+
+
+def x(name: str = "x"):
+    return sym.Variable(name)
+
+
+def facts(symbol, shape=(2, 3, 4, 4)) -> tuple[Graph, list[Spec]]:
+    """The graph and the specs of its entries for inputs of one shape."""
+    graph = Graph(symbol.entries)
+    known = dict.fromkeys(("x", "y"), shape)
+    return graph, list(map(Spec, infer_shape(graph, known), infer_type(graph, {})))
+
+
+def skipped(symbol, shape=(2, 3, 4, 4)) -> Rewritten:
+    graph, specs = facts(symbol, shape)
+    return skip_identities(unchanged(graph), graph, specs)
+
+
+def folded(symbol, shape=(2, 3, 4, 4)) -> Rewritten:
+    graph, specs = facts(symbol, shape)
+    return fold_batch_norm(unchanged(graph), graph, specs)
+
+
+def ops(graph: Graph) -> list[str]:
+    return [node.op_name for node in graph.nodes if not node.is_variable]
+
+
+# -- nodes that do nothing ------------------------------------------------------------------------
+
+NOTHING = {
+    "copy": lambda a: sym.identity(a),
+    "block": lambda a: sym.BlockGrad(a),
+    "loss": lambda a: sym.make_loss(a),
+    "MakeLoss": lambda a: sym.MakeLoss(a, grad_scale=2.0),
+    "dropout": lambda a: sym.Dropout(a, p=0.7),
+    "no dropout": lambda a: sym.Dropout(a, p=0, mode="always"),
+    "cast": lambda a: sym.Cast(a, dtype="float32"),
+    "amp": lambda a: sym.amp_cast(a, dtype="float32"),
+    "reshape": lambda a: sym.Reshape(a, shape=(0, 3, -1, 4)),
+    "transpose": lambda a: sym.transpose(a, axes=(0, 1, 2, 3)),
+    "swap": lambda a: sym.SwapAxis(a, dim1=2, dim2=-2),
+    "slice": lambda a: sym.slice(a, begin=(0, None), end=(2, None)),
+    "slice axis": lambda a: sym.slice_axis(a, axis=1, begin=0, end=3),
+    "there and back": lambda a: sym.transpose(sym.transpose(a, axes=(0, 2, 3, 1)),
+                                              axes=(0, 3, 1, 2)),
+    "reversed twice": lambda a: sym.transpose(sym.transpose(a)),
+    "all at once": lambda a: sym.Dropout(sym.BlockGrad(sym.identity(sym.Dropout(a)))),
+}
+SOMETHING = {
+    "dropout": lambda a: sym.Dropout(a, p=0.7, mode="always"),
+    "cast": lambda a: sym.Cast(a, dtype="float64"),
+    "reshape": lambda a: sym.Reshape(a, shape=(3, 2, 4, 4)),
+    "transpose": lambda a: sym.transpose(a, axes=(0, 1, 3, 2)),
+    "swap": lambda a: sym.SwapAxis(a, dim1=2, dim2=3),
+    "backwards": lambda a: sym.slice(a, begin=(None, None, -1), end=(None, None, None),
+                                     step=(1, 1, -1)),
+    "slice": lambda a: sym.slice_axis(a, axis=1, begin=0, end=2),
+    "moved": lambda a: sym.identity(a, attr={"ctx_group": "elsewhere"}),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_readers_of_a_node_that_passes_on_read_its_input(name):
+    symbol = sym.sqrt(NOTHING[name](sym.square(x(), name="before")), name="after")
+    before = str(Graph(symbol.entries))
+    found = skipped(symbol)
+    assert ops(found.graph) == ["square", "sqrt"] and found.notes
+    assert str(Graph(symbol.entries)) == before
+
+
+@pytest.mark.parametrize("name", SOMETHING)
+def test_what_does_something_stays(name):
+    symbol = sym.sqrt(SOMETHING[name](sym.square(x())))
+    assert skipped(symbol).graph.nodes == Graph(symbol.entries).nodes
+
+
+def test_two_transpositions_are_one():
+    symbol = sym.transpose(sym.transpose(x(), axes=(0, 2, 3, 1)), axes=(0, 2, 1, 3))
+    found = skipped(sym.sqrt(symbol))
+    assert ops(found.graph) == ["transpose", "sqrt"]
+    assert found.graph.nodes[1].op.axes == (0, 3, 2, 1)
+
+
+@pytest.mark.parametrize("build", [
+    lambda: sym.BlockGrad(x()),                                     # would be the variable
+    lambda: sym.Group([a := sym.sqrt(x()), sym.BlockGrad(a)]),      # would be one array twice
+    lambda: sym.Group([sym.Dropout(a := sym.sqrt(x())), a]),
+], ids=["variable", "shown before", "shown after"])
+def test_outputs_stay_memory_of_their_own(build):
+    outputs = skipped(build()).graph.outputs
+    assert len(set(outputs)) == len(outputs) and not any(e.node.is_variable for e in outputs)
+
+
+def test_the_same_output_twice_stays_the_same():
+    shown = sym.Dropout(sym.sqrt(x()))
+    first, second = skipped(sym.Group([shown, shown])).graph.outputs
+    assert first == second and first.node.op_name == "sqrt"
+
+
+def test_an_output_may_be_what_its_node_passed_on():
+    assert ops(skipped(sym.Dropout(sym.sqrt(x()))).graph) == ["sqrt"]
+
+
+# -- equal nodes ----------------------------------------------------------------------------------
+
+def test_equal_nodes_are_computed_once_and_so_are_their_readers():
+    data, weight = x(), sym.Variable("w")
+    first, second = (sym.sqrt(sym.FullyConnected(data, weight, num_hidden=2, no_bias=True))
+                     for _ in range(2))
+    found = merge_equal(unchanged(Graph((first + second).entries)))
+    assert ops(found.graph) == ["FullyConnected", "sqrt", "elemwise_add"]
+    total = found.graph.nodes[-1]
+    assert total.inputs[0] == total.inputs[1]
+
+
+DIFFERENT = {
+    "parameters": lambda a: (a + 1, a + 2),
+    "signs of zero": lambda a: (a * 0.0, a * -0.0),
+    "random numbers": lambda a: (sym.Dropout(a), sym.Dropout(a)),
+    "streams": lambda a: (sym.random.uniform(shape=(2,)), sym.random.uniform(shape=(2,))),
+    "groups": lambda a: (sym.sqrt(a), sym.sqrt(a, attr={"ctx_group": "other"})),
+    "inputs": lambda a: (sym.sqrt(a), sym.sqrt(sym.Variable("y"))),
+    "states": lambda a: (sym.BatchNorm(a, *(v := [sym.Variable(n) for n in "gbmv"])),
+                         sym.BatchNorm(a, *v)),
+    "outputs": lambda a: tuple(sym.split(a, num_outputs=3, axis=1))[:2],
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_different_nodes_stay(name):
+    first, second = DIFFERENT[name](x())
+    symbol = sym.Group([first + second])
+    assert merge_equal(unchanged(Graph(symbol.entries))).notes == []
+
+
+def test_outputs_that_are_equal_stay_two():
+    a = x()
+    found = merge_equal(unchanged(Graph(sym.Group([sym.sqrt(a), sym.sqrt(a)]).entries)))
+    assert len(set(found.graph.outputs)) == 2
+
+
+# -- batch norm -----------------------------------------------------------------------------------
+
+def conv(a, **options):
+    return sym.Convolution(a, name="layer", **{"kernel": (3, 3), "num_filter": 6, **options})
+
+
+def deconv(a, **options):
+    return sym.Deconvolution(a, name="layer", **{"kernel": (3, 3), "num_filter": 6, **options})
+
+
+def dense(a, **options):
+    return sym.FullyConnected(a, name="layer", **{"num_hidden": 6, **options})
+
+
+def norm(a, **options):
+    return sym.BatchNorm(a, name="norm", **options)
+
+
+FOLDED = {
+    "convolution": ((2, 3, 8, 8), lambda a: norm(conv(a))),
+    "no bias": ((2, 3, 8, 8), lambda a: norm(conv(a, no_bias=True), fix_gamma=False)),
+    "padding": ((2, 3, 8, 8), lambda a: norm(conv(a, pad=(1, 1), stride=(2, 2)), fix_gamma=False)),
+    "groups": ((2, 4, 8, 8), lambda a: norm(conv(a, num_group=2), fix_gamma=False)),
+    "depthwise": ((2, 6, 8, 8), lambda a: norm(conv(a, num_group=6, no_bias=True))),
+    "1-D": ((2, 3, 8), lambda a: norm(conv(a, kernel=(3,)), fix_gamma=False, eps=0.1)),
+    "3-D": ((2, 3, 4, 4, 4), lambda a: norm(conv(a, kernel=(2, 2, 2)), fix_gamma=False)),
+    "channels last": ((2, 8, 8, 3), lambda a: norm(conv(a, layout="NHWC"), axis=3,
+                                                   fix_gamma=False)),
+    "transposed": ((2, 4, 5, 5), lambda a: norm(deconv(a), fix_gamma=False)),
+    "transposed groups": ((2, 4, 5, 5), lambda a: norm(deconv(a, num_group=2, no_bias=False),
+                                                       fix_gamma=False)),
+    "dense": ((4, 3, 2), lambda a: norm(dense(a), fix_gamma=False)),
+    "dense last": ((4, 3, 2), lambda a: norm(dense(a, flatten=False), axis=-1)),
+    "global": ((2, 3, 8, 8), lambda a: norm(conv(a), use_global_stats=True, fix_gamma=False)),
+    "dropout between": ((2, 3, 8, 8), lambda a: norm(sym.Dropout(conv(a)), fix_gamma=False)),
+    "sync": ((2, 3, 8, 8), lambda a: sym.contrib.SyncBatchNorm(conv(a), key="k", name="norm")),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", FOLDED)
+def test_folding_keeps_the_numbers(name, dtype):
+    """The unit in the last place of each of some 30 products and their sum: 1e-6 in float32."""
+    shape, build = FOLDED[name]
+    symbol = sym.Activation(build(x()), act_type="tanh")
+    plain, executor = bound_twice(symbol, {"x": shape}, dtype)
+    assert "norm" not in [node.name for node in executor.computed]
+    assert any("is folded into layer" in note for note in executor.lean.notes)
+    want, got = plain.forward()[0].asnumpy(), executor.forward()[0].asnumpy()
+    np.testing.assert_allclose(got, want, 0, 2e-6 if dtype == "float32" else 1e-14)
+
+
+NOT_FOLDED = {
+    "other reader": lambda a: norm(c := conv(a)) + c,
+    "output": lambda a: sym.Group([norm(c := conv(a)), c]),
+    "statistics shown": lambda a: sym.Group(list(norm(conv(a), output_mean_var=True))),
+    "other axis": lambda a: norm(conv(a), axis=2),
+    "no layer": lambda a: norm(sym.sqrt(a)),
+    "before": lambda a: conv(norm(a), pad=(1, 1)),
+    "computed weight": lambda a: norm(conv(a, weight=sym.sqrt(sym.Variable("w")))),
+    "dense over rows": lambda a: norm(dense(a, flatten=False), axis=1),
+    "other group": lambda a: norm(conv(a, attr={"ctx_group": "other"})),
+}
+
+
+@pytest.mark.parametrize("name", NOT_FOLDED)
+def test_what_cannot_be_folded_stays(name):
+    assert folded(NOT_FOLDED[name](x())).notes == []
+
+
+def test_float16_is_not_folded():
+    """Weights would be rounded again, and could overflow."""
+    symbol = norm(conv(sym.Cast(x(), dtype="float16")))
+    assert folded(symbol).notes == []
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
+def test_real_networks_agree(name):
+    """Before the softmax, where a difference shows."""
+    build, shape = NETWORKS[name]
+    symbol = build().get_internals()["fc_output"]
+    plain, executor = bound_twice(symbol, {"data": (1, 3, 64, 64)})
+    want, got = plain.forward()[0].asnumpy(), executor.forward()[0].asnumpy()
+    assert not any(node.op_name == "BatchNorm" for node in executor.computed)
+    np.testing.assert_allclose(got, want, 0, 1e-5 * np.abs(want).max())
+
+
+# -- constants ------------------------------------------------------------------------------------
+
+def groups_of(symbol) -> list[list[str]]:
+    graph, specs = facts(symbol)
+    return [[node.name for node in group] for group in derived_groups(graph, specs)]
+
+
+def test_constants_are_grouped_by_what_they_read_of_each_other():
+    ones = sym.ones((3, 1, 1), name="ones")
+    steps = sym.arange(4, name="steps")
+    symbol = sym.broadcast_add(sym.broadcast_mul(x(), sym.sqrt(ones, name="root")), steps)
+    assert groups_of(symbol) == [["ones", "root"], ["steps"]]
+    assert groups_of(sym.broadcast_mul(x(), sym.broadcast_add(ones, steps, name="sum"))) == [
+        ["ones", "steps", "sum"]]
+
+
+@pytest.mark.parametrize("constant", [
+    lambda: sym.random.uniform(shape=(4,)),
+    lambda: sym.ones((LARGEST,)).slice_axis(axis=0, begin=0, end=4),
+    lambda: sym.sqrt(sym.Variable("y", shape=(4,))),
+], ids=["random", "large", "variable"])
+def test_what_is_no_constant(constant):
+    assert groups_of(sym.broadcast_add(x(), constant())) == []
+
+
+def test_what_reads_shapes_only_is_a_constant():
+    """Anchors of a detector, which MXNet computes for every batch."""
+    data = x()
+    deep = sym.square(sym.square(data))
+    priors = [sym.contrib.MultiBoxPrior(a, sizes=(0.3, 0.5), ratios=(1, 2), name=f"priors{i}")
+              for i, a in enumerate([data, deep])]
+    anchors = sym.concat(*priors, dim=1, name="anchors")
+    other = sym.slice_axis(sym.shape_array(deep, name="shape"), axis=0, begin=0, end=1)
+    symbol = sym.Group([sym.broadcast_add(data, sym.sum(anchors)), other])
+    executor = symbol.simple_bind(mx.cpu(), grad_req="null", x=(2, 3, 4, 4))
+    fill(executor)
+    want = [out.asnumpy() for out in executor.plain.forward()]
+    got = [out.asnumpy() for out in executor.forward()]
+    assert [node.op_name for node in executor.computed] == ["broadcast_add", "slice_axis"]
+    assert "priors1 (_contrib_MultiBoxPrior) follows from shapes" in executor.lean.notes
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_array_equal(a, b)
+    executor = sym.zeros_like(x()).simple_bind(mx.cpu(), grad_req="null", x=(2,))
+    assert [node.op_name for node in executor.computed] == ["zeros_like"]  # shown to users
+    large = data + sym.ones_like(data)
+    executor = large.simple_bind(mx.cpu(), grad_req="null", x=(LARGEST,))
+    assert [node.op_name for node in executor.computed] == ["ones_like", "elemwise_add"]
+
+
+def test_a_constant_that_is_shown_is_computed_every_time():
+    ones = sym.ones((2,), name="ones")
+    executor = sym.Group([ones, x() + ones]).simple_bind(mx.cpu(), grad_req="null", x=(2,))
+    executor.forward()
+    executor.outputs[0][:] = 5
+    executor.forward()
+    assert [out.asnumpy().tolist() for out in executor.outputs] == [[1, 1], [1, 1]]
+
+
+# -- the whole ------------------------------------------------------------------------------------
+
+def fill(executor, seed=0) -> None:
+    rng = np.random.RandomState(seed)
+    for name, array in sorted({**executor.arg_dict, **executor.aux_dict}.items()):
+        positive = name.endswith(("_var", "_gamma"))
+        array[:] = rng.uniform(0.5, 1.5, array.shape) if positive else (
+            0.1 * rng.standard_normal(array.shape))
+
+
+def bound_twice(symbol, shapes, dtype="float32", **options):
+    """Executors of the symbol with passes and without, with the same numbers in them."""
+    types = dict.fromkeys(shapes, dtype)
+    executor = symbol.simple_bind(mx.cpu(), grad_req="null", type_dict=types, **shapes)
+    for bound in (executor, executor.plain):
+        fill(bound)
+    return executor.plain, executor
+
+
+UNARY = [sym.sqrt, sym.square, sym.BlockGrad, sym.Dropout, sym.transpose, sym.identity,
+         lambda a: a * 0.5, lambda a: a + 1, lambda a: sym.Reshape(a, shape=(0, -1)),
+         lambda a: sym.Cast(a, dtype="float32"), lambda a: sym.Reshape(a, shape=(3, 3)),
+         lambda a: sym.SwapAxis(a, dim1=0, dim2=1), sym.zeros_like]
+BINARY = [lambda a, b: a + b, lambda a, b: a * b, sym.broadcast_maximum, sym.dot]
+LEAVES = [lambda: sym.ones((3, 3)), lambda: sym.arange(9).reshape((3, 3)),
+          lambda: sym.random.uniform(shape=(3, 3))]
+
+
+@st.composite
+def random_symbols(draw):
+    """Few ops over few inputs, so that equal nodes and constants are likely."""
+    known = [x(), sym.Variable("y")]
+    for _ in range(draw(st.integers(1, 14))):
+        kind = draw(st.sampled_from("uuubbl"))
+        pick = st.sampled_from(known)
+        known.append(draw(st.sampled_from(UNARY))(draw(pick)) if kind == "u"
+                     else draw(st.sampled_from(BINARY))(draw(pick), draw(pick)) if kind == "b"
+                     else draw(st.sampled_from(LEAVES))())
+    count = draw(st.integers(1, 3))
+    return sym.Group([draw(st.sampled_from(known[2:])) for _ in range(count)])
+
+
+@given(random_symbols())
+@settings(max_examples=120, deadline=None)
+def test_random_graphs_give_the_same_bit_for_bit(symbol):
+    names = symbol.list_arguments()
+    values = {name: mx.nd.array(np.random.RandomState(i).uniform(0, 2, (3, 3)))
+              for i, name in enumerate(names)}
+    executor = symbol.bind(mx.cpu(), values)
+    for is_train in (False, True, False):
+        mx.random.seed(7)
+        want = [out.asnumpy() for out in executor.plain.forward(is_train)]
+        mx.random.seed(7)
+        got = [out.asnumpy() for out in executor.forward(is_train)]
+        for a, b in zip(got, want, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_simplifying_twice_changes_nothing_more():
+    build, shape = NETWORKS["resnet18"]
+    graph = Graph(build().entries)
+    specs = list(map(Spec, infer_shape(graph, {"data": shape}), infer_type(graph, {})))
+    found = simplify(graph, specs)
+    again = simplify(found.graph, list(map(Spec, infer_shape(found.graph, {"data": shape}),
+                                           infer_type(found.graph, {}))))
+    assert found.notes and again.notes == [] and again.graph is found.graph
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["no bias", "groups", "convolution", "dense"])
+def test_gpus_fold_the_same(name):
+    shape, build = FOLDED[name]
+    symbol = build(x())
+    want = symbol.simple_bind(mx.cpu(), grad_req="null", x=shape)
+    got = symbol.simple_bind(mx.gpu(0), grad_req="null", x=shape)
+    for executor in (want, got):
+        fill(executor)
+        executor.forward()
+    np.testing.assert_allclose(got.outputs[0].asnumpy(), want.outputs[0].asnumpy(), 1e-5, 1e-5)
+    for executor in (want, got):
+        executor.arg_dict["layer_weight"][:] *= 2
+        executor.forward()
+    np.testing.assert_allclose(got.outputs[0].asnumpy(), want.outputs[0].asnumpy(), 1e-5, 1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("groups, transposed", [(1, True), (2, True), (1, False)])
+def test_folded_weights_on_gpus(groups, transposed):
+    from nbmod.ops.internal import FoldedBatchNorm
+
+    op = FoldedBatchNorm(1e-3, False, False, groups, transposed)
+    rng = np.random.RandomState(0)
+    arrays = [rng.uniform(0.5, 2, (4, 3, 2, 2))] + [
+        rng.uniform(0.5, 2, 3 * groups if transposed else 4) for _ in range(5)]
+    results = []
+    for ctx in (mx.cpu(), mx.gpu(0)):
+        ins = [mx.nd.array(array, ctx=ctx) for array in arrays]
+        results.append([out.asnumpy() for out in mx.nd.invoke(op, ins)])
+    for got, want in zip(*results, strict=True):
+        np.testing.assert_allclose(got, want, 1e-6)

@@ -1,0 +1,98 @@
+"""docs/ops: every op has a page that says what users ask, and links lead somewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from nbmod.ops import OPS
+from nbmod.ops.glossary import GLOSSARY, meaning
+from nbmod.ops.param import fields_of
+
+SCRIPT = Path(__file__).resolve().parents[1] / "docs" / "generate_ops.py"
+OWN = [op for op in dict.fromkeys(OPS.values()) if op.__module__.startswith("nbmod.")]
+
+
+@pytest.fixture(scope="module")
+def generator():
+    spec = importlib.util.spec_from_file_location("generate_ops", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def pages(generator):
+    return generator.pages()
+
+
+def test_every_parameter_means_something():
+    lost = [f"{op.name}: {field.name}" for op in OWN for field in fields_of(op)
+            if not meaning(op, field.name)]
+    assert not lost, f"say it in the docstring or in ops/glossary.py: {lost}"
+
+
+def test_the_glossary_holds_no_word_that_no_op_has():
+    pairs = [(op, field.name) for op in OWN for field in fields_of(op)]
+    there = {name for _, name in pairs} | {f"{op.name}.{name}" for op, name in pairs}
+    there |= {f"{op.__module__.rpartition('.')[2]}.{name}" for op, name in pairs}
+    assert set(GLOSSARY) <= there
+
+
+def test_every_docstring_speaks_of_shapes():
+    """An example of shapes in the docstring or in `shapes`, or a word on them."""
+    speaks = re.compile(r"\((?:[A-Za-z\d*.][^()]*)?,[^()]*\)|\bshapes?\b")
+    silent = [op.name for op in OWN if not (op.shapes or speaks.search(op.__doc__))]
+    assert not silent
+
+
+def test_links_lead_somewhere(pages):
+    anchors = {name: {heading.replace("`", "").lower() for heading
+                      in re.findall(r"^## (.*)$", text, re.M)}
+               | set(re.findall(r'<a id="(\w+)">', text)) for name, text in pages.items()}
+    count = 0
+    for name, text in pages.items():
+        for target, anchor in re.findall(r"\]\((\w+\.md)?#(\w+)\)", text):
+            assert anchor in anchors[target or name], f"{name}: {target}#{anchor}"
+            count += 1
+    assert count > len(OWN)
+
+
+def test_headings_of_the_index_hold_pages_there_are(generator, pages):
+    listed = [f"{name}.md" for names in generator.GROUPS.values() for name in names.split()]
+    assert len(set(listed)) == len(listed) and set(listed) <= set(pages)
+
+
+def test_a_page_says_what_users_ask(pages):
+    text = pages["fully_connected.md"].partition("## FullyConnected\n")[2]
+    for part in (
+        "mx.nd.FullyConnected(data, weight, bias, num_hidden=", "-> (", "`num_hidden` | int | **re",
+        "| gradient | `data`, `weight`, `bias` |", "| devices | CPU, GPU |", "float32, float64",
+        "Differs from MXNet",
+    ):
+        assert part in text
+    assert "`gx = where(y > 0, gy, 0)`" in pages["elementwise.md"]
+    assert "contrib.box_nms(" in pages["boxes.md"]
+    for name, text in pages.items():
+        assert not re.search(r"<(?!a id=|/a>|br>)[a-z]", re.sub(r"`[^`]*`", "", text)), name
+        assert "\n\n\n" not in text and text.endswith("\n")
+
+
+def test_the_pages_are_up_to_date(generator, pages):
+    assert generator.stale(pages) == [], "run python docs/generate_ops.py"
+
+
+def test_pages_that_are_out_of_date_are_found(generator, pages, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(generator, "FOLDER", tmp_path)
+    monkeypatch.setattr(generator, "pages", lambda: pages)
+    assert generator.main(["--check"]) == 1 and generator.main([]) == 0
+    assert generator.main(["--check"]) == 0
+    (tmp_path / "roi.md").write_text("changed")
+    (tmp_path / "old.md").write_text("gone")
+    capsys.readouterr()
+    assert generator.main(["--check"]) == 1
+    assert capsys.readouterr().out.split() == ["old.md", "roi.md"]
+    assert generator.main([]) == 0 and generator.stale(pages) == []

@@ -1,0 +1,289 @@
+"""Micro-kernels against their NumPy twins, and convolutions built of them, at every width."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nbmod.ops.blocked.depthwise import kernels_of
+from nbmod.ops.blocked.form import LANES, Form, clear_tail
+from nbmod.ops.blocked.reorder import from_blocks, into_blocks
+from nbmod.ops.blocked.tables import Sliding
+from nbmod.ops.blocked.winograd import Tiled
+from nbmod.ops.jit import Kernel, num_threads, set_num_threads
+from nbmod.ops.simd.lanewise import TAPS, lanesums, lanewise
+from nbmod.ops.simd.outer import ROWS, outer1, outer2
+from nbmod.ops.simd.strip import ADD, BIAS, PIXELS, RELU, SIX, plane1, plane2, strip1, strip2
+from nbmod.ops.simd.transpose import transpose
+from nbmod.ops.simd.window import largest, mean, to_all, to_largest
+from nbmod.ops.simd.winograd import OUT, TILE, filter_tile, input_tile, output_tile
+from tests import convolution_sums
+
+pytestmark = pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
+RANDOM = np.random.RandomState(0)
+
+
+def numbers(*shape):
+    return RANDOM.randn(*shape).astype(np.float32)
+
+
+@cache
+def called(micro):
+    """A kernel that does nothing but call a micro-kernel."""
+    names = ", ".join(micro.arguments)
+    space = {"micro": micro}
+    exec(f"def call({names}):\n    micro({names})", space)
+    return Kernel(space["call"])
+
+
+STRIPS = {"pair": (strip2, 2, LANES), "single": (strip1, 1, LANES), "flat pair": (plane2, 2, 1),
+          "flat single": (plane1, 1, 1), "lanes": (lanewise, 1, 1)}
+
+
+@pytest.mark.parametrize("flags", [0, BIAS, ADD, RELU, BIAS | ADD | RELU, RELU | SIX])
+@pytest.mark.parametrize("name", STRIPS)
+def test_strips_are_their_twins(name, flags):
+    """Sums of about 100 products of size 1: 1e-5 is 100 roundings."""
+    micro, vectors, depth = STRIPS[name]
+    taps, step = np.array([3, 40, 0, 77, 11]), PIXELS * LANES
+    places = np.concatenate([RANDOM.randint(0, 50, PIXELS), RANDOM.permutation(PIXELS) * LANES])
+    given = (numbers(200), numbers(7 + 5 * depth * 2 * LANES), numbers(3 + 2 * LANES),
+             numbers(5 + 2 * step), numbers(5 + 2 * step))
+    at, steps = (1, 7, 3, 5, 0, 0), (len(taps), step, flags)
+    expected = given[-1].copy()
+    micro.function(*given[:-1], expected, taps, places, at, steps)
+    called(micro)(*given, taps, places, at, steps)
+    np.testing.assert_allclose(given[-1], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("adds", [0, 1])
+@pytest.mark.parametrize("micro, vectors", [(outer1, 1), (outer2, 2)])
+def test_outer_products_are_their_twins(micro, vectors, adds):
+    places = RANDOM.randint(0, 90, (17, 2))
+    x, g, d = numbers(400), numbers(400), numbers(4 + ROWS * vectors * LANES)
+    rows, at, steps = np.arange(ROWS) * 3, (2, 1, 4, 0, 0), (17, 33, adds)
+    expected = d.copy()
+    micro.function(x, g, expected, rows, places.ravel(), at, steps)
+    called(micro)(x, g, d, rows, places.ravel(), at, steps)
+    np.testing.assert_allclose(d, expected, atol=1e-5)
+
+
+def test_sums_of_lanes_are_their_twin():
+    places = RANDOM.randint(0, 90, (17, 2))
+    x, g, d = numbers(400), numbers(400), numbers(4 + TAPS * LANES)
+    rows, at = np.arange(TAPS) * 3, (2, 1, 4, 0, 2)
+    expected = d.copy()
+    lanesums.function(x, g, expected, rows, places.ravel(), at, 16)
+    called(lanesums)(x, g, d, rows, places.ravel(), at, 16)
+    np.testing.assert_allclose(d, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows, columns", [(9, 6), (4, 1)])
+@pytest.mark.parametrize("micro", [input_tile, filter_tile])
+def test_tiles_are_their_twins(micro, rows, columns):
+    """Sums of 36 products with factors up to 25, in all some 100: 1e-4 is 10 roundings."""
+    source, target = numbers(7 + TILE * 8 * LANES), numbers(3 + TILE ** 2 * 2 * LANES)
+    expected = target.copy()
+    arguments = ((7, 3), (7 * LANES, LANES, 2 * LANES, rows, columns))
+    micro.function(source, expected, *arguments)
+    called(micro)(source, target, *arguments)
+    np.testing.assert_allclose(target, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("flags", [0, BIAS, ADD, RELU, BIAS | ADD | RELU, RELU | SIX])
+@pytest.mark.parametrize("rows, columns", [(5, 4), (3, 1), (1, 2)])
+def test_results_of_tiles_are_their_twins(rows, columns, flags):
+    """Sums of 36 products with factors up to 64; nothing is stored beyond the edges."""
+    m, bias, r = numbers(5 + TILE ** 2 * 3 * LANES), numbers(2 + LANES), numbers(4 + 30 * LANES)
+    y = numbers(*r.shape)
+    expected = y.copy()
+    arguments = ((5, 2, 4), (3 * LANES, (OUT + 2) * LANES, rows, columns, flags))
+    output_tile.function(m, bias, r, expected, *arguments)
+    called(output_tile)(m, bias, r, y, *arguments)
+    np.testing.assert_allclose(y, expected, atol=1e-4)
+
+
+def values(*shape):
+    """Few different numbers, so that there are several largest; -inf and NaN, too."""
+    return RANDOM.choice(np.array([-np.inf, np.nan, -2, 0.1, 3], np.float32), shape)
+
+
+WINDOWS = {"largest": (largest, (values, numbers), (3, 1)),
+           "mean": (mean, (numbers, numbers, numbers), (3, 1, 2)),
+           "to largest": (to_largest, (values, numbers, numbers), (3, 1, 2)),
+           "to all": (to_all, (numbers, numbers, numbers), (1, 3, 2))}
+
+
+@pytest.mark.parametrize("steps", [(1, 1, 0), (1, 2, 40), (3, 2, 4 * LANES), (2, 7, 8 * LANES)])
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_are_their_twins(name, steps):
+    micro, makes, at = WINDOWS[name]
+    for _ in range(5):
+        given = [make(20 * LANES + 9) for make in makes]
+        expected = [each.copy() for each in given]
+        micro.function(*expected, at, steps)
+        called(micro)(*given, at, steps)
+        for mine, other in zip(given, expected, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6)
+
+
+def test_squares_are_transposed():
+    source, target = numbers(LANES * 40 + 5), numbers(LANES * 50)
+    expected = target.copy()
+    arguments = ((5, 2), (40, 50))
+    transpose.function(source, expected, *arguments)
+    called(transpose)(source, target, *arguments)
+    np.testing.assert_array_equal(target, expected)
+
+
+@given(st.integers(1, 3), st.integers(1, 40), st.integers(1, 20), st.integers(1, 20),
+       st.integers(0, 2), st.booleans())
+@settings(deadline=None, max_examples=40)
+def test_reorders(batch, channels, height, width, halo, flat):
+    """There and back again; halo and lanes without a channel are 0."""
+    form = Form(channels, height, width, halo, 1 if flat else LANES)
+    data, blocks = numbers(batch, channels, height, width), np.full(form.shape(batch), np.nan, "f")
+    into_blocks(form, data, blocks)
+    back = np.empty_like(data)
+    from_blocks(form, blocks, back)
+    np.testing.assert_array_equal(back, data)
+    inside = form.inside(blocks).copy()
+    form.inside(blocks)[...] = 0
+    assert not blocks.any()
+    blocks[...] = 1
+    clear_tail(blocks, channels)
+    if not flat:
+        assert inside[:, -1, ..., form.tail or LANES:].sum() == 0
+        assert blocks[:, -1, ..., form.tail or LANES:].sum() == 0
+
+
+CASES = {
+    "same": (2, 2 * LANES, (7, 9), 2 * LANES, Sliding((3, 3), pad=(1, 1))),
+    "tails, stride": (3, 40, (8, 8), 24, Sliding((3, 3), (2, 2), (1, 1))),
+    "pixelwise": (2, 16, (5, 5), 48, Sliding((1, 1))),
+    "pixelwise, stride": (2, 16, (9, 9), 48, Sliding((1, 1), (2, 2))),
+    "dilated": (2, 64, (11, 11), 33, Sliding((3, 3), pad=(2, 2), dilate=(2, 2))),
+    "groups": (2, 4 * LANES, (6, 6), 6 * LANES, Sliding((3, 3), pad=(1, 1), groups=2)),
+    "picture": (2, 3, (17, 17), 24, Sliding((7, 7), (2, 2), (3, 3))),
+    "one channel": (1, 1, (28, 28), 20, Sliding((5, 5))),
+    "few pixels": (5, 20, (3, 3), 50, Sliding((3, 3))),
+    "one pixel": (7, 32, (1, 1), 64, Sliding((1, 1))),
+    "depthwise": (3, 40, (9, 8), 40, Sliding((3, 3), pad=(1, 1), groups=40)),
+    "depthwise, stride": (2, 24, (8, 8), 24, Sliding((3, 3), (2, 2), (1, 1), groups=24)),
+    "depthwise, gaps": (9, 6, (7, 5), 6, Sliding((1, 2), (2, 3), (0, 1), (1, 2), groups=6)),
+    "depthwise, wide": (2, 17, (11, 9), 17, Sliding((5, 5), (1, 2), (2, 2), (2, 1), groups=17)),
+    "uneven": (2, 24, (10, 7), 24, Sliding((5, 3), (3, 2), (2, 0))),
+}
+
+
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_convolutions(name, flat):
+    """All three directions against sums in float64: 1e-5 of the largest number."""
+    batch, channels, image, filters, slide = CASES[name]
+    x, w = numbers(batch, channels, *image), numbers(
+        filters, channels // slide.groups, *slide.kernel)
+    y = convolution_sums.forward(slide, x, w)
+    g = numbers(*y.shape)
+    gx, gw = convolution_sums.backward(slide, x, w, g)
+    halo = 0 if flat else slide.data_halo(image, y.shape[2:])
+    forms = (Form(channels, *image, max(slide.pad) + 1, 1 if flat else LANES),
+             Form(filters, *y.shape[2:], halo))
+    if flat and slide.groups > 1:
+        pytest.skip("pictures have no groups")
+    k = kernels_of(slide, *forms, batch)
+    xb, yb, gb, gxb = (np.full(forms[i].shape(batch), np.nan, "f") for i in (0, 1, 1, 0))
+    into_blocks(forms[0], x, xb)
+    into_blocks(forms[1], g, gb)
+    packed, out = np.full(k.packed.shape, np.nan, "f"), np.empty(y.shape, "f")
+    sums = np.full(k.summed.shape, np.nan, "f")
+    k.pack(w, packed)
+    k.forward(xb, packed, None, yb)()
+    from_blocks(forms[1], yb, out)
+    close(out, y)
+    gradient = np.zeros_like(w)
+    k.weight(xb, gb, sums, gradient)()
+    close(gradient, gw)
+    k.weight(xb, gb, sums, gradient, adds=True)()
+    close(gradient, 2 * gw)
+    if not flat:
+        back = np.full(k.packed_back.shape, np.nan, "f")
+        k.data(gb, w, back, gxb)()
+        from_blocks(forms[0], gxb, found := np.empty_like(x))
+        close(found, gx)
+        k.data(gb, w, back, gxb, adds=True)()
+        from_blocks(forms[0], gxb, found)
+        close(found, 2 * gx)
+
+
+TILED = {
+    "same": (2, 2 * LANES, (8, 9), 2 * LANES, (1, 1)),
+    "tails": (3, 24, (7, 11), 20, (1, 0)),
+    "one vector, padding": (1, 5, (18, 2), 3 * LANES, (2, 2)),
+    "many tiles": (9, LANES, (13, 21), LANES, (0, 0)),
+}
+
+
+@pytest.mark.parametrize("name", TILED)
+def test_convolutions_by_tiles(name):
+    """Forward and the data's gradient, with all that may be done on the way, and into a halo."""
+    batch, channels, image, filters, pad = TILED[name]
+    slide, out = Sliding((3, 3), pad=pad), tuple(np.add(image, pad) + pad - 2)
+    x, w, g = numbers(batch, channels, *image), numbers(filters, channels, 3, 3), numbers(
+        batch, filters, *out)
+    y, gx = convolution_sums.forward(slide, x, w), convolution_sums.backward(slide, x, w, g)[0]
+    forms = Form(channels, *image, max(pad)), Form(filters, *out, slide.data_halo(image, out))
+    k = Tiled(slide, *forms, batch)
+    xb, yb, gb, gxb = (np.full(forms[i].shape(batch), np.nan, "f") for i in (0, 1, 1, 0))
+    into_blocks(forms[0], x, xb)
+    into_blocks(forms[1], g, gb)
+    bias = np.zeros(forms[1].blocks * LANES, "f")
+    bias[:filters] = numbers(filters)
+    made, room = (np.full(spec.shape, np.nan, "f") for spec in (k.filters, k.room(False)))
+    k.pack(w, made, room)
+    k.forward(xb, made, bias, yb, gb, RELU, room)()
+    from_blocks(forms[1], yb, found := np.empty_like(g))
+    close(found, np.maximum(y + bias[:filters, None, None] + g, 0))
+    made, room = (np.full(spec.shape, np.nan, "f") for spec in (k.filters_back, k.room(True)))
+    for adds in (False, True):
+        k.data(gb, w, made, gxb, adds=adds, room=room)()
+        from_blocks(forms[0], gxb, found := np.empty_like(x))
+        close(found, (1 + adds) * gx)
+    assert np.isfinite(yb).all() and np.isfinite(gxb).all()
+
+
+def test_any_number_of_threads_gives_the_same_tiles():
+    slide, x, y = Sliding((3, 3), pad=(1, 1)), Form(24, 23, 21, 1), Form(40, 23, 21)
+    data, weight, many, found = numbers(*x.shape(3)), numbers(40, 24, 3, 3), num_threads(), []
+    try:
+        for count in (1, many):
+            set_num_threads(count)
+            k = Tiled(slide, x, y, 3)
+            made, room = (np.empty(spec.shape, "f") for spec in (k.filters, k.room(False)))
+            k.pack(weight, made, room)
+            found.append(np.empty(y.shape(3), "f"))
+            k.forward(data, made, None, found[-1], room=room)()
+    finally:
+        set_num_threads(many)
+    np.testing.assert_array_equal(*found)
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, atol=1e-5 * abs(expected).max())
+
+
+@pytest.mark.skipif("NBMOD_SIMD_LANES" in os.environ, reason="this is one of the widths already")
+@pytest.mark.parametrize("width", [w for w in (16, 8, 4) if w != LANES])
+def test_other_widths(width):
+    """This file again, for vectors of another width than the host's."""
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__],
+        env=os.environ | {"NBMOD_SIMD_LANES": str(width)}, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout[-3000:]

@@ -1,0 +1,221 @@
+"""`mx.test_utils`: MXNet's verdicts, and what its messages, statistics and files must be."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import os
+import struct
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod import test_utils as utils
+from nbmod.base import MXNetError
+from nbmod.test_utils.generators import chi_square_tail
+from tests import tools
+from tests.compare import assert_like
+
+
+@pytest.mark.parametrize("program", ["tolerances", "comparisons", "structures", "helpers",
+                                     "symbol_checks", "consistencies"])  # fmt: skip
+def test_answers_are_mxnets(oracle, program):
+    assert_like(getattr(tools, program)(mx), oracle.call("mx_scripts.run", "tools", program), 1e-6)
+
+
+# -- comparisons ---------------------------------------------------------------------------------
+
+
+def test_a_failed_comparison_names_the_worst_elements_first():
+    x = np.zeros((2, 3))
+    y = np.array([[0, 0, 0.5], [0, 2, 0]])
+    with pytest.raises(AssertionError) as caught:
+        utils.assert_almost_equal(x, y, rtol=0, atol=0.1, names=("mine", "yours"))
+    lines = str(caught.value).splitlines()
+    assert lines[1:5] == [
+        "Items are not equal:",
+        "Error 20.000000 exceeds tolerance rtol=0.000000e+00, atol=1.000000e-01 "
+        "(mismatch 33.333333%: 2 of 6).",
+        "Location of maximum error: (1, 1), mine=0.00000000, yours=2.00000000",
+        "           5 times too far: Location of error: (0, 2), mine=0.00000000, yours=0.50000000",
+    ]
+
+
+def test_types_whose_tolerance_is_zero_must_be_equal():
+    whole = np.arange(3, dtype=np.int32)
+    utils.assert_almost_equal(whole, whole.copy())
+    with pytest.raises(AssertionError, match=r"\(2,\), a=2.00000000, b=3.00000000"):
+        utils.assert_almost_equal(whole, np.array([0, 1, 3], np.int32))
+    assert utils.almost_equal(np.array([True]), np.array([True]))
+
+
+def test_numeric_gradients_of_any_network_and_location():
+    """Of several outputs too, which MXNet refuses, and of NDArrays, which it leaves unmoved."""
+    a = mx.sym.Variable("a")
+    utils.check_numeric_gradient(mx.sym.Group([a * a, mx.sym.exp(a)]), [np.array([[0.5, 1.5]])])
+    executor = mx.sym.sum(a * a).bind(mx.cpu(), {"a": mx.nd.zeros((2,))})
+    found = utils.numeric_grad(executor, {"a": mx.nd.array([1, 3])}, eps=1e-2)
+    np.testing.assert_allclose(found["a"], [2, 6], rtol=1e-4)
+    with pytest.raises(ValueError, match="location: the symbol has 1 .a., 2 are given"):
+        utils.check_numeric_gradient(a * a, [1, 2])
+
+
+def test_symbols_of_different_size_differ():
+    """MXNet compares the first nodes only."""
+    a, b = mx.sym.Variable("a"), mx.sym.Variable("b")
+    for longer in (a * b * a, mx.sym.Group([a * b, a])):
+        assert not utils.same_symbol_structure(a * b, longer)
+
+
+# -- random numbers ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("statistic, freedom, tail", [
+    (0, 3, 1), (2 * math.log(4), 2, 0.25), (100, 2, math.exp(-50)),  # exp(-x / 2) for 2
+    (1, 1, math.erfc(math.sqrt(0.5))), (30, 1, math.erfc(math.sqrt(15))),  # erfc(sqrt(x / 2)) for 1
+    (20, 20, None), (5, 150, None), (200, 150, None), (900, 150, None),
+])  # fmt: skip
+def test_chi_square_tails(statistic, freedom, tail):
+    """Closed forms for 1 and 2; exp(-x / 2) sum((x / 2)^k / k!) for all even numbers."""
+    if tail is None:
+        half = statistic / 2
+        tail = math.fsum(math.exp(k * math.log(half) - half - math.lgamma(k + 1))
+                         for k in range(freedom // 2))
+    assert math.isclose(chi_square_tail(statistic, freedom), tail, rel_tol=1e-12)
+
+
+def test_generators_are_verified():
+    rng = np.random.default_rng(0)
+    buckets, probs = utils.gen_buckets_probs_with_ppf(lambda q: 2 * q, 5)
+    good, wrong = (lambda n: rng.uniform(0, 2, n)), (lambda n: 2 * rng.uniform(0, 1, n) ** 1.1)
+    assert max(utils.verify_generator(good, buckets, probs, nsamples=10000)) > 0.05
+    with pytest.raises(AssertionError, match="generator failed"):
+        utils.verify_generator(wrong, buckets, probs, nsamples=10000)
+    dice = utils.verify_generator(lambda n: mx.nd.array(rng.integers(0, 6, n)), range(6),
+                                  [1 / 6] * 6, nsamples=6000)
+    assert len(dice) == 5 and max(dice) > 0.05
+    assert utils.mean_check(good, 1, 1 / math.sqrt(3), 10000)
+    assert not utils.mean_check(good, 1.1, 1 / math.sqrt(3), 10000)
+    assert utils.var_check(lambda n: rng.normal(0, 2, n), 2, 10000)
+
+
+def test_random_arrays_and_shapes():
+    single, (first, second) = utils.random_arrays((2, 3)), utils.random_arrays((2,), (3, 1))
+    assert single.dtype == np.float32 and (first.shape, second.shape) == ((2,), (3, 1))
+    assert [a.dtype for a in utils.random_uniform_arrays((2,), low=3, high=4, dtype="float16")] == [
+        np.float16]  # fmt: skip
+    assert utils.random_sample([3, 1, 2], 3) == [3, 1, 2]
+    assert utils.rand_ndarray((2, 3), dtype="float64").dtype == np.float64
+    assert set(utils.rand_ndarray((9,), modifier_func=lambda v: 7).asnumpy()) == {7}
+    with pytest.raises(MXNetError, match="stype is 'csr', expected 'default'"):
+        utils.rand_ndarray((2, 3), "csr")
+    for _ in range(20):
+        assert 1 <= utils.rand_shape_nd(3, 2)[2] <= 2 and 1 <= utils.rand_shape_3d(4, 1, 1)[0] <= 4
+        x, y = utils.rand_coord_2d(0, 2, 5, 6)
+        assert 0 <= x < 2 and y == 5
+
+
+def test_random_matrices_are_what_their_names_say():
+    q = utils.new_orthonormal_matrix_2d(4)
+    np.testing.assert_allclose(q @ q.T, np.identity(4), atol=1e-12)
+    for make in (utils.new_matrix_with_real_eigvals_nd, utils.new_sym_matrix_with_real_eigvals_nd):
+        values = np.linalg.eigvals(make((2, 3, 4, 4)))
+        np.testing.assert_allclose(values.imag, 0, atol=1e-9)
+        assert ((values.real > 1 - 1e-9) & (values.real < 2 + 1e-9)).all()
+
+
+# -- process and files ---------------------------------------------------------------------------
+
+
+def test_standard_error_can_be_discarded(capfd):
+    with utils.discard_stderr():
+        os.write(2, b"lost")
+    os.write(2, b"kept")
+    assert capfd.readouterr().err == "kept"
+
+
+def test_attempts(capsys):
+    attempts = []
+
+    @utils.retry(3)
+    def fails(times):
+        attempts.append(times)
+        assert len(attempts) > times
+        return "done"
+
+    assert fails(2) == "done" and len(attempts) == 3
+    with pytest.raises(AssertionError):
+        fails(9)
+    assert len(attempts) == 6
+    assert capsys.readouterr().err.count("AssertionError") == 4
+
+
+def test_the_default_context_is_set_and_seen(monkeypatch):
+    monkeypatch.setattr(mx.Context._default, "value", None, raising=False)
+    utils.set_default_context(mx.cpu(3))
+    assert utils.default_context() == mx.nd.zeros((1,)).context == mx.cpu(3)
+
+
+def write_mnist(folder, packed):
+    rng = np.random.default_rng(0)
+    for name, shape in zip(("train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                            "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
+                           ((20, 28, 28), (20,), (7, 28, 28), (7,)), strict=True):
+        data = struct.pack(f">BBBB{len(shape)}I", 0, 0, 8, len(shape), *shape) + bytes(
+            rng.integers(0, 10 if len(shape) == 1 else 256, math.prod(shape), dtype=np.uint8))
+        path = folder / (name + ".gz" if packed else name)
+        path.write_bytes(gzip.compress(data) if packed else data)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_mnist_is_read_where_it_is(tmp_path, monkeypatch, packed):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MXNET_HOME", str(tmp_path / "home"))
+    with pytest.raises(MXNetError, match="fetches nothing; put train-images-idx3-ubyte, .*into one "
+                                         "of .*data.*datasets"):
+        utils.get_mnist()
+    folder = tmp_path / "home" / "datasets" / "mnist" if packed else tmp_path / "data"
+    folder.mkdir(parents=True)
+    write_mnist(folder, packed)
+    mnist = utils.get_mnist()
+    assert mnist["train_data"].shape == (20, 1, 28, 28) and mnist["test_label"].shape == (7,)
+    assert mnist["train_data"].dtype == np.float32 and 0.9 < mnist["train_data"].max() <= 1
+    train, val = utils.get_mnist_iterator(4, (784,), num_parts=2, part_index=1)
+    batches = list(train)
+    assert [b.data[0].shape for b in batches] == [(4, 784)] * 2 and len(list(val)) == 1
+    labels = np.concatenate([b.label[0].asnumpy() for b in batches])
+    assert not set(map(tuple, np.concatenate([b.data[0].asnumpy() for b in batches]))) - set(
+        map(tuple, mnist["train_data"][10:].reshape(10, -1) * np.float32(255) / 256))
+    assert len(labels) == 8
+    if packed:
+        with pytest.raises(MXNetError, match="unpack train-images"):
+            utils.get_mnist_ubyte()
+    else:
+        utils.get_mnist_ubyte()
+
+
+@pytest.mark.parametrize("data", [b"", b"\0\0\x08", b"PK\3\4", b"\0\0\x08\x01\0\0\0\x05ab",
+                                  b"\0\0\x08\x02\0\0\0\x05", b"\x1f\x8bnot gzip"])  # fmt: skip
+def test_damaged_files_are_named(tmp_path, data):
+    from nbmod.test_utils.datasets import read_idx
+
+    path = tmp_path / "images"
+    path.write_bytes(data)
+    with pytest.raises(MXNetError, match="images: "):
+        read_idx(path)
+
+
+def test_nothing_is_downloaded(tmp_path):
+    url = "http://example.invalid/a/file.bin"
+    with pytest.raises(MXNetError, match="fetches nothing; put http.*file.bin at .*file.bin"):
+        utils.download(url, dirname=str(tmp_path))
+    (tmp_path / "file.bin").write_bytes(b"1")
+    assert utils.download(url, dirname=str(tmp_path)) == str(tmp_path / "file.bin")
+    with pytest.raises(MXNetError, match="fetches nothing"):
+        utils.download(url, dirname=str(tmp_path), overwrite=True)
+    with pytest.raises(MXNetError, match="load_checkpoint"):
+        utils.download_model("resnet")
+    for function in (utils.get_cifar10, utils.get_mnist_pkl):
+        with pytest.raises(MXNetError, match="fetches nothing"):
+            function()
