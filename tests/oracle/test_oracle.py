@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from tests import conftest
 from tests.oracle import wire
 from tests.oracle.client import Oracle, OracleCrash, OracleError
 
@@ -105,6 +107,29 @@ def test_what_an_earlier_call_broke_is_asked_of_a_fresh_process(oracle):
         assert other.repeats == 1
     finally:
         other.close()
+
+
+def test_a_disagreement_is_asked_of_a_fresh_process_once(oracle):
+    asked = []
+    again = SimpleNamespace(pytest_pyfunc_call=lambda pyfuncitem: asked.append(pyfuncitem) or True)
+    item = SimpleNamespace(nodeid="a test", config=SimpleNamespace(stash=pytest.Stash()),
+                           funcargs={"oracle": oracle}, ihook=again)
+    oracle.call("mx_ops.version")
+    assert disagree(item) is True and asked == [item] and oracle._process is None
+    with pytest.raises(AssertionError, match="off by one"):
+        disagree(item)
+    with pytest.raises(AssertionError, match="off by one"):
+        disagree(SimpleNamespace(**{**vars(item), "nodeid": "another", "funcargs": {}}))
+    assert asked == [item]
+
+
+def disagree(item):
+    """What becomes of a test that fails: the value of the call in its place."""
+    wrapper = conftest.pytest_pyfunc_call(item)
+    next(wrapper)
+    with pytest.raises(StopIteration) as end:
+        wrapper.throw(AssertionError("off by one"))
+    return end.value.value
 
 
 _NET = (
