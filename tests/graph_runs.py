@@ -261,13 +261,13 @@ def error(got: np.ndarray, want: np.ndarray, floor: float = 0.0) -> float:
 class Judge:
     """Runs one graph in both packages; `theirs` runs MXNet's side (see `run`)."""
 
-    def __init__(self, mx: Any, theirs: Theirs, name: str) -> None:
+    def __init__(self, mx: Any, theirs: Theirs, name: str, seed: int = 0) -> None:
         self.mx, self.theirs = mx, theirs
         symbol = mx.sym.load_json(texts()[name])
         self.text = lightened(symbol.tojson())
         symbol = mx.sym.load_json(self.text)
         self.known = known_shapes(symbol, mx.MXNetError)
-        self.values = draw_values(symbol, self.text, self.known)
+        self.values = draw_values(symbol, self.text, self.known, seed)
         settle(mx, self.text, self.values)
 
     def compare(self, training: bool) -> dict[str, Any]:
