@@ -105,10 +105,16 @@ def _initialize_kvstore(kvstore: Any, param_arrays: Sequence[Any], arg_params: M
 
 def _update_params_on_kvstore(param_arrays: Sequence[Any], grad_arrays: Sequence[Any],
                               kvstore: Any, param_names: Sequence[str]) -> None:
-    """Push every gradient, pull every updated parameter."""
-    for index, (params, grads) in enumerate(zip(param_arrays, grad_arrays, strict=True)):
-        if grads[0] is not None:
-            kvstore.pushpull(param_names[index], grads, out=params, priority=-index)
+    """Push every gradient, pull every updated parameter; a store of our own takes all at once."""
+    trained = [index for index, grads in enumerate(grad_arrays) if grads[0] is not None]
+    if type(kvstore) is kvs.KVStore and trained:
+        kvstore.pushpull([param_names[index] for index in trained],
+                         [grad_arrays[index] for index in trained],
+                         out=[param_arrays[index] for index in trained])
+        return
+    for index in trained:
+        kvstore.pushpull(param_names[index], grad_arrays[index], out=param_arrays[index],
+                         priority=-index)
 
 
 def _update_params(param_arrays: Sequence[Any], grad_arrays: Sequence[Any], updater: Any,

@@ -9,7 +9,7 @@ summed where they lie.
 
 Invariant: keys are all integers or all strings.  A call first checks all that it is given, every
 key of a list, and changes nothing if it raises; what an updater raises leaves the keys before it
-updated, as calls one by one would.
+updated, as calls one by one would.  Optimizers step all keys of a call together where they can.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ class KVStore(KVStoreBase):
     def __init__(self, kind: str = "local"):
         self._kind = kind
         self._stored: dict[Key, NDArray] = {}
+        self._sums: dict[Key, NDArray] = {}
         self._order: dict[Key, int] = {}
         self._updater: Callable[[Any, NDArray, NDArray], None] | None = None
         self._compression: TwoBit | None = None
@@ -170,20 +171,43 @@ class KVStore(KVStoreBase):
         grouped: dict[Key, list[NDArray]] = {}
         for name, values in pairs:
             grouped.setdefault(name, []).extend(values)
-        for name in sorted(grouped, key=self._order.__getitem__):
-            if grouped[name]:
+        names = [name for name in sorted(grouped, key=self._order.__getitem__) if grouped[name]]
+        step_all = getattr(self._updater, "one_by_one", None)
+        if step_all is None:
+            for name in names:
                 self._merge(name, grouped[name])
+            return
+        sums = [self._summed(name, grouped[name]) for name in names]
+        for device in dict.fromkeys(self._stored[name].context for name in names):
+            here = [i for i, name in enumerate(names) if self._stored[name].context == device]
+            step_all([names[i] for i in here], [sums[i] for i in here],
+                     [self._stored[names[i]] for i in here])
 
     def _merge(self, name: Key, values: Sequence[NDArray]) -> None:
         """Sum the values of one key and put them to their use."""
-        if self._compression is not None:
-            values = self._compression(name, list(values))
-        stored = self._bring(name, values[0].context)
-        values = [value.astype(stored.dtype, copy=False) for value in values]
+        values, stored = self._prepared(name, values)
         if self._updater is None:
             _sum(values, stored.context, stored)
         else:
             self._updater(name, _sum(values, stored.context), stored)
+
+    def _summed(self, name: Key, values: Sequence[NDArray]) -> NDArray:
+        """The sum of the values of one key, where the last one was: nobody keeps a gradient."""
+        values, stored = self._prepared(name, values)
+        if len(values) == 1:
+            return _sum(values, stored.context)
+        known = self._sums.get(name)
+        fits = known is not None and known.context == stored.context and (
+            known.dtype == stored.dtype)
+        self._sums[name] = _sum(values, stored.context, known if fits else None)
+        return self._sums[name]
+
+    def _prepared(self, name: Key, values: Sequence[NDArray]) -> tuple[list[NDArray], NDArray]:
+        """What was pushed, compressed and of the stored array's type, and that array."""
+        if self._compression is not None:
+            values = self._compression(name, list(values))
+        stored = self._bring(name, values[0].context)
+        return [value.astype(stored.dtype, copy=False) for value in values], stored
 
     def _bring(self, name: Key, context: Context) -> NDArray:
         """The stored array, moved to the first value's device if this store sums there."""

@@ -43,7 +43,7 @@ from .program import Program, Step
 from .shape import PartialShape, ShapeMismatch, is_known, size_of, unify_all
 from .writer import ArraySpec, KernelSpec
 
-__all__ = ["Update", "make_program", "require_trainable", "run"]
+__all__ = ["Update", "distinct", "kernel_for", "make_program", "require_trainable", "run"]
 
 COMPILED_FROM = 1 << 10
 """Elements from which a kernel is compiled for an update, 0.3 s once per machine: NumPy takes 30 us
@@ -171,16 +171,14 @@ def run(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray],
     alike, so which of them runs makes no difference to the result.  `kernels.prepare` would do the
     same at ten times the cost of a call, which matters where every weight is a call.
     """
-    size = outs[0].size
-    new = [out for out in outs if not any(out is array for array in ins)]
-    arrays = [*ins, *new]
-    key = (program.title, len(new), size >= PARALLEL_FROM,
+    size, arrays = outs[0].size, distinct(ins, outs)
+    key = (program.title, len(arrays), size >= PARALLEL_FROM,
            *[(array.dtype.char, array.size == size) for array in arrays])
     if key not in _kernels:
         if size < COMPILED_FROM:
             programs.run(program, ins, outs, numbers)
             return
-        _kernels[key] = _kernel(program, ins, outs, size >= PARALLEL_FROM)
+        _kernels[key] = kernel_for(program, ins, outs, size >= PARALLEL_FROM)
     kernel, real = _kernels[key]
     kernel(*[_flat(array) for array in arrays], *[real(number) for number in numbers])
 
@@ -188,9 +186,15 @@ def run(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray],
 _kernels: dict[tuple, tuple[Kernel, Any]] = {}
 
 
-def _kernel(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray],
-            parallel: bool) -> tuple[Kernel, Any]:
-    """The kernel for arrays of these types, and the type it computes in."""
+def distinct(ins: Sequence[np.ndarray], outs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The arrays that a kernel gets: inputs, and outputs that are none of them."""
+    return [*ins, *(out for out in outs if not any(out is array for array in ins))]
+
+
+def kernel_for(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray],
+               parallel: bool, many: bool = False) -> tuple[Kernel, Any]:
+    """The kernel for arrays of these types, or for many sets of such, and the type it computes in.
+    """
     arrays = dict(zip(program.inputs, ins, strict=True))
     targets = []
     for name, out in zip(program.outputs, outs, strict=True):
@@ -199,7 +203,8 @@ def _kernel(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarr
     real = "float64" if any(array.dtype == np.float64 for array in arrays.values()) else "float32"
     specs = tuple(ArraySpec(name, array.dtype.name, (array.size == outs[0].size,))
                   for name, array in arrays.items())
-    spec = KernelSpec(program, specs, tuple(targets), (False,) * len(outs), real, parallel)
+    spec = KernelSpec(program, specs, tuple(targets), (False,) * len(outs), real, parallel,
+                      many=many)
     return kernels().kernel_of(spec), np.dtype(real).type
 
 

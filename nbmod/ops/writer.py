@@ -80,6 +80,8 @@ class KernelSpec:
     outputs have the whole space, or there is one that lacks dimensions, over which it is summed.
     With `partial` the kernel gets one array more, of shape (chunks, *shape of the output): the
     outermost summed dimension is cut into that many chunks, which are summed side by side.
+    With `many` it gets tables instead of arrays and scalars, and does the same for any number of
+    sets of arrays (see `ops.together`).
     """
 
     program: Program
@@ -89,6 +91,7 @@ class KernelSpec:
     real: str = "float32"
     parallel: bool = False
     partial: bool = False
+    many: bool = False
 
     @property
     def name(self) -> str:
@@ -104,6 +107,8 @@ class KernelSpec:
 
     @property
     def parameters(self) -> list[str]:
+        if self.many:
+            return ["ADDRESSES", "NUMBERS", "PARTS", "JOBS"]
         partial = ["PARTIAL"] if self.partial else []
         return [array.name.upper() for array in self.arrays] + partial + list(self.program.scalars)
 
@@ -192,16 +197,19 @@ _CPU32 = {
     **{name: (_HELPERS, f"{name}_32") for name in ("log1p", "expm1")},
 }
 """Where a CPU kernel takes each function of the vocabulary from; `abs` is Python's own."""
+_SOURCES = {"prange": "nbmod.ops.jit", "int64": "numpy", "uint64": "numpy", "uint16": "numpy",
+            "float32": "numpy", "array_at": "nbmod.ops.simd.address"}
+"""The same for what is around the formulas."""
 
 
 def cpu_source(spec: KernelSpec) -> str:
     """The text of a module with one kernel, `spec.name`."""
     table = _CPU | (_CPU32 if spec.real == "float32" else {})
     summed = any(spec.reduced)
-    body = _sum_body(spec) if summed else _map_body(spec)
-    used = [word for word in ("prange", "int64", "uint64") if any(word in line for line in body)]
+    body = _sum_body(spec) if summed else _many_body(spec) if spec.many else _map_body(spec)
+    used = [word for word in _SOURCES if any(word in line for line in body)]
     imports = [("numpy", spec.real, "real"), ("nbmod.ops.jit", "kernel", "kernel"),
-               *(("nbmod.ops.jit" if word == "prange" else "numpy", word, word) for word in used),
+               *((_SOURCES[word], word, word) for word in used),
                *((*table[name], name) for name in _functions(spec) if name != "abs")]
     chosen = {"parallel": spec.parallel and "prange" in used, "fastmath": summed}
     options = [f"{option}=True" for option, on in chosen.items() if on]
@@ -209,7 +217,7 @@ def cpu_source(spec: KernelSpec) -> str:
         *_head(spec), *_import_lines(imports), "", "",
         f"@kernel({', '.join(options)})" if options else "@kernel",
         f"def {spec.name}({', '.join(spec.parameters)}):",
-        *indent([f"n{d} = {_extent(spec, d)}" for d in range(spec.rank)], 1),
+        *indent([f"n{d} = {_extent(spec, d)}" for d in range(0 if spec.many else spec.rank)], 1),
         *indent(body, 1), ""])
 
 
@@ -243,6 +251,23 @@ def _map_body(spec: KernelSpec) -> list[str]:
         return [*outer, "for i0 in prange(n0):", *indent(work, 1)]
     row = [*outer, f"for i{last} in range(n{last}):", *indent(work, 1)]
     return _parallel_over(range(last), row)
+
+
+def _many_body(spec: KernelSpec) -> list[str]:
+    """Flat arrays, whose addresses and numbers are rows of tables: jobs of parts of them.
+
+    A part is (row, first element, number of elements).
+    """
+    sizes = {"float16": 2, "float32": 4, "float64": 8}
+    kinds = {"float16": "uint16", spec.real: "real"}
+    arrays = [f"{array.name.upper()} = array_at(ADDRESSES[row, {k}] + {sizes[array.dtype]} * start"
+              f", n0, {kinds.get(array.dtype, array.dtype)})"
+              for k, array in enumerate(spec.arrays)]
+    numbers = [f"{name} = NUMBERS[row, {k}]" for k, name in enumerate(spec.program.scalars)]
+    part = ["row, start, n0 = PARTS[part, 0], PARTS[part, 1], PARTS[part, 2]", *arrays, *numbers,
+            *(line.replace("prange", "range") for line in _map_body(spec))]
+    return ["for flat in prange(len(JOBS) - 1):", "    job = int64(flat)",
+            "    for part in range(JOBS[job], JOBS[job + 1]):", *indent(part, 2)]
 
 
 def _parallel_over(dims: Iterable[int], work: Sequence[str]) -> list[str]:

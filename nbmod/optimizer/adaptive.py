@@ -187,6 +187,7 @@ class Nadam(RuleOptimizer):
     """
 
     clips_to_zero = True
+    shares_rules = False
 
     def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                  epsilon: float = 1e-8, schedule_decay: float = 0.004, **kwargs: Any):

@@ -22,10 +22,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..base import ArgumentError, MXNetError, did_you_mean
+from ..base import ArgumentError, MXNetError, did_you_mean, is_exact
 from ..changes import written
 from ..ndarray import NDArray, where, zeros
 from ..ops.device import device_of
+from ..ops.jit import denormals
 from ..ops.op import Call, Op, Spec
 from ..ops.update import require_trainable
 from ..registry import construct
@@ -46,7 +47,8 @@ def step(op: Op, weight: NDArray, grad: NDArray, *states: NDArray) -> None:
     device = device_of(weight.context)
     specs = [Spec(array.shape, array.dtype) for array in arrays]
     scratch = [device.empty(*spec) for spec in device.scratch(op, specs, specs[:1])]
-    device.run(op, arrays, arrays[:1], Call(scratch=scratch))
+    with denormals(is_exact()):
+        device.run(op, arrays, arrays[:1], Call(scratch=scratch))
     written(arrays[0], *[array.handle for array in states])
 
 
@@ -293,14 +295,16 @@ class RuleOptimizer(Optimizer):
     """Base of optimizers whose step is an op, which `rule` makes for every parameter in turn.
 
     `update` takes one parameter, or lists of parameters, which count as one step: all are counted
-    before the first rate is asked for.  Each is stepped by itself, so results are the same.
+    before the first rate is asked for.  Results are the same.
     """
 
     clips_to_zero: ClassVar[bool] = False
     """Whether `clip_gradient=0` cuts gradients to 0; otherwise it leaves them as they are."""
+    shares_rules: ClassVar[bool] = True
+    """Whether turns that differ in nothing but parameters have one rule."""
 
     def rule(self, turn: Turn) -> Op:
-        """The op that does a parameter's step."""
+        """The op that does a parameter's step; it depends on what `shares_rules` says."""
         raise NotImplementedError(f"{type(self).__name__} must define rule")
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
@@ -309,11 +313,27 @@ class RuleOptimizer(Optimizer):
     def _step_all(self, index: Any, weight: Any, grad: Any, state: Any, master: bool) -> None:
         if not isinstance(index, (list, tuple)):
             index, weight, grad, state = [index], [weight], [grad], [state]
-        self._update_count(index)
-        lrs, wds = self._rates(index, weight, grad)
-        for key, w, g, s, lr, wd in zip(index, weight, grad, state, lrs, wds, strict=True):
-            t = self._index_update_count[key]
-            step(self.rule(Turn(key, lr, wd, t, s, master)), w, g, *_arrays(s))
+        ops = self._rules(index, weight, grad, state, master)
+        for op, w, g, s in zip(ops, weight, grad, state, strict=True):
+            step(op, w, g, *_arrays(s))
+
+    def _rules(self, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray],
+               states: Sequence[Any], master: bool) -> list[Op]:
+        """Count a step of parameters, and find the ops that do it."""
+        self._update_count(indices)
+        lrs, wds = self._rates(indices, weights, grads)
+        known: dict[Any, Op] = {}
+        ops = []
+        for index, state, lr, wd in zip(indices, states, lrs, wds, strict=True):
+            t = self._index_update_count[index]
+            key = (lr, wd, t, *map(_is_none, state if type(state) is tuple else (state,)))
+            op = known.get(key)
+            if op is None:
+                op = self.rule(Turn(index, lr, wd, t, state, master))
+                if self.shares_rules:
+                    known[key] = op
+            ops.append(op)
+        return ops
 
     def _rates(self, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray]
                ) -> tuple[Sequence[float], Sequence[float]]:
@@ -333,6 +353,10 @@ class RuleOptimizer(Optimizer):
         if self.clip_gradient is None or not (self.clip_gradient or self.clips_to_zero):
             return -1.0
         return self.clip_gradient
+
+
+def _is_none(value: Any) -> bool:
+    return value is None
 
 
 def _arrays(state: Any) -> list[NDArray]:

@@ -11,8 +11,12 @@ from ..ndarray import NDArray
 from ..serialization import atomic_write
 from .base import Optimizer, register, state_like
 from .states import dump_states, load_states
+from .together import Together, is_rule
 
 __all__ = ["Updater", "get_updater", "load_states_file", "save_states_file", "Test"]
+
+KEPT = 16
+"""Sets of arrays for which a step is kept prepared: devices, and the executors of a few shapes."""
 
 
 @register
@@ -34,6 +38,7 @@ class Updater:
 
     Index, gradient and weight may also be lists of equal length.  An optimizer with an
     `aggregate_num` is then handed so many parameters at a time, of one element type each time.
+    The arithmetic of lists is one call where it can be (`optimizer.together`).
     """
 
     def __init__(self, optimizer: Optimizer):
@@ -41,29 +46,70 @@ class Updater:
         self.states: dict[Any, Any] = {}
         self.states_synced: dict[Any, bool] = {}
         self.aggregate_updates = optimizer.aggregate_num > 0
+        self._prepared: dict[tuple[Any, int], Together] = {}
 
     def __call__(self, index: Any, grad: Any, weight: Any) -> None:
         if not isinstance(index, (list, tuple)):
             index, grad, weight = [index], [grad], [weight]
-        if not index:
-            return
-        self.optimizer._set_current_context(weight[0].context.device_id)
-        for key, one_weight in zip(index, weight, strict=True):
-            self._make_state(key, one_weight)
         if not self.aggregate_updates:
-            for key, w, g in zip(index, weight, grad, strict=True):
-                self.optimizer.update_multi_precision(key, w, g, self.states[key])
+            self.one_by_one(index, grad, weight)
+        elif self._begin(index, weight):
+            groups = list(self._groups(weight))
+            if not self._step_together(index, grad, weight, groups):
+                self._step_groups(index, grad, weight, groups)
+
+    def one_by_one(self, index: Sequence[Any], grad: Sequence[NDArray], weight: Sequence[NDArray]
+                   ) -> None:
+        """Step parameters as one call for each would."""
+        groups = [[i] for i in range(len(index))]
+        if not self._begin(index, weight) or self._step_together(index, grad, weight, groups):
             return
-        for group in self._groups(weight):
+        if self.aggregate_updates:
+            self._step_groups(index, grad, weight, groups)
+            return
+        for key, w, g in zip(index, weight, grad, strict=True):
+            self.optimizer.update_multi_precision(key, w, g, self.states[key])
+
+    def _begin(self, index: Sequence[Any], weight: Sequence[NDArray]) -> bool:
+        """Have all states; False if there is nothing to step."""
+        if index:
+            self.optimizer._set_current_context(weight[0].context.device_id)
+        for key, one_weight in zip(index, weight, strict=True):
+            if not self.states_synced.get(key):
+                self._make_state(key, one_weight)
+        return bool(index)
+
+    def _step_groups(self, index: Sequence[Any], grad: Sequence[NDArray],
+                     weight: Sequence[NDArray], groups: Sequence[Sequence[int]]) -> None:
+        for group in groups:
             indices, weights, grads = ([given[i] for i in group] for given in (index, weight, grad))
             self.optimizer.update_multi_precision(indices, weights, grads,
                                                   [self.states[key] for key in indices])
+
+    def _step_together(self, index: Sequence[Any], grad: Sequence[NDArray],
+                       weight: Sequence[NDArray], groups: Sequence[Sequence[int]]) -> bool:
+        """Step all parameters by one call; False if that cannot be, or is not worth it."""
+        if len(index) < 2 or not is_rule(type(self.optimizer)) or len(grad) != len(index):
+            return False
+        key = index[0], id(grad[0])
+        found = self._prepared.get(key)
+        if found is None or not found.fits(self.optimizer, index, grad, weight, self.states,
+                                           groups):
+            states = [self.states[one] for one in index]
+            found = Together(self.optimizer, index, grad, weight, states, groups)
+            self._prepared.pop(key, None)
+            if len(self._prepared) >= KEPT:
+                del self._prepared[next(iter(self._prepared))]
+            self._prepared[key] = found
+        if found.is_possible:
+            found()
+        return found.is_possible
 
     def _make_state(self, index: Any, weight: NDArray) -> None:
         """Make a parameter's state, or bring one that was loaded to the weight's device."""
         if index not in self.states:
             self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
-        elif not self.states_synced[index]:
+        else:
             self.states[index] = self.sync_state_context(self.states[index], weight.context)
         self.states_synced[index] = True
 
@@ -100,6 +146,7 @@ class Updater:
         Raises MXNetError for anything but numbers, strings, containers, arrays and optimizers.
         """
         self.states, optimizer = load_states(states)
+        self._prepared.clear()
         self.optimizer = optimizer or self.optimizer
         self.aggregate_updates = self.optimizer.aggregate_num > 0
         self.states_synced = dict.fromkeys(self.states, False)
