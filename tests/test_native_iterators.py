@@ -134,6 +134,51 @@ def test_decimals_of_any_length_are_read(tmp_path):
     np.testing.assert_array_equal(row.asnumpy()[0], values.astype(np.float32))
 
 
+def test_decimals_of_19_digits_are_the_nearest_float32(tmp_path):
+    """As programs print them that want to lose nothing: 2 ulp of a float64 are far from the middle
+    between two float32."""
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal(2000) * 10.0 ** rng.integers(-30, 30, 2000)
+    texts = [form.format(value) for value in values.tolist()
+             for form in ("{:.18e}", "{:.17g}", "{:.25f}")]
+    exact = np.array(list(map(float, texts))).astype(np.float32)
+    column = csv_of(tmp_path, "\n".join(texts).encode(), 1, batch_size=len(texts)).next().data[0]
+    np.testing.assert_array_equal(column.asnumpy()[:, 0], exact)
+
+
+@pytest.mark.parametrize("line, count", [(b"1\n", 100_000), (b"3" + 99 * b" 1:2" + b"\n", 3000)])
+def test_short_lines_and_pairs_are_read(tmp_path, line, count):
+    """More of them in a block than memory is kept for."""
+    path = save(tmp_path, svm=line * count)["svm"]
+    read = mx.io.LibSVMIter(data_libsvm=path, data_shape=(5,), batch_size=count).next()
+    assert (read.label[0].asnumpy() == float(line[:1])).all()
+    assert (read.data[0].indptr.asnumpy() == line.count(b":") * np.arange(count + 1)).all()
+    assert (read.data[0].data.asnumpy() == 2).all()
+
+
+@pytest.mark.parametrize("name", ["short", "wrong"])
+def test_threads_change_nothing(tmp_path, monkeypatch, name):
+    """Neither rows nor the error; there are as many as kernels may have, and four at most."""
+    monkeypatch.setattr(rows, "BLOCK_BYTES", 700)
+    lines = [b"%d %d:%d.%d" % (k, k % 9, k, k % 7) for k in range(4000)]
+    if name == "wrong":
+        lines[3210] = lines[3456] = b"1 2:x"
+    path = save(tmp_path, svm=b"\n".join(lines))["svm"]
+    found = []
+    for threads in (1, 2, 9):
+        monkeypatch.setattr(rows, "num_threads", lambda threads=threads: threads)
+        iterator = mx.io.LibSVMIter(data_libsvm=path, data_shape=(9,), batch_size=64)
+        assert iterator._streams[0]._pipeline.threads == min(threads, 4)
+        batches, end = [], ""
+        try:
+            batches += [(b.data[0].asnumpy(), b.label[0].asnumpy(), b.index) for b in iterator]
+        except MXNetError as error:
+            end = str(error)
+        assert ("line 3211: expected a number" in end) == (name == "wrong")
+        found.append((batches, end))
+    np.testing.assert_equal(found[1:], found[:1] * 2)
+
+
 @pytest.mark.parametrize("text, message", [("1 0:1 12345678:1", "index below 5"),
                                            ("1 123456789012345678901:1", "pair index:value")])
 def test_long_indices_are_told(tmp_path, text, message):

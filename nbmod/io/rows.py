@@ -21,6 +21,7 @@ import numpy as np
 from ..base import MXNetError, OutOfMemory
 from ..ndarray.csr import Compressed
 from ..ndarray.lending import Loans
+from ..ops.jit import num_threads
 from . import text_kernels as kernels
 from .pipeline import Job, Pipeline
 
@@ -29,7 +30,9 @@ __all__ = ["Block", "CSVParser", "LibSVMParser", "RowStream", "Rows", "blocks_of
 BLOCK_BYTES = 1 << 20
 _SEARCH, _PIECE = 1 << 12, 1 << 16
 _NEWLINE, _COLON = b"\n:"
-_THREADS = min(4, os.cpu_count() or 1)
+_LONGEST = BLOCK_BYTES + _PIECE
+"""Bytes of a text that memory is kept for: the last line of a block goes on beyond it."""
+_MOST_THREADS = 4
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class RowStream:
     def __init__(self, blocks: Sequence[Block], parse: Parser, ahead: int):
         self._blocks, self._parse = blocks, parse
         self.bytes = sum(block.end - block.start for block in blocks)
-        self._pipeline = Pipeline(_THREADS, ahead)
+        self._pipeline = Pipeline(min(num_threads(), _MOST_THREADS), ahead)
         self.restart()
 
     def restart(self, position: int = 0) -> None:
@@ -171,8 +174,7 @@ def _room(loans: Loans, count: int) -> np.ndarray:
 
 
 def _texts() -> Loans:
-    """Memory for the text of blocks, whose last lines go on beyond them."""
-    return Loans((BLOCK_BYTES + _PIECE,), np.uint8)
+    return Loans((_LONGEST,), np.uint8)
 
 
 def _count(text: np.ndarray, byte: int) -> int:
@@ -186,14 +188,16 @@ class CSVParser:
 
     def __init__(self, columns: int, dtype: Any):
         self._texts, self.columns = _texts(), columns
-        self._values = Loans((BLOCK_BYTES // (2 * columns), columns), dtype)
+        self._values = Loans((_LONGEST // (2 * columns) + 1, columns), dtype)
 
     def __call__(self, block: Block) -> Rows:
         text, offset = block.read(self._texts)
-        rows = min(_count(text, _NEWLINE), text.size // (2 * self.columns))
+        rows = text.size // (2 * self.columns)
+        if rows >= self._values.shape[0]:
+            rows = min(rows, _count(text, _NEWLINE))
         try:
             values = _room(self._values, rows + 1)  # and one that is not whole
-        except (MemoryError, ValueError) as error:
+        except (MemoryError, OverflowError, ValueError) as error:
             raise OutOfMemory(f"{block.path}: rows of {self.columns:,} numbers: {error}") from None
         status = np.zeros(3, np.int64)
         kernels.parse_csv(text, values.dtype.kind == "i", values, status)
@@ -206,23 +210,35 @@ class CSVParser:
 
 
 class LibSVMParser:
-    """What makes rows of the lines of LibSVM blocks: the pairs of each, and its label."""
+    """What makes rows of the lines of LibSVM blocks: the pairs of each, and its label.
+
+    Memory is kept for lines and pairs of usual lengths.  Where it turns out too small they are
+    counted, and parsed once more.
+    """
 
     def __init__(self, columns: int):
         self._texts, self.columns = _texts(), columns
+        rows, pairs = _LONGEST // 16, (_LONGEST // 6,)
+        self._labels, self._indptr = Loans((rows,), np.float32), Loans((rows + 1,), np.int64)
+        self._indices, self._values = Loans(pairs, np.int64), Loans(pairs, np.float32)
 
     def __call__(self, block: Block) -> Rows:
         text, offset = block.read(self._texts)
-        rows, pairs = _count(text, _NEWLINE), _count(text, _COLON)
-        labels, indptr = np.empty(rows, np.float32), np.empty(rows + 1, np.int64)
-        indices, values = np.empty(pairs, np.int64), np.empty(pairs, np.float32)
+        arrays = [loans.rent() for loans in (self._labels, self._indptr, self._indices,
+                                             self._values)]
         status = np.zeros(3, np.int64)
-        kernels.parse_libsvm(text, self.columns, labels, indptr, indices, values, status)
+        kernels.parse_libsvm(text, self.columns, *arrays, status)
+        if status[1] == kernels.NO_ROOM:
+            rows, pairs = _count(text, _NEWLINE), _count(text, _COLON)
+            arrays = [np.empty(rows, np.float32), np.empty(rows + 1, np.int64),
+                      np.empty(pairs, np.int64), np.empty(pairs, np.float32)]
+            kernels.parse_libsvm(text, self.columns, *arrays, status)
         if status[1] != kernels.FINE:
             raise _error(block, text, offset, status, {
                 kernels.NO_NUMBER: "a number", kernels.NO_INDEX: "a pair index:value",
                 kernels.OUT_OF_RANGE: f"an index below {self.columns}, the columns of data_shape "
                                       "(indices start at 0)"})
+        labels, indptr, indices, values = arrays
         count = status[0]
         used = indptr[count]
         compressed = Compressed(indptr[:count + 1], indices[:used], values[:used])

@@ -5,6 +5,8 @@ number starts and nothing has to ask where the text ends.  A kernel answers in `
 rows it has read, what is wrong (0: nothing) and at which byte.  Decimals are read into an integer
 of up to 18 digits and a power of ten, which are multiplied in float64: at most 2 ulp of a float64
 away from the exact value, and integers are exact.
+
+Helpers get addresses in the text, and words of it, never the array: that would count references.
 """
 
 from __future__ import annotations
@@ -12,12 +14,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..ops.jit import inlined, kernel
-from ..ops.simd.bits import trailing_zeros
+from ..ops.simd.bits import address_of, byte_at, trailing_zeros, word_at
 
-__all__ = ["FINE", "NO_NUMBER", "NO_INDEX", "WRONG_COUNT", "OUT_OF_RANGE", "PADDING", "parse_csv",
-           "parse_libsvm"]
+__all__ = ["FINE", "NO_NUMBER", "NO_INDEX", "WRONG_COUNT", "OUT_OF_RANGE", "NO_ROOM", "PADDING",
+           "parse_csv", "parse_libsvm"]
 
-FINE, NO_NUMBER, NO_INDEX, WRONG_COUNT, OUT_OF_RANGE = range(5)
+FINE, NO_NUMBER, NO_INDEX, WRONG_COUNT, OUT_OF_RANGE, NO_ROOM = range(6)
 PADDING = 16
 
 _NEWLINE, _RETURN, _SPACE, _TAB, _COMMA, _HASH, _COLON = 10, 13, 32, 9, 44, 35, 58
@@ -33,30 +35,15 @@ _TENS = np.array([10 ** k for k in range(8)])
 _ZEROS, _ABOVE, _TOPS, _LOWS, _LOWERS = (np.uint64(0x0101010101010101 * byte)
                                          for byte in (_ZERO, 0x7F - _NINE, 0x80, 0x0F, _LOWER))
 _LONG_INFINITY = np.uint64(int.from_bytes(b"infinity", "little"))
-_LOWEST = np.uint64(255)
+_LOWEST, _NONE = np.uint64(255), np.uint64(0)
 _PAIRS, _FOURS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
 
 
 @inlined
-def _byte(text, at):
-    """The byte at `at`, which is not negative: NumPy's rule for such places costs time."""
-    return text[np.uint64(at)]
-
-
-@inlined
-def _skip_blanks(text, at):
-    while _byte(text, at) == _SPACE or _byte(text, at) == _TAB or _byte(text, at) == _RETURN:
+def _skip_blanks(at):
+    while byte_at(at) == _SPACE or byte_at(at) == _TAB or byte_at(at) == _RETURN:
         at += 1
     return at
-
-
-@inlined
-def _eight(text, at):
-    """The eight bytes from `at` on as one number, the first one lowest."""
-    at, word = np.uint64(at), np.uint64(0)
-    for k in range(8):
-        word |= np.uint64(text[at + np.uint64(k)]) << np.uint64(8 * k)
-    return word
 
 
 @inlined
@@ -84,40 +71,33 @@ def _join_digits(word, count):
 
 
 @inlined
-def _leading(word):
-    """(negative, word, count) of the eight bytes at the start of a number: a zero put in place of
-    a minus sign, and how many digits there are then."""
-    negative = word & _LOWEST == np.uint64(_MINUS)
-    word ^= np.uint64(_MINUS ^ _ZERO) if negative else np.uint64(0)
-    return negative, word, _count_digits(word)
+def _short(at):
+    """(fits, last, negative, mantissa, places) of a number as most are: up to 7 digits, and up to 7
+    behind a point.  What stands at `last` tells whether it ends there; if not, or if it does not
+    fit, it is one for `_decimal`.
 
-
-@inlined(always=True)
-def _plain(word, count, rest):
-    """(length, mantissa, places) of a decimal of up to 7 digits, and up to 7 behind a point.
-
-    word: the eight bytes at its start, the first `count` < 8 digits.  rest: the eight behind those.
-    What follows tells whether the number ends there; if not, it is one for `_decimal`.
+    A single digit before the point, the usual one, is looked for first: then the processor can
+    guess where the other digits are, and need not wait until the first ones are counted.
     """
-    mantissa = _join_digits(word, count)
-    if rest & _LOWEST != np.uint64(_POINT):
-        return count, mantissa, np.int64(0)
-    rest >>= np.uint64(8)
-    places = _count_digits(rest)
-    return count + places + 1, mantissa * _TENS[places] + _join_digits(rest, places), places
-
-
-@inlined
-def _digits(text, at, mantissa):
-    """Digits from `at` appended to `mantissa`; those that do not fit are counted in `dropped`."""
-    dropped = np.int64(0)
-    while _ZERO <= _byte(text, at) <= _NINE:
-        if mantissa < _MOST:
-            mantissa = mantissa * 10 + (np.int64(_byte(text, at)) - _ZERO)
-        else:
-            dropped += 1
-        at += 1
-    return at, mantissa, dropped
+    word = word_at(at)
+    negative = word & _LOWEST == np.uint64(_MINUS)
+    word ^= np.uint64(_MINUS ^ _ZERO) if negative else np.uint64(0)  # a zero in place of the sign
+    first = at + np.int64(negative)
+    digit = byte_at(first) - _ZERO
+    if byte_at(first + 1) == _POINT and 0 <= digit <= 9:
+        rest = word_at(first + 2)
+        places = _count_digits(rest)
+        last, mantissa, fits = first + 2 + places, digit, places < 8
+    else:
+        count = _count_digits(word)
+        fits = count > np.int64(negative) and count < 8
+        last, mantissa, rest, places = at + count, _join_digits(word, count), _NONE, np.int64(0)
+        if byte_at(last) == _POINT:
+            rest = word_at(last) >> np.uint64(8)
+            places = _count_digits(rest)
+            last += places + 1
+    mantissa = mantissa * _TENS[places & 7] + _join_digits(rest, places & 7)
+    return fits, last, negative, mantissa, places
 
 
 @inlined
@@ -134,46 +114,59 @@ def _exponent(word):
 
 
 @inlined
-def _word(text, at):
+def _word(at):
     """nan, inf or infinity: its stand-in exponent and where it ends."""
-    a, b, c = _byte(text, at) | _LOWER, _byte(text, at + 1) | _LOWER, _byte(text, at + 2) | _LOWER
+    a, b, c = byte_at(at) | _LOWER, byte_at(at + 1) | _LOWER, byte_at(at + 2) | _LOWER
     if a == _N and b == _A and c == _N:
         return at + 3, np.int64(_NAN)
     if a == _I and b == _N and c == _F:
-        long = _eight(text, at) | _LOWERS == _LONG_INFINITY
+        long = word_at(at) | _LOWERS == _LONG_INFINITY
         return at + (8 if long else 3), np.int64(_INFINITY)
     return at, np.int64(0)
 
 
-@inlined
-def _decimal(text, at):
-    """(where it ends, negative, mantissa, exponent) of any number at `at`; `at` if none is."""
-    start, negative = at, _byte(text, at) == _MINUS
-    if negative or _byte(text, at) == _PLUS:
-        at += 1
-    first, point, mantissa, exponent = at, np.int64(-1), np.int64(0), np.int64(0)
-    while True:
-        word = _eight(text, at)
-        if mantissa < _MOST // 10 ** 8 and _count_digits(word) == 8:
-            mantissa = mantissa * 10 ** 8 + _join_eight(word)
-            at += 8
-        elif _ZERO <= _byte(text, at) <= _NINE:
-            if mantissa < _MOST:
-                mantissa = mantissa * 10 + (np.int64(_byte(text, at)) - _ZERO)
-            else:
-                exponent += 1
-            at += 1
-        elif _byte(text, at) == _POINT and point < 0:
-            point = at
-            at += 1
+@inlined(always=True)
+def _append(at, mantissa):
+    """(where they end, mantissa, dropped): the digits from `at` on appended to `mantissa`, eight at
+    a time; those that do not fit are counted in `dropped`."""
+    dropped, word = np.int64(0), word_at(at)
+    count = _count_digits(word)
+    while count == 8 and mantissa < _MOST // 10 ** 8:
+        mantissa = mantissa * 10 ** 8 + _join_eight(word)
+        at += 8
+        word = word_at(at)
+        count = _count_digits(word)
+    if count < 8 and mantissa < _MOST // 10 ** 7:
+        mantissa = mantissa * _TENS[count] + _join_digits(word, count)
+        at += count
+    while _ZERO <= byte_at(at) <= _NINE:
+        if mantissa < _MOST:
+            mantissa = mantissa * 10 + (np.int64(byte_at(at)) - _ZERO)
         else:
-            break
-    if at - first - (point >= 0) == 0:
-        at, exponent = _word(text, first)
-        return (start if at == first else at), negative, np.int64(0), exponent
-    exponent -= at - point - 1 if point >= 0 else 0
-    length, power = _exponent(_eight(text, at))
-    return at + length, negative, mantissa, exponent + power
+            dropped += 1
+        at += 1
+    return at, mantissa, dropped
+
+
+@inlined(always=True)
+def _decimal(at):
+    """(where it ends, negative, mantissa, exponent) of any number at `at`; `at` if none is."""
+    negative = byte_at(at) == _MINUS
+    first = at + np.int64(negative) + np.int64(byte_at(at) == _PLUS)
+    last, mantissa, exponent = _append(first, np.int64(0))
+    count = last - first
+    if byte_at(last) == _POINT:
+        point = last
+        last, mantissa, dropped = _append(point + 1, mantissa)
+        places = last - point - 1
+        count, exponent = count + places, exponent + dropped - places
+    if count == 0:
+        last, exponent = _word(first)
+        last = at if last == first else last
+    else:
+        length, power = _exponent(word_at(last))
+        last, exponent = last + length, exponent + power
+    return last, negative, mantissa, exponent
 
 
 @inlined
@@ -197,8 +190,8 @@ def _value(negative, mantissa, exponent):
 
 
 @inlined
-def _next_line(text, at):
-    while _byte(text, at) != _NEWLINE:
+def _next_line(at):
+    while byte_at(at) != _NEWLINE:
         at += 1
     return at + 1
 
@@ -209,91 +202,114 @@ def parse_csv(text, whole, values, status):
 
     whole: only integers of up to 17 digits are right, and exact.
     """
-    at, end, row = np.int64(0), np.int64(text.size - PADDING), np.int64(0)
+    base, row = address_of(text), np.int64(0)
+    at, end = base, base + np.int64(text.size - PADDING)
     columns = values.shape[1]
     while at < end:
-        at = _skip_blanks(text, at)
-        if _byte(text, at) == _NEWLINE:
+        at = _skip_blanks(at)
+        if byte_at(at) == _NEWLINE:
             at += 1
             continue
         for column in range(columns):
             limit = _NEWLINE if column == columns - 1 else _COMMA
-            if _byte(text, at + 1) == limit and _ZERO <= _byte(text, at) <= _NINE:
-                values[row, column] = np.int64(_byte(text, at)) - _ZERO
+            if byte_at(at + 1) == limit and _ZERO <= byte_at(at) <= _NINE:
+                values[row, column] = np.int64(byte_at(at)) - _ZERO
                 at += 2
                 continue
-            negative, word, count = _leading(_eight(text, at))
-            length, mantissa, places = _plain(word, count, _eight(text, at + count))
-            last, exponent = at + length, -places
-            if count == negative or count == 8 or _byte(text, last) != limit:
-                at = _skip_blanks(text, at)
-                last, negative, mantissa, exponent = _decimal(text, at)
+            fits, last, negative, mantissa, places = _short(at)
+            exponent = -places
+            if not fits or byte_at(last) != limit:
+                at = _skip_blanks(at)
+                last, negative, mantissa, exponent = _decimal(at)
                 if last == at:
-                    status[0], status[1], status[2] = row, NO_NUMBER, at
+                    status[0], status[1], status[2] = row, NO_NUMBER, at - base
                     return
-                last = _skip_blanks(text, last)
+                last = _skip_blanks(last)
             if whole and exponent != 0:
-                status[0], status[1], status[2] = row, NO_NUMBER, at
+                status[0], status[1], status[2] = row, NO_NUMBER, at - base
                 return
             if whole:
                 values[row, column] = -mantissa if negative else mantissa
             else:
                 values[row, column] = _value(negative, mantissa, exponent)
             at = last
-            if _byte(text, at) != limit:
-                ends = limit == _NEWLINE or _byte(text, at) == _NEWLINE
-                status[0], status[1], status[2] = row, WRONG_COUNT if ends else NO_NUMBER, at
+            if byte_at(at) != limit:
+                ends = limit == _NEWLINE or byte_at(at) == _NEWLINE
+                status[0], status[1], status[2] = row, WRONG_COUNT if ends else NO_NUMBER, at - base
                 return
             at += 1
         row += 1
-    status[0], status[1], status[2] = row, FINE, end
+    status[0], status[1], status[2] = row, FINE, end - base
+
+
+@inlined(always=True)
+def _index(at, columns):
+    """(where its colon is, index, what is wrong) of the index at `at`."""
+    word = word_at(at)
+    digits = _count_digits(word)
+    last, index, dropped = at + digits, _join_digits(word, digits), np.int64(0)
+    if digits == 8 or byte_at(last) != _COLON:
+        last, index, dropped = _append(at, np.int64(0))
+    if last == at or dropped > 0 or byte_at(last) != _COLON:
+        wrong = NO_INDEX
+    else:
+        wrong = FINE if index < columns else OUT_OF_RANGE
+    return last, index, wrong
+
+
+@inlined(always=True)
+def _pair(at, columns):
+    """(where it ends, index, value, what is wrong) of a pair; if something is, it ends there."""
+    last, index, wrong = _index(at, columns)
+    value = np.float64(0)
+    if wrong != FINE:
+        last = at
+    elif _ZERO <= byte_at(last + 1) <= _NINE and byte_at(last + 2) == _SPACE:
+        value = np.float64(byte_at(last + 1) - _ZERO)
+        last += 2
+    else:
+        at = last + 1
+        fits, last, negative, mantissa, places = _short(at)
+        exponent = -places
+        if not fits or byte_at(last) > _SPACE:
+            last, negative, mantissa, exponent = _decimal(at)
+            wrong = NO_NUMBER if last == at else FINE
+        value = _value(negative, mantissa, exponent)
+    return last, index, value, wrong
 
 
 @kernel
 def parse_libsvm(text, columns, labels, indptr, indices, values, status):
-    """Rows of a label and pairs index:value, indices from 0 on; '#' starts a comment."""
-    at, end = np.int64(0), np.int64(text.size - PADDING)
-    row, count = np.int64(0), np.int64(0)
+    """Rows of a label and pairs index:value, indices from 0 on; '#' starts a comment.
+
+    The arrays may turn out too small: NO_ROOM.
+    """
+    base = address_of(text)
+    at, end = base, base + np.int64(text.size - PADDING)
+    row, count, wrong = np.int64(0), np.int64(0), FINE
     indptr[0] = 0
-    while at < end:
-        at = _skip_blanks(text, at)
-        if _byte(text, at) == _NEWLINE or _byte(text, at) == _HASH:
-            at = _next_line(text, at)
+    while at < end and wrong == FINE:
+        at = _skip_blanks(at)
+        if byte_at(at) == _NEWLINE or byte_at(at) == _HASH:
+            at = _next_line(at)
             continue
-        last, negative, mantissa, exponent = _decimal(text, at)
-        if last == at:
-            status[0], status[1], status[2] = row, NO_NUMBER, at
-            return
+        last, negative, mantissa, exponent = _decimal(at)
+        if last == at or row == labels.size:
+            wrong = NO_NUMBER if last == at else NO_ROOM
+            break
         labels[row] = _value(negative, mantissa, exponent)
-        at = _skip_blanks(text, last)
-        while _byte(text, at) != _NEWLINE and _byte(text, at) != _HASH:
-            word = _eight(text, at)
-            digits = _count_digits(word)
-            last, index, dropped = at + digits, _join_digits(word, digits), np.int64(0)
-            if digits == 8 or _byte(text, last) != _COLON:
-                last, index, dropped = _digits(text, at, np.int64(0))
-            wrong = last == at or dropped > 0 or _byte(text, last) != _COLON
-            if wrong or index >= columns:
-                status[0], status[1], status[2] = row, NO_INDEX if wrong else OUT_OF_RANGE, at
-                return
-            at = last + 1
-            if _ZERO <= _byte(text, at) <= _NINE and _byte(text, at + 1) == _SPACE:
-                indices[count], values[count] = index, np.int64(_byte(text, at)) - _ZERO
-                count += 1
-                at = _skip_blanks(text, at + 2)
-                continue
-            negative, word, digits = _leading(_eight(text, at))
-            length, mantissa, places = _plain(word, digits, _eight(text, at + digits))
-            last, exponent = at + length, -places
-            if digits == negative or digits == 8 or _byte(text, last) > _SPACE:
-                last, negative, mantissa, exponent = _decimal(text, at)
-                if last == at:
-                    status[0], status[1], status[2] = row, NO_NUMBER, last
-                    return
-            indices[count], values[count] = index, _value(negative, mantissa, exponent)
+        at = _skip_blanks(last)
+        while byte_at(at) != _NEWLINE and byte_at(at) != _HASH:
+            at, index, value, wrong = _pair(at, columns)
+            if wrong == FINE and count == values.size:
+                wrong = NO_ROOM
+            if wrong != FINE:
+                break
+            indices[count], values[count] = index, value
             count += 1
-            at = _skip_blanks(text, last)
-        at = _next_line(text, at)
-        row += 1
-        indptr[row] = count
-    status[0], status[1], status[2] = row, FINE, end
+            at = _skip_blanks(at)
+        if wrong == FINE:
+            at = _next_line(at)
+            row += 1
+            indptr[row] = count
+    status[0], status[1], status[2] = row, wrong, at - base

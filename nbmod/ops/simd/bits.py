@@ -1,32 +1,68 @@
-"""Questions about the bits of a number that LLVM has one instruction for, and NumPy no word."""
+"""Words of memory, and questions about their bits that LLVM has one instruction for.
+
+    address_of(array)        where its numbers are; who asks keeps the array
+    byte_at(address)         the byte there, as an int64
+    word_at(address)         the eight bytes there as a uint64, the first one lowest
+    trailing_zeros(word)     how many of the lowest bits are 0; 64 if all are
+
+A helper that gets an address costs no more than its instructions; one that gets an array also
+counts references to it.
+"""
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from ..jit import Inlined
 
-__all__ = ["trailing_zeros"]
+__all__ = ["address_of", "byte_at", "trailing_zeros", "word_at"]
 
 
-class _TrailingZeros(Inlined):
-    """trailing_zeros(word): how many of the lowest bits of a uint64 are 0; 64 if all are."""
+class _Instruction(Inlined):
+    """What `typer` tells numba to emit; `plain` is the same in Python."""
 
-    def __init__(self) -> None:
-        super().__init__(self._plain)
-
-    def _plain(self, word: int) -> int:
-        return (word & -word).bit_length() - 1 if word else 64
+    def __init__(self, typer: Callable[..., Any], plain: Callable[[Any], Any]):
+        super().__init__(plain)
+        self._typer = typer
 
     def compile(self) -> Any:
         if self._compiled is None:
             from numba.extending import intrinsic
 
-            self._compiled = intrinsic(_typer)
+            self._compiled = intrinsic(self._typer)
         return self._compiled
 
 
-def _typer(typingctx, word):
+def _address(typingctx, array):
+    from numba import types
+    from numba.core import cgutils
+
+    def emit(context, builder, signature, args):
+        data = cgutils.create_struct_proxy(signature.args[0])(context, builder, args[0]).data
+        return builder.ptrtoint(data, context.get_value_type(types.int64))
+
+    return types.int64(array), emit
+
+
+def _load(bits: int, kind: str) -> Callable[..., Any]:
+    def typer(typingctx, address):
+        from llvmlite import ir
+        from numba import types
+
+        def emit(context, builder, signature, args):
+            place = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
+            return builder.zext(builder.load(place, align=1), ir.IntType(64))
+
+        return getattr(types, kind)(types.int64), emit
+
+    return typer
+
+
+def _zeros(typingctx, word):
     from llvmlite import ir
     from numba import types
 
@@ -36,4 +72,9 @@ def _typer(typingctx, word):
     return types.int64(types.uint64), emit
 
 
-trailing_zeros = _TrailingZeros()
+address_of = _Instruction(_address, lambda array: array.ctypes.data)
+byte_at = _Instruction(_load(8, "int64"),
+                       lambda address: ctypes.c_uint8.from_address(address).value)
+word_at = _Instruction(_load(64, "uint64"),
+                       lambda address: np.uint64(ctypes.c_uint64.from_address(address).value))
+trailing_zeros = _Instruction(_zeros, lambda word: (word & -word).bit_length() - 1 if word else 64)
