@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import nbmod as mx
 from nbmod.base import CONFIG
 from nbmod.ops.blocked.form import LANES
+from nbmod.ops.jit import num_threads
 
 pytestmark = pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
 SHAPE = (2, 3, 19, 17)
@@ -224,6 +225,23 @@ def test_tiles_of_winograd(trained, monkeypatch):
     monkeypatch.setattr(CONFIG, "winograd", False)
     steps = executed(symbol, names, False)[-1].steps
     assert not any(getattr(step.node.op, "tiled", False) for step in steps)
+
+
+@pytest.mark.parametrize("network", [residual, separable, joined], ids=lambda net: net.__name__)
+def test_any_number_of_threads_gives_the_same_bits(network):
+    symbol, many, found = network(), num_threads(), []
+    try:
+        for count in (1, many):
+            mx.set_num_threads(count)
+            found.append(executed(symbol, symbol.list_arguments(), False))
+    finally:
+        mx.set_num_threads(many)
+    (outputs, *named, _), (expected, *others, _) = found
+    for mine, other in zip(outputs, expected, strict=True):
+        np.testing.assert_array_equal(mine, other)
+    for mine, other in zip(named, others, strict=True):
+        for name in other:
+            np.testing.assert_array_equal(mine[name], other[name], err_msg=name)
 
 
 def test_gradients_that_are_added():

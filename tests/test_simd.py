@@ -18,6 +18,7 @@ from nbmod.ops.blocked.reorder import from_blocks, into_blocks
 from nbmod.ops.blocked.tables import Sliding
 from nbmod.ops.blocked.winograd import Tiled
 from nbmod.ops.jit import Kernel, num_threads, set_num_threads
+from nbmod.ops.simd import norm
 from nbmod.ops.simd.lanewise import TAPS, lanesums, lanewise
 from nbmod.ops.simd.outer import ROWS, outer1, outer2
 from nbmod.ops.simd.strip import ADD, BIAS, PIXELS, RELU, SIX, plane1, plane2, strip1, strip2
@@ -83,6 +84,33 @@ def test_sums_of_lanes_are_their_twin():
     lanesums.function(x, g, expected, rows, places.ravel(), at, 16)
     called(lanesums)(x, g, d, rows, places.ravel(), at, 16)
     np.testing.assert_allclose(d, expected, atol=1e-5)
+
+
+def normal(count):
+    """`count` numbers per channel in rows of 2 LANES: a row each, from 3 on; limits last."""
+    norm = numbers(3 + count * 2 * LANES)
+    norm[3 + 6 * LANES:][:LANES], norm[3 + 8 * LANES:][:LANES] = -0.5, 0.7
+    return norm
+
+
+@pytest.mark.parametrize("pixels", [1, 9])
+@pytest.mark.parametrize("flags", [0, norm.ADD, norm.PASSED, norm.WITHIN, norm.GX, norm.GADD,
+                                   norm.GX | norm.GADD | norm.WITHIN])
+def test_rows_of_norms_are_their_twins(flags, pixels):
+    x, g, y, gx, gadd = (numbers(7 + 9 * LANES) for _ in range(5))
+    shared, sums = normal(norm.FORWARD + norm.BACKWARD), numbers(1 + 2 * LANES)
+    at, steps = (2, 5, 3, 1), (pixels, 2 * LANES, flags)
+    for micro, arrays in ((norm.norm_sums, (x, shared, sums)), (norm.norm_row, (x, g, y, shared)),
+                         (norm.grad_sums, (x, g, y, shared, sums)),
+                         (norm.grad_row, (x, g, y, gx, gadd, shared)),
+                         (norm.grad_row, (x, g, y, x, g, shared))):
+        expected = [each.copy() for each in arrays]
+        if arrays[-2] is g:  # in place
+            expected[3:5] = expected[:2]
+        micro.function(*expected, at, steps)
+        called(micro)(*arrays, at, steps)
+        for mine, other in zip(arrays, expected, strict=True):
+            np.testing.assert_allclose(mine, other, atol=1e-5)
 
 
 @pytest.mark.parametrize("rows, columns", [(9, 6), (4, 1)])

@@ -1,10 +1,14 @@
-"""BatchNorm on the blocked form, with what often follows it: an addition, and ReLU.
+"""BatchNorm on the blocked form, with what often follows it: an addition, and limits.
 
-    y = (x - mean) gamma / sqrt(var + eps) + beta (+ add), then what is above zero of it
+    y = (x - mean) gamma / sqrt(var + eps) + beta (+ add), then ReLU, or a clip from 0 on
 
 Training reads x twice and writes once: a pass for the sums, one for the results.  Backward likewise
-reads each of its tensors twice.  Sums are float32 along a row of pixels, relative to the channel's
-first number, and float64 over rows and images, in an order that threads do not change.
+reads each of its tensors twice.  A few blocks of channels at a time take both passes, so that the
+second finds in a cache what the first has read.  Sums are float32 along a row of pixels, relative
+to the channel's first number, and float64 over rows and images, in an order that threads do not
+change.
+
+Where a limit let numbers pass is computed again from x, or, behind an addition, seen in y.
 """
 
 from __future__ import annotations
@@ -16,124 +20,136 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..batch_norm import BatchNormOp, inverse_deviation
-from ..jit import kernel, prange
+from ..jit import inlined, kernel, num_threads, prange
 from ..op import Call, Spec
 from ..shape import PartialShape
-from .form import LANES, Form, clear_halo, enter_channels
+from ..simd.norm import (
+    ADD,
+    BACKWARD,
+    FORWARD,
+    GADD,
+    GX,
+    PASSED,
+    WITHIN,
+    grad_row,
+    grad_sums,
+    norm_row,
+    norm_sums,
+)
+from .form import LANES, Form, clear_edge, enter_channels
 
 __all__ = ["BlockedBatchNorm"]
 
 Run = Callable[[], None]
 DOUBLE = np.dtype(np.float64)
+NEAR = 2 ** 19
+"""Numbers of each tensor that should stay in a cache between the two passes."""
+JOBS = 4
+"""Planes for each thread, at least, in a pass."""
+TINY = float(np.finfo(np.float32).tiny)
 
 
-@kernel(parallel=True, fastmath=True)
-def _sums(x, size, halo, sums):
-    """sums (N, blocks, 2, LANES): of differences to the first image's first pixel, and squares."""
-    images, blocks, _, _, _ = x.shape
-    for job in prange(images * blocks):
-        n, b = np.int64(job) // blocks, np.int64(job) % blocks
-        first, plane = x[0, b, halo, halo], x[n, b]
-        out, row = sums[n, b], np.empty((2, LANES), np.float32)
-        out[:] = 0
-        for i in range(halo, halo + size[0]):
-            row[:] = 0
-            for j in range(halo, halo + size[1]):
-                pixel = plane[i, j]
-                for c in range(LANES):
-                    d = pixel[c] - first[c]
-                    row[0, c] += d
-                    row[1, c] += d * d
-            for c in range(LANES):
-                out[0, c] += np.float64(row[0, c])
-                out[1, c] += np.float64(row[1, c])
+@inlined
+def _places(job, first, count, form):
+    """The plane of a job, image n and block b, and where it begins in x and in y."""
+    n, b = job // count, first + job % count
+    plane = n * form[0] + b
+    return n, b, plane * form[3] + form[5], plane * form[4] + form[6]
 
 
-@kernel(parallel=True, fastmath=True)
-def _normalize(x, add, y, norm, size, halos, flags):
-    """y from x and norm (3, C): mean, scale, shift."""
-    images, blocks, _, _, _ = x.shape
-    has_add, relu = flags
-    for job in prange(images * blocks):
-        n, b = np.int64(job) // blocks, np.int64(job) % blocks
-        mean, scale, shift = norm[0, b], norm[1, b], norm[2, b]
-        for i in range(size[0]):
-            source = x[n, b, halos[0] + i, halos[0]:halos[0] + size[1]].reshape(-1)
-            other = add[n, b, halos[1] + i, halos[1]:halos[1] + size[1]].reshape(-1)
-            target = y[n, b, halos[1] + i, halos[1]:halos[1] + size[1]].reshape(-1)
-            for j in range(size[1]):
-                at = j * LANES
-                for c in range(LANES):
-                    value = (source[at + c] - mean[c]) * scale[c] + shift[c]
-                    if has_add:
-                        value += other[at + c]
-                    if relu:
-                        value = np.float32(0) if value <= 0 else value
-                    target[at + c] = value
+@inlined
+def _collect(row, sums):
+    for i in range(2):
+        for c in range(LANES):
+            sums[i, c] += np.float64(row[i * LANES + c])
 
 
-@kernel(parallel=True, fastmath=True)
-def _backward_sums(g, x, y, norm, size, halos, relu, sums):
-    """sums (N, blocks, 2, LANES) of g and of g (x - mean), g being 0 where y is."""
-    images, blocks, _, _, _ = x.shape
-    for job in prange(images * blocks):
-        n, b = np.int64(job) // blocks, np.int64(job) % blocks
-        out, row, mean = sums[n, b], np.empty((2, LANES), np.float32), norm[0, b]
-        out[:] = 0
-        for i in range(size[0]):
-            grads = g[n, b, halos[1] + i, halos[1]:halos[1] + size[1]].reshape(-1)
-            source = x[n, b, halos[0] + i, halos[0]:halos[0] + size[1]].reshape(-1)
-            values = y[n, b, halos[1] + i, halos[1]:halos[1] + size[1]].reshape(-1)
-            row[:] = 0
-            for j in range(size[1]):
-                at = j * LANES
-                for c in range(LANES):
-                    grad = grads[at + c]
-                    if relu:
-                        grad = grad if values[at + c] > 0 else np.float32(0)
-                    row[0, c] += grad
-                    row[1, c] += grad * (source[at + c] - mean[c])
-            for c in range(LANES):
-                out[0, c] += np.float64(row[0, c])
-                out[1, c] += np.float64(row[1, c])
+@inlined
+def _total(sums, b, i, c):
+    total = 0.0
+    for n in range(len(sums)):
+        total += sums[n, b, i, c]
+    return total
 
 
-@kernel(parallel=True, fastmath=True)
-def _backward(g, x, y, gx, gadd, norm, size, halos, flags):
-    """gx, and the gradient of what was added; norm: mean, scale, flat part, slope."""
-    images, blocks, _, _, _ = x.shape
-    has_add, relu, write = flags
-    for job in prange(images * blocks):
-        n, b = np.int64(job) // blocks, np.int64(job) % blocks
-        mean, scale, flat, slope = norm[0, b], norm[1, b], norm[2, b], norm[3, b]
-        for i in range(size[0]):
-            grads = g[n, b, halos[1] + i, halos[1]:halos[1] + size[1]].reshape(-1)
-            source = x[n, b, halos[0] + i, halos[0]:halos[0] + size[1]].reshape(-1)
-            values = y[n, b, halos[1] + i, halos[1]:halos[1] + size[1]].reshape(-1)
-            into = gx[n, b, halos[0] + i, halos[0]:halos[0] + size[1]].reshape(-1)
-            other = gadd[n, b, halos[1] + i, halos[1]:halos[1] + size[1]].reshape(-1)
-            for j in range(size[1]):
-                at = j * LANES
-                for c in range(LANES):
-                    grad = grads[at + c]
-                    if relu:
-                        grad = grad if values[at + c] > 0 else np.float32(0)
-                    if has_add:
-                        other[at + c] = grad
-                    if write:
-                        into[at + c] = (grad - flat[c] - (source[at + c] - mean[c]) * slope[c]
-                                        ) * scale[c]
+@kernel(parallel=True)
+def _forward(x, add, y, sums, norm, channels, form, how):
+    """y from x, flat; channels (4, C): mean, invstd, then gamma, beta.  Statistics are found first
+    where `how` wants some."""
+    blocks, height, width, _, _, _, _, x_row, y_row, halo = form
+    together, flags, finds, eps = how
+    images, step, flat = len(sums), norm.shape[1] * LANES, norm.reshape(-1)
+    for first in range(0, blocks, together):
+        count = min(together, blocks - first)
+        for job in prange(images * count if finds else 0):
+            n, b, at, _ = _places(np.int64(job), first, count, form)
+            row = np.empty(2 * LANES, np.float32)
+            origin = b * form[3] + form[5]
+            sums[n, b] = 0
+            for i in range(height):
+                norm_sums(x, x, row, (at + i * x_row, 0, origin, 0), (width, 0, 0))
+                _collect(row, sums[n, b])
+        for b in range(first, first + count):
+            origin = b * form[3] + form[5]
+            for c in range(min(LANES, channels.shape[1] - b * LANES)):
+                values = channels[:, b * LANES + c]
+                if finds:
+                    off = _total(sums, b, 0, c) / (images * height * width)
+                    squares = _total(sums, b, 1, c) / (images * height * width)
+                    values[0] = x[origin + c] + off
+                    values[1] = 1 / np.sqrt(max(squares - off * off, 0.0) + eps)
+                norm[0, b, c] = values[0]
+                norm[1, b, c] = values[1] * values[2]
+                norm[2, b, c] = values[3]
+        for job in prange(images * count):
+            n, b, at, to = _places(np.int64(job), first, count, form)
+            for i in range(height):
+                norm_row(x, add, y, flat, (at + i * x_row, to + i * y_row, b * LANES, 0),
+                         (width, step, flags))
+            clear_edge(y, to - form[6], height, width, halo)
 
 
-def _enter(norm: Any, *rows: Any) -> None:
-    """Numbers per channel into the first rows of norm."""
-    for target, row in zip(norm, rows, strict=False):
-        enter_channels(row, target)
+@kernel(parallel=True)
+def _backward(g, x, y, gx, gadd, sums, norm, channels, form, how):
+    """gx and gadd, flat, and in channels (6, C) the gradients of gamma and beta behind centre,
+    inverse deviation, gamma and whether it is fixed."""
+    blocks, height, width, _, _, _, _, x_row, y_row, halo = form
+    together, flags, share, x_halo = how
+    images, step, flat = len(sums), norm.shape[1] * LANES, norm.reshape(-1)
+    for first in range(0, blocks, together):
+        count = min(together, blocks - first)
+        for job in prange(images * count):
+            n, b, at, to = _places(np.int64(job), first, count, form)
+            row = np.empty(2 * LANES, np.float32)
+            sums[n, b] = 0
+            for i in range(height):
+                grad_sums(x, g, y, flat, row, (at + i * x_row, to + i * y_row, b * LANES, 0),
+                          (width, step, flags))
+                _collect(row, sums[n, b])
+        for b in range(first, first + count):
+            for c in range(min(LANES, channels.shape[1] - b * LANES)):
+                values, total, along = (channels[:, b * LANES + c], _total(sums, b, 0, c),
+                                        _total(sums, b, 1, c))
+                inverse = np.float64(values[1])
+                values[4], values[5] = along * inverse * (1 - values[3]), total
+                norm[FORWARD + 1, b, c] = total * share
+                norm[FORWARD + 2, b, c] = along * share * inverse * inverse
+                norm[FORWARD + 3, b, c] = values[1] * values[2]
+        for job in prange(images * count if flags & (GX | GADD) else 0):
+            n, b, at, to = _places(np.int64(job), first, count, form)
+            for i in range(height):
+                grad_row(x, g, y, gx, gadd, flat, (at + i * x_row, to + i * y_row, b * LANES, 0),
+                         (width, step, flags))
+            if flags & GX:
+                clear_edge(gx, at - form[5], height, width, x_halo)
+            if flags & GADD:
+                clear_edge(gadd, to - form[6], height, width, halo)
 
 
 @dataclass(frozen=True)
 class BlockedBatchNorm(BatchNormOp):
-    """What `norm` computes, on blocked images of `channels` channels, then `add` and `relu`.
+    """What `norm` computes, on blocked images of `channels` channels, then `add` and `relu`: what
+    is not above 0 becomes 0, and what is above `most` becomes `most`.
 
     `halos` are those of data, and of the output and what is added.
     """
@@ -143,10 +159,13 @@ class BlockedBatchNorm(BatchNormOp):
     halos: tuple[int, int]
     add: bool = False
     relu: bool = False
+    most: float = np.inf
 
     name: ClassVar = "_blocked_batch_norm"
     # The planner shares memory of equal size only: where both halos are the same.
     inplace: ClassVar = (("data", "output"), ("add", "output"))  # type: ignore[assignment]
+    inplace_backward: ClassVar = (  # type: ignore[assignment]
+        ("ograd", "add"), ("data", "data"), ("ograd", "data"))
     num_visible: ClassVar = 1
 
     eps = property(lambda self: self.norm.eps)
@@ -159,7 +178,7 @@ class BlockedBatchNorm(BatchNormOp):
         return (data, *["add"] * self.add, *rest)
 
     def list_needs(self) -> tuple[str, ...]:
-        return (*self.needs, *["output"] * self.relu)
+        return (*self.needs, *["output" if self.add else "beta"] * self.relu)
 
     def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
                     ) -> tuple[list[PartialShape], list[PartialShape]]:
@@ -178,10 +197,10 @@ class BlockedBatchNorm(BatchNormOp):
         return Form.of(data.shape, self.channels, self.halos[0])
 
     def _room(self, data: Any) -> list[Spec]:
-        """Sums, numbers per channel in vectors, two arrays of channels."""
+        """Sums, numbers per channel in vectors and in arrays."""
         blocks, single = data.shape[1], np.dtype(np.float32)
         return [Spec((data.shape[0], blocks, 2, LANES), DOUBLE),
-                Spec((4, blocks, LANES), single), *[Spec((self.channels,), single)] * 2]
+                Spec((FORWARD + BACKWARD, blocks, LANES), single), Spec((6, self.channels), single)]
 
     def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self._room(ins[0])
@@ -189,74 +208,78 @@ class BlockedBatchNorm(BatchNormOp):
     def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self._room(ins[1])
 
+    def _geometry(self, x: Any) -> tuple[tuple[int, ...], int]:
+        """Numbers of both forms for the kernels, and how many blocks they take together."""
+        a, images = self.form(x), x.shape[0]
+        b = Form(a.channels, a.height, a.width, self.halos[1])
+        together = max(1, NEAR // (images * a.plane), -(-JOBS * num_threads() // images))
+        return (a.blocks, a.height, a.width, a.plane, b.plane, a.at(0, 0), b.at(0, 0), a.row,
+                b.row, b.halo), min(together, a.blocks)
+
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         given = dict(zip(self.list_inputs(), ins, strict=True))
         x, y, gamma, beta = given["data"], outs[0], given["gamma"], given["beta"]
-        add, form = given.get("add", y), self.form(x)
-        sums, norm, *spare = call.scratch
-        mean, invstd = (room if out is None else out
-                        for room, out in zip(spare, outs[1:], strict=False))
-        size = (form.height, form.width)
+        sums, norm, channels = call.scratch
+        statistics, (mean, invstd) = outs[1:3], channels[:2]
+        arrays = [array.reshape(-1) for array in (x, given.get("add", y), y)]
+        form, together = self._geometry(x)
         trains = not call.specs or outs[1] is not None
-        count = x.shape[0] * form.height * form.width
-
-        def statistics() -> None:
-            if call.is_train and not self.use_global_stats:
-                _sums(x, size, self.halos[0], sums)
-                first = form.inside(x)[0, :, 0, 0].reshape(-1)[:self.channels]
-                off, squares = (part.reshape(-1)[:self.channels] / count
-                                for part in sums.sum(axis=0).transpose(1, 0, 2))
-                mean[:] = first + off
-                invstd[:] = 1 / np.sqrt(np.maximum(squares - off * off, 0) + self.eps)
-            else:
-                np.copyto(mean, given["moving_mean"])
-                inverse_deviation(given["moving_var"], self.eps, invstd)
 
         def run() -> None:
             if self.fix_gamma and trains:
                 gamma.fill(1)
-            statistics()
-            scale = invstd if self.fix_gamma else invstd * gamma
-            _enter(norm, mean, scale, beta)
-            _normalize(x, add, y, norm, size, self.halos, (self.add, self.relu))
-            clear_halo(y, self.halos[1])
+            finds = call.is_train and not self.use_global_stats
+            if not finds:
+                np.copyto(mean, given["moving_mean"])
+                inverse_deviation(given["moving_var"], self.eps, invstd)
+            channels[2], channels[3] = (1 if self.fix_gamma else gamma), beta
+            norm[:3, -1] = 0
+            norm[3], norm[4] = (0 if self.relu else -np.inf), self.most
+            _forward(*arrays, sums, norm, channels[:4], form,
+                     (together, ADD * self.add, finds, self.eps))
+            for out, found in zip(statistics, channels, strict=False):
+                if out is not None:
+                    np.copyto(out, found)
 
         return run
 
     def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         g, x, gamma, mean, invstd, moving_mean, moving_var = ins[:7]
-        y, form = ins[7] if self.relu else g, self.form(x)
-        sums, norm, fixed, _ = call.scratch
+        sums, norm, channels = call.scratch
         gx, gadd = outs[0], outs[1] if self.add else None
-        ggamma, gbeta = outs[1 + self.add:3 + self.add]
-        size, count = (form.height, form.width), x.shape[0] * form.height * form.width
-        halos = self.halos
-        flags = (gadd is not None, self.relu, gx is not None)
-        into, other = (x if gx is None else gx), (g if gadd is None else gadd)
+        targets = list(zip(outs[1 + self.add:3 + self.add], channels[4:], strict=True))
+        y = ins[7] if self.relu and self.add else g
+        arrays = [array.reshape(-1) for array in (
+            g, x, y, x if gx is None else gx, g if gadd is None else gadd)]
+        form, together = self._geometry(x)
+        flags = GX * (gx is not None) + GADD * (gadd is not None) + (
+            (PASSED if self.add else WITHIN) * self.relu)
+        count = x.shape[0] * form[1] * form[2]
 
         def run() -> None:
             constant = self.use_global_stats or not call.is_train
+            channels[0], channels[1] = (moving_mean if constant else mean), invstd
             if constant:
-                inverse_deviation(moving_var, self.eps, fixed)
-            centre, inverse = (moving_mean, fixed) if constant else (mean, invstd)
-            _enter(norm, centre)
-            _backward_sums(g, x, y, norm, size, halos, self.relu, sums)
-            total, along = (part.reshape(-1)[:self.channels]
-                            for part in sums.sum(axis=0).transpose(1, 0, 2))
-            if gbeta is not None:
-                gbeta[:] = total
-            if ggamma is not None:
-                ggamma[:] = 0 if self.fix_gamma else along * inverse
+                inverse_deviation(moving_var, self.eps, channels[1])
+            channels[2], channels[3] = (1 if self.fix_gamma else gamma), self.fix_gamma
+            if flags & WITHIN:
+                _enter(norm, mean, invstd if self.fix_gamma else invstd * gamma, ins[7])
+                norm[3], norm[4] = (TINY if self.most == np.inf else 0), self.most
+            norm[FORWARD:] = 0
+            enter_channels(channels[0], norm[FORWARD])
             share = 0 if constant else 1 / count
-            _enter(norm, centre, inverse if self.fix_gamma else inverse * gamma,
-                   total * share, along * share * np.square(inverse.astype(np.float64)))
-            if flags[0] or flags[2]:
-                _backward(g, x, y, into, other, norm, size, halos, flags)
-            for out, halo in ((gx, halos[0]), (gadd, halos[1])):
+            _backward(*arrays, sums, norm, channels, form, (together, flags, share, self.halos[0]))
+            for out, found in targets:
                 if out is not None:
-                    clear_halo(out, halo)
+                    np.copyto(out, found)
             if not constant:
                 self._follow(moving_mean, mean)
                 self._follow(moving_var, 1 / np.square(invstd) - invstd.dtype.type(self.eps))
 
         return run
+
+
+def _enter(norm: Any, *rows: Any) -> None:
+    """Numbers per channel into the first rows of norm."""
+    for target, row in zip(norm, rows, strict=False):
+        enter_channels(row, target)

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from ..jit import kernel, prange
+from ..jit import inlined, kernel, prange
 from ..simd.strip import LANES
 
-__all__ = ["LANES", "Form", "clear_halo", "clear_tail", "enter_channels"]
+__all__ = ["LANES", "Form", "clear_edge", "clear_halo", "clear_tail", "enter_channels"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,17 @@ class Form:
     def tail(self) -> int:
         """Channels of the last block, 0 if it is full."""
         return self.channels % self.lanes
+
+
+@inlined
+def clear_edge(array, start, height, width, halo):
+    """Zero the halo around (height, width) pixels, a plane that begins at `start` of `array`."""
+    row, side = (width + 2 * halo) * LANES, halo * LANES
+    array[start:start + halo * row] = 0
+    for y in range(halo, height + halo):
+        array[start + y * row:start + y * row + side] = 0
+        array[start + (y + 1) * row - side:start + (y + 1) * row] = 0
+    array[start + (height + halo) * row:start + (height + 2 * halo) * row] = 0
 
 
 @kernel(parallel=True)

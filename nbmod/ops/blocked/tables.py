@@ -32,10 +32,8 @@ __all__ = ["OuterTask", "Pack", "Sliding", "StripTask", "data_pack", "data_strip
 Pair = tuple[int, int]
 FULL = 4 * PIXELS
 """Pixels that an image should have to be worth strips of its own."""
-CHUNK = 2 ** 16
-"""Numbers of x and g that an outer product goes over at a time: they should stay in the L2."""
-PARTS = 16
-"""Jobs to divide a weight's gradient into, at least, where it has so many tiles."""
+CHUNK = 200
+"""Pixels that an outer product goes over at a time: what it reads of x and g stays in the L1."""
 
 
 @dataclass(frozen=True)
@@ -248,7 +246,7 @@ class OuterTask(NamedTuple):
 
     `tiles` has a row for each ROWS rows of a gradient: where to begin in x and in `rows`, and the
     row.  `spans`: where to begin in x, g and d, vectors.  `steps`: images, pixels of an image and
-    of a chunk, numbers of an image in x and g and of a plane of g, tiles of a job.
+    of a chunk, numbers of an image in x and g and of a plane of g.
     """
 
     rows: np.ndarray
@@ -282,8 +280,6 @@ def weight_outers(slide: Sliding, x: Form, g: Form, batch: int) -> OuterTask:
     weights = padded_taps(len(taps), depth) * depth
     found = [(span.group * inner * x.plane, span.vector * g.plane, span.vector * weights * LANES,
               span.vectors) for span in spans(g.channels, slide.groups)]
-    jobs = max(1, -(-PARTS // len(found)))
-    together = -(-len(tiles) // jobs)
-    chunk = max(PIXELS, CHUNK // (2 * LANES + together * ROWS))
+    chunk = -(-len(places) // -(-len(places) // CHUNK))
     return OuterTask(table, places.ravel(), np.array(tiles), np.array(found),
-                     (batch, len(places), chunk, x.image, g.image, g.plane, together))
+                     (batch, len(places), chunk, x.image, g.image, g.plane))
