@@ -69,8 +69,9 @@ _exact: ContextVar[bool] = ContextVar("exact", default=False)
 def exact() -> Iterator[None]:
     """A block in which networks are bound to compute what their symbols say, number by number.
 
-    Elsewhere a network that is bound for inference may do the same in fewer operations, whose
-    results differ in the last digits: batch norm is folded into the weights of the layer before it.
+    Elsewhere a network may do the same in fewer operations, whose results differ in the last
+    digits: unrolled recurrent cells become layers and, in inference, batch norm is folded into the
+    weights of the layer before it.
     Denormal numbers are kept in the block, and 0 elsewhere.
     NBMOD_EXACT=1 says so for a whole process.
     """

@@ -52,6 +52,7 @@ from .passes.layout import with_blocks
 from .passes.memory import Plan, plan_memory
 from .passes.mirror import mirror
 from .passes.place import place, with_copies
+from .passes.recurrent import with_layers
 from .passes.rewrite import Rewritten, carry, unchanged
 from .passes.training import land, with_gradients
 from .program import Program, Step
@@ -143,7 +144,9 @@ class Executor(Program, BoundArrays, Inputs):
             return unchanged(graph)
         if trained:
             same = unchanged(graph)
-            return with_blocks(same, graph, specs, trained) if blocks and not self._exact else same
+            if not blocks or self._exact:
+                return same
+            return with_blocks(with_layers(same, graph, specs), graph, specs, trained)
         return simplify(graph, specs, self._exact, blocks)
 
     def _differentiate(self) -> tuple[Graph, list[Node], list[str]]:

@@ -60,8 +60,9 @@ class RNN(FloatOp, name="RNN"):
     lstm_state_clip_nan: bool = False
     use_sequence_length: bool = False
 
-    inputs: ClassVar = ("data", "parameters", "state", "state_cell", "sequence_length")
-    needs: ClassVar = ("ograds", *inputs, "output", "workspace")
+    inputs: ClassVar[tuple[str, ...]] = ("data", "parameters", "state", "state_cell",
+                                           "sequence_length")
+    needs: ClassVar[tuple[str, ...]] = ("ograds", *inputs, "output", "workspace")
 
     def __post_init__(self) -> None:
         for name in ("state_size", "num_layers"):
@@ -154,11 +155,12 @@ class RNN(FloatOp, name="RNN"):
     def _plan(self, data: Any) -> RnnPlan:
         return RnnPlan(self.layout, tuple(data.shape), accumulator(data.dtype), self.p > 0)
 
-    def _arrays(self, tensors: Any) -> Arrays:
+    def _arrays(self, plan: RnnPlan, tensors: Any) -> Arrays:
         """Inputs or gradients by name; `Arrays` knows sequence_length as lengths."""
         named = dict(zip(self.list_inputs(), tensors, strict=True))
-        lengths = named.pop("sequence_length", None)
-        return Arrays(**named, lengths=lengths)
+        lengths, vector = named.pop("sequence_length", None), named.pop("parameters")
+        return Arrays(**named, lengths=lengths,
+                      weights={} if vector is None else plan.weights(vector))
 
     def _clip(self, dtype: np.dtype) -> tuple[Any, Any, bool]:
         if self.lstm_state_clip_min is None or self.lstm_state_clip_max is None:
@@ -180,16 +182,15 @@ class RNN(FloatOp, name="RNN"):
                   else plan.kept_stores(workspace, output))
         h, c = (scratch[name] if array is None else array.reshape(scratch[name].shape)
                 for name, array in zip("hc", [*states, None, None], strict=False))
-        return all_of(forward_steps(plan, self._arrays(ins), stores, (h, c), scratch,
+        return all_of(forward_steps(plan, self._arrays(plan, ins), stores, (h, c), scratch,
                                     self._clip(plan.dtype), (self.p, call)))
 
     def compiled_backward(self, ins, outs, call) -> Callable[[], None]:
         ograds, rest = ins[:self.num_visible], ins[self.num_visible:]
         *given, output, workspace = rest
-        arrays = self._arrays(given)
-        plan = self._plan(arrays.data)
+        plan = self._plan(given[0])
+        arrays, grads = self._arrays(plan, given), self._arrays(plan, outs)
         scratch = dict(zip(plan.backward_scratch(), call.scratch, strict=False))
-        grads = self._arrays(outs)
         runs = [lambda: grads.lengths.fill(0)] if grads.lengths is not None else []
         heads = [*ograds, None, None][:3]
         return all_of(runs + backward_steps(plan, arrays, plan.kept_stores(workspace, output),

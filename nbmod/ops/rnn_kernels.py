@@ -57,16 +57,15 @@ def _add(source, target):
 def _forward_job(mode, d, span, panels, kept, y, state, lengths, clip, tile):
     """All steps of samples [span[0], span[1]) in direction d; see `forward_layer`."""
     gates, cells, hidden = kept
-    (h, c), (weights, places) = state, panels[2:]
+    (h, c), weight = state, panels[3] if d else panels[2]
     steps, samples, directions, out = y.shape
     width, first, rows = gates.shape[3], span[0], span[1] - span[0]
     columns, projected = width * 3 // 4 if mode == GRU else width, hidden.size > 0
     for s in range(steps):
         t = s if d == 0 else steps - 1 - s
         at = ((d * steps + t) * samples + first) * width + width - columns
-        if places.size:
-            matrix = weights[places[d]:places[d] + columns * out].reshape(columns, out)
-            add_dots(h[d, first:first + rows], matrix, gates.reshape(-1), at, width)
+        if weight.size:
+            add_dots(h[d, first:first + rows], weight, gates.reshape(-1), at, width)
         else:
             add_rows(h.reshape(-1), (d * samples + first) * out, out, rows, panels[0][d],
                      gates.reshape(-1), at, width, columns, tile)
@@ -100,8 +99,8 @@ def _project(d, t, first, rows, hidden, panels, y, tile):
 def forward_layer(mode, panels, kept, y, state, lengths, clip, tiles):
     """y and the last states, from gates that hold what the input adds to them.
 
-    panels   of h2h^T, (D, ...), and of h2r^T; then the vector of parameters and, if the former are
-             not packed since steps and samples are few, where h2h begins there for each direction
+    panels   of h2h^T, (D, ...), and of h2r^T; then h2h of the first and of the last direction,
+             empty unless it is not packed, since steps and samples are few
     kept     gates, cells, hidden; hidden is empty where nothing is projected
     state    h and c, which come with the first state and leave with the last
     lengths  steps of each sample; clip: bounds of c, and whether NaN counts as beyond them
@@ -109,7 +108,7 @@ def forward_layer(mode, panels, kept, y, state, lengths, clip, tiles):
     """
     jobs = len(tiles) // y.shape[2]
     for job in prange(len(tiles)):
-        span = _span(np.int64(job) % jobs, jobs, y.shape[1], GROUP if panels[3].size else 1)
+        span = _span(np.int64(job) % jobs, jobs, y.shape[1], GROUP if panels[2].size else 1)
         _forward_job(mode, np.int64(job) // jobs, span, panels, kept, y, state, lengths, clip,
                      tiles[job])
 

@@ -6,7 +6,7 @@ that nobody differentiates has stores that share their memory instead, and keep 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,7 +21,10 @@ from .param import Shape
 from .rnn_layout import Matrix, RnnLayout
 from .shape import size_of
 
-__all__ = ["Part", "RnnPlan", "Store"]
+__all__ = ["Part", "RnnPlan", "Store", "Weights"]
+
+Weights = Mapping[tuple[int, int, str], Any]
+"""Arrays by (layer, direction, kind), kinds as in `rnn_layout`; of gradients the wanted ones."""
 
 ALIGNED = 16
 """Elements; buffers within a vector begin at multiples."""
@@ -44,6 +47,14 @@ class Part(NamedTuple):
     row: int
     column: int
     size: int
+
+    @property
+    def rows(self) -> slice:
+        return slice(self.row, self.row + self.size)
+
+    @property
+    def columns(self) -> slice:
+        return slice(self.column, self.column + self.size)
 
 
 @dataclass(frozen=True)
@@ -106,14 +117,18 @@ class RnnPlan:
 
     @cached_property
     def matrices(self) -> dict[tuple[int, int, str], Matrix]:
-        """Pieces of the parameter vector by (layer, direction, kind)."""
+        """Pieces of the parameter vector."""
         found = self.layout.matrices(self.data[2])
         return {(m.layer, m.direction, m.kind): m for m in found}
 
-    def matrix(self, vector: Any, layer: int, direction: int, kind: str) -> Any:
-        """A view of a piece of the parameter vector, or of its gradient."""
-        piece = self.matrices[layer, direction, kind]
-        return vector[piece.offset:piece.offset + size_of(piece.shape)].reshape(piece.shape)
+    def weights(self, vector: Any) -> Weights:
+        """Views of the pieces of the parameter vector, or of its gradient."""
+        return {key: vector[piece.offset:piece.offset + size_of(piece.shape)].reshape(piece.shape)
+                for key, piece in self.matrices.items()}
+
+    def of_directions(self, weights: Weights, layer: int, kind: str) -> list[Any]:
+        """The arrays of one kind, one for each direction."""
+        return [weights[layer, d, kind] for d in range(self.layout.directions)]
 
     # -- what layers leave --------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from .op import Call
 from .panels import packing, product
 from .rnn_cells import MODES
 from .rnn_kernels import backward_layer, forward_layer
-from .rnn_plan import RnnPlan, Store
+from .rnn_plan import Part, RnnPlan, Store, Weights
 
 __all__ = ["Arrays", "backward_steps", "forward_steps"]
 
@@ -35,7 +35,7 @@ class Arrays(NamedTuple):
     """The inputs of the op, or their gradients; None where it has none, or none is wanted."""
 
     data: Any
-    parameters: Any
+    weights: Weights
     state: Any
     state_cell: Any = None
     lengths: Any = None
@@ -81,8 +81,8 @@ def forward_steps(plan: RnnPlan, ins: Arrays, stores: list[Store], state: tuple[
     x, directions = ins.data, range(plan.layout.directions)
     for layer, store in enumerate(stores):
         for d in directions:
-            steps += _input_product(plan, layer, d, x, ins.parameters, store.gates[d], scratch)
-        steps += _layer_forward(plan, layer, ins.parameters, store, (h[layer], c[layer]), scratch,
+            steps += _input_product(plan, layer, d, x, ins.weights, store.gates[d], scratch)
+        steps += _layer_forward(plan, layer, ins.weights, store, (h[layer], c[layer]), scratch,
                                 clip)
         if plan.dropout and layer < len(stores) - 1:
             steps.append(_dropout(store, *drop))
@@ -90,17 +90,18 @@ def forward_steps(plan: RnnPlan, ins: Arrays, stores: list[Store], state: tuple[
     return steps
 
 
-def _layer_forward(plan: RnnPlan, layer: int, parameters: Any, store: Store,
+def _layer_forward(plan: RnnPlan, layer: int, weights: Weights, store: Store,
                    state: tuple[Any, Any], scratch: dict[str, Any], clip: Clip) -> list[Run]:
     """Functions that run the kernel over all steps."""
-    get, directions = partial(plan.matrix, parameters, layer), range(plan.layout.directions)
-    places = [plan.matrices[layer, d, "h2h_weight"].offset for d in directions if plan.few]
+    recurrent = plan.of_directions(weights, layer, "h2h_weight")
     steps: list[Run] = []
     if not plan.few:
-        steps += _pack_all(scratch["recurrent"], [get(d, "h2h_weight").T for d in directions])
+        steps += _pack_all(scratch["recurrent"], [matrix.T for matrix in recurrent])
     if plan.hidden_size:
-        steps += _pack_all(scratch["projection"], [get(d, "h2r_weight").T for d in directions])
-    panels = (scratch["recurrent"], scratch["projection"], parameters, np.array(places, np.int64))
+        projection = plan.of_directions(weights, layer, "h2r_weight")
+        steps += _pack_all(scratch["projection"], [matrix.T for matrix in projection])
+    plain = [matrix if plan.few else matrix[:0] for matrix in recurrent]
+    panels = (scratch["recurrent"], scratch["projection"], plain[0], plain[-1])
     steps.append(partial(
         forward_layer, MODES.index(plan.layout.mode), panels,
         (store.gates, store.cells, store.hidden), store.y, state, scratch["lengths"], clip,
@@ -108,23 +109,21 @@ def _layer_forward(plan: RnnPlan, layer: int, parameters: Any, store: Store,
     return steps
 
 
-def _input_product(plan: RnnPlan, layer: int, d: int, x: Any, parameters: Any, gates: Any,
+def _input_product(plan: RnnPlan, layer: int, d: int, x: Any, weights: Weights, gates: Any,
                    scratch: dict[str, Any]) -> list[Run]:
     """Functions that form gates = x i2h^T + biases for all steps of one direction."""
-    weight, bias, other = (plan.matrix(parameters, layer, d, kind)
+    weight, bias, other = (weights[layer, d, kind]
                            for kind in ("i2h_weight", "i2h_bias", "h2h_bias"))
     base, flat = scratch["base"], gates.reshape(plan.rows, plan.width)
     steps: list[Run] = [partial(_biases, plan, bias, other, base)]
     x = x.reshape(plan.rows, -1)
     for part in plan.parts:
-        columns = slice(part.column, part.column + part.size)
-        rows = weight[part.row:part.row + part.size]
+        rows, start, sums = weight[part.rows], base[part.columns], flat[:, part.columns]
         if plan.few:
-            steps.append(few_rows(x, rows, base[columns], flat[:, columns]))
+            steps.append(few_rows(x, rows, start, sums))
             continue
         panels = _carve(scratch["inputs"], plan, plan.inputs(layer), part.size)
-        steps += [packing(rows.T, panels),
-                  product(x, panels, flat[:, columns], scratch["work"], base[columns])]
+        steps += [packing(rows.T, panels), product(x, panels, sums, scratch["work"], start)]
     if plan.width > plan.columns:
         steps.append(partial(np.copyto, flat[:, plan.columns:], base[plan.columns:]))
     return steps
@@ -133,13 +132,11 @@ def _input_product(plan: RnnPlan, layer: int, d: int, x: Any, parameters: Any, g
 def _biases(plan: RnnPlan, bias: Any, other: Any, base: Any) -> None:
     """What the gates begin with; the candidate of gru has its two biases apart."""
     for part in plan.parts:
-        columns, rows = base[part.column:part.column + part.size], slice(part.row,
-                                                                       part.row + part.size)
-        columns[:] = bias[rows]
+        base[part.columns] = bias[part.rows]
         if part.column or plan.width == plan.columns:
-            columns += other[rows]
+            base[part.columns] += other[part.rows]
         else:
-            base[plan.columns:] = other[rows]
+            base[plan.columns:] = other[part.rows]
 
 
 def _dropout(store: Store, p: float, call: Call) -> Run:
@@ -163,14 +160,13 @@ def backward_steps(plan: RnnPlan, ins: Arrays, stores: list[Store], ograds: Sequ
     gy = ograds[0].reshape(plan.y_shape)
     for layer in reversed(range(len(stores))):
         store = stores[layer]
-        steps += _layer_backward(plan, layer, ins.parameters, store, (gy, dh[layer], dc[layer]),
+        steps += _layer_backward(plan, layer, ins.weights, store, (gy, dh[layer], dc[layer]),
                                  (h0[layer], c0[layer]), scratch, clip)
         x, gx = (ins.data, grads.data) if layer == 0 else (stores[layer - 1].x,
                                                            scratch["gy"][layer % 2])
-        if grads.parameters is not None:
-            steps += _parameter_gradients(plan, layer, x, store, grads.parameters, scratch)
+        steps += _parameter_gradients(plan, layer, x, store, grads.weights, scratch)
         if gx is not None:
-            steps += _input_gradient(plan, layer, ins.parameters, gx, scratch)
+            steps += _input_gradient(plan, layer, ins.weights, gx, scratch)
         if plan.dropout and layer:
             steps.append(partial(np.multiply, gx, stores[layer - 1].mask, out=gx))
         gy = gx
@@ -185,14 +181,14 @@ def _start(array: Any, given: Any) -> None:
     array[...] = 0 if given is None else given.reshape(array.shape)
 
 
-def _layer_backward(plan: RnnPlan, layer: int, parameters: Any, store: Store,
+def _layer_backward(plan: RnnPlan, layer: int, weights: Weights, store: Store,
                     grads: tuple[Any, Any, Any], states: tuple[Any, Any],
                     scratch: dict[str, Any], clip: Clip) -> list[Run]:
     """Functions that run the kernel over all steps."""
-    get, directions = partial(plan.matrix, parameters, layer), range(plan.layout.directions)
-    steps = _pack_all(scratch["recurrent"], [get(d, "h2h_weight") for d in directions])
+    steps = _pack_all(scratch["recurrent"], plan.of_directions(weights, layer, "h2h_weight"))
     if plan.hidden_size:
-        steps += _pack_all(scratch["projection"], [get(d, "h2r_weight") for d in directions])
+        steps += _pack_all(scratch["projection"],
+                           plan.of_directions(weights, layer, "h2r_weight"))
     made = (scratch["dgates"], scratch["before"], scratch["douts"], scratch["wide"][:, 0])
     steps.append(partial(
         backward_layer, MODES.index(plan.layout.mode),
@@ -201,49 +197,49 @@ def _layer_backward(plan: RnnPlan, layer: int, parameters: Any, store: Store,
     return steps
 
 
-def _parameter_gradients(plan: RnnPlan, layer: int, x: Any, store: Store, vector: Any,
+def _parameter_gradients(plan: RnnPlan, layer: int, x: Any, store: Store, grads: Weights,
                          scratch: dict[str, Any]) -> list[Run]:
-    """Functions that form the gradients of a layer's weights and biases."""
+    """Functions that form those gradients of a layer's weights and biases that are wanted."""
     steps: list[Run] = []
-    work, rows, begin = scratch["work"], plan.rows, plan.width - plan.columns
+    rows, recurrent = plan.rows, [Part(0, plan.width - plan.columns, plan.columns)]
 
-    def transposed_product(a: Any, b: Any, c: Any) -> None:
-        """c = a^T b, over all steps; b is packed once for several a."""
-        steps.append(product(a.T, _carve(scratch["factor"], plan, rows, b.shape[1]), c, work))
+    def weight(kind: str, d: int, sums: Any, parts: list[Part], b: Any) -> None:
+        """sums^T b, over all steps."""
+        found = grads.get((layer, d, kind))
+        if found is not None:
+            b = b.reshape(rows, -1)
+            panels = _carve(scratch["factor"], plan, rows, b.shape[1])
+            steps.append(packing(b, panels))
+            steps.extend(product(sums[:, part.columns].T, panels, found[part.rows],
+                                 scratch["work"]) for part in parts)
 
-    def pack(b: Any) -> None:
-        steps.append(packing(b, _carve(scratch["factor"], plan, rows, b.shape[1])))
+    def bias(kind: str, d: int, sums: Any, parts: list[Part]) -> None:
+        found = grads.get((layer, d, kind))
+        if found is not None:
+            steps.extend(partial(np.add.reduce, sums[:, part.columns], axis=0,
+                                 out=found[part.rows]) for part in parts)
 
     for d in range(plan.layout.directions):
-        get = partial(plan.matrix, vector, layer, d)
         dgates = scratch["dgates"][d].reshape(rows, plan.width)
-        x = x.reshape(rows, -1)
-        pack(x)
-        for part in plan.parts:
-            columns, place = (slice(start, start + part.size) for start in (part.column, part.row))
-            transposed_product(dgates[:, columns], x, get("i2h_weight")[place])
-            steps.append(partial(np.add.reduce, dgates[:, columns], axis=0,
-                                 out=get("i2h_bias")[place]))
-        before = scratch["before"][d].reshape(rows, -1)
-        pack(before)
-        transposed_product(dgates[:, begin:], before, get("h2h_weight"))
-        steps.append(partial(np.add.reduce, dgates[:, begin:], axis=0, out=get("h2h_bias")))
+        weight("i2h_weight", d, dgates, plan.parts, x)
+        bias("i2h_bias", d, dgates, plan.parts)
+        weight("h2h_weight", d, dgates, recurrent, scratch["before"][d])
+        bias("h2h_bias", d, dgates, recurrent)
         if plan.hidden_size:
-            hidden = store.hidden[d].reshape(rows, -1)
-            pack(hidden)
-            transposed_product(scratch["douts"][d].reshape(rows, -1), hidden, get("h2r_weight"))
+            douts = scratch["douts"][d].reshape(rows, -1)
+            weight("h2r_weight", d, douts, [Part(0, 0, douts.shape[1])], store.hidden[d])
     return steps
 
 
-def _input_gradient(plan: RnnPlan, layer: int, parameters: Any, gx: Any, scratch: dict[str, Any]
+def _input_gradient(plan: RnnPlan, layer: int, weights: Weights, gx: Any, scratch: dict[str, Any]
                     ) -> list[Run]:
     """Functions that form gx = dgates i2h, summed over directions."""
     steps: list[Run] = []
     panels = _carve(scratch["factor"], plan, plan.columns, plan.inputs(layer))
     for d in range(plan.layout.directions):
-        weight = plan.matrix(parameters, layer, d, "i2h_weight")
+        weight = weights[layer, d, "i2h_weight"]
         dgates = scratch["dgates"][d].reshape(plan.rows, plan.width)[:, :plan.columns]
-        steps += [packing(weight[part.row:part.row + part.size], panels, part.column)
+        steps += [packing(weight[part.rows], panels, part.column)
                   for part in plan.parts]
         steps.append(product(dgates, panels, gx.reshape(plan.rows, -1), scratch["work"],
                              add=d > 0))

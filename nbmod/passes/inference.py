@@ -14,6 +14,7 @@ from ..ops.op import Spec
 from .derive import derived_groups, read_shapes
 from .fold import fold_batch_norm
 from .layout import with_blocks
+from .recurrent import with_layers
 from .redundant import merge_equal, skip_identities
 from .rewrite import Rewritten, unchanged
 
@@ -25,13 +26,14 @@ def simplify(graph: Graph, specs: Sequence[Spec], exact: bool = False, blocks: b
     """`graph`, of whose entries `specs` are known, without what inference can do without.
 
     With `exact` only what gives the same numbers bit for bit.  With `blocks` images stand in blocks
-    of channels where that is faster, which CPUs can do.
+    of channels where that is faster, and unrolled cells become layers, which CPUs can do.
     """
     found = skip_identities(unchanged(graph), graph, specs)
     found = merge_equal(found)
     found = read_shapes(found, graph, specs)
     if not exact:
         found = fold_batch_norm(found, graph, specs)
+        found = with_layers(found, graph, specs) if blocks else found
         found = with_blocks(found, graph, specs) if blocks else found
     groups = derived_groups(found.graph, found.facts(graph, specs))
     return found._replace(groups=groups)

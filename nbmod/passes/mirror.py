@@ -22,7 +22,7 @@ __all__ = ["mirror"]
 
 COSTLY = frozenset({
     "Convolution", "_blocked_convolution", "Deconvolution", "FullyConnected", "dot", "batch_dot",
-    "RNN", "Concat", "SoftmaxOutput", "_foreach", "_while_loop", "_cond"})
+    "RNN", "_recurrent_layer", "Concat", "SoftmaxOutput", "_foreach", "_while_loop", "_cond"})
 """Not mirrored unless asked for by name.  Concat costs little, but what it reads is as large."""
 
 TRUTH = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
