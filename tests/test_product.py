@@ -1,31 +1,169 @@
-"""Matrix products are exact on whole numbers, by BLAS and by the kernels."""
+"""Matrix products are exact on whole numbers, whatever is transposed, cut off, scaled or added."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from itertools import product as pairs
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from nbmod.ops import product
+from nbmod.ops import jit
+from nbmod.ops.jit import kernel
+from nbmod.ops.product import DEPTH, add_product, packing, panels, planned, product, room
 
-SHAPES = [(1, 1, 1), (8, 10, 16), (1, 300, 65), (40, 65, 33), (7, 3, 4000), (130, 600, 17)]
+SHAPES = [(1, 1, 1), (1, 300, 65), (6, 257, 64), (7, 3, 63), (97, 5, 130), (100, 600, 17),
+          (13, 20, 100), (16, 16, 32), (300, 513, 270)]  # fmt: skip
+ORDERS = {"a b": "CC", "a b^T": "CF", "a^T b": "FC", "a^T b^T": "FF"}
 
 
-def test_shapes_stand_on_both_sides_of_the_limit():
-    assert {m * k * n > product.SMALL for m, k, n in SHAPES} == {True, False}
+def whole(rng: np.random.Generator, *shape: int, dtype: str = "float32", order: str = "C"
+          ) -> np.ndarray:
+    """Small whole numbers, whose sums of products are exact; F: the last two axes turned round."""
+    if order == "F":
+        return np.swapaxes(whole(rng, *shape[:-2], shape[-1], shape[-2], dtype=dtype), -1, -2)
+    return rng.integers(-4, 5, shape).astype(dtype)
+
+
+def scratch(rows: int, depth: int, columns: int, dtype: str = "float32", stack: int = 1
+            ) -> np.ndarray:
+    spec = room(rows, depth, columns, dtype, stack)
+    return np.full(spec.shape, np.nan, spec.dtype)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("m, k, n", SHAPES)
-def test_products(m, k, n, dtype):
+def test_every_way_to_lie(m, k, n, order, dtype):
+    """Also into columns of a wider matrix, and into a transposed one."""
     rng = np.random.default_rng(0)
-    a, b = (rng.integers(-4, 5, shape).astype(dtype) for shape in ((m, k), (k, n)))
-    c = np.full((m, n), np.nan, dtype)
-    work = np.full(product.by_columns_scratch(m, k, n, dtype).shape, np.nan, dtype)
-    for left in (a, np.asfortranarray(a)):
-        c.fill(np.nan)
-        product.by_columns(left, b, c, work)()
-        np.testing.assert_array_equal(c, a @ b)
-    c.fill(np.nan)
-    work = np.full(product.by_rows_scratch(m, n, k, dtype).shape, np.nan, dtype)
-    product.by_rows(a, np.ascontiguousarray(b.T), c, work)()
+    a, b = (whole(rng, *shape, dtype=dtype, order=way)
+            for shape, way in zip(((m, k), (k, n)), ORDERS[order], strict=True))
+    work, wide = scratch(m, k, n, dtype), np.full((m, n + 3), np.nan, dtype)
+    product(a, b, wide[:, 2:-1], work)()
+    np.testing.assert_array_equal(wide[:, 2:-1], a @ b)
+    assert np.isnan(wide[:, [0, 1, -1]]).all()
+    turned = np.full((n, m), np.nan, dtype)
+    product(a, b, turned.T, work)()
+    np.testing.assert_array_equal(turned.T, a @ b)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("alpha, biased, add, relu", [
+    *pairs((1, 2), *[(False, True)] * 3)])
+def test_what_is_done_on_the_way_out(alpha, biased, add, relu, packed):
+    rng, (m, k, n) = np.random.default_rng(0), (21, DEPTH + 9, 75)
+    a, b, bias, c = (whole(rng, *shape) for shape in ((m, k), (k, n), (n,), (m, n)))
+    right = b
+    if packed:
+        right = np.full(panels(k, n, "float32").shape, np.nan, np.float32)
+        packing(b[:30], right)()
+        packing(b[30:], right, 30)()
+    expected = alpha * (a @ b) + biased * bias + add * c
+    product(a, right, c, scratch(m, k, n), alpha=alpha, bias=bias if biased else None, add=add,
+            relu=relu, packed=packed)()
+    np.testing.assert_array_equal(c, np.maximum(expected, 0) if relu else expected)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("stack, m, k, n", [((3,), 5, 7, 40), ((2, 5), 30, 33, 20),
+                                            ((40,), 2, 3, 4), ((1,), 1, 1, 1)])
+def test_stacks(stack, m, k, n, order):
+    """The result's axes in another order, and one factor the same for a whole axis."""
+    rng = np.random.default_rng(0)
+    a, b = (whole(rng, *stack, *shape, order=way)
+            for shape, way in zip(((m, k), (k, n)), ORDERS[order], strict=True))
+    work = scratch(m, k, n, stack=int(np.prod(stack)))
+    c = np.moveaxis(np.full((m, *stack, n), np.nan, np.float32), 0, -2)
+    product(a, b, c, work)()
     np.testing.assert_array_equal(c, a @ b)
+    same = np.broadcast_to(b[:1], b.shape)
+    product(a, same, c, work)()
+    np.testing.assert_array_equal(c, a @ same)
+
+
+@pytest.mark.parametrize("m, k, n", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0)])
+@pytest.mark.parametrize("add", [False, True])
+def test_nothing_to_sum(m, k, n, add):
+    a, b, c = np.ones((m, k), "f"), np.ones((k, n), "f"), np.ones((m, n), "f")
+    product(a, b, c, scratch(m, k, n), bias=np.full(n, 2, "f"), add=add)()
+    np.testing.assert_array_equal(c, np.full((m, n), 2 + add))
+
+
+@given(st.integers(1, 90), st.integers(1, 600), st.integers(1, 150),
+       st.sampled_from(sorted(ORDERS.values())), st.booleans())
+@settings(deadline=None, max_examples=60)
+def test_any_sizes(m, k, n, order, add):
+    rng = np.random.default_rng(m + k + n)
+    a, b = whole(rng, m, k, order=order[0]), whole(rng, k, n, order=order[1])
+    c = whole(rng, m, n)
+    expected = a @ b + add * c
+    product(a, b, c, scratch(m, k, n), add=add)()
+    np.testing.assert_array_equal(c, expected)
+
+
+def test_the_same_bits_on_any_number_of_threads():
+    """And whichever rows are computed together."""
+    rng, (m, k, n) = np.random.default_rng(0), (200, 700, 300)
+    a, b = rng.standard_normal((m, k), "f"), rng.standard_normal((k, n), "f")
+    results, before = [], jit.num_threads()
+    try:
+        for threads in {1, before}:
+            jit.set_num_threads(threads)
+            results.append(np.empty((m, n), "f"))
+            product(a, b, results[-1], scratch(m, k, n))()
+    finally:
+        jit.set_num_threads(before)
+    few = np.empty((5, n), "f")
+    product(a[:5], b, few, scratch(5, k, n))()
+    np.testing.assert_array_equal(results[0], results[-1])
+    np.testing.assert_array_equal(results[0][:5], few)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 7, 64])
+@pytest.mark.parametrize("m, k, n", [*SHAPES, (5000, 10, 3), (3, 10, 5000)])
+def test_plans_leave_nothing_out(m, k, n, workers):
+    """Jobs begin at whole strips and panels, and all workers have one where there are enough."""
+    plan = planned(m, k, n, 1, 16, workers)
+    assert plan.wide % 32 == 0 and plan.high > 0
+    assert plan.jobs == -(-m // plan.high) * -(-n // plan.wide)
+    assert plan.jobs >= min(workers, 2) or m * n <= plan.high * plan.wide
+
+
+@kernel
+def _inside(a, packed, c, work):
+    add_product(a.reshape(-1), 3 * a.shape[1], a.shape[1], 4, packed, c.reshape(-1),
+                2 * c.shape[1] + 1, c.shape[1], c.shape[1] - 2, work)
+
+
+@pytest.mark.parametrize("n", [1, 31, 70])
+def test_inside_a_kernel(n):
+    """Rows 3 to 6 of a, added to columns 1 to n of rows 2 to 5."""
+    rng, k = np.random.default_rng(0), 300
+    a, b, c = whole(rng, 9, k), whole(rng, k, n), whole(rng, 8, n + 2)
+    packed = np.empty(panels(k, n, "float32").shape, np.float32)
+    packing(b, packed)()
+    expected = c.copy()
+    expected[2:6, 1:-1] += a[3:7] @ b
+    _inside(a, packed, c, scratch(4, k, n)[0])
+    np.testing.assert_array_equal(c, expected)
+
+
+def test_what_cannot_be_done_says_so():
+    a, c = np.ones((3, 3), "f"), np.ones((3, 3), "f")
+    with pytest.raises(ValueError, match="transposed result"):
+        product(a, a, c.T, scratch(3, 3, 3), bias=c[0])
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_other_widths(tmp_path, lanes):
+    """The same tests with vectors of another width."""
+    environment = {**os.environ, "NBMOD_CACHE_DIR": str(tmp_path), "NBMOD_SIMD_LANES": str(lanes)}
+    program = ("import sys, pytest; sys.exit(pytest.main([sys.argv[1], '-q', '-x', '-p', "
+               "'no:cacheprovider', '-k', 'way_to_lie and float32 or on_the_way or inside']))")
+    if "NBMOD_SIMD_LANES" not in os.environ:
+        subprocess.run([sys.executable, "-c", program, __file__], check=True, env=environment)

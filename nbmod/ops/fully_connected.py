@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from . import product
 from .convolution import all_of
 from .half import FloatOp
 from .op import Call, Spec
+from .product import product, room
 from .shape import PartialShape, ShapeMismatch, size_of, unify
 
 __all__ = ["FullyConnected"]
@@ -72,12 +72,11 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
 
     def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         rows, columns = self._sizes(ins[0])
-        return [product.by_rows_scratch(rows, self.num_hidden, columns, ins[0].dtype)]
+        return [room(rows, columns, self.num_hidden, ins[0].dtype)]
 
     def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         (rows, columns), hidden, dtype = self._sizes(ins[1]), self.num_hidden, ins[1].dtype
-        return [product.by_columns_scratch(rows, hidden, columns, dtype),
-                product.by_columns_scratch(hidden, rows, columns, dtype)]
+        return [room(rows, hidden, columns, dtype), room(hidden, rows, columns, dtype)]
 
     def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         y = outs[0].reshape(-1, self.num_hidden)
@@ -90,17 +89,17 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
 
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
         y = outs[0].reshape(-1, self.num_hidden)
-        multiply = product.by_rows(self._matrix(ins[0]), ins[1], y, call.scratch[0])
-        return multiply if self.no_bias else all_of([multiply, partial(np.add, y, ins[2], out=y)])
+        return product(self._matrix(ins[0]), ins[1].T, y, call.scratch[0],
+                       bias=None if self.no_bias else ins[2])
 
     def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
                           ) -> Callable[[], None]:
         gy, x, w = ins[0].reshape(-1, self.num_hidden), self._matrix(ins[1]), ins[2]
         runs: list[Callable[[], Any]] = []
         if outs[0] is not None:
-            runs.append(product.by_columns(gy, w, self._matrix(outs[0]), call.scratch[0]))
+            runs.append(product(gy, w, self._matrix(outs[0]), call.scratch[0]))
         if outs[1] is not None:
-            runs.append(product.by_columns(gy.T, x, outs[1], call.scratch[1]))
+            runs.append(product(gy.T, x, outs[1], call.scratch[1]))
         if not self.no_bias and outs[2] is not None:
             runs.append(partial(np.add.reduce, gy, axis=0, out=outs[2]))
         return all_of(runs)

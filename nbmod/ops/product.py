@@ -1,65 +1,419 @@
-"""Products of matrices, by the kernels of convolution: a matrix is an image of one row per channel.
+"""Products of matrices, or of stacks of them, and what may be done to them on the way out.
 
-    c = a b        one column of b is a pixel, one row a channel: the filters are a
-    c = a b^T      both are read along rows, as for the gradient of a weight
+    c = relu(alpha a b + bias + c)        a (..., M, K), b (..., K, N), c (..., M, N)
+
+`product(a, b, c, work, ...)` decides at bind how, and returns a function without arguments that
+does it; `room` tells how much scratch memory `work` is.  Factors are views: a transpose is one.
+
+    packed = np.empty(panels(K, N, dtype).shape, dtype)     a right factor that stays the same for
+    packing(b, packed)()                                    many products is packed once,
+    product(a, packed, c, work, packed=True)                and product spares itself the trouble
+
+A kernel that has a product of a few rows in it, as a step of a recurrent layer is, calls
+
+    add_product(a, at, row, rows, packed, c, to, pitch, columns, work)
+
+inside: c[to + r pitch + j] += sum over k of a[at + r row + k] b[k, j], r < rows, j < columns;
+a and c are flat, `work` is one row of what `room(rows, depth, columns, dtype)` asks for.
+packed[p:q] is the right factor's columns from p width on, where width = packed.shape[2], so that
+workers may share columns out among them as well as rows.
+
+**How.**  The inner loop (`simd.product`) multiplies strips of rows with panels of columns, packed
+so that it reads one number after another.  A job is a block of c: for DEPTH terms of the sums at a
+time it packs its rows into the L2 cache, then one panel after the other into the L1 cache, and lets
+the panel meet all strips.  Packing turns numbers round in registers where they lie across.
+
+A sum is formed DEPTH terms at a time, each in the order of k.  So neither the number of threads nor
+the other rows and columns of a product change a bit of it.
 
 Why not BLAS: threads of OpenBLAS wait by spinning.  On a machine that has anything else to do, such
 as the next kernel, its calls then take 20 to 50 times as long, and slow down what follows them.
-Small products are BLAS's all the same: OpenBLAS does them on the calling thread, in 1 to 3 us, and
-to enter a parallel kernel takes 10 us.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from itertools import product as pairs
 from typing import Any
 
 import numpy as np
 
-from .contraction import contract, correlate, plan_columns, plan_rows
-from .geometry import Window
-from .jit import num_threads
+from .jit import inlined, kernel, num_threads, prange
 from .op import Spec
+from .simd.host import lanes
+from .simd.product import (
+    ADD,
+    BIAS,
+    HEIGHTS,
+    RELU,
+    ROWS,
+    VECTORS,
+    half1,
+    half2,
+    lift_columns,
+    lift_rows,
+    low1,
+    low2,
+    pitch_of,
+    tall1,
+    tall2,
+)
+from .simd.transpose import transpose
 
-__all__ = ["by_columns", "by_columns_scratch", "by_rows", "by_rows_scratch"]
+__all__ = ["add_product", "packing", "panels", "product", "room"]
 
-
-SMALL = 1 << 16
-"""Multiplications up to which a product is BLAS's; from 4 times as many OpenBLAS uses threads."""
-
-
-def by_columns_scratch(rows: int, depth: int, columns: int, dtype: Any) -> Spec:
-    """Scratch for `by_columns` of rows x depth and depth x columns."""
-    if rows * depth * columns <= SMALL:
-        return Spec((0,), dtype)
-    return Spec(plan_columns(1, rows, depth, columns, (1, 1), num_threads())[1], dtype)
-
-
-def by_columns(a: Any, b: Any, c: Any, work: Any) -> Callable[[], None]:
-    """c (M, N) = a (M, K) b (K, N), all contiguous; a may also be the transpose of what is."""
-    rows, depth = a.shape
-    if rows * depth * b.shape[1] <= SMALL:
-        return partial(np.matmul, a, b, out=c)
-    strides = a.strides[0] // a.itemsize, a.strides[1] // a.itemsize
-    plan, _ = plan_columns(1, rows, depth, b.shape[1], strides, len(work))
-    table = Window.pixelwise(b.shape[1]).table()
-    flat = (a.T if strides[1] > strides[0] else a).reshape(-1)
-    return partial(contract, b[None], table, flat, c[None], table, np.zeros(len(c), c.dtype), plan,
-                   work)
-
-
-def by_rows_scratch(rows: int, columns: int, depth: int, dtype: Any) -> Spec:
-    """Scratch for `by_rows` of rows x depth and columns x depth."""
-    if rows * columns * depth <= SMALL:
-        return Spec((0,), dtype)
-    return Spec(plan_rows(1, rows, columns, depth, num_threads())[1], dtype)
+DEPTH = 256
+"""Terms of a sum at a time: a panel of them takes 32 KB, less than an L1 cache."""
+STRIPS = 16
+"""Most strips of a job: 256 KB, less than an L2 cache."""
+TOGETHER = 8
+"""Panels that are packed together where rows lie along: a row is then read by the kilobyte."""
+SERIAL = 1 << 20
+"""Multiplications up to which one thread is faster: to enter a parallel kernel takes 5 to 10 us."""
+HALF, LOW = HEIGHTS[1:]
 
 
-def by_rows(a: Any, b: Any, c: Any, work: Any) -> Callable[[], None]:
-    """c (M, N) = a (M, K) b^T, b (N, K); all contiguous."""
-    if a.size * len(b) <= SMALL:
-        return partial(np.matmul, a, b.T, out=c)
-    plan, _ = plan_rows(1, len(a), len(b), a.shape[1], len(work))
-    table = Window.pixelwise(a.shape[1]).table()
-    return partial(correlate, b[None], table, a[None], table, c.reshape(-1), plan, work)
+# ------------------------------------------------------------------------------------------ kernels
+
+@inlined
+def _copy(source, target):
+    for j in range(target.size):
+        target[j] = source[j]
+
+
+@inlined
+def _pack(x, at, steps, lines, depth, width, out, to, pitch):
+    """out[to + k pitch + j] = x[at + j line + k along] for j < lines, k < depth.
+
+    steps: line, along; in vectors of `width`, the last of which may have any numbers at its end.
+    """
+    line, along = steps
+    whole = depth // width * width if along == 1 else 0
+    for j in range(0, lines, width):
+        have = min(width, lines - j)
+        for k in range(0, whole, width):
+            transpose(x, out, (at + j * line + k, to + k * pitch + j), (line, pitch, have))
+        for i in range(j, j + have):
+            for k in range(whole, depth):
+                out[to + k * pitch + i] = x[at + i * line + k * along]
+
+
+@inlined
+def _pack_rows(x, at, steps, rows, depth, width, pitch, work):
+    """The strips of a job."""
+    row, along = steps
+    if row == 1:
+        count = max((rows - pitch) // ROWS + 1, 0) if rows >= pitch else 0
+        for k in range(depth):
+            if count:
+                lift_rows(x, work, (at + k * along, k * pitch), (count, ROWS, depth * pitch))
+            for r in range(count * ROWS, rows):
+                work[r // ROWS * depth * pitch + k * pitch + r % ROWS] = x[at + k * along + r]
+    else:
+        for s in range(0, rows, ROWS):
+            _pack(x, at + s * row, (row, along), min(ROWS, rows - s), depth, width, work,
+                  s // ROWS * depth * pitch, pitch)
+
+
+@inlined
+def _pack_columns(x, at, steps, columns, depth, width, out, to, far):
+    """Panels, `far` apart."""
+    row, column = steps
+    panel = VECTORS * width
+    count = columns // panel
+    if column == 1:
+        for k in range(depth):
+            if count:
+                lift_columns(x, out, (at + k * row, to + k * panel), (count, panel, far))
+            for j in range(count * panel, columns):
+                out[to + count * far + k * panel + j - count * panel] = x[at + k * row + j]
+    else:
+        for j in range(0, columns, panel):
+            _pack(x, at + j * column, (column, row), min(panel, columns - j), depth, width, out,
+                  to + j // panel * far, panel)
+
+
+@inlined
+def _tile(a, b, scale, bias, c, at, steps, vectors):
+    """The lowest tile that has the rows, of one or two vectors."""
+    rows = steps[2]
+    if vectors == 2:
+        if rows > HALF:
+            tall2(a, b, scale, bias, c, at, steps)
+        elif rows > LOW:
+            half2(a, b, scale, bias, c, at, steps)
+        else:
+            low2(a, b, scale, bias, c, at, steps)
+    elif rows > HALF:
+        tall1(a, b, scale, bias, c, at, steps)
+    elif rows > LOW:
+        half1(a, b, scale, bias, c, at, steps)
+    else:
+        low1(a, b, scale, bias, c, at, steps)
+
+
+@inlined
+def _copy_tile(source, at, pitch, target, to, distance, rows, columns):
+    for r in range(rows):
+        here, there = at + r * pitch, to + r * distance
+        for j in range(columns):
+            target[there + j] = source[here + j]
+
+
+@inlined
+def _meet(b, c, bias, at, steps, sizes, block, work):
+    """One panel times all strips of rows.
+
+    at     where the panel begins in b; its first column; where the rows' strips meet it in c
+    steps  rows of c
+    sizes  depth of strips and panel; numbers of a vector; pitch of strips; flags
+    block  rows; columns that there are; where in work there is the scale
+
+    A tile with fewer columns than its vectors hold goes by way of scratch behind the scale, where
+    there is room for a bias and a tile.
+    """
+    (deep, width, pitch, flags), (rows, have, scale) = sizes, block
+    panel, ragged = VECTORS * width, have % width > 0
+    spare, edge = scale + width, scale + width + panel
+    if ragged and flags & BIAS:
+        _copy_tile(bias, at[1], 0, work, spare, 0, 1, have)
+    for s in range(0, rows, ROWS):
+        place, high = at[2] + s * steps, min(ROWS, rows - s)
+        if ragged and flags & ADD:
+            _copy_tile(c, place, steps, work, edge, panel, high, have)
+        _tile(work, b, work, work if ragged else bias, work if ragged else c,
+              (s // ROWS * deep * pitch, at[0], scale, spare if ragged else at[1],
+               edge if ragged else place),
+              (deep, panel if ragged else steps, high, flags), (have + width - 1) // width)
+        if ragged:
+            _copy_tile(work, edge, panel, c, place, steps, high, have)
+
+
+@inlined
+def _flags_of(flags, first, last):
+    """Those of a part of the terms: the bias is added by the first, RELU the last one's."""
+    flags = flags if first else (flags | ADD) & ~BIAS
+    return flags if last else flags & ~RELU
+
+
+@inlined
+def _job(a, b, c, bias, alpha, at, steps, sizes, block, work):
+    """One block of c; see `_multiply`.
+
+    at     where the matrices begin in a, b, c
+    steps  rows and columns of a; rows and columns of b, or panels of b and 0; rows of c
+    sizes  depth; numbers of a vector; pitch of strips; flags
+    block  first row and column, number of rows and columns
+    """
+    (depth, width, pitch, flags), (i0, j0, rows, columns) = sizes, block
+    panel, strips, last = VECTORS * width, (rows + ROWS - 1) // ROWS, j0 + columns
+    group = panel if steps[3] != 1 else TOGETHER * panel
+    for first in range(0, depth, DEPTH):
+        deep = min(DEPTH, depth - first)
+        packed = strips * deep * pitch
+        scale = packed + deep * min(TOGETHER * panel, columns + panel)
+        work[scale] = alpha
+        _pack_rows(a, at[0] + i0 * steps[0] + first * steps[1], (steps[0], steps[1]), rows, deep,
+                   width, pitch, work)
+        now = _flags_of(flags, first == 0, first + deep == depth)
+        for j in range(j0, last, panel):
+            begin = at[1] + j // panel * steps[2] + first * panel
+            if steps[3]:
+                begin = packed + (j - j0) % group * deep
+            if steps[3] and (j - j0) % group == 0:
+                _pack_columns(b, at[1] + j * steps[3] + first * steps[2], (steps[2], steps[3]),
+                              min(group, last - j), deep, width, work, packed, deep * panel)
+            _meet(work if steps[3] else b, c, bias, (begin, j, at[2] + i0 * steps[4] + j), steps[4],
+                  (deep, width, pitch, now), (rows, min(panel, last - j), scale), work)
+
+
+@inlined
+def add_product(a, at, row, rows, packed, c, to, pitch, columns, work):
+    """See the module."""
+    depth, panel = packed.shape[1], packed.shape[2]
+    width = panel // VECTORS
+    _job(a, packed.reshape(-1), c, work, 1, (at, 0, to), (row, 1, depth * panel, 0, pitch),
+         (depth, width, (ROWS + width - 1) // width * width, ADD), (0, 0, rows, columns), work)
+
+
+@inlined
+def _nth(job, rows, columns, high, wide):
+    """Matrix and block of job number `job`."""
+    down, across = (rows + high - 1) // high, (columns + wide - 1) // wide
+    i, j = job // across % down * high, job % across * wide
+    return job // (down * across), (i, j, min(high, rows - i), min(wide, columns - j))
+
+
+@kernel(parallel=True)
+def _multiply(a, b, c, bias, alpha, places, steps, sizes, blocks, count, work):
+    """c, flat as a and b are, of `count` jobs.
+
+    places   where each matrix of the stack begins in a, b, c
+    blocks   rows and columns of a matrix; of a job
+    """
+    workers = len(work)
+    for worker in prange(workers):
+        for job in range(np.int64(worker), count, workers):
+            n, block = _nth(job, blocks[0], blocks[1], blocks[2], blocks[3])
+            _job(a, b, c, bias, alpha, (places[n, 0], places[n, 1], places[n, 2]), steps, sizes,
+                 block, work[worker])
+
+
+@kernel
+def _multiply_here(a, b, c, bias, alpha, places, steps, sizes, blocks, count, work):
+    """The same on the calling thread."""
+    for job in range(count):
+        n, block = _nth(job, blocks[0], blocks[1], blocks[2], blocks[3])
+        _job(a, b, c, bias, alpha, (places[n, 0], places[n, 1], places[n, 2]), steps, sizes, block,
+             work[0])
+
+
+@kernel(parallel=True)
+def _pack_panels(b, steps, place, columns, packed):
+    """Terms [place[0], place[0] + place[1]) of all panels; behind the columns stands anything."""
+    count, whole, panel = packed.shape
+    out = packed.reshape(-1)
+    for p in prange(count):
+        first = np.int64(p) * panel
+        have = min(panel, columns - first)
+        _pack_columns(b, first * steps[1], steps, have, place[1], panel // VECTORS, out,
+                      first * whole + place[0] * panel, 0)
+
+
+# --------------------------------------------------------------------------------------------- plan
+
+@dataclass(frozen=True)
+class Plan:
+    """How a product of a stack of matrices is divided into jobs of `high` rows, `wide` columns."""
+
+    rows: int
+    depth: int
+    columns: int
+    stack: int
+    width: int
+    high: int
+    wide: int
+
+    @property
+    def jobs(self) -> int:
+        return self.stack * -(-self.rows // self.high) * -(-self.columns // self.wide)
+
+    @property
+    def work(self) -> int:
+        """Numbers of scratch of a worker: its strips, panels, a tile with its bias and scale."""
+        strips, panel = -(-min(self.high, self.rows) // ROWS), VECTORS * self.width
+        deep = min(self.depth, DEPTH)
+        across = min(TOGETHER * panel, self.columns + panel)
+        return deep * (strips * pitch_of(self.width) + across) + (1 + ROWS) * panel + self.width
+
+    def cost(self, workers: int) -> float:
+        """About how many cycles the slowest worker takes."""
+        high, wide = min(self.high, self.rows), min(self.wide, self.columns)
+        strips, rest = divmod(high, ROWS)
+        lines = strips * ROWS + (next(h for h in reversed(HEIGHTS) if h >= rest) if rest else 0)
+        panels, tiles = -(-wide // (VECTORS * self.width)), strips + (rest > 0)
+        calls = panels * tiles * -(-self.depth // DEPTH) * CALL
+        job = self.depth * (panels * lines + PACK * (high + wide)) + calls
+        return -(-self.jobs // workers) * job
+
+
+CALL, PACK = 50, 0.3
+"""Cycles of a tile's prologue and epilogue; of packing a number."""
+
+
+def planned(rows: int, depth: int, columns: int, stack: int, width: int, workers: int) -> Plan:
+    """The division of least cost; it changes no bit of what comes out."""
+    def sizes(total: int, unit: int, least: int) -> set[int]:
+        units = -(-total // unit)
+        shares = [1, *(workers * part // 2 for part in (1, 2, 3, 4, 8))]
+        counts = {max(least, min(units, share)) for share in shares}
+        return {-(-units // count) * unit for count in counts}
+
+    panel = VECTORS * width
+    plans = [Plan(rows, depth, columns, stack, width, high, wide) for high, wide in pairs(
+        sizes(rows, ROWS, -(-rows // (ROWS * STRIPS))), sizes(columns, panel, 1))]
+    return min(plans, key=lambda plan: (plan.cost(workers), plan.high, plan.wide))
+
+
+def room(rows: int, depth: int, columns: int, dtype: Any, stack: int = 1) -> Spec:
+    """Scratch of `product`, (workers, numbers)."""
+    if not rows * depth * columns * stack:
+        return Spec((0, 0), np.dtype(dtype))
+    workers = num_threads() if rows * depth * columns * stack > SERIAL else 1
+    ways = ((rows, columns), (columns, rows))  # a transposed c is computed the other way round
+    size = max(planned(m, depth, n, stack, lanes(dtype), workers).work for m, n in ways)
+    return Spec((workers, size), np.dtype(dtype))
+
+
+def panels(depth: int, columns: int, dtype: Any) -> Spec:
+    """A packed right factor (depth, columns): (panels, depth, numbers)."""
+    width = VECTORS * lanes(dtype)
+    return Spec((-(-columns // width), depth, width), np.dtype(dtype))
+
+
+# ---------------------------------------------------------------------------------------- functions
+
+def packing(b: Any, packed: Any, first: int = 0) -> Callable[[], None]:
+    """A function that packs b (K, N), a view, as rows `first` ... of the packed factor."""
+    return partial(_pack_panels, _flat(b), _strides(b), (first, len(b)), b.shape[1], packed)
+
+
+def product(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias: Any = None,
+            add: bool = False, relu: bool = False, packed: bool = False) -> Callable[[], None]:
+    """A function that does c = alpha a b + bias, one number for each column; see the module.
+
+    float32 or float64.  Stacks have the same axes, and no size need be 1.  Rows or columns of every
+    matrix lie without gaps.  add: the product is added to c; relu: negative numbers become 0.
+    ValueError where this module cannot do it.
+    """
+    if not a.size or not c.size:
+        return partial(_without_terms, c, bias, add, relu)
+    if c.strides[-1] != c.itemsize and c.shape[-1] > 1:
+        if bias is not None or packed:
+            raise ValueError("a transposed result has no bias and no packed factor")
+        a, b, c = (np.swapaxes(x, -1, -2) for x in (b, a, c))
+    *_, rows, depth = a.shape
+    columns, stack = c.shape[-1], c[..., 0, 0].size
+    plan = planned(rows, depth, columns, stack, lanes(c.dtype), len(work))
+    right = (b.shape[1] * b.shape[2], 0) if packed else _strides(b)
+    steps = (*_strides(a), *right, _strides(c)[0])
+    flags = BIAS * (bias is not None) | ADD * add | RELU * relu
+    places = np.stack([_places(x, c.shape[:-2]) for x in (a, b, c)], 1) if not packed else \
+        np.stack([_places(a, c.shape[:-2]), np.zeros(stack, np.int64), _places(c, c.shape[:-2])], 1)
+    bias = np.zeros(1, c.dtype) if bias is None else bias
+    return partial(
+        _multiply if len(work) > 1 else _multiply_here, _flat(a),
+        b.reshape(-1) if packed else _flat(b), _flat(c), bias, c.dtype.type(alpha),
+        places, steps, (depth, plan.width, pitch_of(plan.width), flags),
+        (rows, columns, plan.high, plan.wide), plan.jobs, work)
+
+
+def _without_terms(c: Any, bias: Any, add: bool, relu: bool) -> None:
+    """c where sums have no terms, or there are none."""
+    total = (c if add else 0) + (0 if bias is None else bias)
+    np.copyto(c, np.maximum(total, 0) if relu else total)
+
+
+def _strides(matrix: Any) -> tuple[int, int]:
+    """Distances of rows and of columns of matrices, in numbers; 1 where there is but one."""
+    row, column = (stride // matrix.itemsize if size > 1 else 1 for size, stride
+                   in zip(matrix.shape[-2:], matrix.strides[-2:], strict=True))
+    return row, column
+
+
+def _places(x: Any, stack: tuple[int, ...]) -> np.ndarray:
+    """Where each matrix of a stack begins."""
+    places = np.zeros(stack, np.int64)
+    for axis, (size, stride) in enumerate(zip(stack, x.strides[:-2], strict=True)):
+        along = np.arange(size) * (stride // x.itemsize)
+        places += along.reshape(-1, *[1] * (len(stack) - axis - 1))
+    return places.reshape(-1)
+
+
+def _flat(x: Any) -> Any:
+    """The memory of a view from its first element to its last, as a vector."""
+    last = sum((size - 1) * stride for size, stride in zip(x.shape, x.strides,
+                                                           strict=True)) // x.itemsize
+    return np.lib.stride_tricks.as_strided(x, (last + 1,), (x.itemsize,))

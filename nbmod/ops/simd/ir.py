@@ -29,14 +29,19 @@ Body = Callable[[Any, list[Any]], Sequence[Any]]
 
 
 class Vectors:
-    """Words for the code of one micro-kernel on float32 numbers, `width` to a vector."""
+    """Words for the code of one micro-kernel on float32 numbers, `width` to a vector.
 
-    def __init__(self, builder: Any, width: int, args: SimpleNamespace):
+    If its first array is one of float64, so are the numbers, and half as many are in a vector.
+    """
+
+    def __init__(self, builder: Any, double: bool, args: SimpleNamespace):
         from llvmlite import ir
 
-        self.ir, self.builder, self.width, self.args = ir, builder, width, args
-        self.scalar, self.integer = ir.FloatType(), ir.IntType(64)
-        self.vector = ir.VectorType(self.scalar, width)
+        self.ir, self.builder, self.args = ir, builder, args
+        self.bits = 64 if double else 32
+        self.width = lanes(f"float{self.bits}")
+        self.scalar, self.integer = ir.DoubleType() if double else ir.FloatType(), ir.IntType(64)
+        self.vector = ir.VectorType(self.scalar, self.width)
         self.zero = ir.Constant(self.vector, None)
 
     def number(self, value: Any) -> Any:
@@ -61,10 +66,10 @@ class Vectors:
         return self.builder.load(self.at(pointer, index))
 
     def load(self, pointer: Any) -> Any:
-        return self.builder.load(self._as_vector(pointer), align=4)
+        return self.builder.load(self._as_vector(pointer), align=self.bits // 8)
 
     def store(self, value: Any, pointer: Any) -> None:
-        self.builder.store(value, self._as_vector(pointer), align=4)
+        self.builder.store(value, self._as_vector(pointer), align=self.bits // 8)
 
     def _as_vector(self, pointer: Any) -> Any:
         return self.builder.bitcast(pointer, self.vector.as_pointer())
@@ -87,7 +92,7 @@ class Vectors:
     def fma(self, a: Any, b: Any, c: Any) -> Any:
         from numba.core import cgutils
 
-        name = f"llvm.fmuladd.v{self.width}f32"
+        name = f"llvm.fmuladd.v{self.width}f{self.bits}"
         kind = self.ir.FunctionType(self.vector, [self.vector] * 3)
         function = cgutils.get_or_insert_function(self.builder.module, kind, name)
         return self.builder.call(function, [a, b, c])
@@ -181,6 +186,8 @@ def _signature(kinds: Sequence[Any], names: Sequence[str], emit: Callable[[Vecto
     wide = [types.intp if isinstance(kind, types.Integer) else
             types.UniTuple(types.intp, len(kind)) if isinstance(kind, types.BaseTuple) else kind
             for kind in kinds]
+    arrays = [kind.dtype for kind in kinds if isinstance(kind, types.Array)]
+    double = arrays[0] == types.float64
 
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         found = {}
@@ -190,7 +197,7 @@ def _signature(kinds: Sequence[Any], names: Sequence[str], emit: Callable[[Vecto
             elif isinstance(kind, types.UniTuple):
                 value = [builder.extract_value(value, i) for i in range(len(kind))]
             found[name] = value
-        emit(Vectors(builder, lanes("float32"), SimpleNamespace(**found)))
+        emit(Vectors(builder, double, SimpleNamespace(**found)))
         return context.get_dummy_value()
 
     return types.void(*wide), code
