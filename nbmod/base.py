@@ -111,6 +111,10 @@ class Config:
     1: none at all; 0: for what the host has."""
     winograd: bool = field(default_factory=lambda: _flag("NBMOD_WINOGRAD", True))
     """NBMOD_WINOGRAD=0: all convolutions are computed directly (see `ops.blocked.winograd`)."""
+    compilers: int = field(
+        default_factory=lambda: int(os.environ.get("NBMOD_COMPILERS", "64") or 64))
+    """NBMOD_COMPILERS: how many processes may compile kernels of a network at once, this one
+    included; 1: none but this one; at most one for each core."""
     profile: bool = field(default_factory=lambda: _flag("MXNET_PROFILER_AUTOSTART", False))
     """MXNET_PROFILER_AUTOSTART=1: profile from the start, and write the trace at the end."""
     debug: int = field(default_factory=lambda: int(os.environ.get("NBMOD_DEBUG", "0") or 0))

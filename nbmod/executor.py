@@ -32,6 +32,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from . import changes
+from .ahead import announce
 from .arena import Arena, Memory
 from .base import CONFIG, MXNetError, OutOfMemory, is_exact
 from .bound import BoundArrays
@@ -124,6 +125,7 @@ class Executor(Program, BoundArrays, Inputs):
         self._inputs: dict[str, Input] = {}
         self.outputs: list[NDArray] = []
         self._materialise()
+        announce(self)
 
     # -- the recipe -------------------------------------------------------------------------
 

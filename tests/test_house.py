@@ -28,7 +28,7 @@ LAYERS = (
     ("serialization",),
     ("random", "ndarray"),
     ("name", "attribute", "symbol"),
-    ("arena", "bodies", "derived", "bound", "inputs", "program", "executor", "binding",
+    ("ahead", "arena", "bodies", "derived", "bound", "inputs", "program", "executor", "binding",
      "inspection"),
     ("lr_scheduler", "optimizer", "metric", "initializer", "monitor"),
     ("kvstore",),

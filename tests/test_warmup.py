@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod import cli
-from nbmod.ops import jit, progress
+from nbmod import ahead, cli
+from nbmod.ops import jit, locks, progress
 
 LATER = """
 import sys
@@ -35,8 +37,8 @@ def saved(tmp_path):
 def begin(folder, *words):
     """A process with compiled code in `folder`."""
     return subprocess.Popen(
-        [sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=os.environ | {"NBMOD_CACHE_DIR": str(folder)})
+        [sys.executable, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, env=os.environ | {"NBMOD_CACHE_DIR": str(folder)})
 
 
 def end(process):
@@ -54,6 +56,97 @@ def test_two_processes_warm_an_empty_cache_and_a_third_compiles_nothing(saved, t
     out, err = end(begin(tmp_path / "kept", "-c", LATER, saved))
     before, after = map(int, out.split())
     assert before == after >= 2 and not err
+
+
+HELPED = """
+import sys
+from nbmod import ahead, cpu, nd, sym
+from nbmod.ops import jit
+jit.num_threads = ahead.num_threads = lambda: 2
+ahead.WORTHWHILE = 3
+if len(sys.argv) > 2:
+    ahead.CHILD = sys.argv[2]
+before = jit.kept_files()
+net = sym.load(sys.argv[1]).simple_bind(cpu(), a=(80, 100), b=(90, 100), c=(70, 100))
+print(net.forward()[2].asnumpy().max(), len(ahead._helpers), jit.kept_files() - before)
+if len(sys.argv) == 2 and ahead._helpers:
+    print(ahead._helpers[0].wait())
+"""
+
+
+@pytest.fixture
+def several(tmp_path):
+    """A network of three kernels."""
+    net = mx.sym.Group([getattr(mx.sym, op)(mx.sym.Variable(name))
+                        for op, name in (("sin", "a"), ("tanh", "b"), ("cos", "c"))])
+    net.save(str(tmp_path / "several-symbol.json"))
+    return str(tmp_path / "several-symbol.json")
+
+
+def test_another_process_helps_to_compile(several, tmp_path):
+    out, err = end(begin(tmp_path / "kept", "-c", HELPED, several))
+    value, helpers, compiled, status = out.split()
+    assert (value, helpers, status) == ("1.0", "1", "0") and int(compiled) >= 3 and not err
+
+
+@pytest.mark.parametrize("child", ["import os; os._exit(1)", "import time; time.sleep(600)"])
+def test_no_help_does_no_harm(several, tmp_path, child):
+    """A process that ends at once, one that does nothing."""
+    out, _ = end(begin(tmp_path / "kept", "-c", HELPED, several, child))
+    assert out.split()[:2] == ["1.0", "1"]
+
+
+def other(several, folder, code):
+    """A process that has been asked to compile for the network."""
+    bound = mx.sym.load(several).simple_bind(mx.cpu(), a=(80, 100), b=(90, 100), c=(70, 100))
+    process = begin(folder, "-c", code)
+    process.stdin.write(json.dumps(ahead._request(bound) | {"begin": 1.0}) + "\n")
+    process.stdin.flush()
+    return process
+
+
+def test_the_other_process_compiles_all_and_runs_nothing(several, tmp_path):
+    code = ahead.CHILD + "from nbmod.ops.jit import kept_files; print(kept_files())"
+    with other(several, tmp_path / "kept", code) as process:
+        kept, errors = process.stdout.read(), process.stderr.read()
+    assert process.returncode == 0 and int(kept) >= 3, errors
+    out, _ = end(begin(tmp_path / "kept", "-c", HELPED, several))
+    # none but what changes the mode of threads, which no step of the network asks for
+    assert out.split()[:2] in (["1.0", "0"], ["1.0", "1"]) and int(out.split()[2]) <= 1
+
+
+def test_the_other_process_ends_with_this_one(several, tmp_path):
+    process = other(several, tmp_path / "kept", ahead.CHILD)
+    process.communicate(timeout=60)
+    assert not list((tmp_path / "kept").rglob("*.nbc"))
+
+
+def test_a_locked_file_is_waited_for(tmp_path):
+    with locks.locked(tmp_path / "folder" / "lock", 0) as first:
+        with locks.locked(tmp_path / "folder" / "lock", 0.1) as second:
+            assert first and not second
+    with locks.locked(tmp_path / "folder" / "lock", 0) as third:
+        assert third
+    (tmp_path / "file").write_text("")
+    with locks.locked(tmp_path / "file" / "lock", 0) as free:
+        assert free  # no file can be there
+
+
+def test_a_rehearsal_runs_no_kernel():
+    x, y = np.ones(5, "f"), np.zeros(5, "f")
+    with jit.rehearsal() as found:
+        copied(x, y)
+        copied(x, y)
+    assert [(kernel.__name__, len(types)) for kernel, types in found] == [("copied", 2)]
+    assert not y.any()
+    copied(x, y)
+    assert y.all()
+
+
+@jit.kernel
+def copied(x, y):
+    for i in range(len(x)):
+        y[i] = x[i]
 
 
 def test_common_layers_are_warmed(capsys):

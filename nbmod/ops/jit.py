@@ -7,7 +7,8 @@
 Decorating costs nothing: numba is imported and the function compiled at the first call, so
 `import nbmod` compiles nothing.  Compiled code is kept on disk under a folder named after the
 package version, the sources of the kernels, the host CPU and the width of vectors, so an edit in a
-helper file or another machine sharing the home directory never meets stale code.
+helper file or another machine sharing the home directory never meets stale code.  Processes that
+need the same kernel at the same time compile it once: the others wait and load it.
 
 Kernels release the GIL.  numba's `workqueue` layer aborts the process when two threads are inside
 parallel kernels, so every parallel kernel is entered through one lock (`_gate`); a kernel uses all
@@ -31,7 +32,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from operator import index
 from typing import Any
@@ -39,13 +40,18 @@ from typing import Any
 import numpy as np
 
 from ..base import CONFIG, ArgumentError, MXNetError, is_exact, warn_user
+from .locks import locked
 from .progress import Progress
 
-__all__ = ["kernel", "inlined", "prange", "Kernel", "cache_folder", "denormals", "keeps_code",
-           "kept_files", "num_threads", "set_num_threads"]
+__all__ = ["kernel", "inlined", "prange", "Kernel", "cache_folder", "call_before_compiling",
+           "compile_ahead", "denormals", "keeps_code", "kept_files", "num_threads", "rehearsal",
+           "set_num_threads"]
 
 FASTMATH = {"contract", "nsz", "arcp", "afn", "reassoc"}
 """Relaxations kernels may opt into: no assumption that NaN or infinity cannot occur."""
+
+PATIENCE = 120
+"""Seconds to wait for another process that compiles the same."""
 
 prange = range
 """Placeholder until numba is imported; `_numba` puts numba's own into the kernels' modules."""
@@ -66,6 +72,9 @@ _threads: int | None = None
 _pool: tuple | None = None
 """The mode that the pool is in.  libgomp keeps one pool for every thread that has ever used it."""
 _compiling = threading.RLock()
+_before_compiling: Callable[[], None] | None = None
+_rehearsed: dict[tuple[Kernel, tuple], None] | None = None
+"""In a rehearsal: kernels with types of their arguments, in the order of their first calls."""
 
 
 @cache
@@ -135,26 +144,67 @@ def _private_cache():
         numba.config.CACHE_DIR = before
 
 
-def _save_one_at_a_time(kept: Any) -> None:
-    """numba finds a free name for compiled code and then writes it: other processes wait."""
-    save = kept.save_overload
+def _keep(compiled: Any) -> None:
+    """Let one process at a time compile a kernel for given types, and one at a time write.
 
-    def locked(*args: Any) -> None:
-        with _lock(cache_folder() / "lock"):
+    numba finds a free name for compiled code and then writes it.
+    """
+    kept, compile = compiled._cache, compiled.compile
+    load, save, claims = kept.load_overload, kept.save_overload, ExitStack()
+
+    def load_or_claim(types: Any, target: Any) -> Any:
+        found = load(types, target)
+        if found is None:
+            if _before_compiling is not None:
+                _before_compiling()
+            claims.enter_context(locked(_claim(compiled, types), patience=PATIENCE))
+            found = load(types, target)
+        return found
+
+    def save_alone(*args: Any) -> None:
+        with locked(cache_folder() / "lock", patience=PATIENCE):
             save(*args)
 
-    kept.save_overload = locked
+    def compile_and_let_go(types: Any) -> Any:
+        with _compiling, claims:
+            return compile(types)
+
+    kept.load_overload, kept.save_overload = load_or_claim, save_alone
+    compiled.compile = compile_and_let_go
+
+
+def _claim(compiled: Any, types: Sequence[Any]) -> pathlib.Path:
+    """The file that who compiles a kernel for these types has locked."""
+    function = compiled.py_func
+    text = f"{function.__module__} {function.__qualname__} {types}"
+    return cache_folder() / "claims" / hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def call_before_compiling(function: Callable[[], None]) -> None:
+    """Call `function` whenever a kernel that is not on disk is about to be compiled."""
+    global _before_compiling
+    _before_compiling = function
 
 
 @contextmanager
-def _lock(path: pathlib.Path) -> Iterator[None]:
-    """A block for one process at a time, where the system has locks for that."""
-    with open(path, "a") as file:
-        with suppress(ImportError, OSError):
-            import fcntl
+def rehearsal() -> Iterator[dict[tuple[Kernel, tuple], None]]:
+    """A block in which kernels of the whole process do not run, but are written down: what they
+    would be compiled for.  For processes that do nothing else."""
+    global _rehearsed
+    _rehearsed = {}
+    try:
+        yield _rehearsed
+    finally:
+        _rehearsed = None
 
-            fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed
-        yield
+
+def compile_ahead(kernel: Kernel, types: tuple) -> None:
+    """Compile for types found in a rehearsal, unless another process is at it."""
+    compiled = kernel.compile()
+    with locked(_claim(compiled, types), patience=0) as free:
+        pass
+    if free:
+        compiled.compile(types)
 
 
 def _link(namespace: dict[str, Any]) -> None:
@@ -219,11 +269,14 @@ class Kernel:
                         self.function, parallel=self.parallel, fastmath=self.fastmath,
                         nogil=True, error_model="numpy", cache=keeps_code() and in_file)
                 if self._compiled._cache.cache_path:
-                    _save_one_at_a_time(self._compiled._cache)
+                    _keep(self._compiled)
         return self._compiled
 
     def __call__(self, *args: Any) -> None:
         compiled = self._compiled or self.compile()
+        if _rehearsed is not None:
+            _rehearsed[self, tuple(map(compiled.typeof_pyval, args))] = None
+            return
         try:
             if self.parallel:
                 _enter(compiled, args)
