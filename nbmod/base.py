@@ -127,6 +127,11 @@ class Config:
         return _flag("MXNET_BACKWARD_DO_MIRROR", False)
 
     @property
+    def fusion(self) -> bool:
+        """MXNET_USE_FUSION=0: every elementwise node runs by itself.  Read at every bind."""
+        return _flag("MXNET_USE_FUSION", True)
+
+    @property
     def update_on_kvstore(self) -> bool:
         """MXNET_UPDATE_ON_KVSTORE=0: optimizers run on every device, stores only sum.
 

@@ -7,6 +7,7 @@ after any of them and print it:
     lean    the same graph, in inference with less to do
     graph   forward and gradient nodes in one graph, and copies between devices
     shape   of every entry          dtype   of every entry          context of every entry
+    fused   the same graph, chains of elementwise nodes being one node each
     bodies  the programs of nodes that run graphs of their own (see `nbmod.bodies`)
     derived values that follow from parameters alone (see `nbmod.derived`)
     plan    where every other entry lives
@@ -47,6 +48,7 @@ from .ops.jit import denormals
 from .ops.op import Mode, Spec
 from .passes.bodies import with_trained_bodies
 from .passes.check import check_plan, survives
+from .passes.fuse import Fused, fuse
 from .passes.infer import Inferred, infer_shape, infer_type, require_static
 from .passes.inference import simplify
 from .passes.layout import with_blocks
@@ -90,11 +92,14 @@ class Executor(Program, BoundArrays, Inputs):
         self.lean = unchanged(self.symbol.graph) if plain_of else self._simplify()
         self.graph, self.heads, trained = self._differentiate()
         self.graph, self.context = self._place(trained)
+        self.shape = self._infer(infer_shape, self.symbol.shape)
+        self.dtype = self._infer(infer_type, self.symbol.dtype)
+        self.fused = self._fuse(CONFIG.fusion and plain_of is None)
+        self.graph, self.context = self.fused.graph, self.fused.facts(self.context)
+        self.shape, self.dtype = self.fused.facts(self.shape), self.fused.facts(self.dtype)
         self.forward_graph = self.graph.head(len(self._output_names))
         self.sinks = dict(zip(self.graph.output_ids[len(self._output_names):], trained,
                               strict=True))
-        self.shape = self._infer(infer_shape, self.symbol.shape)
-        self.dtype = self._infer(infer_type, self.symbol.dtype)
         self.specs = list(map(Spec, self.shape, self.dtype))
         self.sizes = [spec.nbytes for spec in self.specs]
         self.computed = [node for node in self.graph.nodes if not node.is_variable]
@@ -186,6 +191,14 @@ class Executor(Program, BoundArrays, Inputs):
                  for head, entry in zip(self.heads, symbol.outputs, strict=False)}
         return rule(self.graph, known, carry(facts, symbol, self.graph, self.lean.origin))
 
+    def _fuse(self, wanted: bool) -> Fused:
+        """The graph with one node for each chain of elementwise nodes."""
+        if not wanted:
+            return Fused(self.graph, list(range(self.graph.num_entries)), {}, [])
+        aside = [node for group in self.lean.groups for node in group]
+        return fuse(self.graph, list(map(Spec, self.shape, self.dtype)), self.context,
+                    len(self._output_names), aside)
+
     def _external(self) -> dict[int, Any]:
         """Entry id -> the array of a variable, a head gradient or a user's gradient."""
         arrays = {**self.arg_dict, **self.aux_dict}
@@ -255,7 +268,9 @@ class Executor(Program, BoundArrays, Inputs):
             taken.vacate()
 
     def _state_of(self, node: Node) -> dict[str, Any]:
-        return self._states.setdefault(id(node.source or self.lean.origin.get(node, node)), {})
+        node = node.source or node
+        node = self.fused.origin.get(node, node)
+        return self._states.setdefault(id(self.lean.origin.get(node, node)), {})
 
     def place(self, eid: int) -> str:
         return f"user: gradient of {self.sinks[eid]}" if eid in self.sinks else ""
@@ -331,8 +346,10 @@ class Executor(Program, BoundArrays, Inputs):
         Returns `outputs`.  Shapes must be the bound ones: `reshape` for others.
         """
         self._load(kwargs)
-        self._runs_plain = self._is_simplified and (
-            self._monitor is not None or (bool(is_train) and not self.heads))
+        if self._monitor is not None:
+            self._runs_plain = self._is_simplified or bool(self.fused.notes)
+        else:
+            self._runs_plain = self._is_simplified and bool(is_train) and not self.heads
         if self._runs_plain:
             self._forward_plain(bool(is_train))
         else:

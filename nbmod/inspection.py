@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape
 
 from .graph import Entry, Node
 from .ops.control_base import Control
+from .ops.fused_elements import FusedElements
 from .ops.op import Backward
 from .passes.memory import NONE
 
@@ -86,6 +87,9 @@ def _changes(executor: Executor) -> Iterator[str]:
     if executor.lean.notes:
         yield f"Rewritten, {len(executor.lean.notes)} change(s):"
         yield from (f"  {note}" for note in executor.lean.notes)
+    if executor.fused.notes:
+        yield f"Fused, {len(executor.fused.notes)} chain(s) of elementwise nodes:"
+        yield from (f"  {note}" for note in executor.fused.notes)
 
 
 def _derived(executor: Executor, names: list[str]) -> Iterator[str]:
@@ -133,22 +137,33 @@ def _entry_names(executor: Program) -> list[str]:
             names.append(node.name)
         else:
             assert node.op is not None
+            if isinstance(node.op, FusedElements):
+                names += node.op.labels
+                continue
             outputs = node.op.list_outputs()
             names += [node.name if len(outputs) == 1 else f"{node.name}.{o}" for o in outputs]
     return names
 
 
 def _step_rows(executor: Program, index: int, node: Node, names: list[str]) -> list[tuple]:
-    """One row per output that is wanted, the first with the step's number, name and inputs."""
+    """One row per output that is wanted, the first with the step's number, name and inputs.
+
+    Several outputs of a fused node stand below it under the names that they have.
+    """
     step = executor.plan_steps[index]
     first = executor.graph.eid(Entry(node))
     head = (str(index), f"{node.name} ({node.op_name})", str(executor.context[first]))
     inputs = ", ".join(names[eid] for eid in step.inputs)
-    rows = []
+    rows: list[tuple] = []
+    fused = isinstance(node.op, FusedElements) and node.num_outputs > 1
+    if fused:
+        rows.append((*head, "", "", "", inputs))
+        inputs = ""
     for position, eid in enumerate(step.outputs):
         if eid == NONE and position:
             continue
         shown = first + position
+        head = ("", f"  {names[shown]}", "") if fused else head
         rows.append((*head, *map(str, executor.specs[shown]),
                      _memory(executor, index, eid, names), inputs))
         head, inputs = ("", "", ""), ""

@@ -36,7 +36,7 @@ class _Chosen(FormulaOp):
     needs = property(lambda self: self.choice().needs)
     inplace_backward = property(lambda self: self.choice().inplace_backward)
 
-    def number(self, name: str, like: np.ndarray) -> float:
+    def number(self, name: str, like: Any) -> float:
         return single(getattr(self, name))
 
     def infer_type(self, ins, outs):
@@ -175,6 +175,12 @@ class LeakyReLU(_Chosen, name="LeakyReLU"):
         program = super().backward_program(kind)
         # The mask is no input: nobody wants its gradient.
         return prune(program, (True, False)) if self.act_type == "rrelu" else program
+
+    def elements(self, ins, outs):
+        return None if self.act_type in ("prelu", "rrelu") else super().elements(ins, outs)
+
+    def backward_elements(self, ins, outs):
+        return None if self.act_type in ("prelu", "rrelu") else super().backward_elements(ins, outs)
 
     def scratch(self, ins, outs):
         return outs[1:]

@@ -14,8 +14,8 @@ from ..base import MXNetError
 from ..graph import Entry, Node
 from .formula_op import FormulaOp, kernels
 from .half import single
-from .op import Call, Op, PartialType
-from .program import Program, Step, run
+from .op import Call, Op, PartialType, Spec
+from .program import Elements, Program, Step, run
 from .shape import PartialShape, ShapeMismatch, unify, unify_all
 
 __all__ = ["AddN", "Clip", "DivSqrtDim", "HardSigmoid", "Quadratic", "Where"]
@@ -34,7 +34,7 @@ class Clip(FormulaOp, name="clip", aliases=("_sparse_clip",)):
     formula: ClassVar = "where(x > a_max, a_max, where(x < a_min, a_min, x))"
     gradients: ClassVar = {"x": "where(x > a_max, 0, where(x < a_min, 0, gy))"}
 
-    def number(self, name: str, like: np.ndarray) -> Any:
+    def number(self, name: str, like: Any) -> Any:
         return single(getattr(self, name))
 
 
@@ -52,7 +52,7 @@ class HardSigmoid(FormulaOp, name="hard_sigmoid"):
         if dtype is not None and dtype.kind != "f":
             raise MXNetError(f"hard_sigmoid takes floating point arrays only, not {dtype}")
 
-    def number(self, name: str, like: np.ndarray) -> Any:
+    def number(self, name: str, like: Any) -> Any:
         return single(getattr(self, name))
 
 
@@ -67,7 +67,7 @@ class Quadratic(FormulaOp, name="_contrib_quadratic"):
     formula: ClassVar = "a * x * x + b * x + c"
     gradients: ClassVar = {"x": "gy * (2 * a * x + b)"}
 
-    def number(self, name: str, like: np.ndarray) -> Any:
+    def number(self, name: str, like: Any) -> Any:
         return single(getattr(self, name))
 
 
@@ -77,7 +77,7 @@ class DivSqrtDim(FormulaOp, name="_contrib_div_sqrt_dim"):
     formula: ClassVar = "x / root"
     gradients: ClassVar = {"x": "gy / root"}
 
-    def number(self, name: str, like: np.ndarray) -> Any:
+    def number(self, name: str, like: Any) -> Any:
         return math.sqrt(like.shape[-1])
 
 
@@ -116,6 +116,12 @@ class Where(FormulaOp, name="where", aliases=("_sparse_where",)):
         for dtype in (ins[0], *result):
             self.check_type(dtype)
         return [ins[0], *values], result
+
+    def elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
+        return super().elements(ins, outs) if ins[0].shape == outs[0].shape else None
+
+    def backward_elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
+        return super().backward_elements(ins, outs) if ins[0].shape == ins[1].shape else None
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         super().forward([_rows(ins[0], outs[0]), *ins[1:]], outs, call)
@@ -162,6 +168,9 @@ class AddN(Op, name="add_n",
 
     def gradient(self, node: Node, ograds: list[Entry | None]) -> list[Entry | None] | None:
         return [ograds[0]] * len(node.inputs)
+
+    def elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
+        return Elements(_sum_program(len(ins)), tuple(range(len(ins))))
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         run(_sum_program(len(ins)), ins, outs, add=call.add)

@@ -23,8 +23,8 @@ import numpy as np
 from ..base import MXNetError
 from ..graph import Entry, Node
 from .formula import names_in
-from .op import _TABLE, Call, Op, PartialType
-from .program import Program, Step, run
+from .op import _TABLE, Call, Op, PartialType, Spec
+from .program import Elements, Program, Step, run
 from .spelling import spell, spellable
 
 __all__ = ["FormulaOp", "backward_program", "define", "forward_program", "kernels"]
@@ -83,11 +83,11 @@ class FormulaOp(Op):
         gradients = tuple(self.gradients.get(letter, "0") for letter in self.letters)
         return backward_program(self.name, gradients, tuple(self.letters))
 
-    def number(self, name: str, like: np.ndarray) -> Any:
+    def number(self, name: str, like: Any) -> Any:
         """The value of a parameter that the formula mentions, for arrays such as `like`."""
         return float(getattr(self, name))
 
-    def numbers(self, program: Program, like: np.ndarray) -> list[Any]:
+    def numbers(self, program: Program, like: Any) -> list[Any]:
         """The values of the scalars of a program of this op."""
         return [self.number(name, like) for name in program.scalars]
 
@@ -96,6 +96,15 @@ class FormulaOp(Op):
         letters = {"ograd": "gy", "output": "y", **{name: x for x, name in self.letters.items()}}
         given = {letters[need]: array for need, array in zip(self.needs, ins, strict=True)}
         return [given[name] for name in program.inputs]
+
+    def elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
+        program = self.program(outs[0].dtype.kind)
+        return Elements(program, tuple(range(len(ins))), tuple(self.numbers(program, outs[0])))
+
+    def backward_elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
+        program = self.backward_program(ins[0].dtype.kind)
+        return Elements(program, tuple(self.operands(range(len(ins)), program)),
+                        tuple(self.numbers(program, ins[0])))
 
     # -- gradient ---------------------------------------------------------------------------
 

@@ -38,8 +38,8 @@ COMPILED_FROM = 4096
 5 us that NumPy needs more than a kernel for 4096 elements (8 against 1)."""
 
 PARALLEL_FROM = 32768
-"""Elements from which a kernel runs on all cores: entering a parallel loop costs about 3 us, one
-core needs 3 us for 32768 sums of two float32 numbers."""
+"""Elements times formulas from which a kernel runs on all cores: entering a parallel loop costs
+about 3 us, one core needs 3 us for 32768 sums of two float32 numbers."""
 
 _FLOATS = ("float16", "float32", "float64")
 _loading = threading.Lock()
@@ -185,7 +185,7 @@ def _pass(program: Program, part: Program, space: Shape, used: dict[str, Operand
     spec = KernelSpec(
         part, tuple(ArraySpec(name, array.dtype.name, mask) for (name, array), mask
                     in zip(arrays.items(), layout.masks, strict=True)),
-        tuple(targets), add, real.__name__, size_of(space) >= PARALLEL_FROM)
+        tuple(targets), add, real.__name__, size_of(space) * len(part.steps) >= PARALLEL_FROM)
     sums = _partial_sums(spec, layout)
     places = tuple((array.position, shape) for array, shape
                    in zip(arrays.values(), layout.shapes(), strict=True))

@@ -44,6 +44,7 @@ from .shape import PartialShape, size_of, unify_all
 if TYPE_CHECKING:
     from ..context import Context
     from ..graph import Entry, Graph, Node
+    from .program import Elements
 
 __all__ = ["Op", "Backward", "Spec", "Call", "Mode", "PartialType"]
 
@@ -281,6 +282,19 @@ class Op:
         """The same for backward: `ins` are the tensors of `list_needs()`."""
         return ()
 
+    # -- elements ---------------------------------------------------------------------------
+
+    def elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
+        """What forward does, as a program over elements; None if it is more than that.
+
+        Several such nodes may then run as one (`passes.fuse`).
+        """
+        return None
+
+    def backward_elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
+        """The same for backward: `ins` are the tensors of `list_needs()`, `outs` the gradients."""
+        return None
+
     # -- execution --------------------------------------------------------------------------
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
@@ -338,6 +352,9 @@ class Backward(Op):
 
     def body_parts(self, ins: list[Spec], wanted: list[bool]) -> Sequence[Part]:
         return self.fwd.backward_body_parts(ins, wanted)
+
+    def elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
+        return self.fwd.backward_elements(ins, outs)
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self.fwd.backward_scratch(ins, outs)

@@ -21,7 +21,7 @@ import numpy as np
 from .formula import evaluate, integer_type, names_in, rename
 from .shape import PartialShape, broadcast
 
-__all__ = ["Program", "Step", "fuse", "interpreted", "prune", "run", "sum_to"]
+__all__ = ["Elements", "Program", "Step", "fuse", "interpreted", "prune", "run", "sum_to"]
 
 
 class Step(NamedTuple):
@@ -46,6 +46,19 @@ class Program:
 
     def __str__(self) -> str:
         return "; ".join(f"{step.target} = {step.formula}" for step in self.steps)
+
+
+class Elements(NamedTuple):
+    """What a node does, if it is a program over elements and nothing else.
+
+    The outputs of the program are those of the node.
+    """
+
+    program: Program
+    reads: tuple[int, ...]
+    """For every input of the program, the position among the node's inputs."""
+    scalars: tuple[Any, ...] = ()
+    """Values of the program's scalars."""
 
 
 @cache

@@ -1,0 +1,293 @@
+"""Fused elementwise nodes: the same bits as node by node, no cycles, and what users see of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import nbmod as mx
+from nbmod.passes import fuse
+
+SHAPE = (4, 6)
+LARGE = (32, 160)
+"""From 4096 numbers on nodes are compiled, and fused."""
+
+
+@contextmanager
+def everything_large() -> Iterator[None]:
+    """Small arrays are fused, too; NumPy executes what comes out."""
+    before, fuse._is_large = fuse._is_large, lambda shape: True
+    try:
+        yield
+    finally:
+        fuse._is_large = before
+
+
+def bind(symbol: Any, shapes: dict[str, tuple[int, ...]], grad_req: Any = "write",
+         dtype: str = "float32") -> Any:
+    """An executor of numbers that are not too large."""
+    executor = symbol.simple_bind(mx.cpu(), grad_req=grad_req, **shapes,
+                                  type_dict=dict.fromkeys(shapes, dtype))
+    rng = np.random.default_rng(0)
+    for name, array in executor.arg_dict.items():
+        array[:] = rng.uniform(0.2, 1.2, shapes[name])
+    return executor
+
+
+def answers(executor: Any) -> list[np.ndarray]:
+    """Outputs and gradients of one step; gradients start from ones, to be added to."""
+    for grad in executor.grad_arrays:
+        if grad is not None:
+            grad[:] = 1
+    executor.forward(is_train=bool(executor.heads))
+    found = [output.asnumpy() for output in executor.outputs]
+    if executor.heads:
+        rng = np.random.default_rng(1)
+        executor.backward([mx.nd.array(rng.standard_normal(output.shape), dtype=output.dtype)
+                           for output in executor.outputs])
+    return found + [grad.asnumpy() for grad in executor.grad_arrays if grad is not None]
+
+
+def assert_same(executor: Any) -> None:
+    """Fused and node by node give the same bits."""
+    for mine, other in zip(answers(executor), answers(executor.plain), strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def kernels(executor: Any) -> list[str]:
+    """The notes on what has been fused."""
+    return [note.removesuffix(" are one kernel") for note in executor.fused.notes]
+
+
+# -- random graphs ------------------------------------------------------------------------------
+
+ONE = ("tanh", "square", "negative", "relu", "BlockGrad", "sum", "transpose")
+TWO = ("elemwise_add", "elemwise_mul", "broadcast_sub", "broadcast_mul", "broadcast_maximum")
+VARIABLES = {"a": SHAPE, "b": SHAPE, "row": (1, 6), "column": (4, 1)}
+
+
+@st.composite
+def networks(draw: Any) -> Any:
+    """A graph of elementwise nodes, of which some are read often, and of others between them."""
+    known = [(mx.sym.Variable(name), shape) for name, shape in VARIABLES.items()]
+    for _ in range(draw(st.integers(2, 14))):
+        if draw(st.booleans()):
+            name, (x, shape) = draw(st.sampled_from(ONE)), draw(st.sampled_from(known))
+            if name == "sum":
+                known.append((mx.sym.sum(x, axis=1, keepdims=True), (shape[0], 1)))
+            elif name == "transpose":
+                known.append((mx.sym.transpose(mx.sym.transpose(x) * 2.0), shape))
+            else:
+                known.append((getattr(mx.sym, name)(x), shape))
+        else:
+            name, (x, one) = draw(st.sampled_from(TWO)), draw(st.sampled_from(known))
+            alike = [pair for pair in known if pair[1] == one]
+            y, other = draw(st.sampled_from(alike if name.startswith("elemwise") else known))
+            known.append((getattr(mx.sym, name)(x, y), np.broadcast_shapes(one, other)))
+    made = known[len(VARIABLES):]
+    outputs = draw(st.lists(st.sampled_from(made), min_size=1, max_size=3, unique_by=id))
+    return mx.sym.Group([symbol for symbol, _ in outputs])
+
+
+@given(networks(), st.lists(st.sampled_from(["write", "add", "null"]), min_size=4, max_size=4))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+def test_random_graphs(network, requests):
+    names = network.list_arguments()
+    requests = dict(zip(names, requests, strict=False))
+    with everything_large():
+        executor = bind(network, {name: VARIABLES[name] for name in names}, requests)
+        assert_same(executor)
+        for node in executor.computed:
+            assert sum(map(len, (node.op.list_inputs(), node.op.list_outputs()))) <= max(
+                fuse.MOST_TENSORS, 4)
+
+
+# -- kernels --------------------------------------------------------------------------------------
+
+def test_functions_keep_their_bits():
+    """Compiled together with what stands before and behind them."""
+    a, b = mx.sym.Variable("a"), mx.sym.Variable("b")
+    inner = mx.sym.broadcast_sub(a, b)
+    outputs = [getattr(mx.sym, name)(inner) * a for name in ("exp", "log1p", "erf", "rint")]
+    outputs += [getattr(mx.sym, f"broadcast_{name}")(inner, b) * a for name in ("mod", "power")]
+    executor = bind(mx.sym.Group(outputs), {"a": LARGE, "b": (1, LARGE[1])})
+    assert kernels(executor)
+    assert_same(executor)
+
+
+def lstm_cell() -> Any:
+    """One step of an LSTM, with its state."""
+    cell = mx.rnn.LSTMCell(100, prefix="cell_")
+    outputs, states = cell.unroll(2, mx.sym.Variable("data"), layout="TNC", merge_outputs=True)
+    return mx.sym.Group([outputs, *states])
+
+
+def attention() -> Any:
+    """Scores of attention before their softmax: scaled, masked, with a bias of each head."""
+    scores, mask = mx.sym.Variable("scores"), mx.sym.Variable("mask")
+    scores = mx.sym.broadcast_add(mx.sym.contrib.div_sqrt_dim(scores), mx.sym.Variable("bias"))
+    return mx.sym.broadcast_add(scores, (1 - mask) * -10000.0)
+
+
+def momentum() -> Any:
+    """A step of gradient descent as a script writes it."""
+    weight, grad, state = map(mx.sym.Variable, ("weight", "grad", "state"))
+    grad = mx.sym.clip(grad * 0.5, -1.0, 1.0) + 1e-4 * weight
+    state = 0.9 * state - 0.1 * grad
+    return mx.sym.Group([weight + state, state])
+
+
+def mixed() -> Any:
+    """Half precision at both ends, single in between."""
+    x = mx.sym.Cast(mx.sym.Variable("half"), dtype="float32")
+    return mx.sym.Cast(mx.sym.tanh(x * 2.0) + x, dtype="float16")
+
+
+NETWORKS: dict[str, tuple[Any, dict[str, tuple[int, ...]], int]] = {
+    # symbol, shapes, kernels of the fused nodes
+    "lstm": (lstm_cell, {"data": (2, 64, 30)}, 4),
+    "attention": (attention, {"scores": (2, 4, 32, 32), "mask": (2, 1, 1, 32),
+                              "bias": (4, 1, 1)}, 1),
+    "momentum": (momentum, dict.fromkeys(("weight", "grad", "state"), LARGE), 2),
+    "mixed": (mixed, {"half": LARGE}, 2),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("grad_req", ["write", "add", "null"])
+def test_networks(name, grad_req):
+    build, shapes, count = NETWORKS[name]
+    symbol = build()
+    found, _, _ = symbol.infer_shape(**shapes)
+    shapes = dict(zip(symbol.list_arguments(), found, strict=True))
+    executor = bind(symbol, shapes, grad_req)
+    assert len(kernels(executor)) == (count + 1) // 2 if grad_req == "null" else count
+    assert_same(executor)
+
+
+def test_double_precision():
+    x = mx.sym.Variable("x")
+    executor = bind(mx.sym.sqrt(x * x + 1.0), {"x": LARGE}, dtype="float64")
+    assert kernels(executor)
+    assert_same(executor)
+
+
+def test_threads_do_not_change_a_bit():
+    from nbmod.ops import jit
+
+    executor = bind(lstm_cell(), dict(zip(
+        lstm_cell().list_arguments(),
+        lstm_cell().infer_shape(data=(2, 256, 30))[0], strict=True)))
+    before, threads = answers(executor), jit.num_threads()
+    jit.set_num_threads(1)
+    try:
+        for mine, other in zip(answers(executor), before, strict=True):
+            np.testing.assert_array_equal(mine, other)
+    finally:
+        jit.set_num_threads(threads)
+
+
+# -- what is fused, and what is not ---------------------------------------------------------------
+
+def test_one_kernel_for_one_pattern():
+    """Neither names nor numbers nor shapes make another kernel."""
+    def program(name: str, number: float, shape: tuple[int, ...]) -> Any:
+        x = mx.sym.Variable(name)
+        executor = bind(mx.sym.tanh(x * number) - x, {name: shape}, "null")
+        return executor.computed[0].op.program
+
+    assert program("a", 2.0, LARGE) == program("b", 3.0, (5, 2000))
+
+
+def test_a_tensor_that_others_read_is_written():
+    x = mx.sym.Variable("x")
+    inner = mx.sym.exp(x, name="inner")
+    outer = mx.sym.sqrt(inner + 1.0, name="outer")
+    executor = bind(mx.sym.Group([outer, mx.sym.sum(inner, axis=1, name="total")]), {"x": LARGE},
+                    "null")
+    node = next(node for node in executor.computed if node.op.name == "fused")
+    assert node.op.labels == ("inner", "outer")
+    assert_same(executor)
+
+
+def test_no_cycles():
+    """What stands between two elementwise nodes keeps them apart, if one of them waits for it."""
+    x = mx.sym.Variable("x")
+    a = mx.sym.exp(x, name="a")
+    b = mx.sym.softmax(a, name="b")
+    executor = bind(mx.sym.elemwise_add(a, b, name="c") * 2.0, {"x": LARGE}, "null")
+    assert len(kernels(executor)) == 1
+    assert kernels(executor)[0].startswith("c, ")
+    assert_same(executor)
+
+
+def test_small_nodes_stay_alone():
+    x = mx.sym.Variable("x")
+    assert not kernels(bind(mx.sym.tanh(x * 2.0) - x, {"x": (3, 4)}))
+
+
+def test_devices_are_kept_apart():
+    x = mx.sym.Variable("x")
+    with mx.AttrScope(ctx_group="one"):
+        y = mx.sym.tanh(x * 2.0)
+    with mx.AttrScope(ctx_group="two"):
+        z = mx.sym.sqrt(y + 3.0)
+    executor = z.simple_bind(mx.cpu(), "null", x=LARGE,
+                             group2ctx={"one": mx.cpu(1), "two": mx.cpu(2)})
+    assert len(kernels(executor)) == 2
+
+
+def test_an_environment_variable_turns_it_off(monkeypatch):
+    monkeypatch.setenv("MXNET_USE_FUSION", "0")
+    x = mx.sym.Variable("x")
+    assert not kernels(bind(mx.sym.tanh(x * 2.0) - x, {"x": LARGE}))
+
+
+def test_memory_is_no_larger():
+    """Sums of gradients that come one after another are not waited for together."""
+    x = mx.sym.Variable("x")
+    total, weight = x, mx.sym.Variable("weight")
+    for i in range(6):
+        total = total + mx.sym.softmax(mx.sym.dot(total, weight, name=f"dot{i}"))
+    executor = bind(total, {"x": (64, 64), "weight": (64, 64)})
+    assert executor.plan.total_bytes <= executor.plain.plan.total_bytes
+    assert_same(executor)
+
+
+# -- what users see -------------------------------------------------------------------------------
+
+def test_monitors_see_every_node():
+    x = mx.sym.Variable("x")
+    executor = bind(mx.sym.tanh(mx.sym.exp(x, name="inner") * 2.0, name="outer"), {"x": LARGE})
+    seen: list[str] = []
+    executor.set_monitor_callback(lambda name, array: seen.append(name))
+    executor.forward(is_train=True)
+    assert {"inner_output", "outer_output"} <= set(seen)
+    watched = executor.outputs[0].asnumpy()
+    executor.set_monitor_callback(None)
+    np.testing.assert_array_equal(executor.forward(is_train=True)[0].asnumpy(), watched)
+
+
+def test_debug_str_names_the_members():
+    x = mx.sym.Variable("x")
+    text = bind(mx.sym.tanh(mx.sym.exp(x, name="inner"), name="outer"), {"x": LARGE}).debug_str()
+    assert "inner, outer are one kernel" in text
+    assert "inner+outer (fused)" in text
+
+
+def test_errors_name_the_members(monkeypatch):
+    x = mx.sym.Variable("x")
+    executor = bind(mx.sym.tanh(mx.sym.exp(x, name="inner"), name="outer"), {"x": LARGE}, "null")
+
+    def fails() -> None:
+        raise ValueError("no")
+
+    executor._calls[0] = fails
+    with pytest.raises(mx.MXNetError, match=r"^inner\+outer \(fused\): no"):
+        executor.forward()
