@@ -1,0 +1,132 @@
+"""Chains of elementwise operators, nbmod and MXNet interleaved, with PyTorch's in `bench.compare`.
+
+    python -m bench.elementwise [name ...]       a table: milliseconds, ratios, share of bandwidth
+    python -m pytest bench/elementwise.py        nbmod's rows by pytest-benchmark, MXNet's beside
+
+`alone` is nbmod with every operator by itself.  The bytes of a chain are those of its inputs and
+outputs, each once: what one kernel has to move.  Their share is of what a copy reaches in the same
+process.  Figures are medians, taken after the kernels have been compiled.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+from collections.abc import Callable
+from contextlib import contextmanager
+from math import prod
+from typing import Any
+
+import pytest
+
+import nbmod as mx
+from nbmod.ops.simd.ceilings import measured
+from tests import either
+from tests.oracle.client import Oracle
+
+from .peers import mxnet_worker
+
+ROUNDS, REPEATS = 3, 7
+Shapes = dict[str, tuple[int, ...]]
+MANY = (4, 1024, 1024)
+
+
+def polynomial() -> Any:
+    """Multiplications, sums and a ReLU of three tensors: nothing but memory."""
+    a, b, c = map(mx.sym.Variable, "abc")
+    return mx.sym.Activation(a * b + c, act_type="relu") * (a + b) + c
+
+
+def gates() -> Any:
+    """What an LSTM does behind its matrix products."""
+    i, f, g, o, c = map(mx.sym.Variable, "ifgoc")
+    c = mx.sym.sigmoid(f) * c + mx.sym.sigmoid(i) * mx.sym.tanh(g)
+    return mx.sym.Group([mx.sym.sigmoid(o) * mx.sym.tanh(c), c])
+
+
+def scores() -> Any:
+    """Scale, mask and bias of attention."""
+    x, mask, bias = map(mx.sym.Variable, ("x", "mask", "bias"))
+    return mx.sym.broadcast_add(mx.sym.broadcast_add(x * 0.125, (1 - mask) * -10000.0), bias)
+
+
+def momentum() -> Any:
+    """A step of gradient descent as a script writes it."""
+    weight, grad, state = map(mx.sym.Variable, ("weight", "grad", "state"))
+    state = 0.9 * state - 0.1 * (mx.sym.clip(grad * 0.5, -1.0, 1.0) + 1e-4 * weight)
+    return mx.sym.Group([weight + state, state])
+
+
+CASES: dict[str, tuple[Callable[[], Any], Shapes]] = {
+    "polynomial": (polynomial, dict.fromkeys("abc", MANY)),
+    "gates": (gates, dict.fromkeys("ifgoc", (1024, 1024))),
+    "scores": (scores, {"x": (16, 16, 128, 128), "mask": (16, 1, 1, 128),
+                        "bias": (16, 128, 128)}),
+    "momentum": (momentum, dict.fromkeys(("weight", "grad", "state"), MANY)),
+}
+
+
+@contextmanager
+def alone() -> Any:
+    """What is bound in this block is not fused."""
+    before = os.environ.get("MXNET_USE_FUSION")
+    os.environ["MXNET_USE_FUSION"] = "0"
+    try:
+        yield
+    finally:
+        del os.environ["MXNET_USE_FUSION"]
+        if before is not None:
+            os.environ["MXNET_USE_FUSION"] = before
+
+
+def moved(symbol: Any, shapes: Shapes) -> int:
+    """Bytes of the inputs and outputs of forward."""
+    arguments, outputs, _ = symbol.infer_shape(**shapes)
+    return 4 * sum(map(prod, (*arguments, *outputs)))
+
+
+def compare(worker: Oracle | None, name: str, grad: str) -> list[float]:
+    """Median seconds of a step: nbmod, nbmod without fusion, MXNet."""
+    build, shapes = CASES[name]
+    symbol = build()
+    times: list[list[float]] = [[], [], []]
+    step = either.stepper(mx, symbol, shapes, grad=grad)
+    with alone():
+        single = either.stepper(mx, symbol, shapes, grad=grad)
+    for _ in range(ROUNDS):
+        times[0] += [sum(step()) for _ in range(REPEATS)]
+        times[1] += [sum(single()) for _ in range(REPEATS)]
+        if worker:
+            times[2] += map(sum, worker.call("mx_bench.op_seconds", symbol.tojson(), shapes,
+                                             REPEATS, None, grad))
+    return [statistics.median(column) if column else float("nan") for column in times]
+
+
+def main(names: list[str]) -> None:
+    worker = mxnet_worker()
+    print(f"{'chain':12} {'':8} {'nbmod ms':>9} {'alone ms':>9} {'MXNet ms':>9} {'/alone':>6} "
+          f"{'/MXNet':>6} {'GB/s':>6} {'of copy':>7}")
+    for name in names or CASES:
+        build, shapes = CASES[name]
+        for grad in ("null", "write"):
+            ours, single, theirs = compare(worker, name, grad)
+            rate = moved(build(), shapes) / ours if grad == "null" else float("nan")
+            print(f"{name:12} {'forward' if grad == 'null' else 'training':8} {ours * 1e3:9.3f} "
+                  f"{single * 1e3:9.3f} {theirs * 1e3:9.3f} {ours / single:6.2f} "
+                  f"{ours / theirs:6.2f} {rate / 1e9:6.1f} {rate / measured().nbytes:7.0%}",
+                  flush=True)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_chain(benchmark: Any, worker: Oracle | None, name: str) -> None:
+    """One row per chain: forward and backward together."""
+    build, shapes = CASES[name]
+    benchmark(either.stepper(mx, build(), shapes))
+    if worker:
+        benchmark.extra_info["mxnet_seconds"] = statistics.median(map(sum, worker.call(
+            "mx_bench.op_seconds", build().tojson(), shapes, REPEATS)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
