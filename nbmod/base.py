@@ -49,6 +49,10 @@ def _flag(name: str, default: bool) -> bool:
     return default if text is None else text.strip().lower() not in ("", "0", "false", "no", "off")
 
 
+def _tiles(name: str) -> int:
+    return 2 if os.environ.get(name, "").strip() == "2" else 4 * _flag(name, True)
+
+
 def _cache_dir() -> pathlib.Path:
     chosen = os.environ.get("NBMOD_CACHE_DIR")
     if chosen:
@@ -109,8 +113,9 @@ class Config:
         default_factory=lambda: int(os.environ.get("NBMOD_SIMD_LANES", "0") or 0))
     """NBMOD_SIMD_LANES=16, 8, 4: write vector kernels for so many float32 numbers in a register;
     1: none at all; 0: for what the host has."""
-    winograd: bool = field(default_factory=lambda: _flag("NBMOD_WINOGRAD", True))
-    """NBMOD_WINOGRAD=0: all convolutions are computed directly (see `ops.blocked.winograd`)."""
+    winograd: int = field(default_factory=lambda: _tiles("NBMOD_WINOGRAD"))
+    """NBMOD_WINOGRAD=0: all convolutions are computed directly (see `ops.blocked.winograd`); 2: by
+    tiles of 2 x 2 pixels at most, which keep more digits; else also 4 x 4."""
     compilers: int = field(
         default_factory=lambda: int(os.environ.get("NBMOD_COMPILERS", "64") or 64))
     """NBMOD_COMPILERS: how many processes may compile kernels of a network at once, this one

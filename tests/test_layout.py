@@ -222,9 +222,11 @@ def test_tiles_of_winograd(trained, monkeypatch):
         close(mine, other, "output")
     for name, other in plain[1].items():
         close(found[1][name], other, name)
-    monkeypatch.setattr(CONFIG, "winograd", False)
-    steps = executed(symbol, names, False)[-1].steps
-    assert not any(getattr(step.node.op, "tiled", False) for step in steps)
+    for most in (2, 0):
+        monkeypatch.setattr(CONFIG, "winograd", most)
+        steps = executed(symbol, names, False)[-1].steps
+        chosen = [getattr(step.node.op, "tiled", 0) for step in steps]
+        assert max(chosen) == most
 
 
 @pytest.mark.parametrize("network", [residual, separable, joined], ids=lambda net: net.__name__)

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nbmod.ops.blocked import winograd
 from nbmod.ops.blocked.depthwise import kernels_of
 from nbmod.ops.blocked.form import LANES, Form, clear_tail
 from nbmod.ops.blocked.reorder import from_blocks, into_blocks
 from nbmod.ops.blocked.tables import Sliding
-from nbmod.ops.blocked.winograd import Tiled
 from nbmod.ops.jit import Kernel, num_threads, set_num_threads
 from nbmod.ops.simd import norm
 from nbmod.ops.simd.lanewise import TAPS, lanesums, lanewise
@@ -24,7 +24,7 @@ from nbmod.ops.simd.outer import ROWS, outer1, outer2
 from nbmod.ops.simd.strip import ADD, BIAS, PIXELS, RELU, SIX, plane1, plane2, strip1, strip2
 from nbmod.ops.simd.transpose import transpose
 from nbmod.ops.simd.window import largest, mean, to_all, to_largest
-from nbmod.ops.simd.winograd import OUT, TILE, filter_tile, input_tile, output_tile
+from nbmod.ops.simd.winograd import FOUR, TWO
 from tests import convolution_sums
 
 pytestmark = pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
@@ -114,10 +114,12 @@ def test_rows_of_norms_are_their_twins(flags, pixels):
 
 
 @pytest.mark.parametrize("rows, columns", [(9, 6), (4, 1)])
-@pytest.mark.parametrize("micro", [input_tile, filter_tile])
-def test_tiles_are_their_twins(micro, rows, columns):
-    """Sums of 36 products with factors up to 25, in all some 100: 1e-4 is 10 roundings."""
-    source, target = numbers(7 + TILE * 8 * LANES), numbers(3 + TILE ** 2 * 2 * LANES)
+@pytest.mark.parametrize("kind", ["input_tile", "filter_tile"])
+@pytest.mark.parametrize("way", [TWO, FOUR])
+def test_tiles_are_their_twins(way, kind, rows, columns):
+    """Sums of 36 products with factors up to 13, in all some 50: 1e-4 is 20 roundings."""
+    micro = getattr(way, kind)
+    source, target = numbers(7 + way.tile * 8 * LANES), numbers(3 + way.tile ** 2 * 2 * LANES)
     expected = target.copy()
     arguments = ((7, 3), (7 * LANES, LANES, 2 * LANES, rows, columns))
     micro.function(source, expected, *arguments)
@@ -127,15 +129,25 @@ def test_tiles_are_their_twins(micro, rows, columns):
 
 @pytest.mark.parametrize("flags", [0, BIAS, ADD, RELU, BIAS | ADD | RELU, RELU | SIX])
 @pytest.mark.parametrize("rows, columns", [(5, 4), (3, 1), (1, 2)])
-def test_results_of_tiles_are_their_twins(rows, columns, flags):
-    """Sums of 36 products with factors up to 64; nothing is stored beyond the edges."""
-    m, bias, r = numbers(5 + TILE ** 2 * 3 * LANES), numbers(2 + LANES), numbers(4 + 30 * LANES)
+@pytest.mark.parametrize("way", [TWO, FOUR])
+def test_results_of_tiles_are_their_twins(way, rows, columns, flags):
+    """Sums of 36 products with factors up to 12; nothing is stored beyond the edges."""
+    m, bias, r = numbers(5 + way.tile ** 2 * 3 * LANES), numbers(2 + LANES), numbers(4 + 30 * LANES)
     y = numbers(*r.shape)
     expected = y.copy()
-    arguments = ((5, 2, 4), (3 * LANES, (OUT + 2) * LANES, rows, columns, flags))
-    output_tile.function(m, bias, r, expected, *arguments)
-    called(output_tile)(m, bias, r, y, *arguments)
+    arguments = ((5, 2, 4), (3 * LANES, (way.out + 2) * LANES, rows, columns, flags))
+    way.output_tile.function(m, bias, r, expected, *arguments)
+    called(way.output_tile)(m, bias, r, y, *arguments)
     np.testing.assert_allclose(y, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("way", [TWO, FOUR])
+def test_filtering_is_a_convolution(way):
+    """The three matrices, in float64, on one tile."""
+    x, w = RANDOM.randn(way.tile, way.tile), RANDOM.randn(3, 3)
+    product = (way.filters @ w @ way.filters.T) * (way.inputs @ x @ way.inputs.T)
+    expected = [[(x[i:i + 3, j:j + 3] * w).sum() for j in range(way.out)] for i in range(way.out)]
+    np.testing.assert_allclose(way.outputs @ product @ way.outputs.T, expected, atol=1e-13)
 
 
 def values(*shape):
@@ -257,18 +269,31 @@ TILED = {
     "one vector, padding": (1, 5, (18, 2), 3 * LANES, (2, 2)),
     "many tiles": (9, LANES, (13, 21), LANES, (0, 0)),
 }
+ROOMS = {"apart": {}, "together": {"NEAR": 0}, "in parts": {"NEAR": 0, "FAR": 0}}
+"""How much is taken at a time."""
 
 
+def tiled(slide, forms, batch, out, fresh, monkeypatch, rooms):
+    for name, size in ROOMS[rooms].items():
+        monkeypatch.setattr(winograd, name, size)
+    found = winograd.Tiled(slide, *forms, batch, out, fresh)
+    assert found.tiling.apart == (rooms == "apart")
+    return found
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("rooms", ROOMS)
+@pytest.mark.parametrize("out", [2, 4])
 @pytest.mark.parametrize("name", TILED)
-def test_convolutions_by_tiles(name):
+def test_convolutions_by_tiles(name, out, rooms, fresh, monkeypatch):
     """Forward and the data's gradient, with all that may be done on the way, and into a halo."""
     batch, channels, image, filters, pad = TILED[name]
-    slide, out = Sliding((3, 3), pad=pad), tuple(np.add(image, pad) + pad - 2)
+    slide, size = Sliding((3, 3), pad=pad), tuple(np.add(image, pad) + pad - 2)
     x, w, g = numbers(batch, channels, *image), numbers(filters, channels, 3, 3), numbers(
-        batch, filters, *out)
+        batch, filters, *size)
     y, gx = convolution_sums.forward(slide, x, w), convolution_sums.backward(slide, x, w, g)[0]
-    forms = Form(channels, *image, max(pad)), Form(filters, *out, slide.data_halo(image, out))
-    k = Tiled(slide, *forms, batch)
+    forms = Form(channels, *image, max(pad)), Form(filters, *size, slide.data_halo(image, size))
+    k = tiled(slide, forms, batch, out, fresh, monkeypatch, rooms)
     xb, yb, gb, gxb = (np.full(forms[i].shape(batch), np.nan, "f") for i in (0, 1, 1, 0))
     into_blocks(forms[0], x, xb)
     into_blocks(forms[1], g, gb)
@@ -287,20 +312,41 @@ def test_convolutions_by_tiles(name):
     assert np.isfinite(yb).all() and np.isfinite(gxb).all()
 
 
-def test_any_number_of_threads_gives_the_same_tiles():
-    slide, x, y = Sliding((3, 3), pad=(1, 1)), Form(24, 23, 21, 1), Form(40, 23, 21)
-    data, weight, many, found = numbers(*x.shape(3)), numbers(40, 24, 3, 3), num_threads(), []
+@pytest.mark.parametrize("out, most", [(2, 2e-6), (4, 6e-6)])
+def test_digits_that_tiles_keep(out, most):
+    """Twice the error that the documentation tells for 256 channels, at most."""
+    slide, forms = Sliding((3, 3), pad=(1, 1)), (Form(256, 20, 20, 1), Form(8, 20, 20))
+    x, w = numbers(1, 256, 20, 20), numbers(8, 256, 3, 3)
+    k = winograd.Tiled(slide, *forms, 1, out)
+    blocks, y = np.empty(forms[0].shape(1), "f"), np.empty(forms[1].shape(1), "f")
+    made, room = (np.empty(spec.shape, "f") for spec in (k.filters, k.room(False)))
+    into_blocks(forms[0], x, blocks)
+    k.pack(w, made, room)
+    k.forward(blocks, made, None, y, room=room)()
+    from_blocks(forms[1], y, found := np.empty((1, 8, 20, 20), "f"))
+    expected = convolution_sums.forward(slide, x.astype("d"), w.astype("d"))
+    assert abs(found - expected).max() <= most * abs(expected).max()
+
+
+@pytest.mark.parametrize("rooms", ROOMS)
+def test_any_number_of_threads_gives_the_same_tiles(rooms, monkeypatch):
+    """Also where the room was made for fewer threads than there are later, and the other way."""
+    slide, forms = Sliding((3, 3), pad=(1, 1)), (Form(24, 23, 21, 1), Form(40, 23, 21))
+    data, weight, many = numbers(*forms[0].shape(3)), numbers(40, 24, 3, 3), num_threads()
+    found = []
     try:
-        for count in (1, many):
-            set_num_threads(count)
-            k = Tiled(slide, x, y, 3)
+        for before, later in ((1, 1), (many, many), (1, many), (many, 1)):
+            set_num_threads(before)
+            k = tiled(slide, forms, 3, 4, False, monkeypatch, rooms)
             made, room = (np.empty(spec.shape, "f") for spec in (k.filters, k.room(False)))
+            set_num_threads(later)
             k.pack(weight, made, room)
-            found.append(np.empty(y.shape(3), "f"))
+            found.append(np.empty(forms[1].shape(3), "f"))
             k.forward(data, made, None, found[-1], room=room)()
     finally:
         set_num_threads(many)
-    np.testing.assert_array_equal(*found)
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0], other)
 
 
 def close(found, expected):

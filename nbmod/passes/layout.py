@@ -301,7 +301,7 @@ class _Builder:
         return self.blocked[key]
 
     def _convolution(self, node: Node) -> Entry:
-        from ..ops.blocked import winograd
+        from ..ops.blocked import algorithms
         from ..ops.blocked.ops import BlockedConvolution, PackedFilters
 
         op: Any = node.op
@@ -310,9 +310,13 @@ class _Builder:
         lanes = 1 if node in self.chosen.flat else self._lanes
         data = self._image(node.inputs[0], channels, max(slide.pad), lanes)
         weight, *bias = (self._plain(entry) for entry in node.inputs[1:])
-        packed = not self.trains
-        tiled = lanes > 1 and winograd.pays(slide, whole, op.num_filter,
-                                            self.chosen.images[out].size, not packed)
+        packed, size = not self.trains, self.chosen.images[out].size
+        layer = algorithms.Layer(slide, whole.shape[0], channels, (whole.shape[2], whole.shape[3]),
+                                 op.num_filter, size, not packed)
+        tiled, why = algorithms.chosen(layer) if lanes > 1 else (0, "")
+        if tiled:
+            self.notes.append(f"{node.describe()} is computed by tiles of {tiled} x {tiled} "
+                              f"pixels ({why})")
         if packed:
             weight = Entry(Node(PackedFilters(slide, channels, op.num_filter, lanes, tiled),
                                 f"{node.name}_packed", [weight]))

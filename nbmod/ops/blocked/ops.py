@@ -116,8 +116,8 @@ class BlockedConvolution(Op):
     the data's gradient reads more halo of the output's than there is, it is copied into one first.
     With `packed` the weight is one already that `PackedFilters` has made.  In inference `add`,
     blocked images like the output, are added to the sums, and with `relu` negative ones become 0,
-    with `six` what is above 6 becomes 6.  With `tiled` the sums and the data's gradient are those
-    of `winograd`.
+    with `six` what is above 6 becomes 6.  With `tiled` the sums and the data's gradient are
+    those of `winograd`, by tiles of so many rows and columns.
     """
 
     slide: Sliding
@@ -130,7 +130,7 @@ class BlockedConvolution(Op):
     add: bool = False
     relu: bool = False
     six: bool = False
-    tiled: bool = False
+    tiled: int = 0
 
     name: ClassVar = "_blocked_convolution"
     needs: ClassVar = ("ograd", "data", "weight")
@@ -151,7 +151,9 @@ class BlockedConvolution(Op):
         height, width = sliding_size((x.height, x.width), span_of(slide.kernel, slide.dilate),
                                      slide.stride, slide.pad)
         y = Form(self.filters, height, width, self.out_halo)
-        return (Tiled if self.tiled else kernels_of)(slide, x, y, data.shape[0])
+        if self.tiled:
+            return Tiled(slide, x, y, data.shape[0], self.tiled, not self.packed)
+        return kernels_of(slide, x, y, data.shape[0])
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         kernels = self.kernels(ins[0])
@@ -211,7 +213,7 @@ class PackedFilters(Op):
     channels: int
     filters: int
     lanes: int
-    tiled: bool = False
+    tiled: int = 0
 
     name: ClassVar = "_packed_filters"
     inputs: ClassVar = ("weight",)
@@ -219,8 +221,10 @@ class PackedFilters(Op):
 
     def kernels(self) -> Kernels:
         """Those of any image: the weight's order does not depend on it."""
-        return (Tiled if self.tiled else kernels_of)(
-            self.slide, Form(self.channels, 1, 1, 0, self.lanes), Form(self.filters, 1, 1), 1)
+        forms = Form(self.channels, 1, 1, 0, self.lanes), Form(self.filters, 1, 1)
+        if self.tiled:
+            return Tiled(self.slide, *forms, 1, self.tiled)
+        return kernels_of(self.slide, *forms, 1)
 
     def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
                     ) -> tuple[list[PartialShape], list[PartialShape]]:

@@ -27,7 +27,7 @@ from ..simd.strip import PIXELS
 from .form import LANES, Form
 
 __all__ = ["OuterTask", "Pack", "Sliding", "StripTask", "data_pack", "data_strips",
-           "forward_pack", "forward_strips", "pixel_places", "weight_outers"]
+           "forward_pack", "forward_strips", "grouped", "pixel_places", "weight_outers"]
 
 Pair = tuple[int, int]
 FULL = 4 * PIXELS
@@ -153,7 +153,7 @@ class StripTask(NamedTuple):
     steps: tuple[int, ...]
 
 
-def _grouped(batch: int, pixels: int) -> tuple[int, int, int]:
+def grouped(batch: int, pixels: int) -> tuple[int, int, int]:
     """Images of a group, groups, images of the last one."""
     each = max(1, min(batch, -(-FULL // max(pixels, 1))))
     groups = -(-batch // each)
@@ -188,7 +188,7 @@ def _grid(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 def forward_strips(slide: Sliding, x: Form, y: Form, batch: int, deep: int = 0) -> StripTask:
     """y = convolution of x.  A tap has filters for `deep` channels, by default all of a block."""
-    each, groups, last = _grouped(batch, y.height * y.width)
+    each, groups, last = grouped(batch, y.height * y.width)
     rows, columns = _grid(np.arange(y.height), np.arange(y.width))
     (down, right), (top, left) = slide.stride, slide.pad
     spots = [x.at(rows * down - top, columns * right - left), y.at(rows, columns)]
@@ -208,7 +208,7 @@ def forward_strips(slide: Sliding, x: Form, y: Form, batch: int, deep: int = 0) 
 def data_strips(slide: Sliding, g: Form, x: Form, batch: int, deep: int = LANES) -> StripTask:
     """The gradient of the data (form x) from that of the output (form g)."""
     pixels = -(-x.height // slide.stride[0]) * -(-x.width // slide.stride[1])
-    each, groups, last = _grouped(batch, pixels)
+    each, groups, last = grouped(batch, pixels)
     inner, places = g.blocks // slide.groups, _Places()
     taps: list[int] = []
     blocks, weight = [], 0

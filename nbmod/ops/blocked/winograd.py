@@ -1,21 +1,28 @@
-"""Convolutions of 3 x 3 filters by tiles of 4 x 4 pixels (see `simd.winograd`).
+"""Convolutions of 3 x 3 filters by tiles of 4 x 4 or 2 x 2 pixels (see `simd.winograd`).
 
-Tiles of all images stand in one row.  A worker takes a few strips of them at a time:
+Tiles of all images stand in one row, PIXELS of them to a strip.  With e < 36 (or 16) the places
+in a transformed tile, there are three stages:
 
-    V   (36, blocks of channels, tiles, LANES)      the tiles of its images, transformed
-    M   (36, blocks of filters, tiles, LANES)       their products with the transformed filters
-    y                                               M transformed back, bias and all
+    V   (strips, e, blocks of channels, PIXELS, LANES)      the tiles of images, transformed
+    M   (strips, e, 1 or 2 vectors of filters, PIXELS, LANES)   their products with filters
+    y                                                       M transformed back, bias and all
 
-The products are convolutions with one tap of V[e] for each e < 36, so the strip kernel computes
-them; its pixels are tiles.  V and M are few enough to stay in a core's cache.  What is computed for
-a tile depends neither on the other tiles of its strip nor on the number of workers.
+The products are convolutions with one tap of V[s, e] for each strip and e, so the strip kernel
+computes them; its pixels are tiles.  M is made for two vectors of filters at a time, all e of them,
+so that it is still in the cache when it is transformed back.  What else is there decides who does
+what:
 
-The data's gradient is such a convolution too: of the output's gradient with turned filters.
+    apart       With few channels V of a few strips stays in a core's cache, too.  Every worker
+                takes some strips of tiles through all stages.
+    together    With many, what costs is to bring in the transformed filters, which are four times
+                as many as the filters, or two.  So all workers make one V of as many strips as
+                memory shall hold, then each multiplies it with filters of its own: they are read
+                once.  Where filters change with every run (`fresh`), that worker transforms them,
+                too, two vectors at a time, and they need not be kept at all.
 
-Against float64 (normal data and weights, 16 to 512 channels) the largest error is 3e-6 to 2e-5 of
-the largest number, where strips of pixels have 4e-7 to 3e-6; root mean squares are 1e-6 to 4e-6 of
-the numbers' own, for strips 2e-7 to 1e-6.  So layers that stand alone, and networks bound under
-`nbmod.exact()`, are computed directly.
+What is computed for a tile depends neither on the other tiles of its strip nor on the number of
+workers.  The data's gradient is such a convolution too: of the output's gradient with turned
+filters.
 """
 
 from __future__ import annotations
@@ -23,77 +30,65 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
 
-from ...base import CONFIG
 from ..jit import inlined, kernel, num_threads, prange
 from ..op import Spec
 from ..simd.strip import PIXELS, strip1, strip2
-from ..simd.winograd import OUT, TILE, filter_tile, input_tile, output_tile
+from ..simd.winograd import FOUR, TWO
 from .convolution import FLOAT, Kernels
 from .form import LANES, Form
 from .tables import Pair, Sliding
 
-__all__ = ["Tiled", "pays"]
+__all__ = ["Tiled", "Tiling", "fits"]
 
-NEAR = 2 ** 18
-"""Numbers of V and M that a worker has at a time, if one strip is not more: they stay in the L2."""
+input4, filter4, output4 = FOUR.input_tile, FOUR.filter_tile, FOUR.output_tile
+input2, filter2, output2 = TWO.input_tile, TWO.filter_tile, TWO.output_tile
 
-
-READ, INPUT, OUTPUT, PACK = 8, 350, 350, 20
-"""What it costs to read a vector of transformed filters for some strips, to transform a tile of a
-block of channels there and back, and to transform filters (a vector), in FMAs: as measured."""
-SHARE = 0.8
-"""Of the time for strips of pixels that tiles may take at most."""
-MOST = 2 ** 22
-"""Numbers that transformed filters may be, where they are scratch memory in training: deep layers
-have many of them for a few small images, just when all that backward reads is there."""
+NEAR = 3 * 2 ** 16
+"""Numbers of V and M that a worker has at a time when workers are apart, and of M when they are
+together: they stay in the L2."""
+FAR = 2 ** 21
+"""Numbers of V at a time, if one strip is not more, when workers are together."""
 
 
-def pays(slide: Sliding, data: Spec, filters: int, size: Pair, packs: bool) -> bool:
-    """Whether tiles are clearly faster than strips of pixels, for plain `data` (N, C, H, W) and
-    results of `size`; with `packs` filters change every time.
-
-    It does not depend on the number of threads: neither do results.
-    """
-    fits = (slide.kernel == (3, 3) and slide.stride == slide.dilate == (1, 1)
+def fits(slide: Sliding) -> bool:
+    """Whether a convolution can be computed by tiles."""
+    return (slide.kernel == (3, 3) and slide.stride == slide.dilate == (1, 1)
             and slide.groups == 1 and max(slide.pad) <= 2)
-    if not fits or not CONFIG.winograd:
-        return False
-    batch, channels, height, width = data.shape
-    tiling = Tiling(Form(channels, height, width), Form(filters, *size), slide.pad, batch)
-    if packs and tiling.filters.size > MOST:
-        return False
-    vectors = tiling.filters.size // LANES
-    direct = batch * size[0] * size[1] * 9 * vectors / TILE ** 2
-    chunks = -(-tiling.strips // tiling.most)
-    own = (tiling.strips * PIXELS + chunks * READ + PACK * packs) * vectors + len(tiling.tiles) * (
-        INPUT * tiling.source.blocks + OUTPUT * tiling.target.blocks)
-    return own < SHARE * direct
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """A convolution from images of form `source`, of which `pad` is padding, to form `target`."""
+    """A convolution from images of form `source`, of which `pad` is padding, to form `target`, by
+    tiles of `out` x `out` pixels; `fresh`: filters change with every run, `turned`: they are those
+    of the data's gradient."""
 
     source: Form
     target: Form
     pad: Pair
     batch: int
+    out: int
+    fresh: bool = False
+    turned: bool = False
 
     @property
-    def filters(self) -> Spec:
-        """Room for transformed filters: (36, pairs of vectors of filters, channels, vectors)."""
-        return Spec((TILE ** 2 * self.source.blocks * self.target.blocks * LANES ** 2,), FLOAT)
+    def places(self) -> int:
+        """Numbers of a transformed tile."""
+        return (self.out + 2) ** 2
+
+    @property
+    def filters(self) -> int:
+        """Transformed filters: [pair of vectors][place][channel][vectors LANES]."""
+        return self.places * self.source.blocks * self.target.blocks * LANES ** 2
 
     @cached_property
     def tiles(self) -> np.ndarray:
         """For each tile: where it is in x, rows and columns there; the same in y."""
         x, y = self.source, self.target
-        down, right = (np.arange(0, size, OUT) for size in (y.height, y.width))
+        down, right = (np.arange(0, size, self.out) for size in (y.height, y.width))
         (top, left), images = self.pad, np.arange(self.batch)
         n, i, j = (axis.ravel() for axis in np.meshgrid(images, down, right, indexing="ij"))
         return np.stack([n * x.image + x.at(i - top, j - left), x.height + x.halo - (i - top),
@@ -103,89 +98,139 @@ class Tiling:
     @property
     def strips(self) -> int:
         """Strips of tiles of all images."""
-        each = -(-self.target.height // OUT) * -(-self.target.width // OUT)
+        each = -(-self.target.height // self.out) * -(-self.target.width // self.out)
         return -(-self.batch * each // PIXELS)
 
     @property
-    def most(self) -> int:
-        """Strips that fit into a core's cache, or one."""
-        strip = TILE ** 2 * (self.source.blocks + self.target.blocks) * PIXELS * LANES
-        return max(1, NEAR // strip)
+    def rows(self) -> Pair:
+        """Numbers of V and of M for a place of a strip.
+
+        One vector more than there are: else places would be multiples of a page apart for many
+        numbers of channels, and caches would take them for neighbours.
+        """
+        return (self.source.blocks * PIXELS + 1) * LANES, (2 * PIXELS + 1) * LANES
 
     @property
-    def together(self) -> int:
-        """Strips that a worker takes at a time."""
-        each = -(-self.strips // num_threads())
+    def apart(self) -> bool:
+        """Whether workers have a V each."""
+        return 2 * self.places * sum(self.rows) <= NEAR
+
+    @property
+    def most(self) -> int:
+        """Strips to take at a time."""
+        v, both = self.places * self.rows[0], self.places * sum(self.rows)
+        return max(1, NEAR // both if self.apart else FAR // v)
+
+    def workers(self, threads: int) -> int:
+        """How many there are for so many threads."""
+        jobs = self.strips if self.apart else self.strips * -(-self.target.blocks // 2)
+        return min(threads, jobs)
+
+    def taken(self, workers: int) -> int:
+        """Strips that are taken at a time."""
+        each = -(-self.strips // workers) if self.apart else self.strips
         return -(-each // -(-each // self.most))
 
-    @property
-    def room(self) -> Spec:
-        """V and M of a worker, one after the other, for each."""
-        blocks = self.source.blocks + self.target.blocks
-        return Spec((num_threads(), TILE ** 2 * blocks * self.together * PIXELS * LANES), FLOAT)
+    def sizes(self, workers: int) -> Pair:
+        """Numbers of the V that is everyone's, and of what is each worker's own."""
+        strips, (v, m) = self.taken(workers), (self.places * row for row in self.rows)
+        if self.apart:
+            return 0, strips * (v + m)
+        return strips * v, (min(strips, self.parted) * m
+                            + self.fresh * self.places * self.source.blocks * 2 * LANES ** 2)
 
-    def transform(self, packed: Any, filters: Any, turned: bool) -> None:
-        """Filters from those packed for the strip kernel, of forward or (turned) of the data."""
-        blocks, vectors = self.source.blocks, self.target.blocks
-        jobs = [((first * blocks + b * min(2, vectors - first)) * LANES ** 2,
-                 LANES * min(2, vectors - first))
-                for first, b in product(range(0, vectors, 2), range(blocks))]
-        _transform(packed, filters, np.array(jobs), int(turned))
+    @property
+    def parted(self) -> int:
+        """Strips of which M stays in the L2, where V does not."""
+        return max(1, NEAR // (self.places * self.rows[1]))
+
+    @property
+    def room(self) -> int:
+        """Numbers of the room that all of them need."""
+        workers = self.workers(num_threads())
+        everyone, own = self.sizes(workers)
+        return everyone + workers * own
+
+    def transform(self, packed: Any, filters: Any) -> None:
+        """Filters from those packed for the strip kernel."""
+        _transform(packed, filters, (self.out, self.source.blocks, self.target.blocks, self.turned))
 
     def compute(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, room: Any
                 ) -> Callable[[], None]:
-        """A function that computes y, with the flags of the strip kernel."""
-        tiles, count = self.tiles, self.together * PIXELS
-        room = room[:self.room.size].reshape(self.room.shape)
-        strip = np.tile(np.arange(PIXELS) * LANES, 2)
-        taps = np.arange(self.source.blocks) * count * LANES
-        steps = ((self.source.blocks, self.target.blocks, count),
-                 (self.source.plane, self.source.row), (self.target.plane, self.target.row),
-                 self.strips, flags)
+        """A function that computes y, with the flags of the strip kernel.
+
+        The room may be for fewer workers than there are threads now.
+        """
+        workers = self.workers(num_threads())
+        while sum(np.multiply(self.sizes(workers), (1, workers))) > room.size:
+            workers -= 1
+        blocks = self.source.blocks
+        tables = np.arange(blocks) * PIXELS * LANES, np.tile(np.arange(PIXELS) * LANES, 2)
+        steps = ((self.out, blocks, self.target.blocks, self.turned),
+                 (self.source.plane, self.source.row),
+                 (self.target.plane, self.target.row, flags),
+                 (self.strips, self.taken(workers), workers, *self.sizes(workers), self.parted))
         x, r, y = (array.reshape(-1) for array in (x, r, y))
+        tiles, fresh = self.tiles, self.fresh and not self.apart
 
         def run() -> None:
-            _convolve(x, filters, bias, r, y, room, tiles, (taps, strip), steps)
+            if self.apart:
+                _apart(x, filters, bias, r, y, room, tiles, tables, steps)
+            else:
+                _together(x, filters, bias, r, y, room, tiles, tables, steps, fresh)
 
         return run
 
 
 @dataclass(frozen=True)
 class Tiled(Kernels):
-    """A convolution whose sums and data's gradient are computed by tiles."""
+    """A convolution whose sums and data's gradient are computed by tiles of `out` x `out` pixels;
+    `fresh`: filters change with every run."""
+
+    out: int = 4
+    fresh: bool = False
 
     @cached_property
     def tiling(self) -> Tiling:
-        return Tiling(self.x, self.y, self.slide.pad, self.batch)
+        return Tiling(self.x, self.y, self.slide.pad, self.batch, self.out, self.fresh)
 
     @cached_property
     def tiling_back(self) -> Tiling:
         top, left = self.slide.pad
-        return Tiling(self.y, self.x, (2 - top, 2 - left), self.batch)
+        return Tiling(self.y, self.x, (2 - top, 2 - left), self.batch, self.out, True, True)
 
     @property
     def filters(self) -> Spec:
-        return self.tiling.filters
+        return self._kept(self.tiling, self.packed)
 
     @property
     def filters_back(self) -> Spec:
-        return self.tiling_back.filters
+        return self._kept(self.tiling_back, self.packed_back)
+
+    def _kept(self, tiling: Tiling, packed: Spec) -> Spec:
+        """Room for transformed filters, or for those that workers transform themselves."""
+        alone = tiling.apart or not tiling.fresh
+        return Spec((tiling.filters,), FLOAT) if alone else packed
 
     def room(self, back: bool) -> Spec:
         """Also that to pack filters in."""
         tiling, packed = ((self.tiling_back, self.packed_back) if back else
                           (self.tiling, self.packed))
-        return Spec((max(tiling.room.size, packed.size),), FLOAT)
+        return Spec((max(tiling.room, packed.size),), FLOAT)
 
     def pack(self, w: Any, filters: Any, room: Any = None) -> None:
-        packed = room[:self.packed.size]
-        super().pack(w, packed)
-        self.tiling.transform(packed, filters, False)
+        if self.filters == self.packed:
+            super().pack(w, filters)
+        else:
+            super().pack(w, packed := room[:self.packed.size])
+            self.tiling.transform(packed, filters)
 
     def pack_back(self, w: Any, filters: Any, room: Any = None) -> None:
-        packed = room[:self.packed_back.size]
-        super().pack_back(w, packed)
-        self.tiling_back.transform(packed, filters, True)
+        if self.filters_back == self.packed_back:
+            super().pack_back(w, filters)
+        else:
+            super().pack_back(w, packed := room[:self.packed_back.size])
+            self.tiling_back.transform(packed, filters)
 
     def sums(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, room: Any
              ) -> Callable[[], None]:
@@ -196,68 +241,128 @@ class Tiled(Kernels):
         return self.tiling_back.compute(g, filters, bias, gx, gx, flags, room)
 
 
-@kernel(parallel=True)
-def _transform(packed, filters, jobs, turned):
-    """filters (36, ..) from packed (.., 9 taps, channels of a block, filters), job by job."""
-    step = len(filters) // TILE ** 2
-    for job in prange(len(jobs)):
-        start, vectors = jobs[job]
-        tap = vectors * LANES
-        first, by = (8 * tap, -tap) if turned else (0, tap)
-        for k in range(vectors):
-            filter_tile(packed, filters, (9 * start + first + k * LANES, start + k * LANES),
-                        (3 * by, by, step, 3, 3))
+@inlined
+def _filters(packed, target, start, o, b, how):
+    """Transformed filters, from `start` on, of a block b of channels and the vectors o, o + 1."""
+    out, blocks, vectors, turned = how
+    width = min(2, vectors - o) * LANES
+    tap, step = width * LANES, width * LANES * blocks
+    source, first = 9 * (o * blocks * LANES ** 2 + b * tap), 8 * tap if turned else 0
+    by = -tap if turned else tap
+    for k in range(0, tap, LANES):
+        at, steps = (source + first + k, start + b * tap + k), (3 * by, by, step, 3, 3)
+        if out == 4:
+            filter4(packed, target, at, steps)
+        else:
+            filter2(packed, target, at, steps)
 
 
 @kernel(parallel=True)
-def _convolve(x, w, bias, r, y, room, tiles, tables, steps):
-    """y, flat, a share of the strips of tiles for each worker."""
-    sizes, x_steps, y_steps, strips, flags = steps
-    (blocks, _, count), workers = sizes, len(room)
-    for k in prange(workers):
-        v, m = room[np.int64(k)], TILE ** 2 * blocks * count * LANES
-        last = (np.int64(k) + 1) * strips // workers
-        for s in range(np.int64(k) * strips // workers, last, count // PIXELS):
-            some = tiles[s * PIXELS:min(s * PIXELS + count, last * PIXELS)]
-            _enter(x, v, some, sizes, x_steps)
-            _multiply(v, w, m, len(some), tables, sizes)
-            _leave(v, bias, r, y, some, m, sizes, (*y_steps, flags))
+def _transform(packed, filters, how):
+    """All transformed filters."""
+    out, blocks, vectors, _ = how
+    for job in prange((vectors + 1) // 2 * blocks):
+        o, b = 2 * (np.int64(job) // blocks), np.int64(job) % blocks
+        _filters(packed, filters, (out + 2) ** 2 * o * blocks * LANES ** 2, o, b, how)
 
 
 @inlined
-def _enter(x, v, tiles, sizes, steps):
-    """V from x."""
-    (blocks, _, count), (plane, row) = sizes, steps
-    for b in range(blocks):
-        for t in range(len(tiles)):
-            place, rows, columns = tiles[t, 0], tiles[t, 1], tiles[t, 2]
-            input_tile(x, v, (place + b * plane, (b * count + t) * LANES),
-                       (row, LANES, blocks * count * LANES, rows, columns))
+def _enter(x, room, start, tiles, b, how, steps):
+    """The tiles of a strip, from `start` of V on, of a block b of channels."""
+    out, blocks, _, _ = how
+    plane, row = steps
+    for p in range(len(tiles)):
+        at = (tiles[p, 0] + b * plane, start + (b * PIXELS + p) * LANES)
+        steps = (row, LANES, (blocks * PIXELS + 1) * LANES, tiles[p, 1], tiles[p, 2])
+        if out == 4:
+            input4(x, room, at, steps)
+        else:
+            input2(x, room, at, steps)
 
 
 @inlined
-def _multiply(v, w, m, have, tables, sizes):
-    """M, from v[m] on, from V and the transformed filters w."""
-    (blocks, vectors, count), (taps, places) = sizes, tables
-    part, row = count * LANES, blocks * LANES * LANES
-    for e in range(TILE ** 2):
-        for o in range(0, vectors, 2):
-            for t in range(0, have, PIXELS):
-                at = (e * blocks * part + t * LANES, (e * vectors + o) * row, 0,
-                      m + (e * vectors + o) * part + t * LANES, 0, 0)
-                if o + 1 < vectors:
-                    strip2(v, w, w, v, v, taps, places, at, (blocks, part, 0))
+def _multiply(room, filters, at, strips, span, how, tables):
+    """M of one or two vectors, `span`, from V and filters; `at`: where V, filters, M begin."""
+    (out, blocks, _, _), (v, w, m), (taps, places) = how, at, tables
+    vs, ms, count = (blocks * PIXELS + 1) * LANES, (2 * PIXELS + 1) * LANES, (out + 2) ** 2
+    step = (blocks, PIXELS * LANES, 0)
+    for e in range(count):
+        f = w + e * span * blocks * LANES ** 2
+        for k in range(e, e + strips * count, count):
+            at = (v + k * vs, f, 0, m + k * ms, 0, 0)
+            if span == 2:
+                strip2(room, filters, filters, room, room, taps, places, at, step)
+            else:
+                strip1(room, filters, filters, room, room, taps, places, at, step)
+
+
+@inlined
+def _leave(room, m, tensors, tiles, first, span, how, steps):
+    """y of `span` vectors from the `first` from M, which begins at m."""
+    (bias, r, y), (plane, row, flags), ms = tensors, steps, (2 * PIXELS + 1) * LANES
+    for t in range(len(tiles)):
+        start = m + t // PIXELS * (how[0] + 2) ** 2 * ms + t % PIXELS * LANES
+        for i in range(span):
+            o = first + i
+            at = (start + i * PIXELS * LANES, o * LANES, tiles[t, 3] + o * plane)
+            steps = (ms, row, tiles[t, 4], tiles[t, 5], flags)
+            if how[0] == 4:
+                output4(room, bias, r, y, at, steps)
+            else:
+                output2(room, bias, r, y, at, steps)
+
+
+@kernel(parallel=True)
+def _apart(x, w, bias, r, y, room, tiles, tables, steps):
+    """y, some strips of tiles for each worker."""
+    how, x_steps, y_steps, (strips, together, workers, _, own, _) = steps
+    out, blocks, vectors, _ = how
+    place = (out + 2) ** 2
+    v_strip, column = place * (blocks * PIXELS + 1) * LANES, place * blocks * LANES ** 2
+    for worker in prange(workers):
+        k = np.int64(worker)
+        last = (k + 1) * strips // workers
+        for s in range(k * strips // workers, last, together):
+            here, v = min(together, last - s), k * own
+            m, some = v + here * v_strip, tiles[s * PIXELS:(s + here) * PIXELS]
+            for i in range(here):
+                for b in range(blocks):
+                    _enter(x, room, v + i * v_strip, some[i * PIXELS:(i + 1) * PIXELS], b, how,
+                           x_steps)
+            for o in range(0, vectors, 2):
+                span = min(2, vectors - o)
+                _multiply(room, w, (v, o * column, m), here, span, how, tables)
+                _leave(room, m, (bias, r, y), some, o, span, how, y_steps)
+
+
+@kernel(parallel=True)
+def _together(x, w, bias, r, y, room, tiles, tables, steps, fresh):
+    """y, some pairs of vectors of filters, or parts of the strips for them, for each worker."""
+    how, x_steps, y_steps, (strips, together, workers, everyone, own, most) = steps
+    out, blocks, vectors, _ = how
+    place, pairs = (out + 2) ** 2, (vectors + 1) // 2
+    v_strip, column = place * (blocks * PIXELS + 1) * LANES, place * blocks * LANES ** 2
+    for s in range(0, strips, together):
+        here = min(together, strips - s)
+        for job in prange(here * blocks):
+            i, b = np.int64(job) // blocks, np.int64(job) % blocks
+            _enter(x, room, i * v_strip, tiles[(s + i) * PIXELS:(s + i + 1) * PIXELS], b, how,
+                   x_steps)
+        parts = min(here, max((here + most - 1) // most, (workers + pairs - 1) // pairs))
+        for worker in prange(workers):
+            k, done = np.int64(worker), -1
+            u = everyone + k * own
+            m = u + 2 * column * fresh
+            for j in range(k * pairs * parts // workers, (k + 1) * pairs * parts // workers):
+                o, part = 2 * (j // parts), j % parts
+                begin, end = part * here // parts, (part + 1) * here // parts
+                span, v = min(2, vectors - o), begin * v_strip
+                if not fresh:
+                    _multiply(room, w, (v, o * column, m), end - begin, span, how, tables)
                 else:
-                    strip1(v, w, w, v, v, taps, places, at, (blocks, part, 0))
-
-
-@inlined
-def _leave(v, bias, r, y, tiles, m, sizes, steps):
-    """y from M."""
-    (_, vectors, count), (plane, row, flags) = sizes, steps
-    for o in range(vectors):
-        for t in range(len(tiles)):
-            place, rows, columns = tiles[t, 3], tiles[t, 4], tiles[t, 5]
-            output_tile(v, bias, r, y,
-                        (m + (o * count + t) * LANES, o * LANES, place + o * plane),
-                        (vectors * count * LANES, row, rows, columns, flags))
+                    for b in range(blocks if o != done else 0):
+                        _filters(w, room, u, o, b, how)
+                    _multiply(room, room, (v, u, m), end - begin, span, how, tables)
+                done = o
+                _leave(room, m, (bias, r, y), tiles[(s + begin) * PIXELS:(s + end) * PIXELS], o,
+                       span, how, y_steps)

@@ -1,0 +1,121 @@
+"""Algorithms of convolutions, one by one: how fast, and how far from float64.
+
+    python -m bench.convolutions              speed of the 3 x 3 layers of ResNet-50 and VGG-16
+    python -m bench.convolutions --accuracy   errors, as in docs/internals/cpu-engine.md
+
+Speed is in multiplications plus additions of the definition, as a share of what FMAs in registers
+reach on the same threads, by processor time: NUMBA_NUM_THREADS=1 gives figures that other processes
+disturb least.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from nbmod.ops.blocked import algorithms
+from nbmod.ops.blocked.convolution import Kernels
+from nbmod.ops.blocked.reorder import from_blocks, into_blocks
+from nbmod.ops.blocked.tables import Sliding
+from nbmod.ops.jit import denormals, num_threads
+from nbmod.ops.simd.ceilings import measured
+
+SLIDE = Sliding((3, 3), pad=(1, 1))
+RESNET = [(batch, c, c, size) for batch in (16, 1)
+          for c, size in ((64, 56), (128, 28), (256, 14), (512, 7))]
+VGG = [(1, *layer) for layer in ((64, 64, 224), (64, 128, 112), (128, 128, 112), (128, 256, 56),
+                                 (256, 256, 56), (256, 512, 28), (512, 512, 28), (512, 512, 14))]
+"""(batch, channels, filters, rows and columns)"""
+BUDGET = 0.25
+"""Seconds for each figure."""
+
+
+def layer_of(batch: int, channels: int, filters: int, size: int) -> algorithms.Layer:
+    return algorithms.Layer(SLIDE, batch, channels, (size, size), filters, (size, size), False)
+
+
+def arrays(k: Kernels, random: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
+    """Data with the statistics of images, filters with those of a new network."""
+    x = random.randn(k.batch, k.x.channels, k.x.height, k.x.width).astype("f")
+    w = random.randn(k.y.channels, k.x.channels, 3, 3) / np.sqrt(9 * k.x.channels)
+    return x, w.astype("f")
+
+
+def prepared(k: Kernels, x: np.ndarray, w: np.ndarray) -> tuple[Callable[[], None], np.ndarray]:
+    """What computes a layer from packed filters, and its blocked result."""
+    blocks, y = np.empty(k.x.shape(k.batch), "f"), np.empty(k.y.shape(k.batch), "f")
+    filters, room = np.empty(k.filters.shape, "f"), np.empty(k.room(False).shape, "f")
+    into_blocks(k.x, x, blocks)
+    k.pack(w, filters, room)
+    return k.forward(blocks, filters, None, y, room=room), y
+
+
+def seconds(run: Callable[[], None]) -> float:
+    """Least processor time of some runs, per thread."""
+    times: list[float] = []
+    run()
+    while sum(times) < BUDGET or len(times) < 4:
+        started = time.process_time()
+        run()
+        times.append(time.process_time() - started)
+    return min(times) / num_threads()
+
+
+def speeds(peak: float) -> Iterator[str]:
+    yield "| batch, channels, filters, size | direct | F(2x2) | F(4x4) | chosen |"
+    yield "|---|---|---|---|---|"
+    for name, layers in (("ResNet-50", RESNET), ("VGG-16", VGG)):
+        for case in layers:
+            layer = layer_of(*case)
+            work, cells = 2 * 9 * np.prod([*case, case[-1]], dtype=float), []
+            for algorithm in algorithms.candidates(layer):
+                k = layer.kernels(algorithm, 1)
+                run, _ = prepared(k, *arrays(k, np.random.RandomState(0)))
+                rate = work / seconds(run)
+                cells.append(f"{rate / 1e9:.0f} GFLOP/s, {rate / peak:.0%}")
+            best = algorithms.NAMES[algorithms.chosen(layer).algorithm]
+            yield f"| {name} {case} | {' | '.join(cells)} | {best} |"
+
+
+def reference(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """The convolution in float64."""
+    wide = np.pad(x.astype("d"), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    rows, columns = x.shape[2:]
+    return sum(np.einsum("nchw,fc->nfhw", wide[:, :, i:i + rows, j:j + columns],
+                         w[:, :, i, j].astype("d"), optimize=True)
+               for i in range(3) for j in range(3))
+
+
+def errors() -> Iterator[str]:
+    yield "| channels | numbers | direct | F(2x2) | F(4x4) |"
+    yield "|---|---|---|---|---|"
+    for channels in (16, 64, 256, 512):
+        for kind in ("normal", "not below 0"):
+            layer, cells = layer_of(1, channels, 32, 28), []
+            for algorithm in algorithms.candidates(layer):
+                k = layer.kernels(algorithm, 1)
+                x, w = arrays(k, np.random.RandomState(channels))
+                x = np.maximum(x, 0) if kind == "not below 0" else x
+                run, y = prepared(k, x, w)
+                run()
+                from_blocks(k.y, y, found := np.empty((1, 32, 28, 28), "f"))
+                expected = reference(x, w)
+                wrong = found - expected
+                cells.append(f"{abs(wrong).max() / abs(expected).max():.1e}, "
+                             f"{np.sqrt((wrong ** 2).mean() / (expected ** 2).mean()):.1e}")
+            yield f"| {channels} | {kind} | {' | '.join(cells)} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--accuracy", action="store_true", help="errors instead of speed")
+    with denormals(False):
+        for line in errors() if parser.parse_args().accuracy else speeds(measured().operations):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Which algorithm computes a convolution: an estimate, or what has been measured.
+
+Every blocked convolution can be computed directly, strip by strip; those of 3 x 3 filters and
+stride 1 by tiles of 2 x 2 or 4 x 4 pixels as well, with fewer multiplications and more of
+everything else (see `winograd`).  `estimates` adds that up for each.  A unit is the time of one
+multiplication and addition of vectors on one core, so that the number of lanes cancels out, but for
+bytes:
+
+    strips       of PIXELS pixels or tiles, full or not
+    filters      are read from memory once, or for every few strips again, from a cache
+    transforms   of tiles there and back, and of filters where they change with every run
+
+Threads share all of this, so their number decides who does what (see `winograd`), but not which
+algorithm it is: results are the same bits for any number of them.
+
+Estimates do not know a machine.  Who binds with `tune=True` has the algorithms of every convolution
+run, and the fastest is chosen from then on (see `tuned`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...base import CONFIG
+from ..simd.strip import PIXELS
+from .convolution import Kernels
+from .depthwise import kernels_of
+from .form import LANES, Form
+from .tables import Pair, Sliding, grouped
+from .winograd import Tiled, Tiling, fits
+
+__all__ = ["DIRECT", "FOUR", "PLAIN", "TWO", "Choice", "Layer", "candidates", "chosen",
+           "estimates"]
+
+DIRECT, TWO, FOUR = 0, 2, 4
+"""Algorithms: strips of pixels, or tiles of so many rows and columns."""
+PLAIN = -1
+"""Not on blocks of channels at all: for a layer that stands alone."""
+NAMES = {PLAIN: "plain", DIRECT: "direct", TWO: "F(2x2)", FOUR: "F(4x4)"}
+
+READ = 25 * LANES / 16
+"""To bring in a vector of filters from memory: 64 bytes in the time of 25 operations."""
+AGAIN = 5 * LANES / 16
+"""And from a cache."""
+TURN = 14
+"""To transform one place of a tile of a vector of channels, there or back, and to keep it until it
+is needed: an operation for each place is one of five or six."""
+MAKE = 20
+"""To transform a vector of filters."""
+LEAST = {TWO: 0.8, FOUR: 0.8}
+"""Of the time for strips of pixels that tiles may take: they keep fewer digits."""
+CLEAR = 0.9
+"""Of the time of small tiles that large ones may take, for the same reason."""
+
+
+class Choice(NamedTuple):
+    """An algorithm, and a few words on why."""
+
+    algorithm: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A convolution of `batch` images to choose an algorithm for; `fresh`: in training, where
+    filters change with every run and the data's gradient is computed, too."""
+
+    slide: Sliding
+    batch: int
+    channels: int
+    image: Pair
+    filters: int
+    out: Pair
+    fresh: bool
+
+    def kernels(self, algorithm: int, halo: int = 0) -> Kernels:
+        """What computes it by tiles or directly; `halo` is that of the data."""
+        forms = Form(self.channels, *self.image, halo), Form(self.filters, *self.out)
+        if algorithm == DIRECT:
+            return kernels_of(self.slide, *forms, self.batch)
+        return Tiled(self.slide, *forms, self.batch, algorithm, self.fresh)
+
+
+def candidates(layer: Layer) -> list[int]:
+    """The algorithms that the environment allows for a layer."""
+    tiles = [out for out in (TWO, FOUR) if out <= CONFIG.winograd]
+    return [DIRECT, *(tiles if fits(layer.slide) else [])]
+
+
+def chosen(layer: Layer) -> Choice:
+    """The algorithm for a layer, and why."""
+    return estimated(layer)
+
+
+def estimated(layer: Layer) -> Choice:
+    """Tiles where they are clearly faster, large ones where they are clearly faster than small."""
+    costs, best = estimates(layer), DIRECT
+    for algorithm in costs:
+        margin = CLEAR if best else LEAST[algorithm] if algorithm else 1
+        if costs[algorithm] < margin * costs[best]:
+            best = algorithm
+    return Choice(best, f"estimated at {costs[best] / costs[DIRECT]:.2f} of direct" if best else "")
+
+
+def estimates(layer: Layer) -> dict[int, float]:
+    """Units of time of every candidate."""
+    return {algorithm: _estimate(layer, algorithm) for algorithm in candidates(layer)}
+
+
+def _estimate(layer: Layer, algorithm: int) -> float:
+    if algorithm == DIRECT:
+        ways = [(layer.channels, layer.filters, layer.out)]
+        if layer.fresh:
+            ways.append((layer.filters, layer.channels, layer.image))
+        return sum(_of_pixels(layer, *way) for way in ways)
+    kernels = layer.kernels(algorithm)
+    assert isinstance(kernels, Tiled)
+    return sum(map(_of_tiles, [kernels.tiling, *[kernels.tiling_back] * layer.fresh]))
+
+
+def _of_pixels(layer: Layer, channels: int, filters: int, out: Pair) -> float:
+    """Strips of pixels."""
+    vectors = 9 * -(-channels // LANES) * -(-filters // LANES) * LANES
+    each, groups, _ = grouped(layer.batch, out[0] * out[1])
+    strips = groups * -(-each * out[0] * out[1] // PIXELS)
+    return vectors * (strips * PIXELS + READ)
+
+
+def _of_tiles(tiling: Tiling) -> float:
+    """Strips of tiles."""
+    vectors, blocks = tiling.filters // LANES, tiling.source.blocks + tiling.target.blocks
+    passes = -(-tiling.strips // tiling.most)
+    filters = READ + AGAIN * (passes - 1) + MAKE * tiling.fresh
+    return (vectors * (tiling.strips * PIXELS + filters)
+            + len(tiling.tiles) * blocks * tiling.places * TURN)
