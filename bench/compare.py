@@ -3,8 +3,9 @@
     python -m bench.compare [suite ...] [--only NAME ...] [--peers NAME ...] [--rounds N]
                             [--budget SECONDS] [--processor] [--out FOLDER]
 
-Suites: models (default), small, rnn, ops, memory, startup.  `--only` takes the beginnings of names
-of workloads, as in `--only "resnet50 infer"`.  All get the same numbers, and the same number of
+Suites: models (default), small, rnn, ops, memory, startup, or all of them by `all`; the goals of
+the CPU engine have a run of their own, `bench.goals`.  `--only` takes the beginnings of names of
+workloads, as in `--only "resnet50 infer"`.  All get the same numbers, and the same number of
 threads; in every round each runs for a moment, one after the other, and medians over all rounds are
 compared.  Outputs of inference must agree, or the peer is left out.  A table goes to the terminal,
 all figures to FOLDER/<suite>.json, and a chart to FOLDER/<suite>.svg (.txt without matplotlib).
@@ -38,11 +39,12 @@ SETTLE = 0.2
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    options = _arguments(argv)
-    for suite in options.suites or ["models"]:
+    options = _options(argv)
+    suites = [*SUITES, *OTHERS] if "all" in options.suites else options.suites or ["models"]
+    for suite in suites:
         with ExitStack() as stack:
             workers = {name: stack.enter_context(closing(worker))
-                       for name, worker in _workers(options.peers, options.threads)}
+                       for name, worker in workers_of(options.peers, options.threads)}
             _run(suite, workers, options)
 
 
@@ -60,9 +62,20 @@ def _run(suite: str, workers: dict[str, Oracle], options: argparse.Namespace) ->
         publish(options.out, suite, results, about)
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.compare")
-    parser.add_argument("suites", nargs="*", metavar="suite", help=", ".join(OTHERS | SUITES))
+    known = [*SUITES, *OTHERS, "all"]
+    parser.add_argument("suites", nargs="*", metavar="suite", help=", ".join(known))
+    arguments(parser)
+    options = parser.parse_args(argv)
+    unknown = set(options.suites) - set(known)
+    if unknown:
+        parser.error(f"there is no suite {min(unknown)}, expected {', '.join(known)}")
+    return options
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What every run of measurements takes."""
     parser.add_argument("--only", nargs="+", default=[], help="beginnings of workloads' names")
     parser.add_argument("--peers", nargs="+", choices=list(PEERS), default=list(PEERS))
     parser.add_argument("--rounds", type=int, default=5, help="default: %(default)s")
@@ -73,14 +86,10 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
                         help="processor time of all threads, divided by their number: for machines "
                         "that have other work to do; threads that spin count as working")
     parser.add_argument("--out", type=Path, default=Path("bench-results"))
-    options = parser.parse_args(argv)
-    unknown = set(options.suites) - set(OTHERS | SUITES)
-    if unknown:
-        parser.error(f"there is no suite {min(unknown)}, expected {', '.join(OTHERS | SUITES)}")
-    return options
 
 
-def _workers(peers: Sequence[str], threads: int) -> Iterator[tuple[str, Oracle]]:
+def workers_of(peers: Sequence[str], threads: int) -> Iterator[tuple[str, Oracle]]:
+    """Processes of nbmod and of those `peers` that there are."""
     for name in dict.fromkeys(["nbmod", *peers]):
         python = python_of(name)
         if python is not None:

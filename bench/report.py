@@ -13,7 +13,7 @@ from typing import Any
 
 from .environments import PEERS
 
-__all__ = ["Result", "host", "publish", "show"]
+__all__ = ["Result", "host", "introduction", "publish", "show"]
 
 
 @dataclass
@@ -101,16 +101,21 @@ def publish(folder: Path, suite: str, results: Sequence[Result], about: dict[str
     print(f"{suite}: {folder}")
 
 
+def introduction(command: str, about: dict[str, Any]) -> str:
+    """When, what, where, and by which command."""
+    versions = ", ".join(f"{PEERS[name]} {text}" for name, text in about["versions"].items())
+    return (f"{about['date']}, {versions}; {about['threads']} threads of the kind LLVM calls "
+            f"{about['cpu']} ({', '.join(about['features'])}); FMA peak "
+            f"{about['GFLOP/s']:.0f} GFLOP/s, copies {about['GB/s']:.1f} GB/s: "
+            f"`python -m {command}`; clock: {about['clock']}")
+
+
 def _markdown(suite: str, results: Sequence[Result], about: dict[str, Any]) -> list[str]:
     names = list(about["versions"])
     peers = [name for name in names if name != "nbmod"]
-    versions = ", ".join(f"{PEERS[name]} {text}" for name, text in about["versions"].items())
     head = ["workload", "", "nbmod", *(cell for name in peers for cell in (PEERS[name], "ratio")),
             "GFLOP/s", "share"]
-    lines = [f"{about['date']}, {versions}; {about['threads']} threads of the kind LLVM calls "
-             f"{about['cpu']} ({', '.join(about['features'])}); FMA peak "
-             f"{about['GFLOP/s']:.0f} GFLOP/s, copies {about['GB/s']:.1f} GB/s: "
-             f"`python -m bench.compare {suite}`; clock: {about['clock']}", "",
+    lines = [introduction(f"bench.compare {suite}", about), "",
              "| " + " | ".join(head) + " |", "|---|---|" + "--:|" * (len(head) - 2)]
     for one in results:
         cells = [one.name, one.unit, _number(one.values.get("nbmod"))]

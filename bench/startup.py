@@ -13,9 +13,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 from tests.oracle.setup import find_python
 
+ROOT = pathlib.Path(__file__).parent.parent
 IMPORT = "import {package} as mx"
 EXPRESSION = "import {package} as mx; START; (mx.nd.ones((2, 3)) * 2).asnumpy()"
 LENET = """
@@ -43,19 +45,34 @@ def seconds(python: str, code: str, runs: int = 5, cache: str | None = None) -> 
     """Median time of `code` in a fresh interpreter; `START` in it starts the clock anew."""
     code = TIMED.format(code=code.replace("START", "started = time.perf_counter()"))
     environment = os.environ | ({"NBMOD_CACHE_DIR": cache} if cache else {})
-    root = pathlib.Path(__file__).parent.parent
-    times = [float(subprocess.run([python, "-c", code], env=environment, check=True, cwd=root,
+    times = [float(subprocess.run([python, "-c", code], env=environment, check=True, cwd=ROOT,
                                   capture_output=True, text=True).stdout.split()[-1])
              for _ in range(runs)]
     return statistics.median(times)
 
 
+def process_seconds(python: str, code: str, runs: int, cache: str) -> float:
+    """The same from the start of the process to its end."""
+    times = []
+    for _ in range(runs):
+        started = time.perf_counter()
+        subprocess.run([python, "-c", code], env=os.environ | {"NBMOD_CACHE_DIR": cache},
+                       check=True, cwd=ROOT, capture_output=True)
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)
+
+
 def first_step() -> list[tuple[str, float]]:
-    """Seconds to the end of LeNet's first training step."""
+    """Seconds to the end of LeNet's first training step, of ResNet-50's first output, and those of
+    the whole process that computes it."""
+    python, found = sys.executable, []
     with tempfile.TemporaryDirectory() as cache:
-        cold = seconds(sys.executable, LENET, runs=1, cache=cache)
-        warm = seconds(sys.executable, LENET, cache=cache)
-    return [("LeNet, first step, cold", cold), ("LeNet, first step, from the cache", warm)]
+        for title, code in (("LeNet, first step", LENET), ("ResNet-50, first output", RESNET)):
+            found.append((f"{title}, cold", seconds(python, code, 1, cache)))
+            found.append((f"{title}, from the cache", seconds(python, code, 3, cache)))
+        found.append(("ResNet-50, whole process, from the cache",
+                      process_seconds(python, RESNET, 3, cache)))
+    return found
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bench import compare, report
+from bench import compare, goals, report
 from bench.workloads import SUITES, workloads
 
 RESNET50 = 7.7e9
@@ -62,6 +62,30 @@ def test_ratios_and_bars():
     result = report.Result("net", "ms", {"nbmod": 1.0, "mxnet": 2.0})
     assert result.ratios == {"mxnet": 0.5} and result.share is None
     assert report._bars([result])[-1].split() == ["MXNet", "#" * 15, "0.50"]
+
+
+def test_goals_are_for_workloads_that_there_are():
+    assert goals.RATIOS.keys() <= goals.workloads_by_name().keys()
+
+
+def test_a_run_for_the_goals_leaves_tables(tmp_path, monkeypatch, capsys):
+    """What misses its goal is bold; what fails is said, and the rest goes on."""
+    def failing():
+        raise ValueError("no peak here")
+
+    monkeypatch.setattr(goals, "product", failing)
+    monkeypatch.setattr(goals, "plans", lambda: iter([("plan", "small", "large", False)]))
+    monkeypatch.setattr(goals.plans, "__name__", "plans")
+    goals.main(["--only", "perceptron", "failing", "plans", "--peers", "nbmod", "--rounds", "1",
+                "--out", str(tmp_path)])
+    assert "failing: no peak here" in capsys.readouterr().err
+    lines = (tmp_path / "cpu-engine.md").read_text().splitlines()
+    assert [line.split(" | ")[0] for line in lines if line.startswith("| ")] == [
+        "| workload", "| perceptron train 64", "| what", "| plan"]
+    assert lines[-1] == "| plan | small | **large** |"
+    row = report.Result("resnet50 train 16", "ms", {"nbmod": 1.0, "mxnet": 1.9, "pytorch": 2.0})
+    assert goals._time_row(row, ["mxnet", "pytorch", "onnxruntime"]).startswith(
+        "| resnet50 train 16 | 1 | **0.53** | 0.5 | 0.50 | 0.85 | - | - |")
 
 
 def test_an_unknown_suite_is_a_complaint(capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 import time
 from typing import Any
 
@@ -59,6 +60,29 @@ def seconds(repeats: int, processor: bool = False) -> list[float]:
 
 def peak_megabytes() -> float:
     """The most memory this process has held at a time."""
+    if sys.platform == "win32":
+        return _peak_on_windows()
     import resource
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    unit = 2 ** 20 if sys.platform == "darwin" else 2 ** 10  # bytes there, KB elsewhere
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+def _peak_on_windows() -> float:
+    """PeakWorkingSetSize of GetProcessMemoryInfo."""
+    import ctypes
+
+    class Counters(ctypes.Structure):
+        _fields_ = [("cb", ctypes.c_uint32), ("faults", ctypes.c_uint32),
+                    *[(name, ctypes.c_size_t) for name in (
+                        "peak", "now", "peak_paged", "paged", "peak_nonpaged", "nonpaged",
+                        "pagefile", "peak_pagefile")]]
+
+    counters = Counters()
+    counters.cb = ctypes.sizeof(counters)
+    kernel32: Any = ctypes.WinDLL("kernel32")  # type: ignore[attr-defined,unused-ignore]
+    kernel32.GetCurrentProcess.restype = ctypes.c_void_p
+    if not kernel32.K32GetProcessMemoryInfo(ctypes.c_void_p(kernel32.GetCurrentProcess()),
+                                            ctypes.byref(counters), counters.cb):
+        return float("nan")
+    return counters.peak / 2 ** 20
