@@ -17,7 +17,7 @@ from nbmod.ops.jit import kernel
 from nbmod.ops.product import DEPTH, add_product, packing, panels, planned, product, room
 
 SHAPES = [(1, 1, 1), (1, 300, 65), (6, 257, 64), (7, 3, 63), (97, 5, 130), (100, 600, 17),
-          (13, 20, 100), (16, 16, 32), (300, 513, 270)]  # fmt: skip
+          (13, 20, 100), (16, 16, 32), (2, 700, 95), (3, 33, 4), (300, 513, 270)]  # fmt: skip
 ORDERS = {"a b": "CC", "a b^T": "CF", "a^T b": "FC", "a^T b^T": "FF"}
 
 

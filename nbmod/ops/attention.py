@@ -7,17 +7,19 @@ E numbers each:
     queries_keys_values (T, N, H 3 E)        keys_values (T, N, H 2 E)        queries (S, N, H E)
 
 `heads_of` shows any part of these as stacks of matrices (N, H, T, E) without moving a number, so
-both ops are the batched products of `matrix.multiply` and gradients go where they belong by being
-written through the same views.
+both ops are the batched products of `matrix` and gradients go where they belong by being written
+through the same views.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
+from .convolution import all_of
 from .half import require_float
-from .matrix import multiply, multiply_gradients
+from .matrix import Sizes, multiply, multiply_gradients, multiplying, multiplying_gradients
 from .op import Op
 from .param import Shape
 from .shape import PartialShape, ShapeMismatch, unify
@@ -80,38 +82,84 @@ class Attention(Op):
 class _Scores(Attention):
     """Scores Q K^T / sqrt(E): queries begin the first input, keys stand before the values."""
 
-    def _views(self, tensors: Any) -> tuple[Any, Any]:
-        """(queries, keys) of the inputs or their gradients."""
+    def scratch(self, ins, outs):
+        return [self._sizes(ins, outs[0].shape).room(ins[0].dtype)]
+
+    def backward_scratch(self, ins, outs):
+        return self._sizes(ins[1:], ins[0].shape).rooms(ins[0].dtype)
+
+    def _sizes(self, tensors: Any, scores: Shape) -> Sizes:
+        width = tensors[-1].shape[-1] // (self.heads * self.parts)
+        return Sizes(scores[0], scores[1], width, scores[2])
+
+    def _factors(self, tensors: Any) -> tuple[Any, Any]:
+        """Queries and transposed keys of the inputs or their gradients."""
         own = self.parts if len(tensors) == 1 else 1
+        keys = heads_of(tensors[-1], self.heads, self.parts, self.parts - 2)
         return (heads_of(tensors[0], self.heads, own, 0),
-                heads_of(tensors[-1], self.heads, self.parts, self.parts - 2))
+                None if keys is None else keys.swapaxes(-1, -2))
 
     def forward(self, ins, outs, call):
-        q, k = self._views(ins)
-        multiply(q, k.swapaxes(-1, -2), _stacked(outs[0], self.heads), q.shape[-1] ** -0.5)
+        q, k = self._factors(ins)
+        multiply(q, k, _stacked(outs[0], self.heads), q.shape[-1] ** -0.5)
+
+    def prepare(self, ins, outs, call):
+        q, k = self._factors(ins)
+        return multiplying(q, k, _stacked(outs[0], self.heads), call.scratch[0],
+                           q.shape[-1] ** -0.5)
 
     def backward(self, ins, outs, call):
-        q, k = self._views(ins[1:])
-        gq, gk = self._views(outs)
-        gk = None if gk is None else gk.swapaxes(-1, -2)
-        multiply_gradients(_stacked(ins[0], self.heads), q, k.swapaxes(-1, -2), gq, gk,
+        q, k = self._factors(ins[1:])
+        multiply_gradients(_stacked(ins[0], self.heads), q, k, *self._factors(outs),
                            q.shape[-1] ** -0.5)
-        kept = (0, 1) if len(outs) == 1 else (0,)
-        _clear(outs[-1], self.heads, self.parts, kept)
+        self._clear(outs)
+
+    def prepare_backward(self, ins, outs, call):
+        q, k = self._factors(ins[1:])
+        return all_of([multiplying_gradients(_stacked(ins[0], self.heads), q, k,
+                                             *self._factors(outs), call, q.shape[-1] ** -0.5),
+                       partial(self._clear, outs)])
+
+    def _clear(self, outs: Any) -> None:
+        _clear(outs[-1], self.heads, self.parts, (0, 1) if len(outs) == 1 else (0,))
 
 
 class _Weighed(Attention):
     """Values, the last part of the projection, summed with attention for weights."""
 
+    def scratch(self, ins, outs):
+        return [self._sizes(*ins).room(ins[0].dtype)]
+
+    def backward_scratch(self, ins, outs):
+        return self._sizes(*ins[1:]).rooms(ins[0].dtype)
+
+    def _sizes(self, projection: Any, attention: Any) -> Sizes:
+        stack, rows, depth = attention.shape
+        return Sizes(stack, rows, depth, projection.shape[-1] // (self.heads * self.parts))
+
+    def _factors(self, tensors: Any) -> tuple[Any, Any]:
+        """Attention and values of the inputs or their gradients."""
+        return (_stacked(tensors[1], self.heads),
+                heads_of(tensors[0], self.heads, self.parts, self.parts - 1))
+
     def forward(self, ins, outs, call):
-        values = heads_of(ins[0], self.heads, self.parts, self.parts - 1)
-        multiply(_stacked(ins[1], self.heads), values, heads_of(outs[0], self.heads, 1, 0))
+        multiply(*self._factors(ins), heads_of(outs[0], self.heads, 1, 0))
+
+    def prepare(self, ins, outs, call):
+        return multiplying(*self._factors(ins), heads_of(outs[0], self.heads, 1, 0),
+                           call.scratch[0])
 
     def backward(self, ins, outs, call):
-        values, gradient = (heads_of(tensor, self.heads, self.parts, self.parts - 1)
-                            for tensor in (ins[1], outs[0]))
-        multiply_gradients(heads_of(ins[0], self.heads, 1, 0), _stacked(ins[2], self.heads),
-                           values, _stacked(outs[1], self.heads), gradient)
+        multiply_gradients(heads_of(ins[0], self.heads, 1, 0), *self._factors(ins[1:]),
+                           *self._factors(outs))
+        self._clear(outs)
+
+    def prepare_backward(self, ins, outs, call):
+        return all_of([multiplying_gradients(heads_of(ins[0], self.heads, 1, 0),
+                                             *self._factors(ins[1:]), *self._factors(outs), call),
+                       partial(self._clear, outs)])
+
+    def _clear(self, outs: Any) -> None:
         _clear(outs[0], self.heads, self.parts, (self.parts - 1,))
 
 

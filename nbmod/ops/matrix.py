@@ -1,37 +1,54 @@
-"""Matrix products, all of them through NumPy's matmul and so through BLAS.
+"""Matrix products: bound ones by the kernels of `product`, eager ones by NumPy's matmul.
 
 Every op views its operands as (stacks of) matrices A (M, K) and B (K, N); transposing is a view
 too.  The gradients of C = A B are then gA = gC B' and gB = A' gC whatever the flags: each is
 written through the same view of the gradient array through which its operand was read.
 
-float16 operands are multiplied in float32.
+float16 operands are multiplied in float32; whole numbers are NumPy's as well.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from functools import partial
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from .op import Op
+from .convolution import all_of
+from .op import Call, Op, Spec
 from .param import Shape
-from .shape import ShapeMismatch, normalize_axis, unify
+from .product import product, room
+from .shape import ShapeMismatch, normalize_axis, size_of, unify
 
-__all__ = ["multiply", "multiply_gradients"]
+__all__ = ["Sizes", "multiply", "multiply_gradients", "multiplying", "multiplying_gradients"]
 
 StorageType = Literal["csr", "default", "row_sparse"]
+Run = Callable[[], None]
 
 
-def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, alpha: float = 1.0) -> None:
-    """out = alpha a b, for matrices or stacks of them, any strides."""
-    if out.dtype == np.float16:
-        product = np.matmul(a.astype(np.float32), b.astype(np.float32))
-        np.copyto(out, product * np.float32(alpha), casting="same_kind")
+def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, alpha: float = 1.0,
+             add: bool = False) -> None:
+    """out = alpha a b, or out += alpha a b, for matrices or stacks of them, any strides."""
+    half = out.dtype == np.float16
+    if add or half:
+        wide = np.dtype(np.float32) if half else out.dtype
+        found = np.matmul(a.astype(wide, copy=False), b.astype(wide, copy=False))
+        found *= wide.type(alpha)
+        np.copyto(out, out + found if add else found, casting="same_kind")
         return
     np.matmul(a, b, out=out)
     if alpha != 1.0:
         out *= out.dtype.type(alpha)
+
+
+def multiplying(a: np.ndarray, b: np.ndarray, out: np.ndarray, work: Any, alpha: float = 1.0,
+                add: bool = False) -> Run:
+    """A function that does the same; `work` is scratch of `Sizes.room`."""
+    if out.dtype in (np.float32, np.float64) and out.itemsize in out.strides[-2:]:
+        return product(a, b, out, work, alpha=alpha, add=add)
+    return partial(multiply, a, b, out, alpha, add)
 
 
 def _turned(x: np.ndarray) -> np.ndarray:
@@ -39,16 +56,67 @@ def _turned(x: np.ndarray) -> np.ndarray:
 
 
 def multiply_gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: Any, gb: Any,
-                       alpha: float = 1.0) -> None:
+                       alpha: float = 1.0, add: Sequence[bool] = ()) -> None:
     """ga = alpha g b', gb = alpha a' g; None where unwanted."""
-    if ga is not None:
-        multiply(g, _turned(b), ga, alpha)
-    if gb is not None:
-        multiply(_turned(a), g, gb, alpha)
+    for (left, right), out, adds in _gradients(g, a, b, ga, gb, add):
+        multiply(left, right, out, alpha, adds)
+
+
+def multiplying_gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: Any, gb: Any,
+                          call: Call, alpha: float = 1.0) -> Run:
+    """A function that does the same; the first of `call.scratch` are `Sizes.rooms`."""
+    rooms = dict(zip((id(ga), id(gb)), call.scratch, strict=False))
+    return all_of([multiplying(*factors, out, rooms[id(out)], alpha, adds)
+                   for factors, out, adds in _gradients(g, a, b, ga, gb, call.add)])
+
+
+def _gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: Any, gb: Any, add: Sequence[bool]
+               ) -> list[tuple[tuple[np.ndarray, np.ndarray], np.ndarray, bool]]:
+    """Factors and target of the wanted gradients, and whether they are added to it."""
+    adds = (*add, False, False)
+    found = [((g, _turned(b)), ga, adds[0]), ((_turned(a), g), gb, adds[1])]
+    return [one for one in found if one[1] is not None]
+
+
+class Sizes(NamedTuple):
+    """Of a stack of products."""
+
+    stack: int
+    rows: int
+    depth: int
+    columns: int
+
+    def room(self, dtype: Any) -> Spec:
+        """Scratch of the products."""
+        if dtype.kind != "f":
+            return Spec((0, 0), np.dtype(np.float32))
+        return room(self.rows, self.depth, self.columns, dtype, self.stack)
+
+    def rooms(self, dtype: Any) -> list[Spec]:
+        """Scratch of both gradients."""
+        stack, rows, depth, columns = self
+        return [Sizes(stack, rows, columns, depth).room(dtype),
+                Sizes(stack, depth, rows, columns).room(dtype)]
+
+
+class Product(Op):
+    """Base of ops that are a product, and scratch for it."""
+
+    accumulates: ClassVar = True
+
+    def sizes(self, a: Shape, b: Shape) -> Sizes:
+        """Of the products of inputs of these shapes."""
+        raise NotImplementedError
+
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        return [self.sizes(ins[0].shape, ins[1].shape).room(ins[0].dtype)]
+
+    def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        return self.sizes(ins[1].shape, ins[2].shape).rooms(ins[1].dtype)
 
 
 @dataclass(frozen=True)
-class Dot(Op, name="dot", aliases=("_sparse_dot",)):
+class Dot(Product, name="dot", aliases=("_sparse_dot",)):
     """Sums products over the last axis of `lhs` and the first of `rhs`; all other axes remain.
 
     `transpose_a` sums over the first axis of lhs instead, `transpose_b` over the last of rhs.  Two
@@ -89,17 +157,31 @@ class Dot(Op, name="dot", aliases=("_sparse_dot",)):
             return None
         return x.reshape(-1, x.shape[-1]).T if self.transpose_b else x.reshape(len(x), -1)
 
+    def sizes(self, a, b):
+        depth = (a[0] if self.transpose_a else a[-1]) or 1
+        return Sizes(1, size_of(a) // depth, depth, size_of(b) // depth)
+
     def forward(self, ins, outs, call):
         a, b = self._left(ins[0]), self._right(ins[1])
         multiply(a, b, outs[0].reshape(len(a), -1))
 
-    def backward(self, ins, outs, call):
+    def prepare(self, ins, outs, call):
+        a, b = self._left(ins[0]), self._right(ins[1])
+        return multiplying(a, b, outs[0].reshape(len(a), -1), call.scratch[0])
+
+    def _factors(self, ins: Any, outs: Any) -> tuple[Any, Any, Any, Any, Any]:
+        """Gradient, factors, their gradients."""
         a, b = self._left(ins[1]), self._right(ins[2])
-        multiply_gradients(ins[0].reshape(len(a), -1), a, b, self._left(outs[0]),
-                           self._right(outs[1]))
+        return (ins[0].reshape(len(a), -1), a, b, self._left(outs[0]), self._right(outs[1]))
+
+    def backward(self, ins, outs, call):
+        multiply_gradients(*self._factors(ins, outs), add=call.add)
+
+    def prepare_backward(self, ins, outs, call):
+        return multiplying_gradients(*self._factors(ins, outs), call)
 
 
-class Stacked(Op):
+class Stacked(Product):
     """Base of the products of stacks of matrices; the matrices' rows lie along `row_axis`."""
 
     transpose_a: bool
@@ -143,16 +225,31 @@ class Stacked(Op):
         stack = np.moveaxis(x, self.row_axis(x.ndim), -2)
         return _turned(stack) if transposed else stack
 
-    def product(self, ins: Any, out: np.ndarray, alpha: float = 1.0) -> None:
-        multiply(self.matrices(ins[0], self.transpose_a), self.matrices(ins[1], self.transpose_b),
-                 self.matrices(out), alpha)
+    def sizes(self, a, b):
+        axis = self.row_axis(len(a))
+        m, k = self._sides(a, axis, self.transpose_a)
+        return Sizes(size_of(self._batch(a, axis)), m, k, self._sides(b, axis, self.transpose_b)[1])
 
-    def product_gradients(self, ins: Any, outs: Any, alpha: float = 1.0) -> None:
-        g, a, b = ins
-        multiply_gradients(self.matrices(g), self.matrices(a, self.transpose_a),
-                           self.matrices(b, self.transpose_b),
-                           self.matrices(outs[0], self.transpose_a),
-                           self.matrices(outs[1], self.transpose_b), alpha)
+    def factors(self, ins: Any) -> tuple[Any, Any]:
+        """Stacks A and B."""
+        return self.matrices(ins[0], self.transpose_a), self.matrices(ins[1], self.transpose_b)
+
+    def product(self, ins: Any, out: np.ndarray, alpha: float = 1.0) -> None:
+        multiply(*self.factors(ins), self.matrices(out), alpha)
+
+    def producing(self, ins: Any, out: np.ndarray, call: Call, alpha: float = 1.0,
+                  add: bool = False) -> Run:
+        """A function that does `product`."""
+        return multiplying(*self.factors(ins), self.matrices(out), call.scratch[0], alpha, add)
+
+    def product_gradients(self, ins: Any, outs: Any, call: Call, alpha: float = 1.0) -> None:
+        multiply_gradients(self.matrices(ins[0]), *self.factors(ins[1:]), *self.factors(outs),
+                           alpha, call.add)
+
+    def producing_gradients(self, ins: Any, outs: Any, call: Call, alpha: float = 1.0) -> Run:
+        """A function that does `product_gradients`."""
+        return multiplying_gradients(self.matrices(ins[0]), *self.factors(ins[1:]),
+                                     *self.factors(outs), call, alpha)
 
 
 @dataclass(frozen=True)
@@ -180,8 +277,14 @@ class BatchDot(Stacked, name="batch_dot"):
     def forward(self, ins, outs, call):
         self.product(ins, outs[0])
 
+    def prepare(self, ins, outs, call):
+        return self.producing(ins, outs[0], call)
+
     def backward(self, ins, outs, call):
-        self.product_gradients(ins, outs)
+        self.product_gradients(ins, outs, call)
+
+    def prepare_backward(self, ins, outs, call):
+        return self.producing_gradients(ins, outs, call)
 
 
 class Gemm(Stacked):
@@ -222,8 +325,14 @@ class Gemm2(Gemm, name="_linalg_gemm2", aliases=("linalg_gemm2",)):
     def forward(self, ins, outs, call):
         self.product(ins, outs[0], self.alpha)
 
+    def prepare(self, ins, outs, call):
+        return self.producing(ins, outs[0], call, self.alpha)
+
     def backward(self, ins, outs, call):
-        self.product_gradients(ins, outs, self.alpha)
+        self.product_gradients(ins, outs, call, self.alpha)
+
+    def prepare_backward(self, ins, outs, call):
+        return self.producing_gradients(ins, outs, call, self.alpha)
 
 
 @dataclass(frozen=True)
@@ -250,7 +359,20 @@ class Gemm3(Gemm, name="_linalg_gemm", aliases=("linalg_gemm",)):
         self.product(ins[:2], outs[0], self.alpha)
         outs[0] += ins[2] * outs[0].dtype.type(self.beta)
 
+    def prepare(self, ins, outs, call):
+        start = partial(np.multiply, ins[2], outs[0].dtype.type(self.beta), out=outs[0])
+        return all_of([start, self.producing(ins[:2], outs[0], call, self.alpha, add=True)])
+
     def backward(self, ins, outs, call):
-        self.product_gradients(ins, outs[:2], self.alpha)
+        self.product_gradients(ins, outs[:2], call, self.alpha)
+        self._give_rest(ins, outs, call)
+
+    def prepare_backward(self, ins, outs, call):
+        return all_of([self.producing_gradients(ins, outs[:2], call, self.alpha),
+                       partial(self._give_rest, ins, outs, call)])
+
+    def _give_rest(self, ins: Any, outs: Any, call: Call) -> None:
+        """The gradient of C."""
         if outs[2] is not None:
-            np.multiply(ins[0], outs[2].dtype.type(self.beta), out=outs[2])
+            given = ins[0] * outs[2].dtype.type(self.beta)
+            np.add(outs[2], given, out=outs[2]) if any(call.add[2:]) else np.copyto(outs[2], given)

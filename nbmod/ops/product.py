@@ -46,19 +46,18 @@ from .simd.host import lanes
 from .simd.product import (
     ADD,
     BIAS,
+    DOTS,
     HEIGHTS,
     RELU,
     ROWS,
     VECTORS,
-    half1,
-    half2,
+    dots,
+    half,
     lift_columns,
     lift_rows,
-    low1,
-    low2,
+    low,
     pitch_of,
-    tall1,
-    tall2,
+    tall,
 )
 from .simd.transpose import transpose
 
@@ -72,6 +71,8 @@ TOGETHER = 8
 """Panels that are packed together where rows lie along: a row is then read by the kilobyte."""
 SERIAL = 1 << 20
 """Multiplications up to which one thread is faster: to enter a parallel kernel takes 5 to 10 us."""
+FEW = 3
+"""Rows for which packing takes longer than the product does."""
 HALF, LOW = HEIGHTS[1:]
 
 
@@ -136,22 +137,14 @@ def _pack_columns(x, at, steps, columns, depth, width, out, to, far):
 
 
 @inlined
-def _tile(a, b, scale, bias, c, at, steps, vectors):
-    """The lowest tile that has the rows, of one or two vectors."""
-    rows = steps[2]
-    if vectors == 2:
-        if rows > HALF:
-            tall2(a, b, scale, bias, c, at, steps)
-        elif rows > LOW:
-            half2(a, b, scale, bias, c, at, steps)
-        else:
-            low2(a, b, scale, bias, c, at, steps)
-    elif rows > HALF:
-        tall1(a, b, scale, bias, c, at, steps)
-    elif rows > LOW:
-        half1(a, b, scale, bias, c, at, steps)
+def _tile(a, b, scale, bias, c, at, steps):
+    """The lowest tile that has the rows."""
+    if steps[2] > HALF:
+        tall(a, b, scale, bias, c, at, steps)
+    elif steps[2] > LOW:
+        half(a, b, scale, bias, c, at, steps)
     else:
-        low1(a, b, scale, bias, c, at, steps)
+        low(a, b, scale, bias, c, at, steps)
 
 
 @inlined
@@ -175,7 +168,7 @@ def _meet(b, c, bias, at, steps, sizes, block, work):
     there is room for a bias and a tile.
     """
     (deep, width, pitch, flags), (rows, have, scale) = sizes, block
-    panel, ragged = VECTORS * width, have % width > 0
+    panel, ragged = VECTORS * width, have < VECTORS * width
     spare, edge = scale + width, scale + width + panel
     if ragged and flags & BIAS:
         _copy_tile(bias, at[1], 0, work, spare, 0, 1, have)
@@ -186,7 +179,7 @@ def _meet(b, c, bias, at, steps, sizes, block, work):
         _tile(work, b, work, work if ragged else bias, work if ragged else c,
               (s // ROWS * deep * pitch, at[0], scale, spare if ragged else at[1],
                edge if ragged else place),
-              (deep, panel if ragged else steps, high, flags), (have + width - 1) // width)
+              (deep, panel if ragged else steps, high, flags))
         if ragged:
             _copy_tile(work, edge, panel, c, place, steps, high, have)
 
@@ -271,6 +264,35 @@ def _multiply_here(a, b, c, bias, alpha, places, steps, sizes, blocks, count, wo
 
 
 @kernel(parallel=True)
+def _multiply_few(a, b, c, bias, alpha, steps, sizes, flags, work):
+    """c of a few rows by dot products, which pack nothing.
+
+    steps  rows of a, columns of b, rows of c
+    sizes  rows, depth, columns, numbers of a vector
+    """
+    rows, depth, columns, width = sizes
+    groups, workers, whole = (columns + DOTS - 1) // DOTS, len(work), depth // width
+    for worker in prange(workers):
+        sums = work[worker]
+        for group in range(np.int64(worker) * groups // workers,
+                           (np.int64(worker) + 1) * groups // workers):
+            first = group * DOTS
+            have = min(DOTS, columns - first)
+            for r in range(rows):
+                dots(a, b, sums, (r * steps[0], first * steps[1], 0), (whole, steps[1], have))
+                for j in range(have):
+                    total, place = sums[j], r * steps[2] + first + j
+                    for k in range(whole * width, depth):
+                        total += a[r * steps[0] + k] * b[(first + j) * steps[1] + k]
+                    total *= alpha
+                    if flags & BIAS:
+                        total += bias[first + j]
+                    if flags & ADD:
+                        total += c[place]
+                    c[place] = 0 if flags & RELU and total <= 0 else total
+
+
+@kernel(parallel=True)
 def _pack_panels(b, steps, place, columns, packed):
     """Terms [place[0], place[0] + place[1]) of all panels; behind the columns stands anything."""
     count, whole, panel = packed.shape
@@ -306,7 +328,8 @@ class Plan:
         strips, panel = -(-min(self.high, self.rows) // ROWS), VECTORS * self.width
         deep = min(self.depth, DEPTH)
         across = min(TOGETHER * panel, self.columns + panel)
-        return deep * (strips * pitch_of(self.width) + across) + (1 + ROWS) * panel + self.width
+        edge = (1 + ROWS) * panel + self.width
+        return deep * (strips * pitch_of(self.width) + across) + max(edge, DOTS)
 
     def cost(self, workers: int) -> float:
         """About how many cycles the slowest worker takes."""
@@ -376,17 +399,19 @@ def product(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias: Any 
         a, b, c = (np.swapaxes(x, -1, -2) for x in (b, a, c))
     *_, rows, depth = a.shape
     columns, stack = c.shape[-1], c[..., 0, 0].size
-    plan = planned(rows, depth, columns, stack, lanes(c.dtype), len(work))
-    right = (b.shape[1] * b.shape[2], 0) if packed else _strides(b)
-    steps = (*_strides(a), *right, _strides(c)[0])
-    flags = BIAS * (bias is not None) | ADD * add | RELU * relu
-    places = np.stack([_places(x, c.shape[:-2]) for x in (a, b, c)], 1) if not packed else \
-        np.stack([_places(a, c.shape[:-2]), np.zeros(stack, np.int64), _places(c, c.shape[:-2])], 1)
-    bias = np.zeros(1, c.dtype) if bias is None else bias
+    width, flags = lanes(c.dtype), BIAS * (bias is not None) | ADD * add | RELU * relu
+    (row, along), right = _strides(a), (b.shape[1] * b.shape[2], 0) if packed else _strides(b)
+    how = np.zeros(1, c.dtype) if bias is None else bias, c.dtype.type(alpha)
+    if rows <= FEW and stack == 1 and along == 1 and right[0] == 1 and depth >= width:
+        return partial(_multiply_few, _flat(a), _flat(b), _flat(c), *how,
+                       (row, right[1], _strides(c)[0]), (rows, depth, columns, width), flags, work)
+    plan = planned(rows, depth, columns, stack, width, len(work))
+    places = [np.zeros(stack, np.int64) if packed and x is b else _places(x, c.shape[:-2])
+              for x in (a, b, c)]
     return partial(
         _multiply if len(work) > 1 else _multiply_here, _flat(a),
-        b.reshape(-1) if packed else _flat(b), _flat(c), bias, c.dtype.type(alpha),
-        places, steps, (depth, plan.width, pitch_of(plan.width), flags),
+        b.reshape(-1) if packed else _flat(b), _flat(c), *how, np.stack(places, 1),
+        (row, along, *right, _strides(c)[0]), (depth, width, pitch_of(width), flags),
         (rows, columns, plan.high, plan.wide), plan.jobs, work)
 
 

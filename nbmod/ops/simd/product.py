@@ -1,6 +1,6 @@
 """The micro-kernel of matrix products: a few rows times two vectors of columns, in registers.
 
-    c[r, v] = start + scale sum over k of a[k, r] b[k, v]     r < rows, v < vectors of columns
+    c[r, v] = start + scale sum over k of a[k, r] b[k, v]     r < rows, v < VECTORS
 
 a and b are packed: at every k stand the `pitch_of` numbers of a strip of rows, and the two vectors
 of a panel of columns, behind those of the k before.  Per k these are two loads and one FMA per row
@@ -21,8 +21,8 @@ from .host import lanes, registers
 from .ir import Micro, Vectors
 from .strip import ADD, BIAS, RELU
 
-__all__ = ["ADD", "BIAS", "HEIGHTS", "RELU", "ROWS", "VECTORS", "half1", "half2",
-           "lift_columns", "lift_rows", "low1", "low2", "pitch_of", "tall1", "tall2"]
+__all__ = ["ADD", "BIAS", "DOTS", "HEIGHTS", "RELU", "ROWS", "VECTORS", "dots", "half",
+           "lift_columns", "lift_rows", "low", "pitch_of", "tall"]
 
 VECTORS = 2
 """Vectors in the width of a panel."""
@@ -43,7 +43,7 @@ def pitch_of(width: int) -> int:
     return -(-ROWS // width) * width
 
 
-def _emit(v: Vectors, rows: int, vectors: int) -> None:
+def _emit(v: Vectors, rows: int) -> None:
     a, b, scale, bias, c = (v.at(getattr(v.args, name), start)
                             for name, start in zip(ARGUMENTS, v.args.at, strict=False))
     depth, distance, have, flags = v.args.steps
@@ -51,23 +51,23 @@ def _emit(v: Vectors, rows: int, vectors: int) -> None:
 
     def step(k: Any, sums: list[Any]) -> list[Any]:
         here, panel = v.at(a, v.mul(k, pitch)), v.at(b, v.mul(k, width))
-        columns = [v.load(v.at(panel, o * v.width)) for o in range(vectors)]
+        columns = [v.load(v.at(panel, o * v.width)) for o in range(VECTORS)]
         for r in range(rows):
             factor = v.one(v.at(here, r))
-            for o in range(vectors):
-                sums[r * vectors + o] = v.fma(factor, columns[o], sums[r * vectors + o])
+            for o in range(VECTORS):
+                sums[r * VECTORS + o] = v.fma(factor, columns[o], sums[r * VECTORS + o])
         return sums
 
-    sums = v.loop(depth, [v.zero] * (rows * vectors), step)
+    sums = v.loop(depth, [v.zero] * (rows * VECTORS), step)
     last = v.add(have, -1)
     starts = [v.at(c, v.mul(v.least(r, last), distance)) for r in range(rows)]
-    places = [v.at(start, o * v.width) for start in starts for o in range(vectors)]
+    places = [v.at(start, o * v.width) for start in starts for o in range(VECTORS)]
 
     def flag(bit: int) -> Any:
         return v.builder.icmp_signed("!=", v.builder.and_(flags, v.number(bit)), v.number(0))
 
-    start = v.either(flag(BIAS), lambda: [v.load(v.at(bias, o * v.width)) for o in range(vectors)],
-                     lambda: [v.zero] * vectors) * rows
+    start = v.either(flag(BIAS), lambda: [v.load(v.at(bias, o * v.width)) for o in range(VECTORS)],
+                     lambda: [v.zero] * VECTORS) * rows
     start = v.either(flag(ADD), lambda: [
         v.builder.fadd(v.load(place), value) for value, place in zip(start, places, strict=True)],
         lambda: start)
@@ -77,28 +77,28 @@ def _emit(v: Vectors, rows: int, vectors: int) -> None:
         v.store(v.relu(v.fma(total, factor, value), relu), place)
 
 
-def _twin(rows: int, vectors: int) -> Any:
+def _twin(rows: int) -> Any:
     def tile(a, b, scale, bias, c, at, steps):
         ao, bo, zo, so, co = at
         depth, distance, have, flags = steps
         width = lanes(a.dtype)
-        pitch, panel, columns = pitch_of(width), VECTORS * width, vectors * width
+        pitch, panel = pitch_of(width), VECTORS * width
         for r in range(min(rows, have)):
-            total = np.zeros(columns, a.dtype)
+            total = np.zeros(panel, a.dtype)
             for k in range(depth):
-                total += a[ao + k * pitch + r] * b[bo + k * panel:][:columns]
-            target = c[co + r * distance:][:columns]
+                total += a[ao + k * pitch + r] * b[bo + k * panel:][:panel]
+            target = c[co + r * distance:][:panel]
             total *= scale[zo]
-            total += bias[so:so + columns] if flags & BIAS else 0
+            total += bias[so:so + panel] if flags & BIAS else 0
             total += target if flags & ADD else 0
             target[:] = np.maximum(total, 0) if flags & RELU else total
 
     return tile
 
 
-def tile_of(rows: int, vectors: int) -> Micro:
-    """The micro-kernel of so many rows, and so many vectors of a panel."""
-    return Micro(ARGUMENTS, lambda v: _emit(v, rows, vectors), _twin(rows, vectors))
+def tile_of(rows: int) -> Micro:
+    """The micro-kernel of so many rows."""
+    return Micro(ARGUMENTS, lambda v: _emit(v, rows), _twin(rows))
 
 
 def _emit_lift(v: Vectors, vectors: int) -> None:
@@ -135,7 +135,51 @@ def lift_of(size: Any) -> Micro:
                  lambda v: _emit_lift(v, size(v.width) // v.width), _lift_twin(size))
 
 
+DOTS = 8
+"""Sums that `dots` forms side by side."""
+
+
+def _emit_dots(v: Vectors) -> None:
+    a, b, sums = (v.at(getattr(v.args, name), start)
+                  for name, start in zip(("a", "b", "sums"), v.args.at, strict=True))
+    vectors, distance, have = v.args.steps
+    last = v.add(have, -1)
+    rows = [v.at(b, v.mul(v.least(j, last), distance)) for j in range(DOTS)]
+
+    def step(k: Any, totals: list[Any]) -> list[Any]:
+        place = v.mul(k, v.width)
+        factor = v.load(v.at(a, place))
+        return [v.fma(factor, v.load(v.at(row, place)), total)
+                for row, total in zip(rows, totals, strict=True)]
+
+    _store_sums(v, v.loop(vectors, [v.zero] * DOTS, step), sums)
+
+
+def _store_sums(v: Vectors, vectors: list[Any], target: Any) -> None:
+    """The sum of each vector's lanes: neighbours are added until one is left of each vector."""
+    size, pairs = 1, [list(range(odd, 2 * v.width, 2)) for odd in (0, 1)]
+    while size < v.width:
+        if len(vectors) == 1:
+            vectors = vectors * 2
+        vectors = [v.builder.fadd(*(v.chosen(x, y, lanes_of) for lanes_of in pairs))
+                   for x, y in zip(vectors[::2], vectors[1::2], strict=True)]
+        size *= 2
+    for i, vector in enumerate(vectors):
+        v.store(vector, v.at(target, i * v.width))
+
+
+def _dots_twin(a, b, sums, at, steps):
+    vectors, distance, have = steps
+    numbers = vectors * lanes(a.dtype)
+    for j in range(have):
+        sums[at[2] + j] = a[at[0]:][:numbers] @ b[at[1] + j * distance:][:numbers]
+
+
+dots = Micro(("a", "b", "sums", "at", "steps"), _emit_dots, _dots_twin)
+"""sums[j] = sum over k of a[k] b[j, k], for numbers that lie along and are read in place.
+
+at     where to begin in a, b, sums, which has room for more: DOTS, or a vector
+steps  depth in vectors, at least 1; distance of rows in b; rows that there are, up to DOTS
+"""
 lift_rows, lift_columns = lift_of(pitch_of), lift_of(lambda width: VECTORS * width)
-tall2, tall1 = tile_of(HEIGHTS[0], 2), tile_of(HEIGHTS[0], 1)
-half2, half1 = tile_of(HEIGHTS[1], 2), tile_of(HEIGHTS[1], 1)
-low2, low1 = tile_of(HEIGHTS[2], 2), tile_of(HEIGHTS[2], 1)
+tall, half, low = map(tile_of, HEIGHTS)
