@@ -50,12 +50,10 @@ from .passes.bodies import with_trained_bodies
 from .passes.check import check_plan, survives
 from .passes.fuse import Fused, fuse
 from .passes.infer import Inferred, infer_shape, infer_type, require_static
-from .passes.inference import simplify
-from .passes.layout import with_blocks
+from .passes.inference import for_training, simplify
 from .passes.memory import Plan, plan_memory
 from .passes.mirror import mirror
 from .passes.place import place, with_copies
-from .passes.recurrent import with_layers
 from .passes.rewrite import Rewritten, carry, unchanged
 from .passes.training import land, with_gradients
 from .program import Program, Step
@@ -150,10 +148,7 @@ class Executor(Program, BoundArrays, Inputs):
         if self._groups:
             return unchanged(graph)
         if trained:
-            same = unchanged(graph)
-            if not blocks or self._exact:
-                return same
-            return with_blocks(with_layers(same, graph, specs), graph, specs, trained)
+            return for_training(graph, specs, trained, self._exact, blocks)
         return simplify(graph, specs, self._exact, blocks)
 
     def _differentiate(self) -> tuple[Graph, list[Node], list[str]]:

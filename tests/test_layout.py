@@ -173,19 +173,57 @@ def test_depthwise_convolutions_join_blocks():
     assert ops == ["_into_blocks", *["_blocked_convolution"] * 7, "_from_blocks"]
 
 
-@pytest.mark.parametrize("groups, scale", [(1, 2), (24, 10)])
-def test_relu6_is_done_by_convolutions(groups, scale):
+@pytest.mark.parametrize("groups, scale, most", [(1, 2, 6), (24, 10, 6), (1, 2, 4.7)])
+def test_clips_are_done_by_convolutions(groups, scale, most):
     """Numbers of about 6; NaN stays."""
     x = convolution(mx.sym.Variable("data"), 24, "a")
     x = convolution(scale * x, 24, "b", num_group=groups)
-    symbol = mx.sym.clip(x, a_min=0, a_max=6)
+    symbol = mx.sym.clip(x, a_min=0, a_max=most)
     found, plain = (executed(symbol, [], exact) for exact in (False, True))
     assert [step.node.op_name for step in found[-1].steps][-2:] == ["_blocked_convolution",
                                                                     "_from_blocks"]
-    assert 0 == found[0][0].min() < found[0][0].max() == 6
+    assert 0 == found[0][0].min() < found[0][0].max() == np.float32(most)
     close(found[0][0], plain[0][0], "output")
     found[-1].arg_dict["b_bias"][3] = np.nan
     assert np.isnan(found[-1].forward()[0].asnumpy()[:, 3]).all()
+
+
+def test_weights_that_are_not_trained_are_packed_when_they_change():
+    x = mx.sym.relu(convolution(mx.sym.Variable("data"), 20, "a"))
+    symbol, outputs = convolution(x, 20, "b"), []
+    for exact in (False, True):
+        *_, executor = executed(symbol, ["b_weight"], exact)
+        executor.arg_dict["a_weight"][:] *= 2
+        executor.forward(is_train=True)
+        outputs.append(executor.outputs[0].asnumpy())
+        executor.backward(mx.nd.ones(executor.outputs[0].shape))
+        outputs.append(executor.grad_dict["b_weight"].asnumpy())
+        ops = [step.node.op_name for step in executor.steps]
+        assert exact or ("_packed_filters" not in ops and "Activation" not in ops)
+    for mine, other in zip(outputs[:2], outputs[2:], strict=True):
+        close(mine, other, "after a change")
+
+
+@pytest.mark.parametrize("gamma", [0, 1])
+def test_clips_are_done_by_batch_norms_in_training(gamma):
+    """Bounds included: with gammas of 0 all results are 0, and the gradient passes."""
+    x = convolution(mx.sym.Variable("data"), 20, "a", no_bias=True)
+    symbol, results = mx.sym.clip(norm(x, "n", relu=False), a_min=0, a_max=0.8), []
+    for exact in (False, True):
+        with mx.exact() if exact else nullcontext():
+            executor = symbol.simple_bind(mx.cpu(), grad_req="write", data=SHAPE)
+        for name, array in executor.arg_dict.items():
+            array[:] = np.random.RandomState(len(name)).randn(*array.shape)
+        executor.arg_dict["n_gamma"][:], executor.arg_dict["n_beta"][:] = gamma, 0
+        executor.forward(is_train=True)
+        out = executor.outputs[0]
+        executor.backward(mx.nd.array(np.cos(np.arange(out.size)).reshape(out.shape)))
+        results.append((out, executor.grad_dict, [step.node.op_name for step in executor.steps]))
+    (mine, grads, ops), (other, expected, _) = results
+    assert "clip" not in ops
+    close(mine.asnumpy(), other.asnumpy(), "output")
+    for name, grad in expected.items():
+        close(grads[name].asnumpy(), grad.asnumpy(), name)
 
 
 @pytest.mark.parametrize("behind", ["convolution", "norm"])

@@ -1,4 +1,4 @@
-"""The graph that inference runs: a symbol's outputs, at less work.
+"""The graph that inference runs: a symbol's outputs, at less work; and the one to train.
 
 Each line of `simplify` is a pass over the graph that the line before it left.  What holds in
 inference only, such as that Dropout passes its input on, or does not show a user who watches every
@@ -7,7 +7,7 @@ node, makes this graph one for `forward(is_train=False)` without a monitor.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ..graph import Graph
 from ..ops.op import Spec
@@ -18,7 +18,7 @@ from .recurrent import with_layers
 from .redundant import merge_equal, skip_identities
 from .rewrite import Rewritten, unchanged
 
-__all__ = ["simplify"]
+__all__ = ["for_training", "simplify"]
 
 
 def simplify(graph: Graph, specs: Sequence[Spec], exact: bool = False, blocks: bool = False
@@ -37,3 +37,19 @@ def simplify(graph: Graph, specs: Sequence[Spec], exact: bool = False, blocks: b
         found = with_blocks(found, graph, specs) if blocks else found
     groups = derived_groups(found.graph, found.facts(graph, specs))
     return found._replace(groups=groups)
+
+
+def for_training(graph: Graph, specs: Sequence[Spec], trained: Collection[str],
+                 exact: bool = False, blocks: bool = False) -> Rewritten:
+    """`graph` as the gradients of the variables `trained` are found for it.
+
+    Of what follows from parameters only the work of passes runs beside the loop, such as bringing
+    weights that stay as they are into another order.
+    """
+    found = unchanged(graph)
+    if exact or not blocks:
+        return found
+    found = with_blocks(with_layers(found, graph, specs), graph, specs, trained)
+    groups = derived_groups(found.graph, found.facts(graph, specs))
+    return found._replace(groups=[group for group in groups
+                                  if all(node.op and node.op.derived for node in group)])

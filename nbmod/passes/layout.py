@@ -241,7 +241,7 @@ class _Builder:
         self.graph, self.origin = before.graph, dict(before.origin)
         self.notes = list(before.notes)
         self.chosen, self.halos = chosen, halos
-        self.trains = bool(learns)
+        self.learns = learns
         self.plain: dict[Entry, Entry] = {}
         self.blocked: dict[tuple[Entry, int, int], Entry] = {}
 
@@ -310,7 +310,7 @@ class _Builder:
         lanes = 1 if node in self.chosen.flat else self._lanes
         data = self._image(node.inputs[0], channels, max(slide.pad), lanes)
         weight, *bias = (self._plain(entry) for entry in node.inputs[1:])
-        packed, size = not self.trains, self.chosen.images[out].size
+        packed, size = node not in self.learns, self.chosen.images[out].size
         layer = algorithms.Layer(slide, whole.shape[0], channels, (whole.shape[2], whole.shape[3]),
                                  op.num_filter, size, not packed)
         tiled, why = algorithms.chosen(layer) if lanes > 1 else (0, "")
@@ -322,7 +322,8 @@ class _Builder:
                                 f"{node.name}_packed", [weight]))
         made = BlockedConvolution(slide, channels, op.num_filter,
                                   self.halos.get(node.inputs[0], max(slide.pad)), self.halos[out],
-                                  bool(bias), packed, tiled=tiled)
+                                  bool(bias), packed, tiled=tiled,
+                                  learns=node.inputs[0].node in self.learns)
         return Entry(Node(made, node.name, [data, weight, *bias]))
 
     def _pooling(self, node: Node) -> Entry:
@@ -360,10 +361,11 @@ class _Builder:
 # -- 4. absorb ------------------------------------------------------------------------------------
 
 def _absorb(before: Rewritten, trained: Collection[str]) -> Rewritten:
-    """Additions and ReLU behind a batch norm, or in inference behind a convolution, become part of
-    it, where nobody else reads what comes between.
+    """Additions, ReLU and clips from 0 on behind a batch norm, or behind a convolution that learns
+    nothing, become part of it, where nobody else reads what comes between.
 
-    A batch norm without a gradient keeps none: its backward pass would move its averages.
+    A batch norm without a gradient keeps none: its backward pass would move its averages.  The
+    gradient of a clip asks where numbers were before it, which batch norm with an addition forgets.
     """
     graph, learns = before.graph, _learning(before.graph, trained)
     uses = Counter(entry for node in graph.nodes for entry in node.inputs)
@@ -371,22 +373,18 @@ def _absorb(before: Rewritten, trained: Collection[str]) -> Rewritten:
 
     def hosts(entry: Entry, old: Entry) -> bool:
         op: Any = entry.node.op
-        names = ("_blocked_batch_norm",) if trained else ("_blocked_batch_norm",
-                                                          "_blocked_convolution")
-        return (entry.node.op_name in names and entry.index == 0 and uses[old] == 1
-                and not op.relu)
+        able = entry.node.op_name == "_blocked_batch_norm" or (
+            entry.node.op_name == "_blocked_convolution" and old.node not in learns)
+        return able and entry.index == 0 and uses[old] == 1 and not op.relu
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         op: Any = node.op
-        if _is_relu6(op) and not trained and hosts(inputs[0], node.inputs[0]) and hasattr(
-                inputs[0].node.op, "six"):
+        most = _most(op)
+        own: Any = inputs[0].node.op if inputs else None
+        if most and hosts(inputs[0], node.inputs[0]) and (
+                most == np.inf or not (trained and own.add)):
             host = inputs[0].node
-            own: Any = host.op
-            made = Node(replace(own, relu=True, six=True), host.name, host.inputs, host.attrs)
-        elif _is_relu(op) and hosts(inputs[0], node.inputs[0]):
-            host = inputs[0].node
-            own = host.op
-            made = Node(replace(own, relu=True), host.name, host.inputs, host.attrs)
+            made = Node(replace(own, relu=True, most=most), host.name, host.inputs, host.attrs)
         elif op.name == "elemwise_add" and node.inputs[0] != node.inputs[1]:
             place = next((i for i in (0, 1) if hosts(inputs[i], node.inputs[i])
                           and (node.inputs[i].node in learns) == (node in learns)
@@ -406,9 +404,9 @@ def _absorb(before: Rewritten, trained: Collection[str]) -> Rewritten:
     return rewrite(before, rule)
 
 
-def _is_relu(op: Any) -> bool:
-    return op.name == "relu" or (op.name == "Activation" and op.act_type == "relu")
-
-
-def _is_relu6(op: Any) -> bool:
-    return op.name == "clip" and (op.a_min, op.a_max) == (0, 6)
+def _most(op: Any) -> float:
+    """The upper bound of what else is 0 or more; infinity for ReLU, 0 for other functions."""
+    if op.name == "clip" and op.a_min == 0:
+        return max(float(op.a_max), 0)
+    is_relu = op.name == "relu" or (op.name == "Activation" and op.act_type == "relu")
+    return np.inf if is_relu else 0

@@ -172,7 +172,11 @@ class Kernels:
     def sums_back(self, g: Any, filters: Any, bias: Any, gx: Any, flags: int, room: Any
                   ) -> Callable[[], None]:
         """What computes gx within its halo."""
-        return partial(run_strips, self.data_task(), g, filters, bias, gx, gx, self.kind, flags)
+        task = self.data_task()
+        if flags & ADD and not flags & BIAS:  # pixels that no filter has seen stay as they are
+            seen = task.blocks[:, 1] < self.packed_back.size - self.zeros
+            task = task._replace(blocks=task.blocks[seen]) if seen.any() else task
+        return partial(run_strips, task, g, filters, bias, gx, gx, self.kind, flags)
 
     def weight(self, x: Any, g: Any, packed: Any, gw: Any, adds: bool = False
                ) -> Callable[[], None]:

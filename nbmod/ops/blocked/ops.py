@@ -13,7 +13,7 @@ from ..convolution import all_of
 from ..geometry import sliding_size, span_of
 from ..op import Call, Op, Spec
 from ..shape import PartialShape
-from ..simd.strip import RELU, SIX
+from ..simd.strip import RELU, at_most
 from .convolution import FLOAT, Kernels
 from .depthwise import kernels_of
 from .form import LANES, Form, clear_halo, clear_tail, enter_channels
@@ -114,10 +114,11 @@ class BlockedConvolution(Op):
 
     The halo of the output is `out_halo`; that of data is as wide as `slide.pad` at least.  Where
     the data's gradient reads more halo of the output's than there is, it is copied into one first.
+    That takes no room where nothing below `learns`, so that nobody wants the data's gradient.
     With `packed` the weight is one already that `PackedFilters` has made.  In inference `add`,
     blocked images like the output, are added to the sums, and with `relu` negative ones become 0,
-    with `six` what is above 6 becomes 6.  With `tiled` the sums and the data's gradient are
-    those of `winograd`, by tiles of so many rows and columns.
+    what is above `most` becomes `most`.  With `tiled` the sums and the data's gradient are those
+    of `winograd`, by tiles of so many rows and columns.
     """
 
     slide: Sliding
@@ -129,11 +130,13 @@ class BlockedConvolution(Op):
     packed: bool = False
     add: bool = False
     relu: bool = False
-    six: bool = False
+    most: float = np.inf
+    learns: bool = True
     tiled: int = 0
 
     name: ClassVar = "_blocked_convolution"
     needs: ClassVar = ("ograd", "data", "weight")
+    accumulates: ClassVar = True
 
     def list_inputs(self) -> tuple[str, ...]:
         return ("data", "weight", *["bias"] * self.bias, *["add"] * self.add)
@@ -164,7 +167,7 @@ class BlockedConvolution(Op):
         kernels, empty = self.kernels(ins[1]), Spec((0,), FLOAT)
         back = kernels.back
         wide = Spec(back.y.shape(back.batch), FLOAT) if back.y != kernels.y else empty
-        return [kernels.summed, *([empty] * 3 if kernels.x.lanes == 1 else [
+        return [kernels.summed, *([empty] * 3 if not self.learns else [
             back.filters_back, back.room(True), wide])]
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
@@ -173,7 +176,7 @@ class BlockedConvolution(Op):
         filters, padded, room = call.scratch
         filters = weight if self.packed else filters
         compute = kernels.forward(ins[0], filters, padded if self.bias else None, outs[0],
-                                  given.get("add"), RELU * self.relu + SIX * self.six, room)
+                                  given.get("add"), RELU * self.relu + at_most(self.most), room)
 
         def run() -> None:
             if not self.packed:
@@ -187,22 +190,23 @@ class BlockedConvolution(Op):
     def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         (g, x, w), (packed, filters, room, wide) = ins, call.scratch
         kernels, runs = self.kernels(x), list[Run]()
+        adds = (*call.add, *[False] * (3 - len(call.add)))
         if outs[0] is not None:
             source = wide if wide.size else g
             if wide.size:
                 runs.append(partial(widen, g, wide))
-            runs.append(kernels.back.data(source, w, filters, outs[0], room=room))
+            runs.append(kernels.back.data(source, w, filters, outs[0], adds=adds[0], room=room))
         if outs[1] is not None:
-            runs.append(kernels.weight(x, g, packed, outs[1]))
+            runs.append(kernels.weight(x, g, packed, outs[1], adds[1]))
         if self.bias and outs[2] is not None:
-            runs.append(partial(_sum_pixels, g, outs[2]))
+            runs.append(partial(_sum_pixels, g, outs[2], adds[2]))
         return all_of(runs)
 
 
-def _sum_pixels(g: Any, total: Any) -> None:
-    """total = sums of the blocked g over all but channels."""
-    sums = g.sum(axis=(2, 3)).sum(axis=0)
-    np.copyto(total, sums.reshape(-1)[:len(total)])
+def _sum_pixels(g: Any, total: Any, adds: bool) -> None:
+    """total (+)= sums of the blocked g over all but channels."""
+    sums = g.sum(axis=(2, 3)).sum(axis=0).reshape(-1)[:len(total)]
+    np.copyto(total, total + sums if adds else sums)
 
 
 @dataclass(frozen=True)

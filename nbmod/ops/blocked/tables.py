@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, product
 from typing import NamedTuple
 
@@ -34,6 +35,8 @@ FULL = 4 * PIXELS
 """Pixels that an image should have to be worth strips of its own."""
 CHUNK = 200
 """Pixels that an outer product goes over at a time: what it reads of x and g stays in the L1."""
+KEPT = 64
+"""Tables of each kind that are kept for the next convolution of the same geometry."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +189,7 @@ def _grid(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return y.ravel(), x.ravel()
 
 
+@lru_cache(maxsize=KEPT)
 def forward_strips(slide: Sliding, x: Form, y: Form, batch: int, deep: int = 0) -> StripTask:
     """y = convolution of x.  A tap has filters for `deep` channels, by default all of a block."""
     each, groups, last = grouped(batch, y.height * y.width)
@@ -205,6 +209,7 @@ def forward_strips(slide: Sliding, x: Form, y: Form, batch: int, deep: int = 0) 
                      (groups, each * x.image, each * y.image, y.plane))
 
 
+@lru_cache(maxsize=KEPT)
 def data_strips(slide: Sliding, g: Form, x: Form, batch: int, deep: int = LANES) -> StripTask:
     """The gradient of the data (form x) from that of the output (form g)."""
     pixels = -(-x.height // slide.stride[0]) * -(-x.width // slide.stride[1])
@@ -256,6 +261,7 @@ class OuterTask(NamedTuple):
     steps: tuple[int, ...]
 
 
+@lru_cache(maxsize=KEPT)
 def pixel_places(slide: Sliding, x: Form, g: Form) -> np.ndarray:
     """Where every pixel of g is in x and in g: (pixels, 2)."""
     rows, columns = _grid(np.arange(g.height), np.arange(g.width))
@@ -263,6 +269,7 @@ def pixel_places(slide: Sliding, x: Form, g: Form) -> np.ndarray:
     return np.stack([x.at(rows * down - top, columns * right - left), g.at(rows, columns)], 1)
 
 
+@lru_cache(maxsize=KEPT)
 def weight_outers(slide: Sliding, x: Form, g: Form, batch: int) -> OuterTask:
     """The gradient of the packed weight from x and the output's gradient."""
     places = pixel_places(slide, x, g)

@@ -107,9 +107,8 @@ class Vectors:
         below = self.builder.fcmp_ordered("<=", value, self.zero)
         return self.builder.select(self.builder.and_(below, self.splat(wanted)), self.zero, value)
 
-    def at_most(self, value: Any, most: float, wanted: Any) -> Any:
+    def at_most(self, value: Any, most: Any, wanted: Any) -> Any:
         """`value` with `most` for what is above it, if the flag `wanted` is set; NaN stays."""
-        most = self.constant(most)
         above = self.builder.fcmp_ordered(">", value, most)
         return self.builder.select(self.builder.and_(above, self.splat(wanted)), most, value)
 

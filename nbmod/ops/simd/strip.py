@@ -27,8 +27,8 @@ import numpy as np
 from .host import lanes, registers
 from .ir import Micro, Vectors
 
-__all__ = ["ADD", "BIAS", "LANES", "PIXELS", "RELU", "SIX", "emit_limits", "limited",
-           "plane1", "plane2", "strip1", "strip2"]
+__all__ = ["ADD", "BIAS", "LANES", "MOST", "PIXELS", "RELU", "at_most", "emit_limits",
+           "limited", "plane1", "plane2", "strip1", "strip2"]
 
 LANES = lanes("float32")
 PIXELS = 14 if registers().number == 32 else 6
@@ -40,21 +40,29 @@ at      where to begin in x, w, bias, r and y, taps, places
 steps   number of taps; distance of two vectors in r and y; flags
 places  2 PIXELS numbers for a strip: its pixels in x, and in r and y
 """
-BIAS, ADD, RELU, SIX = 1, 2, 4, 8
-"""Flags: sums begin with the bias; with r; what is not above zero becomes zero; above six, six."""
+BIAS, ADD, RELU, MOST = 1, 2, 4, 8
+"""Flags: sums begin with the bias; with r; what is not above zero becomes zero; what is above a
+number becomes that number, whose 32 bits stand above the flags (see `at_most`)."""
+
+
+def at_most(most: float) -> int:
+    """The flag MOST with its number, which is not negative; none for infinity."""
+    return 0 if most == np.inf else MOST + (int(np.float32(most).view(np.uint32)) << 32)
 
 
 def emit_limits(v: Vectors, value: Any, flags: Any) -> Any:
-    """A sum, and what RELU and SIX make of it."""
-    relu, six = (v.builder.icmp_signed("!=", v.builder.and_(flags, v.number(bit)), v.number(0))
-                 for bit in (RELU, SIX))
-    return v.at_most(v.relu(value, relu), 6, six)
+    """A sum, and what RELU and MOST make of it."""
+    b = v.builder
+    relu, most = (b.icmp_signed("!=", b.and_(flags, v.number(bit)), v.number(0))
+                  for bit in (RELU, MOST))
+    bits = b.trunc(b.lshr(flags, v.number(32)), v.ir.IntType(32))
+    return v.at_most(v.relu(value, relu), v.splat(b.bitcast(bits, v.scalar)), most)
 
 
 def limited(values: np.ndarray, flags: int) -> np.ndarray:
     """The twin of `emit_limits`."""
     values = np.maximum(values, 0) if flags & RELU else values
-    return np.minimum(values, 6) if flags & SIX else values
+    return np.minimum(values, np.uint32(flags >> 32).view("f")) if flags & MOST else values
 
 
 def _emit_strip(v: Vectors, vectors: int, depth: int) -> None:
