@@ -131,6 +131,7 @@ def _environment() -> dict[str, str]:
     """Where kernels are kept, and for which width of vectors they are."""
     return os.environ | {"NBMOD_CACHE_DIR": str(CONFIG.cache_dir), "NBMOD_COMPILERS": "1",
                          "NBMOD_SIMD_LANES": str(CONFIG.simd_lanes),
+                         "NBMOD_TUNE": "0",  # it is this process that measures
                          "NBMOD_WINOGRAD": str(int(CONFIG.winograd))}
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 __all__ = ["CONFIG", "ArgumentError", "MXNetError", "NotImplementedForSymbol", "OutOfMemory",
-           "did_you_mean", "exact", "is_exact", "warn_user"]
+           "did_you_mean", "exact", "is_exact", "is_tuning", "tuning", "warn_user"]
 
 
 class MXNetError(RuntimeError):
@@ -91,6 +91,24 @@ def is_exact() -> bool:
     return CONFIG.exact or _exact.get()
 
 
+_tuning: ContextVar[bool] = ContextVar("tuning", default=False)
+
+
+@contextmanager
+def tuning(wanted: bool = True) -> Iterator[None]:
+    """A block in which networks that are bound measure what they would estimate otherwise."""
+    token = _tuning.set(wanted or _tuning.get())
+    try:
+        yield
+    finally:
+        _tuning.reset(token)
+
+
+def is_tuning() -> bool:
+    """Whether algorithms of what is bound now shall be measured."""
+    return CONFIG.tune or _tuning.get()
+
+
 @dataclass
 class Config:
     """Everything the environment decides."""
@@ -116,6 +134,9 @@ class Config:
     winograd: int = field(default_factory=lambda: _tiles("NBMOD_WINOGRAD"))
     """NBMOD_WINOGRAD=0: all convolutions are computed directly (see `ops.blocked.winograd`); 2: by
     tiles of 2 x 2 pixels at most, which keep more digits; else also 4 x 4."""
+    tune: bool = field(default_factory=lambda: _flag("NBMOD_TUNE", False))
+    """NBMOD_TUNE=1: every bind measures the algorithms of its convolutions that have not been, as
+    with `tune=True`, and keeps the times in the cache folder."""
     compilers: int = field(
         default_factory=lambda: int(os.environ.get("NBMOD_COMPILERS", "64") or 64))
     """NBMOD_COMPILERS: how many processes may compile kernels of a network at once, this one

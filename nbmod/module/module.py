@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from ..base import ArgumentError, MXNetError, did_you_mean, warn_user
+from ..base import ArgumentError, MXNetError, did_you_mean, tuning, warn_user
 from ..context import Context, cpu
 from ..initializer import InitDesc, Uniform
 from ..io import DataDesc
@@ -242,8 +242,11 @@ class Module(OptimizedModule):
 
     def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
              inputs_need_grad: bool = False, force_rebind: bool = False, shared_module: Any = None,
-             grad_req: Any = "write") -> None:
-        """Allocate executors for inputs of these shapes; parameters keep their values."""
+             grad_req: Any = "write", tune: bool = False) -> None:
+        """Allocate executors for inputs of these shapes; parameters keep their values.
+
+        With `tune` algorithms of convolutions are measured, as in `Symbol.simple_bind`.
+        """
         if force_rebind:
             if self.binded and self._params_dirty:
                 self._sync_params_from_devices()
@@ -257,12 +260,13 @@ class Module(OptimizedModule):
         self._grad_req = grad_req
         self._data_shapes, self._label_shapes = _parse_data_desc(
             self._data_names, self._label_names, data_shapes, label_shapes)
-        self._exec_group = DataParallelExecutorGroup(
-            self._symbol, self._context, self._work_load_list, self._data_shapes,
-            self._label_shapes, self._param_names, for_training, inputs_need_grad,
-            self._group_of(shared_module), logger=self.logger,
-            fixed_param_names=self._fixed_param_names, grad_req=grad_req,
-            state_names=self._state_names, group2ctxs=self._group2ctxs)
+        with tuning(tune):
+            self._exec_group = DataParallelExecutorGroup(
+                self._symbol, self._context, self._work_load_list, self._data_shapes,
+                self._label_shapes, self._param_names, for_training, inputs_need_grad,
+                self._group_of(shared_module), logger=self.logger,
+                fixed_param_names=self._fixed_param_names, grad_req=grad_req,
+                state_names=self._state_names, group2ctxs=self._group2ctxs)
         self.binded = True
         if shared_module is not None:
             self.params_initialized = True

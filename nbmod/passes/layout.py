@@ -314,9 +314,9 @@ class _Builder:
         layer = algorithms.Layer(slide, whole.shape[0], channels, (whole.shape[2], whole.shape[3]),
                                  op.num_filter, size, not packed)
         tiled, why = algorithms.chosen(layer) if lanes > 1 else (0, "")
-        if tiled:
-            self.notes.append(f"{node.describe()} is computed by tiles of {tiled} x {tiled} "
-                              f"pixels ({why})")
+        if why:
+            how = f"by tiles of {tiled} x {tiled} pixels" if tiled else "directly"
+            self.notes.append(f"{node.describe()} is computed {how} ({why})")
         if packed:
             weight = Entry(Node(PackedFilters(slide, channels, op.num_filter, lanes, tiled),
                                 f"{node.name}_packed", [weight]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..base import MXNetError
+from ..base import MXNetError, tuning
 from ..context import Context, current_context
 from ..graph import Entry
 from .inference import read_dtype, read_shape
@@ -30,41 +30,46 @@ class Binding:
                     group2ctx: Mapping[str, Context] | None = None,
                     shared_arg_names: Sequence[str] | None = None,
                     shared_exec: Executor | None = None,
-                    shared_buffer: dict[str, NDArray] | None = None, **kwargs: Any) -> Executor:
+                    shared_buffer: dict[str, NDArray] | None = None, tune: bool = False,
+                    **kwargs: Any) -> Executor:
         """An executor with arrays of its own, zeros, of the shapes that follow from `kwargs`.
 
         `grad_req` is 'write', 'add' or 'null', for all arguments or as list or dict.  `type_dict`
         gives element types by argument (float32 otherwise).  Arrays are shared with `shared_exec`
         for the names in `shared_arg_names`, and taken from `shared_buffer` where they fit.
         `group2ctx` says on which context the nodes and variables of each `ctx_group` are; all else
-        is on `ctx`, or where the first input is.
+        is on `ctx`, or where the first input is.  With `tune` the algorithms of convolutions are
+        measured where that has not been done on this machine, and the fastest are used, here and
+        by all who bind later; else they are estimated (see docs/internals/cpu-engine.md).
         Raises MXNetError listing the arguments whose shapes do not follow.
         """
         from ..binding import simple_bind
 
         shapes = {name: read_shape(name, shape) for name, shape in kwargs.items()}
         types = {name: read_dtype(name, dtype) for name, dtype in (type_dict or {}).items()}
-        return simple_bind(self, _context(ctx), grad_req=grad_req, type_dict=types,
-                           shared_arg_names=shared_arg_names, shared_exec=shared_exec,
-                           shared_buffer=shared_buffer, shapes=shapes,
-                           groups=_groups(group2ctx))
+        with tuning(tune):
+            return simple_bind(self, _context(ctx), grad_req=grad_req, type_dict=types,
+                               shared_arg_names=shared_arg_names, shared_exec=shared_exec,
+                               shared_buffer=shared_buffer, shapes=shapes,
+                               groups=_groups(group2ctx))
 
     def bind(self, ctx: Context, args: Any, args_grad: Any = None, grad_req: Any = "write",
              aux_states: Any = None, group2ctx: Mapping[str, Context] | None = None,
-             shared_exec: Executor | None = None) -> Executor:
+             shared_exec: Executor | None = None, tune: bool = False) -> Executor:
         """An executor on the given arrays.
 
         `args`, `args_grad` and `aux_states` are lists in the order of `list_arguments()` and
         `list_auxiliary_states()`, or dicts by name.  Without `args_grad` nothing is differentiated.
-        With `group2ctx` (see `simple_bind`) they may be on any context.
+        With `group2ctx` (see `simple_bind`) they may be on any context; `tune` is as there.
         """
         from ..binding import bind
 
         if not isinstance(args, (list, tuple, Mapping)):
             raise TypeError(f"bind: args is a {type(args).__name__}, expected a list of NDArray or "
                             "a dict of NDArray by name")
-        return bind(self, _context(ctx), args, args_grad, grad_req, aux_states, shared_exec,
-                    _groups(group2ctx))
+        with tuning(tune):
+            return bind(self, _context(ctx), args, args_grad, grad_req, aux_states, shared_exec,
+                        _groups(group2ctx))
 
     def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
         """The outputs for arguments given by name: bind and one forward run."""

@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import Any
 
-from ..base import MXNetError
+from ..base import MXNetError, tuning
 from .bench import shape_argument
 
 __all__ = ["HELP", "arguments", "run", "warm"]
@@ -24,6 +24,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         metavar="NAME=N,...",
                         help="the shape of an input, such as data=16,3,224,224; once for each")
     parser.add_argument("--train", action="store_true", help="backward and an update as well")
+    parser.add_argument("--tune", action="store_true", help="measure which algorithm of each "
+                        "convolution is the fastest; later binds use it")
     parser.add_argument("--optimizer", default="sgd",
                         help="which one updates, with its defaults; default: %(default)s")
 
@@ -39,11 +41,12 @@ def run(options: argparse.Namespace) -> int:
         raise MXNetError("warmup: give the shapes of the network's inputs, such as "
                          "--shape data=1,3,224,224")
     started, before = time.perf_counter(), kept_files()
-    if options.symbol:
-        warm(load(options.symbol), dict(options.shape), options.train, options.optimizer)
-    else:
-        for training in (False, True):
-            warm(_common(), {"data": (2, 3, 32, 32)}, training, options.optimizer)
+    with tuning(options.tune):
+        if options.symbol:
+            warm(load(options.symbol), dict(options.shape), options.train, options.optimizer)
+        else:
+            for training in (False, True):
+                warm(_common(), {"data": (2, 3, 32, 32)}, training, options.optimizer)
     print(f"{kept_files() - before} kernels compiled in {time.perf_counter() - started:.1f} s, "
           f"kept in {cache_folder()}")
     return 0

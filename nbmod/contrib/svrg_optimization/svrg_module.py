@@ -61,10 +61,10 @@ class SVRGModule(Module):
 
     def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
              inputs_need_grad: bool = False, force_rebind: bool = False, shared_module: Any = None,
-             grad_req: Any = "write") -> None:
+             grad_req: Any = "write", tune: bool = False) -> None:
         """Bind, as Module does; for training the module of the snapshot, too."""
         super().bind(data_shapes, label_shapes, for_training, inputs_need_grad, force_rebind,
-                     shared_module, grad_req)
+                     shared_module, grad_req, tune)
         if "add" in self._exec_group.grad_req.values():
             self._reset_bind()
             raise MXNetError("SVRGModule: gradients that add up over batches cannot be corrected "

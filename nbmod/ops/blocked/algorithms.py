@@ -19,12 +19,16 @@ run, and the fastest is chosen from then on (see `tuned`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...base import CONFIG
+import numpy as np
+
+from ...base import CONFIG, is_tuning
 from ..simd.strip import PIXELS
-from .convolution import Kernels
+from . import tuned
+from .convolution import FLOAT, Kernels
 from .depthwise import kernels_of
 from .form import LANES, Form
 from .tables import Pair, Sliding, grouped
@@ -74,6 +78,13 @@ class Layer:
     out: Pair
     fresh: bool
 
+    @property
+    def key(self) -> str:
+        """Its name among what has been measured."""
+        sizes = "x".join(map(str, (self.batch, self.channels, *self.image)))
+        return (f"{sizes}, {self.filters} filters 3x3, pad {self.slide.pad[0]}x{self.slide.pad[1]}"
+                f"{', trained' * self.fresh}")
+
     def kernels(self, algorithm: int, halo: int = 0) -> Kernels:
         """What computes it by tiles or directly; `halo` is that of the data."""
         forms = Form(self.channels, *self.image, halo), Form(self.filters, *self.out)
@@ -89,8 +100,41 @@ def candidates(layer: Layer) -> list[int]:
 
 
 def chosen(layer: Layer) -> Choice:
-    """The algorithm for a layer, and why."""
-    return estimated(layer)
+    """The algorithm for a layer, and why: the fastest if that is known or to be found out."""
+    allowed = candidates(layer)
+    if len(allowed) == 1:
+        return Choice(DIRECT, "")
+    times = tuned.recall(layer.key)
+    if is_tuning() and not all(NAMES[each] in times for each in allowed):
+        times = tuned.measure(layer.key, {NAMES[each]: _runs(layer, each) for each in allowed})
+    if not all(NAMES[each] in times for each in allowed):
+        return estimated(layer)
+    best = min(allowed, key=lambda each: times[NAMES[each]])
+    listed = (f"{NAMES[each]} {times[NAMES[each]]:.3f} ms" for each in allowed)
+    return Choice(best, f"measured: {', '.join(listed)}")
+
+
+def _runs(layer: Layer, algorithm: int) -> Callable[[], None]:
+    """What a layer has to compute, on numbers without meaning."""
+    k = layer.kernels(algorithm, max(layer.slide.pad))
+    x, y = (np.full(form.shape(k.batch), 0.5, FLOAT) for form in (k.x, k.y))
+    w = np.full((layer.filters, layer.channels, 3, 3), 0.1, FLOAT)
+    filters, room = (np.empty(spec.shape, FLOAT) for spec in (k.filters, k.room(False)))
+    forward = k.forward(x, filters, None, y, room=room)
+    if not layer.fresh:
+        k.pack(w, filters, room)
+        return forward
+    g = np.full(k.back.y.shape(k.batch), 0.5, FLOAT)
+    turned, space = (np.empty(spec.shape, FLOAT)
+                     for spec in (k.back.filters_back, k.back.room(True)))
+    data = k.back.data(g, w, turned, x, room=space)
+
+    def run() -> None:
+        k.pack(w, filters, room)
+        forward()
+        data()
+
+    return run
 
 
 def estimated(layer: Layer) -> Choice:

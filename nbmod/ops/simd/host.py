@@ -13,7 +13,7 @@ import numpy as np
 
 from ...base import CONFIG
 
-__all__ = ["Registers", "lanes", "registers"]
+__all__ = ["Registers", "cpu_name", "lanes", "registers"]
 
 
 class Registers(NamedTuple):
@@ -37,6 +37,14 @@ def registers() -> Registers:
     if CONFIG.simd_lanes:
         nbytes, count = 4 * CONFIG.simd_lanes, max(count, 32 if CONFIG.simd_lanes == 16 else 0)
     return Registers(nbytes, count)
+
+
+@cache
+def cpu_name() -> str:
+    """LLVM's name for the CPU."""
+    import llvmlite.binding as llvm
+
+    return str(llvm.get_host_cpu_name())
 
 
 def lanes(dtype: Any) -> int:
