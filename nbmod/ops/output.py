@@ -15,13 +15,13 @@ import numpy as np
 
 from .formula import evaluate
 from .half import FloatOp, accumulator, require_float, single
-from .jit import kernel, prange
-from .kernels import COMPILED_FROM, prepare
+from .jit import inlined, kernel, prange
+from .kernels import prepare
 from .op import Call, Op
 from .program import Program, Step, run
 from .rules import fill_zero
 from .shape import PartialShape, ShapeMismatch, is_known, size_of, unify
-from .softmax import Places
+from .softmax import PARALLEL_FROM, ROWS_FROM, Places
 
 __all__ = ["SoftmaxOutput", "LinearRegressionOutput", "LogisticRegressionOutput",
            "MAERegressionOutput", "SVMOutput", "MakeLoss", "IdentityAttachKLSparseReg"]
@@ -61,23 +61,35 @@ class Target(NamedTuple):
     times_output: bool
 
 
+@inlined(fastmath=True)
+def _against_label(y, label, gx, factor, right, wrong, ignored, times_output):
+    """One row of `_against_labels`."""
+    lanes, size = label.size, y.size // label.size
+    zero, one = y.dtype.type(0), y.dtype.type(1)
+    for i in range(y.size):
+        gx[i] = (y[i] - wrong) * factor * (y[i] if times_output else one)
+    for j in range(lanes):
+        k = int(label[j])
+        if k == ignored:
+            for i in range(size):
+                gx[i * lanes + j] = zero
+        elif 0 <= k < size:
+            own = y[k * lanes + j]
+            gx[k * lanes + j] = (own - right) * factor * (own if times_output else one)
+
+
 @kernel(parallel=True, fastmath=True)
 def _against_labels(y, label, gx, factor, right, wrong, ignored, times_output):
     """gx = factor (y - target); y, gx (R, K * L), label (R, L).  See `Target`."""
-    rows, lanes = label.shape
-    size = y.shape[1] // lanes
-    zero, one = y.dtype.type(0), y.dtype.type(1)
-    for r in prange(rows):
-        for i in range(y.shape[1]):
-            gx[r, i] = (y[r, i] - wrong) * factor * (y[r, i] if times_output else one)
-        for j in range(lanes):
-            k = int(label[r, j])
-            if k == ignored:
-                for i in range(size):
-                    gx[r, i * lanes + j] = zero
-            elif 0 <= k < size:
-                own = y[r, k * lanes + j]
-                gx[r, k * lanes + j] = (own - right) * factor * (own if times_output else one)
+    for r in prange(label.shape[0]):
+        _against_label(y[r], label[r], gx[r], factor, right, wrong, ignored, times_output)
+
+
+@kernel(fastmath=True)
+def _against_few_labels(y, label, gx, factor, right, wrong, ignored, times_output):
+    """The same on the calling thread."""
+    for r in range(label.shape[0]):
+        _against_label(y[r], label[r], gx[r], factor, right, wrong, ignored, times_output)
 
 
 def _against_labels_now(y: Any, label: Any, gx: Any, factor: Any, target: Target) -> None:
@@ -160,10 +172,11 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
         self._gradient(ins, outs, _against_labels_now)()
 
     def compiled_backward(self, ins, outs, call):
-        if ins[0].size < COMPILED_FROM:
+        size = ins[0].size
+        if size < ROWS_FROM:
             return self._gradient(ins, outs, _against_labels_now)
-        return self._gradient(ins, outs, lambda *arguments: _against_labels(
-            *arguments[:-1], *arguments[-1]))
+        rows = _against_few_labels if size < PARALLEL_FROM else _against_labels
+        return self._gradient(ins, outs, lambda *arguments: rows(*arguments[:-1], *arguments[-1]))
 
     def _gradient(self, ins: Any, outs: Any, against_labels: Callable[..., None]
                   ) -> Callable[[], None]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -25,12 +26,17 @@ from .op import Spec
 from .shape import ShapeMismatch, normalize_axis, size_of, unify
 from .spelling import apply
 
-__all__ = ["Places", "Softmax", "LogSoftmax", "Softmin", "SoftmaxActivation",
-           "SoftmaxCrossEntropy"]
+__all__ = ["PARALLEL_FROM", "ROWS_FROM", "Places", "Softmax", "LogSoftmax", "Softmin",
+           "SoftmaxActivation", "SoftmaxCrossEntropy"]
 
 LEAST = 1e-8
 """MXNet never takes the logarithm of a smaller probability in softmax_cross_entropy."""
 NO_LENGTH = np.empty(0, np.int32)
+
+ROWS_FROM = 256
+"""Numbers from which rows get a kernel: it is the same for all shapes, and NumPy takes 15 us."""
+PARALLEL_FROM = 8192
+"""Numbers from which rows are handled by all cores: waking them takes 10 us, and so do these."""
 
 
 @inlined
@@ -55,27 +61,48 @@ def _largest(x, scale, lowest):
     return max(max(max(a, b), max(c, d)), max(max(e, f), max(g, h)))
 
 
+@inlined(fastmath=True)
+def _row(source, target, scale, log):
+    """target = softmax(scale source), or its logarithm; they may be one array."""
+    kind = target.dtype.type
+    top, total = _largest(source, scale, kind(-np.inf)), kind(0)
+    if log:
+        for k in range(source.size):
+            total += exponential(source[k] * scale - top, target.itemsize == 4)
+        offset = top + np.log(total)
+        for k in range(source.size):
+            target[k] = source[k] * scale - offset
+    else:
+        for k in range(source.size):
+            target[k] = exponential(source[k] * scale - top, target.itemsize == 4)
+            total += target[k]
+        share = kind(1) / total
+        for k in range(source.size):
+            target[k] *= share
+
+
+@inlined(fastmath=True)
+def _row_of(x, y, scale, log, length, r):
+    """Row r of `_rows`."""
+    size = x.shape[1]
+    stop = size if length.size == 0 else min(max(length[r], 0), size)
+    _row(x[r, :stop], y[r, :stop], scale, log)
+    for k in range(stop, size):
+        y[r, k] = y.dtype.type(0)
+
+
 @kernel(parallel=True, fastmath=True)
 def _rows(x, y, scale, log, length):
     """y = softmax(scale x), or its logarithm, along K of (R, K); length (R,) or empty."""
-    rows, size = x.shape
-    kind = y.dtype.type
-    for r in prange(rows):
-        stop = size if length.size == 0 else min(max(length[r], 0), size)
-        source, target = x[r, :stop], y[r, :stop]
-        top, total = _largest(source, scale, kind(-np.inf)), kind(0)
-        for k in range(source.size):
-            target[k] = exponential(source[k] * scale - top, y.itemsize == 4)
-            total += target[k]
-        share, offset = kind(1) / total, top + np.log(total)
-        if log:
-            for k in range(source.size):
-                target[k] = source[k] * scale - offset
-        else:
-            for k in range(source.size):
-                target[k] *= share
-        for k in range(stop, size):
-            y[r, k] = kind(0)
+    for r in prange(x.shape[0]):
+        _row_of(x, y, scale, log, length, np.int64(r))
+
+
+@kernel(fastmath=True)
+def _few_rows(x, y, scale, log, length):
+    """The same on the calling thread."""
+    for r in range(x.shape[0]):
+        _row_of(x, y, scale, log, length, r)
 
 
 @inlined
@@ -117,17 +144,32 @@ def _strips(x, y, scale, log, top, total):
                 y[r, k, j] = y[r, k, j] - total[r, j] if log else y[r, k, j] * total[r, j]
 
 
+@inlined(fastmath=True)
+def _row_backward(g, y, gx, scale, log):
+    """One row of `_rows_backward`."""
+    total = y.dtype.type(0)
+    for k in range(y.size):
+        total += g[k] if log else g[k] * y[k]
+    if log:
+        for k in range(y.size):
+            gx[k] = scale * (g[k] - exponential(y[k], y.itemsize == 4) * total)
+    else:
+        for k in range(y.size):
+            gx[k] = scale * (y[k] * (g[k] - total))
+
+
 @kernel(parallel=True, fastmath=True)
 def _rows_backward(g, y, gx, scale, log):
     """gx = scale y (g - sum of g y), with log scale (g - exp(y) sum of g); all (R, K)."""
-    rows, size = y.shape
-    for r in prange(rows):
-        total = y.dtype.type(0)
-        for k in range(size):
-            total += g[r, k] if log else g[r, k] * y[r, k]
-        for k in range(size):
-            gx[r, k] = scale * (g[r, k] - exponential(y[r, k], y.itemsize == 4) * total
-                                if log else y[r, k] * (g[r, k] - total))
+    for r in prange(y.shape[0]):
+        _row_backward(g[r], y[r], gx[r], scale, log)
+
+
+@kernel(fastmath=True)
+def _few_rows_backward(g, y, gx, scale, log):
+    """The same on the calling thread."""
+    for r in range(y.shape[0]):
+        _row_backward(g[r], y[r], gx[r], scale, log)
 
 
 @kernel(parallel=True, fastmath=True)
@@ -178,24 +220,26 @@ class Places:
     def softmax(self, x: Any, y: Any, spare: Any, scale: float = 1.0, log: bool = False,
                 length: Any = NO_LENGTH) -> Callable[[], None]:
         """A function that writes softmax(scale x), or its logarithm, to y; `spare` from `work`."""
-        if y.size < COMPILED_FROM or self.lanes > 1 and length is not NO_LENGTH:
+        least = ROWS_FROM if self.lanes == 1 else COMPILED_FROM
+        if y.size < least or self.lanes > 1 and length is not NO_LENGTH:
             return lambda: self.softmax_now(x, y, scale, log, length)
         source, target, factor = self(x), self(y), y.dtype.type(scale)
         if self.lanes == 1:
-            flat = length.reshape(-1)
-            return lambda: _rows(source, target, factor, log, flat)
+            rows = _few_rows if y.size < PARALLEL_FROM else _rows
+            return partial(rows, source, target, factor, log, length.reshape(-1))
         top, total = spare
-        return lambda: _strips(source, target, factor, log, top, total)
+        return partial(_strips, source, target, factor, log, top, total)
 
     def gradient(self, g: Any, y: Any, gx: Any, spare: Any, scale: float = 1.0, log: bool = False
                  ) -> Callable[[], None]:
         """A function that writes the gradient of `softmax` to gx, from its own and from y."""
-        if y.size < COMPILED_FROM:
+        if y.size < (ROWS_FROM if self.lanes == 1 else COMPILED_FROM):
             return lambda: self.gradient_now(g, y, gx, scale, log)
         g, y, gx, factor = self(g), self(y), self(gx), y.dtype.type(scale)
         if self.lanes == 1:
-            return lambda: _rows_backward(g, y, gx, factor, log)
-        return lambda: _strips_backward(g, y, gx, factor, log, spare[0])
+            rows = _few_rows_backward if y.size < PARALLEL_FROM else _rows_backward
+            return partial(rows, g, y, gx, factor, log)
+        return partial(_strips_backward, g, y, gx, factor, log, spare[0])
 
     def softmax_now(self, x: Any, y: Any, scale: float = 1.0, log: bool = False,
                     length: Any = NO_LENGTH) -> None:
