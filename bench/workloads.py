@@ -1,7 +1,9 @@
 """What `bench.compare` runs: symbols with shapes, in suites.
 
-A name is "network phase batch".  Training is forward and backward with the gradients of all
-parameters, without an update.
+A name is "network phase batch".  Training is forward, backward with the gradients of all
+parameters, and a step of SGD with momentum and weight decay: what a training loop does with a
+batch, by a module in MXNet and nbmod.  In the suite of operators it is forward and backward, with
+the gradients of all inputs.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ class Workload:
     shapes: dict[str, Shape]
     training: bool
     inputs: tuple[str, ...] = INPUTS
+    updates: bool = True
     symbol: Any = field(init=False)
 
     def network(self, threads: int) -> dict[str, Any]:
@@ -43,7 +46,8 @@ class Workload:
         wanted = [name for name in arguments if name not in self.inputs and "state" not in name]
         return {"graph": self.symbol.tojson(), "args": arguments,
                 "aux": dict(zip(self.symbol.list_auxiliary_states(), aux, strict=True)),
-                "wanted": wanted, "training": self.training, "threads": threads}
+                "wanted": wanted, "training": self.training,
+                "updates": self.training and self.updates, "threads": threads}
 
     def cost(self) -> tuple[float, float]:
         """Multiplications plus additions, and bytes that its operators read and write.
@@ -138,7 +142,7 @@ def _ops() -> Iterator[Workload]:
     for name, (build, shapes) in more.items():
         for training in (False, True):
             yield Workload(f"{name} {'train' if training else 'infer'}", build, shapes, training,
-                           inputs=())
+                           inputs=(), updates=False)
 
 
 def _var(name: str) -> Any:

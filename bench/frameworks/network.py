@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Built", "Network", "Node", "numbers"]
+__all__ = ["SGD", "Built", "Network", "Node", "numbers"]
+
+SGD = {"learning_rate": 1e-5, "momentum": 0.9, "wd": 1e-4}
+"""What updates parameters."""
 
 
 class Node(NamedTuple):
@@ -36,7 +39,8 @@ class Built(NamedTuple):
 class Network:
     """A symbol as JSON, shapes of its arguments and of what is no argument (`aux`).
 
-    Training runs forward and backward, for the gradients of the arguments `wanted`.
+    Training runs forward and backward, for the gradients of the arguments `wanted`, and if
+    `updates` a step of `SGD` on these.
     """
 
     graph: str
@@ -44,6 +48,7 @@ class Network:
     aux: dict[str, tuple[int, ...]]
     wanted: list[str]
     training: bool
+    updates: bool
     threads: int
 
     @property

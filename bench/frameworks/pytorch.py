@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from .network import Built, Network, Node
+from .network import SGD, Built, Network, Node
 
 __all__ = ["build", "version"]
 
@@ -54,6 +54,9 @@ def _built(network: Network, layout: str) -> Built:
               and readers[node.inputs[0]] == 1), node.inputs) for node in nodes]
     start = [tensors.get(node.name) if node.op == "null" else None for node in nodes]
     leaves = [tensor for tensor in tensors.values() if tensor.requires_grad]
+    leaves += [tensor for called in calls if called for tensor in getattr(called[0], "owned", ())]
+    optimizer = torch.optim.SGD(leaves, SGD["learning_rate"], SGD["momentum"],
+                                weight_decay=SGD["wd"]) if network.updates else None
 
     def forward() -> Any:
         values: list[Any] = list(start)
@@ -76,6 +79,8 @@ def _built(network: Network, layout: str) -> Built:
             leaf.grad = None
         output = forward()
         output.backward(None if output.ndim == 0 else torch.ones_like(output))
+        if optimizer:
+            optimizer.step()
 
     return Built(train if network.training else infer,
                  lambda: last[0].contiguous().numpy(), layout)
@@ -153,9 +158,9 @@ def _rnn(a: dict[str, Any]) -> Call:
         layer.requires_grad_(False)
 
     def call(x: Any, parameters: Any, *state: Any) -> Any:
-        layer.zero_grad(set_to_none=True)
         return layer(x, state if len(state) > 1 else state[0])[0]
 
+    call.owned = list(layer.parameters()) if a["training"] else []  # type: ignore[attr-defined]
     return call
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from .formula import evaluate
 from .half import FloatOp, accumulator, require_float, single
-from .jit import inlined, kernel, prange
+from .jit import kernel, prange
 from .kernels import prepare
 from .op import Call, Op
 from .program import Program, Step, run
@@ -61,35 +61,43 @@ class Target(NamedTuple):
     times_output: bool
 
 
-@inlined(fastmath=True)
-def _against_label(y, label, gx, factor, right, wrong, ignored, times_output):
-    """One row of `_against_labels`."""
-    lanes, size = label.size, y.size // label.size
-    zero, one = y.dtype.type(0), y.dtype.type(1)
-    for i in range(y.size):
-        gx[i] = (y[i] - wrong) * factor * (y[i] if times_output else one)
-    for j in range(lanes):
-        k = int(label[j])
-        if k == ignored:
-            for i in range(size):
-                gx[i * lanes + j] = zero
-        elif 0 <= k < size:
-            own = y[k * lanes + j]
-            gx[k * lanes + j] = (own - right) * factor * (own if times_output else one)
-
-
 @kernel(parallel=True, fastmath=True)
 def _against_labels(y, label, gx, factor, right, wrong, ignored, times_output):
     """gx = factor (y - target); y, gx (R, K * L), label (R, L).  See `Target`."""
-    for r in prange(label.shape[0]):
-        _against_label(y[r], label[r], gx[r], factor, right, wrong, ignored, times_output)
+    rows, lanes = label.shape
+    size = y.shape[1] // lanes
+    zero, one = y.dtype.type(0), y.dtype.type(1)
+    for r in prange(rows):
+        for i in range(y.shape[1]):
+            gx[r, i] = (y[r, i] - wrong) * factor * (y[r, i] if times_output else one)
+        for j in range(lanes):
+            k = int(label[r, j])
+            if k == ignored:
+                for i in range(size):
+                    gx[r, i * lanes + j] = zero
+            elif 0 <= k < size:
+                own = y[r, k * lanes + j]
+                gx[r, k * lanes + j] = (own - right) * factor * (own if times_output else one)
 
 
 @kernel(fastmath=True)
 def _against_few_labels(y, label, gx, factor, right, wrong, ignored, times_output):
-    """The same on the calling thread."""
-    for r in range(label.shape[0]):
-        _against_label(y[r], label[r], gx[r], factor, right, wrong, ignored, times_output)
+    """The same on the calling thread: first all of gx, for rows may be shorter than vectors are."""
+    rows, lanes = label.shape
+    size = y.shape[1] // lanes
+    zero, one = y.dtype.type(0), y.dtype.type(1)
+    flat, target = y.reshape(-1), gx.reshape(-1)
+    for i in range(flat.size):
+        target[i] = (flat[i] - wrong) * factor * (flat[i] if times_output else one)
+    for r in range(rows):
+        for j in range(lanes):
+            k = int(label[r, j])
+            if k == ignored:
+                for i in range(size):
+                    gx[r, i * lanes + j] = zero
+            elif 0 <= k < size:
+                own = y[r, k * lanes + j]
+                gx[r, k * lanes + j] = (own - right) * factor * (own if times_output else one)
 
 
 def _against_labels_now(y: Any, label: Any, gx: Any, factor: Any, target: Target) -> None:
@@ -192,10 +200,14 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
         target = Target(kind(1 - spread), kind(single(spread / max(places.size - 1, 1))),
                         int(self.ignore_label) if self.use_ignore else NOTHING, self.out_grad)
 
+        def factor() -> Any:
+            return kind(single(single(self.grad_scale) / self._divisor(label, places)))
+
+        fixed = None if self.normalization == "valid" else factor()
+
         def run() -> None:
             fill_zero(outs[1:])
-            factor = kind(single(single(self.grad_scale) / self._divisor(label, places)))
-            against_labels(y, read, gx, factor, target)
+            against_labels(y, read, gx, factor() if fixed is None else fixed, target)
 
         return run
 

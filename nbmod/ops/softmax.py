@@ -81,28 +81,53 @@ def _row(source, target, scale, log):
             target[k] *= share
 
 
-@inlined(fastmath=True)
-def _row_of(x, y, scale, log, length, r):
-    """Row r of `_rows`."""
-    size = x.shape[1]
-    stop = size if length.size == 0 else min(max(length[r], 0), size)
-    _row(x[r, :stop], y[r, :stop], scale, log)
-    for k in range(stop, size):
-        y[r, k] = y.dtype.type(0)
-
-
 @kernel(parallel=True, fastmath=True)
 def _rows(x, y, scale, log, length):
     """y = softmax(scale x), or its logarithm, along K of (R, K); length (R,) or empty."""
-    for r in prange(x.shape[0]):
-        _row_of(x, y, scale, log, length, np.int64(r))
+    rows, size = x.shape
+    for r in prange(rows):
+        stop = size if length.size == 0 else min(max(length[r], 0), size)
+        _row(x[r, :stop], y[r, :stop], scale, log)
+        for k in range(stop, size):
+            y[r, k] = y.dtype.type(0)
+
+
+@inlined(fastmath=True)
+def _below_largest(x, y, scale):
+    """y = scale x, less the largest of every row."""
+    for r in range(x.shape[0]):
+        top = y.dtype.type(-np.inf)
+        for k in range(x.shape[1]):
+            top = max(top, x[r, k] * scale)
+        for k in range(x.shape[1]):
+            y[r, k] = x[r, k] * scale - top
 
 
 @kernel(fastmath=True)
-def _few_rows(x, y, scale, log, length):
-    """The same on the calling thread."""
-    for r in range(x.shape[0]):
-        _row_of(x, y, scale, log, length, r)
+def _few_rows(x, y, scale, log):
+    """The same on the calling thread, pass by pass: rows may be shorter than vectors are."""
+    rows, size = x.shape
+    kind = y.dtype.type
+    _below_largest(x, y, scale)
+    if log:
+        for r in range(rows):
+            total = kind(0)
+            for k in range(size):
+                total += exponential(y[r, k], y.itemsize == 4)
+            total = np.log(total)
+            for k in range(size):
+                y[r, k] -= total
+        return
+    flat = y.reshape(-1)
+    for i in range(flat.size):
+        flat[i] = exponential(flat[i], y.itemsize == 4)
+    for r in range(rows):
+        total = kind(0)
+        for k in range(size):
+            total += y[r, k]
+        share = kind(1) / total
+        for k in range(size):
+            y[r, k] *= share
 
 
 @inlined
@@ -144,32 +169,30 @@ def _strips(x, y, scale, log, top, total):
                 y[r, k, j] = y[r, k, j] - total[r, j] if log else y[r, k, j] * total[r, j]
 
 
-@inlined(fastmath=True)
-def _row_backward(g, y, gx, scale, log):
-    """One row of `_rows_backward`."""
-    total = y.dtype.type(0)
-    for k in range(y.size):
-        total += g[k] if log else g[k] * y[k]
-    if log:
-        for k in range(y.size):
-            gx[k] = scale * (g[k] - exponential(y[k], y.itemsize == 4) * total)
-    else:
-        for k in range(y.size):
-            gx[k] = scale * (y[k] * (g[k] - total))
-
-
 @kernel(parallel=True, fastmath=True)
 def _rows_backward(g, y, gx, scale, log):
     """gx = scale y (g - sum of g y), with log scale (g - exp(y) sum of g); all (R, K)."""
-    for r in prange(y.shape[0]):
-        _row_backward(g[r], y[r], gx[r], scale, log)
+    rows, size = y.shape
+    for r in prange(rows):
+        total = y.dtype.type(0)
+        for k in range(size):
+            total += g[r, k] if log else g[r, k] * y[r, k]
+        for k in range(size):
+            gx[r, k] = scale * (g[r, k] - exponential(y[r, k], y.itemsize == 4) * total
+                                if log else y[r, k] * (g[r, k] - total))
 
 
 @kernel(fastmath=True)
 def _few_rows_backward(g, y, gx, scale, log):
     """The same on the calling thread."""
-    for r in range(y.shape[0]):
-        _row_backward(g[r], y[r], gx[r], scale, log)
+    rows, size = y.shape
+    for r in range(rows):
+        total = y.dtype.type(0)
+        for k in range(size):
+            total += g[r, k] if log else g[r, k] * y[r, k]
+        for k in range(size):
+            gx[r, k] = scale * (g[r, k] - exponential(y[r, k], y.itemsize == 4) * total
+                                if log else y[r, k] * (g[r, k] - total))
 
 
 @kernel(parallel=True, fastmath=True)
@@ -224,9 +247,10 @@ class Places:
         if y.size < least or self.lanes > 1 and length is not NO_LENGTH:
             return lambda: self.softmax_now(x, y, scale, log, length)
         source, target, factor = self(x), self(y), y.dtype.type(scale)
+        if self.lanes == 1 and y.size < PARALLEL_FROM and length is NO_LENGTH:
+            return partial(_few_rows, source, target, factor, log)
         if self.lanes == 1:
-            rows = _few_rows if y.size < PARALLEL_FROM else _rows
-            return partial(rows, source, target, factor, log, length.reshape(-1))
+            return partial(_rows, source, target, factor, log, length.reshape(-1))
         top, total = spare
         return partial(_strips, source, target, factor, log, top, total)
 

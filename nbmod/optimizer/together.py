@@ -72,13 +72,13 @@ class Parameter(NamedTuple):
 class Together:
     """The parameters of one call, and what is prepared for them.
 
-    `groups` of positions are those of which the optimizer is asked for the rules together.
+    The optimizer is asked for the rules of `groups` of positions, of at most `size` if not 0.
     """
 
     def __init__(self, optimizer: Any, indices: Sequence[Any], grads: Sequence[NDArray],
-                 weights: Sequence[NDArray], states: Sequence[Any],
+                 weights: Sequence[NDArray], states: Sequence[Any], size: int,
                  groups: Sequence[Sequence[int]]):
-        self._about = (optimizer, optimizer.multi_precision, list(indices), groups)
+        self._about = (optimizer, optimizer.multi_precision, size, list(indices))
         self._states, self._handles = states, [array.handle for array in (*weights, *grads)]
         self._ids = list(map(id, self._handles))
         self._turns: list[tuple] = []
@@ -102,10 +102,9 @@ class Together:
             ([one.grad.handle], [array.handle for array in one.written]) for one in each)
 
     def fits(self, optimizer: Any, indices: Sequence[Any], grads: Sequence[NDArray],
-             weights: Sequence[NDArray], states: Mapping[Any, Any],
-             groups: Sequence[Sequence[int]]) -> bool:
+             weights: Sequence[NDArray], states: Mapping[Any, Any], size: int) -> bool:
         """Whether it was made for these very arrays."""
-        return ((optimizer, optimizer.multi_precision, list(indices), groups) == self._about
+        return ((optimizer, optimizer.multi_precision, size, list(indices)) == self._about
                 and self._ids == [id(array.handle) for array in (*weights, *grads)]
                 and all(map(is_, self._states, [states[key] for key in indices])))
 

@@ -51,24 +51,19 @@ class Updater:
     def __call__(self, index: Any, grad: Any, weight: Any) -> None:
         if not isinstance(index, (list, tuple)):
             index, grad, weight = [index], [grad], [weight]
-        if not self.aggregate_updates:
-            self.one_by_one(index, grad, weight)
-        elif self._begin(index, weight):
-            groups = list(self._groups(weight))
-            if not self._step_together(index, grad, weight, groups):
-                self._step_groups(index, grad, weight, groups)
+        if not self._begin(index, weight):
+            return
+        if not self._step_together(index, grad, weight, self.aggregate_updates):
+            self._step_groups(index, grad, weight, self.aggregate_updates)
 
     def one_by_one(self, index: Sequence[Any], grad: Sequence[NDArray], weight: Sequence[NDArray]
                    ) -> None:
         """Step parameters as one call for each would."""
-        groups = [[i] for i in range(len(index))]
-        if not self._begin(index, weight) or self._step_together(index, grad, weight, groups):
+        if not self._begin(index, weight) or self._step_together(index, grad, weight, False):
             return
-        if self.aggregate_updates:
-            self._step_groups(index, grad, weight, groups)
-            return
-        for key, w, g in zip(index, weight, grad, strict=True):
-            self.optimizer.update_multi_precision(key, w, g, self.states[key])
+        for i in range(len(index)):
+            self._step_groups(index[i:i + 1], grad[i:i + 1], weight[i:i + 1],
+                              self.aggregate_updates)
 
     def _begin(self, index: Sequence[Any], weight: Sequence[NDArray]) -> bool:
         """Have all states; False if there is nothing to step."""
@@ -80,23 +75,27 @@ class Updater:
         return bool(index)
 
     def _step_groups(self, index: Sequence[Any], grad: Sequence[NDArray],
-                     weight: Sequence[NDArray], groups: Sequence[Sequence[int]]) -> None:
-        for group in groups:
+                     weight: Sequence[NDArray], grouped: bool) -> None:
+        """Let the optimizer step groups of parameters, or one parameter after another."""
+        if not grouped:
+            for key, w, g in zip(index, weight, grad, strict=True):
+                self.optimizer.update_multi_precision(key, w, g, self.states[key])
+            return
+        for group in self._groups(weight):
             indices, weights, grads = ([given[i] for i in group] for given in (index, weight, grad))
             self.optimizer.update_multi_precision(indices, weights, grads,
                                                   [self.states[key] for key in indices])
 
     def _step_together(self, index: Sequence[Any], grad: Sequence[NDArray],
-                       weight: Sequence[NDArray], groups: Sequence[Sequence[int]]) -> bool:
+                       weight: Sequence[NDArray], grouped: bool) -> bool:
         """Step all parameters by one call; False if that cannot be, or is not worth it."""
         if len(index) < 2 or not is_rule(type(self.optimizer)) or len(grad) != len(index):
             return False
         key = index[0], id(grad[0])
+        size = self.optimizer.aggregate_num if grouped else 0
         found = self._prepared.get(key)
-        if found is None or not found.fits(self.optimizer, index, grad, weight, self.states,
-                                           groups):
-            states = [self.states[one] for one in index]
-            found = Together(self.optimizer, index, grad, weight, states, groups)
+        if found is None or not found.fits(self.optimizer, index, grad, weight, self.states, size):
+            found = self._prepare(index, grad, weight, size)
             self._prepared.pop(key, None)
             if len(self._prepared) >= KEPT:
                 del self._prepared[next(iter(self._prepared))]
@@ -104,6 +103,12 @@ class Updater:
         if found.is_possible:
             found()
         return found.is_possible
+
+    def _prepare(self, index: Sequence[Any], grad: Sequence[NDArray], weight: Sequence[NDArray],
+                 size: int) -> Together:
+        groups = list(self._groups(weight)) if size else [[i] for i in range(len(index))]
+        return Together(self.optimizer, index, grad, weight, [self.states[one] for one in index],
+                        size, groups)
 
     def _make_state(self, index: Any, weight: NDArray) -> None:
         """Make a parameter's state, or bring one that was loaded to the weight's device."""
