@@ -33,7 +33,7 @@ LEAST = 1e-8
 """MXNet never takes the logarithm of a smaller probability in softmax_cross_entropy."""
 NO_LENGTH = np.empty(0, np.int32)
 
-ROWS_FROM = 256
+ROWS_FROM = 64
 """Numbers from which rows get a kernel: it is the same for all shapes, and NumPy takes 15 us."""
 PARALLEL_FROM = 8192
 """Numbers from which rows are handled by all cores: waking them takes 10 us, and so do these."""
