@@ -27,9 +27,9 @@ from .half import FloatOp
 from .jit import inlined, kernel, prange
 from .kernels import COMPILED_FROM
 from .op import Spec
+from .places import Places
 from .rules import fill_zero
 from .shape import ShapeMismatch, unify
-from .softmax import Places
 
 __all__ = ["CTCLoss"]
 

@@ -16,8 +16,8 @@ from .half import FloatOp, accumulator, single
 from .jit import kernel, prange
 from .kernel_math import exp32, log32
 from .op import Spec
+from .places import strip_of
 from .shape import ShapeMismatch, size_of, unify
-from .softmax import strip_of
 
 __all__ = ["L2Normalization", "LRN"]
 

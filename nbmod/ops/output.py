@@ -18,10 +18,10 @@ from .half import FloatOp, accumulator, require_float, single
 from .jit import kernel, prange
 from .kernels import prepare
 from .op import Call, Op
+from .places import PARALLEL_FROM, ROWS_FROM, Places
 from .program import Program, Step, run
 from .rules import fill_zero
 from .shape import PartialShape, ShapeMismatch, is_known, size_of, unify
-from .softmax import PARALLEL_FROM, ROWS_FROM, Places
 
 __all__ = ["SoftmaxOutput", "LinearRegressionOutput", "LogisticRegressionOutput",
            "MAERegressionOutput", "SVMOutput", "MakeLoss", "IdentityAttachKLSparseReg"]
