@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import random
 import struct
 import subprocess
 import sys
@@ -392,6 +393,37 @@ def test_damaged_indexes(path, text, words):
     save(path + ".idx", text.encode())
     with pytest.raises(MXNetError, match=words):
         MXIndexedRecordIO(path + ".idx", path, "r")
+
+
+def test_a_missing_index_says_what_makes_it(path):
+    save(path, chain(PARTS))
+    with pytest.raises(FileNotFoundError, match="python -m nbmod rec2idx") as caught:
+        MXIndexedRecordIO(path + ".idx", path, "r")
+    assert isinstance(caught.value, MXNetError) and path + ".idx" in str(caught.value)
+
+
+def test_turns_and_keys_in_any_order(path):
+    """Records of one window, of several, and of several parts: where one reads next is told by the
+    last `read`, `read_idx` or `seek`."""
+    rng = random.Random(0)
+    records = [rng.randbytes(rng.choice((0, 3, 900, 20_000, 65_530, 70_000)))
+               + MAGIC * rng.randrange(2) + bytes(k % 4) for k in range(200)]
+    with MXIndexedRecordIO(path + ".idx", path, "w") as writer:
+        for key, record in enumerate(records):
+            writer.write_idx(key, record)
+    reader, turn = MXIndexedRecordIO(path + ".idx", path, "r"), 0
+    for _ in range(2000):
+        kind, key = rng.choice(("read", "read", "read", "seek", "key")), rng.randrange(200)
+        if kind == "read":
+            assert reader.read() == (records[turn] if turn < 200 else None)
+            turn = min(turn + 1, 200)
+        elif kind == "seek":
+            reader.seek(key)
+            turn = key
+        else:
+            assert reader.read_idx(key) == records[key]
+            turn = key + 1
+        assert reader.tell() == (reader.idx[turn] if turn < 200 else reader.size())
 
 
 def test_indexes_with_blank_lines_and_windows_ends(path):

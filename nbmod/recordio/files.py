@@ -2,7 +2,9 @@
 
 Reading is by position (`pread`), never by a file's own cursor.  So threads share a reader, a
 forked process goes on with its parent's, and a pickled one opens its file again elsewhere.
-Small records read in turn come from a window of the file in memory.
+Small records read in turn come from a window of the file in memory: a system call for each would
+cost more than to copy them twice.  The file is never mapped: one that is cut short meanwhile, or a
+disk that fails, would end the process.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, TextIO
 
 from ..base import ArgumentError, MXNetError
-from .frames import HEAD, MAGIC, MAGIC_WORD, Chain, Record, frames
+from .frames import HEAD, MAGIC, Chain, Record, frames
 
 __all__ = ["MXIndexedRecordIO", "MXRecordIO"]
 
@@ -35,13 +37,15 @@ class _Source:
 
     _cursor = threading.Lock()
 
-    def fetch(self, offset: int, count: int) -> bytes:
-        """`count` bytes from `offset`; fewer only where the file ends."""
-        if hasattr(os, "pread"):
+    if hasattr(os, "pread"):
+        def fetch(self, offset: int, count: int) -> bytes:
+            """`count` bytes from `offset`; fewer only where the file ends."""
             return os.pread(self._fd, count, offset)
-        with self._cursor:  # Windows
-            os.lseek(self._fd, offset, os.SEEK_SET)
-            return os.read(self._fd, count)
+    else:  # Windows
+        def fetch(self, offset: int, count: int) -> bytes:
+            with self._cursor:
+                os.lseek(self._fd, offset, os.SEEK_SET)
+                return os.read(self._fd, count)
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size
@@ -58,14 +62,20 @@ class _Reader:
         self.chain = Chain(path, self.source.fetch, self.source.size)
         self._read: Callable[[int], Record | None] = (
             self.chain.read if strict else self.chain.intact)
-        self.position = 0
-        self._window, self._start = b"", 0
         self._turn = threading.Lock()
+        self._head, self._head_at = b"", -1
+        self.go(0)
+
+    def go(self, position: int) -> None:
+        """Let `next` read there."""
+        with self._turn:
+            self.position = position
+            self._window: Iterator[bytes] = iter(())
 
     def next(self) -> bytes | None:
         """The record at `position`, which moves behind it; None at the end."""
         with self._turn:
-            data = self._from_window()
+            data = next(self._window, None)
             return self._from_file() if data is None else data
 
     def at(self, offset: int) -> bytes | None:
@@ -73,40 +83,40 @@ class _Reader:
         record = self.chain.ordinary(offset) or self._read(offset)
         if record is None:
             return None
-        with self._turn:
-            self.position = record[1]
+        self.go(record[1])
         return record[0]
 
-    def _from_window(self) -> bytes | None:
-        """A record of one part that another one follows, if the window has both."""
-        window, at = self._window, self.position - self._start
-        if not 0 <= at <= len(window) - 8:
-            return None
-        magic, length = HEAD.unpack_from(window, at)
-        end = at + 8 + (length + 3 & ~3)
-        if magic != MAGIC or window[end:end + 4] != MAGIC_WORD:
-            return None
-        self.position = self._start + end
-        return window[at + 8:at + 8 + length]
+    def _within(self, window: bytes, start: int) -> Iterator[bytes]:
+        """The records in a window of the file, which begins with the head of one; those of one part
+        that another one follows.  `position` moves behind each."""
+        magic, length = HEAD.unpack_from(window)
+        at, last = 0, len(window) - 8
+        while magic == MAGIC:
+            end = at + 8 + (length + 3 & ~3)
+            if end > last:
+                return
+            magic, following = HEAD.unpack_from(window, end)
+            if magic == MAGIC:
+                self.position = start + end
+                yield window[at + 8:at + 8 + length]
+            at, length = end, following
 
     def _from_file(self) -> bytes | None:
-        """The same for any record.  Then the window starts at a small one, or has at least the
-        head of what follows a large one."""
-        at = self.position - self._start
-        head = self._window[at:at + 8] if at >= 0 else b""
-        if len(head) < 8:
-            head = self.source.fetch(self.position, 8)
+        """The record at `position`, whatever it is.  A window starts at a small one; behind a large
+        one the head of what follows is kept."""
+        at = self.position
+        head = self._head if self._head_at == at else self.source.fetch(at, 8)
         if len(head) == 8 and HEAD.unpack(head)[1] <= _SMALL:
-            self._window, self._start = self.source.fetch(self.position, _WINDOW), self.position
-            data = self._from_window()
+            self._window = self._within(self.source.fetch(at, _WINDOW), at)
+            data = next(self._window, None)
             if data is not None:
                 return data
-        found = self.chain.ordinary(self.position, head)
+        found = self.chain.ordinary(at, head)
         if found:
-            data, self.position, self._window = found
-            self._start = self.position
+            data, self.position, self._head = found
+            self._head_at = self.position
             return data
-        record = self._read(self.position)
+        record = self._read(at)
         if record is None:
             return None
         self.position = record.end
@@ -162,7 +172,8 @@ class MXRecordIO:
 
     def read(self) -> bytes | None:
         """The next record; None at the end of the file."""
-        return self._reader().next()
+        handle = self.handle
+        return (handle if type(handle) is _Reader else self._reader()).next()
 
     def read_at(self, offset: int) -> bytes:
         """The record that starts at an offset.  Any number of threads may call it at once."""
@@ -271,7 +282,7 @@ class MXIndexedRecordIO(MXRecordIO):
             self.idx, self.keys = {}, []
             self.fidx = open(self.idx_path, "w", encoding="utf-8")
         else:
-            self.keys, offsets = _read_index(self.idx_path, self.key_type)
+            self.keys, offsets = _read_index(self.idx_path, self.uri, self.key_type)
             self.idx = dict(zip(self.keys, offsets, strict=True))
 
     def close(self) -> None:
@@ -284,7 +295,7 @@ class MXIndexedRecordIO(MXRecordIO):
 
     def seek(self, idx: Any) -> None:
         """Let `read` go on with the record of this key."""
-        self._reader().position = self._offset(idx)
+        self._reader().go(self._offset(idx))
 
     def read_idx(self, idx: Any) -> bytes:
         """The record of this key.  Any number of threads may call it at once."""
@@ -322,6 +333,10 @@ class _NoSuchKey(MXNetError, KeyError):
     __str__ = MXNetError.__str__
 
 
+class _NoIndex(MXNetError, FileNotFoundError):
+    """MXNet raises FileNotFoundError."""
+
+
 def _open_to_write(path: str) -> BinaryIO:
     try:
         return open(path, "wb", buffering=_WINDOW)
@@ -329,10 +344,15 @@ def _open_to_write(path: str) -> BinaryIO:
         raise MXNetError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def _read_index(path: str, key_type: Callable[[Any], Any]) -> tuple[list[Any], list[int]]:
+def _read_index(path: str, record: str, key_type: Callable[[Any], Any]
+                ) -> tuple[list[Any], list[int]]:
     """Keys and offsets of an index file.  Raises MXNetError that names the line."""
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        text = file.read()
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read()
+    except OSError as error:
+        raise _NoIndex(f"{path}: the index cannot be read: {error.strerror}; `python -m nbmod "
+                       f"rec2idx {record} {path}` makes it anew") from error
     fields = text.rstrip("\n").replace("\n", "\t").split("\t") if text else []
     try:
         keys, offsets = list(map(key_type, fields[::2])), list(map(int, fields[1::2]))

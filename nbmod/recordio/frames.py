@@ -100,19 +100,22 @@ class Chain:
         """A record of one part that another one follows: data, the offset behind it, and the head
         that stands there.  None for any other.
 
-        Three reads, or two if the record's own head is known; none goes beyond the file.
+        One read for a short record, three for a long one, or two if its own head is known; none
+        is of more bytes than the file has.
         """
-        head = head or self.fetch(offset, 8)
+        head = head or self.fetch(offset, _FIRST_CHUNK)
         if len(head) < 8:
             return None
-        magic, length = HEAD.unpack(head)
-        end = offset + 8 + (length + 3 & ~3)
+        magic, length = HEAD.unpack_from(head)
+        end = 8 + (length + 3 & ~3)
         if magic != MAGIC or length > MAX_LENGTH:
             return None
-        following = self.fetch(end, 8)
+        following = head[end:end + 8] if end + 8 <= len(head) else self.fetch(offset + end, 8)
         if not following.startswith(MAGIC_WORD):
             return None
-        return self.fetch(offset + 8, length), end, following
+        inside = 8 + length <= len(head)
+        data = head[8:8 + length] if inside else self.fetch(offset + 8, length)
+        return data, offset + end, following
 
     def read(self, offset: int) -> Record | None:
         """The record at `offset`; None at the end of the file.  Raises DamagedRecord."""
