@@ -11,6 +11,7 @@ import pytest
 import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.module import plain_data
+from nbmod.ndarray.lending import Loan, Sealed
 from tests import image_programs, picture_programs
 
 EXPRESSIONS = [
@@ -167,6 +168,28 @@ def test_an_iterator_goes_on_where_another_was(seven, handle, before):
     assert taken(other, 7) == whole
 
 
+def test_a_state_costs_no_walk_through_the_pictures(seven):
+    """States of an epoch share one list, which no later one changes."""
+    one = mx.image.ImageIter(**seven)
+    first, order = one.state_dict(), list(one.seq)
+    one.next()
+    assert one.state_dict()["order"] is first["order"]
+    one.reset()
+    assert first["order"] == order and one.state_dict()["order"] == one.seq
+    one.seq = one.seq[::-1]
+    assert one.state_dict()["order"] == one.seq
+
+
+def test_batches_are_lent(seven):
+    iterator = mx.image.ImageIter(**seven)
+    batch = iterator.next()
+    assert all(isinstance(array, Sealed) and Loan.behind(array.memory) is not None
+               for array in batch.data + batch.label)
+    pixels = batch.data[0].asnumpy().copy()
+    iterator.next()
+    np.testing.assert_array_equal(batch.data[0].asnumpy(), pixels)
+
+
 def test_an_iterator_goes_on_only_over_its_own_pictures(seven):
     halves = [mx.image.ImageIter(num_parts=2, part_index=part, **seven) for part in (0, 1)]
     with pytest.raises(MXNetError, match="over 3 other pictures"):
@@ -177,9 +200,12 @@ def test_an_iterator_goes_on_only_over_its_own_pictures(seven):
 
 
 @pytest.mark.filterwarnings("ignore:Parameters already initialized")
-@pytest.mark.parametrize("batch", [None, 1])
-def test_training_goes_on_exactly(seven, tmp_path, batch):
-    """Broken off behind the first epoch, or within the second."""
+@pytest.mark.parametrize("batch", [None, 0, 1])
+@pytest.mark.parametrize("handle", ["pad", "discard", "roll_over"])
+@pytest.mark.parametrize("wrap", [iter, mx.io.PrefetchingIter])
+def test_training_goes_on_exactly(seven, tmp_path, batch, handle, wrap):
+    """Broken off behind the first epoch, or within the second; also where a thread draws ahead."""
+    seven["last_batch_handle"] = handle
     prefix, options = str(tmp_path / "net"), {"num_epoch": 3, "initializer": mx.init.Xavier()}
     net = mx.sym.FullyConnected(mx.sym.Flatten(mx.sym.Variable("data")), num_hidden=7)
     module = mx.mod.Module(mx.sym.SoftmaxOutput(net, name="softmax"))
@@ -188,12 +214,18 @@ def test_training_goes_on_exactly(seven, tmp_path, batch):
         if (epoch, nbatch) == ((0, None) if batch is None else (1, batch)):
             module.save_checkpoint(prefix, 1, save_optimizer_states=True)
 
-    module.fit(mx.image.ImageIter(**seven), **options,
+    first = wrap(mx.image.ImageIter(**seven))
+    module.fit(first, **options,
                epoch_end_callback=lambda epoch, *_: save(epoch),
                batch_end_callback=lambda at: save(at.epoch, at.nbatch))
+    if wrap is not iter:
+        first.close()  # or it would draw ahead, from what the other one goes on with
     resumed = mx.mod.Module.load(prefix, 1, load_optimizer_states=True)
     random.seed(8)
-    resumed.fit(mx.image.ImageIter(**seven), begin_epoch=1, **options)
+    second = wrap(mx.image.ImageIter(**seven))
+    resumed.fit(second, begin_epoch=1, **options)
+    if wrap is not iter:
+        second.close()
     for one, other in zip(module.get_params()[0].values(), resumed.get_params()[0].values(),
                           strict=True):
         np.testing.assert_array_equal(one.asnumpy(), other.asnumpy())

@@ -674,6 +674,29 @@ def test_nothing_is_made_in_the_steady_state(monkeypatch):
     assert peaks[-1] - peaks[5] < source.loans.rent().nbytes
 
 
+def test_labels_are_read_in_place_too():
+    """A picture for each picture, and the loss is how far they are apart."""
+    net = mx.sym.LinearRegressionOutput(mx.sym.Convolution(
+        mx.sym.Variable("data"), kernel=(1, 1), num_filter=2), mx.sym.Variable("label"))
+    given, results = np.random.default_rng(0).random((2, 8, *SHAPE), np.float32), []
+    for lent in (False, True):
+        trained, loans = mx.mod.Module(net, label_names=["label"]), Loans(SHAPE, np.float32)
+        trained.bind([("data", SHAPE)], [("label", SHAPE)])
+        mx.random.seed(1)
+        trained.init_params()
+        trained.init_optimizer()
+        for values in given.swapaxes(0, 1):
+            arrays = [loans.rent() for _ in values]
+            for array, value in zip(arrays, values, strict=True):
+                array[:] = value
+            data, label = map(Sealed if lent else mx.nd.array, arrays)
+            trained.forward_backward(mx.io.DataBatch([data], [label], pad=0))
+            assert executor_of(trained).borrows("label") == lent
+            trained.update()
+        results.append([array.asnumpy() for array in trained.get_params()[0].values()])
+    np.testing.assert_equal(*results)
+
+
 def test_small_batches_are_copied(monkeypatch):
     monkeypatch.undo()
     source = Source(True)

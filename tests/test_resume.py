@@ -89,6 +89,20 @@ def test_what_a_resume_brings_back(checkpoint, caplog):
     assert 'tried-0002.resume"' in caplog.text
 
 
+def test_history_has_what_was_found_behind_the_checkpoint(tmp_path):
+    """It is written before `fit` evaluates; what that finds is put into it."""
+    prefix, train, held = str(tmp_path / "a"), *(
+        resume_runs.plain(*resume_runs.samples(seed)) for seed in (1, 2))
+    module = mx.mod.Module(resume_runs.network(0, "training", False))
+    module.fit(train, held, num_epoch=2, epoch_end_callback=mx.callback.module_checkpoint(
+        module, prefix, save_optimizer_states=True))
+    for epoch in (1, 2):
+        other = mx.mod.Module.load(prefix, epoch, load_optimizer_states=True)
+        other.fit(train, held, begin_epoch=epoch, num_epoch=epoch)
+        assert other.history == module.history[:epoch]
+        assert all(past["validation"] for past in other.history)
+
+
 def test_without_the_file_it_would_be_another_training(checkpoint):
     Path(f"{checkpoint}-0002.resume").unlink()
     module, _ = resumed(checkpoint)

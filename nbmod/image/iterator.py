@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError
-from ..io import DataBatch, DataIter
+from ..context import cpu
+from ..io import DataBatch, DataIter, common_random
 from ..io.data import expect_same, require_batches
 from ..io.record_table import record_offsets
 from ..log import get_logger
-from ..ndarray import NDArray, array, zeros
+from ..ndarray import NDArray, array
+from ..ndarray.lending import Loans, Sealed
 from ..recordio import MXIndexedRecordIO, MXRecordIO, unpack
 from ..tools.im2rec import read_list
 from . import functions
@@ -72,6 +74,7 @@ class ImageIter(DataIter):
                                    else aug_list)
         self.cur = 0
         self._kept: tuple[NDArray, NDArray, int] | None = None
+        self._loans: tuple[Loans, Loans] | None = None
         self._allow_read = True
         self.num_image = len(self.seq)
         self.reset()
@@ -100,6 +103,7 @@ class ImageIter(DataIter):
 
     def reset(self) -> None:
         """Start the next epoch."""
+        self._ordered: tuple[list[Any], list[Any]] | None = None
         if self.shuffle:
             random.shuffle(self.seq)
         if self._kept is None or self.last_batch_handle != "roll_over":
@@ -174,8 +178,7 @@ class ImageIter(DataIter):
     def next(self) -> DataBatch:
         if not self._allow_read:
             raise StopIteration
-        data, label, start = self._kept or (
-            zeros(self.provide_data[0][1], dtype=self.dtype), zeros(self.provide_label[0][1]), 0)
+        data, label, start = self._kept or (*self._rent(), 0)
         rolled, self._kept = start, None
         filled = self._batchify(data, label, start)
         pad = self.batch_size - rolled if rolled else 0
@@ -192,7 +195,15 @@ class ImageIter(DataIter):
                 filled = self._batchify(data, label, filled)
                 if filled == before:
                     raise MXNetError(f"{type(self).__name__}: checks refuse every picture")
-        return DataBatch([data], [label], pad)
+        return DataBatch([Sealed(data._data)], [Sealed(label._data)], pad)
+
+    def _rent(self) -> tuple[NDArray, NDArray]:
+        """Data and labels of a batch, with any numbers in them."""
+        shapes = tuple(self.provide_data[0][1]), tuple(self.provide_label[0][1])
+        if self._loans is None or tuple(loans.shape for loans in self._loans) != shapes:
+            self._loans = Loans(shapes[0], self.dtype), Loans(shapes[1], np.float32)
+        data, label = (NDArray(loans.rent(), cpu()) for loans in self._loans)
+        return data, label
 
     def _batchify(self, batch_data: NDArray, batch_label: NDArray, start: int = 0) -> int:
         """Fill rows from `start` on; how many rows are filled then."""
@@ -259,19 +270,31 @@ class ImageIter(DataIter):
                 "bytes_of_file": 0 if self.imgrec is None else self.imgrec.size()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Order and place.  What it draws comes from the common sequences, which `fit` saves."""
+        """Order and place, and where the common sequences stand that it draws from.
+
+        The list `order` is shared by all states of an epoch.
+        """
         kept = self._kept and [self._kept[0].asnumpy(), self._kept[1].asnumpy(), self._kept[2]]
-        return {**self._made(), "order": list(self.seq), "cur": self.cur,
-                "reads": self._allow_read, "kept": kept}
+        return {**self._made(), "order": self._order(), "cur": self.cur,
+                "reads": self._allow_read, "kept": kept, "random": common_random.get_states()}
+
+    def _order(self) -> list[Any]:
+        """A copy of `seq`, made once in an epoch."""
+        if self._ordered is None or self._ordered[0] is not self.seq:
+            self._ordered = self.seq, list(self.seq)
+        return self._ordered[1]
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         expect_same(self, state, **self._made())
         if set(state["order"]) != set(self.seq):
             raise MXNetError(f"{type(self).__name__}: the saved state is of an iterator over "
                              f"{len(state['order'])} other pictures")
-        self.seq, self.cur, self._allow_read = state["order"], state["cur"], state["reads"]
+        self.seq, self._ordered = list(state["order"]), None
+        self.cur, self._allow_read = state["cur"], state["reads"]
         kept = state["kept"]
         self._kept = kept and (array(kept[0], dtype=self.dtype), array(kept[1]), kept[2])
+        if "random" in state:
+            common_random.set_states(state["random"])
 
 
 class _Walked(MXIndexedRecordIO):

@@ -21,9 +21,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..base import MXNetError
-from ..context import cpu
 from ..log import get_logger
-from ..ndarray import NDArray
 from ..ndarray.lending import Loans, Sealed
 from ..ops import rng
 from ..pictures.codecs import decode
@@ -188,7 +186,7 @@ class RecordIter(MXDataIter):
 
     def _batch(self, chosen: Chosen, data: np.ndarray, label: np.ndarray) -> DataBatch:
         label = label.reshape(self.provide_label[0].shape)
-        return DataBatch([Sealed(data)], [NDArray(label, cpu())], chosen.pad, chosen.samples)
+        return DataBatch([Sealed(data)], [Sealed(label)], chosen.pad, chosen.samples)
 
     def next_batch(self) -> DataBatch:
         batch = self._pipeline.next()

@@ -13,9 +13,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..base import MXNetError
+from ..context import cpu
 from ..log import get_logger
-from ..ndarray import array
+from ..ndarray import NDArray
 from ..ndarray.lending import Loans, Sealed
+from ..ops.jit import kernel
 from .data import DataBatch, DataDesc, expect_same
 from .native import MXDataIter, deciding, options_of, require_part
 
@@ -79,6 +81,16 @@ def _unpacked(data: bytes) -> bytes:
     return content
 
 
+_UNIT = np.float32(1 / 256)
+
+
+@kernel
+def _scale(pixels, out):
+    """out = pixels / 256."""
+    for k in range(out.size):
+        out[k] = np.float32(pixels[k]) * _UNIT
+
+
 class _MNISTIter(MXDataIter):
     """See `MNISTIter`."""
 
@@ -93,28 +105,32 @@ class _MNISTIter(MXDataIter):
             order = np.random.Generator(np.random.Philox(options.seed)).permutation(order)
         size, first = len(order) // options.num_parts, options.part_index
         last = len(order) if first == options.num_parts - 1 else size * (first + 1)
-        self._order = order[size * first:last]
-        self._images, self._labels = images, labels
+        order = order[size * first:last]
+        # In order once and for all: every epoch has the same one, and batches are slices then.
+        self._images, self._labels = images[order], labels[order].astype(np.float32)
+        self._index = np.zeros(options.batch_size, np.int64)
         self._made = {**deciding(options), "images": len(images)}
         shape = (prod(images.shape[1:]),) if options.flat else (1, *images.shape[1:])
+        self._images = self._images.reshape(-1, *shape)
         self._shape = (options.batch_size, *shape)
         self._loans = Loans(self._shape, np.float32)
         super().__init__(options.batch_size, DataDesc(options.data_name, self._shape),
                          DataDesc(options.label_name, (options.batch_size,)))
         self._cursor = 0
         if not options.silent:
-            get_logger().info("MNISTIter: load %d images, shuffle=%d, shape=%s", len(self._order),
+            get_logger().info("MNISTIter: load %d images, shuffle=%d, shape=%s", len(self._images),
                               options.shuffle, self._shape)
 
     def next_batch(self) -> DataBatch:
-        chosen = self._order[self._cursor:self._cursor + self.batch_size]
-        if len(chosen) < self.batch_size:
+        start, self._cursor = self._cursor, self._cursor + self.batch_size
+        images = self._images[start:self._cursor]
+        if len(images) < self.batch_size:
+            self._cursor = start
             raise StopIteration
-        self._cursor += self.batch_size
-        images = self._images[chosen].reshape(self._shape)
-        data = np.multiply(images, np.float32(1 / 256), out=self._loans.rent())
-        return DataBatch([Sealed(data)], [array(self._labels[chosen].astype(np.float32))], 0,
-                         np.zeros(self.batch_size, np.int64))
+        data = self._loans.rent()
+        _scale(images.reshape(-1), data.reshape(-1))
+        label = NDArray(self._labels[start:self._cursor].copy(), cpu())
+        return DataBatch([Sealed(data)], [label], 0, self._index.copy())
 
     def reset(self) -> None:
         self._cursor, self.current_batch = 0, None

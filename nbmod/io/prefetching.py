@@ -47,10 +47,13 @@ class PrefetchingIter(WholeBatches):
     def _jobs(self) -> Iterator[Job]:
         while True:
             batches: list[Any] = [None] * self.n_iter
-            # Taken before the threads move the iterators on: where a resume would begin.
-            self._states = [getattr(it, "state_dict", lambda: None)() for it in self.iters]
+            self._states = self._places()  # before the threads move the iterators on
             yield Job([partial(self._advance, n, batches) for n in range(self.n_iter)],
                       partial(list, batches))
+
+    def _places(self) -> list[Any]:
+        """Where a resume would begin."""
+        return [getattr(it, "state_dict", lambda: None)() for it in self.iters]
 
     def _advance(self, number: int, batches: list[Any]) -> None:
         try:
@@ -68,6 +71,7 @@ class PrefetchingIter(WholeBatches):
                 raise MXNetError("PrefetchingIter: the iterators end after different numbers of "
                                  "batches")
             self._pipeline.start(iter(()))
+            self._states = self._places()
             return False
         pads = {batch.pad for batch in batches}
         if len(pads) > 1:
@@ -85,6 +89,10 @@ class PrefetchingIter(WholeBatches):
         for iterator in self.iters:
             iterator.reset()
         self._pipeline.start(self._jobs())
+
+    def close(self) -> None:
+        """End the threads; what they are at they finish first."""
+        self._pipeline.close()
 
     def state_dict(self) -> dict[str, Any] | None:
         """Where the next batch begins: one is being made ahead, and does not count."""

@@ -19,8 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base import MXNetError, did_you_mean
-from ..context import cpu
-from ..ndarray import NDArray
 from ..ndarray.lending import Loans, Sealed
 from ..ndarray.ndarray import as_dtype
 from .data import DataBatch, DataDesc
@@ -150,7 +148,7 @@ class Assembly:
         """The batch that consists of these arrays."""
         count = len(self.provide_data)
         return DataBatch([Sealed(array) for array in arrays[:count]],
-                         [NDArray(array, cpu()) for array in arrays[count:]], pad, index)
+                         [Sealed(array) for array in arrays[count:]], pad, index)
 
     def put(self, arrays: list[np.ndarray], row: int, sample: Any) -> None:
         """Write a sample to its row."""

@@ -159,13 +159,14 @@ def CSVIter(**options: Any) -> MXDataIter:
             streams.append(RowStream(blocks_of(list_files("CSVIter", paths)),
                                      CSVParser(prod(shape), dtype), given.prefetch_buffer))
 
-    loans = Loans(shapes[0], dtype)
+    loans = [Loans(shape, dtype) for shape in shapes]
 
     def present(columns: list[np.ndarray]) -> list[NDArray]:
-        data = loans.rent()
-        data[...] = columns[0].reshape(data.shape)
-        labels = columns[1].reshape(shapes[1]) if columns[1:] else np.zeros(shapes[1])
-        return [Sealed(data), array(labels, dtype=dtype)]
+        arrays = [lender.rent() for lender in loans]
+        arrays[1][...] = 0
+        for target, column in zip(arrays, columns, strict=False):
+            target[...] = column.reshape(target.shape)
+        return [Sealed(target) for target in arrays]
 
     names = (given.data_name, given.label_name)
     described = [DataDesc(name, shape, dtype.type)

@@ -193,6 +193,7 @@ class BaseModule:
                                        score_end_callback=eval_end_callback,
                                        batch_end_callback=eval_batch_end_callback)
                 self.history[-1]["validation"] = _numbers(found)
+                progress.amend(self.history)
                 for name, value in found:
                     self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
             train_data.reset()

@@ -204,14 +204,14 @@ class DataParallelExecutorGroup:
             shared_arg_names=self.param_names if shared is not None else None,
             group2ctx=self.group2ctxs[i],
             **{desc.name: desc.shape for desc in descs})
-        bound.read_in_place(desc.name for desc in data_shapes)
+        bound.read_in_place(desc.name for desc in descs)
         return bound
 
     def _reshape_ith_exec(self, i: int, data_shapes: Descs, label_shapes: Descs | None) -> Any:
         """Labels that a batch does not bring may change their shape, parameters may not."""
         old = self.execs[i]
         shapes = {desc.name: desc.shape for desc in [*data_shapes, *(label_shapes or ())]}
-        apart = [desc.name for desc in data_shapes if old.borrows(desc.name)]
+        apart = [name for name in shapes if old.borrows(name)]
         new = reshape(old, True, True, shapes, apart)
         new.read_in_place(apart)
         for name in self.param_names:

@@ -223,6 +223,8 @@ class OptimizedModule(BaseModule):
             "devices": resume.device_copies(self._exec_group),
             "optimizer": resume.optimizer_state(self._current_optimizer(), self._optimizer_begun),
             "states": resume.states_mark(states)})
+        if not progress.fresh:
+            progress.written.add(fname)
 
     def load_training_state(self, fname: str, train_data: Any = None, eval_data: Any = None
                             ) -> tuple[int, int]:

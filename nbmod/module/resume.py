@@ -22,21 +22,19 @@ that know of MXNet's resume shift its steps.  (It may be the very object that wa
 
 The order of events makes it exact.  A checkpoint is written before `fit` evaluates and resets the
 training iterator, so a resumed `fit` starts with that reset; evaluation draws its random numbers
-aside (`rng.aside`) and need not be repeated.
+aside (`rng.aside`) and need not be repeated.  What it finds is put into the file afterwards.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import random
 import zlib
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from ..base import MXNetError, warn_user
+from ..io import common_random
 from ..ops import rng
 from ..serialization import atomic_write
 from .plain_data import decode, encode
@@ -96,15 +94,11 @@ def read(fname: str) -> dict[str, Any]:
 
 def _random_states() -> dict[str, Any]:
     """Where every sequence of random numbers stands that nbmod or a script may draw from."""
-    version, words, gauss = random.getstate()
-    return {"nbmod": rng.get_state(), "numpy": np.random.get_state(),
-            "python": (version, np.array(words, np.uint32), gauss)}
+    return {"nbmod": rng.get_state(), **common_random.get_states()}
 
 
 def _set_random_states(states: dict[str, Any]) -> None:
-    version, words, gauss = states["python"]
-    random.setstate((version, tuple(words.tolist()), gauss))
-    np.random.set_state(states["numpy"])
+    common_random.set_states(states)
     rng.set_state(states["nbmod"])
 
 
@@ -112,7 +106,8 @@ class Progress:
     """How far training on some iterators has come, and how to go on from there.
 
     `epoch` and `batch` say where it goes on: the first batch that is not trained on yet.  `fresh`
-    is false between the end of an epoch and the reset of the training iterator.
+    is false between the end of an epoch and the reset of the training iterator; `written` are the
+    files that were written then.
     """
 
     def __init__(self, train_data: Any = None, eval_data: Any = None, epoch: int = 0,
@@ -121,6 +116,7 @@ class Progress:
         self.epoch, self.batch, self.fresh = epoch, batch, True
         self._before: dict[str, Any] | None = None
         self._final: dict[str, Any] | None = None
+        self.written: set[str] = set()
 
     def fetch(self, batches: Iterator[Any]) -> Any:
         """The next batch or None; what it changes is noted before it is asked for.
@@ -136,7 +132,7 @@ class Progress:
 
     def begin_epoch(self) -> None:
         """The training iterator has been reset."""
-        self.fresh = True
+        self.fresh, self.written = True, set()
 
     def finish(self) -> None:
         """Keep what there is to save, and let go of the data."""
@@ -154,12 +150,27 @@ class Progress:
         """Bring iterators and random sequences to where they were.
 
         An iterator that cannot tell its place must stand at its epoch's beginning; it is moved by
-        skipping batches.  Raises OtherData, and moves nothing, for data that are not as they were.
+        skipping batches, which may draw.  One that can may begin to work ahead, and to draw, so the
+        training iterator comes last.
+        Raises OtherData for data that are not as they were; then nothing has been drawn.
         """
-        _load(self.train_data, state["train_data"], skip=state["batch"])
-        _load(self.eval_data, state["eval_data"], skip=0)
-        _set_random_states(state["random"])
+        before, place = _random_states(), state["train_data"]
+        try:
+            _load(self.eval_data, state["eval_data"])
+            if place is None:
+                _skip(self.train_data, state["batch"])
+            _set_random_states(state["random"])
+            _load(self.train_data, place)
+        except OtherData:
+            _set_random_states(before)
+            raise
         self.epoch, self.batch, self.fresh = state["epoch"], state["batch"], state["fresh"]
+
+    def amend(self, history: list[dict[str, Any]]) -> None:
+        """Put what is known of the epoch now into the training states written at its end."""
+        for fname in self.written:
+            if os.path.exists(fname):
+                write(fname, read(fname) | {"history": history})
 
 
 class OtherData(MXNetError):
@@ -171,16 +182,19 @@ def _place_of(iterator: Any) -> Any:
     return getattr(iterator, "state_dict", lambda: None)()
 
 
-def _load(iterator: Any, place: Any, skip: int) -> None:
-    """Move an iterator to its place, or over some batches if it could not tell it."""
+def _load(iterator: Any, place: Any) -> None:
+    """Move an iterator to its place, if it could tell it."""
     if iterator is not None and place is not None:
         try:
             iterator.load_state_dict(place)
         except MXNetError as error:
             raise OtherData(str(error)) from None
-    elif iterator is not None:
-        for _ in range(skip):
-            next(iterator, None)
+
+
+def _skip(iterator: Any, count: int) -> None:
+    """Move an iterator over some batches."""
+    for _ in range(count if iterator is not None else 0):
+        next(iterator, None)
 
 
 # ---------------------------------------------------------------------------------------- devices

@@ -1,0 +1,28 @@
+"""Where the common sequences of Python and NumPy stand, as plain data.
+
+Scripts draw from them, and so do augmenters that work as MXNet's do.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+__all__ = ["get_states", "set_states"]
+
+
+def get_states() -> dict[str, Any]:
+    """Where `random` and `numpy.random` stand."""
+    version, words, gauss = random.getstate()
+    return {"numpy": np.random.get_state(),
+            "python": (version, np.array(words, np.uint32), gauss)}
+
+
+def set_states(states: Mapping[str, Any]) -> None:
+    """Go on from where `get_states` was called."""
+    version, words, gauss = states["python"]
+    random.setstate((version, tuple(words.tolist()), gauss))
+    np.random.set_state(states["numpy"])
