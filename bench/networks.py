@@ -115,27 +115,26 @@ def wide_and_deep(words: int = 10_000, width: int = 16) -> Any:
     return sym.SoftmaxOutput(wide + deep, name="softmax")
 
 
-def language_model(fused: bool, words: int = 10_000, hidden: int = 650, layers: int = 2,
-                   length: int = 35, batch: int = 32) -> Any:
-    """An LSTM that predicts words from `ids` (N, length): the RNN operator, or cells unrolled."""
+def language_model(fused: bool, mode: str = "lstm", words: int = 10_000, hidden: int = 650,
+                   layers: int = 2, length: int = 35, batch: int = 32) -> Any:
+    """An LSTM or GRU that predicts words from `ids` (N, length): the RNN operator, or cells
+    unrolled."""
     x = sym.Embedding(sym.Variable("ids"), input_dim=words, output_dim=hidden, name="embed")
     if fused:
-        x = sym.RNN(sym.transpose(x, axes=(1, 0, 2)), mode="lstm", state_size=hidden,
-                    num_layers=layers, name="lstm")
+        x = sym.RNN(sym.transpose(x, axes=(1, 0, 2)), mode=mode, state_size=hidden,
+                    num_layers=layers, name=mode)
     else:
-        x = _unrolled(x, (batch, hidden), layers, length)
+        x = _unrolled(x, mode, (batch, hidden), layers, length)
     x = sym.Reshape(x, shape=(-1, hidden))
     x = sym.FullyConnected(x, num_hidden=words, name="decode")
     return sym.SoftmaxOutput(x, name="softmax")
 
 
-def _unrolled(x: Any, shape: tuple[int, int], layers: int, length: int) -> Any:
+def _unrolled(x: Any, mode: str, shape: tuple[int, int], layers: int, length: int) -> Any:
     """Outputs of all steps, (length * N, hidden)."""
-    stack = mx.rnn.SequentialRNNCell()
-    for layer in range(layers):
-        stack.add(mx.rnn.LSTMCell(shape[1], prefix=f"l{layer}_"))
+    stack = mx.rnn.FusedRNNCell(shape[1], layers, mode, prefix="").unfuse()
     states = [sym.Variable(f"{kind}{layer}_state", shape=shape)
-              for layer in range(layers) for kind in "hc"]
+              for layer in range(layers) for kind in ("hc" if mode == "lstm" else "h")]
     outputs, _ = stack.unroll(length, x, begin_state=states, layout="NTC", merge_outputs=False)
     return sym.Concat(*outputs, dim=0)
 

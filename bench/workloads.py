@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -114,10 +115,11 @@ def _small() -> Iterator[Workload]:
 
 
 def _rnn() -> Iterator[Workload]:
-    """An LSTM language model: 2 layers of 650, 35 words, batch 32, a vocabulary of 10,000."""
-    for kind, fused in (("fused", True), ("unrolled", False)):
-        yield Workload(f"lstm {kind} train 32", lambda fused=fused: language_model(fused),
-                       {"ids": (32, 35)}, True)
+    """A language model: 2 layers of 650, 35 words, batch 32, a vocabulary of 10,000."""
+    for mode, phase, kind in product(("lstm", "gru"), ("train", "infer"), ("fused", "unrolled")):
+        yield Workload(f"{mode} {kind} {phase} 32",
+                       lambda kind=kind, mode=mode: language_model(kind == "fused", mode),
+                       {"ids": (32, 35)}, phase == "train")
 
 
 def _ops() -> Iterator[Workload]:

@@ -188,5 +188,5 @@ OPERATORS: dict[str, Callable[[dict[str, Any]], Call]] = {
     "elemwise_add": _function(torch.add), "_Plus": _function(torch.add),
     "_plus": _function(torch.add), "broadcast_add": _function(torch.add),
     "elemwise_mul": _function(torch.mul), "_mul": _function(torch.mul),
-    "dot": _function(torch.matmul),
+    "_rminus_scalar": lambda a: lambda x: a["scalar"] - x, "dot": _function(torch.matmul),
 }
