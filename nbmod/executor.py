@@ -192,7 +192,7 @@ class Executor(Program, BoundArrays, Inputs):
             return Fused(self.graph, list(range(self.graph.num_entries)), {}, [])
         aside = [node for group in self.lean.groups for node in group]
         return fuse(self.graph, list(map(Spec, self.shape, self.dtype)), self.context,
-                    len(self._output_names), aside)
+                    len(self._output_names), aside, self._exact)
 
     def _external(self) -> dict[int, Any]:
         """Entry id -> the array of a variable, a head gradient or a user's gradient."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -168,6 +169,61 @@ def test_networks(name, grad_req):
     shapes = dict(zip(symbol.list_arguments(), found, strict=True))
     executor = bind(symbol, shapes, grad_req)
     assert len(kernels(executor)) == (count + 1) // 2 if grad_req == "null" else count
+    assert_same(executor)
+
+
+def variance() -> Any:
+    """The mean square of what is left of rows without their mean."""
+    x = mx.sym.Variable("x")
+    centred = mx.sym.broadcast_sub(x, mx.sym.mean(x, axis=1, keepdims=True, name="mean"))
+    return mx.sym.mean(mx.sym.square(centred), axis=1, name="variance")
+
+
+def penalty() -> Any:
+    """A sum over two axes of a chain that nobody else reads."""
+    return mx.sym.sum(mx.sym.abs(mx.sym.Variable("x") * 2.0 - 1.0), axis=(1, 2), name="penalty")
+
+
+def offset() -> Any:
+    """A bias whose gradient is the sum of what comes back through a chain."""
+    y = mx.sym.broadcast_add(mx.sym.BlockGrad(mx.sym.Variable("x")), mx.sym.Variable("bias"))
+    return mx.sym.tanh(y, name="outer") * 2.0
+
+
+def centred() -> Any:
+    """A sum whose gradient is a sum again, from which elementwise nodes read on."""
+    x = mx.sym.Variable("x")
+    return mx.sym.broadcast_sub(x, mx.sym.sum(x, axis=1, keepdims=True))
+
+
+SUMS = {"variance": (variance, {"x": LARGE}), "penalty": (penalty, {"x": (32, 8, 40)}),
+        "offset": (offset, {"x": LARGE, "bias": (1, LARGE[1])})}
+
+
+@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize("grad_req", ["write", "add", "null"])
+def test_sums_end_a_chain(name, grad_req):
+    """Sums of 320 numbers at most differ by their order: some 2^-24 of the sum for each."""
+    build, shapes = SUMS[name]
+    requests = {each: "null" if name == "offset" and each == "x" else grad_req for each in shapes}
+    executor = bind(build(), shapes, requests)
+    plain = answers(executor.plain)
+    for mine, other in zip(answers(executor), plain, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=2e-5, atol=1e-5)
+    joined = [node for node in executor.computed if node.op.name == "fused"
+              and math.prod(node.op.seen_as[-1]) < math.prod(LARGE)]
+    # What backward reads is written, so a sum of it has its own pass; a gradient ends in a sum.
+    assert bool(joined) == ((grad_req == "null") != (name == "offset"))
+
+
+def test_nobody_reads_a_sum_in_its_own_kernel():
+    with everything_large():
+        assert_same(bind(centred(), {"x": SHAPE}))
+
+
+def test_no_sums_where_results_are_exact():
+    with mx.exact():
+        executor = bind(variance(), {"x": LARGE}, "null")
     assert_same(executor)
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from .formula_op import kernels
 from .op import Call, Op
+from .param import Shape
 from .program import Program, run
 
 __all__ = ["FusedElements"]
@@ -15,7 +16,8 @@ __all__ = ["FusedElements"]
 
 @dataclass(frozen=True)
 class FusedElements(Op):
-    """The outputs of `program` over the inputs, which may be smaller than they and broadcast.
+    """The outputs of `program` over the inputs, which may be smaller than they and broadcast; or
+    one output that is a sum.
 
     It stands for forward and gradient nodes alike and is made when shapes are known, so it infers
     and differentiates nothing.  `inplace` are the inputs and outputs that are alike; the values of
@@ -29,6 +31,8 @@ class FusedElements(Op):
     scalars: tuple[Any, ...]
     labels: tuple[str, ...]
     """What the outputs are called where they come from."""
+    seen_as: tuple[Shape, ...]
+    """The shapes in which inputs and outputs are seen."""
     inplace: tuple[tuple[str, str], ...]  # type: ignore[misc]
 
     def list_inputs(self) -> tuple[str, ...]:
@@ -38,7 +42,15 @@ class FusedElements(Op):
         return self.program.outputs
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        ins, outs = self._seen(ins, outs)
         run(self.program, ins, outs, self.scalars, call.add)
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+        ins, outs = self._seen(ins, outs)
         return kernels().prepare(self.program, ins, outs, self.scalars, call.add)
+
+    def _seen(self, ins: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """The arrays in the shapes that the program broadcasts."""
+        seen = [array.reshape(shape) for array, shape
+                in zip((*ins, *outs), self.seen_as, strict=True)]
+        return seen[:len(ins)], seen[len(ins):]

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .formula import evaluate, integer_type, names_in, rename
+from .param import Shape
 from .shape import PartialShape, broadcast
 
 __all__ = ["Elements", "Program", "Step", "fuse", "interpreted", "prune", "run", "sum_to"]
@@ -59,6 +60,8 @@ class Elements(NamedTuple):
     """For every input of the program, the position among the node's inputs."""
     scalars: tuple[Any, ...] = ()
     """Values of the program's scalars."""
+    shapes: tuple[Shape, ...] | None = None
+    """In which shapes inputs and outputs of the program are seen; None: in their own."""
 
 
 @cache

@@ -26,6 +26,7 @@ from .op import Op
 from .param import Shape
 from .rules import data_type, fill_zero
 from .shape import ShapeMismatch, normalize_axes, normalize_axis, unify
+from .terms import spread_elements, sum_elements
 
 __all__ = ["add_up", "keep", "reduced_axes", "reduced_shape"]
 
@@ -129,10 +130,25 @@ class Reduction(Op):
         raise NotImplementedError
 
 
-class Sum(Reduction, name="sum", aliases=("_sparse_sum", "sum_axis")):
-    """Sum over axes, in the input's type (integers wrap)."""
+class Additive(Reduction):
+    """Base of sum and mean: sums of `formula` over a term x, of which there are n."""
 
     needs: ClassVar = ("ograd",)
+    formula: ClassVar[str]
+
+    def elements(self, ins, outs):
+        x = ins[0].shape
+        return sum_elements(self.formula, x, reduced_shape(x, self.axes(len(x)), True))
+
+    def backward_elements(self, ins, outs):
+        x = outs[0].shape
+        return spread_elements(self.formula, x, reduced_shape(x, self.axes(len(x)), True))
+
+
+class Sum(Additive, name="sum", aliases=("_sparse_sum", "sum_axis")):
+    """Sum over axes, in the input's type (integers wrap)."""
+
+    formula: ClassVar = "x"
 
     def reduce(self, x, axes, out):
         add_up(x, axes, out)
@@ -141,10 +157,10 @@ class Sum(Reduction, name="sum", aliases=("_sparse_sum", "sum_axis")):
         np.copyto(gx, g)
 
 
-class Mean(Reduction, name="mean", aliases=("_sparse_mean",)):
+class Mean(Additive, name="mean", aliases=("_sparse_mean",)):
     """Mean over axes; of integers, the wrapped sum divided towards zero."""
 
-    needs: ClassVar = ("ograd",)
+    formula: ClassVar = "x / n"
 
     def reduce(self, x, axes, out):
         total = np.add.reduce(x, axis=axes, dtype=accumulator(x, axes), keepdims=True)

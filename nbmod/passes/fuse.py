@@ -15,10 +15,13 @@ all that is read from outside, before all others that read what it writes.  So e
 forward, and there are no cycles.  A group is of one shape, one type and one device, and bounded in
 tensors and formulas, so kernels stay small and few.  Its inputs may be smaller than its shape
 (they broadcast).  Outputs that are sums do not join: a sum takes a pass of its own, which a
-node may leave behind while its other outputs go.
+node may leave behind while its other outputs go.  Where a group has one output, which only a sum
+reads, they become one: nothing but the sum is written.
 
 *Values.*  In a kernel every formula has the type of the group, and no operation is reordered or
-contracted, so what comes out is bit for bit what single kernels give.
+contracted, so what comes out is bit for bit what single kernels give.  Sums are made in the order
+of kernels, which is not that of NumPy: their last digits differ, and where results shall be exact,
+no sums are fused.
 
 Not fused: sums of gradients that one of its operands can be added to where it is computed, which
 the memory planner does for less; nodes of fewer numbers than a kernel is compiled for; whatever a
@@ -39,6 +42,7 @@ from ..context import Context
 from ..graph import Entry, Graph, Node
 from ..ops.fused_elements import FusedElements
 from ..ops.op import Op, Spec
+from ..ops.param import Shape
 from ..ops.program import Elements, Program, prune
 from ..ops.program import fuse as join
 from ..ops.shape import size_of
@@ -90,6 +94,8 @@ class Unit:
     index: float
     elements: Elements | None = None
     kind: Kind | None = None
+    sums: bool = False
+    """The output is a sum over what has the shape of the kind."""
     reads: list[Entry] = field(default_factory=list)
     """The inputs of the node that these outputs depend on."""
     group: Group = field(init=False)
@@ -115,12 +121,14 @@ class Group:
 
 
 def fuse(graph: Graph, specs: Sequence[Spec], devices: Sequence[Context], num_outputs: int,
-         aside: Collection[Node] = ()) -> Fused:
+         aside: Collection[Node] = (), exact: bool = False) -> Fused:
     """`graph`, whose first `num_outputs` outputs are those of forward, with fused nodes.
 
-    `specs` and `devices` are those of its entries.  Nodes in `aside` stay as they are.
+    `specs` and `devices` are those of its entries.  Nodes in `aside` stay as they are.  With
+    `exact` all results are the same bits as those of single nodes.
     """
-    found = _Grouping(graph, specs, _units(graph, specs, devices, num_outputs, aside))
+    units = _units(graph, specs, devices, num_outputs, aside)
+    found = _Grouping(graph, specs, units, not exact)
     if not any(len(group.units) > 1 for group in found.groups()):
         return Fused(graph, list(range(graph.num_entries)), {}, [])
     return _Builder(graph, specs, found).build()
@@ -135,46 +143,67 @@ def _units(graph: Graph, specs: Sequence[Spec], devices: Sequence[Context], num_
     wanted = {entry for node in graph.nodes for entry in node.inputs}.union(graph.outputs)
     apart, units = set(aside), []
     for index, node in enumerate(graph.nodes):
-        outs = tuple(range(node.num_outputs))
-        first = graph.output_eids(node)[0]
-        elements = None if node in apart else _elements(graph, node, specs, devices[first])
-        if elements is None:
-            units.append(Unit(node, outs, index, reads=node.inputs))
-            continue
-        ins = [specs[eid] for eid in graph.input_eids(node)]
-        made = [specs[eid] for eid in graph.output_eids(node)]
-        shape = np.broadcast_shapes(*(spec.shape for spec in (*ins, *made)))
-        whole = tuple(i for i in outs if made[i].shape == shape and Entry(node, i) in wanted)
-        dtype = _computed_in([ins[i].dtype for i in elements.reads], [made[i].dtype for i in whole])
-        if dtype is None or not _is_large(shape):
-            units.append(Unit(node, outs, index, reads=node.inputs))
-            continue
-        kind = Kind(shape, dtype, index >= forward, devices[first])
-        elements = _only(elements, whole)
-        units.append(Unit(node, whole, index, elements, kind,
-                          [node.inputs[i] for i in elements.reads]))
-        rest = tuple(i for i in outs if i not in whole and Entry(node, i) in wanted)
-        if rest:
-            units.append(Unit(node, rest, index + 0.5, reads=node.inputs))
+        device = devices[graph.output_eids(node)[0]]
+        elements = None if node in apart else _elements(graph, node, specs, device)
+        outs = [i for i in range(node.num_outputs) if Entry(node, i) in wanted]
+        parts = [] if elements is None else _parts(graph, node, specs, elements, outs)
+        for part, shape, dtype, sums in parts:
+            assert elements is not None
+            only, kind = _only(elements, part), Kind(shape, dtype, index >= forward, device)
+            units.append(Unit(node, part, index + sums / 2, only, kind, sums,
+                              [node.inputs[i] for i in only.reads]))
+            outs = [i for i in outs if i not in part]
+        if outs or not parts:
+            units.append(Unit(node, tuple(outs), index + (0.5 if parts else 0),
+                              reads=node.inputs))
     return units
+
+
+def _parts(graph: Graph, node: Node, specs: Sequence[Spec], elements: Elements,
+           outs: Sequence[int]) -> list[tuple[tuple[int, ...], Shape, np.dtype, bool]]:
+    """Outputs that may join a group, its shape and its type: those that have the whole shape, and
+    one that is a sum (True)."""
+    assert elements.shapes is not None
+    made = [specs[eid] for eid in graph.output_eids(node)]
+    ins = [specs[eid].dtype for eid in graph.input_eids(node)]
+    seen = elements.shapes[len(elements.reads):]
+    shape = np.broadcast_shapes(*elements.shapes)
+    whole = tuple(i for i in outs if seen[i] == shape)
+    rest = tuple(i for i in outs if i not in whole)
+    found = []
+    for part, sums in ((whole, False), (rest, True)):
+        types = {made[i].dtype for i in part}
+        dtype = _computed_in([ins[i] for i in elements.reads], types)
+        if part and dtype is not None and _is_large(shape) and (
+                not sums or (len(part) == 1 and HALF not in types)):
+            found.append((part, shape, dtype, sums))
+    return found
 
 
 def _elements(graph: Graph, node: Node, specs: Sequence[Spec], device: Context
               ) -> Elements | None:
     if node.op is None or device.device_type != "cpu" or not node.inputs:
         return None
-    return node.op.elements([specs[eid] for eid in graph.input_eids(node)],
-                            [specs[eid] for eid in graph.output_eids(node)])
+    ins = [specs[eid] for eid in graph.input_eids(node)]
+    outs = [specs[eid] for eid in graph.output_eids(node)]
+    found = node.op.elements(ins, outs)
+    if found is None or found.shapes is not None:
+        return found
+    return found._replace(shapes=tuple(
+        spec.shape for spec in (*(ins[i] for i in found.reads), *outs)))
 
 
-def _only(elements: Elements, outs: Collection[int]) -> Elements:
+def _only(elements: Elements, outs: Sequence[int]) -> Elements:
     """What the outputs `outs` take."""
-    program, reads, scalars = elements
+    program, reads, scalars, shapes = elements
+    assert shapes is not None
     part = prune(program, tuple(i in outs for i in range(len(program.outputs))))
-    read = dict(zip(program.inputs, reads, strict=True))
+    names = dict(zip(program.inputs, zip(reads, shapes, strict=False), strict=True))
     values = dict(zip(program.scalars, scalars, strict=True))
-    return Elements(part, tuple(read[name] for name in part.inputs),
-                    tuple(values[name] for name in part.scalars))
+    return Elements(part, tuple(names[name][0] for name in part.inputs),
+                    tuple(values[name] for name in part.scalars),
+                    (*(names[name][1] for name in part.inputs),
+                     *(shapes[len(reads) + i] for i in outs)))
 
 
 def _is_large(shape: Sequence[int]) -> bool:
@@ -183,12 +212,11 @@ def _is_large(shape: Sequence[int]) -> bool:
     return size_of(shape) >= COMPILED_FROM
 
 
-def _computed_in(ins: Sequence[np.dtype], outs: Sequence[np.dtype]) -> np.dtype | None:
+def _computed_in(ins: Sequence[np.dtype], types: Collection[np.dtype]) -> np.dtype | None:
     """The type in which a kernel of its own computes; None where a group would use another.
 
     Only a conversion writes half precision, which is then read by nobody in the group.
     """
-    types = set(outs)
     if types == {HALF} and set(ins) == {SINGLE}:
         return SINGLE
     if types == {SINGLE} and DOUBLE not in ins:
@@ -201,7 +229,7 @@ def _computed_in(ins: Sequence[np.dtype], outs: Sequence[np.dtype]) -> np.dtype 
 class _Grouping:
     """Units find together along the tensors that connect them."""
 
-    def __init__(self, graph: Graph, specs: Sequence[Spec], units: list[Unit]):
+    def __init__(self, graph: Graph, specs: Sequence[Spec], units: list[Unit], sums: bool):
         self.graph, self.specs, self.units = graph, specs, units
         self.place = {unit: place for place, unit in enumerate(units)}
         self.shown = set(graph.outputs)
@@ -215,6 +243,9 @@ class _Grouping:
                 unit.kind = None
         while self._sweep():
             pass
+        for unit in units if sums else ():
+            if unit.sums and unit.kind is not None:
+                self._end(unit)
 
     def nbytes(self, entry: Entry) -> int:
         return self.specs[self.graph.eid(entry)].nbytes
@@ -235,9 +266,10 @@ class _Grouping:
         """Try every edge once.  What is too large now may fit when others have joined."""
         joined = False
         for unit in self.units:
-            for entry in unit.reads if unit.kind else ():
+            for entry in unit.reads if unit.kind and not unit.sums else ():
                 maker = self.maker[entry]
-                if maker.kind == unit.kind and maker.group is not unit.group:
+                if (maker.kind == unit.kind and not maker.sums
+                        and maker.group is not unit.group):
                     joined |= self._join(maker.group, unit.group)
         return joined
 
@@ -245,7 +277,8 @@ class _Grouping:
         """Make one group of two, if there is a position for it and it is not too large."""
         units = sorted(first.units + second.units, key=lambda unit: unit.index)
         inputs, outputs = self.border(units)
-        if len(units) > MOST_NODES or len(inputs) + len(outputs) > MOST_TENSORS:
+        if (len(units) > MOST_NODES or len(inputs) + len(outputs) > MOST_TENSORS
+                or any(len(shapes) > 1 for shapes in _seen(units).values())):
             return False
         inside = set(units)
         before = max((self.maker[entry].group.at for entry in inputs), default=-inf)
@@ -260,6 +293,19 @@ class _Grouping:
                     unit.group = group
                 return True
         return False
+
+    def _end(self, unit: Unit) -> None:
+        """Let a sum join the group whose only output it reads."""
+        for entry in unit.reads:
+            maker = self.maker[entry]
+            if maker.kind == unit.kind and not maker.sums and self._join_sum(maker.group, unit):
+                return
+
+    def _join_sum(self, group: Group, unit: Unit) -> bool:
+        _, outputs = self.border(group.units)
+        readers = [reader for entry in outputs for reader in self.readers.get(entry, ())]
+        return (len(outputs) == 1 and outputs[0] not in self.shown and readers == [unit]
+                and self._join(group, unit.group))
 
     def _touch(self, first: Group, second: Group) -> bool:
         """Whether nothing else happens between two groups."""
@@ -286,6 +332,16 @@ class _Grouping:
                    or any(reader not in inside and reader.needs(entry)
                           for reader in self.readers.get(entry, ()))]
         return inputs, outputs
+
+
+def _seen(units: Iterable[Unit]) -> dict[Entry, set[Shape]]:
+    """The shapes in which units see what they read: a kernel reads it in one."""
+    found: dict[Entry, set[Shape]] = {}
+    for unit in units:
+        assert unit.elements is not None and unit.elements.shapes is not None
+        for entry, shape in zip(unit.reads, unit.elements.shapes, strict=False):
+            found.setdefault(entry, set()).add(shape)
+    return found
 
 
 def _op(unit: Unit) -> Op:
@@ -337,10 +393,14 @@ class _Builder:
         inputs, outputs = self.found.border(units)
         program, scalars = _program(units, inputs, outputs)
         inputs = [inputs[int(name[1:])] for name in program.inputs]
+        last, seen = units[-1].elements, _seen(units)
+        assert last is not None and last.shapes is not None
+        shapes = (*(min(seen[entry]) for entry in inputs), *[last.shapes[-1]] * len(outputs))
         alike = [(x, y) for y, target in zip(program.outputs, outputs, strict=True)
                  for x, source in zip(program.inputs, inputs, strict=True)
-                 if self._spec(source) == self._spec(target)]
-        op = FusedElements(program, scalars, tuple(map(_label, outputs)), tuple(alike))
+                 if self._spec(source) == self._spec(target) and not units[-1].sums]
+        op = FusedElements(program, scalars, tuple(map(_label, outputs)), shapes,
+                           tuple(alike))
         names = [unit.node.name for unit in units]
         node = Node(op, _together(names), [self.now.get(entry, entry) for entry in inputs])
         self.now.update({entry: Entry(node, i) for i, entry in enumerate(outputs)})
@@ -359,7 +419,7 @@ def _program(units: Iterable[Unit], inputs: Sequence[Entry], outputs: Sequence[E
     parts, targets = [], (f"y{i}" for i in count())
     for unit in units:
         assert unit.elements is not None
-        part, _, scalars = unit.elements
+        part, _, scalars, _ = unit.elements
         known = {name: names[entry] for name, entry in zip(part.inputs, unit.reads, strict=True)}
         for name, value in zip(part.scalars, scalars, strict=True):
             known[name] = f"s{len(values)}"
