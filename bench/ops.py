@@ -46,6 +46,12 @@ def pool(data: Shape, **attrs: Any) -> tuple[Callable[[], Any], Shape]:
     return lambda: mx.sym.Pooling(mx.sym.Variable("data"), name="op", **attrs), data
 
 
+def layer(kind: str, data: Shape, **attrs: Any) -> tuple[Callable[[], Any], Shape]:
+    """An operator of one input, and parameters that follow from it."""
+    return lambda: getattr(mx.sym, kind)(mx.sym.Variable("data"), name="op", **attrs), data
+
+
+ROWS, IMAGES = (4096, 1000), (16, 64, 56, 56)
 CASES = {
     "conv stem": conv((16, 3, 224, 224), 64, 7, 2),
     "conv 3x3 56": conv((16, 64, 56, 56), 64, 3),
@@ -65,6 +71,19 @@ CASES = {
     "max 2x2 stride 2": pool((64, 20, 24, 24), kernel=(2, 2), stride=(2, 2)),
     "avg 3x3": pool((16, 64, 56, 56), kernel=(3, 3), pad=(1, 1), pool_type="avg"),
     "avg global": pool((16, 2048, 7, 7), global_pool=True, pool_type="avg", kernel=(7, 7)),
+    "softmax": layer("softmax", ROWS),
+    "softmax of channels": layer("softmax", IMAGES, axis=1),
+    "log_softmax": layer("log_softmax", ROWS),
+    "layer norm": layer("LayerNorm", ROWS),
+    "instance norm": layer("InstanceNorm", IMAGES),
+    "group norm": layer("GroupNorm", IMAGES, num_groups=8),
+    "dropout": layer("Dropout", ROWS),
+    "sum of rows": layer("sum", ROWS, axis=1),
+    "sum of columns": layer("sum", ROWS, axis=0),
+    "mean of images": layer("mean", IMAGES, axis=(2, 3)),
+    "transpose": layer("transpose", (2048, 2048), axes=(1, 0)),
+    "transpose NHWC": layer("transpose", IMAGES, axes=(0, 2, 3, 1)),
+    "split": layer("SliceChannel", IMAGES, num_outputs=4),
 }
 
 
@@ -88,8 +107,8 @@ def medians(times: list[tuple[float, float]]) -> list[float]:
 
 def operations(symbol: Any, shape: Shape) -> float:
     """Multiplications and additions of a forward pass: two for each weight and output pixel."""
-    shapes, (out,), _ = symbol.infer_shape(data=shape)
-    if len(shapes) == 1:
+    shapes, (out, *_), _ = symbol.infer_shape(data=shape)
+    if len(shapes) == 1 or len(shapes[1]) == 1:  # no weight, or one number for each channel
         return float("nan")
     return 2.0 * math.prod(shapes[1]) * math.prod(out) / out[1]
 

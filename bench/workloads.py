@@ -135,7 +135,10 @@ def _ops() -> Iterator[Workload]:
         "relu": (lambda: mx.sym.Activation(_var("data"), act_type="relu", name="op"),
                  {"data": big}),
         "sigmoid": (lambda: mx.sym.sigmoid(_var("data"), name="op"), {"data": big}),
-        "softmax": (lambda: mx.sym.softmax(_var("data"), name="op"), {"data": (4096, 1000)}),
+        "embedding": (lambda: mx.sym.Embedding(_var("ids"), input_dim=10_000, output_dim=650,
+                                               name="op"), {"ids": (32, 35)}),
+        "concat": (lambda: mx.sym.concat(_var("lhs"), _var("rhs"), name="op"),
+                   {"lhs": (16, 64, 56, 56), "rhs": (16, 64, 56, 56)}),
         "batch norm": (lambda: mx.sym.BatchNorm(_var("data"), fix_gamma=False, eps=1e-5,
                                                 name="op"), {"data": big}),
     }
@@ -144,7 +147,7 @@ def _ops() -> Iterator[Workload]:
     for name, (build, shapes) in more.items():
         for training in (False, True):
             yield Workload(f"{name} {'train' if training else 'infer'}", build, shapes, training,
-                           inputs=(), updates=False)
+                           inputs=("ids",), updates=False)
 
 
 def _var(name: str) -> Any:

@@ -118,7 +118,9 @@ OPERATORS: dict[str, Write] = {
         "BatchNormalization", ins, [out], epsilon=a.get("eps", 1e-3))],
     "SoftmaxOutput": lambda ins, out, a, values: [helper.make_node(
         "Softmax", ins[:1], [out], axis=1)],
-    "softmax": _one("Softmax", axis=-1), "Flatten": _one("Flatten"), "Dropout": _one("Identity"),
+    "softmax": lambda ins, out, a, values: [helper.make_node(
+        "Softmax", ins, [out], axis=a.get("axis", -1))],
+    "Flatten": _one("Flatten"), "Dropout": _one("Identity"),
     "Concat": lambda ins, out, a, values: [helper.make_node(
         "Concat", ins, [out], axis=a.get("dim", 1))],
     "elemwise_add": _one("Add"), "_Plus": _one("Add"), "_plus": _one("Add"),

@@ -182,7 +182,15 @@ OPERATORS: dict[str, Callable[[dict[str, Any]], Call]] = {
         for part in x.chunk(a["num_outputs"], a.get("axis", 1))),
     "transpose": lambda a: lambda x: x.permute(a["axes"]),
     "sum": lambda a: lambda x: x.sum(a["axis"], keepdim=a.get("keepdims", False)),
+    "mean": lambda a: lambda x: x.mean(a["axis"], keepdim=a.get("keepdims", False)),
     "softmax": lambda a: lambda x: F.softmax(x, a.get("axis", -1)),
+    "log_softmax": lambda a: lambda x: F.log_softmax(x, a.get("axis", -1)),
+    "LayerNorm": lambda a: lambda x, g, b: F.layer_norm(x, x.shape[-1:], g, b, a.get("eps", 1e-5)),
+    "InstanceNorm": lambda a: lambda x, g, b: F.instance_norm(
+        x, weight=g, bias=b, eps=a.get("eps", 1e-3)),
+    "GroupNorm": lambda a: lambda x, g, b: F.group_norm(  # one factor for each group
+        x, len(g), g.repeat_interleave(x.shape[1] // len(g)),
+        b.repeat_interleave(x.shape[1] // len(b)), a.get("eps", 1e-5)),
     "tanh": _function(torch.tanh), "sigmoid": _function(torch.sigmoid),
     "exp": _function(torch.exp), "relu": _function(torch.relu),
     "elemwise_add": _function(torch.add), "_Plus": _function(torch.add),

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..softmax import Places, SoftmaxActivation, _Softmax
+from ..places import Places
+from ..softmax import SoftmaxActivation, _Softmax
 from .fill import fill_zero
 from .kernel_math import WORDS, maximum, minimum, real_of
 from .launch import Launch, cuda, each, kernel, on_gpu
