@@ -119,10 +119,14 @@ def measured(workload: Workload, workers: dict[str, Oracle], options: argparse.N
     for number in range(options.rounds):
         if number >= 2 and time.monotonic() - started > options.budget:
             break
-        for name, answer in ready.items():
+        for name, answer in list(ready.items()):
             time.sleep(SETTLE)
             repeats = max(1, min(50, int(TURN / max(answer["seconds"], 1e-6))))
-            times[name] += workers[name].call("entry.seconds", repeats, options.processor)
+            try:
+                times[name] += workers[name].call("entry.seconds", repeats, options.processor)
+            except (OracleError, OracleCrash) as error:
+                _leave_out(workload.name, name, error)
+                del ready[name], times[name]
     for name in ready:
         workers[name].call("entry.forget")
     operations, nbytes = workload.cost()
@@ -142,8 +146,12 @@ def _prepared(title: str, network: dict[str, Any], workers: dict[str, Oracle]) -
         try:
             ready[name] = worker.call("entry.prepare", name, network)
         except (OracleError, OracleCrash) as error:
-            print(f"*** {title}: {PEERS[name]} is left out: {error}", file=sys.stderr)
+            _leave_out(title, name, error)
     return ready
+
+
+def _leave_out(title: str, name: str, error: Exception) -> None:
+    print(f"*** {title}: {PEERS[name]} is left out: {error}", file=sys.stderr)
 
 
 def _require_agreement(title: str, ready: dict[str, Any]) -> None:

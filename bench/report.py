@@ -29,9 +29,10 @@ class Result:
 
     @property
     def ratios(self) -> dict[str, float]:
-        """nbmod's figure over each peer's."""
+        """nbmod's figure over each peer's; none where that is 0, as MXNet rounds megabytes."""
         ours = self.values.get("nbmod", float("nan"))
-        return {name: ours / value for name, value in self.values.items() if name != "nbmod"}
+        return {name: ours / value for name, value in self.values.items()
+                if name != "nbmod" and value}
 
     @property
     def share(self) -> tuple[float, str] | None:
@@ -69,13 +70,13 @@ def show(results: Sequence[Result], frameworks: Sequence[str], head: bool = True
     peers = [name for name in frameworks if name != "nbmod"]
     lines = []
     if head:
-        lines.append(f"{'workload':36}{'':4}{'nbmod':>10}" + "".join(
+        lines.append(f"{'workload':42}{'':4}{'nbmod':>10}" + "".join(
             f"{PEERS[name]:>12}{'ratio':>7}" for name in peers) + f"{'GFLOP/s':>9}{'share':>7}")
     for one in results:
         cells = "".join(
-            f"{one.values[name]:12.3f}{one.ratios[name]:7.2f}" if name in one.values
+            f"{one.values[name]:12.3f}{one.ratios[name]:7.2f}" if name in one.ratios
             else f"{'-':>12}{'-':>7}" for name in peers)
-        lines.append(f"{one.name:36}{one.unit:4}{one.values.get('nbmod', float('nan')):10.3f}"
+        lines.append(f"{one.name:42}{one.unit:4}{one.values.get('nbmod', float('nan')):10.3f}"
                      + cells + _speed(one))
     return lines
 
@@ -136,7 +137,7 @@ def _number(value: float | None, digits: int = 3) -> str:
 def _relative(results: Sequence[Result]) -> list[tuple[str, dict[str, float]]]:
     """Speeds relative to nbmod's: 1 is as fast, 0.5 takes twice as long."""
     return [(one.name, {PEERS[name]: one.values["nbmod"] / value
-                        for name, value in one.values.items()})
+                        for name, value in one.values.items() if value})
             for one in results if "nbmod" in one.values]
 
 

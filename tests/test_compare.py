@@ -62,6 +62,26 @@ def test_ratios_and_bars():
     result = report.Result("net", "ms", {"nbmod": 1.0, "mxnet": 2.0})
     assert result.ratios == {"mxnet": 0.5} and result.share is None
     assert report._bars([result])[-1].split() == ["MXNet", "#" * 15, "0.50"]
+    nothing = report.Result("net", "MB", {"nbmod": 1.0, "mxnet": 0.0})
+    assert nothing.ratios == {} and report.show([nothing], ["nbmod", "mxnet"])[1].split()[3:] == [
+        "-", "-"]
+
+
+def test_who_ends_in_the_middle_is_left_out(capsys, monkeypatch):
+    class Worker:
+        def call(self, function, *args):
+            if function == "entry.seconds" and self.ends:
+                raise compare.OracleCrash("gone")
+            return {"entry.prepare": {"first": [1.0], "seconds": 1.0, "note": ""},
+                    "entry.seconds": [0.25], "entry.forget": None}[function]
+
+    monkeypatch.setattr(compare, "SETTLE", 0)
+    workers = {"nbmod": Worker(), "mxnet": Worker()}
+    workers["nbmod"].ends, workers["mxnet"].ends = False, True
+    options = compare._options(["--rounds", "2"])
+    result = compare.measured(workloads("small", ["perceptron train"])[0], workers, options)
+    assert result.values == {"nbmod": 250.0}
+    assert "MXNet is left out: gone" in capsys.readouterr().err
 
 
 def test_goals_are_for_workloads_that_there_are():
