@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbmod.ops import jit
+from nbmod.ops.blocked.form import LANES
 from nbmod.ops.jit import kernel
 from nbmod.ops.product import DEPTH, add_product, packing, panels, planned, product, room
 
@@ -159,10 +160,10 @@ def test_what_cannot_be_done_says_so():
         product(a, a, c.T, scratch(3, 3, 3), bias=c[0])
 
 
-@pytest.mark.parametrize("lanes", [4, 8, 16])
-def test_other_widths(tmp_path, lanes):
-    """The same tests with vectors of another width."""
-    environment = {**os.environ, "NBMOD_CACHE_DIR": str(tmp_path), "NBMOD_SIMD_LANES": str(lanes)}
+@pytest.mark.parametrize("lanes", [width for width in (4, 8, 16) if width != LANES])
+def test_other_widths(lanes):
+    """The same tests with vectors of another width than the host's."""
+    environment = {**os.environ, "NBMOD_SIMD_LANES": str(lanes)}
     program = ("import sys, pytest; sys.exit(pytest.main([sys.argv[1], '-q', '-x', '-p', "
                "'no:cacheprovider', '-k', 'way_to_lie and float32 or on_the_way or inside']))")
     if "NBMOD_SIMD_LANES" not in os.environ:
