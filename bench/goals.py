@@ -66,15 +66,15 @@ def convolutions() -> Iterator[Found]:
     peak = ceilings().operations
     before = CONFIG.winograd
     try:
-        for winograd, what, least in ((False, "convolutions of ResNet-50, computed directly", 0.85),
-                                      (True, "those that Winograd's way is for", 1.8 * 0.85)):
-            CONFIG.winograd = winograd
+        for most, what, least in ((0, "convolutions of ResNet-50, computed directly", 0.85),
+                                  (before, "those that Winograd's way is for", 1.8 * 0.85)):
+            CONFIG.winograd = most
             executor = _resnet(16)
             times = step_seconds(executor, False, 10)
             rows = [(cost.operations, seconds) for node, cost, seconds
                     in zip(executor.computed, costs_of(executor), times, strict=False)
                     if node.op.name == "_blocked_convolution"
-                    and getattr(node.op, "tiled", False) == winograd]
+                    and bool(node.op.tiled) == bool(most)]
             share = sum(row[0] for row in rows) / sum(row[1] for row in rows) / peak
             yield what, f"at least {least:.0%} of the FMA peak", f"{share:.0%}", share >= least
     finally:
