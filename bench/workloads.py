@@ -122,14 +122,25 @@ def _rnn() -> Iterator[Workload]:
                        {"ids": (32, 35)}, phase == "train")
 
 
+PRODUCTS = [(1024, 1024, 1024, False), (64, 784, 128, True), (1120, 650, 2600, True),
+            (32, 650, 2600, True), (1, 4096, 4096, True), (1120, 650, 10000, True)]
+"""Rows, depth and columns, and whether the right factor lies as a dense layer's weight does."""
+
+
 def _ops() -> Iterator[Workload]:
     """Single operators."""
     from .ops import CASES
 
     big = (16, 256, 56, 56)
     more: dict[str, tuple[Callable[[], Any], dict[str, Shape]]] = {
-        "dot 1024": (lambda: mx.sym.dot(_var("lhs"), _var("rhs"), name="op"),
-                     {"lhs": (1024, 1024), "rhs": (1024, 1024)}),
+        **{f"dot {m}x{k}x{n}{' turned' * turned}": (
+            lambda turned=turned: mx.sym.dot(_var("lhs"), _var("rhs"), transpose_b=turned,
+                                             name="op"),
+            {"lhs": (m, k), "rhs": (n, k) if turned else (k, n)})
+           for m, k, n, turned in PRODUCTS},
+        "batch_dot 12x128x64x128": (
+            lambda: mx.sym.batch_dot(_var("lhs"), _var("rhs"), transpose_b=True, name="op"),
+            {"lhs": (12, 128, 64), "rhs": (12, 128, 64)}),
         "add": (lambda: mx.sym.elemwise_add(_var("lhs"), _var("rhs"), name="op"),
                 {"lhs": big, "rhs": big}),
         "relu": (lambda: mx.sym.Activation(_var("data"), act_type="relu", name="op"),

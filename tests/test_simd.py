@@ -21,6 +21,18 @@ from nbmod.ops.jit import Kernel, num_threads, set_num_threads
 from nbmod.ops.simd import norm
 from nbmod.ops.simd.lanewise import TAPS, lanesums, lanewise
 from nbmod.ops.simd.outer import ROWS, outer1, outer2
+from nbmod.ops.simd.product import (
+    DOTS,
+    HEIGHTS,
+    VECTORS,
+    dots,
+    half,
+    lift_columns,
+    lift_rows,
+    low,
+    pitch_of,
+    tall,
+)
 from nbmod.ops.simd.strip import ADD, BIAS, PIXELS, RELU, at_most, plane1, plane2, strip1, strip2
 from nbmod.ops.simd.transpose import transpose
 from nbmod.ops.simd.window import largest, mean, to_all, to_largest
@@ -148,6 +160,52 @@ def test_filtering_is_a_convolution(way):
     product = (way.filters @ w @ way.filters.T) * (way.inputs @ x @ way.inputs.T)
     expected = [[(x[i:i + 3, j:j + 3] * w).sum() for j in range(way.out)] for i in range(way.out)]
     np.testing.assert_allclose(way.outputs @ product @ way.outputs.T, expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("flags", [0, BIAS, ADD, BIAS | ADD | RELU])
+@pytest.mark.parametrize("less", [0, 1])
+@pytest.mark.parametrize("micro, rows", list(zip((tall, half, low), HEIGHTS, strict=True)))
+def test_tiles_of_products_are_their_twins(micro, rows, less, flags):
+    """Sums of 30 products; of rows that there are not nothing is stored."""
+    panel, pitch, depth = VECTORS * LANES, pitch_of(LANES), 30
+    given = (numbers(2 + depth * pitch), numbers(1 + depth * panel), numbers(2),
+             numbers(3 + panel), numbers(4 + rows * (panel + 5)))
+    at, steps = (2, 1, 1, 3, 4), (depth, panel + 5, rows - less, flags)
+    expected = given[-1].copy()
+    micro.function(*given[:-1], expected, at, steps)
+    called(micro)(*given, at, steps)
+    np.testing.assert_allclose(given[-1], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [DOTS, 3])
+def test_dot_products_are_their_twin(rows):
+    a, b, sums = numbers(1 + 9 * LANES), numbers(2 + DOTS * 200), numbers(3 + DOTS + LANES)
+    arguments = ((1, 2, 3), (9, 200, rows))
+    expected = sums.copy()
+    dots.function(a, b, expected, *arguments)
+    called(dots)(a, b, sums, *arguments)
+    np.testing.assert_allclose(sums[3:3 + rows], expected[3:3 + rows], atol=1e-4)
+
+
+@pytest.mark.parametrize("micro", [lift_rows, lift_columns])
+def test_lifted_pieces_are_their_twin(micro):
+    source, target = numbers(300), numbers(600)
+    expected = target.copy()
+    arguments = ((1, 2), (3, 40, 90))
+    micro.function(source, expected, *arguments)
+    called(micro)(source, target, *arguments)
+    np.testing.assert_array_equal(target, expected)
+
+
+@pytest.mark.parametrize("rows", [1, LANES - 1])
+def test_squares_with_fewer_rows(rows):
+    """The last row stands for those that there are not; nothing behind it is read."""
+    source, target = numbers(5 + (rows - 1) * 40 + LANES), numbers(LANES * 50)
+    expected = target.copy()
+    arguments = ((5, 2), (40, 50, rows))
+    transpose.function(source, expected, *arguments)
+    called(transpose)(source, target, *arguments)
+    np.testing.assert_array_equal(target, expected)
 
 
 def values(*shape):

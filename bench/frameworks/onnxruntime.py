@@ -111,6 +111,19 @@ def _reshape(ins: list[str], out: str, a: dict[str, Any], values: dict[str, np.n
     return [helper.make_node("Reshape", [*ins, f"{out}_shape"], [out])]
 
 
+def _product(axes: list[int]) -> Write:
+    """Of two matrices, or of stacks of them, that `axes` transpose."""
+    def write(ins: list[str], out: str, a: dict[str, Any], values: Any) -> list[Any]:
+        flags = [key for key in ("transpose_a", "transpose_b") if a.get(key)]
+        names = dict(zip(("transpose_a", "transpose_b"), ins, strict=True))
+        nodes = [helper.make_node("Transpose", [names[key]], [f"{out}_{key}"], perm=axes)
+                 for key in flags]
+        names.update({key: f"{out}_{key}" for key in flags})
+        return [*nodes, helper.make_node("MatMul", list(names.values()), [out])]
+
+    return write
+
+
 OPERATORS: dict[str, Write] = {
     "Convolution": _convolution, "Pooling": _pooling, "FullyConnected": _dense,
     "Activation": _activation, "Embedding": _embedding, "sum": _sum, "Reshape": _reshape,
@@ -126,5 +139,5 @@ OPERATORS: dict[str, Write] = {
     "elemwise_add": _one("Add"), "_Plus": _one("Add"), "_plus": _one("Add"),
     "broadcast_add": _one("Add"), "elemwise_mul": _one("Mul"), "_mul": _one("Mul"),
     "tanh": _one("Tanh"), "sigmoid": _one("Sigmoid"), "exp": _one("Exp"), "relu": _one("Relu"),
-    "dot": _one("MatMul"),
+    "dot": _product([1, 0]), "batch_dot": _product([0, 2, 1]),
 }

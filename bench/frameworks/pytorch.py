@@ -164,6 +164,11 @@ def _rnn(a: dict[str, Any]) -> Call:
     return call
 
 
+def _product(a: dict[str, Any]) -> Call:
+    left, right = a.get("transpose_a", False), a.get("transpose_b", False)
+    return lambda x, y: torch.matmul(x.mT if left else x, y.mT if right else y)
+
+
 def _function(function: Call) -> Callable[[dict[str, Any]], Call]:
     """An operator without parameters."""
     return lambda a: function
@@ -196,5 +201,6 @@ OPERATORS: dict[str, Callable[[dict[str, Any]], Call]] = {
     "elemwise_add": _function(torch.add), "_Plus": _function(torch.add),
     "_plus": _function(torch.add), "broadcast_add": _function(torch.add),
     "elemwise_mul": _function(torch.mul), "_mul": _function(torch.mul),
-    "_rminus_scalar": lambda a: lambda x: a["scalar"] - x, "dot": _function(torch.matmul),
+    "_rminus_scalar": lambda a: lambda x: a["scalar"] - x,
+    "dot": _product, "batch_dot": _product,
 }

@@ -33,6 +33,7 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
     inputs: ClassVar = ("data", "weight", "bias")
     needs: ClassVar = ("ograd", "data", "weight")
     bilinear: ClassVar = ("data", "weight")
+    accumulates: ClassVar = True
 
     def list_inputs(self) -> tuple[str, ...]:
         return self.inputs[:2] if self.no_bias else self.inputs
@@ -84,9 +85,6 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
         if not self.no_bias:
             np.add(y, ins[2], out=y)
 
-    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        self.compiled_backward(ins, outs, call)()
-
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
         y = outs[0].reshape(-1, self.num_hidden)
         return product(self._matrix(ins[0]), ins[1].T, y, call.scratch[0],
@@ -95,11 +93,20 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
     def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
                           ) -> Callable[[], None]:
         gy, x, w = ins[0].reshape(-1, self.num_hidden), self._matrix(ins[1]), ins[2]
+        adds = [*call.add, False, False, False]
         runs: list[Callable[[], Any]] = []
         if outs[0] is not None:
-            runs.append(product(gy, w, self._matrix(outs[0]), call.scratch[0]))
+            runs.append(product(gy, w, self._matrix(outs[0]), call.scratch[0], add=adds[0]))
         if outs[1] is not None:
-            runs.append(product(gy.T, x, outs[1], call.scratch[1]))
+            runs.append(product(gy.T, x, outs[1], call.scratch[1], add=adds[1]))
         if not self.no_bias and outs[2] is not None:
-            runs.append(partial(np.add.reduce, gy, axis=0, out=outs[2]))
+            runs.append(partial(_sum_rows, gy, outs[2], adds[2]))
         return all_of(runs)
+
+
+def _sum_rows(matrix: Any, total: Any, add: bool) -> None:
+    """total = the sum of all rows, or total += it."""
+    if add:
+        total += np.add.reduce(matrix, axis=0)
+    else:
+        np.add.reduce(matrix, axis=0, out=total)

@@ -121,10 +121,13 @@ def _through_single(make: Make, ins: Sequence[Any], outs: Sequence[Any], call: C
     pairs = [pair for pair, narrow in zip(zip(tensors, wide, strict=True), half, strict=True)
              if narrow]
     count = sum(half[:len(ins)])
+    reads = [True] * len(ins) + [*call.add, *[False] * len(outs)][:len(outs)]
+    read = [pair for pair, narrow, wanted in zip(
+        zip(tensors, wide, strict=True), half, reads, strict=True) if narrow and wanted]
     run = make(wide[:len(ins)], wide[len(ins):], call)
 
     def converting() -> None:
-        for tensor, single in pairs[:count]:
+        for tensor, single in read:
             np.copyto(single, tensor)
         run()
         with np.errstate(over="ignore"):  # what does not fit is infinite, as in MXNet
