@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from nbmod.ops import jit
 from nbmod.ops.blocked.form import LANES
-from nbmod.ops.jit import kernel
-from nbmod.ops.product import DEPTH, add_product, packing, panels, planned, product, room
+from nbmod.ops.product import DEPTH, packing, panels, planned, product, room
 
 SHAPES = [(1, 1, 1), (1, 300, 65), (6, 257, 64), (7, 3, 63), (97, 5, 130), (100, 600, 17),
           (13, 20, 100), (16, 16, 32), (2, 700, 95), (3, 33, 4), (300, 513, 270)]  # fmt: skip
@@ -133,25 +132,6 @@ def test_plans_leave_nothing_out(m, k, n, workers):
     assert plan.wide % 32 == 0 and plan.high > 0
     assert plan.jobs == -(-m // plan.high) * -(-n // plan.wide)
     assert plan.jobs >= min(workers, 2) or m * n <= plan.high * plan.wide
-
-
-@kernel
-def _inside(a, packed, c, work):
-    add_product(a.reshape(-1), 3 * a.shape[1], a.shape[1], 4, packed, c.reshape(-1),
-                2 * c.shape[1] + 1, c.shape[1], c.shape[1] - 2, work)
-
-
-@pytest.mark.parametrize("n", [1, 31, 70])
-def test_inside_a_kernel(n):
-    """Rows 3 to 6 of a, added to columns 1 to n of rows 2 to 5."""
-    rng, k = np.random.default_rng(0), 300
-    a, b, c = whole(rng, 9, k), whole(rng, k, n), whole(rng, 8, n + 2)
-    packed = np.empty(panels(k, n, "float32").shape, np.float32)
-    packing(b, packed)()
-    expected = c.copy()
-    expected[2:6, 1:-1] += a[3:7] @ b
-    _inside(a, packed, c, scratch(4, k, n)[0])
-    np.testing.assert_array_equal(c, expected)
 
 
 def test_what_cannot_be_done_says_so():

@@ -9,15 +9,6 @@ does it; `room` tells how much scratch memory `work` is.  Factors are views: a t
     packing(b, packed)()                                    many products is packed once,
     product(a, packed, c, work, packed=True)                and product spares itself the trouble
 
-A kernel that has a product of a few rows in it, as a step of a recurrent layer is, calls
-
-    add_product(a, at, row, rows, packed, c, to, pitch, columns, work)
-
-inside: c[to + r pitch + j] += sum over k of a[at + r row + k] b[k, j], r < rows, j < columns;
-a and c are flat, `work` is one row of what `room(rows, depth, columns, dtype)` asks for.
-packed[p:q] is the right factor's columns from p width on, where width = packed.shape[2], so that
-workers may share columns out among them as well as rows.
-
 **How.**  The inner loop (`simd.product`) multiplies strips of rows with panels of columns, packed
 so that it reads one number after another.  A job is a block of c: for DEPTH terms of the sums at a
 time it packs its rows into the L2 cache, then one panel after the other into the L1 cache, and lets
@@ -61,7 +52,7 @@ from .simd.product import (
 )
 from .simd.transpose import transpose
 
-__all__ = ["add_product", "packing", "panels", "product", "room"]
+__all__ = ["packing", "panels", "product", "room"]
 
 DEPTH = 256
 """Terms of a sum at a time: a panel of them takes 32 KB, less than an L1 cache."""
@@ -71,6 +62,8 @@ TOGETHER = 8
 """Panels that are packed together where rows lie along: a row is then read by the kilobyte."""
 SERIAL = 1 << 20
 """Multiplications up to which one thread is faster: to enter a parallel kernel takes 5 to 10 us."""
+TINY = 1 << 10
+"""Multiplications up to which NumPy, which needs no scratch memory, is as fast."""
 FEW = 3
 """Rows for which packing takes longer than the product does."""
 HALF, LOW = HEIGHTS[1:]
@@ -223,15 +216,6 @@ def _job(a, b, c, bias, alpha, at, steps, sizes, block, work):
 
 
 @inlined
-def add_product(a, at, row, rows, packed, c, to, pitch, columns, work):
-    """See the module."""
-    depth, panel = packed.shape[1], packed.shape[2]
-    width = panel // VECTORS
-    _job(a, packed.reshape(-1), c, work, 1, (at, 0, to), (row, 1, depth * panel, 0, pitch),
-         (depth, width, (ROWS + width - 1) // width * width, ADD), (0, 0, rows, columns), work)
-
-
-@inlined
 def _nth(job, rows, columns, high, wide):
     """Matrix and block of job number `job`."""
     down, across = (rows + high - 1) // high, (columns + wide - 1) // wide
@@ -362,7 +346,7 @@ def planned(rows: int, depth: int, columns: int, stack: int, width: int, workers
 
 def room(rows: int, depth: int, columns: int, dtype: Any, stack: int = 1) -> Spec:
     """Scratch of `product`, (workers, numbers)."""
-    if not rows * depth * columns * stack:
+    if rows * depth * columns * stack <= TINY:
         return Spec((0, 0), np.dtype(dtype))
     workers = num_threads() if rows * depth * columns * stack > SERIAL else 1
     ways = ((rows, columns), (columns, rows))  # a transposed c is computed the other way round
@@ -399,6 +383,8 @@ def product(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias: Any 
         a, b, c = (np.swapaxes(x, -1, -2) for x in (b, a, c))
     *_, rows, depth = a.shape
     columns, stack = c.shape[-1], c[..., 0, 0].size
+    if rows * depth * columns * stack <= TINY and not packed:
+        return partial(_by_numpy, a, b, c, alpha, bias, add, relu)
     width, flags = lanes(c.dtype), BIAS * (bias is not None) | ADD * add | RELU * relu
     (row, along), right = _strides(a), (b.shape[1] * b.shape[2], 0) if packed else _strides(b)
     how = np.zeros(1, c.dtype) if bias is None else bias, c.dtype.type(alpha)
@@ -413,6 +399,18 @@ def product(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias: Any 
         b.reshape(-1) if packed else _flat(b), _flat(c), *how, np.stack(places, 1),
         (row, along, *right, _strides(c)[0]), (depth, width, pitch_of(width), flags),
         (rows, columns, plan.high, plan.wide), plan.jobs, work)
+
+
+def _by_numpy(a: Any, b: Any, c: Any, alpha: float, bias: Any, add: bool, relu: bool) -> None:
+    total = np.matmul(a, b, out=None if add else c)
+    if alpha != 1:
+        total *= alpha
+    if bias is not None:
+        total += bias
+    if add:
+        np.add(c, total, out=c)
+    if relu:
+        np.maximum(c, 0, out=c)
 
 
 def _without_terms(c: Any, bias: Any, add: bool, relu: bool) -> None:
