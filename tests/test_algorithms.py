@@ -192,12 +192,12 @@ def test_processes_that_write_at_once_lose_nothing(folder):
 
 
 def network():
-    x = mx.sym.Convolution(mx.sym.Variable("data"), num_filter=LANES, kernel=(3, 3), pad=(1, 1),
+    x = mx.sym.Convolution(mx.sym.Variable("data"), num_filter=16, kernel=(3, 3), pad=(1, 1),
                            name="first")
     return mx.sym.Convolution(mx.sym.relu(x), num_filter=20, kernel=(3, 3), name="second")
 
 
-def bound(symbol, how, tune, shape=(2, LANES, 9, 9)):
+def bound(symbol, how, tune, shape=(2, 16, 9, 9)):
     """An executor, bound in one of three ways."""
     if how == "module":
         module = mx.mod.Module(symbol, label_names=None, context=mx.cpu())
