@@ -26,8 +26,8 @@ CASES: dict[str, tuple[Micro, list[Any]]] = {
     "lanewise": (lanewise.lanewise, STRIP),
     "outer2": (outer.outer2, [FLOATS] * 3 + [WHOLE] * 2 + [5, 3]),
     "transpose": (transpose.transpose, [FLOATS] * 2 + [2, 4]),
-    "input_tile": (winograd.input_tile, [FLOATS] * 2 + [2, 5]),
-    "product": (product.tile_of(4, 2), [FLOATS] * 5 + [5, 4]),
+    "input_tile": (winograd.FOUR.input_tile, [FLOATS] * 2 + [2, 5]),
+    "product": (product.tile_of(4), [FLOATS] * 5 + [5, 4]),
     "denormals": (denormals._switch, [WHOLE, 0, 0]),
 }
 """Kinds of arguments: a pointer, an integer (0), or a tuple of so many."""

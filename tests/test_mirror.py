@@ -89,8 +89,9 @@ def test_stages_bound_what_is_alive_at_once():
         y = mx.sym.sin(y, name=f"s{number}", force_mirroring=str(number % 5 != 4))
     for number in range(20):
         x = mx.sym.sin(x, name=f"s{number}")
-    staged, plain = (mx.sym.MakeLoss(net).simple_bind(mx.cpu(), data=(64, 256)) for net in (y, x))
-    one = 64 * 256 * 4
+    staged, plain = (mx.sym.MakeLoss(net).simple_bind(mx.cpu(), data=(1024, 256))
+                     for net in (y, x))
+    one = 1024 * 256 * 4
     assert plain.plan.total_bytes > 20 * one > 13 * one > staged.plan.total_bytes
 
 

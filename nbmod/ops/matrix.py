@@ -19,13 +19,15 @@ import numpy as np
 from .convolution import all_of
 from .op import Call, Op, Spec
 from .param import Shape
-from .product import product, room
 from .shape import ShapeMismatch, normalize_axis, size_of, unify
 
 __all__ = ["Sizes", "multiply", "multiply_gradients", "multiplying", "multiplying_gradients"]
 
 StorageType = Literal["csr", "default", "row_sparse"]
 Run = Callable[[], None]
+
+TINY = 1 << 10
+"""Multiplications up to which NumPy, which needs neither kernels nor scratch memory, is as fast."""
 
 
 def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, alpha: float = 1.0,
@@ -47,6 +49,8 @@ def multiplying(a: np.ndarray, b: np.ndarray, out: np.ndarray, work: Any, alpha:
                 add: bool = False) -> Run:
     """A function that does the same; `work` is scratch of `Sizes.room`."""
     if out.dtype in (np.float32, np.float64) and out.itemsize in out.strides[-2:]:
+        from .product import product  # eager products compile nothing
+
         return product(a, b, out, work, alpha=alpha, add=add)
     return partial(multiply, a, b, out, alpha, add)
 
@@ -88,8 +92,11 @@ class Sizes(NamedTuple):
 
     def room(self, dtype: Any) -> Spec:
         """Scratch of the products."""
-        if dtype.kind != "f":
+        tiny = self.rows * self.depth * self.columns * self.stack <= TINY
+        if dtype.kind != "f" or tiny:
             return Spec((0, 0), np.dtype(np.float32))
+        from .product import room
+
         return room(self.rows, self.depth, self.columns, dtype, self.stack)
 
     def rooms(self, dtype: Any) -> list[Spec]:

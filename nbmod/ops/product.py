@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from .jit import inlined, kernel, num_threads, prange
+from .matrix import TINY
 from .op import Spec
 from .simd.host import lanes
 from .simd.product import (
@@ -62,8 +63,6 @@ TOGETHER = 8
 """Panels that are packed together where rows lie along: a row is then read by the kilobyte."""
 SERIAL = 1 << 20
 """Multiplications up to which one thread is faster: to enter a parallel kernel takes 5 to 10 us."""
-TINY = 1 << 10
-"""Multiplications up to which NumPy, which needs no scratch memory, is as fast."""
 FEW = 3
 """Rows for which packing takes longer than the product does."""
 HALF, LOW = HEIGHTS[1:]

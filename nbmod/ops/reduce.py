@@ -131,24 +131,24 @@ class Reduction(Op):
 
 
 class Additive(Reduction):
-    """Base of sum and mean: sums of `formula` over a term x, of which there are n."""
+    """Base of sum and mean: sums of `term` over a term x, of which there are n."""
 
     needs: ClassVar = ("ograd",)
-    formula: ClassVar[str]
+    term: ClassVar[str]
 
     def elements(self, ins, outs):
         x = ins[0].shape
-        return sum_elements(self.formula, x, reduced_shape(x, self.axes(len(x)), True))
+        return sum_elements(self.term, x, reduced_shape(x, self.axes(len(x)), True))
 
     def backward_elements(self, ins, outs):
         x = outs[0].shape
-        return spread_elements(self.formula, x, reduced_shape(x, self.axes(len(x)), True))
+        return spread_elements(self.term, x, reduced_shape(x, self.axes(len(x)), True))
 
 
 class Sum(Additive, name="sum", aliases=("_sparse_sum", "sum_axis")):
     """Sum over axes, in the input's type (integers wrap)."""
 
-    formula: ClassVar = "x"
+    term: ClassVar = "x"
 
     def reduce(self, x, axes, out):
         add_up(x, axes, out)
@@ -160,7 +160,7 @@ class Sum(Additive, name="sum", aliases=("_sparse_sum", "sum_axis")):
 class Mean(Additive, name="mean", aliases=("_sparse_mean",)):
     """Mean over axes; of integers, the wrapped sum divided towards zero."""
 
-    formula: ClassVar = "x / n"
+    term: ClassVar = "x / n"
 
     def reduce(self, x, axes, out):
         total = np.add.reduce(x, axis=axes, dtype=accumulator(x, axes), keepdims=True)

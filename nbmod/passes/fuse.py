@@ -302,7 +302,11 @@ class _Grouping:
                 return
 
     def _join_sum(self, group: Group, unit: Unit) -> bool:
-        _, outputs = self.border(group.units)
+        inputs, outputs = self.border(group.units)
+        seen = _seen(group.units)
+        if unit.kind is None or unit.kind.shape != np.broadcast_shapes(
+                *(min(seen[entry]) for entry in inputs)):
+            return False  # a kernel sees as many terms as its inputs have elements
         readers = [reader for entry in outputs for reader in self.readers.get(entry, ())]
         return (len(outputs) == 1 and outputs[0] not in self.shown and readers == [unit]
                 and self._join(group, unit.group))
