@@ -679,8 +679,8 @@ def test_close_ends_the_threads():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 def ended(process):
-    """What it said when it ended; Python drops a KeyboardInterrupt that meets a destructor, and a
-    user presses the keys again."""
+    """What it said when it ended.  It went on once, for reasons unknown, as if the last signal had
+    been lost, as one is that meets a destructor: so it gets another."""
     try:
         return process.communicate(timeout=15)[1]
     except subprocess.TimeoutExpired:
