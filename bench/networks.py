@@ -118,7 +118,7 @@ def wide_and_deep(words: int = 10_000, width: int = 16) -> Any:
 def language_model(fused: bool, mode: str = "lstm", words: int = 10_000, hidden: int = 650,
                    layers: int = 2, length: int = 35, batch: int = 32) -> Any:
     """An LSTM or GRU that predicts words from `ids` (N, length): the RNN operator, or cells
-    unrolled."""
+    unrolled.  `softmax_label` (N, length) is put in the order of time, as the outputs are."""
     x = sym.Embedding(sym.Variable("ids"), input_dim=words, output_dim=hidden, name="embed")
     if fused:
         x = sym.RNN(sym.transpose(x, axes=(1, 0, 2)), mode=mode, state_size=hidden,
@@ -127,7 +127,8 @@ def language_model(fused: bool, mode: str = "lstm", words: int = 10_000, hidden:
         x = _unrolled(x, mode, (batch, hidden), layers, length)
     x = sym.Reshape(x, shape=(-1, hidden))
     x = sym.FullyConnected(x, num_hidden=words, name="decode")
-    return sym.SoftmaxOutput(x, name="softmax")
+    labels = sym.Reshape(sym.transpose(sym.Variable("softmax_label")), shape=(-1,))
+    return sym.SoftmaxOutput(x, labels, name="softmax")
 
 
 def _unrolled(x: Any, mode: str, shape: tuple[int, int], layers: int, length: int) -> Any:

@@ -119,7 +119,7 @@ def _rnn() -> Iterator[Workload]:
     for mode, phase, kind in product(("lstm", "gru"), ("train", "infer"), ("fused", "unrolled")):
         yield Workload(f"{mode} {kind} {phase} 32",
                        lambda kind=kind, mode=mode: language_model(kind == "fused", mode),
-                       {"ids": (32, 35)}, phase == "train")
+                       {"ids": (32, 35), "softmax_label": (32, 35)}, phase == "train")
 
 
 PRODUCTS = [(1024, 1024, 1024, False), (64, 784, 128, True), (1120, 650, 2600, True),

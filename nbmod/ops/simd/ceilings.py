@@ -24,7 +24,7 @@ CHAINS = 3 * registers().number // 4
 """Sums that grow side by side: an FMA takes about four cycles, and two begin in each."""
 OWN = (1 + CHAINS) * LANES
 """Numbers of a thread."""
-TURNS = 100_000
+TURNS = 500_000
 COPIED = 2 ** 26
 """Bytes to copy: more than a cache holds."""
 TRIES = 50
