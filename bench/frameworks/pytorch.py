@@ -185,7 +185,7 @@ OPERATORS: dict[str, Callable[[dict[str, Any]], Call]] = {
     "SliceChannel": lambda a: lambda x: tuple(
         part.squeeze(a.get("axis", 1)) if a.get("squeeze_axis") else part
         for part in x.chunk(a["num_outputs"], a.get("axis", 1))),
-    "transpose": lambda a: lambda x: x.permute(a["axes"]),
+    "transpose": lambda a: lambda x: x.permute(a.get("axes") or list(range(x.ndim))[::-1]),
     "sum": lambda a: lambda x: x.sum(a["axis"], keepdim=a.get("keepdims", False)),
     "mean": lambda a: lambda x: x.mean(a["axis"], keepdim=a.get("keepdims", False)),
     "softmax": lambda a: lambda x: F.softmax(x, a.get("axis", -1)),
