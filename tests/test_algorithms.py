@@ -117,6 +117,52 @@ def test_measured_once(fresh, folder, monkeypatch):
     assert algorithms.chosen(layer(2, LANES, 5, fresh)).why != first.why
 
 
+def convolution(data="data", name="conv"):
+    return mx.sym.Convolution(mx.sym.Variable(data), kernel=(3, 3), pad=(1, 1), num_filter=LANES,
+                              name=name)
+
+
+def buckets(tune, shape):
+    """Two buckets, of which the second is bound when its batch comes."""
+    def draw(size):
+        x = mx.sym.Pooling(convolution(), global_pool=True, kernel=(1, 1), pool_type="avg")
+        return mx.sym.MakeLoss(x), ["data"], None
+
+    module = mx.mod.BucketingModule(draw, 8)
+    module.bind([("data", shape(8))], tune=tune)
+    module.init_params()
+    module.switch_bucket(4, [("data", shape(4))])
+
+
+def sequence(tune, shape):
+    """Two modules, and one without convolutions."""
+    row = mx.mod.SequentialModule()
+    row.add(mx.mod.Module(convolution(), label_names=None))
+    row.add(mx.mod.Module(convolution(name="two"), label_names=None), auto_wiring=True)
+    row.add(mx.mod.PythonLossModule(data_names=["two_output"]), take_labels=True)
+    row.bind([("data", shape(8))], [("softmax_label", (2,))], tune=tune)
+
+
+@pytest.mark.parametrize("bind, expected", [(buckets, [8, 4]), (sequence, [8])])
+def test_modules_of_modules_measure(bind, expected, folder, monkeypatch):
+    """A shape is measured once, for whatever module."""
+    measured = []
+
+    def measure(key, runs):
+        measured.append(key)
+        tuned._here[tuned.machine(), key] = dict.fromkeys(runs, 1.0)
+        return tuned._here[tuned.machine(), key]
+
+    def shape(size):
+        return 2, LANES, size, size
+
+    monkeypatch.setattr(tuned, "measure", measure)
+    bind(False, shape)
+    assert measured == []
+    bind(True, shape)
+    assert measured == [layer(2, LANES, size, True).key for size in expected]
+
+
 def test_what_others_have_found_is_kept(folder):
     write(folder, json.dumps({"another machine": {"a layer": {"direct": 1.0}},
                               tuned.machine(): {"a layer": {"direct": 2.0}}}))

@@ -321,7 +321,7 @@ class BaseModule:
 
     def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
              inputs_need_grad: bool = False, force_rebind: bool = False, shared_module: Any = None,
-             grad_req: Any = "write") -> None:
+             grad_req: Any = "write", tune: bool = False) -> None:
         raise self._abstract("bind")
 
     def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd",

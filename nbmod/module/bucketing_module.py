@@ -64,6 +64,7 @@ class BucketingModule(BaseModule):
         self._curr_bucket_key: Any = None
         self._monitor: Any = None
         self._grad_req: Any = None
+        self._tune = False
         self._draw(default_bucket_key)  # mistakes in names should show here, not at bind
 
     # -- buckets ----------------------------------------------------------------------------
@@ -113,7 +114,7 @@ class BucketingModule(BaseModule):
                              "all parameters the default one, and name inputs in data_names, "
                              "label_names or state_names")
         module.bind(data_shapes, label_shapes, default.for_training, default.inputs_need_grad,
-                    shared_module=default, grad_req=self._grad_req)
+                    shared_module=default, grad_req=self._grad_req, tune=self._tune)
         if self.optimizer_initialized:
             self._borrow(module, default)
         if self._monitor is not None:
@@ -141,8 +142,12 @@ class BucketingModule(BaseModule):
 
     def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
              inputs_need_grad: bool = False, force_rebind: bool = False, shared_module: Any = None,
-             grad_req: Any = "write") -> None:
-        """Bind the default bucket; the others are bound when their keys come."""
+             grad_req: Any = "write", tune: bool = False) -> None:
+        """Bind the default bucket; the others are bound when their keys come.
+
+        With `tune` the algorithms of all buckets' convolutions are measured, as in
+        `Symbol.simple_bind`.
+        """
         if shared_module is not None:
             raise MXNetError("BucketingModule: bind takes no shared_module; buckets share "
                              "parameters among themselves")
@@ -153,9 +158,10 @@ class BucketingModule(BaseModule):
             return
         key = self._default_bucket_key
         module = self._buckets[key] if key in self._buckets else self._draw(key)
-        module.bind(data_shapes, label_shapes, for_training, inputs_need_grad, grad_req=grad_req)
+        module.bind(data_shapes, label_shapes, for_training, inputs_need_grad, grad_req=grad_req,
+                    tune=tune)
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
-        self._grad_req = grad_req
+        self._grad_req, self._tune = grad_req, tune
         self._buckets[key] = self._curr_module = module
         self._curr_bucket_key = key
         self.binded = True

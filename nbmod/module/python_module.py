@@ -93,8 +93,11 @@ class PythonModule(BaseModule):
 
     def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
              inputs_need_grad: bool = False, force_rebind: bool = False, shared_module: Any = None,
-             grad_req: Any = "write") -> None:
-        """Take note of the shapes; binding again takes note of others."""
+             grad_req: Any = "write", tune: bool = False) -> None:
+        """Take note of the shapes; binding again takes note of others.
+
+        There are no algorithms to `tune`.
+        """
         if grad_req != "write":
             raise MXNetError(f"{type(self).__name__}: grad_req is {grad_req!r}, but Python modules "
                              "only write gradients; leave it 'write'")

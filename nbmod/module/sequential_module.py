@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from ..base import ArgumentError, MXNetError, did_you_mean
+from ..base import ArgumentError, MXNetError, did_you_mean, tuning
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc
 from .arguments import as_descs
@@ -92,11 +92,12 @@ class SequentialModule(BaseModule):
 
     def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
              inputs_need_grad: bool = False, force_rebind: bool = False, shared_module: Any = None,
-             grad_req: Any = "write") -> None:
+             grad_req: Any = "write", tune: bool = False) -> None:
         """Bind every module to the output shapes of the one before.
 
         A module that was bound before it was added, or before another one was, is bound again; its
-        parameters and optimizer stay.
+        parameters and optimizer stay.  With `tune` the algorithms of all modules' convolutions are
+        measured, as in `Symbol.simple_bind`.
         """
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
@@ -111,9 +112,10 @@ class SequentialModule(BaseModule):
         shapes = data_shapes
         for i, module in enumerate(self._modules):
             labels = label_shapes if self._takes_labels(i) else None
-            module.bind(self._wired(i, shapes), labels, for_training,
-                        bool(for_training and (inputs_need_grad or i > 0)),
-                        force_rebind or module.binded, grad_req=grad_req)
+            with tuning(tune):
+                module.bind(self._wired(i, shapes), labels, for_training,
+                            bool(for_training and (inputs_need_grad or i > 0)),
+                            force_rebind or module.binded, grad_req=grad_req)
             shapes = module.output_shapes
         takes = any(map(self._takes_labels, range(len(self._modules))))
         self._label_shapes = label_shapes if takes else None
