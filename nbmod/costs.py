@@ -79,6 +79,11 @@ def _blocked_convolution(op: Any, shapes: Shapes) -> int:
     return pixels * op.filters * taps
 
 
+def _in_parts(op: Any, shapes: Shapes) -> int:
+    """A convolution, and what follows it."""
+    return _blocked_convolution(op.chain[0], {**shapes, "weight": shapes["weight0"]})
+
+
 def _deconvolution(op: Any, shapes: Shapes) -> int:
     """Each input element is spread by the filters of its channel, the first axis of weight."""
     return prod(shapes["data"]) * (prod(shapes["weight"]) // shapes["weight"][0])
@@ -110,6 +115,7 @@ def _recurrent(op: Any, shapes: Shapes) -> int:
 _PRODUCTS: dict[str, tuple[tuple[str, ...], Callable[[Any, Shapes], int]]] = {
     "Convolution": (("data", "weight"), _convolution),
     "_blocked_convolution": (("data", "weight"), _blocked_convolution),
+    "_in_parts": (("data", "weight0"), _in_parts),
     "Convolution_v1": (("data", "weight"), _convolution),
     "Deconvolution": (("data", "weight"), _deconvolution),
     "FullyConnected": (("data", "weight"), _dense),

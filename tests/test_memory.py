@@ -14,11 +14,13 @@ from nbmod.passes.memory import NONE, Plan, PlanStep, plan_memory
 
 UNIT = 64
 
-# "Total ... MB allocated" by MXNet 1.9.1 for bench/networks.py: batches of 16 (VGG: 8) images.
+# "Total ... MB allocated" by MXNet 1.9.1 for bench/networks.py: batches of 16 (VGG: 8) images, and
+# a 32nd of that for 32 times the batch, where MXNet's whole numbers would tell too little.
 MXNET_MB = {
     ("resnet50", "inference"): 125, ("resnet50", "training"): 1386,
     ("resnet18", "inference"): 75, ("resnet18", "training"): 376,
     ("vgg16", "inference"): 227, ("vgg16", "training"): 606,
+    ("lenet", "inference"): 135 / 32, ("lenet", "training"): 390 / 32,
 }  # fmt: skip
 
 

@@ -24,11 +24,12 @@ import numpy as np
 from ..base import DTYPE_FLAGS, MXNetError
 from ..graph import Entry, Graph, Node
 from ..ops.body import Body
-from ..ops.op import PartialType
+from ..ops.op import PartialType, Spec
 from ..ops.param import Shape, _dimension, _sequence
 from ..ops.shape import PartialShape, ShapeMismatch, is_known, size_of, unify
 
-__all__ = ["Inferred", "infer_shape", "infer_type", "require_static", "unknown_variables"]
+__all__ = ["Inferred", "infer_shape", "infer_type", "require_static", "specs_of",
+           "unknown_variables"]
 
 Visit = tuple[Node, tuple[int, ...], range, list[int] | None]
 
@@ -81,6 +82,16 @@ def infer_type(graph: Graph, known: Mapping[Any, Any], before: Sequence[PartialT
             else:
                 inference.spread(eid)
     return facts
+
+
+def specs_of(graph: Graph, found: list[Spec | None]) -> list[Spec | None]:
+    """`found`, of the entries of a rewritten graph, with what follows for nodes that are new."""
+    if None not in found:
+        return found
+    shapes = infer_shape(graph, {}, [spec and spec.shape for spec in found])
+    types = infer_type(graph, {}, [spec and spec.dtype for spec in found])
+    return [None if shape is None or dtype is None else Spec(shape, dtype)
+            for shape, dtype in zip(shapes, types, strict=True)]
 
 
 def require_static(graph: Graph) -> None:

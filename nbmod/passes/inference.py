@@ -14,6 +14,7 @@ from ..ops.op import Spec
 from .derive import derived_groups, read_shapes
 from .fold import fold_batch_norm
 from .layout import with_blocks
+from .parts import in_parts
 from .recurrent import with_layers
 from .redundant import merge_equal, skip_identities
 from .rewrite import Rewritten, unchanged
@@ -34,7 +35,7 @@ def simplify(graph: Graph, specs: Sequence[Spec], exact: bool = False, blocks: b
     if not exact:
         found = fold_batch_norm(found, graph, specs)
         found = with_layers(found, graph, specs) if blocks else found
-        found = with_blocks(found, graph, specs) if blocks else found
+        found = in_parts(with_blocks(found, graph, specs), graph, specs) if blocks else found
     groups = derived_groups(found.graph, found.facts(graph, specs))
     return found._replace(groups=groups)
 

@@ -26,7 +26,7 @@ import numpy as np
 from ..graph import Entry, Graph, Node
 from ..ops.formula_op import FormulaOp
 from ..ops.op import Call, Op, Spec
-from .infer import infer_shape, infer_type
+from .infer import specs_of
 from .rewrite import Replacement, Rewritten, rewrite
 
 if TYPE_CHECKING:
@@ -71,24 +71,13 @@ def with_blocks(before: Rewritten, first: Graph, specs: Sequence[Spec],
     graph = before.graph
     if not any(node.op_name in CONVOLUTIONS for node in graph.nodes):
         return before
-    known = _known(before, first, specs)
+    known = specs_of(graph, before.facts(first, specs))
     learns = _learning(graph, trained)
     chosen = _choose(graph, known, learns)
     if not chosen.kind:
         return before
     built = _Builder(before, chosen, _halos(chosen), learns).build()
     return _absorb(built, trained)
-
-
-def _known(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> list[Spec | None]:
-    """What is known of the entries of `before`, those of new nodes included."""
-    found = before.facts(first, specs)
-    if None not in found:
-        return found
-    shapes = infer_shape(before.graph, {}, [spec and spec.shape for spec in found])
-    types = infer_type(before.graph, {}, [spec and spec.dtype for spec in found])
-    return [None if shape is None or dtype is None else Spec(shape, dtype)
-            for shape, dtype in zip(shapes, types, strict=True)]
 
 
 def _learning(graph: Graph, trained: Collection[str]) -> set[Node]:

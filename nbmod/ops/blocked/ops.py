@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from ..convolution import all_of
 from ..geometry import sliding_size, span_of
+from ..in_parts import divisors_up_to
 from ..op import Call, Op, Spec
 from ..shape import PartialShape
 from ..simd.strip import RELU, at_most
@@ -24,6 +25,11 @@ from .winograd import Tiled
 __all__ = ["BlockedConvolution", "ClearEdges", "FromBlocks", "IntoBlocks"]
 
 Run = Callable[[], None]
+
+NEAR = 2 ** 19
+"""Numbers of images in a wider halo that are made at a time, where filters are few."""
+SMALL = 2 ** 16
+"""Numbers of filters that may be packed again for each time."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +119,8 @@ class BlockedConvolution(Op):
     """Convolution of blocked images with weight (F, C / groups, *kernel), and bias (F,) if any.
 
     The halo of the output is `out_halo`; that of data is as wide as `slide.pad` at least.  Where
-    the data's gradient reads more halo of the output's than there is, it is copied into one first.
-    That takes no room where nothing below `learns`, so that nobody wants the data's gradient.
+    the data's gradient reads more halo of the output's than there is, it is copied into one first,
+    some images at a time, and not where nothing below `learns`: nobody wants the data's gradient.
     With `packed` the weight is one already that `PackedFilters` has made.  In inference `add`,
     blocked images like the output, are added to the sums, and with `relu` negative ones become 0,
     what is above `most` becomes `most`.  With `tiled` the sums and the data's gradient are those
@@ -166,7 +172,7 @@ class BlockedConvolution(Op):
     def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         kernels, empty = self.kernels(ins[1]), Spec((0,), FLOAT)
         back = kernels.back
-        wide = Spec(back.y.shape(back.batch), FLOAT) if back.y != kernels.y else empty
+        wide = Spec(back.y.shape(_together(back)), FLOAT) if back.y != kernels.y else empty
         return [kernels.summed, *([empty] * 3 if not self.learns else [
             back.filters_back, back.room(True), wide])]
 
@@ -192,15 +198,25 @@ class BlockedConvolution(Op):
         kernels, runs = self.kernels(x), list[Run]()
         adds = (*call.add, *[False] * (3 - len(call.add)))
         if outs[0] is not None:
-            source = wide if wide.size else g
             if wide.size:
-                runs.append(partial(widen, g, wide))
-            runs.append(kernels.back.data(source, w, filters, outs[0], adds=adds[0], room=room))
+                back = replace(kernels.back, batch=len(wide))
+                for first in range(0, len(g), len(wide)):
+                    part = slice(first, first + len(wide))
+                    runs += [partial(widen, g[part], wide), back.data(
+                        wide, w, filters, outs[0][part], adds=adds[0], room=room)]
+            else:
+                runs.append(kernels.back.data(g, w, filters, outs[0], adds=adds[0], room=room))
         if outs[1] is not None:
             runs.append(kernels.weight(x, g, packed, outs[1], adds[1]))
         if self.bias and outs[2] is not None:
             runs.append(partial(_sum_pixels, g, outs[2], adds[2]))
         return all_of(runs)
+
+
+def _together(back: Kernels) -> int:
+    """Images that get a wider halo at a time: for each time filters are packed."""
+    few = divisors_up_to(back.batch, NEAR // back.y.image)
+    return max(few) if few and back.filters_back.size <= SMALL else back.batch
 
 
 def _sum_pixels(g: Any, total: Any, adds: bool) -> None:
