@@ -24,7 +24,7 @@ CASES: dict[str, tuple[Micro, list[Any]]] = {
     "strip2": (strip.strip2, STRIP),
     "plane1": (strip.plane1, STRIP),
     "lanewise": (lanewise.lanewise, STRIP),
-    "outer2": (outer.outer2, [FLOATS] * 3 + [WHOLE] * 2 + [5, 3]),
+    "outer2": (outer.outer2, [FLOATS] * 3 + [WHOLE] * 2 + [6, 4]),
     "transpose": (transpose.transpose, [FLOATS] * 2 + [2, 4]),
     "input_tile": (winograd.FOUR.input_tile, [FLOATS] * 2 + [2, 5]),
     "product": (product.tile_of(4), [FLOATS] * 5 + [5, 4]),

@@ -20,7 +20,7 @@ from nbmod.ops.blocked.tables import Sliding
 from nbmod.ops.jit import Kernel, num_threads, set_num_threads
 from nbmod.ops.simd import norm
 from nbmod.ops.simd.lanewise import TAPS, lanesums, lanewise
-from nbmod.ops.simd.outer import ROWS, outer1, outer2
+from nbmod.ops.simd.outer import ROWS, flat1, flat2, outer1, outer2
 from nbmod.ops.simd.product import (
     DOTS,
     HEIGHTS,
@@ -77,11 +77,11 @@ def test_strips_are_their_twins(name, flags):
 
 
 @pytest.mark.parametrize("adds", [0, 1])
-@pytest.mark.parametrize("micro, vectors", [(outer1, 1), (outer2, 2)])
+@pytest.mark.parametrize("micro, vectors", [(outer1, 1), (outer2, 2), (flat1, 1), (flat2, 2)])
 def test_outer_products_are_their_twins(micro, vectors, adds):
     places = RANDOM.randint(0, 90, (17, 2))
     x, g, d = numbers(400), numbers(400), numbers(4 + ROWS * vectors * LANES)
-    rows, at, steps = np.arange(ROWS) * 3, (2, 1, 4, 0, 0), (17, 33, adds)
+    rows, at, steps = np.arange(ROWS) * 3, (2, 1, 4, 0, 0, 10 ** 7), (17, 33, adds, adds)
     expected = d.copy()
     micro.function(x, g, expected, rows, places.ravel(), at, steps)
     called(micro)(x, g, d, rows, places.ravel(), at, steps)
@@ -272,6 +272,7 @@ CASES = {
     "picture": (2, 3, (17, 17), 24, Sliding((7, 7), (2, 2), (3, 3))),
     "one channel": (1, 1, (28, 28), 20, Sliding((5, 5))),
     "few pixels": (5, 20, (3, 3), 50, Sliding((3, 3))),
+    "groups of images": (30, 20, (5, 5), 50, Sliding((3, 3))),
     "one pixel": (7, 32, (1, 1), 64, Sliding((1, 1))),
     "depthwise": (3, 40, (9, 8), 40, Sliding((3, 3), pad=(1, 1), groups=40)),
     "depthwise, stride": (2, 24, (8, 8), 24, Sliding((3, 3), (2, 2), (1, 1), groups=24)),

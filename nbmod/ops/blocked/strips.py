@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
 from ..simd.lanewise import lanewise
-from ..simd.outer import ROWS, outer1, outer2
+from ..simd.outer import ROWS, flat1, flat2, outer1, outer2
 from ..simd.strip import PIXELS, plane1, plane2, strip1, strip2
 from ..simd.transpose import transpose
 from .form import LANES
@@ -74,37 +75,78 @@ def run_strips(task: StripTask, x: Any, w: Any, bias: Any, r: Any, y: Any, kind:
             task.blocks, task.steps, (chunks, together, kind, flags))
 
 
+@inlined
+def _outer(x, g, d, rows, places, at, how, kind):
+    """One tile of as many vectors as its `kind`; 2 more for flat images."""
+    if kind == 2:
+        outer2(x, g, d, rows, places, at, how)
+    elif kind == 1:
+        outer1(x, g, d, rows, places, at, how)
+    elif kind == 4:
+        flat2(x, g, d, rows, places, at, how)
+    else:
+        flat1(x, g, d, rows, places, at, how)
+
+
+@inlined
+def _soon(turn, turns, tiles, spans, blocks, g_vector):
+    """What a job's tile number `turn` of `turns` asks for: where a block of x, or a plane of g (and
+    1), begins.  They take turns, so that fetching is spread over the time of a chunk."""
+    k = turn * (blocks + 2 * len(spans)) // turns
+    if k < blocks:
+        return tiles[k * len(tiles) // blocks, 0] + spans[0, 0], 0
+    return spans[(k - blocks) // 2, 1] + (k - blocks) % 2 * g_vector, 1
+
+
 @kernel(parallel=True)
 def _outers(x, g, d, rows, places, tiles, spans, steps, parts):
     """d, packed, tile by tile.  A job is a part of the spans with a part of the tiles, for which it
-    goes over chunks of pixels: so x, g and d are read from the cache."""
-    images, pixels, chunk, x_image, g_image, g_vector = steps
+    goes over chunks of pixels: so x, g and d are read from the cache, and while a chunk is added
+    up, the next one is fetched."""
+    groups, pixels, last, chunk, x_group, g_group, g_vector, blocks = steps
+    flat = len(rows) > 0
     for job in prange(parts[0] * parts[1]):
         part, other = np.int64(job) // parts[1], np.int64(job) % parts[1]
-        for n in range(images):
-            for first in range(0, pixels, chunk):
-                how = (min(chunk, pixels - first), g_vector, np.int64(n + first > 0))
-                for k in range(part * len(spans) // parts[0],
-                               (part + 1) * len(spans) // parts[0]):
-                    span = spans[k]
-                    for i in range(other * len(tiles) // parts[1],
-                                   (other + 1) * len(tiles) // parts[1]):
-                        tile = tiles[i]
-                        at = (n * x_image + span[0] + tile[0], n * g_image + span[1],
-                              span[2] + tile[2] * span[3] * LANES, tile[1], first * 2)
-                        if span[3] == 2:
-                            outer2(x, g, d, rows, places, at, how)
-                        else:
-                            outer1(x, g, d, rows, places, at, how)
+        ours = spans[part * len(spans) // parts[0]:(part + 1) * len(spans) // parts[0]]
+        mine = tiles[other * len(tiles) // parts[1]:(other + 1) * len(tiles) // parts[1]]
+        planes = max(1, blocks * len(mine) // len(tiles))
+        for n in range(groups):
+            end = pixels if n < groups - 1 else last
+            for first in range(0, end, chunk):
+                x_next, g_next, then = n * x_group, n * g_group, first + chunk
+                if then >= end:
+                    x_next, g_next, then = x_next + x_group, g_next + g_group, 0
+                x_next += places[2 * then] - places[2 * first]
+                g_next += places[2 * then + 1] - places[2 * first + 1]
+                for k in range(len(ours)):
+                    span = ours[k]
+                    for i in range(len(mine)):
+                        tile = mine[i]
+                        soon, which = _soon(k * len(mine) + i, len(ours) * len(mine), mine, ours,
+                                            planes, g_vector)
+                        soon += g_next if which else x_next
+                        at = (n * x_group + span[0] + tile[0], n * g_group + span[1],
+                              span[2] + tile[2] * span[3] * LANES, tile[1], first * 2, soon)
+                        how = (min(chunk, end - first), g_vector, np.int64(n + first > 0), which)
+                        _outer(x, g, d, rows, places, at, how, span[3] + 2 * flat)
 
 
 def run_outer(task: OuterTask, x: Any, g: Any, d: Any) -> None:
     """d, packed, from x and the output's gradient g."""
-    threads, most = num_threads(), (len(task.spans), len(task.tiles))
-    parts = [-(-most[0] * 2 * LANES // SIDE), -(-most[1] * ROWS // SIDE)]
-    while parts[0] * parts[1] % threads and parts != [*most]:
-        parts[parts[0] == most[0]] += 1
-    _outers(x.reshape(-1), g.reshape(-1), d, *task, tuple(parts))
+    most = len(task.spans), len(task.tiles)
+    parts = _parts(most, task.steps[-1] / 2, num_threads())
+    _outers(x.reshape(-1), g.reshape(-1), d, *task, parts)
+
+
+@lru_cache(maxsize=256)
+def _parts(most: tuple[int, int], blocks: float, threads: int) -> tuple[int, int]:
+    """Into how many parts spans and tiles are split: gradients of a part stay in the L2, threads
+    have as much to do, and x (half as many `blocks` as pairs of vectors) and g are read as rarely
+    as can be."""
+    least = (-(-most[0] * 2 * LANES // SIDE), -(-most[1] * ROWS // SIDE))
+    ways = [(i, j) for i in range(least[0], most[0] + 1) for j in range(least[1], most[1] + 1)
+            if i * j % threads == 0 or (i, j) == most]
+    return min(ways, key=lambda way: (way[0] * blocks + way[1] * most[0], way))
 
 
 @inlined

@@ -33,7 +33,7 @@ __all__ = ["OuterTask", "Pack", "Sliding", "StripTask", "data_pack", "data_strip
 Pair = tuple[int, int]
 FULL = 4 * PIXELS
 """Pixels that an image should have to be worth strips of its own."""
-CHUNK = 200
+CHUNK = 112
 """Pixels that an outer product goes over at a time: what it reads of x and g stays in the L1."""
 KEPT = 64
 """Tables of each kind that are kept for the next convolution of the same geometry."""
@@ -250,8 +250,9 @@ class OuterTask(NamedTuple):
     """What `strips.run_outer` goes through.
 
     `tiles` has a row for each ROWS rows of a gradient: where to begin in x and in `rows`, and the
-    row.  `spans`: where to begin in x, g and d, vectors.  `steps`: images, pixels of an image and
-    of a chunk, numbers of an image in x and g and of a plane of g.
+    row.  `spans`: where to begin in x, g and d, vectors.  `steps`: groups of images, pixels of a
+    group, of the last one and of a chunk, numbers of a group in x and g and of a plane of g, and
+    blocks of x.
     """
 
     rows: np.ndarray
@@ -262,22 +263,25 @@ class OuterTask(NamedTuple):
 
 
 @lru_cache(maxsize=KEPT)
-def pixel_places(slide: Sliding, x: Form, g: Form) -> np.ndarray:
-    """Where every pixel of g is in x and in g: (pixels, 2)."""
+def pixel_places(slide: Sliding, x: Form, g: Form, images: int = 1) -> np.ndarray:
+    """Where every pixel of g, of `images` images, is in x and in g: (pixels, 2)."""
     rows, columns = _grid(np.arange(g.height), np.arange(g.width))
     (down, right), (top, left) = slide.stride, slide.pad
-    return np.stack([x.at(rows * down - top, columns * right - left), g.at(rows, columns)], 1)
+    places = np.stack([x.at(rows * down - top, columns * right - left), g.at(rows, columns)], 1)
+    return (np.arange(images)[:, None, None] * [x.image, g.image] + places).reshape(-1, 2)
 
 
 @lru_cache(maxsize=KEPT)
 def weight_outers(slide: Sliding, x: Form, g: Form, batch: int) -> OuterTask:
     """The gradient of the packed weight from x and the output's gradient."""
-    places = pixel_places(slide, x, g)
+    pixels = g.height * g.width
+    each = max(1, min(batch, CHUNK // pixels))
+    groups = -(-batch // each)
     inner, depth = x.blocks // slide.groups, x.lanes
     taps = np.array([b * x.plane + i * slide.dilate[0] * x.row + j * slide.dilate[1] * depth
                      for b, (i, j) in product(range(inner), slide.taps)])
     if depth > 1:
-        table, halves = np.arange(ROWS), depth // ROWS
+        table, halves = taps[:0], depth // ROWS
         tiles = [(tap + h * ROWS, 0, t * depth + h * ROWS)
                  for t, tap in enumerate(taps) for h in range(halves)]
     else:
@@ -287,6 +291,7 @@ def weight_outers(slide: Sliding, x: Form, g: Form, batch: int) -> OuterTask:
     weights = padded_taps(len(taps), depth) * depth
     found = [(span.group * inner * x.plane, span.vector * g.plane, span.vector * weights * LANES,
               span.vectors) for span in spans(g.channels, slide.groups)]
-    chunk = -(-len(places) // -(-len(places) // CHUNK))
-    return OuterTask(table, places.ravel(), np.array(tiles), np.array(found),
-                     (batch, len(places), chunk, x.image, g.image, g.plane))
+    chunk = -(-each * pixels // -(-each * pixels // CHUNK))
+    return OuterTask(table, pixel_places(slide, x, g, each).ravel(), np.array(tiles),
+                     np.array(found), (groups, each * pixels, (batch - (groups - 1) * each) * pixels,
+                                       chunk, each * x.image, each * g.image, g.plane, inner))

@@ -71,6 +71,16 @@ class Vectors:
     def store(self, value: Any, pointer: Any) -> None:
         self.builder.store(value, self._as_vector(pointer), align=self.bits // 8)
 
+    def prefetch(self, pointer: Any, level: int = 2) -> None:
+        """Begin to bring what is there into the cache of a `level`; no address is wrong."""
+        from numba.core import cgutils
+
+        ir, b = self.ir, self.builder
+        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        function = cgutils.get_or_insert_function(b.module, kind, "llvm.prefetch.p0i8")
+        b.call(function, [b.bitcast(pointer, byte), *(flag(each) for each in (0, 4 - level, 1))])
+
     def _as_vector(self, pointer: Any) -> Any:
         return self.builder.bitcast(pointer, self.vector.as_pointer())
 

@@ -5,6 +5,9 @@
 for ROWS rows k (input channels of a tap, or taps) and `vectors` vectors v of output channels.  The
 sums are the tile of the weight's gradient itself; x and g are read through tables of pixels, as in
 the strip kernel, so stride, dilation and padding need no other code.
+
+A tile reads little for much arithmetic, but from many places: what it reads comes in pieces too
+short for the hardware to foresee the next one.  So a tile also asks for what another will read.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import numpy as np
 from .host import lanes, registers
 from .ir import Micro, Vectors
 
-__all__ = ["ROWS", "outer1", "outer2"]
+__all__ = ["ROWS", "flat1", "flat2", "outer1", "outer2"]
 
 LANES = lanes("float32")
 ROWS = min(8 if registers().number == 32 else 4, LANES)
@@ -25,18 +28,21 @@ sums."""
 
 ARGUMENTS = ("x", "g", "d", "rows", "places", "at", "steps")
 """
-at      where to begin in x, g, d, rows, places
-steps   number of pixels; distance of two vectors in g; 1 if d is added to, 0 if overwritten
+at      where to begin in x, g, d, rows, places, and in what is fetched
+steps   number of pixels; distance of two vectors in g; 1 if d is added to, 0 if overwritten; 0 to
+        bring pixels of x into the cache, 1 for those of g
 places  two numbers for a pixel: where it is in x and in g
 """
 
 
-def _emit_outer(v: Vectors, vectors: int) -> None:
+def _emit_outer(v: Vectors, vectors: int, depth: int) -> None:
     a = v.args
+    *at, soon = a.at
     x, g, d, rows, places = (v.at(getattr(a, name), start) for name, start
-                             in zip(("x", "g", "d", "rows", "places"), a.at, strict=True))
-    count, g_step, adds = a.steps
-    sources = [v.at(x, v.integer_at(rows, k)) for k in range(ROWS)]
+                             in zip(("x", "g", "d", "rows", "places"), at, strict=True))
+    count, g_step, adds, which = a.steps
+    fetched = v.at(v.builder.select(v.builder.icmp_signed("!=", which, v.number(0)), a.g, a.x), soon)
+    sources = [v.at(x, k if depth > 1 else v.integer_at(rows, k)) for k in range(ROWS)]
     targets = [v.at(d, (k * vectors + o) * v.width) for k in range(ROWS) for o in range(vectors)]
     start = v.either(v.builder.icmp_signed("!=", adds, v.number(0)),
                      lambda: [v.load(target) for target in targets],
@@ -44,6 +50,8 @@ def _emit_outer(v: Vectors, vectors: int) -> None:
 
     def pixel(p: Any, sums: list[Any]) -> list[Any]:
         place = v.at(places, v.mul(p, 2))
+        if depth > 1:
+            v.prefetch(v.at(fetched, v.integer_at(place, which)))
         offset, there = v.integer_at(place, 0), v.at(g, v.integer_at(place, 1))
         factors = [v.load(v.at(there, v.mul(g_step, o))) for o in range(vectors)]
         for k in range(ROWS):
@@ -56,24 +64,25 @@ def _emit_outer(v: Vectors, vectors: int) -> None:
         v.store(total, target)
 
 
-def _twin(vectors: int) -> Any:
+def _twin(vectors: int, depth: int) -> Any:
     def outer(x, g, d, rows, places, at, steps):
-        xo, go, do, ro, po = at
-        count, g_step, adds = steps
+        xo, go, do, ro, po, _ = at
+        count, g_step, adds, _ = steps
         tile = d[do:do + ROWS * vectors * LANES].reshape(ROWS, vectors, LANES)
         if not adds:
             tile[...] = 0
         for p, k, o in np.ndindex(count, ROWS, vectors):
             x_p, g_p = places[po + 2 * p:po + 2 * p + 2]
             begin = go + g_p + o * g_step
-            tile[k, o] += x[xo + x_p + rows[ro + k]] * g[begin:begin + LANES]
+            tile[k, o] += x[xo + x_p + (k if depth > 1 else rows[ro + k])] * g[begin:begin + LANES]
 
     return outer
 
 
-def outer_of(vectors: int) -> Micro:
-    """The outer-product kernel of `vectors` vectors of output channels."""
-    return Micro(ARGUMENTS, lambda v: _emit_outer(v, vectors), _twin(vectors))
+def outer_of(vectors: int, depth: int) -> Micro:
+    """The outer-product kernel of `vectors` vectors of output channels, for taps of `depth`."""
+    return Micro(ARGUMENTS, lambda v: _emit_outer(v, vectors, depth), _twin(vectors, depth))
 
 
-outer2, outer1 = outer_of(2), outer_of(1)
+outer2, outer1 = outer_of(2, LANES), outer_of(1, LANES)
+flat2, flat1 = outer_of(2, 1), outer_of(1, 1)
