@@ -291,7 +291,7 @@ def weight_outers(slide: Sliding, x: Form, g: Form, batch: int) -> OuterTask:
     weights = padded_taps(len(taps), depth) * depth
     found = [(span.group * inner * x.plane, span.vector * g.plane, span.vector * weights * LANES,
               span.vectors) for span in spans(g.channels, slide.groups)]
-    chunk = -(-each * pixels // -(-each * pixels // CHUNK))
+    count, last = each * pixels, (batch - (groups - 1) * each) * pixels
     return OuterTask(table, pixel_places(slide, x, g, each).ravel(), np.array(tiles),
-                     np.array(found), (groups, each * pixels, (batch - (groups - 1) * each) * pixels,
-                                       chunk, each * x.image, each * g.image, g.plane, inner))
+                     np.array(found), (groups, count, last, -(-count // -(-count // CHUNK)),
+                                       each * x.image, each * g.image, g.plane, inner))

@@ -41,7 +41,8 @@ def _emit_outer(v: Vectors, vectors: int, depth: int) -> None:
     x, g, d, rows, places = (v.at(getattr(a, name), start) for name, start
                              in zip(("x", "g", "d", "rows", "places"), at, strict=True))
     count, g_step, adds, which = a.steps
-    fetched = v.at(v.builder.select(v.builder.icmp_signed("!=", which, v.number(0)), a.g, a.x), soon)
+    from_g = v.builder.icmp_signed("!=", which, v.number(0))
+    fetched = v.at(v.builder.select(from_g, a.g, a.x), soon)
     sources = [v.at(x, k if depth > 1 else v.integer_at(rows, k)) for k in range(ROWS)]
     targets = [v.at(d, (k * vectors + o) * v.width) for k in range(ROWS) for o in range(vectors)]
     start = v.either(v.builder.icmp_signed("!=", adds, v.number(0)),
