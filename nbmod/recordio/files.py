@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from operator import length_hint
 from typing import Any, BinaryIO, TextIO
 
 from ..base import ArgumentError, MXNetError
@@ -22,6 +23,7 @@ __all__ = ["MXIndexedRecordIO", "MXRecordIO"]
 _WINDOW, _SMALL = 1 << 19, 1 << 16
 _FARTHEST = 1 << 62
 """No file has such an offset, and systems count a little farther."""
+_NONE: Iterator[slice] = iter(())
 
 
 class _Source:
@@ -55,7 +57,16 @@ class _Source:
 
 
 class _Reader:
-    """Records of one file, in turn and by position."""
+    """Records of one file, in turn and by position.
+
+    `next` hands out what is left of a window of the file, without a lock: `_window` is an iterator
+    that Python's interpreter steps as a whole.  `_place` has the offsets of its records and of what
+    stands behind them, what knows how many have not been handed out, and the head that stands
+    behind, if it is known.
+    """
+
+    _place: tuple[Sequence[int], Iterator[slice], bytes]
+    _window: Iterator[bytes]
 
     def __init__(self, path: str, strict: bool):
         self.source = _Source(path)
@@ -63,64 +74,83 @@ class _Reader:
         self._read: Callable[[int], Record | None] = (
             self.chain.read if strict else self.chain.intact)
         self._turn = threading.Lock()
-        self._head, self._head_at = b"", -1
+        self._guess = 1 << 12
         self.go(0)
+
+    @property
+    def position(self) -> int:
+        """Where the record starts that `next` reads."""
+        before, left, _ = self._place
+        return before[-1 - length_hint(left)]
 
     def go(self, position: int) -> None:
         """Let `next` read there."""
         with self._turn:
-            self.position = position
-            self._window: Iterator[bytes] = iter(())
+            self._place, self._window = ((position,), _NONE, b""), iter(())
 
     def next(self) -> bytes | None:
         """The record at `position`, which moves behind it; None at the end."""
-        with self._turn:
-            data = next(self._window, None)
-            return self._from_file() if data is None else data
+        data = next(self._window, None)
+        if data is None:
+            with self._turn:
+                data = next(self._window, None)  # another thread may have opened one meanwhile
+                return self._from_file() if data is None else data
+        return data
 
     def at(self, offset: int) -> bytes | None:
-        """The record at `offset`; `position` moves behind it."""
-        record = self.chain.ordinary(offset) or self._read(offset)
-        if record is None:
-            return None
-        self.go(record[1])
-        return record[0]
+        """The record at `offset`; `position` moves behind it.
 
-    def _within(self, window: bytes, start: int) -> Iterator[bytes]:
-        """The records in a window of the file, which begins with the head of one; those of one part
-        that another one follows.  `position` moves behind each."""
-        magic, length = HEAD.unpack_from(window)
-        at, last = 0, len(window) - 8
-        while magic == MAGIC:
-            end = at + 8 + (length + 3 & ~3)
-            if end > last:
-                return
-            magic, following = HEAD.unpack_from(window, end)
-            if magic == MAGIC:
-                self.position = start + end
-                yield window[at + 8:at + 8 + length]
-            at, length = end, following
+        What is read at first is as long as the record before was, if that was small.
+        """
+        found = (self.chain.ordinary(offset, self.source.fetch(offset, self._guess))
+                 or self._read(offset))
+        if found is None:
+            return None
+        size = found[1] - offset
+        self._guess = size + (size >> 2) + 8 if size <= _SMALL else 8
+        self.go(found[1])
+        return found[0]
 
     def _from_file(self) -> bytes | None:
-        """The record at `position`, whatever it is.  A window starts at a small one; behind a large
-        one the head of what follows is kept."""
-        at = self.position
-        head = self._head if self._head_at == at else self.source.fetch(at, 8)
+        """The record behind the window, whatever it is.  A small one begins another window; behind
+        a large one the head of what follows is kept."""
+        before, _, head = self._place
+        at = before[-1]
+        head = head or self.source.fetch(at, 8)
         if len(head) == 8 and HEAD.unpack(head)[1] <= _SMALL:
-            self._window = self._within(self.source.fetch(at, _WINDOW), at)
-            data = next(self._window, None)
+            data = self._from_window(at)
             if data is not None:
                 return data
-        found = self.chain.ordinary(at, head)
-        if found:
-            data, self.position, self._head = found
-            self._head_at = self.position
-            return data
-        record = self._read(at)
-        if record is None:
+        found = self.chain.ordinary(at, head) or self._read(at)
+        if found is None:
             return None
-        self.position = record.end
-        return record.data
+        self._place = (found[1],), _NONE, found[2] if len(found) > 2 else b""
+        return found[0]
+
+    def _from_window(self, start: int) -> bytes | None:
+        """The first record of the window at `start`, if it is one that `_cut` finds."""
+        window = self.source.fetch(start, _WINDOW)
+        before, cuts = _cut(window, start)
+        left = iter(cuts)
+        self._place, self._window = (before, left, b""), map(window.__getitem__, left)
+        return next(self._window, None)
+
+
+def _cut(window: bytes, start: int) -> tuple[list[int], list[slice]]:
+    """(offsets of records and the one behind them, where they are in the window) for a window of
+    the file from `start` on, where a record begins; of records of one part that another follows."""
+    before, cuts, at, last, head = [start], [], 8, len(window), HEAD.unpack_from
+    magic, length = head(window) if last >= 8 else (0, 0)
+    while magic == MAGIC:
+        behind = at + 8 + (length + 3 & ~3)
+        if behind > last:
+            break
+        magic, following = head(window, behind - 8)
+        if magic == MAGIC:
+            cuts.append(slice(at, at + length))
+            before.append(start + behind - 8)
+        at, length = behind, following
+    return before, cuts
 
 
 class MXRecordIO:

@@ -96,14 +96,13 @@ class Chain:
         self.path, self.fetch, self.size = path, fetch, size
         self.lost = 0
 
-    def ordinary(self, offset: int, head: bytes = b"") -> tuple[bytes, int, bytes] | None:
+    def ordinary(self, offset: int, head: bytes) -> tuple[bytes, int, bytes] | None:
         """A record of one part that another one follows: data, the offset behind it, and the head
         that stands there.  None for any other.
 
-        One read for a short record, three for a long one, or two if its own head is known; none
-        is of more bytes than the file has.
+        head: what stands at `offset`, as many bytes as were read.  No more reads are needed if the
+        head behind the record is among them, else two; none is of more bytes than the file has.
         """
-        head = head or self.fetch(offset, _FIRST_CHUNK)
         if len(head) < 8:
             return None
         magic, length = HEAD.unpack_from(head)
