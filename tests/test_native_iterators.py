@@ -104,16 +104,31 @@ def csv_of(folder, text, columns=3, **options):
 
 # ------------------------------------------------------------------------------ numbers and lines
 
+def parsed(texts):
+    """The kernel's float64 of each."""
+    text = bytearray("\n".join(texts).encode() + b"\n" * text_kernels.PADDING)
+    read, status = np.zeros((len(texts), 1)), np.zeros(3, np.int64)
+    text_kernels.parse_csv(np.frombuffer(text, np.uint8), False, read, status)
+    assert status[:2].tolist() == [len(texts), text_kernels.FINE]
+    return read[:, 0]
+
+
 @given(st.lists(st.floats(width=64), min_size=1), st.booleans())
 @settings(deadline=None)
 def test_decimals_are_read(values, exponent):
     """2 ulp is what one rounded product with a rounded power of ten may be off."""
-    lines = "\n".join((f"{v:.17e}" if exponent else repr(v)) for v in values).encode()
-    text = bytearray(lines + b"\n" * text_kernels.PADDING)
-    read, status = np.zeros((len(values), 1)), np.zeros(3, np.int64)
-    text_kernels.parse_csv(np.frombuffer(text, np.uint8), False, read, status)
-    assert status[:2].tolist() == [len(values), text_kernels.FINE]
-    np.testing.assert_allclose(read[:, 0], values, rtol=5e-16, atol=5e-323)
+    read = parsed([f"{v:.17e}" if exponent else repr(v) for v in values])
+    np.testing.assert_allclose(read, values, rtol=5e-16, atol=5e-323)
+
+
+def test_long_decimals_are_read():
+    """7 to 30 digits behind the point of which some may be left out, the exponent in any form."""
+    digits = ("314159265358979323846264338327", "000000000000000001234567890123",
+              "012345678901234567890123456789", "999999999999999999999999999999", "0" * 30)
+    texts = [sign + first + "." + some[:count] + power for some in digits for count in range(7, 31)
+             for sign in ("", "-") for first in ("0", "7", "10", "")
+             for power in ("", "e+00", "E-07", "e5", "e-123", "e+1", "e012")]
+    np.testing.assert_allclose(parsed(texts), list(map(float, texts)), rtol=5e-16, atol=0)
 
 
 def test_decimals_of_any_length_are_read(tmp_path):

@@ -35,7 +35,7 @@ _TENS = np.array([10 ** k for k in range(8)])
 _ZEROS, _ABOVE, _TOPS, _LOWS, _LOWERS = (np.uint64(0x0101010101010101 * byte)
                                          for byte in (_ZERO, 0x7F - _NINE, 0x80, 0x0F, _LOWER))
 _LONG_INFINITY = np.uint64(int.from_bytes(b"infinity", "little"))
-_LOWEST, _NONE = np.uint64(255), np.uint64(0)
+_LOWEST, _LOW, _NONE = np.uint64(255), np.uint64(15), np.uint64(0)
 _PAIRS, _FOURS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
 
 
@@ -71,10 +71,61 @@ def _join_digits(word, count):
 
 
 @inlined
-def _short(at):
-    """(fits, last, negative, mantissa, places) of a number as most are: up to 7 digits, and up to 7
-    behind a point.  What stands at `last` tells whether it ends there; if not, or if it does not
-    fit, it is one for `_decimal`.
+def _is_digit(word):
+    """1 if its first byte is a digit, else 0."""
+    return np.int64((word & _LOWEST) - np.uint64(_ZERO) < np.uint64(10))
+
+
+@inlined(always=True)
+def _exponent(word):
+    """(length, value) of the exponent of up to 6 digits at the start of eight bytes, if any."""
+    sign = (word >> np.uint64(8)) & _LOWEST
+    minus = np.int64(sign == np.uint64(_MINUS))
+    signed = minus + np.int64(sign == np.uint64(_PLUS))
+    if (word & _LOWEST) | np.uint64(_LOWER) != np.uint64(_E):
+        return np.int64(0), np.int64(0)
+    tens, ones, behind = word >> np.uint64(16), word >> np.uint64(24), word >> np.uint64(32)
+    if signed & _is_digit(tens) & _is_digit(ones) & ~_is_digit(behind):
+        length, value = np.int64(4), np.int64((tens & _LOW) * np.uint64(10) + (ones & _LOW))
+    else:
+        digits = word >> np.uint64(8 + 8 * signed)
+        count = _count_digits(digits)
+        length = count + signed + 1 if count > 0 else np.int64(0)
+        value = min(_join_digits(digits, count), np.int64(9999)) if count > 0 else np.int64(0)
+    return length, (value ^ -minus) + minus
+
+
+@inlined(always=True)
+def _long(at, mantissa):
+    """(fits, last, mantissa, exponent) of a number of which nine digits have been read, the first
+    of them before the point: what is at `at` is behind the point.
+
+    Of 17 digits or more that begin with no zero the first 17 are enough.
+    """
+    word = word_at(at)
+    count = _count_digits(word)
+    at += count
+    shift, places, limit = count, 8 + count, 8
+    if count == 8:
+        mantissa = mantissa * 10 ** 8 + _join_eight(word)
+        word, enough = word_at(at), mantissa >= _MOST // 10
+        count = _count_digits(word)
+        at += count
+        shift, limit = (np.int64(0), 8) if enough else (count, 3)
+        places = 16 + shift
+    mantissa = mantissa * _TENS[shift & 7] + _join_digits(word, shift & 7)
+    exponent = -places
+    if byte_at(at) | _LOWER == _E:
+        length, power = _exponent(word_at(at))
+        at, exponent = at + length, power - places
+    return count < limit, at, mantissa, exponent
+
+
+@inlined(always=True)
+def _usual(at):
+    """(fits, last, negative, mantissa, exponent) of a number as most are: up to 7 digits, and up to
+    7 behind a point; or one digit, a point, more than that and perhaps an exponent.  What stands at
+    `last` tells whether it ends there; if not, or if it does not fit, it is one for `_decimal`.
 
     A single digit before the point, the usual one, is looked for first: then the processor can
     guess where the other digits are, and need not wait until the first ones are counted.
@@ -87,7 +138,10 @@ def _short(at):
     if byte_at(first + 1) == _POINT and 0 <= digit <= 9:
         rest = word_at(first + 2)
         places = _count_digits(rest)
-        last, mantissa, fits = first + 2 + places, digit, places < 8
+        last, mantissa, fits = first + 2 + places, digit, places < 9
+        if places == 8:
+            fits, last, mantissa, exponent = _long(last, digit * 10 ** 8 + _join_eight(rest))
+            return fits, last, negative, mantissa, exponent
     else:
         count = _count_digits(word)
         fits = count > np.int64(negative) and count < 8
@@ -97,20 +151,7 @@ def _short(at):
             places = _count_digits(rest)
             last += places + 1
     mantissa = mantissa * _TENS[places & 7] + _join_digits(rest, places & 7)
-    return fits, last, negative, mantissa, places
-
-
-@inlined
-def _exponent(word):
-    """(length, value) of the exponent of up to 6 digits at the start of eight bytes, if any."""
-    sign = (word >> np.uint64(8)) & _LOWEST
-    signed = sign == np.uint64(_MINUS) or sign == np.uint64(_PLUS)
-    digits = word >> np.uint64(16 if signed else 8)
-    count = _count_digits(digits)
-    if (word & _LOWEST) | np.uint64(_LOWER) != np.uint64(_E) or count == 0:
-        return np.int64(0), np.int64(0)
-    value = min(_join_digits(digits, count), np.int64(9999))
-    return count + signed + 1, -value if sign == np.uint64(_MINUS) else value
+    return fits, last, negative, mantissa, -places
 
 
 @inlined
@@ -169,7 +210,7 @@ def _decimal(at):
     return last, negative, mantissa, exponent
 
 
-@inlined
+@inlined(always=True)
 def _value(negative, mantissa, exponent):
     """The float64 of a decimal."""
     if exponent == _NAN:
@@ -216,8 +257,7 @@ def parse_csv(text, whole, values, status):
                 values[row, column] = np.int64(byte_at(at)) - _ZERO
                 at += 2
                 continue
-            fits, last, negative, mantissa, places = _short(at)
-            exponent = -places
+            fits, last, negative, mantissa, exponent = _usual(at)
             if not fits or byte_at(last) != limit:
                 at = _skip_blanks(at)
                 last, negative, mantissa, exponent = _decimal(at)
@@ -269,8 +309,7 @@ def _pair(at, columns):
         last += 2
     else:
         at = last + 1
-        fits, last, negative, mantissa, places = _short(at)
-        exponent = -places
+        fits, last, negative, mantissa, exponent = _usual(at)
         if not fits or byte_at(last) > _SPACE:
             last, negative, mantissa, exponent = _decimal(at)
             wrong = NO_NUMBER if last == at else FINE
