@@ -313,7 +313,7 @@ def test_other_lengths_share_the_memory():
 def test_monitors_and_the_profiler_see_a_loop_as_a_step(tmp_path):
     executor, seen = bound(3, "write"), []
     executor.set_monitor_callback(lambda name, array: seen.append(name))
-    mx.profiler.set_config(filename=str(tmp_path / "trace.json"), aggregate_stats=True)
+    mx.profiler.set_config(filename=str(tmp_path / "trace.json"), profile_symbolic=True)
     mx.profiler.set_state("run")
     executor.forward(is_train=True)
     executor.backward([mx.nd.ones((3, 2, 3)), mx.nd.ones((2, 3))])

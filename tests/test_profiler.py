@@ -19,6 +19,7 @@ from nbmod.executor import Executor
 from nbmod.ndarray import ndarray as arrays
 from nbmod.ops import OPS
 from nbmod.ops.op import Backward, Spec, resolve_needs
+from nbmod.profiler import control
 from nbmod.profiler.recorder import RECORDER
 from tests import tools
 from tests.compare import assert_like
@@ -30,10 +31,12 @@ NOTHING = dict.fromkeys(["profile_all", "profile_symbolic", "profile_imperative"
 
 @pytest.fixture(autouse=True)
 def fresh(tmp_path):
-    """A recorder without events, and a file of its own."""
+    """A recorder without events, and a file of its own; others find the configuration they had."""
+    before = dict(control._config)
     profiler.set_config(**NOTHING, filename=str(tmp_path / "profile.json"))
     yield
     profiler.set_state("stop")
+    profiler.set_config(**before)
     RECORDER.clear()
     RECORDER.forget()
 
