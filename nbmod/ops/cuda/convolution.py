@@ -25,7 +25,7 @@ from .blocks import each_block, sum_kernel
 from .gemm import TILES, Product, grid_of, product_kernel
 from .geometry import Strides, place_function
 from .kernel_math import real_of
-from .launch import SIMULATED, Launch, cuda, device_function, each, kernel, on_gpu
+from .launch import SIMULATED, Launch, device_function, each, kernel, on_gpu, thread, threads
 
 TERMS = 64 if SIMULATED else 4096
 MAX_PARTS = 3 if SIMULATED else 32
@@ -185,7 +185,7 @@ def _weight_kernel(case: Case, parts: int) -> Any:
 def _add_parts_kernel(parts: int, real: Any) -> Any:
     @kernel
     def add_parts(x, y, add, n):
-        for i in range(cuda.grid(1), n, cuda.gridsize(1)):
+        for i in range(thread(), n, threads()):
             total = real(y[i]) if add else real(0)
             for part in range(parts):
                 total += x[part * n + i]

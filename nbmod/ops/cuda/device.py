@@ -1,10 +1,10 @@
 """`Gpu`: memory and execution on the device behind a `gpu(i)`.
 
 Several `gpu(i)` may share one card: with `NBMOD_VIRTUAL_GPUS=4` there are four, dealt out over the
-cards there are, and numba's simulator, which has one, counts as four unless told otherwise.  So
+cards there are, and the simulator, which has one, counts as four unless told otherwise.  So
 everything that concerns several devices is tested anywhere.
 
-Work goes to the default stream of the device, in order; `to_numpy` and `synchronize` wait for it.
+Work goes to the stream of the card, in order; `to_numpy` and `synchronize` wait for it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,14 @@ from ..device import Device, describe
 from ..op import Call, Op, Spec
 from .fill import fill
 from .formula_op import COPY, run_program
-from .launch import SIMULATED, Launch, Step, cuda, gate, twin_of
+from .launch import SIMULATED, Launch, Step, gate, twin_of
 from .memory import Array
+
+Card: Any
+if SIMULATED:
+    from .simulator import Card
+else:
+    from .driver import Card
 
 __all__ = ["Gpu", "gpu_count", "gpu_memory", "copy"]
 
@@ -32,23 +38,18 @@ SIMULATED_GPUS = 4
 @cache
 def gpu_count() -> int:
     """How many `gpu(i)` there are; 0 when the driver is missing."""
-    try:
-        cards = len(cuda.gpus) if cuda.is_available() else 0
-    except Exception:       # whatever numba's search for the driver ran into
-        cards = 0
+    cards = Card.count()
     return cards and (CONFIG.virtual_gpus or (SIMULATED_GPUS if SIMULATED else cards))
 
 
-def _card(device_id: int) -> Any:
-    """The physical device behind `gpu(device_id)`: a context manager that selects it."""
-    return cuda.gpus[device_id % len(cuda.gpus)]
+@cache
+def _card(number: int) -> Any:
+    return Card(number)
 
 
 def gpu_memory(device_id: int) -> tuple[int, int]:
-    """(free, total) bytes; the simulator says infinite, or nothing."""
-    with _card(device_id):
-        info = cuda.current_context().get_memory_info()
-    return info.free, info.total
+    """(free, total) bytes; the simulator says infinite."""
+    return _card(device_id % Card.count()).memory()
 
 
 class Gpu(Device):
@@ -56,7 +57,7 @@ class Gpu(Device):
 
     def __init__(self, device_id: int):
         self.device_id = device_id
-        self.card = _card(device_id)
+        self.card = _card(device_id % Card.count())
 
     def __repr__(self) -> str:
         return f"gpu({self.device_id})"
@@ -66,10 +67,11 @@ class Gpu(Device):
     def empty(self, shape: Sequence[int], dtype: Any) -> Array:
         spec = Spec(tuple(shape), np.dtype(dtype))
         try:
-            with self.card:
-                block = cuda.device_array(max(spec.nbytes, 1), np.uint8)
-        except Exception as error:
-            raise OutOfMemory(f"{self}: no memory for {describe(*spec)}: {error}") from error
+            block = self.card.allocate(max(spec.nbytes, 1))
+        except MemoryError as error:
+            free, total = (size >> 20 for size in self.card.memory())
+            raise OutOfMemory(f"{self}: no memory for {describe(*spec)}; {free:,} of {total:,} MiB "
+                              "are free: use a smaller batch or more devices") from error
         return Array(self, block, 0, *spec)
 
     def arena(self, nbytes: int) -> Array:
@@ -87,13 +89,12 @@ class Gpu(Device):
         if not array.size:
             return np.empty(array.shape, array.dtype)
         with array.device.waiting():
-            return array.handle.copy_to_host().reshape(array.shape)
+            host = np.empty(array.shape, array.dtype)
+            self.card.download(array.block, array.offset, host)
+            return host
 
     def span(self, array: Array) -> tuple[int, int]:
-        if SIMULATED:
-            start = array.block.__array_interface__["data"][0] + array.offset
-        else:
-            start = array.block.__cuda_array_interface__["data"][0] + array.offset
+        start = array.address
         return start, start + array.nbytes
 
     def full(self, shape: Sequence[int], dtype: Any, value: float) -> Array:
@@ -106,14 +107,13 @@ class Gpu(Device):
 
     def synchronize(self) -> None:
         with self.waiting():
-            cuda.synchronize()
+            self.card.synchronize()
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Select the card, and give the name of the device to what went wrong on it meanwhile."""
+        """Give the name of the device to what went wrong on it meanwhile."""
         try:
-            with self.card:
-                yield
+            yield
         except Exception as error:
             raise MXNetError(f"{self}: work submitted earlier failed: {error}") from error
 
@@ -138,36 +138,26 @@ class Gpu(Device):
 
     def launcher(self, steps: Sequence[Step]) -> Callable[[], None]:
         """A function that starts the launches; what can be compiled is when this returns."""
-        with self.card:
-            starts = [_start(step) if isinstance(step, Launch) else _later(step) for step in steps]
+        starts = [self._start(step) if isinstance(step, Launch) else self._later(step)
+                  for step in steps]
 
         def run() -> None:
-            with self.card, gate:
+            with gate:
                 for start in starts:
                     start()
 
         return run
 
+    def _start(self, launch: Launch) -> Callable[[], None]:
+        launch.check()
+        return self.card.prepare(launch)
 
-def _start(launch: Launch) -> Callable[[], None]:
-    kernel, grid, block, args = launch
-    handles = [arg.handle if isinstance(arg, Array) else arg for arg in args]
-    if SIMULATED:
-        from . import simulator
+    def _later(self, decide: Callable[[], Sequence[Launch] | None]) -> Callable[[], None]:
+        def start() -> None:
+            for launch in decide() or ():
+                self._start(launch)()
 
-        arrays = [getattr(handle, "_ary", handle) for handle in handles]
-        return lambda: simulator.run(kernel.py_func, grid, block, arrays)
-    kernel.compile(tuple(map(kernel.typeof_pyval, handles)))
-    configured = kernel[grid, block]
-    return lambda: configured(*handles)
-
-
-def _later(decide: Callable[[], Sequence[Launch] | None]) -> Callable[[], None]:
-    def start() -> None:
-        for launch in decide() or ():
-            _start(launch)()
-
-    return start
+        return start
 
 
 # -- copies -------------------------------------------------------------------------------------
@@ -187,8 +177,7 @@ def copy(src: Any, dst: Any) -> None:
     elif src.device.card is not dst.device.card:
         _upload(src.device.to_numpy(src).reshape(dst.shape), dst)
     elif src.dtype == dst.dtype:
-        with dst.device.card:
-            dst.handle.copy_to_device(src.handle)
+        dst.device.card.move((src.block, src.offset), (dst.block, dst.offset), dst.nbytes)
     else:
         dst.device.launcher(run_program(COPY, [src.reshape(dst.shape)], [dst]))()
 
@@ -198,8 +187,7 @@ def _upload(src: np.ndarray, dst: Array) -> None:
         dst.device.launcher(fill(dst, _converted(src.reshape(-1), dst.dtype)[0]))()
         return
     host = np.ascontiguousarray(np.broadcast_to(_converted(src, dst.dtype), dst.shape))
-    with dst.device.card:
-        dst.handle.copy_to_device(host.reshape(-1))
+    dst.device.card.upload(host, dst.block, dst.offset)
 
 
 def _converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:

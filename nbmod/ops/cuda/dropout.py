@@ -14,7 +14,7 @@ from ..rng import next_stream
 from .fill import fill
 from .formula_op import COPY, run_program
 from .kernel_math import real_of
-from .launch import Launch, cuda, each, kernel, on_gpu
+from .launch import Launch, each, kernel, on_gpu, thread, threads
 from .rng import philox
 
 APPLY = Program("dropout", (Step("y", "x * m"),), ("x", "m"), ("y",))
@@ -26,7 +26,7 @@ def _mask_kernel(real: Any) -> Any:
 
     @kernel
     def mask_kernel(mask, size, limit, scale, draw, key, count):
-        for i in range(cuda.grid(1), count, cuda.gridsize(1)):
+        for i in range(thread(), count, threads()):
             words = philox(np.uint64(i), draw, key)
             for word in range(4):
                 place = i // lane * tile + word * lane + i % lane

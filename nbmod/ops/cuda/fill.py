@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .launch import Launch, cuda, each, kernel
+from .launch import Launch, each, kernel, thread, threads
 from .memory import Array
 
 __all__ = ["fill", "fill_zero"]
@@ -17,7 +17,7 @@ __all__ = ["fill", "fill_zero"]
 def _fill_kernel() -> Any:
     @kernel
     def fill(y, value, n):
-        for i in range(cuda.grid(1), n, cuda.gridsize(1)):
+        for i in range(thread(), n, threads()):
             y[i] = value
     return fill
 

@@ -12,7 +12,7 @@ from ..internal import Accumulate, FoldedBatchNorm, Unread, ZeroGradient
 from ..op import Spec
 from .fill import fill
 from .formula_op import COPY, run_program
-from .launch import Launch, cuda, each, kernel, on_gpu
+from .launch import Launch, each, kernel, on_gpu, thread, threads
 
 
 def _accumulate(op: Accumulate, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -31,7 +31,7 @@ def _folding_kernels(fixed: bool, biased: bool) -> tuple[Any, Any]:
 
     @kernel
     def weight(w, gamma, var, out, eps, inputs, channels, size, n):
-        for i in range(cuda.grid(1), n, cuda.gridsize(1)):
+        for i in range(thread(), n, threads()):
             row = i // size
             c = row // (inputs * channels) * channels + row % channels
             scale = 1.0 / math.sqrt(double(var[c]) + eps)
@@ -39,7 +39,7 @@ def _folding_kernels(fixed: bool, biased: bool) -> tuple[Any, Any]:
 
     @kernel
     def bias(b, gamma, beta, mean, var, out, eps, n):
-        for c in range(cuda.grid(1), n, cuda.gridsize(1)):
+        for c in range(thread(), n, threads()):
             scale = 1.0 / math.sqrt(double(var[c]) + eps)
             if not fixed:
                 scale *= double(gamma[c])

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from .. import special
-from .launch import SIMULATED, cuda, device_function, kernel
+from .launch import SIMULATED, cuda, device_function, kernel, thread, threads
 
-__all__ = ["CUTS", "WORDS", "cuda", "kernel", "maximum", "minimum", "real_of", "whole"]
+__all__ = ["CUTS", "WORDS", "cuda", "kernel", "maximum", "minimum", "real_of", "thread", "threads",
+           "whole"]
 
 _NUMPY_NAMES = ("floor", "ceil", "trunc", "sqrt", "exp", "log", "log2", "log10", "log1p", "expm1",
                 "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot", "arcsin", "arccos", "arctan",

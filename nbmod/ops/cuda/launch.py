@@ -1,8 +1,8 @@
-"""The door to numba.cuda: kernels, launches, and which op has which twin.
+"""Kernels, launches, and which op has which twin.
 
-A kernel is a Python function under `@kernel`.  It gets flat arrays, which it only indexes, then
-numbers; shapes are constants of the factory that made it, or numbers.  So what a kernel is given
-could be bare pointers as well.
+A kernel is a Python function under `@kernel`.  It gets pointers to elements, which it only indexes,
+then numbers; shapes are constants of the factory that made it, or numbers.  Its integers have 32
+bits (see `narrow`), so no tensor on a GPU has 2**31 elements.  A kernel allocates nothing.
 
 A twin looks like `Op.prepare`: from the op, its arrays and the `Call` it chooses kernels and sizes
 and returns `Launch`es, plain values that can be started again and again (or compiled without a
@@ -19,42 +19,63 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from math import prod
 from typing import Any, NamedTuple
 
-import numpy as np
-from numba import cuda
-
-from ...base import MXNetError
+from ...base import CONFIG, MXNetError
 from ..op import Backward, Op, Spec
 
-__all__ = ["cuda", "SIMULATED", "Launch", "Step", "device_function", "each", "gate",
-           "kernel", "on_gpu", "twin_of"]
+__all__ = ["cuda", "SIMULATED", "Kernel", "Launch", "Step", "device_function", "each", "gate",
+           "kernel", "on_gpu", "thread", "threads", "twin_of"]
 
-SIMULATED = bool(cuda.config.ENABLE_CUDASIM)
-"""Kernels run in numba's simulator: every GPU thread is a Python thread."""
+SIMULATED = CONFIG.cuda_simulator
+"""Kernels run in the simulator."""
 
-# numba's advice to launch more threads would come with every small network.
-cuda.config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
-
-if getattr(cuda, "implementation", "") == "NVIDIA" and "row_stack" not in vars(np):
-    np.row_stack = np.vstack  # numba-cuda asks for it; gone in 2.5
+cuda: Any = import_module(".simulator", __package__).cuda if SIMULATED else import_module(
+    "numba.cuda")
+"""What kernels know by that name."""
 
 THREADS = 4 if SIMULATED else 256
 MAX_BLOCKS = 3 if SIMULATED else 4096
 """Grid-stride loops make any grid right; in the simulator threads are what costs."""
 
+MAX_COUNT = 2 ** 31 - 1
+MAX_THREADS = 1024
+
 
 # -- kernels ------------------------------------------------------------------------------------
 
 
-def kernel(function: Callable) -> Any:
+class Kernel(NamedTuple):
+    """A function that runs on a GPU."""
+
+    function: Callable[..., None]
+    resident: int = 1
+    """How many blocks a multiprocessor shall have room for: it bounds the registers of each."""
+
+
+def kernel(function: Any = None, *, resident: int = 1) -> Any:
     """Decorator of kernels."""
-    return cuda.jit(function)
+    if function is None:
+        return lambda function: Kernel(function, resident)
+    return Kernel(function, resident)
 
 
 def device_function(function: Callable) -> Any:
-    """Decorator of functions that kernels call; they must not mention `cuda` themselves."""
+    """Decorator of functions that kernels call."""
     return function if SIMULATED else cuda.jit(device=True)(function)
+
+
+@device_function
+def thread():
+    """The number of this thread in a grid of one dimension."""
+    return cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+
+
+@device_function
+def threads():
+    """How many threads a grid of one dimension has."""
+    return cuda.gridDim.x * cuda.blockDim.x
 
 
 gate: Any = threading.RLock() if SIMULATED else contextlib.nullcontext()
@@ -71,7 +92,20 @@ class Launch(NamedTuple):
     grid: tuple[int, ...]
     block: tuple[int, ...]
     args: tuple[Any, ...]
-    """`memory.Array`s, then Python or NumPy numbers."""
+    """`memory.Array`s, then numbers: int is an int32, float a float64, NumPy's keep their types."""
+
+    def check(self) -> None:
+        """MXNetError for what a GPU cannot count or hold."""
+        name, threads = self.kernel.function.__name__, prod(self.block)
+        for arg in self.args:
+            count = arg.size if hasattr(arg, "block") else arg
+            if isinstance(count, int) and count > MAX_COUNT:
+                raise MXNetError(f"GPU kernel {name}: {count:,} elements; kernels count in 32 "
+                                 f"bits, so {MAX_COUNT:,} is the most: split the tensor, or use "
+                                 "mx.cpu()")
+        if not 0 < threads <= MAX_THREADS:
+            raise MXNetError(f"GPU kernel {name}: blocks of {threads} threads; from 1 to "
+                             f"{MAX_THREADS} are possible")
 
 
 Step = Launch | Callable[[], Sequence[Launch] | None]

@@ -7,7 +7,6 @@ the block, which lives as long as any of them.  All arrays are C-contiguous.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,10 +35,10 @@ class Array:
     def nbytes(self) -> int:
         return self.size * self.dtype.itemsize
 
-    @cached_property
-    def handle(self) -> Any:
-        """What numba calls a device array: the elements in one dimension."""
-        return self.block[self.offset:self.offset + self.nbytes].view(self.dtype)
+    @property
+    def address(self) -> int:
+        """Where the first element is in the memory of the card."""
+        return self.block.address + self.offset
 
     def reshape(self, *shape: Any) -> Array:
         """The same elements under another shape, given as integers or one sequence of them; one of

@@ -15,7 +15,7 @@ from .blocks import each_block, sum_kernel
 from .fill import fill, fill_zero
 from .formula_op import COPY, run_program
 from .kernel_math import maximum, real_of, whole
-from .launch import Launch, cuda, device_function, each, kernel, on_gpu
+from .launch import Launch, device_function, each, kernel, on_gpu, thread, threads
 from .softmax import softmax
 
 # -- SoftmaxOutput ------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ def _against_labels_kernel(rule: _Rule) -> Any:
 
     @kernel
     def against_labels(y, label, gx, found, size, lanes, factor, right, wrong, ignored, count):
-        for place in range(cuda.grid(1), count, cuda.gridsize(1)):
+        for place in range(thread(), count, threads()):
             first = place // lanes * size * lanes + place % lanes
             scale = factor
             if counted:     # rounded like the parameter it is part of
@@ -117,7 +117,7 @@ def _regression_backward(op: _Regression, ins: Any, outs: Any, call: Any) -> lis
 def _hinge_kernel(real: Any, linear: bool) -> Any:
     @kernel
     def hinge(y, label, gx, size, margin, coefficient, count):
-        for i in range(cuda.grid(1), count, cuda.gridsize(1)):
+        for i in range(thread(), count, threads()):
             side = real(-1) if whole(real(label[i // size])) == i % size else real(1)
             short = margin + side * real(y[i])
             push = coefficient if linear else real(2) * short * coefficient
@@ -150,7 +150,7 @@ def _above_kernel(real: Any, threshold: float) -> Any:
 def _shared_kernel(real: Any) -> Any:
     @kernel
     def shared(gx, found, scale, count):
-        for i in range(cuda.grid(1), count, cuda.gridsize(1)):
+        for i in range(thread(), count, threads()):
             gx[i] = scale / real(maximum(found[0], 1.0))
     return shared
 

@@ -13,7 +13,7 @@ from ..geometry import Layout, Window
 from ..pooling import AVG, CUBE, MAX, SQUARE, SUM, Pooling
 from .geometry import Strides, place_function
 from .kernel_math import WORDS, maximum, minimum, real_of
-from .launch import Launch, cuda, device_function, each, kernel, on_gpu
+from .launch import Launch, device_function, each, kernel, on_gpu, thread, threads
 
 LOWEST = {"float16": -65504.0, "float32": -3.4028234663852886e38,
           "float64": -1.7976931348623157e308}
@@ -108,7 +108,7 @@ def _forward_kernel(case: Case, first: float) -> Any:
 
     @kernel
     def pool(x, y, count):
-        for i in range(cuda.grid(1), count, cuda.gridsize(1)):
+        for i in range(thread(), count, threads()):
             position, image, channel = i % positions, i // positions // channels, (
                 i // positions % channels)
             x0 = position % owidth * sx - px
@@ -183,7 +183,7 @@ def _backward_kernel(case: Case) -> Any:
 
     @kernel
     def pool_back(x, y, gy, gx, count):
-        for i in range(cuda.grid(1), count, cuda.gridsize(1)):
+        for i in range(thread(), count, threads()):
             pixel, plane = i % pixels, i // pixels
             u, v, z = (pixel % width + px, pixel // width % height + py,
                        pixel // (width * height) + pz)

@@ -11,7 +11,7 @@ from ..places import Places
 from ..softmax import SoftmaxActivation, _Softmax
 from .fill import fill_zero
 from .kernel_math import WORDS, maximum, minimum, real_of
-from .launch import Launch, cuda, each, kernel, on_gpu
+from .launch import Launch, each, kernel, on_gpu, thread, threads
 from .memory import Array
 
 __all__ = ["softmax"]
@@ -23,7 +23,7 @@ exp, log = WORDS["exp"], WORDS["log"]
 def _softmax_kernel(real: Any, logarithm: bool, cut: bool) -> Any:
     @kernel
     def softmax_kernel(x, y, length, size, lanes, scale, count):
-        for place in range(cuda.grid(1), count, cuda.gridsize(1)):
+        for place in range(thread(), count, threads()):
             first = place // lanes * size * lanes + place % lanes
             stop = minimum(maximum(length[place], 0), size) if cut else size
             top = real(-np.inf)
@@ -54,7 +54,7 @@ def softmax(places: Places, x: Array, y: Array, scale: float = 1.0, logarithm: b
 def _gradient_kernel(real: Any, logarithm: bool) -> Any:
     @kernel
     def softmax_gradient(g, y, gx, size, lanes, scale, count):
-        for place in range(cuda.grid(1), count, cuda.gridsize(1)):
+        for place in range(thread(), count, threads()):
             first = place // lanes * size * lanes + place % lanes
             total = real(0)
             for k in range(size):

@@ -6,14 +6,14 @@ first element stands, and how many elements lie from one index to the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .launch import Launch, cuda, each, kernel
+from .launch import Launch, each, kernel, thread, threads
 from .memory import Array
 
 __all__ = ["View", "copy_view", "view_of"]
@@ -38,14 +38,19 @@ def view_of(array: Array, make: Callable[[np.ndarray], np.ndarray] | None = None
     return View(array, here - first, picked.shape, picked.strides)
 
 
+def _int32(numbers: Iterable[int]) -> tuple[Any, ...]:
+    return tuple(map(np.int32, numbers))
+
+
 @cache
 def _copy_kernel(extents: tuple[int, ...], source: tuple[int, ...], target: tuple[int, ...]
                  ) -> Any:
-    rank, inner = len(extents), tuple(prod(extents[d + 1:]) for d in range(len(extents)))
+    rank, inner = len(extents), _int32(prod(extents[d + 1:]) for d in range(len(extents)))
+    extents, source, target = map(_int32, (extents, source, target))
 
     @kernel
     def copy_strided(x, y, first_x, first_y, count):
-        for i in range(cuda.grid(1), count, cuda.gridsize(1)):
+        for i in range(thread(), count, threads()):
             at, to = first_x, first_y
             for d in range(rank):
                 index = i // inner[d] % extents[d]

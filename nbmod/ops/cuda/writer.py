@@ -5,7 +5,7 @@ broadcast the extents are constants of the text and the compiler turns divisions
 multiplications; where none is, one text serves every size.
 
     def add_1a2b(A, B, Y, count):
-        for i in range(cuda.grid(1), count, cuda.gridsize(1)):
+        for i in range(thread(), count, threads()):
             a = A[i]
             ...
 
@@ -45,7 +45,7 @@ def source(spec: KernelSpec, extents: Sequence[int]) -> str:
     arrays = ", ".join(f"{array.name.upper()} {array.dtype}" for array in spec.arrays)
     return "\n".join([
         f'"""{spec.program}', "", f"Over {arrays}. Written by {__name__}.", '"""', "",
-        f"from {_HERE} import CUTS, WORDS, cuda, kernel",
+        f"from {_HERE} import CUTS, WORDS, cuda, kernel, thread, threads",
         f"from numpy import {spec.real} as real", "", *words, "", "", "@kernel",
         f"def {spec.name}({', '.join([*spec.parameters, 'count'])}):", *indent(body, 1), ""])
 
@@ -98,7 +98,7 @@ def _map_body(spec: KernelSpec, extents: Sequence[int]) -> list[str]:
               for value, target, add in zip(spec.program.outputs, spec.targets, spec.add,
                                             strict=True)]
     indices = _unravel("i", range(spec.rank), extents) if is_broadcast(spec) else []
-    return ["for i in range(cuda.grid(1), count, cuda.gridsize(1)):",
+    return ["for i in range(thread(), count, threads()):",
             *indent([*indices, *_loads(spec, extents), *step_lines(spec.program), *stores], 1)]
 
 

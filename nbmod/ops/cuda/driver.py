@@ -1,0 +1,232 @@
+"""Every call of NVIDIA's driver: memory, copies, and launches that were packed once.
+
+`Card` is a physical GPU with one stream, in which everything happens in order.  A launch is frozen
+when it is prepared: the kernel is compiled and loaded, its arguments stand packed in memory, and a
+start is one call of the driver.  Copies go through two halves of a pinned buffer, so the host fills
+one while the other travels.
+
+The driver is reached through `cuda.bindings`, which numba-cuda brings.  There was no GPU where this
+was written: kernels were compiled and linked, the calls below were made to a stand-in that records
+them (`tests/test_gpu_driver.py`), and none of them has met a real driver yet.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...base import MXNetError
+from .compiler import Binary, compile_kernel, kinds_of
+
+__all__ = ["Card", "DriverError"]
+
+HALF = 4 << 20
+"""Bytes of one half of the pinned buffer."""
+
+OUT_OF_MEMORY = 2
+CURES = {
+    **dict.fromkeys((700, 710, 715, 716, 717, 718, 719, 702), (
+        "a kernel failed; what is on this GPU is lost, the CPU goes on. Start the process anew to "
+        "use the GPU; NUMBA_ENABLE_CUDASIM=1 with small tensors finds the kernel")),
+    **dict.fromkeys((209, 218, 222), (
+        "this card or its driver does not know the code; see `nvidia-smi`: CUDA 13 needs compute "
+        "capability 7.5 and driver 580, pip install 'nbmod[cu12]' makes do with less")),
+    **dict.fromkeys((3, 35, 100, 101, 803, 804), (
+        "there is no usable driver; `nvidia-smi` says which there is, mx.cpu() needs none")),
+}
+OLDEST = (5, 0)
+
+
+class DriverError(RuntimeError):
+    """The driver refused, or a kernel failed."""
+
+
+class OutOfDeviceMemory(DriverError, MemoryError):
+    """There is no more memory on the card."""
+
+
+@cache
+def _driver() -> Any:
+    from cuda.bindings import driver
+
+    return driver
+
+
+def call(name: str, *args: Any) -> Any:
+    """What the driver's function answers: None, a value or several."""
+    driver = _driver()
+    status, *answers = getattr(driver, name)(*args)
+    if int(status):
+        kind = OutOfDeviceMemory if int(status) == OUT_OF_MEMORY else DriverError
+        cure = CURES.get(int(status), "")
+        raise kind(f"{name}: {getattr(status, 'name', status)}{'; ' if cure else ''}{cure}")
+    return answers[0] if len(answers) == 1 else answers or None
+
+
+class Block:
+    """An allocation on a card, freed with its last reference."""
+
+    def __init__(self, card: Card, nbytes: int):
+        self.address = int(call("cuMemAllocAsync", nbytes, card.stream))
+        weakref.finalize(self, card.free, self.address)
+
+
+class Card:
+    """A physical GPU."""
+
+    @staticmethod
+    @cache
+    def count() -> int:
+        """How many there are; 0 without a driver or without numba-cuda."""
+        try:
+            call("cuInit", 0)
+            return int(call("cuDeviceGetCount"))
+        except Exception:       # whatever the search for the driver ran into
+            return 0
+
+    def __init__(self, number: int):
+        self.number = number
+        self.device = call("cuDeviceGet", number)
+        attribute = _driver().CUdevice_attribute
+        self.capability: tuple[int, int] = tuple(
+            int(call("cuDeviceGetAttribute", getattr(
+                attribute, f"CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_{part}"), self.device))
+            for part in ("MAJOR", "MINOR"))  # type: ignore[assignment]
+        if self.capability < OLDEST:
+            raise MXNetError(f"GPU {number} has compute capability {self.capability}, "
+                             f"{OLDEST} is the oldest that works; use mx.cpu()")
+        self.context = call("cuDevicePrimaryCtxRetain", self.device)
+        self.select()
+        self.stream = call("cuStreamCreate", 1)     # does not wait for the default stream
+        self.pinned = [_Half(), _Half()]
+
+    def select(self) -> None:
+        """Make the card current on this thread."""
+        call("cuCtxSetCurrent", self.context)
+
+    # -- memory -----------------------------------------------------------------------------
+
+    def memory(self) -> tuple[int, int]:
+        """(free, total) bytes."""
+        self.select()
+        free, total = call("cuMemGetInfo")
+        return int(free), int(total)
+
+    def allocate(self, nbytes: int) -> Block:
+        """Memory; MemoryError if there is none."""
+        self.select()
+        return Block(self, nbytes)
+
+    def free(self, address: int) -> None:
+        """Give memory back when the work submitted so far is done."""
+        self.select()
+        call("cuMemFreeAsync", address, self.stream)
+
+    def upload(self, host: np.ndarray, block: Block, offset: int) -> None:
+        """Copy a contiguous array; it may change as soon as this returns."""
+        self.select()
+        source = host.reshape(-1).view(np.uint8)
+        for turn, start in enumerate(range(0, len(source), HALF)):
+            half = self.pinned[turn % 2]
+            part = source[start:start + HALF]
+            half.wait()
+            half.bytes[:len(part)] = part
+            call("cuMemcpyHtoDAsync", block.address + offset + start, half.address, len(part),
+                 self.stream)
+            half.mark(self.stream)
+
+    def download(self, block: Block, offset: int, host: np.ndarray) -> None:
+        """Copy to a contiguous array, which is complete when this returns."""
+        self.select()
+        target = host.reshape(-1).view(np.uint8)
+        starts = range(0, len(target), HALF)
+        for turn in range(len(starts) + 1):
+            if turn < len(starts):
+                half, start = self.pinned[turn % 2], starts[turn]
+                half.wait()
+                call("cuMemcpyDtoHAsync", half.address, block.address + offset + start,
+                     min(HALF, len(target) - start), self.stream)
+                half.mark(self.stream)
+            if turn > 0:
+                half, start = self.pinned[(turn - 1) % 2], starts[turn - 1]
+                half.wait()
+                part = target[start:start + HALF]
+                part[:] = half.bytes[:len(part)]
+
+    def move(self, source: tuple[Block, int], target: tuple[Block, int], nbytes: int) -> None:
+        """Copy on the card."""
+        self.select()
+        call("cuMemcpyDtoDAsync", target[0].address + target[1], source[0].address + source[1],
+             nbytes, self.stream)
+
+    # -- execution --------------------------------------------------------------------------
+
+    def prepare(self, launch: Any) -> Callable[[], None]:
+        """A function that starts a launch."""
+        threads = int(np.prod(launch.block))
+        function = self.load(launch.kernel, kinds_of(launch.args), threads)
+        values, addresses = packed(launch.args)
+        grid, block = ((*size, 1, 1)[:3] for size in (launch.grid, launch.block))
+        start, status_of = _driver().cuLaunchKernel, int
+        arguments = (function, *grid, *block, 0, self.stream, ctypes.addressof(addresses), 0)
+        kept = (values, addresses, launch)
+        name = launch.kernel.function.__name__
+
+        def run(kept: Any = kept) -> None:
+            self.select()
+            status = start(*arguments)[0]
+            if status_of(status):
+                raise DriverError(f"kernel {name}: {getattr(status, 'name', status)}; "
+                                  f"{CURES.get(int(status), 'it could not be started')}")
+
+        return run
+
+    def load(self, kernel: Any, kinds: tuple[str, ...], threads: int) -> Any:
+        """The driver's handle of a kernel for arguments of these types."""
+        return _load(self, kernel, kinds, threads)
+
+    def synchronize(self) -> None:
+        """Return when all that was submitted is done."""
+        self.select()
+        call("cuStreamSynchronize", self.stream)
+
+
+@cache
+def _load(card: Card, kernel: Any, kinds: tuple[str, ...], threads: int) -> Any:
+    card.select()
+    binary: Binary = compile_kernel(kernel.function, kinds, card.capability,
+                                    (threads, kernel.resident))
+    module = call("cuModuleLoadData", binary.cubin)
+    return call("cuModuleGetFunction", module, binary.name.encode())
+
+
+def packed(args: tuple[Any, ...]) -> tuple[ctypes.Array, ctypes.Array]:
+    """The values of a launch's arguments, eight bytes each, and the addresses of the values."""
+    values = (ctypes.c_uint64 * max(len(args), 1))()
+    start = ctypes.addressof(values)
+    addresses = (ctypes.c_void_p * max(len(args), 1))(*(start + 8 * i for i in range(len(args))))
+    for i, (arg, kind) in enumerate(zip(args, kinds_of(args), strict=True)):
+        number = np.uint64(arg.address) if kind.startswith("*") else np.dtype(kind).type(arg)
+        ctypes.memmove(start + 8 * i, number.tobytes(), number.nbytes)
+    return values, addresses
+
+
+class _Half:
+    """Half of the pinned buffer, with an event that tells when it is free again."""
+
+    def __init__(self) -> None:
+        self.address = int(call("cuMemHostAlloc", HALF, 0))
+        memory = (ctypes.c_uint8 * HALF).from_address(self.address)
+        self.bytes = np.ctypeslib.as_array(memory)
+        self.event = call("cuEventCreate", 2)       # without times
+
+    def mark(self, stream: Any) -> None:
+        call("cuEventRecord", self.event, stream)
+
+    def wait(self) -> None:
+        call("cuEventSynchronize", self.event)

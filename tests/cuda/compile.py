@@ -1,0 +1,233 @@
+"""Compile every kernel that the sample table reaches to machine code, without a GPU or a driver.
+
+    python -m tests.cuda.compile             a sample for every kernel, of one element type each
+    python -m tests.cuda.compile Conv "" ... all samples whose names start so, in all their types
+
+A `Ghost` stands in for the GPU: its arrays have no memory, and what would be launched on it is
+compiled for the types of the arguments instead, as a device would.  What the simulator cannot show
+comes out here: code that cannot be typed, that needs what a device does not have, or too much of
+what it has.  Needs the environment of `tests.cuda.setup`.
+
+What was compiled is kept, so a second run compiles what has changed.  Prints one line, as JSON: how
+many binaries, how many were new, what failed or went over its budget, the largest.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import sys
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+os.environ.pop("NUMBA_ENABLE_CUDASIM", None)
+# A kernel is compiled by a thread of its own process.
+os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+
+import numpy as np
+
+import nbmod as mx
+from nbmod.base import CONFIG
+from nbmod.ops import OPS, device
+from nbmod.ops.cuda import compiler
+from nbmod.ops.cuda.device import Gpu
+from nbmod.ops.cuda.formula_op import run_program
+from nbmod.ops.cuda.launch import Kernel, Launch
+from nbmod.ops.cuda.memory import Array
+from nbmod.ops.formula import VOCABULARY
+from nbmod.ops.formula_op import FormulaOp
+from nbmod.ops.program import Program, Step
+from tests import either
+from tests.cases import Sample, all_samples
+from tests.cuda import setup
+
+CAPABILITIES = ((9, 0), (8, 0))
+SHARED = 48 << 10
+"""Bytes of shared memory that a block has without asking for more."""
+REGISTERS = 65536
+"""Of a multiprocessor, for all threads of the blocks that it runs at once."""
+DOUBLES = 4
+"""Instructions in double precision: sine and cosine need one to reduce large arguments."""
+
+
+class Ghost(Gpu):
+    """A GPU without memory that remembers its launches."""
+
+    def __init__(self) -> None:
+        self.device_id = 0
+        self.card = None
+        self.launches: list[Launch] = []
+
+    def empty(self, shape: Sequence[int], dtype: Any) -> Array:
+        return Array(self, None, 0, shape, dtype)
+
+    def copy(self, src: Any, dst: Any) -> None:
+        """Nothing moves."""
+
+    def full(self, shape: Sequence[int], dtype: Any, value: float) -> Array:
+        return self.empty(shape, dtype)
+
+    def from_numpy(self, array: np.ndarray) -> Array:
+        return self.empty(array.shape, array.dtype)
+
+    def to_numpy(self, array: Array) -> np.ndarray:
+        return np.zeros(array.shape, array.dtype)
+
+    def launcher(self, steps: Sequence[Any]) -> Any:
+        def run() -> None:
+            for step in steps:
+                self.launches += [step] if isinstance(step, Launch) else step() or ()
+
+        return run
+
+
+def bind_and_run(sample: Sample, dtype: str) -> None:
+    """Bind the sample to the ghost, forward and backward."""
+    symbol = either.compose(mx, sample.op, sample.attrs, list(sample.specs), sample.keyword)
+    grads = dict.fromkeys(sample.differentiated(dtype), "write")
+    with mx.gpu(0):
+        arrays = {name: either.nd(mx, array) for name, array in sample.arrays(dtype).items()}
+        args = {name: arrays[name] for name in symbol.list_arguments()}
+        aux = {name: arrays[name] for name in symbol.list_auxiliary_states()}
+        executor = symbol.bind(
+            mx.gpu(0), args, {name: mx.nd.zeros_like(args[name]) for name in grads},
+            {name: grads.get(name, "null") for name in args}, aux)
+    executor.forward(is_train=sample.is_train)
+    if grads:
+        executor.backward([mx.nd.zeros(y.shape, mx.gpu(0), y.dtype) for y in executor.outputs])
+
+
+class Job(NamedTuple):
+    """A binary to make."""
+
+    kernel: Kernel
+    kinds: tuple[str, ...]
+    threads: int
+    capability: tuple[int, int]
+
+    def __str__(self) -> str:
+        function, (major, minor) = self.kernel.function, self.capability
+        return f"{function.__module__}.{function.__name__}{self.kinds} sm_{major}{minor}"
+
+
+def jobs_of(launches: Sequence[Launch]) -> list[Job]:
+    """What launches need, each once: kernels that are the same code are one."""
+    found = {}
+    for launch in launches:
+        launch.check()
+        kinds, threads = compiler.kinds_of(launch.args), prod(launch.block)
+        code = compiler.fingerprint(launch.kernel.function)
+        for capability in CAPABILITIES:
+            found[code, kinds, threads, capability] = Job(launch.kernel, kinds, threads, capability)
+    return list(found.values())
+
+
+def complaints(job: Job, binary: compiler.Binary) -> list[str]:
+    """What of a multiprocessor's resources a kernel takes too much of."""
+    found = []
+    if binary.spilled:
+        found.append(f"{binary.spilled} bytes of registers spilled to memory")
+    if binary.shared > SHARED:
+        found.append(f"{binary.shared} bytes of shared memory, {SHARED} is the most")
+    room = REGISTERS // job.kernel.resident
+    if binary.registers * job.threads > room:
+        found.append(f"{binary.registers} registers in {job.threads} threads, {room} is the most")
+    doubles = compiler.double_instructions(binary.cubin)
+    if doubles > DOUBLES and not may_use_doubles(job):
+        found.append(f"{doubles} instructions in double precision, which no argument asks for")
+    return found
+
+
+def may_use_doubles(job: Job) -> bool:
+    """Whether an argument of a kernel is a double or an integer, or it has all functions there are,
+    some of which compute in double."""
+    wide = ("float64", "int64", "uint64")
+    return job.kernel.function.__name__ == "vocabulary_kernel" or any(
+        kind.lstrip("*") in wide or kind.startswith("*int") for kind in job.kinds)
+
+
+def compile_job(number: int) -> tuple[str, list[str], dict[str, Any]]:
+    """Compile `JOBS[number]`: its name, what is wrong with it, its figures."""
+    job = JOBS[number]
+    before = time.perf_counter()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            binary = compiler.compile_kernel(job.kernel.function, job.kinds, job.capability,
+                                             (job.threads, job.kernel.resident))
+    except Exception as error:
+        return str(job), [f"{type(error).__name__}: {error}"[:2000]], {}
+    return str(job), complaints(job, binary), {
+        **{name: getattr(binary, name) for name in ("registers", "stack", "shared")},
+        "seconds": round(time.perf_counter() - before, 3)}
+
+
+JOBS: list[Job] = []
+"""What is to be compiled; processes inherit it, because kernels cannot be sent to them."""
+
+
+def chosen(names: Sequence[str]) -> dict[str, Sample]:
+    """The named samples, or one for every way to call an op that makes it another kernel."""
+    samples = {name: sample for name, sample in all_samples().items()
+               if not (sample.error or sample.eager)}
+    if names:
+        return {name: sample for name, sample in samples.items() if name.startswith(tuple(names))}
+    ways: dict[Any, str] = {}
+    for name, sample in samples.items():
+        family = "formula" if issubclass(OPS[sample.op], FormulaOp) else sample.op
+        words = sorted(f"{k} {v}" for k, v in sample.attrs.items() if isinstance(v, (str, bool)))
+        ways.setdefault((family, sample.op if words else "", str(words)), name)
+    return {name: samples[name] for name in ways.values()}
+
+
+def ghost_launches(samples: Mapping[str, Sample], types: int) -> list[Launch]:
+    """What samples would launch, forward and backward, with so many of their element types."""
+    ghost = Ghost()
+    device._gpus[0] = ghost
+    device.gpu_count = lambda: 1
+    for sample in samples.values():
+        for dtype in sample.dtypes[:types]:
+            try:
+                bind_and_run(sample, dtype)
+            except mx.MXNetError as error:
+                if "no kernels yet" not in str(error):
+                    raise
+    for real in ("float32", "float64"):
+        x = ghost.empty((5,), real)
+        ghost.launcher(run_program(vocabulary(), [x, x], [x] * len(VOCABULARY)))()
+    return ghost.launches
+
+
+def vocabulary() -> Program:
+    """Every function of the formula language."""
+    arguments = {1: "x", 2: "x, z", 3: "x > 0, x, z"}
+    steps = tuple(Step(f"y{i}", f"{word}({arguments[count]})")
+                  for i, (word, count) in enumerate(VOCABULARY.items()))
+    return Program("vocabulary", steps, ("x", "z"), tuple(step.target for step in steps))
+
+
+def main(names: Sequence[str]) -> dict[str, Any]:
+    """Compile what the samples need, on all cores."""
+    CONFIG.cache_dir = Path(os.environ.get("NBMOD_CUDA_CACHE") or setup.home() / "cache")
+    start = time.perf_counter()
+    JOBS[:] = jobs_of(ghost_launches(chosen(names), 9 if names else 1))
+    bound = time.perf_counter()
+    kept = len(list(CONFIG.cache_dir.glob("cubins/*")))
+    with multiprocessing.get_context("fork").Pool(os.cpu_count()) as pool:
+        results = pool.map(compile_job, range(len(JOBS)), chunksize=4)
+    figures = {name: found for name, _, found in results if found}
+    largest = {what: max(((found[what], name) for name, found in figures.items()), default=None)
+               for what in ("registers", "stack", "shared", "seconds")}
+    return {"binaries": len(JOBS), "new": len(list(CONFIG.cache_dir.glob("cubins/*"))) - kept,
+            "bound in": round(bound - start, 1),
+            "compiled in": round(time.perf_counter() - bound, 1), "largest": largest,
+            "failed": {name: wrong for name, wrong, _ in results if wrong}}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(sys.argv[1:])))
