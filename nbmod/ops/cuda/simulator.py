@@ -43,6 +43,8 @@ _WAITING = frozenset([
 
 
 class Index(NamedTuple):
+    """Where a thread or a block stands, or how many there are."""
+
     x: int
     y: int
     z: int
