@@ -84,6 +84,13 @@ def _in_parts(op: Any, shapes: Shapes) -> int:
     return _blocked_convolution(op.chain[0], {**shapes, "weight": shapes["weight0"]})
 
 
+def _chain(op: Any, shapes: Shapes) -> int:
+    """Those of all its convolutions."""
+    data = Spec(shapes["data"], np.dtype(np.float32))
+    return sum(_blocked_convolution(link, {"data": kernels.x.shape(data.shape[0])})
+               for link, kernels in zip(op.links, op.kernels(data), strict=True))
+
+
 def _deconvolution(op: Any, shapes: Shapes) -> int:
     """Each input element is spread by the filters of its channel, the first axis of weight."""
     return prod(shapes["data"]) * (prod(shapes["weight"]) // shapes["weight"][0])
@@ -116,6 +123,7 @@ _PRODUCTS: dict[str, tuple[tuple[str, ...], Callable[[Any, Shapes], int]]] = {
     "Convolution": (("data", "weight"), _convolution),
     "_blocked_convolution": (("data", "weight"), _blocked_convolution),
     "_in_parts": (("data", "weight0"), _in_parts),
+    "_blocked_chain": (("data",), _chain),
     "Convolution_v1": (("data", "weight"), _convolution),
     "Deconvolution": (("data", "weight"), _deconvolution),
     "FullyConnected": (("data", "weight"), _dense),

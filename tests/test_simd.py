@@ -19,6 +19,7 @@ from nbmod.ops.blocked.reorder import from_blocks, into_blocks
 from nbmod.ops.blocked.tables import Sliding
 from nbmod.ops.jit import Kernel, num_threads, set_num_threads
 from nbmod.ops.simd import norm
+from nbmod.ops.simd.lanerows import SIZES, STRIDES, Rows, row_of
 from nbmod.ops.simd.lanewise import TAPS, lanesums, lanewise
 from nbmod.ops.simd.outer import ROWS, flat1, flat2, outer1, outer2
 from nbmod.ops.simd.product import (
@@ -96,6 +97,22 @@ def test_sums_of_lanes_are_their_twin():
     lanesums.function(x, g, expected, rows, places.ravel(), at, 16)
     called(lanesums)(x, g, d, rows, places.ravel(), at, 16)
     np.testing.assert_allclose(d, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("flags", [0, BIAS, BIAS | ADD | RELU, RELU | at_most(1.5)])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("stride", STRIDES)
+@pytest.mark.parametrize("kind", [Rows.forward, Rows.backward])
+def test_rows_of_lanes_are_their_twins(kind, stride, size, flags):
+    """17 pixels are two groups and a rest; of y nothing else changes."""
+    row = row_of(kind(size, stride))
+    x, w, y = numbers(600 * LANES), numbers(5 + 3 * size * LANES), numbers(3 + 50 * LANES)
+    bias, at, steps = numbers(2 + LANES), (9 * LANES, 5, 2, 3), (17, 3, 70 * LANES, size * LANES,
+                                                                flags)
+    expected = y.copy()
+    row.function(x, w, bias, expected, expected, at, steps)
+    called(row)(x, w, bias, y, y, at, steps)
+    np.testing.assert_allclose(y, expected, atol=1e-5)
 
 
 def normal(count):
@@ -278,6 +295,11 @@ CASES = {
     "depthwise, stride": (2, 24, (8, 8), 24, Sliding((3, 3), (2, 2), (1, 1), groups=24)),
     "depthwise, gaps": (9, 6, (7, 5), 6, Sliding((1, 2), (2, 3), (0, 1), (1, 2), groups=6)),
     "depthwise, wide": (2, 17, (11, 9), 17, Sliding((5, 5), (1, 2), (2, 2), (2, 1), groups=17)),
+    "rows": (2, 2 * LANES + 3, (9, 20), 2 * LANES + 3,
+             Sliding((5, 5), pad=(2, 2), groups=2 * LANES + 3)),
+    "rows, stride": (1, 2 * LANES, (9, 16), 2 * LANES,
+                     Sliding((5, 5), (2, 2), (2, 2), groups=2 * LANES)),
+    "rows, stride, odd": (5, 9, (8, 15), 9, Sliding((3, 3), (2, 2), (1, 1), groups=9)),
     "uneven": (2, 24, (10, 7), 24, Sliding((5, 3), (3, 2), (2, 0))),
 }
 

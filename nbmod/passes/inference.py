@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 
 from ..graph import Graph
 from ..ops.op import Spec
+from .chains import with_chains
 from .derive import derived_groups, read_shapes
 from .fold import fold_batch_norm
 from .layout import with_blocks
@@ -35,7 +36,9 @@ def simplify(graph: Graph, specs: Sequence[Spec], exact: bool = False, blocks: b
     if not exact:
         found = fold_batch_norm(found, graph, specs)
         found = with_layers(found, graph, specs) if blocks else found
-        found = in_parts(with_blocks(found, graph, specs), graph, specs) if blocks else found
+        found = with_blocks(found, graph, specs) if blocks else found
+        found = with_chains(found, graph, specs) if blocks else found
+        found = in_parts(found, graph, specs) if blocks else found
     groups = derived_groups(found.graph, found.facts(graph, specs))
     return found._replace(groups=groups)
 

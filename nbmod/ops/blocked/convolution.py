@@ -78,6 +78,11 @@ class Kernels:
     """Zeros at the end of `packed_back`."""
 
     @property
+    def strip_kind(self) -> int:
+        """Of the taps of forward."""
+        return PLANE if self.x.lanes == 1 else self.kind
+
+    @property
     def back(self) -> Kernels:
         """The same with the halo that the data's gradient reads of the output's."""
         halo = self.slide.data_halo((self.x.height, self.x.width), (self.y.height, self.y.width))
@@ -166,8 +171,8 @@ class Kernels:
     def sums(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, room: Any
              ) -> Callable[[], None]:
         """What computes y within its halo."""
-        kind = PLANE if self.x.lanes == 1 else self.kind
-        return partial(run_strips, self.forward_task(), x, filters, bias, r, y, kind, flags)
+        return partial(run_strips, self.forward_task(), x, filters, bias, r, y, self.strip_kind,
+                       flags)
 
     def sums_back(self, g: Any, filters: Any, bias: Any, gx: Any, flags: int, room: Any
                   ) -> Callable[[], None]:

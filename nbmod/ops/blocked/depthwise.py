@@ -1,26 +1,28 @@
 """Depthwise convolution on the blocked form: a vector of filters for each block and tap.
 
-To the tables every block of channels is a group of its own, of one block in and one out, whose taps
-are one vector of numbers.
+Filters of 3 x 3 and 5 x 5 go over planes row by row (`Lines`).  For all others there are tables:
+to those every block of channels is a group of its own, of one block in and one out, whose taps are
+one vector of numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..geometry import Geometry
-from ..jit import kernel, prange
+from ..jit import inlined, kernel, num_threads, prange
 from ..op import Spec
+from ..simd.lanerows import SIZES, STRIDES, Rows, row_of
 from ..simd.lanewise import TAPS, lanesums
 from .convolution import FLOAT, Kernels, is_planar, sliding_of
 from .form import LANES, Form
-from .strips import LANEWISE, unpack
+from .strips import JOBS, LANEWISE, unpack
 from .tables import (
     Pack,
     Sliding,
@@ -116,10 +118,128 @@ class Depthwise(Kernels):
         return run
 
 
+# -- row by row -----------------------------------------------------------------------------------
+
+row3, row5 = (row_of(Rows.forward(size, 1)) for size in SIZES)
+row3by2, row5by2 = (row_of(Rows.forward(size, 2)) for size in SIZES)
+back3, back5 = (row_of(Rows.backward(size, 1)) for size in SIZES)
+back3by2, back5by2 = (row_of(Rows.backward(size, 2)) for size in SIZES)
+
+
+@inlined
+def line_of(x, w, bias, r, y, at, steps, size, stride):
+    """A row of a plane; with a negative stride one of the image's gradient."""
+    if size == 3:
+        if stride == 1:
+            row3(x, w, bias, r, y, at, steps)
+        elif stride == 2:
+            row3by2(x, w, bias, r, y, at, steps)
+        elif stride == -1:
+            back3(x, w, bias, r, y, at, steps)
+        else:
+            back3by2(x, w, bias, r, y, at, steps)
+    elif stride == 1:
+        row5(x, w, bias, r, y, at, steps)
+    elif stride == 2:
+        row5by2(x, w, bias, r, y, at, steps)
+    elif stride == -1:
+        back5(x, w, bias, r, y, at, steps)
+    else:
+        back5by2(x, w, bias, r, y, at, steps)
+
+
+@kernel(parallel=True)
+def _lines(x, w, bias, r, y, table, planes, how):
+    """y, flat.  A job is a part of the rows of `table` of one plane: where they begin in x, in the
+    filters and in y, and how many rows of the filter they see."""
+    (count, blocks, x_plane, y_plane, parts), (size, stride, pixels, x_row, w_row, flags) = (
+        planes, how)
+    for job in prange(count * parts):
+        plane, part, rows = np.int64(job) // parts, np.int64(job) % parts, len(table)
+        b = plane % blocks
+        for k in range(part * rows // parts, (part + 1) * rows // parts):
+            line_of(x, w, bias, r, y, (plane * x_plane + table[k, 0],
+                                       b * size * size * LANES + table[k, 1], b * LANES,
+                                       plane * y_plane + table[k, 2]),
+                    (pixels, table[k, 3], x_row, w_row, flags), size, stride)
+
+
+@dataclass(frozen=True)
+class Lines(Depthwise):
+    """Filters as wide as high, for which there are kernels, padded by half their size.
+
+    Planes of an odd width have the data's gradient of a stride computed by way of tables.
+    """
+
+    @property
+    def size(self) -> int:
+        return self.slide.kernel[0]
+
+    @property
+    def stride(self) -> int:
+        return self.slide.stride[0]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every pixel of the output stands for `stride` pixels of a row."""
+        return self.x.width % self.stride == 0
+
+    @cached_property
+    def packing_back(self) -> Pack:
+        return self.packing if self.is_whole else super().packing_back
+
+    def lines(self) -> np.ndarray:
+        """The table of `_lines`."""
+        y = np.arange(self.y.height)
+        pad = self.size // 2
+        return np.stack([self.x.at(y * self.stride - pad, -pad), 0 * y, self.y.at(y, 0),
+                         0 * y + self.size], 1)
+
+    def lines_back(self) -> np.ndarray:
+        """The same of the image's gradient: rows of the output below come first."""
+        y, pad = np.arange(self.x.height), self.size // 2
+        first = (y + pad) % self.stride
+        return np.stack([self.y.at((y + pad - first) // self.stride, 0),
+                         first * self.size * LANES, self.x.at(y, 0),
+                         -(-(self.size - first) // self.stride)], 1)
+
+    def _planes(self, source: Form, target: Form) -> tuple[int, ...]:
+        """(planes, blocks, numbers of a plane of source and of target, parts of a plane)."""
+        count = self.batch * source.blocks
+        parts = 1 if count >= JOBS * num_threads() else min(JOBS, target.height)
+        return count, source.blocks, source.plane, target.plane, parts
+
+    def sums(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, room: Any
+             ) -> Callable[[], None]:
+        how = (self.size, self.stride, self.y.width, self.x.row, self.size * LANES, flags)
+        return partial(_lines, x.reshape(-1), filters, bias, r.reshape(-1), y.reshape(-1),
+                       self.lines(), self._planes(self.x, self.y), how)
+
+    def sums_back(self, g: Any, filters: Any, bias: Any, gx: Any, flags: int, room: Any
+                  ) -> Callable[[], None]:
+        if not self.is_whole:
+            return super().sums_back(g, filters, bias, gx, flags, room)
+        how = (self.size, -self.stride, self.x.width // self.stride, -self.y.row,
+               self.stride * self.size * LANES, flags)
+        flat = gx.reshape(-1)
+        return partial(_lines, g.reshape(-1), filters, bias, flat, flat, self.lines_back(),
+                       self._planes(self.y, self.x), how)
+
+
 def kernels_of(slide: Sliding, x: Form, y: Form, batch: int) -> Kernels:
     """The kernels of a convolution."""
-    return (Depthwise if is_depthwise(slide, x.channels, y.channels) else Kernels)(
-        slide, x, y, batch)
+    kind = Kernels
+    if is_depthwise(slide, x.channels, y.channels):
+        kind = Lines if has_lines(slide) else Depthwise
+    return kind(slide, x, y, batch)
+
+
+def has_lines(slide: Sliding) -> bool:
+    """Whether there are kernels of rows for a depthwise convolution."""
+    size, stride = slide.kernel[0], slide.stride[0]
+    return (size in SIZES and stride in STRIDES and slide.kernel == (size, size)
+            and slide.stride == (stride, stride) and slide.pad == (size // 2, size // 2)
+            and slide.dilate == (1, 1))
 
 
 def is_depthwise(slide: Sliding, channels: int, filters: int) -> bool:

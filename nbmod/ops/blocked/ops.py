@@ -14,7 +14,7 @@ from ..geometry import sliding_size, span_of
 from ..in_parts import divisors_up_to
 from ..op import Call, Op, Spec
 from ..shape import PartialShape
-from ..simd.strip import RELU, at_most
+from ..simd.strip import ADD, BIAS, RELU, at_most
 from .convolution import FLOAT, Kernels
 from .depthwise import kernels_of
 from .form import LANES, Form, clear_halo, clear_tail, enter_channels
@@ -152,6 +152,11 @@ class BlockedConvolution(Op):
         if ins[0] is None or 0 in ins[0]:
             return ins, outs
         return ins, [self.kernels(Spec(ins[0], FLOAT)).y.shape(ins[0][0])]
+
+    @property
+    def flags(self) -> int:
+        """Those of the strip kernel."""
+        return BIAS * self.bias + ADD * self.add + RELU * self.relu + at_most(self.most)
 
     def kernels(self, data: Any) -> Kernels:
         """For blocked data, an array or a Spec."""

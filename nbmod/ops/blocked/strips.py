@@ -15,7 +15,8 @@ from ..simd.transpose import transpose
 from .form import LANES
 from .tables import OuterTask, Pack, StripTask
 
-__all__ = ["BLOCK", "LANEWISE", "PLANE", "pack", "run_outer", "run_strips", "unpack"]
+__all__ = ["BLOCK", "LANEWISE", "PLANE", "pack", "run_outer", "run_strips", "strips_of",
+           "unpack"]
 
 BLOCK, PLANE, LANEWISE = range(3)
 """Taps of a block of channels, of one channel, of one channel for each lane."""
@@ -40,6 +41,18 @@ def _strip(x, w, bias, r, y, taps, places, at, steps, kind):
         strip2(x, w, bias, r, y, taps, places, at, steps)
     else:
         plane2(x, w, bias, r, y, taps, places, at, steps)
+
+
+@inlined
+def strips_of(x, w, bias, r, y, taps, places, blocks, at, how):
+    """All strips of one image, where x and y begin; `how`: a plane of y, flags, the taps' kind."""
+    vector, flags, kind = how
+    for k in range(len(blocks)):
+        b = blocks[k]
+        for s in range(b[6], b[6] + b[7]):
+            _strip(x, w, bias, r, y, taps, places,
+                   (at[0] + b[0], b[1], b[2], at[1] + b[3], b[4], s * 2 * PIXELS),
+                   (b[5], vector, flags), (b[10] - 1) * 3 + kind)
 
 
 @kernel(parallel=True)
