@@ -73,7 +73,7 @@ class Block:
 
     def __init__(self, card: Card, nbytes: int):
         self.address = int(call("cuMemAllocAsync", nbytes, card.stream))
-        weakref.finalize(self, card.free, self.address)
+        weakref.finalize(self, card.free, self.address).atexit = False  # the context goes, too
 
 
 class Card:

@@ -1,0 +1,231 @@
+"""What is asked of NVIDIA's driver, by a stand-in whose memory is the host's.
+
+Nothing here runs a kernel: it is about copies, packed arguments, and what errors say.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from enum import IntEnum
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod.ops.cuda import compiler, driver
+from nbmod.ops.cuda.launch import Kernel, Launch
+from nbmod.ops.cuda.memory import Array
+
+
+class Status(IntEnum):
+    CUDA_SUCCESS = 0
+    CUDA_ERROR_OUT_OF_MEMORY = 2
+    CUDA_ERROR_NO_DEVICE = 100
+    CUDA_ERROR_ILLEGAL_ADDRESS = 700
+
+
+class FakeDriver:
+    """The functions of `cuda.bindings.driver` that `driver` calls; `calls` are their names."""
+
+    CUdevice_attribute = SimpleNamespace(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR="major",
+                                         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR="minor")
+    ANSWERS = {"cuInit": (), "cuDeviceGetCount": (2,), "cuDeviceGet": ("device",),
+               "cuDevicePrimaryCtxRetain": ("context",), "cuCtxSetCurrent": (),
+               "cuStreamCreate": ("stream",), "cuMemGetInfo": (3 << 20, 8 << 20),
+               "cuEventCreate": ("event",), "cuEventRecord": (), "cuEventSynchronize": (),
+               "cuStreamSynchronize": (), "cuModuleLoadData": ("module",),
+               "cuModuleGetFunction": ("function",)}
+
+    def __init__(self, capability=(9, 0)):
+        self.capability = dict(zip(("major", "minor"), capability, strict=True))
+        self.calls, self.memory, self.launches, self.failing = [], {}, [], {}
+
+    def __getattr__(self, name):
+        def function(*args):
+            self.calls.append(name)
+            if name in self.failing:
+                return (self.failing[name], *[None] * len(self.ANSWERS.get(name, (1,))))
+            own = getattr(type(self), f"_{name}", None)
+            return (Status.CUDA_SUCCESS, *(own(self, *args) if own else self.ANSWERS[name]))
+
+        return function
+
+    def _cuDeviceGetAttribute(self, attribute, device):  # noqa: N802 - CUDA's names, here and below
+        return (self.capability[attribute],)
+
+    def _cuMemAllocAsync(self, nbytes, stream):  # noqa: N802
+        memory = ctypes.create_string_buffer(nbytes)
+        self.memory[ctypes.addressof(memory)] = memory
+        return (ctypes.addressof(memory),)
+
+    def _cuMemHostAlloc(self, nbytes, flags):  # noqa: N802
+        return self._cuMemAllocAsync(nbytes, None)
+
+    def _cuMemFreeAsync(self, address, stream):  # noqa: N802
+        del self.memory[address]
+        return ()
+
+    def _copy(self, target, source, nbytes, stream):
+        ctypes.memmove(target, source, nbytes)
+        return ()
+
+    _cuMemcpyHtoDAsync = _cuMemcpyDtoHAsync = _cuMemcpyDtoDAsync = _copy
+
+    def _cuLaunchKernel(self, function, *rest):  # noqa: N802
+        *sizes, shared, stream, addresses, extra = rest
+        places = ctypes.cast(addresses, ctypes.POINTER(ctypes.c_void_p))
+        self.launches.append((function, sizes, [
+            ctypes.string_at(places[i], 8) for i in range(3)]))
+        return ()
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    made = FakeDriver()
+    monkeypatch.setattr(driver, "_driver", lambda: made)
+    monkeypatch.setattr(driver, "HALF", 64)
+    monkeypatch.setattr(driver, "compile_kernel", lambda *args: compiler.Binary(
+        "entry", 32, 0, 0, 0, b"cubin"))
+    return made
+
+
+def array_of(card, values, offset=0):
+    block = card.allocate(values.nbytes + offset)
+    card.upload(values, block, offset)
+    return Array(SimpleNamespace(card=card), block, offset, values.shape, values.dtype)
+
+
+def scale(x, factor, n):
+    """Never runs."""
+
+
+@pytest.mark.parametrize("count", [1, 16, 17, 48, 100])
+def test_copies_go_through_two_halves(fake, count):
+    """64 bytes at a time: 16 floats."""
+    card = driver.Card(0)
+    values = np.arange(count, dtype=np.float32)
+    here = array_of(card, values, 8)
+    other = card.allocate(values.nbytes)
+    card.move((here.block, 8), (other, 0), values.nbytes)
+    back = np.empty_like(values)
+    card.download(other, 0, back)
+    assert np.array_equal(back, values)
+    assert fake.calls.count("cuMemcpyHtoDAsync") == -(-count // 16)
+    # A half is filled again only after what was in it has gone.
+    uploads = [name for name in fake.calls if name in ("cuEventSynchronize", "cuMemcpyHtoDAsync",
+                                                       "cuEventRecord")]
+    assert uploads[:3] == ["cuEventSynchronize", "cuMemcpyHtoDAsync", "cuEventRecord"]
+
+
+def test_memory_is_given_back_with_its_last_reference(fake):
+    card = driver.Card(0)
+    before = len(fake.memory)
+    block = card.allocate(100)
+    assert len(fake.memory) == before + 1
+    del block
+    gc.collect()
+    assert len(fake.memory) == before
+
+
+def test_a_launch_is_frozen(fake):
+    card = driver.Card(0)
+    x = array_of(card, np.zeros(4, np.float32))
+    launch = Launch(Kernel(scale), (2, 3), (128,), (x, np.float32(0.5), -7))
+    start = card.prepare(launch)
+    fake.calls.clear()
+    start()
+    start()
+    assert fake.calls == ["cuCtxSetCurrent", "cuLaunchKernel"] * 2
+    function, sizes, (pointer, factor, n) = fake.launches[1]
+    assert function == "function" and sizes == [2, 3, 1, 128, 1, 1]
+    assert int.from_bytes(pointer, "little") == x.address
+    assert np.frombuffer(factor, np.float32)[0] == 0.5
+    assert np.frombuffer(n, np.int32)[0] == -7
+    card.prepare(launch)
+    assert fake.calls.count("cuModuleLoadData") == 0, "a kernel is loaded once"
+
+
+@pytest.mark.parametrize("function, status, act, said", [
+    ("cuMemAllocAsync", Status.CUDA_ERROR_OUT_OF_MEMORY, lambda card: card.allocate(9),
+     "CUDA_ERROR_OUT_OF_MEMORY"),
+    ("cuStreamSynchronize", Status.CUDA_ERROR_ILLEGAL_ADDRESS, lambda card: card.synchronize(),
+     "a kernel failed; .* Start the process anew"),
+    ("cuLaunchKernel", Status.CUDA_ERROR_ILLEGAL_ADDRESS,
+     lambda card: card.prepare(Launch(Kernel(scale), (1,), (1,), (1, 2, 3)))(),
+     "kernel scale: CUDA_ERROR_ILLEGAL_ADDRESS; a kernel failed"),
+])  # fmt: skip
+def test_errors_say_what_to_do(fake, function, status, act, said):
+    card = driver.Card(0)
+    fake.failing[function] = status
+    with pytest.raises(driver.DriverError, match=said) as caught:
+        act(card)
+    assert isinstance(caught.value, MemoryError) == (status == 2)
+
+
+def test_old_cards_are_told(monkeypatch, fake):
+    fake.capability = {"major": 3, "minor": 5}
+    with pytest.raises(mx.MXNetError, match=r"GPU 0 has compute capability \(3, 5\)"):
+        driver.Card(0)
+
+
+def test_cards_are_counted_where_there_is_a_driver(monkeypatch, fake):
+    driver.Card.count.cache_clear()
+    assert driver.Card.count() == 2
+    driver.Card.count.cache_clear()
+    fake.failing["cuInit"] = Status.CUDA_ERROR_NO_DEVICE
+    assert driver.Card.count() == 0
+    driver.Card.count.cache_clear()
+
+
+@pytest.mark.parametrize("launch, said", [
+    (Launch(Kernel(scale), (1,), (1,), (2 ** 31,)), "2,147,483,648 elements; kernels count in 32"),
+    (Launch(Kernel(scale), (1,), (64, 32), ()), "blocks of 2048 threads"),
+])  # fmt: skip
+def test_what_a_gpu_cannot_count_is_told(launch, said):
+    with pytest.raises(mx.MXNetError, match=f"GPU kernel scale: {said}"):
+        launch.check()
+
+
+# -- binaries -------------------------------------------------------------------------------------
+
+
+def factory(number, helper):
+    def kernel(x, n):
+        x[n] = helper(number)
+    return kernel
+
+
+def test_a_kernel_is_known_by_what_it_is():
+    def helper(x):
+        return x + 1
+
+    def other(x):
+        return x + 2
+
+    same = {compiler.fingerprint(factory(3, helper)) for _ in range(2)}
+    others = {compiler.fingerprint(factory(*args)) for args in (
+        (4, helper), (3, other), (3.0, helper), (np.float32(3), helper))}
+    assert len(same) == 1 and len(others) == 4 and not same & others
+
+
+def test_binaries_are_kept(monkeypatch, tmp_path):
+    made = []
+    monkeypatch.setattr(compiler.CONFIG, "cache_dir", tmp_path)
+    monkeypatch.setattr(compiler.CONFIG, "cache", True)
+    monkeypatch.setattr(compiler, "_lto_code", lambda *args: made.append(args))
+    binary = compiler.Binary("entry", 32, 8, 4, 16, b"\x7fELF\n\n\0cubin")
+    monkeypatch.setattr(compiler, "_link", lambda *args: binary)
+    for threads in (128, 128, 256):
+        found = compiler.compile_kernel(scale, ("*float32", "int32"), (9, 0), (threads, 1))
+        assert found == binary
+    assert len(made) == 2
+
+
+def test_the_linkers_words_are_read():
+    log = """ptxas info    : Compiling entry function '_Z5scale' for 'sm_90'
+ptxas         .     40 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads
+ptxas info    : Used 34 registers, used 1 barriers, 40 bytes cumulative stack size, 512 bytes smem
+"""
+    assert compiler._described(log, b"")[:5] == ("_Z5scale", 34, 20, 40, 512)
