@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from nbmod.ops import jit
 from nbmod.ops.blocked.form import LANES
 from nbmod.ops.product import DEPTH, packing, panels, planned, product, room
+from nbmod.ops.row_sums import summing_rows
 
 SHAPES = [(1, 1, 1), (1, 300, 65), (6, 257, 64), (7, 3, 63), (97, 5, 130), (100, 600, 17),
           (13, 20, 100), (16, 16, 32), (2, 700, 95), (3, 33, 4), (300, 513, 270)]  # fmt: skip
@@ -122,6 +123,17 @@ def test_the_same_bits_on_any_number_of_threads():
     product(a[:5], b, few, scratch(5, k, n))()
     np.testing.assert_array_equal(results[0], results[-1])
     np.testing.assert_array_equal(results[0][:5], few)
+
+
+@pytest.mark.parametrize("rows, columns", [(3, 5), (70, 1100), (1, 1 << 17)])
+@pytest.mark.parametrize("add", [False, True])
+def test_sums_of_rows(rows, columns, add):
+    """Whole numbers, so that sums are exact; also of some columns of a wider matrix."""
+    wide = np.random.default_rng(0).integers(-9, 9, (rows, columns + 7)).astype("float32")
+    for matrix in (wide[:, 3:-4], np.ascontiguousarray(wide[:, 3:-4])):
+        total = np.ones(columns, "float32")
+        summing_rows(matrix, total, add)()
+        np.testing.assert_array_equal(total, matrix.sum(0) + add)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7, 64])

@@ -208,7 +208,7 @@ def test_dot_products_are_their_twin(rows):
 def test_lifted_pieces_are_their_twin(micro):
     source, target = numbers(300), numbers(600)
     expected = target.copy()
-    arguments = ((1, 2), (3, 40, 90))
+    arguments = ((1, 2), (3, 40, 90, 20))
     micro.function(source, expected, *arguments)
     called(micro)(source, target, *arguments)
     np.testing.assert_array_equal(target, expected)

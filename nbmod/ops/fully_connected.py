@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +12,7 @@ from .convolution import all_of
 from .half import FloatOp
 from .op import Call, Spec
 from .product import product, room
+from .row_sums import summing_rows
 from .shape import PartialShape, ShapeMismatch, size_of, unify
 
 __all__ = ["FullyConnected"]
@@ -100,13 +100,5 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
         if outs[1] is not None:
             runs.append(product(gy.T, x, outs[1], call.scratch[1], add=adds[1]))
         if not self.no_bias and outs[2] is not None:
-            runs.append(partial(_sum_rows, gy, outs[2], adds[2]))
+            runs.append(summing_rows(gy, outs[2], adds[2]))
         return all_of(runs)
-
-
-def _sum_rows(matrix: Any, total: Any, add: bool) -> None:
-    """total = the sum of all rows, or total += it."""
-    if add:
-        total += np.add.reduce(matrix, axis=0)
-    else:
-        np.add.reduce(matrix, axis=0, out=total)

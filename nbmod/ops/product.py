@@ -10,12 +10,13 @@ does it; `room` tells how much scratch memory `work` is.  Factors are views: a t
     product(a, packed, c, work, packed=True)                and product spares itself the trouble
 
 **How.**  The inner loop (`simd.product`) multiplies strips of rows with panels of columns, packed
-so that it reads one number after another.  A job is a block of c: for DEPTH terms of the sums at a
-time it packs its rows into the L2 cache, then one panel after the other into the L1 cache, and lets
-the panel meet all strips.  Packing turns numbers round in registers where they lie across.
+so that it reads one number after another.  A job is a block of c: for at most DEPTH terms of the
+sums at a time it packs all its rows, then some panels into the L2 cache, and lets one strip after
+the other meet them there: a strip stays in the L1 cache, and comes from further away but once for
+all these panels.  Packing turns numbers round in registers where they lie across.
 
-A sum is formed DEPTH terms at a time, each in the order of k.  So neither the number of threads nor
-the other rows and columns of a product change a bit of it.
+A sum is formed in parts of equally many terms, each in the order of k.  So neither the number of
+threads nor the other rows and columns of a product change a bit of it.
 
 Why not BLAS: threads of OpenBLAS wait by spinning.  On a machine that has anything else to do, such
 as the next kernel, its calls then take 20 to 50 times as long, and slow down what follows them.
@@ -55,12 +56,15 @@ from .simd.transpose import transpose
 
 __all__ = ["packing", "panels", "product", "room"]
 
-DEPTH = 256
-"""Terms of a sum at a time: a panel of them takes 32 KB, less than an L1 cache."""
-STRIPS = 16
-"""Most strips of a job: 256 KB, less than an L2 cache."""
+DEPTH = 384
+"""Most terms of a sum at a time: a strip of them takes 24 KB, less than an L1 cache."""
+STRIPS = 96
+"""Most strips of a job: 2 MB."""
 TOGETHER = 8
-"""Panels that are packed together where rows lie along: a row is then read by the kilobyte."""
+"""Panels that stay in the L2 cache while strips meet them: up to 400 KB.  Where rows lie along they
+are packed together, so that a row is read by the kilobyte."""
+AHEAD = 8
+"""Lines that are fetched before they are packed where a line is read by pieces."""
 SERIAL = 1 << 20
 """Multiplications up to which one thread is faster: to enter a parallel kernel takes 5 to 10 us."""
 FEW = 3
@@ -101,7 +105,8 @@ def _pack_rows(x, at, steps, rows, depth, width, pitch, work):
         count = max((rows - pitch) // ROWS + 1, 0) if rows >= pitch else 0
         for k in range(depth):
             if count:
-                lift_rows(x, work, (at + k * along, k * pitch), (count, ROWS, depth * pitch))
+                lift_rows(x, work, (at + k * along, k * pitch),
+                          (count, ROWS, depth * pitch, min(AHEAD, depth - 1 - k) * along))
             for r in range(count * ROWS, rows):
                 work[r // ROWS * depth * pitch + k * pitch + r % ROWS] = x[at + k * along + r]
     else:
@@ -119,7 +124,8 @@ def _pack_columns(x, at, steps, columns, depth, width, out, to, far):
     if column == 1:
         for k in range(depth):
             if count:
-                lift_columns(x, out, (at + k * row, to + k * panel), (count, panel, far))
+                lift_columns(x, out, (at + k * row, to + k * panel),
+                             (count, panel, far, min(AHEAD, depth - 1 - k) * row))
             for j in range(count * panel, columns):
                 out[to + count * far + k * panel + j - count * panel] = x[at + k * row + j]
     else:
@@ -148,32 +154,35 @@ def _copy_tile(source, at, pitch, target, to, distance, rows, columns):
 
 
 @inlined
-def _meet(b, c, bias, at, steps, sizes, block, work):
-    """One panel times all strips of rows.
+def _meet(a, b, c, bias, at, steps, sizes, block, work):
+    """One strip of rows times some panels, both packed.
 
-    at     where the panel begins in b; its first column; where the rows' strips meet it in c
-    steps  rows of c
-    sizes  depth of strips and panel; numbers of a vector; pitch of strips; flags
+    at     where the strip begins in a, the panels in b; their first column; where both meet in c
+    steps  from panel to panel in b, from row to row in c
+    sizes  depth of strip and panels; numbers of a vector; flags
     block  rows; columns that there are; where in work there is the scale
 
     A tile with fewer columns than its vectors hold goes by way of scratch behind the scale, where
     there is room for a bias and a tile.
     """
-    (deep, width, pitch, flags), (rows, have, scale) = sizes, block
-    panel, ragged = VECTORS * width, have < VECTORS * width
+    (deep, width, flags), (rows, columns, scale) = sizes, block
+    panel = VECTORS * width
     spare, edge = scale + width, scale + width + panel
-    if ragged and flags & BIAS:
-        _copy_tile(bias, at[1], 0, work, spare, 0, 1, have)
-    for s in range(0, rows, ROWS):
-        place, high = at[2] + s * steps, min(ROWS, rows - s)
-        if ragged and flags & ADD:
-            _copy_tile(c, place, steps, work, edge, panel, high, have)
-        _tile(work, b, work, work if ragged else bias, work if ragged else c,
-              (s // ROWS * deep * pitch, at[0], scale, spare if ragged else at[1],
-               edge if ragged else place),
-              (deep, panel if ragged else steps, high, flags))
-        if ragged:
-            _copy_tile(work, edge, panel, c, place, steps, high, have)
+    for j in range(0, columns - panel + 1, panel):
+        _tile(a, b, work, bias, c,
+              (at[0], at[1] + j // panel * steps[0], scale, at[2] + j, at[3] + j),
+              (deep, steps[1], rows, flags))
+    have = columns % panel
+    if have:
+        place = at[3] + columns - have
+        if flags & BIAS:
+            _copy_tile(bias, at[2] + columns - have, 0, work, spare, 0, 1, have)
+        if flags & ADD:
+            _copy_tile(c, place, steps[1], work, edge, panel, rows, have)
+        _tile(a, b, work, work, work,
+              (at[0], at[1] + columns // panel * steps[0], scale, spare, edge),
+              (deep, panel, rows, flags))
+        _copy_tile(work, edge, panel, c, place, steps[1], rows, have)
 
 
 @inlined
@@ -189,29 +198,32 @@ def _job(a, b, c, bias, alpha, at, steps, sizes, block, work):
 
     at     where the matrices begin in a, b, c
     steps  rows and columns of a; rows and columns of b, or panels of b and 0; rows of c
-    sizes  depth; numbers of a vector; pitch of strips; flags
+    sizes  depth, and how much of it at a time; numbers of a vector; pitch of strips; flags
     block  first row and column, number of rows and columns
     """
-    (depth, width, pitch, flags), (i0, j0, rows, columns) = sizes, block
-    panel, strips, last = VECTORS * width, (rows + ROWS - 1) // ROWS, j0 + columns
-    group = panel if steps[3] != 1 else TOGETHER * panel
-    for first in range(0, depth, DEPTH):
-        deep = min(DEPTH, depth - first)
+    (depth, part, width, pitch, flags), (i0, j0, rows, columns) = sizes, block
+    panel, strips = VECTORS * width, (rows + ROWS - 1) // ROWS
+    group = TOGETHER * panel
+    for first in range(0, depth, part):
+        deep = min(part, depth - first)
         packed = strips * deep * pitch
-        scale = packed + deep * min(TOGETHER * panel, columns + panel)
+        scale = packed + deep * min(group, columns + panel)
         work[scale] = alpha
         _pack_rows(a, at[0] + i0 * steps[0] + first * steps[1], (steps[0], steps[1]), rows, deep,
                    width, pitch, work)
         now = _flags_of(flags, first == 0, first + deep == depth)
-        for j in range(j0, last, panel):
-            begin = at[1] + j // panel * steps[2] + first * panel
+        for j in range(j0, j0 + columns, group):
+            have = min(group, j0 + columns - j)
+            begin, far = at[1] + j // panel * steps[2] + first * panel, steps[2]
             if steps[3]:
-                begin = packed + (j - j0) % group * deep
-            if steps[3] and (j - j0) % group == 0:
+                begin, far = packed, deep * panel
                 _pack_columns(b, at[1] + j * steps[3] + first * steps[2], (steps[2], steps[3]),
-                              min(group, last - j), deep, width, work, packed, deep * panel)
-            _meet(work if steps[3] else b, c, bias, (begin, j, at[2] + i0 * steps[4] + j), steps[4],
-                  (deep, width, pitch, now), (rows, min(panel, last - j), scale), work)
+                              have, deep, width, work, packed, far)
+            for s in range(0, rows, ROWS):
+                _meet(work, work if steps[3] else b, c, bias,
+                      (s // ROWS * deep * pitch, begin, j, at[2] + (i0 + s) * steps[4] + j),
+                      (far, steps[4]), (deep, width, now),
+                      (min(ROWS, rows - s), have, scale), work)
 
 
 @inlined
@@ -246,6 +258,23 @@ def _multiply_here(a, b, c, bias, alpha, places, steps, sizes, blocks, count, wo
              work[0])
 
 
+@inlined
+def _sum_products(a, b, sums, at, step, sizes):
+    """sums[j] = sum over k of a[at[0] + k] b[at[1] + j step + k].
+
+    sizes  number of k; of sums, at most DOTS; numbers of a vector
+    """
+    depth, have, width = sizes
+    whole = depth // width * width
+    if whole:
+        dots(a, b, sums, (at[0], at[1], 0), (whole // width, step, have))
+    for j in range(have):
+        total = sums[j] if whole else a.dtype.type(0)
+        for k in range(whole, depth):
+            total += a[at[0] + k] * b[at[1] + j * step + k]
+        sums[j] = total
+
+
 @kernel(parallel=True)
 def _multiply_few(a, b, c, bias, alpha, steps, sizes, flags, work):
     """c of a few rows by dot products, which pack nothing.
@@ -254,7 +283,7 @@ def _multiply_few(a, b, c, bias, alpha, steps, sizes, flags, work):
     sizes  rows, depth, columns, numbers of a vector
     """
     rows, depth, columns, width = sizes
-    groups, workers, whole = (columns + DOTS - 1) // DOTS, len(work), depth // width
+    groups, workers = (columns + DOTS - 1) // DOTS, len(work)
     for worker in prange(workers):
         sums = work[worker]
         for group in range(np.int64(worker) * groups // workers,
@@ -262,12 +291,11 @@ def _multiply_few(a, b, c, bias, alpha, steps, sizes, flags, work):
             first = group * DOTS
             have = min(DOTS, columns - first)
             for r in range(rows):
-                dots(a, b, sums, (r * steps[0], first * steps[1], 0), (whole, steps[1], have))
+                _sum_products(a, b, sums, (r * steps[0], first * steps[1]), steps[1],
+                             (depth, have, width))
                 for j in range(have):
-                    total, place = sums[j], r * steps[2] + first + j
-                    for k in range(whole * width, depth):
-                        total += a[r * steps[0] + k] * b[(first + j) * steps[1] + k]
-                    total *= alpha
+                    place = r * steps[2] + first + j
+                    total = alpha * sums[j]
                     if flags & BIAS:
                         total += bias[first + j]
                     if flags & ADD:
@@ -276,15 +304,17 @@ def _multiply_few(a, b, c, bias, alpha, steps, sizes, flags, work):
 
 
 @kernel(parallel=True)
-def _pack_panels(b, steps, place, columns, packed):
-    """Terms [place[0], place[0] + place[1]) of all panels; behind the columns stands anything."""
-    count, whole, panel = packed.shape
-    out = packed.reshape(-1)
+def _pack_panels(b, steps, sizes, place, out):
+    """Terms [place[0], place[0] + place[1]) of all panels; behind the columns stands anything.
+
+    sizes  number and width of panels, distance from one to the next; columns
+    """
+    count, panel, far, columns = sizes
     for p in prange(count):
         first = np.int64(p) * panel
         have = min(panel, columns - first)
         _pack_columns(b, first * steps[1], steps, have, place[1], panel // VECTORS, out,
-                      first * whole + place[0] * panel, 0)
+                      np.int64(p) * far + place[0] * panel, 0)
 
 
 # --------------------------------------------------------------------------------------------- plan
@@ -309,7 +339,7 @@ class Plan:
     def work(self) -> int:
         """Numbers of scratch of a worker: its strips, panels, a tile with its bias and scale."""
         strips, panel = -(-min(self.high, self.rows) // ROWS), VECTORS * self.width
-        deep = min(self.depth, DEPTH)
+        deep = part_of(self.depth)
         across = min(TOGETHER * panel, self.columns + panel)
         edge = (1 + ROWS) * panel + self.width
         return deep * (strips * pitch_of(self.width) + across) + max(edge, DOTS)
@@ -327,6 +357,11 @@ class Plan:
 
 CALL, PACK = 50, 0.3
 """Cycles of a tile's prologue and epilogue; of packing a number."""
+
+
+def part_of(depth: int) -> int:
+    """Terms of a sum at a time: as few parts as DEPTH allows, of one length."""
+    return -(-depth // -(-depth // DEPTH))
 
 
 def planned(rows: int, depth: int, columns: int, stack: int, width: int, workers: int) -> Plan:
@@ -362,8 +397,12 @@ def panels(depth: int, columns: int, dtype: Any) -> Spec:
 # ---------------------------------------------------------------------------------------- functions
 
 def packing(b: Any, packed: Any, first: int = 0) -> Callable[[], None]:
-    """A function that packs b (K, N), a view, as rows `first` ... of the packed factor."""
-    return partial(_pack_panels, _flat(b), _strides(b), (first, len(b)), b.shape[1], packed)
+    """A function that packs b (K, N), a view, as rows `first` ... of the packed factor.
+
+    The panels of `packed` may lie apart.
+    """
+    sizes = (len(packed), packed.shape[2], packed.strides[0] // packed.itemsize, b.shape[1])
+    return partial(_pack_panels, _flat(b), _strides(b), sizes, (first, len(b)), _flat(packed))
 
 
 def product(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias: Any = None,
@@ -396,7 +435,8 @@ def product(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias: Any 
     return partial(
         _multiply if len(work) > 1 else _multiply_here, _flat(a),
         b.reshape(-1) if packed else _flat(b), _flat(c), *how, np.stack(places, 1),
-        (row, along, *right, _strides(c)[0]), (depth, width, pitch_of(width), flags),
+        (row, along, *right, _strides(c)[0]),
+        (depth, part_of(depth), width, pitch_of(width), flags),
         (rows, columns, plan.high, plan.wide), plan.jobs, work)
 
 

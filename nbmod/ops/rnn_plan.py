@@ -18,6 +18,7 @@ from .few_rows import FEW
 from .jit import num_threads
 from .op import Spec
 from .param import Shape
+from .product import room
 from .rnn_layout import Matrix, RnnLayout
 from .shape import size_of
 
@@ -183,9 +184,10 @@ class RnnPlan:
         one = panels.panel_spec(depth, columns, self.dtype)
         return Spec((copies, *one.shape), self.dtype)
 
-    def _one_of(self, shapes: Iterable[tuple[int, int]]) -> Spec:
-        """A vector that holds the panels of any one matrix of these shapes."""
-        return Spec((max(self.packed(*shape).size for shape in shapes),), self.dtype)
+    def _room(self, products: Iterable[tuple[int, int, int]]) -> Spec:
+        """Scratch for any of some products (rows, depth, columns)."""
+        rooms = [room(*sizes, self.dtype).shape for sizes in products]
+        return Spec((max(n for n, _ in rooms), max(size for _, size in rooms)), self.dtype)
 
     def _common_scratch(self) -> dict[str, Spec]:
         layers, directions, samples = self.layout.num_layers, self.layout.directions, self.data[1]
@@ -194,7 +196,6 @@ class RnnPlan:
             "c": Spec((layers, directions, samples, self.cell_size), self.dtype),
             "lengths": Spec((samples,), np.dtype(np.int64)),
             "tiles": panels.tile_spec(self.jobs * directions, self.dtype),
-            "work": panels.job_scratch(self.dtype),
         }
 
     def forward_scratch(self) -> dict[str, Spec]:
@@ -203,8 +204,8 @@ class RnnPlan:
         return self._common_scratch() | {
             "store": Spec((self.scratch_size,), self.dtype),
             "base": Spec((self.width,), self.dtype),
-            "inputs": self._one_of((self.inputs(layer), part.size) for part in self.parts
-                                   for layer in range(layout.num_layers)),
+            "work": self._room((self.rows, self.inputs(layer), part.size) for part in self.parts
+                               for layer in range(layout.num_layers)),
             "recurrent": self.packed(layout.output_size, self.columns, layout.directions),
             "projection": self.packed(self.hidden_size, layout.projection_size, layout.directions),
         }
@@ -212,9 +213,11 @@ class RnnPlan:
     def backward_scratch(self) -> dict[str, Spec]:
         """Scratch arrays of backward by name."""
         layout, out = self.layout, self.layout.output_size
-        factors = [(self.rows, size) for size in (out, self.hidden_size)]
-        factors += [(depth, self.inputs(layer)) for depth in (self.rows, self.columns)
-                    for layer in range(layout.num_layers)]
+        products = [(size, self.rows, depth) for size, depth in (
+            (self.columns, out), (layout.projection_size, self.hidden_size))]
+        products += [sizes for layer in range(layout.num_layers) for part in self.parts
+                     for sizes in ((part.size, self.rows, self.inputs(layer)),
+                                   (self.rows, part.size, self.inputs(layer)))]
         below = 2 if layout.num_layers > 1 else 0
         return self._common_scratch() | {
             "dgates": Spec(self.per_step(self.width), self.dtype),
@@ -222,7 +225,7 @@ class RnnPlan:
             "douts": Spec(self.per_step(layout.projection_size), self.dtype),
             "wide": Spec(self.per_step(self.hidden_size, 1), self.dtype),
             "gy": Spec((below, *self.y_shape), self.dtype),
-            "factor": self._one_of(factors),
+            "work": self._room(products),
             "recurrent": self.packed(self.columns, out, layout.directions),
             "projection": self.packed(layout.projection_size, self.hidden_size,
                                       layout.directions),

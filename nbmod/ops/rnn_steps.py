@@ -21,10 +21,12 @@ from ..base import MXNetError
 from .dropout import LANE, Dropout
 from .few_rows import few_rows
 from .op import Call
-from .panels import packing, product
+from .panels import packing
+from .product import product, room
 from .rnn_cells import MODES
 from .rnn_kernels import backward_layer, forward_layer
 from .rnn_plan import Part, RnnPlan, Store, Weights
+from .row_sums import summing_rows
 
 __all__ = ["Arrays", "backward_steps", "forward_steps"]
 
@@ -61,10 +63,10 @@ def _pack_all(array: Any, matrices: Sequence[Any]) -> list[Run]:
     return [packing(matrix, array[d]) for d, matrix in enumerate(matrices)]
 
 
-def _carve(vector: Any, plan: RnnPlan, depth: int, columns: int) -> Any:
-    """Panels of a matrix (depth, columns) in a scratch vector that serves one after another."""
-    spec = plan.packed(depth, columns)
-    return vector[:spec.size].reshape(spec.shape)[0]
+def _product(a: Any, b: Any, c: Any, work: Any, **how: Any) -> Run:
+    """A function that does c = a b, with scratch that serves many products."""
+    workers = room(len(a), a.shape[1], c.shape[1], c.dtype).shape[0]
+    return product(a, b, c, work[:workers], **how)
 
 
 # ------------------------------------------------------------------------------------------ forward
@@ -122,8 +124,7 @@ def _input_product(plan: RnnPlan, layer: int, d: int, x: Any, weights: Weights, 
         if plan.few:
             steps.append(few_rows(x, rows, start, sums))
             continue
-        panels = _carve(scratch["inputs"], plan, plan.inputs(layer), part.size)
-        steps += [packing(rows.T, panels), product(x, panels, sums, scratch["work"], start)]
+        steps.append(_product(x, rows.T, sums, scratch["work"], bias=start))
     if plan.width > plan.columns:
         steps.append(partial(np.copyto, flat[:, plan.columns:], base[plan.columns:]))
     return steps
@@ -208,16 +209,13 @@ def _parameter_gradients(plan: RnnPlan, layer: int, x: Any, store: Store, grads:
         found = grads.get((layer, d, kind))
         if found is not None:
             b = b.reshape(rows, -1)
-            panels = _carve(scratch["factor"], plan, rows, b.shape[1])
-            steps.append(packing(b, panels))
-            steps.extend(product(sums[:, part.columns].T, panels, found[part.rows],
-                                 scratch["work"]) for part in parts)
+            steps.extend(_product(sums[:, part.columns].T, b, found[part.rows], scratch["work"])
+                         for part in parts)
 
     def bias(kind: str, d: int, sums: Any, parts: list[Part]) -> None:
         found = grads.get((layer, d, kind))
         if found is not None:
-            steps.extend(partial(np.add.reduce, sums[:, part.columns], axis=0,
-                                 out=found[part.rows]) for part in parts)
+            steps.extend(summing_rows(sums[:, part.columns], found[part.rows]) for part in parts)
 
     for d in range(plan.layout.directions):
         dgates = scratch["dgates"][d].reshape(rows, plan.width)
@@ -235,12 +233,10 @@ def _input_gradient(plan: RnnPlan, layer: int, weights: Weights, gx: Any, scratc
                     ) -> list[Run]:
     """Functions that form gx = dgates i2h, summed over directions."""
     steps: list[Run] = []
-    panels = _carve(scratch["factor"], plan, plan.columns, plan.inputs(layer))
     for d in range(plan.layout.directions):
         weight = weights[layer, d, "i2h_weight"]
-        dgates = scratch["dgates"][d].reshape(plan.rows, plan.width)[:, :plan.columns]
-        steps += [packing(weight[part.rows], panels, part.column)
-                  for part in plan.parts]
-        steps.append(product(dgates, panels, gx.reshape(plan.rows, -1), scratch["work"],
-                             add=d > 0))
+        dgates = scratch["dgates"][d].reshape(plan.rows, plan.width)
+        for part in plan.parts:
+            steps.append(_product(dgates[:, part.columns], weight[part.rows],
+                                  gx.reshape(plan.rows, -1), scratch["work"], add=bool(steps)))
     return steps

@@ -71,15 +71,17 @@ class Vectors:
     def store(self, value: Any, pointer: Any) -> None:
         self.builder.store(value, self._as_vector(pointer), align=self.bits // 8)
 
-    def prefetch(self, pointer: Any, level: int = 2) -> None:
-        """Begin to bring what is there into the cache of a `level`; no address is wrong."""
+    def prefetch(self, pointer: Any, level: int = 2, write: bool = False) -> None:
+        """Begin to bring what is there into the cache of a `level`, to be read, or written; no
+        address is wrong."""
         from numba.core import cgutils
 
         ir, b = self.ir, self.builder
         byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
         function = cgutils.get_or_insert_function(b.module, kind, "llvm.prefetch.p0i8")
-        b.call(function, [b.bitcast(pointer, byte), *(flag(each) for each in (0, 4 - level, 1))])
+        how = [flag(each) for each in (int(write), 4 - level, 1)]
+        b.call(function, [b.bitcast(pointer, byte), *how])
 
     def _as_vector(self, pointer: Any) -> Any:
         return self.builder.bitcast(pointer, self.vector.as_pointer())

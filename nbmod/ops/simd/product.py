@@ -38,6 +38,8 @@ steps   depth, at least 1; distance of rows in c; rows that there are; flags
 """
 
 
+
+
 def pitch_of(width: int) -> int:
     """Numbers of a strip at one k: ROWS, and what fills the last vector of `width` numbers."""
     return -(-ROWS // width) * width
@@ -58,10 +60,12 @@ def _emit(v: Vectors, rows: int) -> None:
                 sums[r * VECTORS + o] = v.fma(factor, columns[o], sums[r * VECTORS + o])
         return sums
 
-    sums = v.loop(depth, [v.zero] * (rows * VECTORS), step)
     last = v.add(have, -1)
     starts = [v.at(c, v.mul(v.least(r, last), distance)) for r in range(rows)]
     places = [v.at(start, o * v.width) for start in starts for o in range(VECTORS)]
+    for place in places:
+        v.prefetch(place, 1, write=True)
+    sums = v.loop(depth, [v.zero] * (rows * VECTORS), step)
 
     def flag(bit: int) -> Any:
         return v.builder.icmp_signed("!=", v.builder.and_(flags, v.number(bit)), v.number(0))
@@ -104,10 +108,12 @@ def tile_of(rows: int) -> Micro:
 def _emit_lift(v: Vectors, vectors: int) -> None:
     source, target = (v.at(getattr(v.args, name), start)
                       for name, start in zip(("source", "target"), v.args.at, strict=True))
-    count, near, far = v.args.steps
+    count, near, far, ahead = v.args.steps
 
     def piece(i: Any, none: list[Any]) -> list[Any]:
         here, there = v.at(source, v.mul(near, i)), v.at(target, v.mul(far, i))
+        for o in range(vectors):
+            v.prefetch(v.at(v.at(here, ahead), o * v.width), 1)
         for o in range(vectors):
             v.store(v.load(v.at(here, o * v.width)), v.at(there, o * v.width))
         return none
@@ -117,7 +123,7 @@ def _emit_lift(v: Vectors, vectors: int) -> None:
 
 def _lift_twin(size: Any) -> Any:
     def lift(source, target, at, steps):
-        count, near, far = steps
+        count, near, far, _ = steps
         for i in range(count):
             numbers = size(lanes(source.dtype))
             target[at[1] + i * far:][:numbers] = source[at[0] + i * near:][:numbers]
@@ -129,7 +135,7 @@ def lift_of(size: Any) -> Micro:
     """Pieces of size(numbers of a vector) numbers, `near` apart, are copied `far` apart.
 
     at     where to begin in source and target
-    steps  number of pieces, at least 1; near; far
+    steps  number of pieces, at least 1; near; far; how far behind them lies what is read later
     """
     return Micro(("source", "target", "at", "steps"),
                  lambda v: _emit_lift(v, size(v.width) // v.width), _lift_twin(size))
