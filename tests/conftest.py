@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import numpy as np
 import pytest
@@ -14,7 +14,8 @@ from tests.oracle.client import Oracle, OracleCrash, OracleError
 
 ABSENT = "MXNet's environment is absent: python -m tests.oracle.setup makes it"
 _USED = pytest.StashKey[Oracle]()
-_ASKED_ANEW = pytest.StashKey[list[str]]()
+_COUNTED = pytest.StashKey[tuple[int, int]]()
+_ANEW = "disagreed at first"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -49,14 +50,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
     What MXNet kept of earlier calls (primitives with the scales of another call, memory of an
     engine that raced) can make its answers wrong. What is wrong with nbmod fails both times.
     """
-    anew = pyfuncitem.config.stash.setdefault(_ASKED_ANEW, [])
     client = pyfuncitem.funcargs.get("oracle")
     try:
         return (yield)
     except (AssertionError, OracleError, OracleCrash):
-        if not isinstance(client, Oracle) or pyfuncitem.nodeid in anew:
+        if not isinstance(client, Oracle) or (_ANEW, True) in pyfuncitem.user_properties:
             raise
-    anew.append(pyfuncitem.nodeid)
+    pyfuncitem.user_properties.append((_ANEW, True))
     client.close()
     _seed()
     return pyfuncitem.ihook.pytest_pyfunc_call(pyfuncitem=pyfuncitem)
@@ -73,27 +73,42 @@ def _seed() -> None:
     np.random.seed(0)
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Write on the last report of a test how often MXNet was called since the last one of another.
+
+    Reports are what comes back from processes that run tests side by side.
+    """
+    client = item.config.stash.get(_USED, None)
+    if call.when == "teardown" and client is not None:
+        calls, repeats = item.config.stash.get(_COUNTED, (0, 0))
+        item.config.stash[_COUNTED] = client.calls, client.repeats
+        item.user_properties.append(("calls", (client.calls - calls, client.repeats - repeats)))
+    return (yield)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say whether the judge was there, so that a green run cannot hide its absence."""
-    asked = [
-        report
-        for outcome in ("passed", "failed", "error", "skipped")
-        for report in terminalreporter.stats.get(outcome, ())
-        if ("oracle", True) in getattr(report, "user_properties", ()) and report.when != "teardown"
-    ]
+    reports = [report for found in terminalreporter.stats.values() for report in found
+               if isinstance(report, pytest.TestReport)]
+    asked = [report for report in reports if ("oracle", True) in report.user_properties]
     if not asked:
         return
-    if _USED in config.stash:
+    counts = [value for report in reports for name, value in report.user_properties
+              if name == "calls"]
+    if counts:
         ran = sum(report.when == "call" and not report.skipped for report in asked)
-        client = config.stash[_USED]
-        terminalreporter.line(f"oracle: {ran} tests against MXNet 1.9.1, {client.calls} calls, "
-                              f"{client.repeats} asked again of a fresh process")
-        for name in config.stash.get(_ASKED_ANEW, []):
+        calls, repeats = map(sum, zip(*counts, strict=True))
+        terminalreporter.line(f"oracle: {ran} tests against MXNet 1.9.1, {calls} calls, "
+                              f"{repeats} asked again of a fresh process")
+        for name in sorted({report.nodeid for report in asked
+                            if (_ANEW, True) in report.user_properties}):
             terminalreporter.line(f"oracle: disagreed at first, a fresh MXNet was asked: {name}")
     else:
-        terminalreporter.line(f"oracle: {len(asked)} TESTS DID NOT RUN. {ABSENT}", yellow=True)
+        count = len({report.nodeid for report in asked})
+        terminalreporter.line(f"oracle: {count} TESTS DID NOT RUN. {ABSENT}", yellow=True)
 
 
 def _has_gpu() -> bool:
