@@ -6,7 +6,7 @@ import numpy as np
 
 from ..ops.jit import kernel
 
-__all__ = ["normalize", "place", "recolor", "warp"]
+__all__ = ["arrange", "normalize", "place", "recolor", "warp"]
 
 _STEPS = 32  # of a pixel; OpenCV's grid, so that its results are met
 
@@ -36,8 +36,24 @@ def normalize(image, mirrored, mean, scale, shift, line, out):
 
 
 @kernel
+def arrange(image, mirrored, out):
+    """out[c, y, x] = image[y, x, c]; x is mirrored first."""
+    channels, height, width = out.shape
+    for y in range(height):
+        row = image[y]
+        for c in range(channels):
+            target = out[c, y]
+            if mirrored:
+                for x in range(width):
+                    target[x] = row[width - 1 - x, c]
+            else:
+                for x in range(width):
+                    target[x] = row[x, c]
+
+
+@kernel
 def place(image, mirrored, mean, least, most, out):
-    """The same for integers: out[c, y, x] = image[y, x, c] - mean[c], from `least` to `most`."""
+    """out[c, y, x] = image[y, x, c] - mean[c], from `least` to `most`; x is mirrored first."""
     channels, height, width = out.shape
     for c in range(channels):
         for y in range(height):

@@ -94,7 +94,7 @@ class Pixels:
         elif out.dtype == np.int8:
             kernels.place(image, mirrored, mean[:, 0, 0].astype(np.int64), -128, 127, out)
         else:
-            kernels.place(image, mirrored, np.zeros(len(out), np.int64), 0, 255, out)
+            kernels.arrange(image, mirrored, out)
 
     def _resized(self, image: np.ndarray, height: int, width: int, left: Iterator[float]
                  ) -> np.ndarray:
