@@ -9,6 +9,11 @@ Selecting ops (NMS, sorting, comparisons, rounding) turn differences in the last
 answers.  Where outputs differ, the graph is cut before them: what they read becomes a variable,
 of the value that MXNet computed, and an output.  What single precision cannot tell, because a sum
 cancels or a ReLU's input is near 0, is judged in double precision.
+
+A gradient goes to the larger of two pixels, and through a ReLU or not at all.  Where the last
+digits decide, and with them the order of sums and so the machine, it takes another way, and every
+gradient before that differs a little.  How many do so is seen in the norm of the difference
+(`flips`).
 """
 
 from __future__ import annotations
@@ -240,10 +245,23 @@ def errors(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, float]:
     A gradient that is all but 0, as that of a bias before BatchNorm, is rounding alone: it is
     measured by what gradients of this graph usually are.
     """
-    usual = [float(np.abs(g).max(initial=0)) for g in theirs["grads"].values()]
-    floor = 1e-3 * float(np.median(usual)) if usual else 0.0
+    floor = _floor(theirs)
     return {name: error(*pair, 0.0 if name.startswith("output ") else floor)
             for name, pair in pairs(ours, theirs).items()}  # fmt: skip
+
+
+def _floor(found: dict[str, Any]) -> float:
+    usual = [float(np.abs(g).max(initial=0)) for g in found["grads"].values()]
+    return 1e-3 * float(np.median(usual)) if usual else 0.0
+
+
+def flips(ours: dict[str, Any], theirs: dict[str, Any]) -> float:
+    """The largest norm of a difference of gradients, relative to that of the gradient."""
+    floor, found = _floor(theirs), [0.0]
+    for name, want in theirs["grads"].items():
+        scale = max(float(np.linalg.norm(want)), floor * np.sqrt(want.size), 1e-30)
+        found.append(float(np.linalg.norm(ours["grads"][name] - want)) / scale)
+    return max(found)
 
 
 def error(got: np.ndarray, want: np.ndarray, floor: float = 0.0) -> float:
@@ -302,7 +320,9 @@ class Judge:
         mine, mxnets = errors(ours, exact), errors(theirs, exact)
         return {**_verdict("double", found), "refused": refused,
                 "single": _verdict("", errors(ours, theirs)),
-                "ours": _worst(mine), "theirs": _worst(mxnets)}  # fmt: skip
+                "ours": _worst(mine), "theirs": _worst(mxnets), "flips": flips(ours, exact),
+                "outputs": _worst({name: value for name, value in mine.items()
+                                   if name.startswith("output ")})}  # fmt: skip
 
     def _both(self, text: str, values: Arrays, training: bool) -> list[dict[str, Any]]:
         return [self._run(mx, text, values, training) for mx in (self.mx, None)]

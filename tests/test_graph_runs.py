@@ -32,7 +32,9 @@ TRAINING = ["ic/mlp", "ic/lenet", *TEXTS, "squeezenet1.1", "resnet18_v2"]
 pytestmark = pytest.mark.skipif(not texts(), reason="NO REAL GRAPHS beside the checkout")
 
 
-SEEDS = range(10)
+SEEDS = range(3)
+FLIPS = 1e-2
+"""In norm.  The draws tried had up to 3e-3; a wrong formula changes a gradient by its size."""
 
 
 @pytest.fixture
@@ -52,18 +54,16 @@ def test_outputs_are_mxnets(judge_of, name):
 
 @pytest.mark.parametrize("name", TRAINING)
 def test_gradients_are_mxnets(judge_of, name, monkeypatch):
-    """For one of several draws of the values, and without Winograd's tiles.
-
-    Which of two nearly equal pixels a maximum takes, and with it a gradient, hangs on the last
-    digits, and these on the order of sums: on the lanes of the machine.
-    """
+    """For all draws of the values, and without Winograd's tiles: in single precision; or in double,
+    and in single but for the few gradients that take another way (see `graph_runs`)."""
     monkeypatch.setattr(mx.base.CONFIG, "winograd", False)
-    found = []
     for seed in SEEDS:
-        found.append(judge_of(name, seed).compare(True))
-        if agrees(found[-1]):
-            return
-    pytest.fail(str(found))
+        found = judge_of(name, seed).compare(True)
+        assert found["error"] <= graph_runs.TOLERANCE, (seed, found)
+        if found["how"] == "double":
+            assert not found["refused"], (seed, found)
+            assert found["outputs"] <= graph_runs.TOLERANCE, (seed, found)
+            assert found["flips"] <= FLIPS, (seed, found)
 
 
 def agrees(found):
