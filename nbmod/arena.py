@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from math import prod
 from typing import Any, Protocol
+
+import numpy as np
 
 from .context import Context
 from .ops.device import Device, device_of
 from .ops.op import Spec
 from .passes.memory import Plan
+from .passes.steps import Piece
 
 __all__ = ["Arena", "Block", "Memory", "Storages", "Tenant"]
 
@@ -30,8 +34,25 @@ class Tenant(Protocol):
 class Storages(Protocol):
     """What the storages of a plan are carved from."""
 
-    def array(self, sid: int, spec: Spec) -> Any:
+    def array(self, sid: int, spec: Spec, piece: Piece | None = None) -> Any:
         """The array of `spec` in storage `sid`."""
+
+
+def piece_of(device: Device, memory: Any, offset: int, spec: Spec, piece: Piece) -> Any:
+    """The array of `spec` that is a piece of what begins `offset` bytes into `memory`.
+
+    Rows that are apart, which NumPy's arrays alone can have, are those of leading axes.
+    """
+    shape, start = spec.shape, offset + piece.offset
+    if piece.rows == 1:
+        return device.view(memory, start, shape, spec.dtype)
+    axis = next(k for k in range(len(shape)) if prod(shape[:k]) == piece.rows)
+    size = prod(shape[axis:])
+    flat = device.view(memory, start, ((piece.rows - 1) * piece.step // spec.dtype.itemsize
+                                       + size,), spec.dtype)
+    steps = [piece.step * prod(shape[k + 1:axis]) for k in range(axis)]
+    inner = np.empty(shape[axis:], spec.dtype).strides
+    return np.lib.stride_tricks.as_strided(flat, shape, (*steps, *inner))
 
 
 class Arena:
@@ -59,8 +80,8 @@ class Arena:
             self._block = self.device.arena(nbytes)
             self.nbytes = nbytes
 
-    def view(self, offset: int, spec: Spec) -> Any:
-        return self.device.view(self._block, offset, spec.shape, spec.dtype)
+    def view(self, offset: int, spec: Spec, piece: Piece | None = None) -> Any:
+        return piece_of(self.device, self._block, offset, spec, piece or Piece(0))
 
 
 class Memory:
@@ -80,13 +101,13 @@ class Memory:
         for space, nbytes in self.plan.arena.items():
             self._arenas[space].rent(tenant, nbytes)
 
-    def array(self, sid: int, spec: Spec) -> Any:
+    def array(self, sid: int, spec: Spec, piece: Piece | None = None) -> Any:
         """The array of `spec` in storage `sid`."""
         storage = self.plan.storages[sid]
         arena = self._arenas[storage.space]
         if storage.held:
-            return arena.device.view(self._held[sid], 0, spec.shape, spec.dtype)
-        return arena.view(storage.offset, spec)
+            return piece_of(arena.device, self._held[sid], 0, spec, piece or Piece(0))
+        return arena.view(storage.offset, spec, piece)
 
     def claim(self, tenant: Tenant) -> None:
         """From now on the values in the arenas are those of `tenant`."""
@@ -105,9 +126,9 @@ class Block:
     def __init__(self, plan: Plan, device: Device, block: Any):
         self.plan, self.device, self.block = plan, device, block
 
-    def array(self, sid: int, spec: Spec) -> Any:
-        return self.view(self.plan.storages[sid].offset, spec)
+    def array(self, sid: int, spec: Spec, piece: Piece | None = None) -> Any:
+        return self.view(self.plan.storages[sid].offset, spec, piece)
 
-    def view(self, offset: int, spec: Spec) -> Any:
+    def view(self, offset: int, spec: Spec, piece: Piece | None = None) -> Any:
         """The array of `spec` at `offset`."""
-        return self.device.view(self.block, offset, spec.shape, spec.dtype)
+        return piece_of(self.device, self.block, offset, spec, piece or Piece(0))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .ops.op import Backward, Op, Spec
-from .passes.memory import NONE
+from .passes.steps import NONE
 
 __all__ = ["Cost", "cost_of", "costs_of"]
 

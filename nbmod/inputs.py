@@ -192,13 +192,14 @@ class Inputs:
 
 
 def _entries(executor: Executor, name: str) -> set[int]:
-    """The entry of an argument, and those that are views of it; none if nothing reads it."""
+    """The entry of an argument, and those that are views of it; none if nothing reads it, or
+    pieces of it are read."""
     own = executor.arg_dict[name]._data
     entries = {eid for eid, array in executor.external.items() if array is own}
     for view, source in executor.plan.view_of.items():
         if source in entries:
             entries.add(view)
-    return entries
+    return entries if entries.isdisjoint(executor.plan.pieces) else set()
 
 
 def _is_movable(executor: Executor, entries: set[int], indices: Iterable[int]) -> bool:

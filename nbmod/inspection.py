@@ -15,7 +15,7 @@ from .graph import Entry, Node
 from .ops.control_base import Control
 from .ops.fused_elements import FusedElements
 from .ops.op import Backward
-from .passes.memory import NONE
+from .passes.steps import NONE
 
 if TYPE_CHECKING:
     from .executor import Executor
@@ -185,11 +185,18 @@ def _memory(executor: Program, index: int, eid: int, names: list[str]) -> str:
     if place:
         return place
     if eid in plan.view_of:
-        return f"= {names[plan.view_of[eid]]} (view)"
-    storage = plan.storages[plan.storage[eid]]
+        kind = "piece" if eid in plan.pieces else "view"
+        return f"= {names[plan.view_of[eid]]} ({kind})"
+    storage, step = plan.storages[plan.storage[eid]], executor.plan_steps[index]
     place = "held" if storage.held else f"{storage.offset}+{storage.size}"
+    if eid in plan.pieces:
+        start, rows, apart = plan.pieces[eid]
+        place = f"{place}, {start}+{executor.specs[eid].nbytes // rows} of it"
+        place += f" and every {apart} on" if rows > 1 else ""
     if index in plan.views:
-        return f"{place} = {names[executor.plan_steps[index].inputs[0]]} (view)"
+        kind = "joined in place" if step.joins else "read in place" if step.cuts else (
+            f"= {names[step.inputs[0]]} (view)")
+        return f"{place} {kind}"
     if eid in plan.inplace:
         return f"{place} = {names[plan.inplace[eid]]} (in place)"
     return f"{place} += (added to)" if eid in plan.add else place

@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .arena import Storages
+from .arena import Storages, piece_of
 from .base import MXNetError, OutOfMemory
 from .context import Context
 from .graph import Graph, Node
 from .ops.device import device_of
 from .ops.internal import CrossDeviceCopy
 from .ops.op import Backward, Call, Mode, Spec
-from .passes.memory import NONE, Plan, PlanStep
+from .passes.memory import Plan
+from .passes.steps import NONE, PlanStep
 
 if TYPE_CHECKING:
     from .bodies import Body
@@ -113,8 +114,24 @@ class Program:
                 ins, tuple([eid if eid in wanted else NONE for eid in outs]),
                 tuple(_inplace_positions(op)), tuple([spec.nbytes for spec in scratch]),
                 view=op.view, accumulates=op.accumulates, sums=op.name == "_grad_add",
-                space=space[self._context_of(node)]))
+                space=space[self._context_of(node)], **self._side_by_side(node, ins, outs)))
         return steps
+
+    def _side_by_side(self, node: Node, ins: Sequence[int], outs: Sequence[int]) -> dict[str, Any]:
+        """What the planner may know of tensors that a node joins, cuts, or has in rows apart."""
+        op, specs = node.op, self.specs
+        assert op is not None
+        known: dict[str, Any] = {}
+        given = [specs[eid] for eid in ins], [specs[eid] for eid in outs]
+        for name in ("joins", "cuts"):
+            found = getattr(op, name)(*given)
+            if found:
+                size = specs[(outs if name == "joins" else ins)[0]].dtype.itemsize
+                known = {"rows": found.number, name: tuple(size * at for at in found.offsets)}
+        if (names := op.apart()) and self._context_of(node).device_type == "cpu":
+            named = zip((*op.list_inputs(), *op.list_outputs()), (*ins, *outs), strict=True)
+            known["apart"] = tuple(eid for name, eid in named if name in names)
+        return known
 
     def _scratch(self, index: int, node: Node) -> list[Spec]:
         """The temporary arrays that a node wants on its device."""
@@ -136,10 +153,13 @@ class Program:
 
     def _array(self, eid: int, arrays: list[Any]) -> Any:
         """The memory of one planned entry."""
-        spec = self.specs[eid]
-        if eid in self.plan.view_of:
-            return arrays[self.plan.view_of[eid]].reshape(spec.shape)
-        return self.memory.array(self.plan.storage[eid], spec)
+        spec, piece = self.specs[eid], self.plan.pieces.get(eid)
+        if eid not in self.plan.view_of:
+            return self.memory.array(self.plan.storage[eid], spec, piece)
+        source = arrays[self.plan.view_of[eid]]
+        if piece is None:
+            return source.reshape(spec.shape)
+        return piece_of(device_of(self.context[eid]), source, 0, spec, piece)
 
     def _prepare(self, index: int, node: Node) -> Step:
         step, op = self.plan_steps[index], node.op

@@ -10,7 +10,8 @@ from bench.memory import planned_megabytes
 from nbmod.base import MXNetError
 from nbmod.passes import memory
 from nbmod.passes.check import check_plan
-from nbmod.passes.memory import NONE, Plan, PlanStep, plan_memory
+from nbmod.passes.memory import Plan, plan_memory
+from nbmod.passes.steps import NONE, Piece, PlanStep
 
 UNIT = 64
 
@@ -185,30 +186,161 @@ def test_the_check_notices_memory_of_another_space():
         check_plan(steps, [UNIT] * len(names), plan)
 
 
-@st.composite
-def programs(draw):
-    """Random straight-line programs with every planner feature in them."""
-    steps, count = [], draw(st.integers(1, 3))
-    external = set(range(count))
-    for _ in range(draw(st.integers(1, 25))):
-        entry = st.integers(0, count - 1)
-        sums = draw(st.booleans()) and count > 1
-        ins = draw(st.lists(entry, min_size=2, max_size=2) if sums
-                   else st.lists(entry, min_size=1, max_size=3))
-        outs = list(range(count, count + (1 if sums else draw(st.integers(1, 2)))))
-        count += len(outs)
+def joined(rows=1, apart="", more=()):
+    """a and b are computed from x and joined to w, after `more` steps; all of size UNIT."""
+    given = {"x": 0, "a": 1, "b": 2, "w": 3, "y": 4, "c": 5}
+    half = UNIT // rows
+    can = tuple(given[name] for name in apart.split())
+    steps = [PlanStep((0,), (1,), apart=can), PlanStep((0,), (2,), apart=can), *more,
+             PlanStep((1, 2), (3,), rows=rows, joins=(0, half), apart=can),
+             PlanStep((3,), (4,))]
+    sizes = [UNIT, UNIT, UNIT, 2 * UNIT, 2 * UNIT, UNIT]
+    plan = plan_memory(steps, sizes, {0}, {4})
+    check_plan(steps, sizes, plan, {4})
+    return plan
+
+
+def test_joined_tensors_are_written_in_their_place():
+    plan = joined()
+    assert plan.pieces == {1: Piece(0), 2: Piece(UNIT)} and plan.views == {2}
+    assert plan.arena[0] == 2 * UNIT and plan.storage[1] == plan.storage[2] == plan.storage[3]
+
+
+@pytest.mark.parametrize("apart, placed", [
+    ("", set()), ("a b", {1, 2}), ("b", {2}),
+])
+def test_rows_that_are_apart_are_written_by_who_can(apart, placed):
+    plan = joined(rows=2, apart=apart)
+    assert set(plan.pieces) == placed and (plan.views == {2}) == (len(placed) == 2)
+    for eid in placed:
+        assert plan.pieces[eid] == Piece((eid - 1) * UNIT // 2, 2, UNIT)
+
+
+def test_rows_that_are_apart_are_read_by_who_can():
+    """c is computed from a, by a step that cannot."""
+    assert set(joined(2, "a b", more=[PlanStep((1,), (5,))]).pieces) == {2}
+    assert set(joined(2, "a b", more=[PlanStep((1,), (5,), apart=(1,))]).pieces) == {1, 2}
+
+
+def test_joins_of_joins_are_one_piece_of_memory():
+    """x0 and f0 are w1; w1 and f1 are w2, as in a dense block."""
+    steps = [PlanStep((0,), (1,), apart=(1,)), PlanStep((1,), (2,), apart=(1, 2)),
+             PlanStep((1, 2), (3,), rows=2, joins=(0, UNIT // 2), apart=(1, 2, 3)),
+             PlanStep((3,), (4,), apart=(3, 4)),
+             PlanStep((3, 4), (5,), rows=2, joins=(0, UNIT), apart=(3, 4, 5)),
+             PlanStep((5,), (6,))]
+    sizes = [UNIT, UNIT, UNIT, 2 * UNIT, UNIT, 3 * UNIT, UNIT]
+    plan = plan_memory(steps, sizes, {0}, {6})
+    check_plan(steps, sizes, plan, {6})
+    assert plan.views == {2, 4} and plan.arena[0] == 3 * UNIT
+    step = 3 * UNIT // 2
+    assert plan.pieces == {1: Piece(0, 2, step), 2: Piece(UNIT // 2, 2, step),
+                           3: Piece(0, 2, step), 4: Piece(UNIT, 2, step)}
+
+
+def test_what_a_piece_is_computed_from_in_place_goes_with_it():
+    steps = [PlanStep((0,), (1,)), PlanStep((1,), (2,), inplace=((0, 0),)),
+             PlanStep((2,), (3,), view=True), PlanStep((0,), (4,)),
+             PlanStep((4, 3), (5,), rows=1, joins=(0, UNIT))]
+    sizes = [UNIT] * 5 + [2 * UNIT]
+    plan = plan_memory(steps, sizes, {0}, {5})
+    check_plan(steps, sizes, plan, {5})
+    assert plan.views == {2, 4} and plan.inplace == {2: 1} and plan.total_bytes == 2 * UNIT
+
+
+def test_pieces_are_read_where_they_are():
+    steps = [PlanStep((0,), (1,)), PlanStep((1,), (2, 3), rows=1, cuts=(0, UNIT)),
+             PlanStep((3,), (4,)), PlanStep((2, 4), (5,))]
+    sizes = [UNIT, 2 * UNIT, UNIT, UNIT, UNIT, UNIT]
+    plan = plan_memory(steps, sizes, {0}, {5})
+    check_plan(steps, sizes, plan, {5})
+    assert plan.views == {1} and plan.arena[0] == 3 * UNIT
+    assert plan_memory(steps, sizes, {0, 1}, {5}).view_of == {2: 1, 3: 1}
+    apart = [steps[0], steps[1]._replace(rows=2), *steps[2:]]
+    assert plan_memory(apart, sizes, {0}, {5}).views == set()
+
+
+def test_the_check_notices_a_piece_in_another_place():
+    steps = [PlanStep((0,), (1,)), PlanStep((0,), (2,)),
+             PlanStep((1, 2), (3,), rows=1, joins=(0, UNIT))]
+    sizes = [UNIT, UNIT, UNIT, 2 * UNIT]
+    plan = plan_memory(steps, sizes, {0}, {3})
+    plan.pieces[1], plan.pieces[2] = plan.pieces[2], plan.pieces[1]
+    with pytest.raises(MXNetError, match="step 2 does not run, but entry 1 is not where it is"):
+        check_plan(steps, sizes, plan, {3})
+    plan.pieces[2] = plan.pieces[1]
+    with pytest.raises(MXNetError, match="entry 1 is overwritten before step 2"):
+        check_plan(steps, sizes, plan, {3})
+
+
+class _Program:
+    """A random straight-line program in the making; `sizes` are multiples of 4 bytes or 1."""
+
+    def __init__(self, draw):
+        self.draw, self.steps = draw, []
+        self.sizes = [draw(st.sampled_from([1, 64, 200]))] * draw(st.integers(1, 3))
+        self.external = set(range(len(self.sizes)))
+
+    def new(self, size):
+        self.sizes.append(size)
+        return len(self.sizes) - 1
+
+    def some(self, least, most):
+        return self.draw(st.lists(st.integers(0, len(self.sizes) - 1), min_size=least,
+                                  max_size=most))
+
+    def apart(self, *eids):
+        return tuple(self.draw(st.sets(st.sampled_from(eids))))
+
+    def join(self):
+        ins = self.some(1, 3)
+        rows = self.draw(st.sampled_from([1, 2])) if all(
+            self.sizes[eid] % 2 == 0 for eid in ins) else 1
+        sizes = [self.sizes[eid] for eid in ins]
+        out = self.new(sum(sizes))
+        self.steps.append(PlanStep(
+            tuple(ins), (out,), rows=rows, apart=self.apart(*ins, out),
+            joins=tuple(sum(sizes[:i]) // rows for i in range(len(ins)))))
+
+    def cut(self):
+        (source,) = self.some(1, 1)
+        size = self.sizes[source]
+        if size % 4:
+            return self.compute()
+        rows = self.draw(st.sampled_from([1, 2]))
+        outs = [self.new(size // 2), self.new(size // 2)]
+        self.steps.append(PlanStep((source,), tuple(outs), rows=rows,
+                                   cuts=(0, size // 2 // rows), apart=self.apart(source)))
+        return None
+
+    def compute(self):
+        ins = self.some(1, 3)
+        sums = len(ins) == 2 and len({self.sizes[eid] for eid in ins}) == 1 and (
+            self.draw(st.booleans()))
+        size = self.sizes[ins[0]]
+        outs = [self.new(size) for _ in range(1 if sums else self.draw(st.integers(1, 2)))]
         pairs = [(i, o) for i in range(len(ins)) for o in range(len(outs))]
-        steps.append(PlanStep(
+        draw = self.draw
+        self.steps.append(PlanStep(
             tuple(ins), tuple(outs), tuple(draw(st.lists(st.sampled_from(pairs), max_size=2,
                                                          unique=True))),
             tuple(draw(st.lists(st.integers(0, 300), max_size=2))),
             view=not sums and len(outs) == 1 and draw(st.booleans()),
             accumulates=not sums and draw(st.booleans()), sums=sums,
-            space=draw(st.integers(0, 2))))
-    size = draw(st.sampled_from([1, 64, 200]))
-    external |= draw(st.sets(st.integers(0, count - 1), max_size=3))
-    keep = draw(st.sets(st.integers(0, count - 1), max_size=3)) - external
-    return steps, [size] * count, external, keep
+            space=draw(st.sampled_from([0, 0, 0, 1, 2])), apart=self.apart(*ins, *outs)))
+
+
+@st.composite
+def programs(draw):
+    """Random straight-line programs with every planner feature in them."""
+    made = _Program(draw)
+    for _ in range(draw(st.integers(1, 25))):
+        getattr(made, draw(st.sampled_from(["compute", "compute", "join", "cut"])))()
+        if sum(made.sizes) > 2 ** 20:
+            break
+    entries = st.sets(st.integers(0, len(made.sizes) - 1), max_size=3)
+    external = made.external | draw(entries)
+    return made.steps, made.sizes, external, draw(entries) - external
 
 
 @pytest.mark.parametrize("limit", [0, 2000], ids=["in order", "by size"])

@@ -39,6 +39,7 @@ import numpy as np
 from ..base import MXNetError
 from .body import Bind, Part
 from .param import Shape, parse_params, to_text
+from .rows import Rows
 from .shape import PartialShape, size_of, unify_all
 
 if TYPE_CHECKING:
@@ -295,6 +296,20 @@ class Op:
         """The same for backward: `ins` are the tensors of `list_needs()`, `outs` the gradients."""
         return None
 
+    # -- memory -----------------------------------------------------------------------------
+
+    def joins(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Rows | None:
+        """How the first output is nothing but the inputs, whose producers may write them there."""
+        return None
+
+    def cuts(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Rows | None:
+        """How the outputs are pieces of the first input, and may be read there."""
+        return None
+
+    def apart(self) -> tuple[str, ...]:
+        """Inputs and outputs whose rows, on the CPU, may be apart, as `array.strides` tell."""
+        return ()
+
     # -- execution --------------------------------------------------------------------------
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
@@ -355,6 +370,12 @@ class Backward(Op):
 
     def elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
         return self.fwd.backward_elements(ins, outs)
+
+    def joins(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Rows | None:
+        return self.fwd.cuts(outs, ins) if self.fwd.needs == ("ograds",) else None
+
+    def cuts(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Rows | None:
+        return self.fwd.joins(outs, ins) if self.fwd.needs == ("ograd",) else None
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self.fwd.backward_scratch(ins, outs)

@@ -16,13 +16,11 @@ from ..base import MXNetError
 from .creation import to_type
 from .op import Op
 from .param import Ints, Shape
+from .rows import Region, cut_rows, region_shape, side_by_side, slice_region
 from .rules import common_type, copy_over, data_type, fill_zero
 from .shape import PartialShape, ShapeMismatch, normalize_axis, unify, unify_all
 
 __all__ = ["Region", "along"]
-
-Region = tuple[slice, ...]
-
 
 def along(axis: int, start: int, stop: int) -> Region:
     """The region of indices [start, stop) along `axis`, whole in all other directions."""
@@ -52,6 +50,9 @@ class Cut(Op):
     def infer_type(self, ins, outs):
         return data_type(ins, outs)
 
+    def cuts(self, ins, outs):
+        return cut_rows(ins[0].shape, self.region(ins[0].shape, outs[0].shape))
+
     def forward(self, ins, outs, call):
         np.copyto(outs[0], ins[0][self.region(ins[0].shape, outs[0].shape)])
 
@@ -59,30 +60,6 @@ class Cut(Op):
         fill_zero(outs[1:])
         if outs[0] is not None:
             _paste(ins[0], self.region(outs[0].shape, ins[0].shape), outs[0])
-
-
-def slice_region(data: Shape, begin: Ints, end: Ints, step: Ints) -> Region:
-    """The region of `slice`'s parameters, which mean what they mean in Python."""
-    if len(begin) != len(end) or len(step) not in (0, len(begin)):
-        raise ShapeMismatch(f"begin {begin}, end {end} and step {step} differ in length")
-    if not begin or len(begin) > len(data):
-        raise ShapeMismatch(f"begin is {begin}, expected 1 to {len(data)} axes of data {data}")
-    if 0 in step:
-        raise ShapeMismatch(f"step is {step}, expected no 0")
-    steps = step or (None,) * len(begin)
-    return tuple(slice(*part) for part in zip(begin, end, steps, strict=True))
-
-
-def region_shape(data: Shape, region: Region) -> Shape:
-    """Shape of `data[region]`; 0 where data is unknown.  An empty region is an error."""
-    shape = list(data)
-    for axis, part in enumerate(region):
-        if data[axis]:
-            shape[axis] = len(range(*part.indices(data[axis])))
-            if not shape[axis]:
-                raise ShapeMismatch(f"begin {part.start}, end {part.stop}, step {part.step} select "
-                                    f"nothing along axis {axis} of data {data}")
-    return tuple(shape)
 
 
 @dataclass(frozen=True)
@@ -326,6 +303,11 @@ class Concat(Op, name="Concat", aliases=("_sparse_concat", "concat")):
         assert rest is not None
         return [_with(rest, axis, size) for size in sizes], [_with(rest, axis, total)]
 
+    def joins(self, ins, outs):
+        shape = outs[0].shape
+        axis = normalize_axis(self.dim, len(shape), "dim")
+        return side_by_side(shape, axis, _offsets([spec.shape[axis] for spec in ins]))
+
     def forward(self, ins, outs, call):
         np.concatenate(ins, axis=self.dim, out=outs[0])
 
@@ -435,6 +417,11 @@ class Split(Op):
         if self.squeeze_axis:
             return [(slice(None),) * axis + (start,) for start, _ in bounds]
         return [along(axis, *ends) for ends in bounds]
+
+    def cuts(self, ins, outs):
+        shape = ins[0].shape
+        axis = normalize_axis(self.axis, len(shape))
+        return side_by_side(shape, axis, self.bounds(shape[axis]))
 
     def forward(self, ins, outs, call):
         for out, region in zip(outs, self._regions(ins[0].shape), strict=True):

@@ -8,14 +8,35 @@ several entries may stand in one range at a time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 from ..base import MXNetError
-from .memory import NONE, Plan, PlanStep
+from .memory import Plan
+from .steps import NONE, Piece, PlanStep
 
 __all__ = ["check_plan", "survives"]
 
-Range = tuple[object, int, int]
+
+class Range(NamedTuple):
+    """`rows` times `size` bytes of some memory, `step` bytes apart."""
+
+    where: object
+    start: int
+    size: int
+    rows: int = 1
+    step: int = 0
+
+    def part(self, piece: Piece, nbytes: int) -> Range:
+        """A piece of it; None of one whose rows are apart in another way."""
+        if self.rows > 1 and piece.rows != self.rows:
+            return self._replace(size=-1)
+        return Range(self.where, self.start + piece.offset, nbytes // piece.rows, piece.rows,
+                     self.step or piece.step)
+
+    @property
+    def end(self) -> int:
+        return self.start + (self.rows - 1) * self.step + self.size
 
 
 def check_plan(steps: Sequence[PlanStep], sizes: Sequence[int], plan: Plan,
@@ -45,13 +66,24 @@ class _Replay:
         self.valid: dict[int, Range] = {}
         self.spoiled: set[int] = set()
 
-    def range_of(self, sid: int, size: int) -> Range:
+    def memory(self, sid: int, size: int) -> Range:
+        """The first bytes of a storage."""
         storage = self.plan.storages[sid]
         if storage.held:
-            return ("held", sid), 0, size
+            return Range(("held", sid), 0, size)
         if storage.offset < 0 or storage.offset + size > self.plan.arena[storage.space]:
             raise MXNetError(f"storage {sid} lies outside its arena")
-        return ("arena", storage.space), storage.offset, storage.offset + size
+        return Range(("arena", storage.space), storage.offset, size)
+
+    def range_of(self, eid: int) -> Range:
+        sid, size = self.plan.storage[eid], self.sizes[eid]
+        if eid not in self.plan.pieces:
+            return self.memory(sid, size)
+        whole = self.memory(sid, self.plan.storages[sid].size)
+        found = whole.part(self.plan.pieces[eid], size)
+        if found.start < whole.start or found.end > whole.end:
+            raise MXNetError(f"entry {eid} lies outside its storage {sid}")
+        return found
 
     def read(self, eid: int, where: str) -> None:
         if eid in self.spoiled:
@@ -71,10 +103,9 @@ class _Replay:
         if step.sums and index not in self.plan.views and self.plan.add & set(step.inputs):
             raise MXNetError(f"memory plan: {where} sums what has been summed already")
         if index in self.plan.views:
-            if step.outputs[0] != NONE and self.plan.storage[step.outputs[0]] != NONE:
-                self._enter(step.outputs[0])
+            self._look(step, where)
             return
-        scratch = [self.range_of(sid, size) for sid, size
+        scratch = [self.memory(sid, size) for sid, size
                    in zip(self.plan.scratch[index], step.scratch, strict=True)]
         written = [eid for eid in step.outputs
                    if eid != NONE and self.plan.storage[eid] != NONE]
@@ -83,9 +114,42 @@ class _Replay:
             self.write(target, ())
         for eid in written:
             partners = self._partners(eid) if eid in self.plan.add else ()
-            self.write(self.range_of(self.plan.storage[eid], self.sizes[eid]), partners)
+            for target in self._targets(step, eid):
+                self.write(target, partners)
         for eid in written:
             self._enter(eid)
+
+    def _look(self, step: PlanStep, where: str) -> None:
+        """A step that does not run: its outputs are where its inputs are."""
+        placed = [eid for eid in step.outputs if eid != NONE and self.plan.storage[eid] != NONE]
+        for eid in placed:
+            self._enter(eid)
+        for whole, eid, place in self._places(step):
+            if whole in self.valid and self.valid.get(eid) != place:
+                raise MXNetError(f"memory plan: {where} does not run, but entry {eid} is not where "
+                                 f"it is in entry {whole}")
+
+    def _places(self, step: PlanStep) -> Iterator[tuple[int, int, Range]]:
+        """(whole, piece, where the piece belongs) of what a step joins or cuts."""
+        joined = bool(step.joins)
+        whole = (step.outputs if joined else step.inputs)[0] if step.rows else NONE
+        if whole == NONE or self.plan.storage[whole] == NONE:
+            return
+        row = self.sizes[whole] // step.rows if step.rows > 1 else 0
+        eids, offsets = (step.inputs, step.joins) if joined else (step.outputs, step.cuts)
+        for eid, offset in zip(eids, offsets, strict=True):
+            if eid != NONE:
+                yield whole, eid, self.range_of(whole).part(Piece(offset, step.rows, row),
+                                                            self.sizes[eid])
+
+    def _targets(self, step: PlanStep, eid: int) -> list[Range]:
+        """What a step writes of an output: of joined inputs only those that are not in place."""
+        if not step.joins or step.outputs[0] != eid:
+            return [self.range_of(eid)]
+        places = list(self._places(step))
+        if any(place.size < 0 for _, _, place in places):
+            return [self.range_of(eid)]
+        return [place for _, piece, place in places if self.valid.get(piece) != place]
 
     def _stays_in_its_space(self, index: int, where: str) -> None:
         """What a step writes, or passes on as a view, is memory of its own device."""
@@ -98,7 +162,7 @@ class _Replay:
                                  f"{sid} in space {space}")
 
     def _enter(self, eid: int) -> None:
-        self.valid[eid] = self.range_of(self.plan.storage[eid], self.sizes[eid])
+        self.valid[eid] = self.range_of(eid)
 
     def _partners(self, eid: int) -> list[int]:
         """Operands of the sum that `eid` is accumulated into: their value becomes the sum."""
@@ -109,7 +173,7 @@ class _Replay:
                            where: str) -> None:
         """While a step runs, its outputs and scratch touch no input except declared partners."""
         allowed = {(step.outputs[o], step.inputs[i]) for i, o in step.inplace}
-        outs = [(eid, self.range_of(self.plan.storage[eid], self.sizes[eid])) for eid in written]
+        outs = [(eid, target) for eid in written for target in self._targets(step, eid)]
         targets = outs + [(NONE, target) for target in scratch]
         for eid in step.inputs:
             for out, target in targets:
@@ -122,4 +186,8 @@ class _Replay:
 
 
 def _overlap(a: Range, b: Range) -> bool:
-    return a[0] == b[0] and a[1] < b[2] and b[1] < a[2]
+    if a.where != b.where or a.end <= b.start or b.end <= a.start:
+        return False
+    return any(a.start + i * a.step < b.start + j * b.step + b.size
+               and b.start + j * b.step < a.start + i * a.step + a.size
+               for i in range(a.rows) for j in range(b.rows))

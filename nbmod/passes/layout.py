@@ -134,7 +134,7 @@ def _kind(node: Node, graph: Graph, known: Sequence[Spec | None], chosen: Chosen
     if op.name == "Concat":
         from ..ops.blocked.form import LANES
 
-        full = all(chosen.images[entry].channels % LANES == 0 for entry in node.inputs)
+        full = all(chosen.images[entry].channels % LANES == 0 for entry in node.inputs[:-1])
         return "follows" if full and op.dim % 4 == 1 else ""
     shapes = {known[eid] for eid in (*graph.input_eids(node), *graph.output_eids(node))}
     return "follows" if len(shapes) == 1 and _is_elementwise(op, node in learns) else ""
@@ -333,8 +333,11 @@ class _Builder:
         return Entry(Node(made, node.name, [self._follow(data), *rest]))
 
     def _follows(self, node: Node) -> Entry:
-        from ..ops.blocked.ops import ClearEdges
+        from ..ops.blocked.ops import ClearEdges, JoinedBlocks
 
+        if node.op_name == "Concat":
+            op = JoinedBlocks(len(node.inputs))
+            return Entry(Node(op, node.name, [self._follow(entry) for entry in node.inputs]))
         made = Entry(node.clone([self._follow(entry) for entry in node.inputs], node.source))
         out = Entry(node, 0)
         image, halo = self.chosen.images[out], self.halos[out]

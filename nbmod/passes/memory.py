@@ -6,6 +6,8 @@ works in two passes over the steps.
 1. *Storages.*  Entries that may share memory are given one storage: a view has its input's, an
    output marked in-place takes over the storage of an input that dies in this very step, and a
    gradient that would only be added to another one is accumulated straight into it (`add`).
+   Tensors that are joined are written where they will stand, and those that are cut out of one are
+   read where they are (`pieces`).
    Sharing is legal only when every remaining read of the storage is accounted for, so the pass
    keeps, per storage, the number of reads still to come.
 2. *Offsets.*  Each storage lives from its first write to its last read.  Two that are alive at the
@@ -24,43 +26,24 @@ private buffer, so executors that share an arena never overwrite one another's o
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["PlanStep", "Plan", "Storage", "plan_memory", "ALIGNMENT"]
+from .pieces import homes
+from .steps import NONE, Piece, PlanStep
+
+__all__ = ["Plan", "Storage", "plan_memory", "ALIGNMENT"]
 
 ALIGNMENT = 64
 """Bytes; offsets are multiples of it: one cache line, one AVX-512 register."""
-
-NONE = -1
 
 FAR = 2 ** 62
 """An address behind all others."""
 
 PACK_UP_TO = 6000
 """Storages per space up to which the better, quadratic packing is used: about 0.15 s."""
-
-
-class PlanStep(NamedTuple):
-    """One step, in entry ids.  An output nobody reads is `NONE`."""
-
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    inplace: tuple[tuple[int, int], ...] = ()
-    """(input position, output position) pairs that may share memory."""
-    scratch: tuple[int, ...] = ()
-    """Bytes of temporary memory during this step."""
-    view: bool = False
-    """Output 0 is input 0 under another shape."""
-    accumulates: bool = False
-    """The step can add to its outputs instead of overwriting them."""
-    sums: bool = False
-    """The step is output = input 0 + input 1, both gradients."""
-    space: int = 0
-    """Memory space (device) the outputs and scratch live in."""
 
 
 @dataclass
@@ -91,6 +74,8 @@ class Plan:
     """Entries whose producer must add to what is there."""
     inplace: dict[int, int] = field(default_factory=dict)
     """Entry -> entry whose memory it took over."""
+    pieces: dict[int, Piece] = field(default_factory=dict)
+    """Entries that are part of their storage, or of what they are a view of."""
     arena: dict[int, int] = field(default_factory=dict)
     """Bytes of the shared arena, per space."""
 
@@ -106,31 +91,45 @@ class Plan:
 
 def plan_memory(steps: Sequence[PlanStep], sizes: Sequence[int], external: Collection[int] = (),
                 keep: Collection[int] = ()) -> Plan:
-    """Plan the entries of `steps`, whose sizes in bytes are `sizes[eid]`."""
-    plan = _Sharing(steps, sizes, set(external), set(keep)).run()
-    _assign_offsets(plan, len(steps))
-    return plan
+    """Plan the entries of `steps`, whose sizes in bytes are `sizes[eid]`.
+
+    Pieces are written in their places unless that takes more memory: what they are joined to has
+    its own from the first of them on.
+    """
+    found = homes(steps, sizes, set(external), set(keep))
+    plans = []
+    for places in (found, {}) if found else ({},):
+        plans.append(_Sharing(steps, sizes, set(external), set(keep), places).run())
+        _assign_offsets(plans[-1], len(steps))
+    return min(plans, key=lambda plan: plan.total_bytes)
 
 
 class _Sharing:
     """Pass 1: which entries share a storage, and how long each storage lives."""
 
     def __init__(self, steps: Sequence[PlanStep], sizes: Sequence[int], external: set[int],
-                 keep: set[int]):
+                 keep: set[int], homes: Mapping[int, tuple[int, Piece]]):
         self.steps, self.sizes, self.external, self.keep = steps, sizes, external, keep
+        self.homes, self.wholes = homes, {whole for whole, _ in homes.values()}
         self.plan = Plan([NONE] * len(sizes))
         self.reads: list[int] = []
         """Per storage, reads still to come; a kept entry counts as one that never happens."""
         self.uses = [0] * len(sizes)
-        self.reader = [NONE] * len(sizes)
+        self.readers: list[list[int]] = [[] for _ in sizes]
+        self.producer = [NONE] * len(sizes)
         for index, step in enumerate(steps):
             for eid in step.inputs:
                 self.uses[eid] += 1
-                self.reader[eid] = index
+                self.readers[eid].append(index)
+            for eid in step.outputs:
+                if eid != NONE:
+                    self.producer[eid] = index
 
     def run(self) -> Plan:
         for index, step in enumerate(self.steps):
-            if not (step.view and self._share_view(index, step)) and not self._elide_sum(index):
+            self._settle(index, step)
+            if not (self._share_cuts(index, step) or self._is_settled(index, step)
+                    or (step.view and self._share_view(index, step)) or self._elide_sum(index)):
                 self._share_inplace(index, step)
                 for eid in step.outputs:
                     if eid != NONE and eid not in self.external and self._unplaced(eid):
@@ -159,14 +158,83 @@ class _Sharing:
         storage.last = max(storage.last, index)
         storage.held |= eid in self.keep
 
+    def _settle(self, index: int, step: PlanStep) -> None:
+        """Give outputs that are pieces of others to come, or made of pieces, their places."""
+        for eid in step.outputs:
+            if eid in self.homes:
+                whole, piece = self._root(eid)
+                if self._unplaced(whole):
+                    self._place(index, self.steps[self.producer[whole]], whole)
+                self.plan.pieces[eid] = piece
+                self._join(eid, self.plan.storage[whole], index)
+                for position, out_position in step.inplace:
+                    source = step.inputs[position]
+                    if step.outputs[out_position] == eid and self.plan.pieces.get(source) == piece:
+                        self.plan.inplace[eid] = source
+
+    def _root(self, eid: int) -> tuple[int, Piece]:
+        """What an entry is a piece of that is no piece itself, and where it is there."""
+        whole, piece = self.homes[eid]
+        if whole not in self.homes:
+            return whole, piece
+        root, outer = self._root(whole)
+        return root, Piece(outer.offset + piece.offset, max(piece.rows, outer.rows),
+                           outer.step or piece.step)
+
+    def _is_settled(self, index: int, step: PlanStep) -> bool:
+        """Whether the output is there already: all its pieces, or the input that it is a view of,
+        have been written in their place."""
+        out = step.outputs[0]
+        if self._is_piece_of(step.inputs, out) or (
+                step.view and out in self.homes
+                and self.plan.pieces.get(step.inputs[0]) == self.plan.pieces.get(out)):
+            self.plan.views.add(index)
+            return True
+        return False
+
+    def _is_piece_of(self, eids: Sequence[int], whole: int) -> bool:
+        return whole in self.wholes and all(
+            eid in self.homes and self.homes[eid][0] == whole for eid in eids)
+
+    def _share_cuts(self, index: int, step: PlanStep) -> bool:
+        """Let the pieces of an entry be read where they are, if all can be."""
+        source = step.inputs[0] if step.inputs else NONE
+        outs = [eid for eid in step.outputs if eid != NONE]
+        if not step.cuts or not all(self._readable(step, eid) for eid in outs):
+            return False
+        outer, sid = self.plan.pieces.get(source, Piece(0)), self.plan.storage[source]
+        if outer.rows > 1 or (sid != NONE and self.plan.storages[sid].space != step.space):
+            return False
+        row = self.sizes[source] // step.rows
+        for eid, offset in zip(step.outputs, step.cuts, strict=True):
+            if eid == NONE:
+                continue
+            start = offset if sid == NONE else outer.offset + offset
+            self.plan.pieces[eid] = Piece(start, step.rows, row if step.rows > 1 else 0)
+            if sid == NONE:
+                self.plan.view_of[eid] = source
+            else:
+                self._join(eid, sid, index)
+        self.plan.views.add(index)
+        return True
+
+    def _readable(self, step: PlanStep, eid: int) -> bool:
+        """Whether all who read a piece can read it where it is."""
+        return (eid not in self.external and eid not in self.keep and eid not in self.homes
+                and all(self.steps[reader].space == step.space
+                        and (step.rows == 1 or eid in self.steps[reader].apart)
+                        for reader in self.readers[eid]))
+
     def _share_view(self, index: int, step: PlanStep) -> bool:
         """Give a view its input's memory; False when it must be a copy after all."""
         source, eid = step.inputs[0], step.outputs[0]
         if eid == NONE:
             return True
-        if eid in self.external:
+        if eid in self.external or not self._unplaced(eid):
             return False
         sid = self.plan.storage[source]
+        if self.plan.pieces.get(source, Piece(0)).rows > 1:
+            return False
         if sid == NONE:
             if eid in self.keep:
                 return False
@@ -176,9 +244,15 @@ class _Sharing:
         elif eid in self.keep and self.plan.storages[sid].held:
             return False        # users get every output as an array of its own
         else:
+            self._follow(eid, source)
             self._join(eid, sid, index)
         self.plan.views.add(index)
         return True
+
+    def _follow(self, eid: int, source: int) -> None:
+        """`eid` is where `source` is."""
+        if source in self.plan.pieces:
+            self.plan.pieces[eid] = self.plan.pieces[source]
 
     def _share_inplace(self, index: int, step: PlanStep) -> None:
         taken = set()
@@ -190,23 +264,28 @@ class _Sharing:
             if (sid != NONE and sid not in taken and self.reads[sid] == 1
                     and self.sizes[source] == self.sizes[eid]
                     and self.plan.storages[sid].space == step.space
+                    and self.plan.pieces.get(source, Piece(0)).rows == 1
                     and not self.plan.storages[sid].held):
                 taken.add(sid)
                 self.plan.inplace[eid] = source
+                self._follow(eid, source)
                 self._join(eid, sid, index)
 
     def _share_add(self, index: int, step: PlanStep, eid: int) -> bool:
         """Let a gradient be added straight to the one it would be summed with later."""
-        reader = self.reader[eid]
-        if not step.accumulates or self.uses[eid] != 1 or not self.steps[reader].sums:
+        if not step.accumulates or self.uses[eid] != 1:
             return False
-        if self.steps[reader].outputs[0] in self.external:      # that sum cannot be left out
-            return False
+        reader = self.readers[eid][0]
+        total = self.steps[reader].outputs[0]
+        if not self.steps[reader].sums or total in self.external or total in self.homes:
+            return False        # there is no sum, or none that can be left out
         if self.steps[reader].space != step.space:
             return False
         first, second = self.steps[reader].inputs
         other = first if second == eid else second
         if other in step.outputs:       # born in the same step, in no particular order
+            return False
+        if other in self.plan.pieces:
             return False
         sid = self.plan.storage[other]
         if (sid == NONE or self.reads[sid] != 1 or self.plan.storages[sid].held
@@ -224,7 +303,7 @@ class _Sharing:
             return False
         sid = self.plan.storage[step.inputs[0]]
         out = step.outputs[0]
-        if out in self.external or sid != self.plan.storage[step.inputs[1]]:
+        if out in self.external or out in self.homes or sid != self.plan.storage[step.inputs[1]]:
             return False
         self._join(out, sid, index)
         self.plan.views.add(index)

@@ -15,7 +15,7 @@ Two things hold for every blocked tensor whose producer has run:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,8 @@ import numpy as np
 from ..jit import inlined, kernel, prange
 from ..simd.strip import LANES
 
-__all__ = ["LANES", "Form", "clear_edge", "clear_halo", "clear_tail", "enter_channels"]
+__all__ = ["LANES", "Form", "clear_edge", "clear_halo", "clear_tail", "distance",
+           "enter_channels", "flat"]
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,19 @@ class Form:
     width: int
     halo: int = 0
     lanes: int = LANES
+    apart: int = 0
+    """Numbers from an image to the next, where they are not behind each other: those of pieces of
+    images with more channels."""
 
     @classmethod
     def of(cls, shape: Sequence[int], channels: int, halo: int) -> Form:
         """Of a blocked shape."""
         return cls(channels, shape[2] - 2 * halo, shape[3] - 2 * halo, halo, shape[4])
+
+    def as_in(self, array: Any) -> Form:
+        """The form that a blocked array has, whose images may be apart; no arrays, but a Spec of
+        one, are not."""
+        return replace(self, apart=distance(array))
 
     @property
     def blocks(self) -> int:
@@ -61,8 +70,8 @@ class Form:
 
     @property
     def image(self) -> int:
-        """Numbers of an image."""
-        return self.blocks * self.plane
+        """Numbers from an image to the next."""
+        return self.apart or self.blocks * self.plane
 
     def at(self, y: Any, x: Any) -> Any:
         """Where pixel (y, x) is in a plane; numbers or arrays, also negative ones in the halo."""
@@ -77,6 +86,20 @@ class Form:
     def tail(self) -> int:
         """Channels of the last block, 0 if it is full."""
         return self.channels % self.lanes
+
+
+def distance(array: Any) -> int:
+    """Numbers from an image of a blocked array to the next if that is more than those of one."""
+    apart = isinstance(array, np.ndarray) and not array.flags.c_contiguous
+    return array.strides[0] // array.itemsize if apart else 0
+
+
+def flat(array: np.ndarray) -> np.ndarray:
+    """The memory of a blocked array from its first number to its last."""
+    if array.flags.c_contiguous:
+        return array.reshape(-1)
+    count = (len(array) - 1) * distance(array) + array[0].size
+    return np.lib.stride_tricks.as_strided(array, (count,), (array.itemsize,))
 
 
 @inlined
@@ -108,7 +131,8 @@ def _clear_halo(planes, halo):
 def clear_halo(array: np.ndarray, halo: int) -> None:
     """Zero the halo of a blocked array, or of its planes (count, rows, columns, lanes)."""
     if halo:
-        _clear_halo(array.reshape(-1, *array.shape[-3:]), halo)
+        for part in array if distance(array) else (array,):
+            _clear_halo(part.reshape(-1, *part.shape[-3:]), halo)
 
 
 def enter_channels(values: np.ndarray, vectors: np.ndarray) -> None:

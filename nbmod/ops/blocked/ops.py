@@ -13,16 +13,19 @@ from ..convolution import all_of
 from ..geometry import sliding_size, span_of
 from ..in_parts import divisors_up_to
 from ..op import Call, Op, Spec
+from ..rows import Rows
 from ..shape import PartialShape
 from ..simd.strip import ADD, BIAS, RELU, at_most
+from ..slicing import Concat
 from .convolution import FLOAT, Kernels
-from .depthwise import kernels_of
+from .depthwise import is_depthwise, kernels_of
 from .form import LANES, Form, clear_halo, clear_tail, enter_channels
 from .reorder import from_blocks, into_blocks, widen
 from .tables import Sliding
 from .winograd import Tiled
 
-__all__ = ["BlockedConvolution", "ClearEdges", "FromBlocks", "IntoBlocks"]
+__all__ = ["BlockedConvolution", "ClearEdges", "FromBlocks", "IntoBlocks",
+           "JoinedBlocks"]
 
 Run = Callable[[], None]
 
@@ -158,13 +161,18 @@ class BlockedConvolution(Op):
         """Those of the strip kernel."""
         return BIAS * self.bias + ADD * self.add + RELU * self.relu + at_most(self.most)
 
-    def kernels(self, data: Any) -> Kernels:
-        """For blocked data, an array or a Spec."""
+    def apart(self) -> tuple[str, ...]:
+        if is_depthwise(self.slide, self.channels, self.filters):
+            return ()
+        return ("data",) if self.add else ("data", "output")
+
+    def kernels(self, data: Any, output: Any = None) -> Kernels:
+        """For blocked data, an array or a Spec, and the output, if its images may be apart."""
         slide = self.slide
-        x = Form.of(data.shape, self.channels, self.halo)
+        x = Form.of(data.shape, self.channels, self.halo).as_in(data)
         height, width = sliding_size((x.height, x.width), span_of(slide.kernel, slide.dilate),
                                      slide.stride, slide.pad)
-        y = Form(self.filters, height, width, self.out_halo)
+        y = Form(self.filters, height, width, self.out_halo).as_in(output)
         if self.tiled:
             return Tiled(slide, x, y, data.shape[0], self.tiled, not self.packed)
         return kernels_of(slide, x, y, data.shape[0])
@@ -182,7 +190,8 @@ class BlockedConvolution(Op):
             back.filters_back, back.room(True), wide])]
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        kernels, given = self.kernels(ins[0]), dict(zip(self.list_inputs(), ins, strict=True))
+        kernels = self.kernels(ins[0], outs[0])
+        given = dict(zip(self.list_inputs(), ins, strict=True))
         weight, bias = given["weight"], given.get("bias")
         filters, padded, room = call.scratch
         filters = weight if self.packed else filters
@@ -228,6 +237,52 @@ def _sum_pixels(g: Any, total: Any, adds: bool) -> None:
     """total (+)= sums of the blocked g over all but channels."""
     sums = g.sum(axis=(2, 3)).sum(axis=0).reshape(-1)[:len(total)]
     np.copyto(total, total + sums if adds else sums)
+
+
+@dataclass(frozen=True)
+class JoinedBlocks(Op):
+    """Images in one array after another, channel by channel; all but the last fill their blocks.
+
+    The producers of images write them there, if they can.
+    """
+
+    num_args: int
+
+    name: ClassVar = "_joined_blocks"
+    variadic: ClassVar = "num_args"
+    needs: ClassVar = ("ograd",)
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        return self.plain.infer_shape(ins, outs)
+
+    @property
+    def plain(self) -> Concat:
+        """What it does."""
+        return Concat(num_args=self.num_args, dim=1)
+
+    def apart(self) -> tuple[str, ...]:
+        return (*self.list_inputs(), *self.list_outputs())
+
+    def joins(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Rows | None:
+        return self.plain.joins(ins, outs)
+
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+        first, pairs = 0, []
+        for array in ins:
+            place = outs[0][:, first:first + array.shape[1]]
+            first += array.shape[1]
+            if place.ctypes.data != array.ctypes.data:
+                pairs.append((place, array))
+
+        def run() -> None:
+            for place, array in pairs:
+                np.copyto(place, array)
+
+        return run
+
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+        return partial(self.plain.backward, ins, outs, call)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ..op import Call, Op, Spec
 from ..pooling import AVG, MAX, Pooling
 from ..shape import PartialShape
 from ..simd.window import LOWEST, largest, mean, to_all, to_largest
-from .form import LANES, Form, clear_halo
+from .form import LANES, Form, clear_halo, flat
 
 __all__ = ["BlockedPooling"]
 
@@ -30,20 +30,21 @@ def _span(at, stride, pad, kernel, size):
 
 
 @kernel(parallel=True)
-def _forward(x, y, g, sizes, halos):
-    """Windows of x, planes (count, rows, columns, LANES) within halos, into y."""
+def _forward(source, target, g, sizes, halos, forms):
+    """Windows of the planes of source, flat, within halos, into those of target; `forms`: planes,
+    planes of an image, numbers of a plane, and from an image to the next, in both."""
     (height, width, rows, columns), (high, wide, down, right, top, left, is_max) = g[:4], g[4:]
-    in_row, out_row = x.shape[2] * LANES, y.shape[2] * LANES
-    in_plane, out_plane = x.shape[1] * in_row, y.shape[1] * out_row
-    source, target = x.reshape(-1), y.reshape(-1)
-    for job in prange(x.shape[0]):
-        k = np.int64(job)
+    in_row, out_row = (width + 2 * halos[0]) * LANES, (columns + 2 * halos[1]) * LANES
+    count, blocks, in_plane, in_image, out_plane, out_image = forms
+    for job in prange(count):
+        n, b = np.int64(job) // blocks, np.int64(job) % blocks
+        x, y = n * in_image + b * in_plane, n * out_image + b * out_plane
         for i in range(rows):
             y0, y1 = _span(i, down, top, high, height)
             for j in range(columns):
                 x0, x1 = _span(j, right, left, wide, width)
-                place = k * in_plane + (halos[0] + y0) * in_row + (halos[0] + x0) * LANES
-                out = k * out_plane + (halos[1] + i) * out_row + (halos[1] + j) * LANES
+                place = x + (halos[0] + y0) * in_row + (halos[0] + x0) * LANES
+                out = y + (halos[1] + i) * out_row + (halos[1] + j) * LANES
                 steps = (y1 - y0, x1 - x0, in_row)
                 if y1 <= y0 or x1 <= x0:
                     target[out:out + LANES] = LOWEST if is_max else 0
@@ -108,6 +109,9 @@ class BlockedPooling(Op):
         y = self.forms(Spec(ins[0], np.dtype(np.float32)))[2]
         return ins, [y.shape(ins[0][0])]
 
+    def apart(self) -> tuple[str, ...]:
+        return ("data", "output")
+
     def tables(self, window: Window) -> tuple[tuple[int, ...], np.ndarray]:
         """The window's numbers, and what each window is divided by."""
         axes = (window.image, window.out, window.kernel, window.stride, window.pad)
@@ -116,14 +120,15 @@ class BlockedPooling(Op):
                 self.pool.sizes(window).astype(np.float32))
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        window, _, _ = self.forms(ins[0])
+        window, a, b = self.forms(ins[0])
         numbers, sizes = self.tables(window)
-        x, y = _planes(ins[0]), _planes(outs[0])
-        halo = self.out_halo
+        a, b = a.as_in(ins[0]), b.as_in(outs[0])
+        x, y, halo = flat(ins[0]), flat(outs[0]), self.out_halo
+        forms = (len(ins[0]) * a.blocks, a.blocks, a.plane, a.image, b.plane, b.image)
 
         def run() -> None:
-            _forward(x, y, numbers, sizes, (self.halo, halo))
-            clear_halo(y, halo)
+            _forward(x, y, numbers, sizes, (self.halo, halo), forms)
+            clear_halo(outs[0], halo)
 
         return run
 

@@ -12,7 +12,7 @@ from ..simd.lanewise import lanewise
 from ..simd.outer import ROWS, flat1, flat2, outer1, outer2
 from ..simd.strip import PIXELS, plane1, plane2, strip1, strip2
 from ..simd.transpose import transpose
-from .form import LANES
+from .form import LANES, flat
 from .tables import OuterTask, Pack, StripTask
 
 __all__ = ["BLOCK", "LANEWISE", "PLANE", "pack", "run_outer", "run_strips", "strips_of",
@@ -84,7 +84,7 @@ def run_strips(task: StripTask, x: Any, w: Any, bias: Any, r: Any, y: Any, kind:
     jobs = groups * -(-count // together)
     chunks = min(max(JOBS * num_threads() // jobs, task.steps[1] // NEAR, 1),
                  max(1, int(task.blocks[0, 7])))
-    _strips(x.reshape(-1), w, bias, r.reshape(-1), y.reshape(-1), task.taps, task.places,
+    _strips(flat(x), w, bias, flat(r), flat(y), task.taps, task.places,
             task.blocks, task.steps, (chunks, together, kind, flags))
 
 

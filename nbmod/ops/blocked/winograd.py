@@ -39,7 +39,7 @@ from ..op import Spec
 from ..simd.strip import PIXELS, strip1, strip2
 from ..simd.winograd import FOUR, TWO
 from .convolution import FLOAT, Kernels
-from .form import LANES, Form
+from .form import LANES, Form, flat
 from .tables import Pair, Sliding
 
 __all__ = ["Tiled", "Tiling", "fits"]
@@ -170,7 +170,7 @@ class Tiling:
                  (self.source.plane, self.source.row),
                  (self.target.plane, self.target.row, flags),
                  (self.strips, self.taken(workers), workers, *self.sizes(workers), self.parted))
-        x, r, y = (array.reshape(-1) for array in (x, r, y))
+        x, r, y = map(flat, (x, r, y))
         tiles, fresh = self.tiles, self.fresh and not self.apart
 
         def run() -> None:

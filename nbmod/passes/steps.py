@@ -1,0 +1,45 @@
+"""What the memory planner sees of a program."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["NONE", "Piece", "PlanStep"]
+
+NONE = -1
+
+
+class PlanStep(NamedTuple):
+    """One step, in entry ids.  An output nobody reads is `NONE`."""
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    inplace: tuple[tuple[int, int], ...] = ()
+    """(input position, output position) pairs that may share memory."""
+    scratch: tuple[int, ...] = ()
+    """Bytes of temporary memory during this step."""
+    view: bool = False
+    """Output 0 is input 0 under another shape."""
+    accumulates: bool = False
+    """The step can add to its outputs instead of overwriting them."""
+    sums: bool = False
+    """The step is output = input 0 + input 1, both gradients."""
+    space: int = 0
+    """Memory space (device) the outputs and scratch live in."""
+    rows: int = 0
+    """Tensors stand side by side in so many rows, beginning `joins` or `cuts` bytes into each."""
+    joins: tuple[int, ...] = ()
+    """Output 0 is nothing but the inputs side by side."""
+    cuts: tuple[int, ...] = ()
+    """The outputs are pieces of input 0."""
+    apart: tuple[int, ...] = ()
+    """Entries that the step can read or write where their rows are not behind each other."""
+
+
+class Piece(NamedTuple):
+    """Where an entry is in memory that others stand in, too: its row k begins `offset + k step`
+    bytes into the storage, or into the external entry that it is a view of."""
+
+    offset: int
+    rows: int = 1
+    step: int = 0
