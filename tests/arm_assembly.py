@@ -19,7 +19,7 @@ from nbmod.ops.simd import denormals, lanewise, outer, product, strip, transpose
 from nbmod.ops.simd.ir import Micro, Vectors  # noqa: E402
 
 FLOATS, WHOLE = ir.FloatType().as_pointer(), ir.IntType(64).as_pointer()
-STRIP = [FLOATS] * 5 + [WHOLE] * 2 + [6, 3]
+STRIP = [FLOATS] * 5 + [WHOLE] * 2 + [6, 4]
 CASES: dict[str, tuple[Micro, list[Any]]] = {
     "strip2": (strip.strip2, STRIP),
     "plane1": (strip.plane1, STRIP),

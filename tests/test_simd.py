@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nbmod.ops.blocked import winograd
+from nbmod.ops.blocked import strips, winograd
+from nbmod.ops.blocked.convolution import Kernels
 from nbmod.ops.blocked.depthwise import kernels_of
 from nbmod.ops.blocked.form import LANES, Form, clear_tail
 from nbmod.ops.blocked.reorder import from_blocks, into_blocks
@@ -70,11 +71,30 @@ def test_strips_are_their_twins(name, flags):
     places = np.concatenate([RANDOM.randint(0, 50, PIXELS), RANDOM.permutation(PIXELS) * LANES])
     given = (numbers(200), numbers(7 + 5 * depth * 2 * LANES), numbers(3 + 2 * LANES),
              numbers(5 + 2 * step), numbers(5 + 2 * step))
-    at, steps = (1, 7, 3, 5, 0, 0), (len(taps), step, flags)
+    at, steps = (1, 7, 3, 5, 0, 0), (len(taps), step, flags, 3)
     expected = given[-1].copy()
     micro.function(*given[:-1], expected, taps, places, at, steps)
     called(micro)(*given, taps, places, at, steps)
     np.testing.assert_allclose(given[-1], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("adds", [False, True])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_results_past_the_caches_are_the_same(monkeypatch, offset, adds):
+    """Also where y begins at no multiple of a vector, which nothing can be streamed to."""
+    x, y = Form(LANES, 9, 9), Form(3 * LANES, 9, 9)
+    kernels = Kernels(Sliding((1, 1)), x, y, 2)
+    data, filters, add = (numbers(*shape) for shape in (x.shape(2), kernels.packed.shape,
+                                                        y.shape(2)))
+    room = np.zeros((2, add.size + 2 * LANES), np.float32)
+    results = [row[-row.ctypes.data // 4 % LANES + offset:][:add.size].reshape(add.shape)
+               for row in room]
+    for result, far in zip(results, [np.inf, 0], strict=True):
+        monkeypatch.setattr(strips, "FAR", far)
+        flags = strips.streamed(add, result, ADD * adds)
+        assert bool(flags) == (far == 0 and not offset)
+        kernels.forward(data, filters, None, result, add if adds else None)()
+    np.testing.assert_array_equal(*results)
 
 
 @pytest.mark.parametrize("adds", [0, 1])

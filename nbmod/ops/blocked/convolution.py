@@ -18,7 +18,7 @@ from ..geometry import Geometry
 from ..op import Spec
 from ..simd.strip import ADD, BIAS
 from .form import LANES, Form, clear_halo
-from .strips import BLOCK, PLANE, pack, run_outer, run_strips, unpack
+from .strips import BLOCK, PLANE, pack, run_outer, run_strips, streamed, unpack
 from .tables import (
     Sliding,
     StripTask,
@@ -171,6 +171,7 @@ class Kernels:
     def sums(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, room: Any
              ) -> Callable[[], None]:
         """What computes y within its halo."""
+        flags |= streamed(r, y, flags)
         return partial(run_strips, self.forward_task(), x, filters, bias, r, y, self.strip_kind,
                        flags)
 
@@ -181,6 +182,7 @@ class Kernels:
         if flags & ADD and not flags & BIAS:  # pixels that no filter has seen stay as they are
             seen = task.blocks[:, 1] < self.packed_back.size - self.zeros
             task = task._replace(blocks=task.blocks[seen]) if seen.any() else task
+        flags |= streamed(gx, gx, flags)
         return partial(run_strips, task, g, filters, bias, gx, gx, self.kind, flags)
 
     def weight(self, x: Any, g: Any, packed: Any, gw: Any, adds: bool = False

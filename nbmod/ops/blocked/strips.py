@@ -10,20 +10,24 @@ import numpy as np
 from ..jit import inlined, kernel, num_threads, prange
 from ..simd.lanewise import lanewise
 from ..simd.outer import ROWS, flat1, flat2, outer1, outer2
-from ..simd.strip import PIXELS, plane1, plane2, strip1, strip2
+from ..simd.strip import ADD, PIXELS, STREAM, plane1, plane2, settle, strip1, strip2
 from ..simd.transpose import transpose
 from .form import LANES, flat
 from .tables import OuterTask, Pack, StripTask
 
-__all__ = ["BLOCK", "LANEWISE", "PLANE", "pack", "run_outer", "run_strips", "strips_of",
-           "unpack"]
+__all__ = ["BLOCK", "LANEWISE", "PLANE", "pack", "run_outer", "run_strips", "streamed",
+           "strips_of", "unpack"]
 
 BLOCK, PLANE, LANEWISE = range(3)
 """Taps of a block of channels, of one channel, of one channel for each lane."""
 JOBS = 4
 """Jobs for each thread, so that none waits long for the last."""
 NEAR = 2 ** 16
-"""Numbers of x, and of filters, that a job goes over again and again: both stay in the L2."""
+"""Numbers of filters that a job goes over again and again: they stay in the L2."""
+BESIDE = 2 ** 15
+"""And of x, for all of these filters."""
+FAR = 2 ** 24
+"""Bytes of y of which the next step finds few in a cache."""
 SIDE = 256
 """Rows and columns of a weight's gradient that a job adds up."""
 
@@ -44,33 +48,45 @@ def _strip(x, w, bias, r, y, taps, places, at, steps, kind):
 
 
 @inlined
+def _some(x, w, bias, r, y, taps, places, blocks, span, chunk, steps, how):
+    """A chunk of the strips of a group of images, for a span of the blocks of channels."""
+    (x_start, y_start, x_next, vector), (kind, flags), (which, chunks, last) = steps, how, chunk
+    for k in range(span[0], span[1]):
+        b = blocks[k]
+        first, strips = (b[8], b[9]) if last else (b[6], b[7])
+        begin, end = which * strips // chunks, (which + 1) * strips // chunks
+        for s in range(begin, end):
+            then = s + 1 if s + 1 < end or k + 1 == span[1] else begin
+            place, following = (first + s) * 2 * PIXELS, (first + then % strips) * 2 * PIXELS
+            ahead = places[following] - places[place] + then // strips * x_next
+            _strip(x, w, bias, r, y, taps, places,
+                   (x_start + b[0], b[1], b[2], y_start + b[3], b[4], place),
+                   (b[5], vector, flags, ahead), (b[10] - 1) * 3 + kind)
+
+
+@inlined
 def strips_of(x, w, bias, r, y, taps, places, blocks, at, how):
     """All strips of one image, where x and y begin; `how`: a plane of y, flags, the taps' kind."""
     vector, flags, kind = how
-    for k in range(len(blocks)):
-        b = blocks[k]
-        for s in range(b[6], b[6] + b[7]):
-            _strip(x, w, bias, r, y, taps, places,
-                   (at[0] + b[0], b[1], b[2], at[1] + b[3], b[4], s * 2 * PIXELS),
-                   (b[5], vector, flags), (b[10] - 1) * 3 + kind)
+    _some(x, w, bias, r, y, taps, places, blocks, (0, len(blocks)), (0, 1, False),
+          (at[0], at[1], 0, vector), (kind, flags))
 
 
 @kernel(parallel=True)
 def _strips(x, w, bias, r, y, taps, places, blocks, steps, how):
-    """y, flat.  A job is a chunk of the strips of a group of images, for `together` blocks of
-    channels; `how`: chunks, that number, the taps' kind, flags."""
+    """y, flat.  A job takes a part of the chunks of a group of images, one after the other, through
+    `together` blocks of channels; `how`: parts, chunks, that number, the taps' kind, flags."""
     groups, x_step, y_step, vector = steps
-    (count, _), (chunks, together, kind, flags) = blocks.shape, how
-    each = groups * chunks
-    for job in prange(each * ((count + together - 1) // together)):
-        part, n, chunk = np.int64(job) // each, np.int64(job) % each // chunks, job % chunks
-        for k in range(part * together, min((part + 1) * together, count)):
-            b = blocks[k]
-            first, strips = (b[8], b[9]) if n == groups - 1 else (b[6], b[7])
-            for s in range(chunk * strips // chunks, (chunk + 1) * strips // chunks):
-                _strip(x, w, bias, r, y, taps, places,
-                       (n * x_step + b[0], b[1], b[2], n * y_step + b[3], b[4],
-                        (first + s) * 2 * PIXELS), (b[5], vector, flags), (b[10] - 1) * 3 + kind)
+    count, (parts, chunks, together, kind, flags) = len(blocks), how
+    for job in prange(groups * parts * ((count + together - 1) // together)):
+        k, n, part = (np.int64(job) // (groups * parts) * together,
+                      np.int64(job) % (groups * parts) // parts, np.int64(job) % parts)
+        span = k, min(k + together, count)
+        for which in range(part * chunks // parts, (part + 1) * chunks // parts):
+            _some(x, w, bias, r, y, taps, places, blocks, span,
+                  (which, chunks, n == groups - 1), (n * x_step, n * y_step, x_step, vector),
+                  (kind, flags))
+        settle(y)
 
 
 def run_strips(task: StripTask, x: Any, w: Any, bias: Any, r: Any, y: Any, kind: int, flags: int
@@ -79,13 +95,22 @@ def run_strips(task: StripTask, x: Any, w: Any, bias: Any, r: Any, y: Any, kind:
 
     The taps are of a `kind`: BLOCK, PLANE or LANEWISE.
     """
-    count, groups = len(task.blocks), task.steps[0]
-    together = max(1, min(count, NEAR * count // len(w)))
+    count, (groups, x_step, *_), strips = len(task.blocks), task.steps, int(task.blocks[0, 7])
+    together, threads = max(1, min(count, NEAR * count // len(w))), num_threads()
     jobs = groups * -(-count // together)
-    chunks = min(max(JOBS * num_threads() // jobs, task.steps[1] // NEAR, 1),
-                 max(1, int(task.blocks[0, 7])))
-    _strips(flat(x), w, bias, flat(r), flat(y), task.taps, task.places,
-            task.blocks, task.steps, (chunks, together, kind, flags))
+    parts = min(max(-(-JOBS * threads // jobs), 1), max(strips, 1))
+    while jobs * parts % threads and parts < strips:
+        parts += 1
+    chunks = max(parts, min(-(-x_step // BESIDE), strips))
+    _strips(flat(x), w, bias, flat(r), flat(y), task.taps, task.places, task.blocks,
+            task.steps, (parts, chunks, together, kind, flags))
+
+
+def streamed(r: Any, y: Any, flags: int) -> int:
+    """The flag STREAM for a y that is large, unless its lines are read anyway, to be added to."""
+    in_place = flags & ADD and r.ctypes.data == y.ctypes.data
+    aligned = y.ctypes.data % (4 * LANES) == 0
+    return STREAM if y.nbytes > FAR and aligned and not in_place else 0
 
 
 @inlined

@@ -285,7 +285,7 @@ def _multiply(room, filters, at, strips, span, how, tables):
     """M of one or two vectors, `span`, from V and filters; `at`: where V, filters, M begin."""
     (out, blocks, _, _), (v, w, m), (taps, places) = how, at, tables
     vs, ms, count = (blocks * PIXELS + 1) * LANES, (2 * PIXELS + 1) * LANES, (out + 2) ** 2
-    step = (blocks, PIXELS * LANES, 0)
+    step = (blocks, PIXELS * LANES, 0, count * vs)
     for e in range(count):
         f = w + e * span * blocks * LANES ** 2
         for k in range(e, e + strips * count, count):

@@ -6,6 +6,7 @@ arrays, integers, and tuples of integers; `emit(v)` writes its code in the words
     v.args.x         an argument: the pointer of an array, an integer, a list of integers
     v.at(p, i)       the address of element i behind p
     v.load(p)        the vector there            v.store(value, p)
+    v.stream(v, p)   the same past the caches; p is a multiple of a vector, v.settle() comes last
     v.one(p)         the number there, in every lane
     v.fma(a, b, c)   a b + c, rounded once where the host can
     v.loop(...)      a counted loop with values that change from turn to turn
@@ -16,6 +17,7 @@ numba keeps no array in registers, which is why this exists: values here *are* r
 from __future__ import annotations
 
 import inspect
+import platform
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +28,7 @@ from .host import lanes
 __all__ = ["Micro", "Vectors"]
 
 Body = Callable[[Any, list[Any]], Sequence[Any]]
+X86 = platform.machine().lower() in ("x86_64", "amd64")
 
 
 class Vectors:
@@ -40,6 +43,7 @@ class Vectors:
         self.ir, self.builder, self.args = ir, builder, args
         self.bits = 64 if double else 32
         self.width = lanes(f"float{self.bits}")
+        self.nbytes = self.width * self.bits // 8
         self.scalar, self.integer = ir.DoubleType() if double else ir.FloatType(), ir.IntType(64)
         self.vector = ir.VectorType(self.scalar, self.width)
         self.zero = ir.Constant(self.vector, None)
@@ -70,6 +74,21 @@ class Vectors:
 
     def store(self, value: Any, pointer: Any) -> None:
         self.builder.store(value, self._as_vector(pointer), align=self.bits // 8)
+
+    def stream(self, value: Any, pointer: Any) -> None:
+        """Store a vector that nobody reads soon: memory is not read before it is written."""
+        store = self.builder.store(value, self._as_vector(pointer), align=self.nbytes)
+        one = self.ir.Constant(self.ir.IntType(32), 1)
+        store.set_metadata("nontemporal", self.builder.module.add_metadata([one]))
+
+    def settle(self) -> None:
+        """What was streamed is in memory before anything that this thread stores from now on."""
+        if X86:
+            from numba.core import cgutils
+
+            kind = self.ir.FunctionType(self.ir.VoidType(), [])
+            self.builder.call(cgutils.get_or_insert_function(
+                self.builder.module, kind, "llvm.x86.sse.sfence"), [])
 
     def prefetch(self, pointer: Any, level: int = 2, write: bool = False) -> None:
         """Begin to bring what is there into the cache of a `level`, to be read, or written; no
@@ -119,10 +138,11 @@ class Vectors:
         below = self.builder.fcmp_ordered("<=", value, self.zero)
         return self.builder.select(self.builder.and_(below, self.splat(wanted)), self.zero, value)
 
-    def at_most(self, value: Any, most: Any, wanted: Any) -> Any:
-        """`value` with `most` for what is above it, if the flag `wanted` is set; NaN stays."""
-        above = self.builder.fcmp_ordered(">", value, most)
-        return self.builder.select(self.builder.and_(above, self.splat(wanted)), most, value)
+    def between(self, value: Any, least: Any, most: Any) -> Any:
+        """`value`, or what it is below or above of; NaN stays.  One instruction for each."""
+        b = self.builder
+        value = b.select(b.fcmp_ordered("<", value, least), least, value)
+        return b.select(b.fcmp_ordered(">", value, most), most, value)
 
     def loop(self, count: Any, start: Sequence[Any], body: Body) -> list[Any]:
         """`values = body(i, values)` for i in 0 .. count - 1, from `start`; count is at least 1."""

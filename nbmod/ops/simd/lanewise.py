@@ -34,7 +34,7 @@ def _emit_lanewise(v: Vectors) -> None:
     x, w, bias, y, taps, places = (v.at(getattr(a, name), start) for name, start in zip(
         ("x", "w", "bias", "y", "taps", "places"), a.at, strict=True))
     r = v.at(a.r, a.at[3])
-    count, _, flags = a.steps
+    count, _, flags, _ = a.steps
 
     def flag(bit: int) -> Any:
         return v.builder.icmp_signed("!=", v.builder.and_(flags, v.number(bit)), v.number(0))
@@ -58,7 +58,7 @@ def _emit_lanewise(v: Vectors) -> None:
 
 def _lanewise(x, w, bias, r, y, taps, places, at, steps):
     xo, wo, bo, yo, to, po = at
-    count, _, flags = steps
+    count, _, flags, _ = steps
     spots = places[po:po + 2 * PIXELS].reshape(2, PIXELS)
     sums = np.zeros((PIXELS, LANES), np.float32)
     if flags & BIAS:

@@ -2,8 +2,8 @@
 
     y[p, v] = start + sum over taps t and c < depth of x[x_p + offset_t + c] w[t, c, v]
 
-for PIXELS pixels p and `vectors` vectors v of output channels, where start is the bias, what r
-holds at the place of y, both, or 0.  Everything that distinguishes one convolution from another is
+for PIXELS pixels p and `vectors` vectors v of output channels, where start is the bias or 0; what r
+holds at the place of y may be added.  Everything that distinguishes one convolution from another is
 in tables of integers: `taps` says where the pixels of each filter tap (and block of input channels)
 lie behind the pixel itself, `places` where each pixel of a strip is in x and in y.  Stride,
 dilation, padding, narrow images and the direction of the computation change tables, never the
@@ -14,12 +14,17 @@ computed again, and stored again, the same.  All reads of a strip come before it
 also holds when y is added to.
 
 With PIXELS = 14 and two vectors, 28 of the 32 registers of AVX-512 hold sums, each of which one
-instruction (an FMA whose factor is read from memory and repeated) adds to.  Per tap and channel
-these are two loads of weights and 28 FMAs, so the FMA units are what limits.
+instruction (an FMA) adds to.  Per tap and channel these are 28 FMAs, two loads of weights and 14 of
+numbers that are repeated in all lanes, so the FMA units are what limits: as long as what they need
+is in a cache.  Therefore a strip asks for it in time.  With every tap it begins to bring in the
+pixels of the tap SOON ones later, which for the last taps are those of the next strip; before the
+first tap it asks for the places of y, or of r, which it needs after the last.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -27,8 +32,8 @@ import numpy as np
 from .host import lanes, registers
 from .ir import Micro, Vectors
 
-__all__ = ["ADD", "BIAS", "LANES", "MOST", "PIXELS", "RELU", "at_most", "emit_limits",
-           "limited", "plane1", "plane2", "strip1", "strip2"]
+__all__ = ["ADD", "BIAS", "LANES", "MOST", "PIXELS", "RELU", "STREAM", "at_most",
+           "emit_limits", "limited", "settle", "plane1", "plane2", "strip1", "strip2"]
 
 LANES = lanes("float32")
 PIXELS = 14 if registers().number == 32 else 6
@@ -37,12 +42,18 @@ PIXELS = 14 if registers().number == 32 else 6
 ARGUMENTS = ("x", "w", "bias", "r", "y", "taps", "places", "at", "steps")
 """
 at      where to begin in x, w, bias, r and y, taps, places
-steps   number of taps; distance of two vectors in r and y; flags
+steps   number of taps; distance of two vectors in r and y; flags; distance of the first pixel to
+        that of the next strip, in x: a hint, any number is right
 places  2 PIXELS numbers for a strip: its pixels in x, and in r and y
 """
-BIAS, ADD, RELU, MOST = 1, 2, 4, 8
-"""Flags: sums begin with the bias; with r; what is not above zero becomes zero; what is above a
-number becomes that number, whose 32 bits stand above the flags (see `at_most`)."""
+BIAS, ADD, RELU, MOST, STREAM = 1, 2, 4, 8, 16
+"""Flags: sums begin with the bias; r is added; what is below zero becomes zero; what is above a
+number becomes that number, whose 32 bits stand above the flags (see `at_most`); y, which begins at
+a multiple of a vector in memory, is not read soon."""
+SOON = 4
+"""Taps from when a pixel is asked for to when it is needed: some 250 nanoseconds."""
+LINE = max(1, 64 // (4 * LANES))
+"""Pixels of a cache line, where they are neighbours."""
 
 
 def at_most(most: float) -> int:
@@ -50,13 +61,18 @@ def at_most(most: float) -> int:
     return 0 if most == np.inf else MOST + (int(np.float32(most).view(np.uint32)) << 32)
 
 
+def _flag(v: Vectors, flags: Any, bits: int) -> Any:
+    """Whether any of `bits` is set."""
+    return v.builder.icmp_signed("!=", v.builder.and_(flags, v.number(bits)), v.number(0))
+
+
 def emit_limits(v: Vectors, value: Any, flags: Any) -> Any:
     """A sum, and what RELU and MOST make of it."""
-    b = v.builder
-    relu, most = (b.icmp_signed("!=", b.and_(flags, v.number(bit)), v.number(0))
-                  for bit in (RELU, MOST))
+    b, infinity = v.builder, v.scalar(np.inf)
     bits = b.trunc(b.lshr(flags, v.number(32)), v.ir.IntType(32))
-    return v.at_most(v.relu(value, relu), v.splat(b.bitcast(bits, v.scalar)), most)
+    least = b.select(_flag(v, flags, RELU), v.scalar(0.0), v.scalar(-np.inf))
+    most = b.select(_flag(v, flags, MOST), b.bitcast(bits, v.scalar), infinity)
+    return v.between(value, v.splat(least), v.splat(most))
 
 
 def limited(values: np.ndarray, flags: int) -> np.ndarray:
@@ -67,63 +83,86 @@ def limited(values: np.ndarray, flags: int) -> np.ndarray:
 
 def _emit_strip(v: Vectors, vectors: int, depth: int) -> None:
     a = v.args
-    x, w, bias, y, taps, places = (v.at(getattr(a, name), start) for name, start in zip(
-        ("x", "w", "bias", "y", "taps", "places"), a.at, strict=True))
-    r = v.at(a.r, a.at[3])
-    count, step, flags = a.steps
+    x, w, bias, r, y, taps, places = (v.at(getattr(a, name), start) for name, start in zip(
+        ("x", "w", "bias", "r", "y", "taps", "places"), (*a.at[:4], *a.at[3:]), strict=True))
+    count, step, flags, ahead = a.steps
+    rows = list(product(range(PIXELS), range(vectors)))
 
     def pixel(which: int, p: int) -> Any:
         return v.integer_at(places, which * PIXELS + p)
 
-    def flag(bit: int) -> Any:
-        return v.builder.icmp_signed("!=", v.builder.and_(flags, v.number(bit)), v.number(0))
+    def result(of: Any, p: int, o: int) -> Any:
+        return v.at(of, v.add(pixel(1, p), v.mul(step, o)))
 
-    first = v.either(flag(BIAS), lambda: [v.load(v.at(bias, o * v.width)) for o in range(vectors)],
+    first = v.either(_flag(v, flags, BIAS),
+                     lambda: [v.load(v.at(bias, o * v.width)) for o in range(vectors)],
                      lambda: [v.zero] * vectors)
-    start = [first[o] for _ in range(PIXELS) for o in range(vectors)]
-
-    def added() -> list[Any]:
-        return [v.builder.fadd(start[p * vectors + o],
-                               v.load(v.at(r, v.add(pixel(1, p), v.mul(step, o)))))
-                for p in range(PIXELS) for o in range(vectors)]
-
-    start = v.either(flag(ADD), added, lambda: start)
+    _ask_for_results(v, flags, [result(v.builder.select(_flag(v, flags, ADD), r, y), p, o)
+                                for o in range(vectors) for p in range(0, PIXELS, LINE)])
     pixels = [v.at(x, pixel(0, p)) for p in range(PIXELS)]
 
     def tap(t: Any, sums: list[Any]) -> list[Any]:
-        offset = v.integer_at(taps, t)
         weights = v.at(w, v.mul(t, depth * vectors * v.width))
-        here = [v.at(p, offset) for p in pixels]
+        here = [v.at(p, v.integer_at(taps, t)) for p in pixels]
+        soon = _soon(v, taps, t, count, ahead)
         for c in range(depth):
             factors = [v.load(v.at(weights, (c * vectors + o) * v.width)) for o in range(vectors)]
+            if depth > 1 and c * LINE < PIXELS:
+                v.prefetch(v.at(pixels[c * LINE], soon), 1)
             for p in range(PIXELS):
                 value = v.one(v.at(here[p], c))
                 for o in range(vectors):
                     sums[p * vectors + o] = v.fma(value, factors[o], sums[p * vectors + o])
         return sums
 
-    sums = v.loop(count, start, tap)
-    targets = [v.at(y, pixel(1, p)) for p in range(PIXELS)]
-    for p in range(PIXELS):
-        for o in range(vectors):
-            v.store(emit_limits(v, sums[p * vectors + o], flags), v.at(targets[p], v.mul(step, o)))
+    sums = v.loop(count, [first[o] for _, o in rows], tap)
+    sums = v.either(_flag(v, flags, ADD), lambda: [
+        v.builder.fadd(total, v.load(result(r, p, o)))
+        for total, (p, o) in zip(sums, rows, strict=True)], lambda: sums)
+    finished = [emit_limits(v, total, flags) for total in sums]
+
+    def written(store: Callable[[Any, Any], None]) -> list[Any]:
+        for total, (p, o) in zip(finished, rows, strict=True):
+            store(total, result(y, p, o))
+        return []
+
+    v.either(_flag(v, flags, STREAM), lambda: written(v.stream), lambda: written(v.store))
+
+
+def _ask_for_results(v: Vectors, flags: Any, places: list[Any]) -> None:
+    """Begin to bring in what a strip adds, or what it writes but for STREAM."""
+    def ask() -> list[Any]:
+        for place in places:
+            v.prefetch(place, 1, write=True)
+        return []
+
+    v.either(_flag(v, v.builder.xor(flags, v.number(STREAM)), ADD | STREAM), ask, lambda: [])
+
+
+def _soon(v: Vectors, taps: Any, t: Any, count: Any, ahead: Any) -> Any:
+    """How far behind the pixels of a strip those lie that will be needed SOON taps after tap t."""
+    b, later = v.builder, v.add(t, SOON)
+    same = b.icmp_signed("<", later, count)
+    over = v.least(b.sub(later, count), b.sub(count, v.number(1)))
+    return v.add(v.integer_at(taps, b.select(same, later, over)),
+                 b.select(same, v.number(0), ahead))
 
 
 def _twin(vectors: int, depth: int) -> Any:
     def strip(x, w, bias, r, y, taps, places, at, steps):
         xo, wo, bo, yo, to, po = at
-        count, step, flags = steps
+        count, step, flags, _ = steps
         spots = places[po:po + 2 * PIXELS].reshape(2, PIXELS)
         sums = np.zeros((PIXELS, vectors, LANES), np.float32)
         if flags & BIAS:
             sums += bias[bo:bo + vectors * LANES].reshape(vectors, LANES)
-        for p, o in np.ndindex(PIXELS, vectors if flags & ADD else 0):
-            begin = yo + spots[1, p] + o * step
-            sums[p, o] += r[begin:begin + LANES]
         for t, p, c in np.ndindex(count, PIXELS, depth):
             begin = wo + (t * depth + c) * vectors * LANES
             weights = w[begin:begin + vectors * LANES].reshape(vectors, LANES)
             sums[p] += x[xo + spots[0, p] + taps[to + t] + c] * weights
+        for p, o in np.ndindex(PIXELS, vectors if flags & ADD else 0):
+            begin = yo + spots[1, p] + o * step
+            sums[p, o] += r[begin:begin + LANES]
         for p, o in np.ndindex(PIXELS, vectors):
             begin = yo + spots[1, p] + o * step
             y[begin:begin + LANES] = limited(sums[p, o], flags)
@@ -138,3 +177,5 @@ def strip_of(vectors: int, depth: int) -> Micro:
 
 strip2, strip1 = strip_of(2, LANES), strip_of(1, LANES)
 plane2, plane1 = strip_of(2, 1), strip_of(1, 1)
+settle = Micro(("y",), lambda v: v.settle(), lambda y: None)
+"""Comes after strips with STREAM, before other threads read y."""
