@@ -39,8 +39,8 @@ import numpy as np
 from ..base import MXNetError
 from .body import Bind, Part
 from .param import Shape, parse_params, to_text
-from .rows import Rows
 from .shape import PartialShape, size_of, unify_all
+from .side_by_side import Rows
 
 if TYPE_CHECKING:
     from ..context import Context

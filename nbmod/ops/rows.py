@@ -1,61 +1,185 @@
-"""Regions of tensors, and tensors side by side in the rows of another one: pieces along an axis."""
+"""Whole rows, columns and positions: replaced, selected, listed, multiplied out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from math import prod
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import reduce
+from typing import ClassVar
 
-from .param import Ints, Shape
-from .shape import ShapeMismatch
+import numpy as np
 
-__all__ = ["Region", "Rows", "cut_rows", "region_shape", "side_by_side", "slice_region"]
+from ..base import MXNetError
+from .op import Op
+from .param import Shape
+from .rules import copy_over, data_type, fill_zero
+from .shape import ShapeMismatch, normalize_axis, size_of, unify
 
-Region = tuple[slice, ...]
-
-
-class Rows(NamedTuple):
-    """Tensors side by side in `number` rows; each begins so many numbers into every row."""
-
-    number: int
-    offsets: tuple[int, ...]
+__all__ = ["BooleanMask", "IndexCopy", "IndexArray", "KhatriRao"]
 
 
-def side_by_side(shape: Shape, axis: int, pieces: Iterable[tuple[int, int]]) -> Rows:
-    """The pieces [start, stop) of an axis of a tensor."""
-    inner = prod(shape[axis + 1:])
-    return Rows(prod(shape[:axis]), tuple(start * inner for start, _ in pieces))
+@dataclass(frozen=True)
+class IndexCopy(Op, name="_contrib_index_copy"):
+    """old_tensor (N, ...) with rows index_vector (M,) replaced by those of new_tensor (M, ...).
+
+    The last of several rows for one place counts.  A row that old_tensor does not have is an error.
+    """
+
+    inputs: ClassVar = ("old_tensor", "index_vector", "new_tensor")
+    needs: ClassVar = ("ograd", "index_vector")
+    inplace: ClassVar = (("old_tensor", "output"),)
+
+    def infer_shape(self, ins, outs):
+        old, index, new = ins
+        old = unify(old, outs[0], "old_tensor and output")
+        if old is None or not old:
+            return ins, [old]
+        rows = new[0] if new else 0
+        index = unify(index, (rows,), "index_vector and rows of new_tensor")
+        assert index is not None
+        return [old, index, unify(new, (index[0], *old[1:]), "new_tensor and rows to be replaced")
+                ], [old]
+
+    def infer_type(self, ins, outs):
+        kinds, outs = data_type([ins[0] or ins[2], ins[2], ins[1]], outs)
+        return [kinds[0], kinds[2], kinds[0]], outs
+
+    def _rows(self, index: np.ndarray, count: int) -> np.ndarray:
+        rows = index.astype(np.int64)
+        wrong = (rows < 0) | (rows >= count)
+        if wrong.any():
+            raise MXNetError(f"{self.name}: index_vector holds {rows[wrong][0]}, expected rows "
+                             f"from 0 to {count - 1} of old_tensor")
+        return rows
+
+    def forward(self, ins, outs, call):
+        rows = self._rows(ins[1], len(outs[0]))
+        copy_over(ins[0], outs[0])
+        outs[0][rows] = ins[2]
+
+    def backward(self, ins, outs, call):
+        g, index = ins
+        old, _, new = outs
+        rows = index.astype(np.int64)
+        fill_zero(outs[1:2])
+        if old is not None:
+            np.copyto(old, g)
+            old[rows] = 0
+        if new is not None:
+            np.take(g, rows, axis=0, out=new)
 
 
-def cut_rows(shape: Shape, region: Region) -> Rows | None:
-    """A region that is a piece of rows: indices in order along one axis, all along the others."""
-    ranges = [part.indices(size) for part, size in zip(region, shape, strict=False)]
-    cut = [axis for axis, ends in enumerate(ranges) if ends != (0, shape[axis], 1)]
-    if len(cut) > 1 or any(ranges[axis][2] != 1 for axis in cut):
-        return None
-    axis = cut[0] if cut else 0
-    return side_by_side(shape, axis, [ranges[axis][:2]] if shape else [(0, 0)])
+@dataclass(frozen=True)
+class BooleanMask(Op, name="_contrib_boolean_mask"):
+    """The rows of data (N, ...) where index (N,) is not zero: (number of those, ...).
+
+    How many there are depends on the values of index, so this runs eagerly only (also under
+    `autograd.record`), and cannot be bound.  The gradient of the other rows is zero.
+    """
+
+    axis: int = 0
+
+    inputs: ClassVar = ("data", "index")
+    needs: ClassVar = ("ograd", "index")
+    steering: ClassVar = ("index",)
+
+    def __post_init__(self):
+        if self.axis != 0:
+            raise MXNetError(f"{self.name}: parameter axis is {self.axis}, expected 0")
+
+    def infer_shape(self, ins, outs):
+        data, index = ins
+        if data is not None and index is not None:
+            index = unify(data[:1], index, "rows of data and index")
+            assert index is not None
+            data = (*index, *data[1:])
+        out = None if data is None else (0, *data[1:])
+        return [data, index], [unify(out, outs[0], "output")]
+
+    def infer_type(self, ins, outs):
+        return data_type(ins, outs)
+
+    def shape_of_values(self, ins):
+        data, index = ins
+        if index.shape != data.shape[:1]:
+            raise ShapeMismatch(f"{self.name}: index has shape {index.shape}, expected one element "
+                                f"for each row of data {data.shape}")
+        count = int(np.count_nonzero(index))
+        if not count:
+            raise MXNetError(f"{self.name}: index selects no row of data {data.shape}; arrays "
+                             "without elements are not supported by ops")
+        return [(count, *data.shape[1:])]
+
+    def forward(self, ins, outs, call):
+        np.compress(ins[1] != 0, ins[0], axis=0, out=outs[0])
+
+    def backward(self, ins, outs, call):
+        fill_zero(outs)
+        if outs[0] is not None:
+            outs[0][ins[1] != 0] = ins[0]
 
 
-def slice_region(data: Shape, begin: Ints, end: Ints, step: Ints) -> Region:
-    """The region of `slice`'s parameters, which mean what they mean in Python."""
-    if len(begin) != len(end) or len(step) not in (0, len(begin)):
-        raise ShapeMismatch(f"begin {begin}, end {end} and step {step} differ in length")
-    if not begin or len(begin) > len(data):
-        raise ShapeMismatch(f"begin is {begin}, expected 1 to {len(data)} axes of data {data}")
-    if 0 in step:
-        raise ShapeMismatch(f"step is {step}, expected no 0")
-    steps = step or (None,) * len(begin)
-    return tuple(slice(*part) for part in zip(begin, end, steps, strict=True))
+@dataclass(frozen=True)
+class IndexArray(Op, name="_contrib_index_array"):
+    """Every position of data (d1, ..., dn) as its indices: (d1, ..., dn, n), int64.
+
+    `axes` chooses which indices, and in which order.  There is no gradient.
+    """
+
+    axes: Shape | None = None
+
+    def _axes(self, rank: int) -> Shape:
+        axes = range(rank) if self.axes is None else self.axes
+        return tuple(normalize_axis(axis, rank, "axes") for axis in axes)
+
+    def infer_shape(self, ins, outs):
+        data = ins[0]
+        return ins, outs if data is None else [(*data, len(self._axes(len(data))))]
+
+    def infer_type(self, ins, outs):
+        return ins, [np.dtype(np.int64)]
+
+    def forward(self, ins, outs, call):
+        shape = ins[0].shape
+        for place, axis in enumerate(self._axes(len(shape))):
+            steps = np.arange(shape[axis]).reshape(-1, *(1,) * (len(shape) - axis - 1))
+            outs[0][..., place] = steps
 
 
-def region_shape(data: Shape, region: Region) -> Shape:
-    """Shape of `data[region]`; 0 where data is unknown.  An empty region is an error."""
-    shape = list(data)
-    for axis, part in enumerate(region):
-        if data[axis]:
-            shape[axis] = len(range(*part.indices(data[axis])))
-            if not shape[axis]:
-                raise ShapeMismatch(f"begin {part.start}, end {part.stop}, step {part.step} select "
-                                    f"nothing along axis {axis} of data {data}")
-    return tuple(shape)
+@dataclass(frozen=True)
+class KhatriRao(Op, name="khatri_rao"):
+    """Column by column, the Kronecker product of matrices (M1, N), (M2, N), ...: (M1 M2 ..., N)."""
+
+    num_args: int
+
+    inputs: ClassVar = ("args",)
+    needs: ClassVar = ("ograd", "args")
+    variadic: ClassVar = "num_args"
+
+    def infer_shape(self, ins, outs):
+        for i, shape in enumerate(ins):
+            if shape is not None and len(shape) != 2:
+                raise ShapeMismatch(f"arg{i} has shape {shape}, expected a matrix (M, N)")
+        columns = max((shape[1] for shape in ins if shape), default=0)
+        whole = [unify(shape, (0, columns), f"arg{i} and columns of the others")
+                 for i, shape in enumerate(ins)]
+        rows = size_of(shape[0] for shape in whole if shape is not None)
+        return whole, [unify((rows, columns), outs[0], "computed and wanted output")]
+
+    def forward(self, ins, outs, call):
+        outs[0][...] = reduce(_rows_times_rows, ins)
+
+    def backward(self, ins, outs, call):
+        g, *factors = ins
+        for i, out in enumerate(outs):
+            if out is None:
+                continue
+            ones = [np.ones((1, g.shape[1]), g.dtype)]
+            before = reduce(_rows_times_rows, [*ones, *factors[:i]])
+            after = reduce(_rows_times_rows, [*ones, *factors[i + 1:]])
+            whole = g.reshape(len(before), len(out), len(after), -1)
+            np.einsum("aibn,an,bn->in", whole, before, after, out=out)
+
+
+def _rows_times_rows(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Every row of a times every row of b, number by number."""
+    return (a[:, None] * b).reshape(-1, a.shape[1])

@@ -16,9 +16,9 @@ from ..base import MXNetError
 from .creation import to_type
 from .op import Op
 from .param import Ints, Shape
-from .rows import Region, cut_rows, region_shape, side_by_side, slice_region
 from .rules import common_type, copy_over, data_type, fill_zero
 from .shape import PartialShape, ShapeMismatch, normalize_axis, unify, unify_all
+from .side_by_side import Region, cut_rows, region_shape, side_by_side, slice_region
 
 __all__ = ["Region", "along"]
 

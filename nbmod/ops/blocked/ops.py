@@ -13,8 +13,8 @@ from ..convolution import all_of
 from ..geometry import sliding_size, span_of
 from ..in_parts import divisors_up_to
 from ..op import Call, Op, Spec
-from ..rows import Rows
 from ..shape import PartialShape
+from ..side_by_side import Rows
 from ..simd.strip import ADD, BIAS, RELU, at_most
 from ..slicing import Concat
 from .convolution import FLOAT, Kernels
