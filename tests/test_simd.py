@@ -35,7 +35,19 @@ from nbmod.ops.simd.product import (
     pitch_of,
     tall,
 )
-from nbmod.ops.simd.strip import ADD, BIAS, PIXELS, RELU, at_most, plane1, plane2, strip1, strip2
+from nbmod.ops.simd.strip import (
+    ADD,
+    BIAS,
+    PIXELS,
+    RELU,
+    at_most,
+    plane1,
+    plane2,
+    row3,
+    row7,
+    strip1,
+    strip2,
+)
 from nbmod.ops.simd.transpose import transpose
 from nbmod.ops.simd.window import largest, mean, to_all, to_largest
 from nbmod.ops.simd.winograd import FOUR, TWO
@@ -59,7 +71,8 @@ def called(micro):
 
 
 STRIPS = {"pair": (strip2, 2, LANES), "single": (strip1, 1, LANES), "flat pair": (plane2, 2, 1),
-          "flat single": (plane1, 1, 1), "lanes": (lanewise, 1, 1)}
+          "flat single": (plane1, 1, 1), "flat rows": (row3, 2, 3), "wide rows": (row7, 2, 7),
+          "lanes": (lanewise, 1, 1)}
 
 
 @pytest.mark.parametrize("flags", [0, BIAS, ADD, RELU, BIAS | ADD | RELU, RELU | at_most(1.5)])
@@ -307,6 +320,7 @@ CASES = {
     "dilated": (2, 64, (11, 11), 33, Sliding((3, 3), pad=(2, 2), dilate=(2, 2))),
     "groups": (2, 4 * LANES, (6, 6), 6 * LANES, Sliding((3, 3), pad=(1, 1), groups=2)),
     "picture": (2, 3, (17, 17), 24, Sliding((7, 7), (2, 2), (3, 3))),
+    "picture, rows of three": (2, 3, (9, 16), 3 * LANES, Sliding((3, 3), (2, 1), (1, 1))),
     "one channel": (1, 1, (28, 28), 20, Sliding((5, 5))),
     "few pixels": (5, 20, (3, 3), 50, Sliding((3, 3))),
     "groups of images": (30, 20, (5, 5), 50, Sliding((3, 3))),

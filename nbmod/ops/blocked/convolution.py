@@ -18,7 +18,7 @@ from ..geometry import Geometry
 from ..op import Spec
 from ..simd.strip import ADD, BIAS
 from .form import LANES, Form, clear_halo
-from .strips import BLOCK, PLANE, pack, run_outer, run_strips, streamed, unpack
+from .strips import BLOCK, pack, run_outer, run_strips, streamed, unpack
 from .tables import (
     Sliding,
     StripTask,
@@ -26,6 +26,7 @@ from .tables import (
     data_strips,
     forward_pack,
     forward_strips,
+    neighbours,
     weight_outers,
 )
 
@@ -80,7 +81,7 @@ class Kernels:
     @property
     def strip_kind(self) -> int:
         """Of the taps of forward."""
-        return PLANE if self.x.lanes == 1 else self.kind
+        return neighbours(self.slide, self.x) if self.x.lanes == 1 else self.kind
 
     @property
     def back(self) -> Kernels:

@@ -10,7 +10,18 @@ import numpy as np
 from ..jit import inlined, kernel, num_threads, prange
 from ..simd.lanewise import lanewise
 from ..simd.outer import ROWS, flat1, flat2, outer1, outer2
-from ..simd.strip import ADD, PIXELS, STREAM, plane1, plane2, settle, strip1, strip2
+from ..simd.strip import (
+    ADD,
+    PIXELS,
+    STREAM,
+    plane1,
+    plane2,
+    row3,
+    row7,
+    settle,
+    strip1,
+    strip2,
+)
 from ..simd.transpose import transpose
 from .form import LANES, flat
 from .tables import OuterTask, Pack, StripTask
@@ -19,7 +30,8 @@ __all__ = ["BLOCK", "LANEWISE", "PLANE", "pack", "run_outer", "run_strips", "str
            "strips_of", "unpack"]
 
 BLOCK, PLANE, LANEWISE = range(3)
-"""Taps of a block of channels, of one channel, of one channel for each lane."""
+"""Taps of a block of channels, of one channel, of one channel for each lane; 3 or 7: of one
+channel, and for pairs of vectors so many neighbours at a time."""
 JOBS = 4
 """Jobs for each thread, so that none waits long for the last."""
 NEAR = 2 ** 16
@@ -33,18 +45,23 @@ SIDE = 256
 
 
 @inlined
-def _strip(x, w, bias, r, y, taps, places, at, steps, kind):
-    """One strip by the kernel of its kind: 3 for pairs of vectors, + a kind of taps."""
-    if kind == 0:
+def _strip(x, w, bias, r, y, taps, places, at, steps, vectors, kind):
+    """One strip by the kernel for one vector or two, of a kind of taps."""
+    if vectors == 2:
+        if kind == BLOCK:
+            strip2(x, w, bias, r, y, taps, places, at, steps)
+        elif kind == PLANE:
+            plane2(x, w, bias, r, y, taps, places, at, steps)
+        elif kind == 3:
+            row3(x, w, bias, r, y, taps, places, at, steps)
+        else:
+            row7(x, w, bias, r, y, taps, places, at, steps)
+    elif kind == BLOCK:
         strip1(x, w, bias, r, y, taps, places, at, steps)
-    elif kind == 1:
-        plane1(x, w, bias, r, y, taps, places, at, steps)
-    elif kind == 2:
+    elif kind == LANEWISE:
         lanewise(x, w, bias, r, y, taps, places, at, steps)
-    elif kind == 3:
-        strip2(x, w, bias, r, y, taps, places, at, steps)
     else:
-        plane2(x, w, bias, r, y, taps, places, at, steps)
+        plane1(x, w, bias, r, y, taps, places, at, steps)
 
 
 @inlined
@@ -61,7 +78,7 @@ def _some(x, w, bias, r, y, taps, places, blocks, span, chunk, steps, how):
             ahead = places[following] - places[place] + then // strips * x_next
             _strip(x, w, bias, r, y, taps, places,
                    (x_start + b[0], b[1], b[2], y_start + b[3], b[4], place),
-                   (b[5], vector, flags, ahead), (b[10] - 1) * 3 + kind)
+                   (b[5], vector, flags, ahead), b[10], kind)
 
 
 @inlined
@@ -93,7 +110,7 @@ def run_strips(task: StripTask, x: Any, w: Any, bias: Any, r: Any, y: Any, kind:
                ) -> None:
     """y from x and packed filters w; with the flag ADD also from r (see `simd.strip`).
 
-    The taps are of a `kind`: BLOCK, PLANE or LANEWISE.
+    The taps are of a `kind`: BLOCK, PLANE, LANEWISE, 3 or 7.
     """
     count, (groups, x_step, *_), strips = len(task.blocks), task.steps, int(task.blocks[0, 7])
     together, threads = max(1, min(count, NEAR * count // len(w))), num_threads()

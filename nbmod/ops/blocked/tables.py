@@ -28,7 +28,8 @@ from ..simd.strip import PIXELS
 from .form import LANES, Form
 
 __all__ = ["OuterTask", "Pack", "Sliding", "StripTask", "data_pack", "data_strips",
-           "forward_pack", "forward_strips", "grouped", "pixel_places", "weight_outers"]
+           "forward_pack", "forward_strips", "grouped", "neighbours", "pixel_places",
+           "weight_outers"]
 
 Pair = tuple[int, int]
 FULL = 4 * PIXELS
@@ -189,6 +190,13 @@ def _grid(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return y.ravel(), x.ravel()
 
 
+def neighbours(slide: Sliding, x: Form) -> int:
+    """How many taps pairs of vectors take at a time: those of a row, if they are as many as there
+    is a kernel for, and beside one another."""
+    wide = slide.kernel[1]
+    return wide if x.lanes == 1 and slide.dilate[1] == 1 and wide in (3, 7) else 1
+
+
 @lru_cache(maxsize=KEPT)
 def forward_strips(slide: Sliding, x: Form, y: Form, batch: int, deep: int = 0) -> StripTask:
     """y = convolution of x.  A tap has filters for `deep` channels, by default all of a block."""
@@ -198,14 +206,15 @@ def forward_strips(slide: Sliding, x: Form, y: Form, batch: int, deep: int = 0) 
     spots = [x.at(rows * down - top, columns * right - left), y.at(rows, columns)]
     places = _Places()
     ends = [places.enter(images, spots, [x.image, y.image]) for images in (each, last)]
-    depth, inner = x.lanes, x.blocks // slide.groups
+    depth, inner, wide = x.lanes, x.blocks // slide.groups, neighbours(slide, x)
     taps = [b * x.plane + i * slide.dilate[0] * x.row + j * slide.dilate[1] * depth
             for b, (i, j) in product(range(inner), slide.taps)]
     weights = len(taps) * deep if deep else padded_taps(len(taps), depth) * depth
+    seen = {1: (0, len(taps)), 2: (len(taps) if wide > 1 else 0, len(taps) // wide)}
     blocks = [(span.group * inner * x.plane, span.vector * weights * LANES, span.vector * LANES,
-               span.vector * y.plane, 0, len(taps), *ends[0], *ends[1], span.vectors)
+               span.vector * y.plane, *seen[span.vectors], *ends[0], *ends[1], span.vectors)
               for span in spans(y.channels, slide.groups)]
-    return StripTask(np.array(taps), places.all(), np.array(blocks),
+    return StripTask(np.array(taps + taps[::wide] * (wide > 1)), places.all(), np.array(blocks),
                      (groups, each * x.image, each * y.image, y.plane))
 
 

@@ -33,7 +33,8 @@ from .host import lanes, registers
 from .ir import Micro, Vectors
 
 __all__ = ["ADD", "BIAS", "LANES", "MOST", "PIXELS", "RELU", "STREAM", "at_most",
-           "emit_limits", "limited", "settle", "plane1", "plane2", "strip1", "strip2"]
+           "emit_limits", "limited", "settle", "plane1", "plane2", "row3", "row7", "strip1",
+           "strip2"]
 
 LANES = lanes("float32")
 PIXELS = 14 if registers().number == 32 else 6
@@ -177,5 +178,7 @@ def strip_of(vectors: int, depth: int) -> Micro:
 
 strip2, strip1 = strip_of(2, LANES), strip_of(1, LANES)
 plane2, plane1 = strip_of(2, 1), strip_of(1, 1)
+row3, row7 = strip_of(2, 3), strip_of(2, 7)
+"""For flat images: taps in a row of a filter are neighbours, as channels are elsewhere."""
 settle = Micro(("y",), lambda v: v.settle(), lambda y: None)
 """Comes after strips with STREAM, before other threads read y."""
