@@ -112,14 +112,13 @@ def test_what_an_earlier_call_broke_is_asked_of_a_fresh_process(oracle):
 def test_a_disagreement_is_asked_of_a_fresh_process_once(oracle):
     asked = []
     again = SimpleNamespace(pytest_pyfunc_call=lambda pyfuncitem: asked.append(pyfuncitem) or True)
-    item = SimpleNamespace(nodeid="a test", config=SimpleNamespace(stash=pytest.Stash()),
-                           funcargs={"oracle": oracle}, ihook=again)
+    item = SimpleNamespace(user_properties=[], funcargs={"oracle": oracle}, ihook=again)
     oracle.call("mx_ops.version")
     assert disagree(item) is True and asked == [item] and oracle._process is None
     with pytest.raises(AssertionError, match="off by one"):
         disagree(item)
     with pytest.raises(AssertionError, match="off by one"):
-        disagree(SimpleNamespace(**{**vars(item), "nodeid": "another", "funcargs": {}}))
+        disagree(SimpleNamespace(**{**vars(item), "user_properties": [], "funcargs": {}}))
     assert asked == [item]
 
 

@@ -261,7 +261,7 @@ class Bands:
             return _strips([])
         x, y = (kernels.x, self.wide) if kernels is self.expand else (self.deep, kernels.y)
         return _strips([forward_strips(kernels.slide, x, Band(
-            y.channels, height, y.width, y.halo, y.lanes, y.plane), 1) for height in heights])
+            y.channels, height, y.width, y.halo, y.lanes, room=y.plane), 1) for height in heights])
 
     def compute(self, tensors: Sequence[Any], filters: tuple, biases: tuple, room: Any,
                 flags: Sequence[int]) -> Run:
