@@ -31,7 +31,8 @@ class _Greenlet:
 
     def _run(self) -> None:
         try:
-            self.function(*self.args)
+            with np.errstate(all="ignore"):  # a greenlet has a context of its own
+                self.function(*self.args)
         except Exception as error:
             self.error = error
         except greenlet.GreenletExit:
