@@ -1,4 +1,4 @@
-"""Chains of elementwise operators, nbmod and MXNet interleaved, with PyTorch's in `bench.compare`.
+"""Chains of elementwise operators, nbmod and MXNet interleaved.
 
     python -m bench.elementwise [name ...]       a table: milliseconds, ratios, share of bandwidth
     python -m pytest bench/elementwise.py        nbmod's rows by pytest-benchmark, MXNet's beside

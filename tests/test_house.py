@@ -127,6 +127,15 @@ def test_compilers_are_confined(path):
 
 
 @each_file
+def test_parallel_loops_have_plain_counts(path):
+    """numba keeps a loop over prange(a if b else c) on one thread, and says nothing."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "prange":
+            assert not any(isinstance(part, (ast.IfExp, ast.BoolOp)) for argument in node.args
+                           for part in ast.walk(argument)), f"{path}:{node.lineno}"
+
+
+@each_file
 def test_budgets(path):
     lines = path.read_text(encoding="utf-8").count("\n")
     assert lines <= FILE_LINES, f"{lines} lines; split it by subject"

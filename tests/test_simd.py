@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbmod.ops.blocked import strips, winograd
+from nbmod.ops.blocked.batch_norm import _backward, _forward
 from nbmod.ops.blocked.convolution import Kernels
 from nbmod.ops.blocked.depthwise import kernels_of
 from nbmod.ops.blocked.form import LANES, Form, clear_tail
@@ -20,6 +21,7 @@ from nbmod.ops.blocked.reorder import from_blocks, into_blocks
 from nbmod.ops.blocked.tables import Sliding
 from nbmod.ops.jit import Kernel, num_threads, set_num_threads
 from nbmod.ops.simd import norm
+from nbmod.ops.simd.edge import clear_edge
 from nbmod.ops.simd.lanerows import SIZES, STRIDES, Rows, row_of
 from nbmod.ops.simd.lanewise import TAPS, lanesums, lanewise
 from nbmod.ops.simd.outer import ROWS, flat1, flat2, outer1, outer2
@@ -155,17 +157,26 @@ def normal(count):
     return norm
 
 
-@pytest.mark.parametrize("pixels", [1, 9])
+def at_vectors(count):
+    """`count` numbers at a multiple of a vector, as stores past the caches want them."""
+    memory = numbers(count + LANES)
+    return memory[-memory.ctypes.data % (4 * LANES) // 4:][:count]
+
+
+@pytest.mark.parametrize("rows, columns", [(1, 1), (2, 3), (2, 9)])
 @pytest.mark.parametrize("flags", [0, norm.ADD, norm.PASSED, norm.WITHIN, norm.GX, norm.GADD,
-                                   norm.GX | norm.GADD | norm.WITHIN])
-def test_rows_of_norms_are_their_twins(flags, pixels):
-    x, g, y, gx, gadd = (numbers(7 + 9 * LANES) for _ in range(5))
-    shared, sums = normal(norm.FORWARD + norm.BACKWARD), numbers(1 + 2 * LANES)
-    at, steps = (2, 5, 3, 1), (pixels, 2 * LANES, flags)
-    for micro, arrays in ((norm.norm_sums, (x, shared, sums)), (norm.norm_row, (x, g, y, shared)),
-                         (norm.grad_sums, (x, g, y, shared, sums)),
-                         (norm.grad_row, (x, g, y, gx, gadd, shared)),
-                         (norm.grad_row, (x, g, y, x, g, shared))):
+                                   norm.ADD | norm.STREAM, norm.GX | norm.STREAM | norm.WITHIN,
+                                   norm.GX | norm.GADD | norm.PASSED | norm.STREAM_GADD])
+def test_planes_of_norms_are_their_twins(flags, rows, columns):
+    x, g, y, gx, gadd = (at_vectors(27 * LANES) for _ in range(5))
+    shared, sums = normal(norm.FORWARD + norm.BACKWARD), RANDOM.randn(1 + 2 * LANES)
+    at = (2 * LANES, LANES, 3, 1, 10 ** 6, -7)
+    steps = (rows, columns, 11 * LANES, 10 * LANES, 2 * LANES, flags)
+    for micro, arrays in ((norm.norm_sums, (x, shared, sums)),
+                          (norm.norm_plane, (x, g, y, shared)),
+                          (norm.grad_sums, (x, g, y, shared, sums)),
+                          (norm.grad_plane, (x, g, y, gx, gadd, shared)),
+                          (norm.grad_plane, (x, g, y, x, g, shared))):
         expected = [each.copy() for each in arrays]
         if arrays[-2] is g:  # in place
             expected[3:5] = expected[:2]
@@ -173,6 +184,36 @@ def test_rows_of_norms_are_their_twins(flags, pixels):
         called(micro)(*arrays, at, steps)
         for mine, other in zip(arrays, expected, strict=True):
             np.testing.assert_allclose(mine, other, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 2)])
+@pytest.mark.parametrize("halo", [0, 1, 2])
+def test_edges_are_their_twins(size, halo):
+    planes = numbers((size[0] + 2 * halo) * (size[1] + 2 * halo) * LANES + 9)
+    expected = planes.copy()
+    clear_edge.function(expected, 3, *size, halo)
+    called(clear_edge)(planes, 3, *size, halo)
+    np.testing.assert_array_equal(planes, expected)
+
+
+def test_norms_are_the_same_by_blocks_and_by_planes():
+    form, images = Form(2 * LANES, 3, 5, 1), 3
+    x, add, g = (numbers(images * form.image) for _ in range(3))
+    numbers_of = (form.blocks, 3, 5, form.plane, form.plane, form.at(0, 0), form.at(0, 0),
+                  form.row, form.row, 1)
+    found = []
+    for by_block in (True, False):
+        y, gx, gadd = (np.ones_like(x) for _ in range(3))
+        sums = np.zeros((images, form.blocks, 2, LANES))
+        shared = np.zeros((norm.FORWARD + norm.BACKWARD, form.blocks, LANES), np.float32)
+        shared[4], channels = np.inf, np.ones((6, form.channels), np.float32)
+        _forward(x, add, y, sums, shared, channels[:4], numbers_of,
+                 (by_block, norm.ADD, True, 1e-5))
+        _backward(g, x, y, gx, gadd, sums, shared, channels, numbers_of,
+                  (by_block, norm.PASSED | norm.GX | norm.GADD, 1 / 45, 1))
+        found.append([y, gx, gadd, channels])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("rows, columns", [(9, 6), (4, 1)])

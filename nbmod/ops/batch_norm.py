@@ -140,7 +140,8 @@ def _backward_columns(g, x, gamma, mean, invstd, gx, ggamma, gbeta, constant, wr
         ggamma[c] = sums[0, 1, c] * invstd[c]
         sums[0, 0, c] *= share
         sums[0, 1, c] *= share * invstd[c] * invstd[c]
-    for n in prange(samples if write else 0):
+    written = samples if write else 0
+    for n in prange(written):
         for c in range(channels):
             slope = kind(sums[0, 1, c])
             centred = g[n, c] - kind(sums[0, 0, c]) - (x[n, c] - mean[c]) * slope

@@ -20,11 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from ..jit import inlined, kernel, prange
+from ..jit import kernel, prange
 from ..simd.strip import LANES
 
-__all__ = ["LANES", "Form", "clear_edge", "clear_halo", "clear_tail", "distance",
-           "enter_channels", "flat"]
+__all__ = ["LANES", "Form", "clear_halo", "clear_tail", "distance", "enter_channels", "flat"]
 
 
 @dataclass(frozen=True)
@@ -100,17 +99,6 @@ def flat(array: np.ndarray) -> np.ndarray:
         return array.reshape(-1)
     count = (len(array) - 1) * distance(array) + array[0].size
     return np.lib.stride_tricks.as_strided(array, (count,), (array.itemsize,))
-
-
-@inlined
-def clear_edge(array, start, height, width, halo):
-    """Zero the halo around (height, width) pixels, a plane that begins at `start` of `array`."""
-    row, side = (width + 2 * halo) * LANES, halo * LANES
-    array[start:start + halo * row] = 0
-    for y in range(halo, height + halo):
-        array[start + y * row:start + y * row + side] = 0
-        array[start + (y + 1) * row - side:start + (y + 1) * row] = 0
-    array[start + (height + halo) * row:start + (height + 2 * halo) * row] = 0
 
 
 @kernel(parallel=True)

@@ -73,7 +73,19 @@ class Vectors:
         return self.builder.load(self._as_vector(pointer), align=self.bits // 8)
 
     def store(self, value: Any, pointer: Any) -> None:
-        self.builder.store(value, self._as_vector(pointer), align=self.bits // 8)
+        self.builder.store(value, self._as_vector(pointer, value.type), align=self.bits // 8)
+
+    def prefetch(self, pointer: Any, level: int = 2, write: bool = False) -> None:
+        """Begin to bring what is there into the cache of a `level`, to be read, or written; no
+        address is wrong."""
+        from numba.core import cgutils
+
+        ir, b = self.ir, self.builder
+        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        function = cgutils.get_or_insert_function(b.module, kind, "llvm.prefetch.p0i8")
+        how = [flag(each) for each in (int(write), 4 - level, 1)]
+        b.call(function, [b.bitcast(pointer, byte), *how])
 
     def stream(self, value: Any, pointer: Any) -> None:
         """Store a vector that nobody reads soon: memory is not read before it is written."""
@@ -90,20 +102,12 @@ class Vectors:
             self.builder.call(cgutils.get_or_insert_function(
                 self.builder.module, kind, "llvm.x86.sse.sfence"), [])
 
-    def prefetch(self, pointer: Any, level: int = 2, write: bool = False) -> None:
-        """Begin to bring what is there into the cache of a `level`, to be read, or written; no
-        address is wrong."""
-        from numba.core import cgutils
+    def _as_vector(self, pointer: Any, kind: Any = None) -> Any:
+        return self.builder.bitcast(pointer, (kind or self.vector).as_pointer())
 
-        ir, b = self.ir, self.builder
-        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
-        function = cgutils.get_or_insert_function(b.module, kind, "llvm.prefetch.p0i8")
-        how = [flag(each) for each in (int(write), 4 - level, 1)]
-        b.call(function, [b.bitcast(pointer, byte), *how])
-
-    def _as_vector(self, pointer: Any) -> Any:
-        return self.builder.bitcast(pointer, self.vector.as_pointer())
+    def widen(self, value: Any) -> Any:
+        """A vector of float32 as one of float64."""
+        return self.builder.fpext(value, self.ir.VectorType(self.ir.DoubleType(), self.width))
 
     def one(self, pointer: Any) -> Any:
         return self.splat(self.builder.load(pointer))
@@ -160,6 +164,31 @@ class Vectors:
         b.cbranch(b.icmp_signed("<", following, self.number(count)), inside, behind)
         b.position_at_end(behind)
         return list(after)
+
+    def some(self, count: Any, start: Sequence[Any], body: Body) -> list[Any]:
+        """A `loop` whose count may be 0."""
+        more = self.builder.icmp_signed(">", self.number(count), self.number(0))
+        return self.either(more, lambda: self.loop(count, start, body), lambda: start)
+
+    def abreast(self, count: Any, start: Sequence[Any], body: Body, ways: int = 4
+                ) -> list[list[Any]]:
+        """`ways` lists of values: turn i of `count` changes the list i % ways (but for the last
+        turns, fewer than `ways`, which change the first), so that none awaits the one before."""
+        turns = self.builder.udiv(self.number(count), self.number(ways))
+
+        def several(i: Any, values: list[Any]) -> list[Any]:
+            after: list[Any] = []
+            for way in range(ways):
+                own = values[way * len(start):][:len(start)]
+                after += body(self.add(self.mul(i, ways), way), own)
+            return after
+
+        found = self.some(turns, list(start) * ways, several)
+        done = self.mul(turns, ways)
+        left = self.builder.sub(self.number(count), done)
+        first = self.some(left, found[:len(start)], lambda i, own: body(self.add(i, done), own))
+        found = [*first, *found[len(start):]]
+        return [found[way * len(start):][:len(start)] for way in range(ways)]
 
     def either(self, flag: Any, then: Callable[[], Sequence[Any]],
                otherwise: Callable[[], Sequence[Any]]) -> list[Any]:

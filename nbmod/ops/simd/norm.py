@@ -1,16 +1,19 @@
-"""Rows of a batch norm: a vector of channels for each pixel, and what the channels share.
+"""Planes of a batch norm: rows of pixels, a vector of channels each, and what the channels share.
 
     norm_sums      sums = of d, of d d                        d = x - first
-    norm_row       y = (x - mean) scale + shift (+ add), not below `low`, not above `high`
+    norm_plane     y = (x - mean) scale + shift (+ add), not below `low`, not above `high`
     grad_sums      sums = of g', of g' (x - centre)           g' = g where the norm's result passed
-    grad_row       gx = (g' - flat - (x - centre) slope) factor, and gadd = g'
+    grad_plane     gx = (g' - flat - (x - centre) slope) factor, and gadd = g'
 
 Where the result passed is seen in y, which is above 0 there (PASSED), or computed again from x as
-`norm_row` does: where it is neither below `low` nor above `high` (WITHIN), bounds included.
+`norm_plane` does: where it is neither below `low` nor above `high` (WITHIN), bounds included.
+
+Sums are float32 along a row, in four parts, and float64 over rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,120 +21,195 @@ import numpy as np
 from .host import lanes
 from .ir import Micro, Vectors
 
-__all__ = ["ADD", "BACKWARD", "FORWARD", "GADD", "GX", "PASSED", "WITHIN", "grad_row",
-           "grad_sums", "norm_row", "norm_sums"]
+__all__ = ["ADD", "BACKWARD", "FORWARD", "GADD", "GX", "PASSED", "STREAM", "STREAM_GADD", "WITHIN",
+           "grad_plane", "grad_sums", "norm_plane", "norm_sums"]
 
 LANES = lanes("float32")
-ADD, PASSED, WITHIN, GX, GADD = 1, 2, 4, 8, 16
-"""Flags: `add` is added; g' by y; g' by x; gx is wanted; gadd is wanted."""
+ADD, PASSED, WITHIN, GX, GADD, STREAM, STREAM_GADD = (1 << bit for bit in range(7))
+"""Flags: `add` is added; g' by y; g' by x; gx is wanted; gadd is wanted; y or gx, and gadd, go past
+the caches."""
 FORWARD, BACKWARD = 5, 4
 """Rows of numbers per channel: mean, scale, shift, low, high; then centre, flat, slope, factor."""
 
-# at      where to begin in x, y (and what is like it: g, add, gadd), numbers per channel, sums
-# steps   pixels; distance of two rows of numbers per channel; flags
+# at      where to begin in x, y (and what is like it: g, add, gadd), numbers per channel, sums;
+#         where that begins in x, in y which is fetched meanwhile
+# steps   rows, pixels of a row; numbers between rows of x, of y; between rows of numbers per
+#         channel; flags
 
 
 def _start(v: Vectors, *names: str) -> list[Any]:
-    """Addresses: of what is like x, like y, or stands by itself."""
-    where = {"x": 0, "gx": 0, "first": 2, "norm": 2, "sums": 3}
+    """Addresses: of gx, of what is like y, or stands by itself."""
+    where = {"gx": 0, "first": 2, "norm": 2, "sums": 3}
     return [v.at(getattr(v.args, name), v.args.at[where.get(name, 1)]) for name in names]
 
 
+def _read(v: Vectors, name: str, at: Any) -> Any:
+    """The vector there, while the one at the same place of what comes next is fetched."""
+    array, side = getattr(v.args, name), int(name != "x")
+    v.prefetch(v.at(array, v.add(v.args.at[4 + side], at)))
+    return v.load(v.at(array, v.add(v.args.at[side], at)))
+
+
 def _flag(v: Vectors, bit: int) -> Any:
-    return v.builder.icmp_signed("!=", v.builder.and_(v.args.steps[2], v.number(bit)), v.number(0))
+    return v.builder.icmp_signed("!=", v.builder.and_(v.args.steps[5], v.number(bit)), v.number(0))
 
 
-def _rows(v: Vectors, norm: Any, first: int, count: int) -> list[Any]:
-    return [v.load(v.at(norm, v.mul(v.args.steps[1], first + row))) for row in range(count)]
+def _numbers(v: Vectors, norm: Any, first: int, count: int) -> list[Any]:
+    return [v.load(v.at(norm, v.mul(v.args.steps[4], first + row))) for row in range(count)]
 
 
 def _normal(v: Vectors, value: Any, mean: Any, scale: Any, shift: Any) -> Any:
     return v.fma(v.builder.fsub(value, mean), scale, shift)
 
 
-def _emit_sums(v: Vectors) -> None:
-    x, first, sums = _start(v, "x", "first", "sums")
-    origin = v.load(first)
+def _each_pixel(v: Vectors, body: Callable[[Any, Any], None]) -> None:
+    """body(place in x, place in y) for all pixels."""
+    rows, columns, x_row, y_row = v.args.steps[:4]
 
-    def pixel(p: Any, found: list[Any]) -> list[Any]:
-        d = v.builder.fsub(v.load(v.at(x, v.mul(p, v.width))), origin)
-        return [v.builder.fadd(found[0], d), v.fma(d, d, found[1])]
+    def row(i: Any, none: list[Any]) -> list[Any]:
+        in_x, in_y = v.mul(i, x_row), v.mul(i, y_row)
 
-    for i, total in enumerate(v.loop(v.args.steps[0], [v.zero] * 2, pixel)):
+        def pixel(p: Any, none: list[Any]) -> list[Any]:
+            at = v.mul(p, v.width)
+            body(v.add(in_x, at), v.add(in_y, at))
+            return none
+
+        return v.loop(columns, none, pixel)
+
+    v.loop(rows, [], row)
+
+
+def _sum_pixels(v: Vectors, body: Callable[[Any, Any, list[Any]], list[Any]]) -> None:
+    """sums = two values that body(place in x, place in y, values) changes, over all pixels."""
+    rows, columns, x_row, y_row = v.args.steps[:4]
+    sums, = _start(v, "sums")
+
+    def row(i: Any, totals: list[Any]) -> list[Any]:
+        in_x, in_y = v.mul(i, x_row), v.mul(i, y_row)
+
+        def pixel(p: Any, found: list[Any]) -> list[Any]:
+            at = v.mul(p, v.width)
+            return body(v.add(in_x, at), v.add(in_y, at), found)
+
+        add = v.builder.fadd
+        parts = zip(*v.abreast(columns, [v.zero] * 2, pixel), strict=True)
+        return [add(total, v.widen(add(add(a, b), add(c, d))))
+                for total, (a, b, c, d) in zip(totals, parts, strict=True)]
+
+    for i, total in enumerate(v.loop(rows, [v.widen(v.zero)] * 2, row)):
         v.store(total, v.at(sums, i * v.width))
 
 
-def _emit_row(v: Vectors) -> None:
-    x, add, y, norm = _start(v, "x", "add", "y", "norm")
-    mean, scale, shift, low, high = _rows(v, norm, 0, FORWARD)
-    b, adds = v.builder, v.splat(_flag(v, ADD))
+def _emit_sums(v: Vectors) -> None:
+    origin = v.load(*_start(v, "first"))
 
-    def pixel(p: Any, none: list[Any]) -> list[Any]:
-        at = v.mul(p, v.width)
-        value = _normal(v, v.load(v.at(x, at)), mean, scale, shift)
-        value = b.select(adds, b.fadd(value, v.load(v.at(add, at))), value)
-        value = b.select(b.fcmp_ordered("<=", value, low), low, value)
-        v.store(b.select(b.fcmp_ordered(">", value, high), high, value), v.at(y, at))
-        return none
+    def pixel(in_x: Any, in_y: Any, found: list[Any]) -> list[Any]:
+        d = v.builder.fsub(_read(v, "x", in_x), origin)
+        return [v.builder.fadd(found[0], d), v.fma(d, d, found[1])]
 
-    v.loop(v.args.steps[0], [], pixel)
+    _sum_pixels(v, pixel)
 
 
-def _passed(v: Vectors, norm: Any) -> Any:
-    """A function: g' of the pixel at a place."""
-    x, g, y = _start(v, "x", "g", "y")
-    mean, scale, shift, low, high = _rows(v, norm, 0, FORWARD)
-    b, by_x, by_y = v.builder, v.splat(_flag(v, WITHIN)), v.splat(_flag(v, PASSED))
+def _emit_plane(v: Vectors) -> None:
+    y, norm = _start(v, "y", "norm")
+    mean, scale, shift, low, high = _numbers(v, norm, 0, FORWARD)
+    b = v.builder
 
-    def grad(at: Any, value: Any) -> Any:
-        found = v.load(v.at(g, at))
+    def all_pixels(adds: bool, put: Callable[[Any, Any], None]) -> list[Any]:
+        def pixel(in_x: Any, in_y: Any) -> None:
+            value = _normal(v, _read(v, "x", in_x), mean, scale, shift)
+            if adds:
+                value = b.fadd(value, _read(v, "add", in_y))
+            value = b.select(b.fcmp_ordered("<=", value, low), low, value)
+            put(b.select(b.fcmp_ordered(">", value, high), high, value), v.at(y, in_y))
+
+        _each_pixel(v, pixel)
+        return []
+
+    def stored(adds: bool) -> list[Any]:
+        return v.either(_flag(v, STREAM), lambda: all_pixels(adds, v.stream),
+                        lambda: all_pixels(adds, v.store))
+
+    v.either(_flag(v, ADD), lambda: stored(True), lambda: stored(False))
+    v.settle()
+
+
+def _by_mask(v: Vectors, norm: Any, body: Callable[[Callable], None]) -> None:
+    """body(grad) for each way to see what passed: grad(x there, place in y) is g' of a pixel."""
+    b = v.builder
+
+    def all_of_it(in_y: Any, value: Any) -> Any:
+        return _read(v, "g", in_y)
+
+    def passed(in_y: Any, value: Any) -> Any:
+        above = b.fcmp_ordered(">", _read(v, "y", in_y), v.zero)
+        return b.select(above, _read(v, "g", in_y), v.zero)
+
+    def within(in_y: Any, value: Any) -> Any:
+        mean, scale, shift, low, high = rows
         result = _normal(v, value, mean, scale, shift)
-        within = b.and_(b.fcmp_ordered(">=", result, low), b.fcmp_ordered("<=", result, high))
-        above = b.fcmp_ordered(">", v.load(v.at(y, at)), v.zero)
-        passes = b.and_(b.or_(within, b.not_(by_x)), b.or_(above, b.not_(by_y)))
-        return b.select(passes, found, v.zero)
+        inside = b.and_(b.fcmp_ordered(">=", result, low), b.fcmp_ordered("<=", result, high))
+        return b.select(inside, _read(v, "g", in_y), v.zero)
 
-    return x, grad
+    def done(grad: Callable) -> list[Any]:
+        body(grad)
+        return []
+
+    rows = _numbers(v, norm, 0, FORWARD)
+    v.either(_flag(v, PASSED), lambda: done(passed), lambda: v.either(
+        _flag(v, WITHIN), lambda: done(within), lambda: done(all_of_it)))
 
 
 def _emit_grad_sums(v: Vectors) -> None:
-    norm, sums = _start(v, "norm", "sums")
-    x, grad = _passed(v, norm)
-    centre, = _rows(v, norm, FORWARD, 1)
+    norm, = _start(v, "norm")
+    centre, = _numbers(v, norm, FORWARD, 1)
 
-    def pixel(p: Any, found: list[Any]) -> list[Any]:
-        at = v.mul(p, v.width)
-        value = v.load(v.at(x, at))
-        g = grad(at, value)
-        return [v.builder.fadd(found[0], g),
-                v.fma(g, v.builder.fsub(value, centre), found[1])]
+    def sums(grad: Callable) -> None:
+        def pixel(in_x: Any, in_y: Any, found: list[Any]) -> list[Any]:
+            value = _read(v, "x", in_x)
+            g = grad(in_y, value)
+            return [v.builder.fadd(found[0], g),
+                    v.fma(g, v.builder.fsub(value, centre), found[1])]
 
-    for i, total in enumerate(v.loop(v.args.steps[0], [v.zero] * 2, pixel)):
-        v.store(total, v.at(sums, i * v.width))
+        _sum_pixels(v, pixel)
+
+    _by_mask(v, norm, sums)
 
 
-def _emit_grad_row(v: Vectors) -> None:
+def _emit_grad_plane(v: Vectors) -> None:
     gx, gadd, norm = _start(v, "gx", "gadd", "norm")
-    x, grad = _passed(v, norm)
-    centre, flat, slope, factor = _rows(v, norm, FORWARD, BACKWARD)
-    b, wanted = v.builder, [_flag(v, GX), _flag(v, GADD)]
+    centre, flat, slope, factor = _numbers(v, norm, FORWARD, BACKWARD)
+    b = v.builder
+    wanted, streamed = ([_flag(v, bit) for bit in bits]
+                        for bits in ((GX, GADD), (STREAM, STREAM_GADD)))
 
-    def pixel(p: Any, none: list[Any]) -> list[Any]:
-        at = v.mul(p, v.width)
-        value = v.load(v.at(x, at))
-        g = grad(at, value)
-        along = b.fmul(b.fsub(value, centre), slope)
-        result = b.fmul(b.fsub(b.fsub(g, flat), along), factor)
-        for flag, number, target in zip(wanted, (result, g), (gx, gadd), strict=True):
-            with b.if_then(flag):
-                v.store(number, v.at(target, at))
-        return none
+    def put(flag: Any, past: Any, value: Any, target: Any) -> None:
+        with b.if_then(flag), b.if_else(past) as (then, otherwise):
+            with then:
+                v.stream(value, target)
+            with otherwise:
+                v.store(value, target)
 
-    v.loop(v.args.steps[0], [], pixel)
+    def results(grad: Callable) -> None:
+        def pixel(in_x: Any, in_y: Any) -> None:
+            value = _read(v, "x", in_x)
+            g = grad(in_y, value)
+            along = b.fmul(b.fsub(value, centre), slope)
+            result = b.fmul(b.fsub(b.fsub(g, flat), along), factor)
+            for i, place in enumerate((v.at(gx, in_x), v.at(gadd, in_y))):
+                put(wanted[i], streamed[i], (result, g)[i], place)
+
+        _each_pixel(v, pixel)
+
+    _by_mask(v, norm, results)
+    v.settle()
 
 
-def _pixels(array: Any, start: int, count: int) -> Any:
-    return array[start:start + count * LANES].reshape(count, LANES)
+def _pixels(array: Any, start: int, row: int, steps: Any) -> Any:
+    """A view (rows, columns, LANES)."""
+    size = array.itemsize
+    return np.lib.stride_tricks.as_strided(
+        array[start:], (*steps[:2], LANES), (row * size, LANES * size, size))
 
 
 def _shared(norm: Any, start: int, step: int) -> Any:
@@ -140,47 +218,52 @@ def _shared(norm: Any, start: int, step: int) -> Any:
             if start + row * step + LANES <= len(norm)]
 
 
+def _write_sums(sums: Any, start: int, *values: Any) -> None:
+    sums[start:][:2 * LANES] = np.concatenate([value.sum(axis=(0, 1)) for value in values])
+
+
 def _sums(x, first, sums, at, steps):
-    d = _pixels(x, at[0], steps[0]) - first[at[2]:][:LANES]
-    sums[at[3]:][:2 * LANES] = np.concatenate([d.sum(axis=0), (d * d).sum(axis=0)])
+    d = _pixels(x, at[0], steps[2], steps) - first[at[2]:][:LANES]
+    _write_sums(sums, at[3], d, d * d)
 
 
-def _row(x, add, y, norm, at, steps):
-    mean, scale, shift, low, high = _shared(norm, at[2], steps[1])[:FORWARD]
-    value = (_pixels(x, at[0], steps[0]) - mean) * scale + shift
-    if steps[2] & ADD:
-        value = value + _pixels(add, at[1], steps[0])
-    _pixels(y, at[1], steps[0])[...] = np.minimum(np.maximum(value, low), high)
+def _plane(x, add, y, norm, at, steps):
+    mean, scale, shift, low, high = _shared(norm, at[2], steps[4])[:FORWARD]
+    value = (_pixels(x, at[0], steps[2], steps) - mean) * scale + shift
+    if steps[5] & ADD:
+        value = value + _pixels(add, at[1], steps[3], steps)
+    _pixels(y, at[1], steps[3], steps)[...] = np.minimum(np.maximum(value, low), high)
 
 
 def _grads(x, g, y, norm, at, steps):
-    mean, scale, shift, low, high = _shared(norm, at[2], steps[1])[:FORWARD]
-    result = (_pixels(x, at[0], steps[0]) - mean) * scale + shift
+    mean, scale, shift, low, high = _shared(norm, at[2], steps[4])[:FORWARD]
+    result = (_pixels(x, at[0], steps[2], steps) - mean) * scale + shift
     passes = np.ones(result.shape, bool)
-    if steps[2] & WITHIN:
-        passes &= (result >= low) & (result <= high)
-    if steps[2] & PASSED:
-        passes &= _pixels(y, at[1], steps[0]) > 0
-    return np.where(passes, _pixels(g, at[1], steps[0]), 0)
+    if steps[5] & PASSED:
+        passes = _pixels(y, at[1], steps[3], steps) > 0
+    elif steps[5] & WITHIN:
+        passes = (result >= low) & (result <= high)
+    return np.where(passes, _pixels(g, at[1], steps[3], steps), 0)
 
 
 def _grad_sums(x, g, y, norm, sums, at, steps):
-    grads, centre = _grads(x, g, y, norm, at, steps), _shared(norm, at[2], steps[1])[FORWARD]
-    along = grads * (_pixels(x, at[0], steps[0]) - centre)
-    sums[at[3]:][:2 * LANES] = np.concatenate([grads.sum(axis=0), along.sum(axis=0)])
+    grads, centre = _grads(x, g, y, norm, at, steps), _shared(norm, at[2], steps[4])[FORWARD]
+    _write_sums(sums, at[3], grads, grads * (_pixels(x, at[0], steps[2], steps) - centre))
 
 
-def _grad_row(x, g, y, gx, gadd, norm, at, steps):
+def _grad_plane(x, g, y, gx, gadd, norm, at, steps):
     grads = _grads(x, g, y, norm, at, steps)
-    centre, flat, slope, factor = _shared(norm, at[2], steps[1])[FORWARD:]
-    result = (grads - flat - (_pixels(x, at[0], steps[0]) - centre) * slope) * factor
-    if steps[2] & GX:
-        _pixels(gx, at[0], steps[0])[...] = result
-    if steps[2] & GADD:
-        _pixels(gadd, at[1], steps[0])[...] = grads
+    centre, flat, slope, factor = _shared(norm, at[2], steps[4])[FORWARD:]
+    along = (_pixels(x, at[0], steps[2], steps) - centre) * slope
+    result = (grads - flat - along) * factor
+    if steps[5] & GX:
+        _pixels(gx, at[0], steps[2], steps)[...] = result
+    if steps[5] & GADD:
+        _pixels(gadd, at[1], steps[3], steps)[...] = grads
 
 
 norm_sums = Micro(("x", "first", "sums", "at", "steps"), _emit_sums, _sums)
-norm_row = Micro(("x", "add", "y", "norm", "at", "steps"), _emit_row, _row)
+norm_plane = Micro(("x", "add", "y", "norm", "at", "steps"), _emit_plane, _plane)
 grad_sums = Micro(("x", "g", "y", "norm", "sums", "at", "steps"), _emit_grad_sums, _grad_sums)
-grad_row = Micro(("x", "g", "y", "gx", "gadd", "norm", "at", "steps"), _emit_grad_row, _grad_row)
+grad_plane = Micro(("x", "g", "y", "gx", "gadd", "norm", "at", "steps"), _emit_grad_plane,
+                   _grad_plane)
