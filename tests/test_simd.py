@@ -20,7 +20,7 @@ from nbmod.ops.blocked.form import LANES, Form, clear_tail
 from nbmod.ops.blocked.reorder import from_blocks, into_blocks
 from nbmod.ops.blocked.tables import Sliding
 from nbmod.ops.jit import Kernel, num_threads, set_num_threads
-from nbmod.ops.simd import norm
+from nbmod.ops.simd import norm, stream
 from nbmod.ops.simd.edge import clear_edge
 from nbmod.ops.simd.lanerows import SIZES, STRIDES, Rows, row_of
 from nbmod.ops.simd.lanewise import TAPS, lanesums, lanewise
@@ -105,7 +105,7 @@ def test_results_past_the_caches_are_the_same(monkeypatch, offset, adds):
     results = [row[-row.ctypes.data // 4 % LANES + offset:][:add.size].reshape(add.shape)
                for row in room]
     for result, far in zip(results, [np.inf, 0], strict=True):
-        monkeypatch.setattr(strips, "FAR", far)
+        monkeypatch.setattr(stream, "BEYOND", far)
         flags = strips.streamed(add, result, ADD * adds)
         assert bool(flags) == (far == 0 and not offset)
         kernels.forward(data, filters, None, result, add if adds else None)()

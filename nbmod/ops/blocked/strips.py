@@ -22,6 +22,7 @@ from ..simd.strip import (
     strip1,
     strip2,
 )
+from ..simd.stream import streams
 from ..simd.transpose import transpose
 from .form import LANES, flat
 from .tables import OuterTask, Pack, StripTask
@@ -38,8 +39,6 @@ NEAR = 2 ** 16
 """Numbers of filters that a job goes over again and again: they stay in the L2."""
 BESIDE = 2 ** 15
 """And of x, for all of these filters."""
-FAR = 2 ** 24
-"""Bytes of y of which the next step finds few in a cache."""
 SIDE = 256
 """Rows and columns of a weight's gradient that a job adds up."""
 
@@ -125,9 +124,7 @@ def run_strips(task: StripTask, x: Any, w: Any, bias: Any, r: Any, y: Any, kind:
 
 def streamed(r: Any, y: Any, flags: int) -> int:
     """The flag STREAM for a y that is large, unless its lines are read anyway, to be added to."""
-    in_place = flags & ADD and r.ctypes.data == y.ctypes.data
-    aligned = y.ctypes.data % (4 * LANES) == 0
-    return STREAM if y.nbytes > FAR and aligned and not in_place else 0
+    return STREAM if streams(y, *[r] * bool(flags & ADD)) else 0
 
 
 @inlined

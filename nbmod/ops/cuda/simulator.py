@@ -14,8 +14,8 @@ Shared and local memory starts as NaN, fresh device memory too; pointers know th
 `cp.async` arrive when they are waited for and not before.  What a GPU would leave undefined is an
 error: a barrier that part of a block does not reach, or reaches elsewhere.
 
-Turns are switches of greenlets where those are installed, else of Python's threads, which cost some
-fifty times more.  Kernels in which nobody waits need neither.
+Turns are switches of greenlets where those are installed, else of Python's threads, which take much
+longer.  Kernels in which nobody waits need neither.
 """
 
 from __future__ import annotations

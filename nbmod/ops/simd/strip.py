@@ -52,7 +52,7 @@ BIAS, ADD, RELU, MOST, STREAM = 1, 2, 4, 8, 16
 number becomes that number, whose 32 bits stand above the flags (see `at_most`); y, which begins at
 a multiple of a vector in memory, is not read soon."""
 SOON = 4
-"""Taps from when a pixel is asked for to when it is needed: some 250 nanoseconds."""
+"""Taps from when a pixel is asked for to when it is needed."""
 LINE = max(1, 64 // (4 * LANES))
 """Pixels of a cache line, where they are neighbours."""
 
