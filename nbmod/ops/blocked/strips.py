@@ -10,6 +10,7 @@ import numpy as np
 from ..jit import inlined, kernel, num_threads, prange
 from ..simd.lanewise import lanewise
 from ..simd.outer import ROWS, flat1, flat2, outer1, outer2
+from ..simd.stream import streams
 from ..simd.strip import (
     ADD,
     PIXELS,
@@ -22,7 +23,6 @@ from ..simd.strip import (
     strip1,
     strip2,
 )
-from ..simd.stream import streams
 from ..simd.transpose import transpose
 from .form import LANES, flat
 from .tables import OuterTask, Pack, StripTask
