@@ -166,8 +166,7 @@ def plans() -> Iterator[Found]:
             for training in (False, True):
                 ours = memory.planned_megabytes(name, training)
                 theirs = memory.mxnet_megabytes(planner, name, training)
-                # MXNet says whole megabytes
-                found.append((ours / max(theirs, 1), f"{name} {'train' if training else 'infer'}"))
+                found.append((ours / theirs, f"{name} {'train' if training else 'infer'}"))
     ratio, name = max(found)
     yield "planned memory", "not above MXNet's", f"{ratio:.2f} of it at most ({name})", ratio <= 1
 
