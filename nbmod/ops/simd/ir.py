@@ -190,6 +190,11 @@ class Vectors:
         found = [*first, *found[len(start):]]
         return [found[way * len(start):][:len(start)] for way in range(ways)]
 
+    def has(self, flags: Any, bits: int) -> Any:
+        """Whether any of `bits` is set in an integer of flags, as an i1."""
+        b = self.builder
+        return b.icmp_signed("!=", b.and_(flags, self.number(bits)), self.number(0))
+
     def either(self, flag: Any, then: Callable[[], Sequence[Any]],
                otherwise: Callable[[], Sequence[Any]]) -> list[Any]:
         """The values of `then` or of `otherwise`, whichever `flag` (an i1) asks for."""

@@ -77,15 +77,13 @@ def _emit_row(v: Vectors, kind: Rows) -> None:
     low, high = (pick(o for each in kind.terms for _, o in each) for pick in (min, max))
     taps = sorted({t for each in kind.terms for t, _ in each})
 
-    def flag(bit: int) -> Any:
-        return v.builder.icmp_signed("!=", v.builder.and_(flags, v.number(bit)), v.number(0))
-
-    first = v.either(flag(BIAS), lambda: [v.load(bias)], lambda: [v.zero])[0]
+    first = v.either(v.has(flags, BIAS), lambda: [v.load(bias)], lambda: [v.zero])[0]
 
     def pixels(begin: Any, number: int, none: list[Any]) -> list[Any]:
         spots = [v.mul(v.add(v.mul(begin, outputs), k), v.width) for k in range(number * outputs)]
         start = v.either(
-            flag(ADD), lambda: [v.builder.fadd(first, v.load(v.at(r, spot))) for spot in spots],
+            v.has(flags, ADD),
+            lambda: [v.builder.fadd(first, v.load(v.at(r, spot))) for spot in spots],
             lambda: [first] * len(spots))
         source = v.at(x, v.mul(begin, kind.step * v.width))
 

@@ -36,15 +36,13 @@ def _emit_lanewise(v: Vectors) -> None:
     r = v.at(a.r, a.at[3])
     count, _, flags, _ = a.steps
 
-    def flag(bit: int) -> Any:
-        return v.builder.icmp_signed("!=", v.builder.and_(flags, v.number(bit)), v.number(0))
-
     pixels = [v.at(x, v.integer_at(places, p)) for p in range(PIXELS)]
     spots = [v.integer_at(places, PIXELS + p) for p in range(PIXELS)]
-    first = v.either(flag(BIAS), lambda: [v.load(bias)], lambda: [v.zero])
+    first = v.either(v.has(flags, BIAS), lambda: [v.load(bias)], lambda: [v.zero])
     start = first * PIXELS
     start = v.either(
-        flag(ADD), lambda: [v.builder.fadd(first[0], v.load(v.at(r, spot))) for spot in spots],
+        v.has(flags, ADD),
+        lambda: [v.builder.fadd(first[0], v.load(v.at(r, spot))) for spot in spots],
         lambda: start)
 
     def tap(t: Any, sums: list[Any]) -> list[Any]:

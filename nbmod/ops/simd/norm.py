@@ -50,10 +50,6 @@ def _read(v: Vectors, name: str, at: Any) -> Any:
     return v.load(v.at(array, v.add(v.args.at[side], at)))
 
 
-def _flag(v: Vectors, bit: int) -> Any:
-    return v.builder.icmp_signed("!=", v.builder.and_(v.args.steps[5], v.number(bit)), v.number(0))
-
-
 def _numbers(v: Vectors, norm: Any, first: int, count: int) -> list[Any]:
     return [v.load(v.at(norm, v.mul(v.args.steps[4], first + row))) for row in range(count)]
 
@@ -127,10 +123,10 @@ def _emit_plane(v: Vectors) -> None:
         return []
 
     def stored(adds: bool) -> list[Any]:
-        return v.either(_flag(v, STREAM), lambda: all_pixels(adds, v.stream),
+        return v.either(v.has(v.args.steps[5], STREAM), lambda: all_pixels(adds, v.stream),
                         lambda: all_pixels(adds, v.store))
 
-    v.either(_flag(v, ADD), lambda: stored(True), lambda: stored(False))
+    v.either(v.has(v.args.steps[5], ADD), lambda: stored(True), lambda: stored(False))
     v.settle()
 
 
@@ -156,8 +152,8 @@ def _by_mask(v: Vectors, norm: Any, body: Callable[[Callable], None]) -> None:
         return []
 
     rows = _numbers(v, norm, 0, FORWARD)
-    v.either(_flag(v, PASSED), lambda: done(passed), lambda: v.either(
-        _flag(v, WITHIN), lambda: done(within), lambda: done(all_of_it)))
+    v.either(v.has(v.args.steps[5], PASSED), lambda: done(passed), lambda: v.either(
+        v.has(v.args.steps[5], WITHIN), lambda: done(within), lambda: done(all_of_it)))
 
 
 def _emit_grad_sums(v: Vectors) -> None:
@@ -180,7 +176,7 @@ def _emit_grad_plane(v: Vectors) -> None:
     gx, gadd, norm = _start(v, "gx", "gadd", "norm")
     centre, flat, slope, factor = _numbers(v, norm, FORWARD, BACKWARD)
     b = v.builder
-    wanted, streamed = ([_flag(v, bit) for bit in bits]
+    wanted, streamed = ([v.has(v.args.steps[5], bit) for bit in bits]
                         for bits in ((GX, GADD), (STREAM, STREAM_GADD)))
 
     def put(flag: Any, past: Any, value: Any, target: Any) -> None:

@@ -67,15 +67,13 @@ def _emit(v: Vectors, rows: int) -> None:
         v.prefetch(place, 1, write=True)
     sums = v.loop(depth, [v.zero] * (rows * VECTORS), step)
 
-    def flag(bit: int) -> Any:
-        return v.builder.icmp_signed("!=", v.builder.and_(flags, v.number(bit)), v.number(0))
-
-    start = v.either(flag(BIAS), lambda: [v.load(v.at(bias, o * v.width)) for o in range(VECTORS)],
+    start = v.either(v.has(flags, BIAS),
+                     lambda: [v.load(v.at(bias, o * v.width)) for o in range(VECTORS)],
                      lambda: [v.zero] * VECTORS) * rows
-    start = v.either(flag(ADD), lambda: [
+    start = v.either(v.has(flags, ADD), lambda: [
         v.builder.fadd(v.load(place), value) for value, place in zip(start, places, strict=True)],
         lambda: start)
-    factor, relu = v.one(scale), flag(RELU)
+    factor, relu = v.one(scale), v.has(flags, RELU)
     for total, value, place in reversed(list(zip(sums, start, places, strict=True))):
         # rows that there are not are stored as the last, and then it is
         v.store(v.relu(v.fma(total, factor, value), relu), place)

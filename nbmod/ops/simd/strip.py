@@ -62,17 +62,12 @@ def at_most(most: float) -> int:
     return 0 if most == np.inf else MOST + (int(np.float32(most).view(np.uint32)) << 32)
 
 
-def _flag(v: Vectors, flags: Any, bits: int) -> Any:
-    """Whether any of `bits` is set."""
-    return v.builder.icmp_signed("!=", v.builder.and_(flags, v.number(bits)), v.number(0))
-
-
 def emit_limits(v: Vectors, value: Any, flags: Any) -> Any:
     """A sum, and what RELU and MOST make of it."""
     b, infinity = v.builder, v.scalar(np.inf)
     bits = b.trunc(b.lshr(flags, v.number(32)), v.ir.IntType(32))
-    least = b.select(_flag(v, flags, RELU), v.scalar(0.0), v.scalar(-np.inf))
-    most = b.select(_flag(v, flags, MOST), b.bitcast(bits, v.scalar), infinity)
+    least = b.select(v.has(flags, RELU), v.scalar(0.0), v.scalar(-np.inf))
+    most = b.select(v.has(flags, MOST), b.bitcast(bits, v.scalar), infinity)
     return v.between(value, v.splat(least), v.splat(most))
 
 
@@ -95,10 +90,10 @@ def _emit_strip(v: Vectors, vectors: int, depth: int) -> None:
     def result(of: Any, p: int, o: int) -> Any:
         return v.at(of, v.add(pixel(1, p), v.mul(step, o)))
 
-    first = v.either(_flag(v, flags, BIAS),
+    first = v.either(v.has(flags, BIAS),
                      lambda: [v.load(v.at(bias, o * v.width)) for o in range(vectors)],
                      lambda: [v.zero] * vectors)
-    _ask_for_results(v, flags, [result(v.builder.select(_flag(v, flags, ADD), r, y), p, o)
+    _ask_for_results(v, flags, [result(v.builder.select(v.has(flags, ADD), r, y), p, o)
                                 for o in range(vectors) for p in range(0, PIXELS, LINE)])
     pixels = [v.at(x, pixel(0, p)) for p in range(PIXELS)]
 
@@ -117,7 +112,7 @@ def _emit_strip(v: Vectors, vectors: int, depth: int) -> None:
         return sums
 
     sums = v.loop(count, [first[o] for _, o in rows], tap)
-    sums = v.either(_flag(v, flags, ADD), lambda: [
+    sums = v.either(v.has(flags, ADD), lambda: [
         v.builder.fadd(total, v.load(result(r, p, o)))
         for total, (p, o) in zip(sums, rows, strict=True)], lambda: sums)
     finished = [emit_limits(v, total, flags) for total in sums]
@@ -127,7 +122,7 @@ def _emit_strip(v: Vectors, vectors: int, depth: int) -> None:
             store(total, result(y, p, o))
         return []
 
-    v.either(_flag(v, flags, STREAM), lambda: written(v.stream), lambda: written(v.store))
+    v.either(v.has(flags, STREAM), lambda: written(v.stream), lambda: written(v.store))
 
 
 def _ask_for_results(v: Vectors, flags: Any, places: list[Any]) -> None:
@@ -137,7 +132,7 @@ def _ask_for_results(v: Vectors, flags: Any, places: list[Any]) -> None:
             v.prefetch(place, 1, write=True)
         return []
 
-    v.either(_flag(v, v.builder.xor(flags, v.number(STREAM)), ADD | STREAM), ask, lambda: [])
+    v.either(v.has(v.builder.xor(flags, v.number(STREAM)), ADD | STREAM), ask, lambda: [])
 
 
 def _soon(v: Vectors, taps: Any, t: Any, count: Any, ahead: Any) -> Any:

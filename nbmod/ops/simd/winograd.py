@@ -163,17 +163,14 @@ def _emit_output(v: Vectors, matrix: np.ndarray) -> None:
                      in zip(("m", "bias", "r", "y"), (*a.at, a.at[2]), strict=True))
     step, row, rows, columns, flags = a.steps
 
-    def flag(bit: int) -> Any:
-        return v.builder.icmp_signed("!=", v.builder.and_(flags, v.number(bit)), v.number(0))
-
     tile = [[v.load(v.at(m, v.mul(step, i * size + j))) for j in range(size)] for i in range(size)]
     values = list(chain(*_between(v, _joined, matrix, tile)))
     places = [v.add(down, right) for down in _clipped(v, out, row, rows)
               for right in _clipped(v, out, v.number(v.width), columns)]
-    start = v.either(flag(BIAS), lambda: [v.load(bias)], lambda: [v.zero])[0]
+    start = v.either(v.has(flags, BIAS), lambda: [v.load(bias)], lambda: [v.zero])[0]
     values = [v.builder.fadd(value, start) for value in values]
     values = v.either(
-        flag(ADD), lambda: [v.builder.fadd(value, v.load(v.at(r, place)))
+        v.has(flags, ADD), lambda: [v.builder.fadd(value, v.load(v.at(r, place)))
                             for value, place in zip(values, places, strict=True)], lambda: values)
     for value, place in reversed(list(zip(values, places, strict=True))):
         v.store(emit_limits(v, value, flags), v.at(y, place))
