@@ -14,6 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ..oracle.setup import python_of
+
 ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = ("numba==0.68.1", "numba-cuda==0.30.4", "nvidia-cuda-nvrtc==13.0.*",
                 "nvidia-nvvm==13.0.*", "nvidia-nvjitlink==13.0.*")  # fmt: skip
@@ -30,7 +32,7 @@ def find_python() -> Path | None:
     if named:
         return Path(named)
     whole = _stamp().exists() and _stamp().read_text() == "\n".join(REQUIREMENTS)
-    return home() / ("Scripts/python.exe" if os.name == "nt" else "bin/python") if whole else None
+    return python_of(home()) if whole else None
 
 
 def main() -> int:
@@ -43,8 +45,7 @@ def main() -> int:
         print(f"cuda: making {home()}")
         shutil.rmtree(home(), ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", str(home())], check=True)
-        python = home() / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-        done = subprocess.run([python, "-m", "pip", "install", "--quiet", *REQUIREMENTS])
+        done = subprocess.run([python_of(home()), "-m", "pip", "install", "--quiet", *REQUIREMENTS])
         if done.returncode:
             print("cuda: NO KERNEL WILL BE COMPILED, the packages cannot be installed",
                   file=sys.stderr)

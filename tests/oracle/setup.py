@@ -32,7 +32,7 @@ def find_python() -> Path | None:
     if named:
         return Path(named)
     whole = _stamp().exists() and _stamp().read_text() == "\n".join(REQUIREMENTS)
-    return _python_of(home()) if whole else None
+    return python_of(home()) if whole else None
 
 
 def main() -> int:
@@ -47,7 +47,7 @@ def main() -> int:
     print(f"oracle: making {home()} with {base}")
     shutil.rmtree(home(), ignore_errors=True)
     subprocess.run([base, "-m", "venv", str(home())], check=True)
-    python = str(_python_of(home()))
+    python = str(python_of(home()))
     subprocess.run([python, "-m", "pip", "install", "--quiet", *REQUIREMENTS], check=True)
     subprocess.run([python, "-c", "import mxnet; print('oracle: MXNet', mxnet.__version__)"],
                    check=True)  # fmt: skip
@@ -76,7 +76,8 @@ def _starts(python: str, version: str) -> bool:
     return ran.returncode == 0 and ran.stdout.strip() == version
 
 
-def _python_of(folder: Path) -> Path:
+def python_of(folder: Path) -> Path:
+    """The Python of a virtual environment."""
     inside = "Scripts/python.exe" if os.name == "nt" else "bin/python"
     return folder / inside
 
