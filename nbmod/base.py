@@ -118,7 +118,7 @@ class Config:
     cache: bool = field(default_factory=lambda: _flag("NBMOD_CACHE", True))
     """NBMOD_CACHE=0: compile afresh in every process and write nothing."""
     check: bool = field(default_factory=lambda: _flag("NBMOD_CHECK", False))
-    """NBMOD_CHECK=1: verify every graph and memory plan at bind."""
+    """NBMOD_CHECK=1: verify every graph and memory plan at bind; memory of GPUs starts as NaN."""
     gpu_to_cpu: bool = field(default_factory=lambda: _flag("NBMOD_GPU_TO_CPU", False))
     """NBMOD_GPU_TO_CPU=1: `gpu(i)` means `cpu(i)` where there is no GPU, with one warning."""
     virtual_gpus: int = field(

@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.ops.cuda import simulator
+from nbmod.ops.cuda import check, simulator
 from nbmod.ops.cuda.simulator import SCHEDULES
-from tests import either, test_ops, training
+from tests import either, sampled, training
 from tests.cases import Sample, all_samples
 from tests.compare import assert_same
 from tests.cuda import setup as cuda_setup
@@ -45,8 +45,8 @@ def compare(sample: Sample, dtype: str, request: str) -> None:
     """Outputs, gradients and states on the GPU are those on the CPU."""
     grad = dict.fromkeys(sample.differentiated(dtype), request)
     with mx.gpu(0):
-        got = test_ops.run(sample, dtype, grad)
-    want = test_ops.run(sample, dtype, grad)
+        got = sampled.run(sample, dtype, grad)
+    want = sampled.run(sample, dtype, grad)
     tolerance = sample.tolerance(dtype)
     for index, (mine, theirs) in enumerate(zip(got["outputs"], want["outputs"], strict=True)):
         if sample.compares(index):
@@ -213,6 +213,56 @@ def test_convolutions_with_ragged_edges(attrs):
     assert_same(runs[1]["outputs"][0], runs[0]["outputs"][0], 1e-5, "output")
     for name in names:
         assert_same(runs[1]["grads"][name], runs[0]["grads"][name], 1e-5, name)
+
+
+# -- the check for users -------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+def test_the_check_compares_fresh_inputs_and_reports(tmp_path, capsys):
+    out = tmp_path / "check.json"
+    assert check.main(["FullyConnected-0", "--seed", "7", "--jobs", "1", "--out", str(out)]) == 0
+    found = json.loads(out.read_text())
+    (sample,) = found["samples"]
+    assert (found["seed"], sample["op"], sample["runs"]) == (7, "FullyConnected", 4)
+    assert 0 <= sample["worst"] <= 1
+    assert "1 samples, 4 runs, 0 failed" in capsys.readouterr().out
+    first, second = (SAMPLES["FullyConnected-1"].seeded(s).arrays()["data"] for s in (7, 8))
+    assert (first != second).all()
+
+
+@pytest.mark.gpu
+def test_the_check_finds_a_wrong_kernel(monkeypatch):
+    from nbmod.ops.cuda import fully_connected
+
+    wrong = fully_connected.matrix_product
+
+    def of_one_row_less(a, b, c, sizes, *others, **options):
+        return wrong(a, b, c, (sizes[0] - 1, *sizes[1:]), *others, **options)
+
+    monkeypatch.setattr(fully_connected, "matrix_product", of_one_row_less)
+    found = check.check_sample("FullyConnected-1")
+    assert found.failed and found.worst == np.inf and "output 0" in found.where
+
+
+@pytest.mark.gpu
+def test_the_check_outlives_the_process_of_a_sample(monkeypatch):
+    """What ends a worker is a failure of its sample; the next one gets a new process."""
+    monkeypatch.setitem(check._samples(), "absent", SAMPLES["FullyConnected-1"])
+    results = {found.name: found for found in check.check_all(["absent", "FullyConnected-1"], 0, 1)}
+    assert results["absent"].failed and "ended with status 1" in results["absent"].error
+    assert results["FullyConnected-1"].runs == 4
+    monkeypatch.setattr(check, "PATIENCE", 0.01)
+    (late,) = check.check_all(["FullyConnected-1"], 0, 1)
+    assert late.failed and "no answer within 0.01 s" in late.error
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("got, want, error", [
+    ([1.0, 2.0], [1.0, 2.0], 0), ([1.0, 2.004], [1.0, 2.0], 0.1), ([np.nan], [1.0], np.inf),
+    ([np.nan, 1.0], [np.nan, 1.0], 0), ([np.inf], [-np.inf], np.inf), ([], [], 0)])
+def test_errors_of_the_check_are_in_tolerances(got, want, error):
+    assert check._error(np.array(got), np.array(want), 0.01) == pytest.approx(error, rel=1e-6)
 
 
 # -- arrays -------------------------------------------------------------------------------------

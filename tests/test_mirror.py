@@ -11,7 +11,7 @@ import nbmod as mx
 from bench.memory import planned_megabytes
 from nbmod.base import MXNetError
 from nbmod.passes.check import check_plan
-from tests import either, test_ops
+from tests import either, sampled, test_ops
 from tests import mirror_programs as programs
 from tests.cases import Sample
 from tests.compare import assert_same
@@ -97,10 +97,10 @@ def test_stages_bound_what_is_alive_at_once():
 
 def squared(sample: Sample, force: str) -> dict:
     """Everything that a run of the squares of a sample's outputs leaves."""
-    op, inputs = test_ops.compose(sample), sample.arrays(sample.dtypes[0])
+    op, inputs = sampled.compose(sample), sample.arrays(sample.dtypes[0])
     op.entries[0].node.attrs |= {"__force_mirroring__": force}
     net = mx.sym.Group([mx.sym.square(op[i]) for i in range(len(op.list_outputs()))])
-    shapes, types = test_ops.inferred(net, inputs)
+    shapes, types = sampled.inferred(net, inputs)
     heads = [np.cos(np.arange(np.prod(shape))).reshape(shape).astype(kind)
              for shape, kind in zip(shapes, types, strict=True)]
     gradients = dict.fromkeys(sample.differentiated(sample.dtypes[0]), "write")

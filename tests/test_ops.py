@@ -18,6 +18,7 @@ import nbmod as mx
 from tests import either
 from tests.cases import Sample, all_samples
 from tests.compare import assert_same
+from tests.sampled import compose, inferred, run
 
 SAMPLES = all_samples()
 GOOD = {name: sample for name, sample in SAMPLES.items() if not (sample.error or sample.eager)}
@@ -37,32 +38,11 @@ def over_types(names: Any) -> Any:
     return pytest.mark.parametrize("name, dtype", pairs, ids=[f"{n}-{d}" for n, d in pairs])
 
 
-def compose(sample: Sample) -> mx.sym.Symbol:
-    return either.compose(mx, sample.op, sample.attrs, list(sample.specs), sample.keyword)
-
-
 @functools.cache
 def ran(name: str, dtype: str) -> dict[str, Any]:
     """The sample's outputs and `write` gradients, computed once for the checks that share them."""
     sample = SAMPLES[name]
     return run(sample, dtype, {arg: "write" for arg in sample.differentiated(dtype)})
-
-
-def run(sample: Sample, dtype: str, grad: dict[str, str]) -> dict[str, Any]:
-    symbol, inputs = compose(sample), sample.arrays(dtype)
-    heads = None
-    if grad and not sample.loss:
-        shapes, types = inferred(symbol, inputs)
-        heads = sample.heads([np.zeros(s, t) for s, t in zip(shapes, types, strict=True)])
-    return either.run(mx, symbol, inputs, grad, heads, sample.is_train)
-
-
-def inferred(symbol: mx.sym.Symbol, inputs: dict[str, np.ndarray]) -> tuple[list, list]:
-    """Shapes and types of the outputs when those of all arguments are given."""
-    arguments = symbol.list_arguments()
-    _, shapes, _ = symbol.infer_shape(**{name: inputs[name].shape for name in arguments})
-    _, types, _ = symbol.infer_type(**{name: inputs[name].dtype for name in arguments})
-    return shapes, types
 
 
 @over_types(GOOD)

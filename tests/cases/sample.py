@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -103,6 +103,7 @@ class Sample:
     error    pattern of the MXNetError that this call must raise, when bound at the latest
     why      the reason for `tol`, `mx_dtypes`, `oracle=False` or `inference=False`
     note     shown in the test's name
+    seed     other values of the inputs for every number
     """
 
     op: str
@@ -125,6 +126,7 @@ class Sample:
     error: str = ""
     why: str = ""
     note: str = ""
+    seed: int = 0
 
     def __post_init__(self) -> None:
         plain = self.oracle and self.inference and self.mx_dtypes is None
@@ -172,7 +174,11 @@ class Sample:
     def _seed(self, name: str) -> int:
         # The table's position of a sample must not matter, nor its `note` and tolerances.
         attrs = sorted((key, str(value)) for key, value in self.attrs.items())
-        return zlib.crc32(repr((self.op, name, attrs, sorted(self.specs))).encode())
+        return zlib.crc32(repr((self.op, name, attrs, sorted(self.specs))).encode()) ^ self.seed
+
+    def seeded(self, seed: int) -> Sample:
+        """The sample with inputs of its own for every seed."""
+        return replace(self, seed=seed)
 
 
 # Half has 11 bits and MXNet sums some reductions in it; single differs by the order of its sums.

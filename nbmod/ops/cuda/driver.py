@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base import MXNetError
+from ...base import CONFIG, MXNetError
 from .compiler import Binary, compile_kernel, kinds_of
 
 __all__ = ["Card", "DriverError"]
@@ -73,6 +73,8 @@ class Block:
 
     def __init__(self, card: Card, nbytes: int):
         self.address = int(call("cuMemAllocAsync", nbytes, card.stream))
+        if CONFIG.check:    # what nobody writes is NaN, not what was there by chance
+            call("cuMemsetD8Async", self.address, 0xFF, nbytes, card.stream)
         weakref.finalize(self, card.free, self.address).atexit = False  # the context goes, too
 
 

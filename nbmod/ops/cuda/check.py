@@ -1,0 +1,318 @@
+"""Every op on a GPU against the same op on the CPU: `python -m nbmod.ops.cuda.check`.
+
+The samples of all ops (`tests/cases`, so this runs in a checkout) are drawn anew from `--seed` and
+run on both devices: in each of their element types, and with gradients that are added to what is
+there.  Memory of the GPU starts as NaN, so an element that no kernel writes is noticed.  Random ops
+are compared too: the same seed gives the same numbers.  Tolerances are those of the samples: both
+sides compute in the same type and differ in the order of sums and by fused multiply-adds.
+
+Samples are dealt out to processes.  A kernel that faults takes the GPU's context with it, and one
+that hangs its whole process: either is a failure of its sample, and a new process takes the rest.
+A table of what failed and of the ops that came closest to their tolerance goes to the terminal, all
+figures to `--out` as JSON.  The exit status is 1 if anything failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Any
+
+import numpy as np
+
+from ...base import CONFIG, MXNetError
+
+__all__ = ["Found", "check_sample", "main", "sample_names"]
+
+PATIENCE = 120
+"""Seconds that a sample may take, compilation included."""
+NO_TWIN = "has no kernels yet"
+FATAL = ("CUDA_ERROR", "a kernel failed")
+"""In the text of an error: nothing on the card works for this process any more."""
+
+
+@dataclass
+class Found:
+    """What came of one sample."""
+
+    name: str
+    op: str
+    runs: int = 0
+    worst: float = 0.0
+    """The largest error, in tolerances; integers and bits are 0 or infinitely wrong."""
+    where: str = ""
+    """Type, request and array of the largest error."""
+    error: str = ""
+    seconds: float = 0.0
+    skipped: bool = False
+    """The op has no kernels for a GPU."""
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.error) or not self.worst <= 1
+
+
+# -- one sample ---------------------------------------------------------------------------------
+
+
+@cache
+def _samples() -> dict[str, Any]:
+    try:
+        from tests.cases import all_samples
+    except ImportError as error:
+        raise MXNetError("check: the samples of the ops are in tests/cases: run it in a checkout "
+                         f"of nbmod's repository ({error})") from None
+    return {name: sample for name, sample in all_samples().items()
+            if not (sample.error or sample.eager)}
+
+
+def sample_names(beginnings: Sequence[str] = ()) -> list[str]:
+    """The samples whose names begin with one of `beginnings`, or all."""
+    return [name for name in _samples() if not beginnings or name.startswith(tuple(beginnings))]
+
+
+def check_sample(name: str, seed: int = 0) -> Found:
+    """Run a sample on both devices, its inputs drawn from `seed`; never raises."""
+    sample = _samples()[name].seeded(seed)
+    found, started = Found(name, sample.op), time.perf_counter()
+    runs = [*((dtype, "write") for dtype in sample.dtypes), (sample.dtypes[0], "add")]
+    try:
+        for dtype, request in runs:
+            _compare(found, sample, dtype, request)
+    except Exception as error:      # noqa: BLE001  whatever it is, it is this sample's result
+        found.skipped = NO_TWIN in str(error)
+        found.error = "" if found.skipped else f"{type(error).__name__}: {error}"
+    found.seconds = round(time.perf_counter() - started, 3)
+    return found
+
+
+def _compare(found: Found, sample: Any, dtype: str, request: str) -> None:
+    from tests.sampled import run
+
+    from ...context import cpu, gpu
+
+    grad = dict.fromkeys(sample.differentiated(dtype), request)
+    sides = []
+    for place in (gpu(0), cpu(0)):
+        with place:
+            sides.append(run(sample, dtype, grad))
+    got, want = sides
+    pairs = [(f"output {i}", *pair) for i, pair in enumerate(
+        zip(got["outputs"], want["outputs"], strict=True)) if sample.compares(i)]
+    pairs += [(f"{part} {arg}", got[part][arg], theirs) for part in ("grads", "aux", "args")
+              for arg, theirs in want[part].items()]
+    for what, mine, theirs in pairs:
+        error = _error(mine, theirs, sample.tolerance(dtype))
+        if not error <= found.worst:
+            found.worst, found.where = error, f"{dtype} {request}, {what}"
+    found.runs += 1
+
+
+def _error(got: np.ndarray, want: np.ndarray, tolerance: float) -> float:
+    """The largest difference as a share of what is allowed, as `tests.compare.assert_same` does."""
+    if got.dtype != want.dtype or got.shape != want.shape:
+        return float("inf")
+    if want.dtype.kind != "f" or not tolerance:
+        return 0.0 if np.array_equal(got, want, equal_nan=want.dtype.kind == "f") else float("inf")
+    mine, theirs = got.astype(np.float64), want.astype(np.float64)
+    finite = np.isfinite(theirs)
+    if not np.array_equal(mine[~finite], theirs[~finite], equal_nan=True):
+        return float("inf")
+    mine, theirs = mine[finite], theirs[finite]
+    if not mine.size:
+        return 0.0
+    size = np.abs(theirs)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        allowed = tolerance * (size + size.max())
+        share = np.where(mine == theirs, 0.0, np.abs(mine - theirs) / allowed)
+    return float(np.nan_to_num(share, nan=np.inf).max())
+
+
+# -- many of them -------------------------------------------------------------------------------
+
+
+class Worker:
+    """A process that checks the samples whose names it reads, one line each."""
+
+    def __init__(self, seed: int):
+        command = [sys.executable, "-m", __spec__.name, "--worker", "--seed", str(seed)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        env={**os.environ, "NBMOD_CHECK": "1"}, text=True)
+        self.lines: Queue[str] = Queue()
+        self.listener = threading.Thread(target=self._listen, daemon=True)
+        self.listener.start()
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put("")
+
+    def check(self, name: str) -> Found:
+        """The result of a sample; one with an error if the process dies of it or hangs."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(name + "\n")
+            self.process.stdin.flush()
+            line = self.lines.get(timeout=PATIENCE)
+        except OSError:
+            line = ""
+        except Empty:
+            return self._lost(name, f"no answer within {PATIENCE} s")
+        if not line:
+            return self._lost(name, f"its process ended with status {self.process.wait()}")
+        found = Found(**json.loads(line))
+        if any(word in found.error for word in FATAL):
+            self.end()
+        return found
+
+    def _lost(self, name: str, why: str) -> Found:
+        self.end()
+        return Found(name, _samples()[name].op, error=why)
+
+    def end(self) -> None:
+        """Stop the process, whatever it does."""
+        self.process.kill()
+        self.process.wait()
+        self.listener.join()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with suppress(OSError):     # what it never read cannot be sent any more
+                pipe.close()  # type: ignore[union-attr]
+
+    @property
+    def sound(self) -> bool:
+        return self.process.poll() is None
+
+
+def work(seed: int) -> None:
+    """The life of a worker."""
+    for line in sys.stdin:
+        print(json.dumps(asdict(check_sample(line.strip(), seed))), flush=True)
+
+
+def check_all(names: Sequence[str], seed: int, jobs: int) -> Iterator[Found]:
+    """The results of samples, in the order they are ready."""
+    waiting: Queue[str] = Queue()
+    for name in names:
+        waiting.put(name)
+    ready: Queue[Found | None] = Queue()
+    threads = [threading.Thread(target=_serve, args=(waiting, ready, seed), daemon=True)
+               for _ in range(max(1, min(jobs, len(names))))]
+    for thread in threads:
+        thread.start()
+    left = len(threads)
+    while left:
+        found = ready.get()
+        if found is None:
+            left -= 1
+        else:
+            yield found
+
+
+def _serve(waiting: Queue[str], ready: Queue[Found | None], seed: int) -> None:
+    """Check samples in a process, and in another when that is no longer sound."""
+    worker = Worker(seed)
+    try:
+        while True:
+            name = waiting.get_nowait()
+            if not worker.sound:
+                worker = Worker(seed)
+            ready.put(worker.check(name))
+    except Empty:
+        pass
+    finally:
+        worker.end()
+        ready.put(None)
+
+
+# -- the report ---------------------------------------------------------------------------------
+
+
+@dataclass
+class Report:
+    """All that was found."""
+
+    about: dict[str, Any]
+    samples: list[Found] = field(default_factory=list)
+
+    def lines(self, closest: int = 10) -> list[str]:
+        """What failed, the `closest` ops to their tolerance, and a sum."""
+        failed = [found for found in self.samples if found.failed]
+        passed = sorted((found for found in self.samples if found.runs and not found.failed),
+                        key=lambda found: -found.worst)
+        rows = [_failure(found) for found in failed]
+        rows += ["closest to their tolerance:"] if passed else []
+        rows += [f"  {found.worst:6.1%}  {found.name}: {found.where}"
+                 for found in passed[:closest]]
+        without = sorted({found.op for found in self.samples if found.skipped})
+        if without:
+            rows.append(f"{len(without)} ops without kernels for a GPU: {', '.join(without)}")
+        runs = sum(found.runs for found in self.samples)
+        return [*rows, f"{self.about['card']}, seed {self.about['seed']}: {len(self.samples)} "
+                f"samples, {runs} runs, {len(failed)} failed, {self.about['seconds']:.0f} s"]
+
+    def write(self, path: Path) -> None:
+        """As JSON."""
+        content = {**self.about, "samples": [asdict(found) for found in self.samples]}
+        path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def _failure(found: Found) -> str:
+    wrong = f"{found.where} is off by {found.worst:.3g} tolerances"
+    return f"FAILED {found.name}: {found.error or wrong}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run it; 0 if all agree."""
+    parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}",
+                                     description="every op on the GPU against the CPU")
+    parser.add_argument("samples", nargs="*", help="beginnings of samples' names; default: all")
+    parser.add_argument("--seed", type=int, default=0,
+                        help="of the inputs; 0: those of the tests; default: %(default)s")
+    parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 8),
+                        help="processes; default: %(default)s")
+    parser.add_argument("--out", type=Path, help="a file for all figures, as JSON")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    if options.worker:
+        work(options.seed)
+        return 0
+    names = sample_names(options.samples)
+    if not names:
+        parser.error(f"no sample begins with {' or '.join(options.samples)}")
+    report = Report(_about(options.seed))
+    started = time.perf_counter()
+    for found in check_all(names, options.seed, options.jobs):
+        report.samples.append(found)
+        if found.failed:
+            print(_failure(found), flush=True)
+    report.about["seconds"] = round(time.perf_counter() - started, 1)
+    print("\n".join(report.lines()))
+    if options.out:
+        report.write(options.out)
+    return int(any(found.failed for found in report.samples))
+
+
+def _about(seed: int) -> dict[str, Any]:
+    from ... import __version__
+    from .device import gpu_count, gpu_memory
+
+    if not gpu_count():
+        raise MXNetError("check: there is no GPU; NUMBA_ENABLE_CUDASIM=1 checks in the simulator")
+    card = "the simulator" if CONFIG.cuda_simulator else f"GPU of {gpu_memory(0)[1] >> 20:,} MiB"
+    return {"nbmod": __version__, "numpy": np.__version__, "card": card, "seed": seed}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
