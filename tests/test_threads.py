@@ -47,6 +47,19 @@ def test_denormals_are_0_in_parallel_kernels_only():
     assert not products(multiply).any()
 
 
+@pytest.mark.parametrize("given, spins", [({}, jit.SPINS), ({"OMP_WAIT_POLICY": "active"}, None),
+                                          ({"GOMP_SPINCOUNT": "7"}, 7)])
+def test_how_threads_wait_is_said_to_libgomp_unless_users_do(given, spins):
+    """In a process where no kernel has run."""
+    environment = {name: value for name, value in os.environ.items()
+                   if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+    program = ("import os, nbmod; nbmod.get_num_threads(); "
+               "print(os.environ['OMP_WAIT_POLICY'], os.environ.get('GOMP_SPINCOUNT'))")
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True,
+                          text=True, env=environment | given)
+    assert done.stdout.split() == [given.get("OMP_WAIT_POLICY", "passive"), str(spins)]
+
+
 def network(layer, **shapes):
     x = mx.sym.Variable("data")
     if layer == "dense":
