@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import struct
 import traceback
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -211,18 +212,16 @@ def test_words_are_read(tmp_path, text, value):
 
 
 @given(st.integers(1, 40), st.integers(1, 60), st.integers(1, 5), st.booleans(),
-       st.sampled_from([b"\n", b"\r\n", b"\n\n"]))
+       st.sampled_from([b"\n", b"\r\n", b"\n\n"]), st.integers(1, 9))
 @settings(deadline=None)
-def test_every_line_is_read_once(tmp_path_factory, count, size, parts, ends, newline):
+def test_every_line_is_read_once(tmp_path_factory, count, size, parts, ends, newline, search):
+    """However many lines a block has, and how few bytes behind it are looked at first."""
     path = tmp_path_factory.mktemp("rows") / "a.csv"
     lines = [b"%d" % (10 ** (k % 7) + k) for k in range(count)]
     path.write_bytes(newline.join(lines) + (newline if ends else b""))
-    before, rows.BLOCK_BYTES = rows.BLOCK_BYTES, size
-    try:
+    with mock.patch.multiple(rows, BLOCK_BYTES=size, _SEARCH=search):
         blocks = [b for part in range(parts) for b in blocks_of([str(path)], parts, part)]
-    finally:
-        rows.BLOCK_BYTES = before
-    found = [CSVParser(1, np.int64)(block).columns[0][:, 0] for block in blocks]
+        found = [CSVParser(1, np.int64)(block).columns[0][:, 0] for block in blocks]
     assert np.concatenate(found).tolist() == list(map(int, lines))
 
 

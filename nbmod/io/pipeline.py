@@ -23,6 +23,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
+from concurrent.futures import TimeoutError as NotYet
 from typing import Any, NamedTuple
 
 from ..base import MXNetError
@@ -172,7 +173,9 @@ def _wait_for_all(futures: Sequence[Future]) -> None:
     """Until all parts of a job are done; raises what one of them has raised, soon."""
     for future in futures:
         while not future.done():
-            if wait([future], timeout=_POLL).not_done:
+            try:
+                future.exception(_POLL)
+            except NotYet:
                 for other in futures:
                     if other.done():
                         other.result()

@@ -66,29 +66,42 @@ class Block(NamedTuple):
     end: int
 
     def read(self, texts: Loans) -> tuple[np.ndarray, int]:
-        """Its lines in a loan, padded for the kernels, and where in the file they begin."""
-        with open(self.path, "rb") as file:
-            first = self.start and _behind_newline(file, self.start)
-            last = _behind_newline(file, self.end)
-            file.seek(first)
-            text = _room(texts, max(last - first, 0) + kernels.PADDING)
-            count = file.readinto(text[:-kernels.PADDING].data)
-        text = text[:count + kernels.PADDING]
-        text[count:] = _NEWLINE
-        if first == 0 and text[:3].tobytes() == b"\xef\xbb\xbf":  # how some programs mark UTF-8
+        """Its lines in a loan, padded for the kernels, and where in the file they begin.
+
+        As a rule the last line ends in what is read at once.  Each call of the system lets other
+        threads have the interpreter, and then waits until they are done with it.
+        """
+        size, more = self.end - self.start, _SEARCH
+        with open(self.path, "rb", buffering=0) as file:
+            text, count = _read(file, self.start, size + more, texts)
+            first = _behind_newline(text, 0) if self.start else 0
+            while first < (last := _behind_newline(text, size)) and last > size + more:
+                more *= 16
+                text, count = _read(file, self.start, size + more, texts)
+        last = min(last, count)
+        text = text[min(first, last):last + kernels.PADDING]
+        text[-kernels.PADDING:] = _NEWLINE
+        if self.start == 0 and text[:3].tobytes() == b"\xef\xbb\xbf":  # how some mark UTF-8
             return text[3:], 3
-        return text, first
+        return text, self.start + first
 
 
-def _behind_newline(file: Any, offset: int) -> int:
-    """The offset behind the first newline at or behind `offset`; the end if there is none."""
+def _read(file: Any, offset: int, count: int, texts: Loans) -> tuple[np.ndarray, int]:
+    """As many bytes in a loan, newlines behind them, and how many; fewer where the file ends."""
+    text = _room(texts, count + kernels.PADDING)
     file.seek(offset)
-    while True:
-        chunk = file.read(_SEARCH)
-        at = chunk.find(b"\n")
-        if at >= 0 or not chunk:
-            return offset + at + 1 if chunk else offset
-        offset += len(chunk)
+    done = 0
+    while done < count and (size := file.readinto(text[done:count].data)):
+        done += size
+    text[done:done + kernels.PADDING] = _NEWLINE
+    return text[:done + kernels.PADDING], done
+
+
+def _behind_newline(text: np.ndarray, at: int) -> int:
+    """The place behind the first newline at or behind `at`; there is one."""
+    while (found := text[at:at + _SEARCH].tobytes().find(_NEWLINE)) < 0:
+        at += _SEARCH
+    return at + found + 1
 
 
 def blocks_of(paths: Sequence[str], num_parts: int = 1, part_index: int = 0) -> list[Block]:

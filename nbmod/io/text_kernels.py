@@ -70,23 +70,17 @@ def _join_digits(word, count):
     return _join_eight((word << np.uint64(8 * (7 - count))) << np.uint64(8))
 
 
-@inlined
-def _is_digit(word):
-    """1 if its first byte is a digit, else 0."""
-    return np.int64((word & _LOWEST) - np.uint64(_ZERO) < np.uint64(10))
-
-
 @inlined(always=True)
 def _exponent(word):
     """(length, value) of the exponent of up to 6 digits at the start of eight bytes, if any."""
-    sign = (word >> np.uint64(8)) & _LOWEST
-    minus = np.int64(sign == np.uint64(_MINUS))
-    signed = minus + np.int64(sign == np.uint64(_PLUS))
     if (word & _LOWEST) | np.uint64(_LOWER) != np.uint64(_E):
         return np.int64(0), np.int64(0)
-    tens, ones, behind = word >> np.uint64(16), word >> np.uint64(24), word >> np.uint64(32)
-    if signed & _is_digit(tens) & _is_digit(ones) & ~_is_digit(behind):
-        length, value = np.int64(4), np.int64((tens & _LOW) * np.uint64(10) + (ones & _LOW))
+    sign, digits = (word >> np.uint64(8)) & _LOWEST, word >> np.uint64(16)
+    minus = np.int64(sign == np.uint64(_MINUS))
+    signed = minus + np.int64(sign == np.uint64(_PLUS))
+    if signed == 1 and _count_digits(digits) == 2:
+        tens, ones = digits & _LOW, (digits >> np.uint64(8)) & _LOW
+        length, value = np.int64(4), np.int64(tens * np.uint64(10) + ones)
     else:
         digits = word >> np.uint64(8 + 8 * signed)
         count = _count_digits(digits)
@@ -97,28 +91,29 @@ def _exponent(word):
 
 @inlined(always=True)
 def _long(at, mantissa):
-    """(fits, last, mantissa, exponent) of a number of which nine digits have been read, the first
-    of them before the point: what is at `at` is behind the point.
+    """(last, mantissa, exponent) of a number of which nine digits have been read, the first of them
+    before the point: what is at `at` is behind the point.  Digits that do not fit are left unread.
 
     Of 17 digits or more that begin with no zero the first 17 are enough.
     """
     word = word_at(at)
     count = _count_digits(word)
-    at += count
-    shift, places, limit = count, 8 + count, 8
+    shift, places = count, 8 + count
     if count == 8:
         mantissa = mantissa * 10 ** 8 + _join_eight(word)
-        word, enough = word_at(at), mantissa >= _MOST // 10
+        at += 8  # not `count`: the processor guesses how the question ends, and waits for no sum
+        word = word_at(at)
         count = _count_digits(word)
-        at += count
-        shift, limit = (np.int64(0), 8) if enough else (count, 3)
-        places = 16 + shift
-    mantissa = mantissa * _TENS[shift & 7] + _join_digits(word, shift & 7)
-    exponent = -places
-    if byte_at(at) | _LOWER == _E:
-        length, power = _exponent(word_at(at))
-        at, exponent = at + length, power - places
-    return count < limit, at, mantissa, exponent
+        if mantissa >= _MOST // 10:
+            shift, places = np.int64(0), np.int64(16)
+        else:
+            count = count if count < 3 else np.int64(0)
+            shift, places = count, 16 + count
+    if shift > 0:
+        mantissa = mantissa * _TENS[shift & 7] + _join_digits(word, shift & 7)
+    at += count
+    length, power = _exponent(word_at(at))
+    return at + length, mantissa, power - places
 
 
 @inlined(always=True)
@@ -140,8 +135,8 @@ def _usual(at):
         places = _count_digits(rest)
         last, mantissa, fits = first + 2 + places, digit, places < 9
         if places == 8:
-            fits, last, mantissa, exponent = _long(last, digit * 10 ** 8 + _join_eight(rest))
-            return fits, last, negative, mantissa, exponent
+            last, mantissa, exponent = _long(first + 10, digit * 10 ** 8 + _join_eight(rest))
+            return True, last, negative, mantissa, exponent
     else:
         count = _count_digits(word)
         fits = count > np.int64(negative) and count < 8
