@@ -79,7 +79,7 @@ def test_twins_do_what_their_ops_do(name, monkeypatch):
 @pytest.mark.parametrize("op", [
     "FullyConnected", "Convolution", "Pooling", "Activation", "LeakyReLU", "Flatten", "Reshape",
     "SoftmaxOutput", "softmax", "log_softmax", "SoftmaxActivation", "LinearRegressionOutput",
-    "MakeLoss", "Dropout", "BlockGrad", "_grad_add", "elemwise_mul", "broadcast_add",
+    "MakeLoss", "Dropout", "BatchNorm", "LayerNorm", "LRN", "BlockGrad", "_grad_add", "elemwise_mul", "broadcast_add",
     "_plus_scalar", "Cast", "clip", "where", "add_n", "zeros_like", "_zeros", "_arange", "Concat",
     "SliceChannel", "slice_axis", "transpose", "sum", "mean", "broadcast_to", "sgd_update",
     "sgd_mom_update", "mp_sgd_mom_update", "adam_update", "_random_uniform",
@@ -93,15 +93,15 @@ def test_the_ops_of_the_first_networks_have_twins(op):
 
 @pytest.mark.gpu
 def test_what_has_no_twin_is_told_at_once():
-    x = mx.sym.BatchNorm(mx.sym.Variable("data"), name="norm")
-    x = mx.sym.LRN(mx.sym.relu(x), nsize=3, name="local")
+    x = mx.sym.contrib.fft(mx.sym.Variable("data"), name="waves")
+    x = mx.sym.contrib.ifft(mx.sym.relu(x), name="sum")
     with pytest.raises(mx.MXNetError) as caught:
-        x.simple_bind(mx.gpu(0), data=(2, 3, 4, 4))
-    for part in ("gpu(0)", NO_TWIN, "norm (BatchNorm)", "local (LRN)", "mx.cpu()"):
+        x.simple_bind(mx.gpu(0), data=(2, 4))
+    for part in ("gpu(0)", NO_TWIN, "waves (_contrib_fft)", "sum (_contrib_ifft)", "mx.cpu()"):
         assert part in str(caught.value)
     assert "relu" not in str(caught.value)
-    with pytest.raises(mx.MXNetError, match=r"LRN has no GPU kernel yet"):
-        mx.nd.LRN(mx.nd.ones((1, 3, 2, 2), ctx=mx.gpu(0)), nsize=3)
+    with pytest.raises(mx.MXNetError, match=r"fft has no GPU kernel yet"):
+        mx.nd.contrib.fft(mx.nd.ones((1, 4), ctx=mx.gpu(0)))
 
 
 @pytest.mark.gpu

@@ -153,11 +153,19 @@ class Gpu(Device):
         return self.card.prepare(launch)
 
     def _later(self, decide: Callable[[], Sequence[Launch] | None]) -> Callable[[], None]:
-        def start() -> None:
-            for launch in decide() or ():
-                self._start(launch)()
+        """What is decided in the run; a list that is decided on twice in turn stays frozen."""
+        chosen: Any = None
+        starts: list[Callable[[], None]] = []
 
-        return start
+        def run() -> None:
+            nonlocal chosen, starts
+            launches = decide() or ()
+            if launches is not chosen:
+                chosen, starts = launches, [self._start(launch) for launch in launches]
+            for start in starts:
+                start()
+
+        return run
 
 
 # -- copies -------------------------------------------------------------------------------------
