@@ -74,6 +74,7 @@ def _spares(wanted: Sequence[Array | None], spare: Sequence[Array]) -> list[Arra
 
 
 def forward(op: BatchNormOp, ins: Any, outs: Any, call: Any, relu: bool = False) -> list[Any]:
+    """What `Prepare` returns; with `relu` the output is cut at 0."""
     data, gamma, beta, moving_mean, moving_var = ins
     mean, inverse = _spares(outs[1:], call.scratch[2:])
     scale = [] if op.fix_gamma else [gamma]
@@ -89,6 +90,8 @@ def forward(op: BatchNormOp, ins: Any, outs: Any, call: Any, relu: bool = False)
 
 
 def backward(op: BatchNormOp, ins: Any, outs: Any, call: Any, relu: bool = False) -> list[Any]:
+    """What `Prepare` returns; with `relu` gradients pass where the output, the last of `ins`, is
+    above 0."""
     mean, inverse, moving_mean, moving_var = ins[3:7]
     *_, fixed = call.scratch
     momentum = single(op.momentum)

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .launch import Launch, each, kernel, thread, threads
+from .launch import Launch, device_function, each, kernel, thread, threads
 from .memory import Array
 
-__all__ = ["View", "copy_view", "view_of"]
+__all__ = ["View", "copy_view", "offset_function", "view_of"]
 
 
 class View(NamedTuple):
@@ -43,20 +43,30 @@ def _int32(numbers: Iterable[int]) -> tuple[Any, ...]:
 
 
 @cache
+def offset_function(extents: tuple[int, ...], steps: tuple[int, ...]) -> Any:
+    """offset(i): where element `i`, counting over `extents`, stands when those have `steps`."""
+    extents, steps = extents or (1,), steps or (0,)
+    rank, inner = len(extents), _int32(prod(extents[d + 1:]) for d in range(len(extents)))
+    extents, steps = map(_int32, (extents, steps))
+
+    @device_function
+    def offset(i):
+        at = 0
+        for d in range(rank):
+            at += i // inner[d] % extents[d] * steps[d]
+        return at
+    return offset
+
+
+@cache
 def _copy_kernel(extents: tuple[int, ...], source: tuple[int, ...], target: tuple[int, ...]
                  ) -> Any:
-    rank, inner = len(extents), _int32(prod(extents[d + 1:]) for d in range(len(extents)))
-    extents, source, target = map(_int32, (extents, source, target))
+    taken, put = offset_function(extents, source), offset_function(extents, target)
 
     @kernel
     def copy_strided(x, y, first_x, first_y, count):
         for i in range(thread(), count, threads()):
-            at, to = first_x, first_y
-            for d in range(rank):
-                index = i // inner[d] % extents[d]
-                at += index * source[d]
-                to += index * target[d]
-            y[to] = x[at]
+            y[first_y + put(i)] = x[first_x + taken(i)]
     return copy_strided
 
 
@@ -65,7 +75,5 @@ def copy_view(source: View, target: View) -> list[Launch]:
     steps = [tuple(step for step, extent in zip(view.steps, view.shape, strict=True) if extent != 1)
              for view in (source, target)]
     extents = tuple(extent for extent in target.shape if extent != 1)
-    if not extents:
-        extents, steps = (1,), [(0,), (0,)]
     return each(_copy_kernel(extents, *steps), prod(extents), source.array, target.array,
                 source.start, target.start)
