@@ -125,6 +125,8 @@ class Config:
         default_factory=lambda: int(os.environ.get("NBMOD_VIRTUAL_GPUS", "0") or 0))
     """NBMOD_VIRTUAL_GPUS: how many gpu(i) share the CUDA devices there are; 0: one each, and 4 in
     numba's CUDA simulator."""
+    cuda_graphs: bool = field(default_factory=lambda: _flag("NBMOD_CUDA_GRAPHS", False))
+    """NBMOD_CUDA_GRAPHS=1: a GPU starts all kernels of forward, and of backward, by one call."""
     cuda_simulator: bool = field(default_factory=lambda: _flag("NUMBA_ENABLE_CUDASIM", False))
     """NUMBA_ENABLE_CUDASIM=1: every gpu(i) is simulated, to test kernels without one (numba's own
     name for it, so that its simulator and ours go together)."""

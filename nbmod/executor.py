@@ -237,7 +237,8 @@ class Executor(Program, BoundArrays, Inputs):
         self._take(arrays)
         self.arrays = arrays
         self.steps = [self._prepare(index, node) for index, node in enumerate(self.computed)]
-        self._calls = [step.run for step in self.steps]
+        self._calls = device_of(self._ctx).join([step.run for step in self.steps],
+                                                self.num_forward)
         for taken in self._inputs.values():
             taken.renew()
         results = [NDArray(arrays[eid], self.context[eid])

@@ -20,7 +20,8 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.ops.cuda import check, simulator
+from nbmod.base import CONFIG
+from nbmod.ops.cuda import check, launch, replay, simulator
 from nbmod.ops.cuda.simulator import SCHEDULES
 from tests import either, sampled, training
 from tests.cases import Sample, all_samples
@@ -411,6 +412,44 @@ def test_stores_do_on_gpus_what_they_do_on_cpus(kind):
     want = answers([mx.cpu(0), mx.cpu(1), mx.cpu(2)])
     for devices in ([mx.gpu(0), mx.gpu(1), mx.gpu(0)], [mx.cpu(0), mx.gpu(1), mx.gpu(0)]):
         np.testing.assert_array_equal(answers(devices), want)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("network", [perceptron, lenet])
+def test_joined_launches_do_what_single_ones_do(monkeypatch, network):
+    """Dropout draws anew in every run, training and inference alternate: launches in the graph are
+    exchanged, or it is made again."""
+    contexts = [mx.gpu(0), mx.gpu(1)]
+    _, want = trained(network, contexts)
+    monkeypatch.setattr(CONFIG, "cuda_graphs", True)
+    made = []
+    monkeypatch.setattr(simulator, "Graph", lambda starts, make=simulator.Graph: made.append(
+        make(starts)) or made[-1])
+    module, got = trained(network, contexts)
+    assert_same_parameters(got, want, 0)
+    assert len(made) == 4, "forward and backward of two executors"
+    first = module.predict(batches(network)).asnumpy()
+    module.forward_backward(next(iter(batches(network))))
+    assert_same(module.predict(batches(network)).asnumpy(), first, 0, "predicted")
+
+
+@pytest.mark.gpu
+def test_what_must_see_results_of_others_is_not_joined():
+    card = simulator.Card(0)
+    fixed = replay.Launcher(card, [])
+    later = replay.Launcher(card, [launch.PerRun(list)])
+    reads = replay.Launcher(card, [list])
+    other = replay.Launcher(simulator.Card(0), [])
+
+    def step():
+        """No launcher."""
+
+    calls = [fixed, None, later, reads, fixed, step, fixed, later, other]
+    joined = replay.join(calls, 7)
+    kinds = [type(call).__name__ if call else None for call in joined]
+    assert kinds == ["Replay", None, None, "Launcher", "Replay", "function", "Replay", "Replay",
+                     "Replay"]
+    assert joined[3] is reads and joined[5] is step
 
 
 def params_of(module):

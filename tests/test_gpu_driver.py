@@ -14,9 +14,13 @@ import numpy as np
 import pytest
 
 import nbmod as mx
+from nbmod.ops import OPS
 from nbmod.ops.cuda import compiler, driver
-from nbmod.ops.cuda.launch import Kernel, Launch
+from nbmod.ops.cuda import device as gpu_device
+from nbmod.ops.cuda.launch import Kernel, Launch, PerRun
 from nbmod.ops.cuda.memory import Array
+from nbmod.ops.cuda.replay import Launcher, Replay
+from nbmod.ops.op import Call
 
 
 class Status(IntEnum):
@@ -36,11 +40,15 @@ class FakeDriver:
                "cuStreamCreate": ("stream",), "cuMemGetInfo": (3 << 20, 8 << 20),
                "cuEventCreate": ("event",), "cuEventRecord": (), "cuEventSynchronize": (),
                "cuStreamSynchronize": (), "cuModuleLoadData": ("module",),
-               "cuModuleGetFunction": ("function",)}
+               "cuModuleGetFunction": ("function",), "cuGraphCreate": ("graph",),
+               "cuGraphInstantiate": ("instance",), "cuGraphExecDestroy": (),
+               "cuGraphDestroy": (), "cuMemsetD8Async": ()}
+    CUDA_KERNEL_NODE_PARAMS = SimpleNamespace
 
     def __init__(self, capability=(9, 0)):
         self.capability = dict(zip(("major", "minor"), capability, strict=True))
         self.calls, self.memory, self.launches, self.failing = [], {}, [], {}
+        self.nodes = []
 
     def __getattr__(self, name):
         def function(*args):
@@ -75,9 +83,26 @@ class FakeDriver:
 
     def _cuLaunchKernel(self, function, *rest):  # noqa: N802
         *sizes, shared, stream, addresses, extra = rest
+        self.launches.append((function, sizes, self._arguments(addresses)))
+        return ()
+
+    def _arguments(self, addresses):
         places = ctypes.cast(addresses, ctypes.POINTER(ctypes.c_void_p))
-        self.launches.append((function, sizes, [
-            ctypes.string_at(places[i], 8) for i in range(3)]))
+        return [ctypes.string_at(places[i], 8) for i in range(3)]
+
+    def _cuGraphAddKernelNode(self, graph, before, count, node):  # noqa: N802
+        assert len(before) == count
+        sizes = [node.gridDimX, node.gridDimY, node.gridDimZ, node.blockDimX, node.blockDimY,
+                 node.blockDimZ]
+        self.nodes.append([node.func, sizes, self._arguments(node.kernelParams), list(before)])
+        return (len(self.nodes) - 1,)
+
+    def _cuGraphExecKernelNodeSetParams(self, instance, number, node):  # noqa: N802
+        self.nodes[number][2] = self._arguments(node.kernelParams)
+        return ()
+
+    def _cuGraphLaunch(self, instance, stream):  # noqa: N802
+        self.launches += [tuple(node[:3]) for node in self.nodes]
         return ()
 
 
@@ -145,6 +170,48 @@ def test_a_launch_is_frozen(fake):
     assert np.frombuffer(n, np.int32)[0] == -7
     card.prepare(launch)
     assert fake.calls.count("cuModuleLoadData") == 0, "a kernel is loaded once"
+
+
+def test_launches_of_many_steps_are_one_call(fake):
+    card = driver.Card(0)
+    x = array_of(card, np.zeros(4, np.float32))
+    factors = iter([0.5, 0.5, 0.25])
+    fixed = Launch(Kernel(scale), (2, 3), (128,), (x, np.float32(2), -7))
+    later = PerRun(lambda: [Launch(Kernel(scale), (1,), (32,), (x, np.float32(next(factors)), 1))])
+    replay = Replay([Launcher(card, [fixed, later]), Launcher(card, [fixed])])
+    for expected in (0.5, 0.5, 0.25):
+        fake.calls.clear(), fake.launches.clear()
+        replay()
+        assert fake.calls.count("cuGraphLaunch") == 1 and "cuLaunchKernel" not in fake.calls
+        values = [np.frombuffer(args[1], np.float32)[0] for _, _, args in fake.launches]
+        assert values == [2, expected, 2]
+        assert fake.calls.count("cuGraphExecKernelNodeSetParams") == (expected == 0.25)
+    assert [node[3] for node in fake.nodes] == [[], [0], [1]], "each waits for the one before"
+    assert fake.nodes[0][1] == [2, 3, 1, 128, 1, 1]
+    del replay
+    gc.collect()
+    assert fake.calls[-2:] == ["cuGraphExecDestroy", "cuGraphDestroy"]
+
+
+def test_eager_calls_are_found_again(fake, monkeypatch):
+    """By op, shapes and places; what they remember keeps no memory."""
+    monkeypatch.setattr(gpu_device, "_card", driver.Card)
+    monkeypatch.setattr(gpu_device, "SIMULATED", False)
+    gpu = gpu_device.Gpu(0)
+    x, y = (gpu.empty((4,), np.float32) for _ in range(2))
+    op = OPS["negative"]()
+    prepared = []
+    monkeypatch.setattr(driver.Card, "prepare", lambda *args, make=driver.Card.prepare:
+                        prepared.append(1) or make(*args))
+    for _ in range(3):
+        gpu.run(op, [x], [y], Call())
+    assert len(prepared) == 1 and fake.calls.count("cuLaunchKernel") == 3
+    gpu.run(op, [y], [x], Call())
+    assert len(prepared) == 2
+    before = len(fake.memory)
+    del x, y
+    gc.collect()
+    assert len(fake.memory) == before - 2
 
 
 @pytest.mark.parametrize("function, status, act, said", [

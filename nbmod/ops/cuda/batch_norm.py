@@ -17,7 +17,7 @@ from ..program import Program, Step
 from .cells import Cells, deviations, moments, two_sums
 from .fill import fill, fill_zero
 from .formula_op import COPY, run_program
-from .launch import Launch, device_function, on_gpu
+from .launch import Launch, PerRun, device_function, on_gpu
 from .memory import Array
 
 __all__ = ["backward", "backward_scratch", "forward", "scratch"]
@@ -86,7 +86,8 @@ def forward(op: BatchNormOp, ins: Any, outs: Any, call: Any, relu: bool = False)
                               True) + apply
     of_past = ones + run_program(COPY, [moving_mean], [mean]) + run_program(
         INVERSE, [moving_var], [inverse], [op.eps]) + apply
-    return [lambda: of_batch if call.is_train and not op.use_global_stats else of_past]
+    return [PerRun(
+        lambda: of_batch if call.is_train and not op.use_global_stats else of_past)]
 
 
 def backward(op: BatchNormOp, ins: Any, outs: Any, call: Any, relu: bool = False) -> list[Any]:
@@ -100,7 +101,8 @@ def backward(op: BatchNormOp, ins: Any, outs: Any, call: Any, relu: bool = False
     of_batch = _gradients(op, ins, outs, call, (mean, inverse), relu) + follow
     of_past = run_program(INVERSE, [moving_var], [fixed], [op.eps]) + _gradients(
         op, ins, outs, call, (moving_mean, fixed), relu)
-    return [lambda: of_batch if call.is_train and not op.use_global_stats else of_past]
+    return [PerRun(
+        lambda: of_batch if call.is_train and not op.use_global_stats else of_past)]
 
 
 def _gradients(op: BatchNormOp, ins: Any, outs: Any, call: Any, statistics: tuple[Array, Array],

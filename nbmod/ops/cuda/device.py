@@ -21,8 +21,9 @@ from ..device import Device, describe
 from ..op import Call, Op, Spec
 from .fill import fill
 from .formula_op import COPY, run_program
-from .launch import SIMULATED, Launch, Step, gate, twin_of
+from .launch import SIMULATED, Step, twin_of
 from .memory import Array
+from .replay import Launcher, join
 
 Card: Any
 if SIMULATED:
@@ -33,6 +34,8 @@ else:
 __all__ = ["Gpu", "gpu_count", "gpu_memory", "copy"]
 
 SIMULATED_GPUS = 4
+FROZEN = 4096
+"""How many eager calls are remembered."""
 
 
 @cache
@@ -58,6 +61,7 @@ class Gpu(Device):
     def __init__(self, device_id: int):
         self.device_id = device_id
         self.card = _card(device_id % Card.count())
+        self.frozen: dict[tuple, Launcher] = {}
 
     def __repr__(self) -> str:
         return f"gpu({self.device_id})"
@@ -127,45 +131,37 @@ class Gpu(Device):
         return [] if twin is None else twin.scratch(getattr(op, "fwd", op), list(ins), list(outs))
 
     def run(self, op: Op, ins: Sequence[Array], outs: Sequence[Array | None], call: Call) -> None:
-        self.prepare(op, ins, outs, call)()
+        """Execute `op`; launches for the same op on the same places are frozen and found again, as
+        those of updates are in every batch."""
+        arrays = (*ins, *outs, *call.scratch)
+        key = (op, call.is_train, tuple(call.add), tuple(
+            [None if a is None else (a.address, a.shape, a.dtype) for a in arrays]))
+        launcher = self.frozen.get(key) if call.state is None else None
+        if launcher is None:
+            launcher = Launcher(self.card, self._steps(op, ins, outs, call), holds=False)
+            if launcher.is_fixed and call.state is None and not SIMULATED:
+                if len(self.frozen) >= FROZEN:
+                    self.frozen.clear()
+                self.frozen[key] = launcher
+        launcher()
 
     def prepare(self, op: Op, ins: Sequence[Array], outs: Sequence[Array | None], call: Call
                 ) -> Callable[[], None]:
+        return self.launcher(self._steps(op, ins, outs, call))
+
+    def _steps(self, op: Op, ins: Sequence[Array], outs: Sequence[Array | None], call: Call
+               ) -> Sequence[Step]:
         twin = twin_of(op)
         if twin is None:
             raise MXNetError(f"{op.name} has no GPU kernel yet; use a cpu context")
-        return self.launcher(twin.prepare(getattr(op, "fwd", op), ins, outs, call))
+        return twin.prepare(getattr(op, "fwd", op), ins, outs, call)
 
-    def launcher(self, steps: Sequence[Step]) -> Callable[[], None]:
+    def launcher(self, steps: Sequence[Step]) -> Launcher:
         """A function that starts the launches; what can be compiled is when this returns."""
-        starts = [self._start(step) if isinstance(step, Launch) else self._later(step)
-                  for step in steps]
+        return Launcher(self.card, steps)
 
-        def run() -> None:
-            with gate:
-                for start in starts:
-                    start()
-
-        return run
-
-    def _start(self, launch: Launch) -> Callable[[], None]:
-        launch.check()
-        return self.card.prepare(launch)
-
-    def _later(self, decide: Callable[[], Sequence[Launch] | None]) -> Callable[[], None]:
-        """What is decided in the run; a list that is decided on twice in turn stays frozen."""
-        chosen: Any = None
-        starts: list[Callable[[], None]] = []
-
-        def run() -> None:
-            nonlocal chosen, starts
-            launches = decide() or ()
-            if launches is not chosen:
-                chosen, starts = launches, [self._start(launch) for launch in launches]
-            for start in starts:
-                start()
-
-        return run
+    def join(self, calls: Sequence[Callable[[], None] | None], halves: int) -> list[Any]:
+        return join(calls, halves) if CONFIG.cuda_graphs else list(calls)
 
 
 # -- copies -------------------------------------------------------------------------------------

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -168,25 +169,13 @@ class Card:
 
     # -- execution --------------------------------------------------------------------------
 
-    def prepare(self, launch: Any) -> Callable[[], None]:
-        """A function that starts a launch."""
-        threads = int(np.prod(launch.block))
-        function = self.load(launch.kernel, kinds_of(launch.args), threads)
-        values, addresses = packed(launch.args)
-        grid, block = ((*size, 1, 1)[:3] for size in (launch.grid, launch.block))
-        start, status_of = _driver().cuLaunchKernel, int
-        arguments = (function, *grid, *block, 0, self.stream, ctypes.addressof(addresses), 0)
-        kept = (values, addresses, launch)
-        name = launch.kernel.function.__name__
+    def prepare(self, launch: Any, holds: bool = True) -> Start:
+        """A function that starts a launch; `holds`: its memory lives as long as that does."""
+        return Start(self, launch, holds)
 
-        def run(kept: Any = kept) -> None:
-            self.select()
-            status = start(*arguments)[0]
-            if status_of(status):
-                raise DriverError(f"kernel {name}: {getattr(status, 'name', status)}; "
-                                  f"{CURES.get(int(status), 'it could not be started')}")
-
-        return run
+    def graph(self, starts: Sequence[Start]) -> Graph:
+        """Launches that are started together, each after the one before."""
+        return Graph(self, starts)
 
     def load(self, kernel: Any, kinds: tuple[str, ...], threads: int) -> Any:
         """The driver's handle of a kernel for arguments of these types."""
@@ -196,6 +185,76 @@ class Card:
         """Return when all that was submitted is done."""
         self.select()
         call("cuStreamSynchronize", self.stream)
+
+
+class Start:
+    """A launch with its kernel loaded and its arguments packed: calling it is one call of the
+    driver."""
+
+    def __init__(self, card: Card, launch: Any, holds: bool):
+        self.card, self.launch = card, launch if holds else None
+        self.name = launch.kernel.function.__name__
+        self.function = card.load(launch.kernel, kinds_of(launch.args), prod(launch.block))
+        self.sizes = [size for sizes in (launch.grid, launch.block)
+                      for size in (*sizes, 1, 1)[:3]]
+        self.values, self.addresses = packed(launch.args)
+        self.arguments = (self.function, *self.sizes, 0, card.stream,
+                          ctypes.addressof(self.addresses), 0)
+        self.start = _driver().cuLaunchKernel
+
+    def __call__(self) -> None:
+        self.card.select()
+        status = self.start(*self.arguments)[0]
+        if int(status):
+            raise DriverError(f"kernel {self.name}: {getattr(status, 'name', status)}; "
+                              f"{CURES.get(int(status), 'it could not be started')}")
+
+    def node(self) -> Any:
+        """What the driver wants to know of a launch in a graph; it copies the arguments."""
+        node = _driver().CUDA_KERNEL_NODE_PARAMS()
+        node.func, node.kernelParams = self.function, ctypes.addressof(self.addresses)
+        for name, size in zip(SIZES, self.sizes, strict=True):
+            setattr(node, name, size)
+        return node
+
+
+SIZES = [f"{part}Dim{axis}" for part in ("grid", "block") for axis in "XYZ"]
+
+
+class Graph:
+    """Launches in a chain, as one object of the driver."""
+
+    def __init__(self, card: Card, starts: Sequence[Start]):
+        card.select()
+        self.card, self.starts = card, list(starts)
+        self.nodes: list[Any] = []
+        graph = call("cuGraphCreate", 0)
+        for start in starts:
+            before = self.nodes[-1:]
+            self.nodes.append(call("cuGraphAddKernelNode", graph, before, len(before),
+                                   start.node()))
+        self.instance = call("cuGraphInstantiate", graph, 0)
+        weakref.finalize(self, _destroy, card, graph, self.instance).atexit = False
+
+    def exchange(self, number: int, start: Start) -> bool:
+        """Put `start` in the place of launch `number`; False if it is of another kernel."""
+        if start.function is not self.starts[number].function:
+            return False
+        self.card.select()
+        call("cuGraphExecKernelNodeSetParams", self.instance, self.nodes[number], start.node())
+        self.starts[number] = start
+        return True
+
+    def launch(self) -> None:
+        """Start all of them."""
+        self.card.select()
+        call("cuGraphLaunch", self.instance, self.card.stream)
+
+
+def _destroy(card: Card, graph: Any, instance: Any) -> None:
+    card.select()
+    call("cuGraphExecDestroy", instance)
+    call("cuGraphDestroy", graph)
 
 
 @cache

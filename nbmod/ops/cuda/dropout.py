@@ -14,7 +14,7 @@ from ..rng import next_stream
 from .fill import fill
 from .formula_op import COPY, run_program
 from .kernel_math import real_of
-from .launch import Launch, each, kernel, on_gpu, thread, threads
+from .launch import Launch, PerRun, each, kernel, on_gpu, thread, threads
 from .rng import philox
 
 APPLY = Program("dropout", (Step("y", "x * m"),), ("x", "m"), ("y",))
@@ -51,7 +51,7 @@ def _forward(op: Dropout, ins: Any, outs: Any, call: Any) -> list[Any]:
         return each(_mask_kernel(real), blocks, mask, mask.size, np.uint64(limit), scale,
                     np.uint64(stream.draw), np.uint64(stream.key)) + drop
 
-    return [launches]
+    return [PerRun(launches)]
 
 
 def _scratch(op: Dropout, ins: list[Spec], outs: list[Spec]) -> list[Spec]:

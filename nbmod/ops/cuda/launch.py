@@ -6,8 +6,8 @@ bits (see `narrow`), so no tensor on a GPU has 2**31 elements.  A kernel allocat
 
 A twin looks like `Op.prepare`: from the op, its arrays and the `Call` it chooses kernels and sizes
 and returns `Launch`es, plain values that can be started again and again (or compiled without a
-device, as the tests do).  What must be decided anew in every run is a function among them: it is
-called in its turn and may return launches.
+device, as the tests do).  What must be decided anew in every run is a `PerRun` among them, or a
+function, which is called in its turn and may return launches.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 from ...base import CONFIG, MXNetError
 from ..op import Backward, Op, Spec
 
-__all__ = ["cuda", "SIMULATED", "Kernel", "Launch", "Step", "device_function", "each", "gate",
-           "kernel", "on_gpu", "thread", "threads", "twin_of"]
+__all__ = ["cuda", "SIMULATED", "Kernel", "Launch", "PerRun", "Step", "device_function", "each",
+           "gate", "kernel", "on_gpu", "thread", "threads", "twin_of"]
 
 SIMULATED = CONFIG.cuda_simulator
 """Kernels run in the simulator."""
@@ -108,8 +108,18 @@ class Launch(NamedTuple):
                              f"{MAX_THREADS} are possible")
 
 
-Step = Launch | Callable[[], Sequence[Launch] | None]
-"""What a twin returns a list of."""
+class PerRun(NamedTuple):
+    """Launches that are decided anew in every run, by what the host knows: they may be asked for
+    before the steps ahead have run."""
+
+    decide: Callable[[], Sequence[Launch]]
+
+    def __call__(self) -> Sequence[Launch]:
+        return self.decide()
+
+
+Step = Launch | PerRun | Callable[[], Sequence[Launch] | None]
+"""What a twin returns a list of; a plain function may read what ran before it on the card."""
 
 
 def each(kernel: Any, count: int, *args: Any) -> list[Launch]:

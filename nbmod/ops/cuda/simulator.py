@@ -396,6 +396,35 @@ class Block:
         return self.memory[offset:offset + nbytes]
 
 
+class Start:
+    """A launch."""
+
+    def __init__(self, launch: Any):
+        self.launch, self.function = launch, launch.kernel.function
+        self.args = [arg.block.part(arg.offset, arg.nbytes).view(arg.dtype)
+                     if hasattr(arg, "block") else arg for arg in launch.args]
+
+    def __call__(self) -> None:
+        run(self.function, self.launch.grid, self.launch.block, self.args)
+
+
+class Graph:
+    """Launches that run together."""
+
+    def __init__(self, starts: Sequence[Start]):
+        self.starts = list(starts)
+
+    def exchange(self, number: int, start: Start) -> bool:
+        if start.function is not self.starts[number].function:
+            return False
+        self.starts[number] = start
+        return True
+
+    def launch(self) -> None:
+        for start in self.starts:
+            start()
+
+
 class Card:
     """The one card that there is in the simulator; see `driver.Card`, which does the same."""
 
@@ -421,11 +450,11 @@ class Card:
     def move(self, source: tuple[Block, int], target: tuple[Block, int], nbytes: int) -> None:
         target[0].part(target[1], nbytes)[:] = source[0].part(source[1], nbytes)
 
-    def prepare(self, launch: Any) -> Callable[[], None]:
-        args = [arg.block.part(arg.offset, arg.nbytes).view(arg.dtype) if hasattr(arg, "block")
-                else arg for arg in launch.args]
-        function = launch.kernel.function
-        return lambda: run(function, launch.grid, launch.block, args)
+    def prepare(self, launch: Any, holds: bool = True) -> Start:
+        return Start(launch)
+
+    def graph(self, starts: Sequence[Start]) -> Graph:
+        return Graph(starts)
 
     def synchronize(self) -> None:
         """Everything is done when it is asked for."""
