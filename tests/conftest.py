@@ -12,7 +12,6 @@ import pytest
 from tests.oracle import setup as oracle_setup
 from tests.oracle.client import Oracle, OracleCrash, OracleError
 
-ABSENT = "MXNet's environment is absent: python -m tests.oracle.setup makes it"
 _USED = pytest.StashKey[Oracle]()
 _COUNTED = pytest.StashKey[tuple[int, int]]()
 _ANEW = "disagreed at first"
@@ -35,8 +34,8 @@ def oracle(pytestconfig: pytest.Config) -> Iterator[Oracle]:
     python = oracle_setup.find_python()
     if python is None:
         if os.environ.get("NBMOD_REQUIRE_ORACLE") == "1":
-            pytest.fail(ABSENT)
-        pytest.skip(ABSENT)
+            pytest.fail(oracle_setup.absence())
+        pytest.skip(oracle_setup.absence())
     client = Oracle(python)
     pytestconfig.stash[_USED] = client
     yield client
@@ -108,7 +107,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line(f"oracle: disagreed at first, a fresh MXNet was asked: {name}")
     else:
         count = len({report.nodeid for report in asked})
-        terminalreporter.line(f"oracle: {count} TESTS DID NOT RUN. {ABSENT}", yellow=True)
+        terminalreporter.line(f"oracle: {count} TESTS DID NOT RUN. {oracle_setup.absence()}",
+                              yellow=True)
 
 
 def _has_gpu() -> bool:

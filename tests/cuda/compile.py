@@ -213,7 +213,8 @@ def vocabulary() -> Program:
 
 def main(names: Sequence[str]) -> dict[str, Any]:
     """Compile what the samples need, on all cores."""
-    CONFIG.cache_dir = Path(os.environ.get("NBMOD_CUDA_CACHE") or setup.home() / "cache")
+    CONFIG.cache_dir = Path(os.environ.get("NBMOD_CUDA_CACHE")
+                            or setup.environment().folder / "cache")
     start = time.perf_counter()
     JOBS[:] = jobs_of(ghost_launches(chosen(names), 9 if names else 1))
     bound = time.perf_counter()

@@ -15,43 +15,45 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from ..environments import ROOT, Environment
+
 # OpenCV is what MXNet's own `pack_img` and `unpack_img` ask for.
 REQUIREMENTS = ("mxnet==1.9.1", "numpy==1.23.5", "opencv-python-headless==4.8.1.78")
 VERSIONS = ("3.11", "3.10")
 
 
-def home() -> Path:
-    """The folder of the oracle's environment, existing or not."""
-    return Path(os.environ.get("NBMOD_ORACLE_HOME") or ROOT / ".oracle")
+def environment() -> Environment:
+    """The oracle's, existing or not."""
+    home = Path(os.environ.get("NBMOD_ORACLE_HOME") or ROOT / ".oracle")
+    return Environment("oracle", home, REQUIREMENTS, "NBMOD_ORACLE_PYTHON")
 
 
 def find_python() -> Path | None:
-    """The Python that has MXNet, or None when `main` has not made it."""
-    named = os.environ.get("NBMOD_ORACLE_PYTHON")
-    if named:
-        return Path(named)
-    whole = _stamp().exists() and _stamp().read_text() == "\n".join(REQUIREMENTS)
-    return python_of(home()) if whole else None
+    """The Python that has MXNet, or None: `absence` says why."""
+    return environment().find()
+
+
+def absence() -> str:
+    """What to do where there is no MXNet."""
+    return "MXNet's environment is absent: " + (
+        environment().misled() or "python -m tests.oracle.setup makes it")
 
 
 def main() -> int:
     """Make the environment unless it stands; 0, or 1 with the reason on standard error."""
-    if find_python() is not None:
-        print(f"oracle: {find_python()} stands")
+    wanted = environment()
+    if wanted.find() is not None:
+        print(f"oracle: {wanted.find()} stands")
         return 0
-    base = next(base_pythons(), None)
+    base = None if wanted.misled() else next(base_pythons(), None)
     if base is None:
-        print(f"oracle: MXNet needs one of Python {', '.join(VERSIONS)}", file=sys.stderr)
+        print("oracle:", wanted.misled() or f"MXNet needs one of Python {', '.join(VERSIONS)}",
+              file=sys.stderr)
         return 1
-    print(f"oracle: making {home()} with {base}")
-    shutil.rmtree(home(), ignore_errors=True)
-    subprocess.run([base, "-m", "venv", str(home())], check=True)
-    python = str(python_of(home()))
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *REQUIREMENTS], check=True)
-    subprocess.run([python, "-c", "import mxnet; print('oracle: MXNet', mxnet.__version__)"],
+    print(f"oracle: making {wanted.folder} with {base}")
+    wanted.make(base)
+    subprocess.run([wanted.python, "-c", "import mxnet; print('oracle: MXNet', mxnet.__version__)"],
                    check=True)  # fmt: skip
-    _stamp().write_text("\n".join(REQUIREMENTS))
     return 0
 
 
@@ -74,17 +76,6 @@ def _starts(python: str, version: str) -> bool:
     except OSError:
         return False
     return ran.returncode == 0 and ran.stdout.strip() == version
-
-
-def python_of(folder: Path) -> Path:
-    """The Python of a virtual environment."""
-    inside = "Scripts/python.exe" if os.name == "nt" else "bin/python"
-    return folder / inside
-
-
-def _stamp() -> Path:
-    """Written last, so that an interrupted set-up is not taken for a whole one."""
-    return home() / "nbmod-oracle.txt"
 
 
 if __name__ == "__main__":

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from tests import conftest
-from tests.oracle import wire
+from tests import conftest, environments
+from tests.environments import ROOT, Environment
+from tests.oracle import setup, wire
 from tests.oracle.client import Oracle, OracleCrash, OracleError
 
 
@@ -129,6 +133,46 @@ def disagree(item):
     with pytest.raises(StopIteration) as end:
         wrapper.throw(AssertionError("off by one"))
     return end.value.value
+
+
+@pytest.mark.parametrize("required, outcome", [("0", "1 skipped"), ("1", "1 error")])
+def test_a_python_that_is_not_there_is_told(tmp_path, required, outcome):
+    """Loudly where the tests are skipped, and where they must run."""
+    missing = str(tmp_path / "python")
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs",
+         f"{__file__}::test_it_is_the_real_one"], cwd=ROOT, capture_output=True, text=True,
+        env=os.environ | {"NBMOD_ORACLE_PYTHON": missing, "NBMOD_REQUIRE_ORACLE": required,
+                          "PYTEST_ADDOPTS": ""})  # fmt: skip
+    told = f"NBMOD_ORACLE_PYTHON names {missing}, which is no program"
+    assert outcome in ran.stdout and f"1 TESTS DID NOT RUN. MXNet's environment is absent: {told}" \
+        in ran.stdout
+
+
+def test_no_environment_is_made_beside_one_that_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("NBMOD_ORACLE_PYTHON", str(tmp_path / "python"))
+    assert setup.find_python() is None and setup.main() == 1
+    assert "which is no program" in capsys.readouterr().err
+    monkeypatch.setenv("NBMOD_ORACLE_PYTHON", sys.executable)
+    assert str(setup.find_python()) == sys.executable and setup.main() == 0
+
+
+def test_an_environment_counts_once_it_is_whole(tmp_path, monkeypatch):
+    wanted, asked = Environment("peer", tmp_path / "it", ("one==1", "two")), []
+
+    def run(command, **options):
+        asked.append(command)
+        (tmp_path / "it").mkdir(exist_ok=True)
+        if "two" in command and len(asked) == 2:
+            raise subprocess.CalledProcessError(1, command)
+
+    monkeypatch.setattr(environments.subprocess, "run", run)
+    with pytest.raises(subprocess.CalledProcessError):
+        wanted.make()
+    assert wanted.find() is None
+    wanted.make(before=("three",))
+    assert wanted.find() == wanted.python and asked[-2][-1] == "three"
+    assert Environment("peer", tmp_path / "it", ("one==2", "two")).find() is None
 
 
 _NET = (
