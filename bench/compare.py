@@ -151,7 +151,7 @@ def _prepared(title: str, network: dict[str, Any], workers: dict[str, Oracle]) -
 
 
 def _leave_out(title: str, name: str, error: Exception) -> None:
-    print(f"*** {title}: {PEERS[name]} is left out: {error}", file=sys.stderr)
+    print(f"*** {title}: {PEERS.get(name, name)} is left out: {error}", file=sys.stderr)
 
 
 def _require_agreement(title: str, ready: dict[str, Any]) -> None:
@@ -161,7 +161,7 @@ def _require_agreement(title: str, ready: dict[str, Any]) -> None:
     middle = np.median([answer["first"] for answer in ready.values()], axis=0)
     for name, answer in list(ready.items()):
         if not np.allclose(answer["first"], middle, rtol=1e-2, atol=1e-3):
-            print(f"*** {title}: {PEERS[name]} is left out: its outputs are others, "
+            print(f"*** {title}: {PEERS.get(name, name)} is left out: its outputs are others, "
                   f"{answer['first'][:3]} where most have {middle[:3].tolist()}", file=sys.stderr)
             del ready[name]
 

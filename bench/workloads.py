@@ -21,7 +21,7 @@ from nbmod.ops.op import Spec
 
 from .networks import NETWORKS, language_model, wide_and_deep
 
-__all__ = ["SUITES", "Workload", "workloads"]
+__all__ = ["SUITES", "Shape", "Workload", "model", "variable", "workloads"]
 
 Shape = tuple[int, ...]
 INPUTS = ("data", "ids", "softmax_label")
@@ -96,10 +96,11 @@ def _models() -> Iterator[Workload]:
                          ("vgg16", ("infer 1", "infer 16", "train 4")),
                          ("mobilenet_v2", ("infer 16", "infer 1", "train 16"))):
         for phase in phases:
-            yield _network(name, *phase.split())
+            yield model(name, *phase.split())
 
 
-def _network(name: str, phase: str, batch: str) -> Workload:
+def model(name: str, phase: str, batch: str) -> Workload:
+    """A network of `NETWORKS`; `phase` is infer or train."""
     build, (_, *shape) = NETWORKS[name]
     return Workload(f"{name} {phase} {batch}", build, {"data": (int(batch), *shape)},
                     phase == "train")
@@ -108,8 +109,8 @@ def _network(name: str, phase: str, batch: str) -> Workload:
 def _small() -> Iterator[Workload]:
     """Networks whose steps are mostly the overhead of calls."""
     for phase in ("infer", "train"):
-        yield _network("perceptron", phase, "64")
-        yield _network("lenet", phase, "64")
+        yield model("perceptron", phase, "64")
+        yield model("lenet", phase, "64")
         yield Workload(f"wide_and_deep {phase} 64", wide_and_deep,
                        {"data": (64, 13), "ids": (64, 26)}, phase == "train")
 
@@ -134,23 +135,23 @@ def _ops() -> Iterator[Workload]:
     big = (16, 256, 56, 56)
     more: dict[str, tuple[Callable[[], Any], dict[str, Shape]]] = {
         **{f"dot {m}x{k}x{n}{' turned' * turned}": (
-            lambda turned=turned: mx.sym.dot(_var("lhs"), _var("rhs"), transpose_b=turned,
+            lambda turned=turned: mx.sym.dot(variable("lhs"), variable("rhs"), transpose_b=turned,
                                              name="op"),
             {"lhs": (m, k), "rhs": (n, k) if turned else (k, n)})
            for m, k, n, turned in PRODUCTS},
         "batch_dot 12x128x64x128": (
-            lambda: mx.sym.batch_dot(_var("lhs"), _var("rhs"), transpose_b=True, name="op"),
+            lambda: mx.sym.batch_dot(variable("lhs"), variable("rhs"), transpose_b=True, name="op"),
             {"lhs": (12, 128, 64), "rhs": (12, 128, 64)}),
-        "add": (lambda: mx.sym.elemwise_add(_var("lhs"), _var("rhs"), name="op"),
+        "add": (lambda: mx.sym.elemwise_add(variable("lhs"), variable("rhs"), name="op"),
                 {"lhs": big, "rhs": big}),
-        "relu": (lambda: mx.sym.Activation(_var("data"), act_type="relu", name="op"),
+        "relu": (lambda: mx.sym.Activation(variable("data"), act_type="relu", name="op"),
                  {"data": big}),
-        "sigmoid": (lambda: mx.sym.sigmoid(_var("data"), name="op"), {"data": big}),
-        "embedding": (lambda: mx.sym.Embedding(_var("ids"), input_dim=10_000, output_dim=650,
+        "sigmoid": (lambda: mx.sym.sigmoid(variable("data"), name="op"), {"data": big}),
+        "embedding": (lambda: mx.sym.Embedding(variable("ids"), input_dim=10_000, output_dim=650,
                                                name="op"), {"ids": (32, 35)}),
-        "concat": (lambda: mx.sym.concat(_var("lhs"), _var("rhs"), name="op"),
+        "concat": (lambda: mx.sym.concat(variable("lhs"), variable("rhs"), name="op"),
                    {"lhs": (16, 64, 56, 56), "rhs": (16, 64, 56, 56)}),
-        "batch norm": (lambda: mx.sym.BatchNorm(_var("data"), fix_gamma=False, eps=1e-5,
+        "batch norm": (lambda: mx.sym.BatchNorm(variable("data"), fix_gamma=False, eps=1e-5,
                                                 name="op"), {"data": big}),
     }
     for name, (build, shape) in CASES.items():
@@ -161,7 +162,8 @@ def _ops() -> Iterator[Workload]:
                            inputs=("ids",), updates=False)
 
 
-def _var(name: str) -> Any:
+def variable(name: str) -> Any:
+    """An input."""
     return mx.sym.Variable(name)
 
 

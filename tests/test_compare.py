@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bench import compare, goals, report
+from bench import compare, goals, gpu, report
 from bench.workloads import SUITES, workloads
 
 RESNET50 = 7.7e9
@@ -112,3 +112,23 @@ def test_an_unknown_suite_is_a_complaint(capsys):
     with pytest.raises(SystemExit):
         compare.main(["modles"])
     assert "there is no suite modles" in capsys.readouterr().err
+
+
+@pytest.mark.gpu
+def test_a_run_on_a_gpu_compares_steps_and_graphs(monkeypatch, tmp_path, capsys):
+    """PyTorch does not see a simulated GPU, or is not there; that is said, and the rest runs."""
+    monkeypatch.setattr(gpu, "LAYERS", 3)
+    gpu.main(["launches", "--rounds", "1", "--out", str(tmp_path / "gpu.json")])
+    said = capsys.readouterr()
+    assert "PyTorch is left out" in said.err and "launches infer" in said.out
+    found = json.loads((tmp_path / "gpu.json").read_text())
+    (row,) = found["results"]
+    assert row["values"].keys() == {"nbmod", "nbmod graphs"} == found["versions"].keys()
+    assert all(value > 0 for value in row["values"].values())
+
+
+def test_workloads_for_gpus_are_named_once():
+    names = [one.name for one in gpu.workloads()]
+    assert len(set(names)) == len(names) > 20
+    with pytest.raises(SystemExit):
+        gpu.main(["absent"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import nbmod as mx
+from nbmod.base import CONFIG
 
 from .network import Built, Network
 from .symbolic import bind
@@ -15,4 +16,5 @@ def version() -> str:
 
 
 def build(network: Network) -> Built:
+    CONFIG.cuda_graphs = network.graphs
     return bind(mx, network)

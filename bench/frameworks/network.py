@@ -50,6 +50,12 @@ class Network:
     training: bool
     updates: bool
     threads: int
+    device: str = "cpu"
+    """Or "gpu"."""
+    graphs: bool = False
+    """nbmod on a GPU: start all launches of a half by one call."""
+    tf32: bool = False
+    """PyTorch on a GPU: round factors of products and convolutions to TF32."""
 
     @property
     def nodes(self) -> list[Node]:

@@ -1,4 +1,4 @@
-"""PyTorch on the CPU, eagerly: how it says each operator, in the better of its two layouts.
+"""PyTorch, eagerly: how it says each operator, in the better of its two layouts.
 
 A ReLU overwrites its input where nobody else reads that, as in PyTorch's own networks.
 """
@@ -18,6 +18,7 @@ from .network import SGD, Built, Network, Node
 __all__ = ["build", "version"]
 
 Call = Callable[..., Any]
+DEVICES = {"cpu": "cpu", "gpu": "cuda"}
 LAYOUTS = {"NCHW": torch.contiguous_format, "channels last": torch.channels_last}
 
 
@@ -28,9 +29,20 @@ def version() -> str:
 def build(network: Network) -> Built:
     """The faster of two layouts where there are images."""
     torch.set_num_threads(network.threads)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = network.tf32
     images = any(node.op == "Convolution" for node in network.nodes)
-    built = [_built(network, name) for name in (LAYOUTS if images else ["NCHW"])]
+    built = [_complete(_built(network, name), network.device)
+             for name in (LAYOUTS if images else ["NCHW"])]
     return min(built, key=lambda one: _seconds(one.step)) if images else built[0]._replace(note="")
+
+
+def _complete(built: Built, device: str) -> Built:
+    """Steps that end when the device is done."""
+    def step() -> None:
+        built.step()
+        torch.cuda.synchronize()
+
+    return built if device == "cpu" else built._replace(step=step)
 
 
 def _seconds(step: Call) -> float:
@@ -44,7 +56,7 @@ def _seconds(step: Call) -> float:
 def _built(network: Network, layout: str) -> Built:
     nodes, tensors = network.nodes, {}
     for name, value in network.values().items():
-        tensor = torch.from_numpy(value)
+        tensor = torch.from_numpy(value).to(DEVICES[network.device])
         if tensor.ndim == 4:
             tensor = tensor.contiguous(memory_format=LAYOUTS[layout])
         tensors[name] = tensor.requires_grad_(network.training and name in network.wanted)
@@ -83,7 +95,7 @@ def _built(network: Network, layout: str) -> Built:
             optimizer.step()
 
     return Built(train if network.training else infer,
-                 lambda: last[0].contiguous().numpy(), layout)
+                 lambda: last[0].contiguous().cpu().numpy(), layout)
 
 
 def _call(node: Node, network: Network, tensors: dict[str, Any], alone: bool) -> Call:
@@ -148,7 +160,7 @@ def _rnn(a: dict[str, Any]) -> Call:
     gates = {"lstm": 4, "gru": 3}[a["mode"]]
     rest = flat.numel() // (gates * hidden) - (layers - 1) * 2 * hidden - 2 * layers - hidden
     kind = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[a["mode"]]
-    layer = kind(rest, hidden, layers)
+    layer = kind(rest, hidden, layers).to(flat.device)
     parts, place = layer.state_dict(), 0
     for name in sorted(parts, key=lambda name: name.startswith("bias")):  # a stable order
         size = parts[name].numel()
@@ -196,6 +208,7 @@ OPERATORS: dict[str, Callable[[dict[str, Any]], Call]] = {
     "GroupNorm": lambda a: lambda x, g, b: F.group_norm(  # one factor for each group
         x, len(g), g.repeat_interleave(x.shape[1] // len(g)),
         b.repeat_interleave(x.shape[1] // len(b)), a.get("eps", 1e-5)),
+    "_copy": _function(torch.clone),
     "tanh": _function(torch.tanh), "sigmoid": _function(torch.sigmoid),
     "exp": _function(torch.exp), "relu": _function(torch.relu),
     "elemwise_add": _function(torch.add), "_Plus": _function(torch.add),

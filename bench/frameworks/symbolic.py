@@ -15,12 +15,13 @@ def bind(mx: Any, network: Network) -> Built:
 
 
 def _module(mx: Any, network: Network) -> Built:
-    values = {name: mx.nd.array(value) for name, value in network.values().items()}
+    place = getattr(mx, network.device)()
+    values = {name: mx.nd.array(value, ctx=place) for name, value in network.values().items()}
     given = [name for name in network.args if name not in network.wanted]
     states = [name for name in given if "state" in name]
     labels = [name for name in given if name.endswith("_label")]
     inputs = [name for name in given if name not in (*states, *labels)]
-    module = mx.mod.Module(mx.sym.load_json(network.graph), inputs, labels, context=mx.cpu(),
+    module = mx.mod.Module(mx.sym.load_json(network.graph), inputs, labels, context=place,
                            state_names=states)
     module.bind(*([(name, network.args[name]) for name in names] for names in (inputs, labels)))
     module.init_params(arg_params={name: values[name] for name in network.wanted},
@@ -41,11 +42,13 @@ def _module(mx: Any, network: Network) -> Built:
 def _executor(mx: Any, network: Network) -> Built:
     requests = {name: "write" if network.training and name in network.wanted else "null"
                 for name in network.args}
+    place = getattr(mx, network.device)()
     executor = mx.sym.load_json(network.graph).simple_bind(
-        mx.cpu(), grad_req=requests, **network.args)
+        place, grad_req=requests, **network.args)
     for name, value in network.values().items():
         (executor.arg_dict if name in network.args else executor.aux_dict)[name][:] = value
-    heads = None if network.has_loss else [mx.nd.ones(out.shape) for out in executor.outputs]
+    heads = None if network.has_loss else [mx.nd.ones(out.shape, ctx=place)
+                                           for out in executor.outputs]
 
     def step() -> None:
         executor.forward(is_train=network.training)
