@@ -79,7 +79,7 @@ def execute(op: Op, ins: Sequence[Any], device: Device, outs: Sequence[Any] = ()
     """
     given = tuple([(a.shape, a.dtype) for a in outs])
     if op.shape_of_values is not None:
-        given = _follow_values(op, ins, given)
+        given = _follow_values(op, ins, device, given)
     plan = _plan(op.name, op, device, tuple([(a.shape, a.dtype) for a in ins]), given, wanted)
     try:
         if outs:
@@ -103,10 +103,12 @@ def _pairs(outs: Sequence[Any], plan: Plan) -> list[tuple[Any, Any]]:
     return list(zip(padded, plan.outs, strict=True))
 
 
-def _follow_values(op: Op, ins: Sequence[Any], given: tuple) -> tuple:
+def _follow_values(op: Op, ins: Sequence[Any], device: Device, given: tuple) -> tuple:
     """Shapes of the outputs, which depend on the values of the inputs, and types if known."""
     assert op.shape_of_values is not None
-    shapes = op.shape_of_values(ins)
+    shapes = op.shape_of_values([
+        device.to_numpy(x) if name in op.steering else Spec(x.shape, x.dtype)
+        for name, x in zip(op.list_inputs(), ins, strict=True)])
     for name, shape, (out, _) in zip(op.list_outputs(), shapes, given, strict=False):
         if shape != out:
             raise MXNetError(f"{op.name}: out for {name} has shape {out}, expected {shape}, which "

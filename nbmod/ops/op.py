@@ -137,8 +137,9 @@ class Op:
     """The module with the GPU twins of an op from outside of this package, imported when the op
     first meets a GPU."""
     shape_of_values: ClassVar[Callable[..., list[Shape]] | None] = None
-    """For ops whose output shapes depend on values: a method `(ins) -> shapes`.  Such an op runs
-    eagerly only; `infer_shape` leaves unknown what does not follow from shapes."""
+    """For ops whose output shapes depend on values: a method `(ins) -> shapes`, which gets those of
+    `steering` as NumPy arrays and of the others the `Spec`.  Such an op runs eagerly only;
+    `infer_shape` leaves unknown what does not follow from shapes."""
     runs_bodies: ClassVar[bool] = False
     """Runs graphs of its own (see `ops.control`), on whatever device their ops run."""
     reads_shapes: ClassVar[bool] = False

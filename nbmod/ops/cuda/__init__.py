@@ -8,7 +8,7 @@ first used.
     driver.py       every call of NVIDIA's driver
     simulator.py    a GPU in Python, with `strands` for threads
     ptx.py          instructions that numba has no name for
-    gemm.py, blocks.py, cells.py, kernel_math.py    what kernels share: products, sums, functions
+    gemm.py, blocks.py, cells.py, sorting.py, kernel_math.py    what kernels share
 
 Every other file holds the GPU kernels of the op file of the same name; it is imported when an op of
 that file first meets a GPU, and ends in `on_gpu` lines that enter its twins.

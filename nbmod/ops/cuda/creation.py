@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..creation import Arange, Constant, Eye, Linspace, to_type
+from ..creation import Arange, ArangeLike, Constant, Eye, Linspace, to_type
 from .fill import fill
 from .launch import Launch, on_gpu
 
@@ -14,10 +14,10 @@ __all__ = ["made_on_host"]
 
 
 def made_on_host(op: Any, ins: Any, outs: Any, call: Any) -> list[Any]:
-    """Run an op without inputs on the CPU, and upload."""
+    """Run an op on the CPU that reads shapes at most, and upload."""
     def run() -> None:
         made = [None if out is None else np.empty(out.shape, out.dtype) for out in outs]
-        op.forward([], made, call)
+        op.forward(ins, made, call)
         for array, out in zip(made, outs, strict=True):
             if out is not None:
                 out.device.copy(array, out)
@@ -30,5 +30,5 @@ def _constant(op: Constant, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 
 on_gpu(Constant, _constant)
-for _op in (Arange, Linspace, Eye):
+for _op in (Arange, ArangeLike, Linspace, Eye):
     on_gpu(_op, made_on_host)

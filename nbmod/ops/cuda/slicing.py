@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..slicing import Concat, Cut, Split, Stack, _offsets, along
+from ..creation import to_type
+from ..side_by_side import slice_region
+from ..slicing import (
+    Concat,
+    Cut,
+    SliceAssign,
+    SliceAssignScalar,
+    Split,
+    Stack,
+    _offsets,
+    along,
+)
 from .fill import fill, fill_zero
+from .formula_op import COPY, run_program
 from .launch import Launch, on_gpu
 from .memory import Array
-from .strided import copy_view, view_of
+from .strided import copy_view, fill_view, view_of
 
 
 def _take(array: Array, region: Any, piece: Array) -> list[Launch]:
@@ -29,6 +41,35 @@ def _cut_backward(op: Cut, ins: Any, outs: Any, call: Any) -> list[Launch]:
     if gx is None:
         return launches
     return launches + fill(gx, 0) + _put(g, gx, op.region(gx.shape, g.shape))
+
+
+def _region(op: SliceAssign | SliceAssignScalar, array: Array) -> Any:
+    return slice_region(array.shape, op.begin, op.end, op.step)
+
+
+def _assign(op: SliceAssign, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return run_program(COPY, ins[:1], outs) + _put(ins[1], outs[0], _region(op, outs[0]))
+
+
+def _set_region(op: Any, x: Array, y: Array, value: float) -> list[Launch]:
+    """y = x but for the op's region, which is `value`."""
+    region = _region(op, y)
+    return run_program(COPY, [x], [y]) + fill_view(view_of(y, lambda model: model[region]), value)
+
+
+def _assign_backward(op: SliceAssign, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    g, (gx, gpart) = ins[0], outs
+    return [*(_set_region(op, g, gx, 0) if gx is not None else ()),
+            *(_take(g, _region(op, g), gpart) if gpart is not None else ())]
+
+
+def _assign_scalar(op: SliceAssignScalar, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return _set_region(op, ins[0], outs[0], to_type(op.scalar, outs[0].dtype))
+
+
+def _assign_scalar_backward(op: SliceAssignScalar, ins: Any, outs: Any, call: Any
+                            ) -> list[Launch]:
+    return _set_region(op, ins[0], outs[0], 0)
 
 
 def _take_all(array: Array, regions: Sequence[Any], pieces: Sequence[Array | None]
@@ -79,6 +120,8 @@ def _split_backward(op: Split, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 
 on_gpu(Cut, _cut, _cut_backward)
+on_gpu(SliceAssign, _assign, _assign_backward)
+on_gpu(SliceAssignScalar, _assign_scalar, _assign_scalar_backward)
 on_gpu(Concat, _concat, _concat_backward)
 on_gpu(Stack, _stack, _stack_backward)
 on_gpu(Split, _split, _split_backward)

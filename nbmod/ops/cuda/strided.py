@@ -1,4 +1,4 @@
-"""Copies between views of arrays: regions, transposed, reversed, or repeated.
+"""Views of arrays, copied or filled: regions, transposed, reversed, or repeated.
 
 A view is what NumPy makes of a model of the array, which has its shape and no memory: where the
 first element stands, and how many elements lie from one index to the next.
@@ -16,7 +16,7 @@ import numpy as np
 from .launch import Launch, device_function, each, kernel, thread, threads
 from .memory import Array
 
-__all__ = ["View", "copy_view", "offset_function", "view_of"]
+__all__ = ["View", "copy_view", "fill_view", "int32s", "offset_function", "view_of"]
 
 
 class View(NamedTuple):
@@ -38,7 +38,8 @@ def view_of(array: Array, make: Callable[[np.ndarray], np.ndarray] | None = None
     return View(array, here - first, picked.shape, picked.strides)
 
 
-def _int32(numbers: Iterable[int]) -> tuple[Any, ...]:
+def int32s(numbers: Iterable[int]) -> tuple[Any, ...]:
+    """Constants of a kernel, which as Python's integers would have 64 bits in a tuple."""
     return tuple(map(np.int32, numbers))
 
 
@@ -46,8 +47,8 @@ def _int32(numbers: Iterable[int]) -> tuple[Any, ...]:
 def offset_function(extents: tuple[int, ...], steps: tuple[int, ...]) -> Any:
     """offset(i): where element `i`, counting over `extents`, stands when those have `steps`."""
     extents, steps = extents or (1,), steps or (0,)
-    rank, inner = len(extents), _int32(prod(extents[d + 1:]) for d in range(len(extents)))
-    extents, steps = map(_int32, (extents, steps))
+    rank, inner = len(extents), int32s(prod(extents[d + 1:]) for d in range(len(extents)))
+    extents, steps = map(int32s, (extents, steps))
 
     @device_function
     def offset(i):
@@ -77,3 +78,20 @@ def copy_view(source: View, target: View) -> list[Launch]:
     extents = tuple(extent for extent in target.shape if extent != 1)
     return each(_copy_kernel(extents, *steps), prod(extents), source.array, target.array,
                 source.start, target.start)
+
+
+@cache
+def _fill_kernel(extents: tuple[int, ...], steps: tuple[int, ...]) -> Any:
+    put = offset_function(extents, steps)
+
+    @kernel
+    def fill_strided(y, value, first, count):
+        for i in range(thread(), count, threads()):
+            y[first + put(i)] = value
+    return fill_strided
+
+
+def fill_view(view: View, value: Any) -> list[Launch]:
+    """Launches that fill a view with `value`, cast to its type."""
+    return each(_fill_kernel(view.shape, view.steps), prod(view.shape), view.array,
+                view.array.dtype.type(value), view.start)

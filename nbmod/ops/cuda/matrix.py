@@ -1,0 +1,187 @@
+"""Products of matrices and of stacks of them, which may lie anywhere in their arrays.
+
+A stack is a view (outer, inner, rows, columns): two dimensions count the matrices, because rows may
+lie along any axis of a tensor.  What is transposed is only looked at otherwise.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..matrix import BatchDot, Dot, Gemm2, Gemm3, Stacked
+from ..program import Program, Step
+from .formula_op import run_program
+from .gemm import TILES, Product, grid_of, product_kernel
+from .kernel_math import real_of
+from .launch import Launch, device_function, on_gpu
+from .memory import Array
+from .strided import View, view_of
+
+__all__ = ["SCALED", "Pair", "product", "product_gradients", "stack_of", "turned"]
+
+MAX_BATCH = 65535
+"""Products that one launch can do: the third dimension of a grid."""
+
+SCALED = Program("scaled", (Step("y", "x * factor"),), ("x",), ("y",), ("factor",))
+
+
+Pair = tuple[Any, Any]
+"""Views of both factors, or of their gradients, None where unwanted."""
+
+
+class _Case(NamedTuple):
+    """What a kernel is specialised to: where elements of A, B and C stand."""
+
+    real: Any
+    inner: int
+    starts: tuple[int, ...]
+    steps: tuple[tuple[int, ...], ...]
+    alpha: float
+
+
+def _place_function(inner: int, start: int, steps: tuple[int, ...]) -> Any:
+    of_outer, of_inner, of_row, of_column = steps
+
+    @device_function
+    def place(g, i, j):
+        return start + g // inner * of_outer + g % inner * of_inner + i * of_row + j * of_column
+    return place
+
+
+@cache
+def _kernel(case: _Case) -> Any:
+    real, alpha = case.real, case.alpha
+    in_a, in_b, in_c = (_place_function(case.inner, start, steps) for start, steps
+                        in zip(case.starts, case.steps, strict=True))
+
+    @device_function
+    def load_a(a, g, i, t, m, k):
+        return real(a[in_a(g, i, t)])
+
+    @device_function
+    def load_b(b, g, t, j, k, n):
+        return real(b[in_b(g, t, j)])
+
+    @device_function
+    def store(c, bias, g, s, i, j, n, total, add):
+        at = in_c(g, i, j)
+        scaled = real(alpha) * total
+        c[at] = real(c[at]) + scaled if add else scaled
+
+    return product_kernel(Product(load_a, load_b, store), real, TILES)
+
+
+def _real(dtype: np.dtype) -> Any:
+    """The type in which products are summed."""
+    return real_of(dtype) if dtype.kind == "f" else np.int64
+
+
+def stack_of(array: Array, make: Any = None) -> View:
+    """A tensor (..., rows, columns), or what `make` makes of it, as a stack."""
+    def stacked(model: np.ndarray) -> np.ndarray:
+        seen = model if make is None else make(model)
+        return seen.reshape(-1, 1, *seen.shape[-2:]) if seen.ndim != 4 else seen
+
+    return view_of(array, stacked)
+
+
+def turned(stack: View) -> View:
+    """The matrices transposed."""
+    (*batch, rows, columns), (*steps, of_row, of_column) = stack.shape, stack.steps
+    return View(stack.array, stack.start, (*batch, columns, rows), (*steps, of_column, of_row))
+
+
+def _pieces(stack: View, most: int) -> list[View]:
+    """A stack in pieces of at most `most` along the first dimension."""
+    outer, *rest = stack.shape
+    return [View(stack.array, stack.start + first * stack.steps[0],
+                 (min(most, outer - first), *rest), stack.steps) for first in range(0, outer, most)]
+
+
+def product(a: View, b: View, c: View, alpha: float = 1.0, add: bool = False) -> list[Launch]:
+    """c = alpha a b, or c += alpha a b, for stacks of as many matrices."""
+    most = max(MAX_BATCH // c.shape[1], 1)
+    return [_launch(part, float(alpha), add) for part
+            in zip(*(_pieces(stack, most) for stack in (a, b, c)), strict=True)]
+
+
+def _launch(views: tuple[View, ...], alpha: float, add: bool) -> Launch:
+    a, _, c = views
+    outer, inner, m, n = c.shape
+    case = _Case(_real(c.array.dtype), inner, tuple(view.start for view in views),
+                 tuple(view.steps for view in views), alpha)
+    k = a.shape[-1]
+    return Launch(_kernel(case), grid_of((m, n, k), TILES, outer * inner), (TILES.threads,),
+                  (*(view.array for view in views[:2]), c.array, c.array, m, n, k, k, bool(add)))
+
+
+def product_gradients(g: View, factors: Pair, gradients: Pair, call: Any, alpha: float = 1.0
+                      ) -> list[Launch]:
+    """Of the factors a, b: alpha g b', alpha a' g; None where unwanted."""
+    (a, b), (ga, gb), adds = factors, gradients, (*call.add, False, False)
+    return [*(product(g, turned(b), ga, alpha, adds[0]) if ga else ()),
+            *(product(turned(a), g, gb, alpha, adds[1]) if gb else ())]
+
+
+# -- twins --------------------------------------------------------------------------------------
+
+
+def _sides(op: Dot, ins: Any) -> Pair:
+    left, right = ins
+    return (None if left is None else stack_of(left, op._left),
+            None if right is None else stack_of(right, op._right))
+
+
+def _dot_result(a: View, y: Array) -> View:
+    return stack_of(y.reshape(a.shape[-2], -1))
+
+
+def _dot(op: Dot, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    a, b = _sides(op, ins)
+    return product(a, b, _dot_result(a, outs[0]))
+
+
+def _dot_backward(op: Dot, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    factors = _sides(op, ins[1:])
+    return product_gradients(_dot_result(factors[0], ins[0]), factors, _sides(op, outs), call)
+
+
+def _matrices(op: Stacked, x: Array | None, transposed: bool = False) -> Any:
+    """The matrices of a tensor whose rows lie along the op's axis; None stays."""
+    if x is None:
+        return None
+    axis = op.row_axis(x.ndim)
+    stack = view_of(x.reshape(prod(x.shape[:axis]), x.shape[axis], -1, x.shape[-1]),
+                    lambda model: model.swapaxes(1, 2))
+    return turned(stack) if transposed else stack
+
+
+def _factors(op: Any, ins: Any) -> Pair:
+    return _matrices(op, ins[0], op.transpose_a), _matrices(op, ins[1], op.transpose_b)
+
+
+def _alpha(op: Any) -> float:
+    return getattr(op, "alpha", 1.0)
+
+
+def _multiply(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    start = run_program(SCALED, [ins[2]], outs, [op.beta]) if isinstance(op, Gemm3) else []
+    a, b = _factors(op, ins)
+    return start + product(a, b, _matrices(op, outs[0]), _alpha(op), bool(start))
+
+
+def _multiply_backward(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    launches = product_gradients(_matrices(op, ins[0]), _factors(op, ins[1:]), _factors(op, outs),
+                                 call, _alpha(op))
+    if isinstance(op, Gemm3) and outs[2] is not None:
+        launches += run_program(SCALED, [ins[0]], [outs[2]], [op.beta], call.add[2:])
+    return launches
+
+
+on_gpu(Dot, _dot, _dot_backward)
+for _op in (BatchDot, Gemm2, Gemm3):
+    on_gpu(_op, _multiply, _multiply_backward)
