@@ -58,7 +58,7 @@ class Case(NamedTuple):
 # -- elements of the three tensors --------------------------------------------------------------
 
 
-def _pixel_function(case: Case) -> Any:
+def pixel_function(case: Case) -> Any:
     """seen(x, image, channel, position, tap): a pixel, 0 outside the image."""
     window, at, real = case.geo.window, case.x, case.real
     depth, height, width = window.image
@@ -79,7 +79,7 @@ def _pixel_function(case: Case) -> Any:
     return seen
 
 
-def _gradient_function(case: Case) -> Any:
+def gradient_function(case: Case) -> Any:
     """reached(gy, image, filter, pixel, tap): the gradient of the position at which this tap sees
     this pixel, 0 if there is none."""
     window, at, real = case.geo.window, case.y, case.real
@@ -106,11 +106,12 @@ def _gradient_function(case: Case) -> Any:
 
 
 @cache
-def _forward_kernel(case: Case, biased: bool) -> Any:
+def forward_kernel(case: Case, biased: bool) -> Any:
+    """Outputs (w, x, bias, y)."""
     geo, real = case.geo, case.real
     group_filters, group_channels = geo.group_filters, geo.group_channels
     taps, positions = geo.window.taps, geo.window.positions
-    seen, weight = _pixel_function(case), place_function(case.w, geo.window.kernel)
+    seen, weight = pixel_function(case), place_function(case.w, geo.window.kernel)
     output = place_function(case.y, geo.window.out)
 
     @device_function
@@ -132,12 +133,13 @@ def _forward_kernel(case: Case, biased: bool) -> Any:
 
 
 @cache
-def _data_kernel(case: Case) -> Any:
+def data_kernel(case: Case, biased: bool = False) -> Any:
+    """Gradients (w, gy, bias, gx) of images; for a Deconvolution its output, which has a bias."""
     geo, real = case.geo, case.real
     group_filters, group_channels = geo.group_filters, geo.group_channels
     taps, image = geo.window.taps, geo.window.image
     pixels = image[0] * image[1] * image[2]
-    reached, weight = _gradient_function(case), place_function(case.w, geo.window.kernel)
+    reached, weight = gradient_function(case), place_function(case.w, geo.window.kernel)
     data = place_function(case.x, image)
 
     @device_function
@@ -151,6 +153,8 @@ def _data_kernel(case: Case) -> Any:
     @device_function
     def store(gx, bias, g, s, i, j, n, total, add):
         at = data(j // pixels, g * group_channels + i, j % pixels)
+        if biased:
+            total += real(bias[g * group_channels + i])
         gx[at] = real(gx[at]) + total if add else total
 
     return product_kernel(Product(load_a, load_b, store), real, TILES)
@@ -162,7 +166,7 @@ def _weight_kernel(case: Case, parts: int) -> Any:
     group_filters, group_channels = geo.group_filters, geo.group_channels
     taps, positions = geo.window.taps, geo.window.positions
     size = geo.filters * geo.depth
-    seen, weight = _pixel_function(case), place_function(case.w, geo.window.kernel)
+    seen, weight = pixel_function(case), place_function(case.w, geo.window.kernel)
     output = place_function(case.y, geo.window.out)
 
     @device_function
@@ -213,8 +217,9 @@ def _parts(geo: Geometry) -> int:
     return max(min(geo.positions // TERMS, MAX_PARTS, MAX_BATCH // geo.groups), 1)
 
 
-def _product(kernel: Any, geo: Geometry, arrays: tuple, sizes: tuple[int, int, int], add: bool,
-             parts: int = 1) -> Launch:
+def product(kernel: Any, geo: Geometry, arrays: tuple, sizes: tuple[int, int, int], add: bool,
+            parts: int = 1) -> Launch:
+    """One of the products of a convolution, of matrices of `sizes`."""
     span = -(-sizes[2] // parts)
     return Launch(kernel, grid_of(sizes, TILES, geo.groups * parts), (TILES.threads,),
                   (*arrays, *sizes, span, add))
@@ -225,7 +230,7 @@ def _forward(op: Convolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     y, case = outs[0], Case.of(op, x, outs[0])
     geo = case.geo
     sizes = (geo.group_filters, geo.positions, geo.depth)
-    return [_product(_forward_kernel(case, bool(bias)), geo, (w, x, bias[0] if bias else y, y),
+    return [product(forward_kernel(case, bool(bias)), geo, (w, x, bias[0] if bias else y, y),
                      sizes, False)]
 
 
@@ -237,31 +242,36 @@ def _backward(op: Convolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     if gx is not None:
         pixels = x.size // (geo.images * geo.channels)
         sizes = (geo.group_channels, geo.images * pixels, geo.group_filters * geo.window.taps)
-        launches.append(_product(_data_kernel(case), geo, (w, gy, gx, gx), sizes, add[0]))
+        launches.append(product(data_kernel(case), geo, (w, gy, gx, gx), sizes, add[0]))
     if gw is not None:
-        launches += _weight_gradient(case, gy, x, gw, call.scratch, add[1])
+        launches += weight_gradient(case, gy, x, gw, call.scratch, add[1])
     if gb is not None:
         launches += each_block(_bias_kernel(case), geo.filters, gy, gb, geo.positions, add[2])
     return launches
 
 
-def _weight_gradient(case: Case, gy: Any, x: Any, gw: Any, scratch: Any, add: bool
-                     ) -> list[Launch]:
+def weight_gradient(case: Case, gy: Any, x: Any, gw: Any, scratch: Any, add: bool
+                    ) -> list[Launch]:
+    """The gradient of weights; `scratch` from `weight_scratch`."""
     geo, parts = case.geo, _parts(case.geo)
     target = gw if parts == 1 else scratch[0]
     sizes = (geo.group_filters, geo.depth, geo.positions)
-    launch = _product(_weight_kernel(case, parts), geo, (gy, x, target, target), sizes,
+    launch = product(_weight_kernel(case, parts), geo, (gy, x, target, target), sizes,
                       add and parts == 1, parts)
     if parts == 1:
         return [launch]
     return [launch, *each(_add_parts_kernel(parts, case.real), gw.size, target, gw, add)]
 
 
+def weight_scratch(case: Case, weight: Spec) -> list[Spec]:
+    """Scratch for the parts of the gradient of weights."""
+    parts = _parts(case.geo)
+    return [Spec((parts, weight.size), np.dtype(case.real))] if parts > 1 else []
+
+
 def _backward_scratch(op: Convolution, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     gy, x, w = ins
-    case = Case.of(op, x, gy)
-    parts = _parts(case.geo)
-    return [Spec((parts, w.size), np.dtype(case.real))] if parts > 1 else []
+    return weight_scratch(Case.of(op, x, gy), w)
 
 
 on_gpu(Convolution, _forward, _backward, backward_scratch=_backward_scratch)

@@ -9,7 +9,13 @@ import numpy as np
 
 from ..half import single
 from ..op import Spec
-from ..output import MakeLoss, SoftmaxOutput, SVMOutput, _Regression
+from ..output import (
+    IdentityAttachKLSparseReg,
+    MakeLoss,
+    SoftmaxOutput,
+    SVMOutput,
+    _Regression,
+)
 from ..program import Program, Step
 from .blocks import each_block, sum_kernel
 from .fill import fill, fill_zero
@@ -166,6 +172,27 @@ def _make_loss_backward(op: MakeLoss, ins: Any, outs: Any, call: Any) -> list[La
             *each(_shared_kernel(real), gx.size, gx, found, real(scale))]
 
 
+AVERAGE = Program("average", (Step("m", "y / n"),), ("y",), ("m",), ("n",))
+FOLLOW = Program("moving_average", (Step("next", "v * momentum + m * share"),), ("v", "m"),
+                 ("next",), ("momentum", "share"))
+PUSH = Program("sparse_push", (Step("gx", "g + penalty * ((1 - t) / (1 - v) - t / v)"),),
+               ("g", "v"), ("gx",), ("t", "penalty"))
+
+
+def _sparse_backward(op: IdentityAttachKLSparseReg, ins: Any, outs: Any, call: Any
+                     ) -> list[Launch]:
+    (ograd, output, moving), mean = ins, call.scratch[0]
+    shape = (output.shape[0], output.shape[1], -1)
+    g, y, gx = (array.reshape(shape) for array in (ograd, output, outs[0]))
+    momentum, average = single(op.momentum), moving.reshape(1, -1, 1)
+    return [*run_program(AVERAGE, [y], [mean.reshape(average.shape)], [y.size // moving.size]),
+            *run_program(FOLLOW, [moving, mean], [moving], [momentum, 1 - momentum]),
+            *run_program(PUSH, [g, average], [gx],
+                         [single(op.sparseness_target), single(op.penalty)])]
+
+
+on_gpu(IdentityAttachKLSparseReg, _copy, _sparse_backward,
+       backward_scratch=lambda op, ins, outs: [ins[2]])
 on_gpu(SoftmaxOutput, _softmax_output, _softmax_output_backward, backward_scratch=_count)
 on_gpu(_Regression, _regression, _regression_backward)
 on_gpu(SVMOutput, _copy, _svm_backward)

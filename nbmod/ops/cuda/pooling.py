@@ -9,8 +9,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..geometry import Layout, Window
-from ..pooling import AVG, CUBE, MAX, SQUARE, SUM, Pooling
+from ..pooling import AVG, CUBE, MAX, SQUARE, SUM, Pooling, PoolingV1
 from .geometry import Strides, place_function
 from .kernel_math import WORDS, maximum, minimum, real_of
 from .launch import Launch, device_function, each, kernel, on_gpu, thread, threads
@@ -18,6 +20,8 @@ from .launch import Launch, device_function, each, kernel, on_gpu, thread, threa
 LOWEST = {"float16": -65504.0, "float32": -3.4028234663852886e38,
           "float64": -1.7976931348623157e308}
 """What MXNet gives for a window without any pixel."""
+
+OLD_MODES = {"max": MAX, "avg": AVG, "sum": SUM}
 
 sqrt, cbrt = WORDS["sqrt"], WORDS["cbrt"]
 
@@ -33,6 +37,18 @@ class Case(NamedTuple):
     padded: bool
     """Padding counts in the size of a window."""
     real: Any
+    old: bool = False
+    """As Pooling_v1 has it: pixels of the padding are zeros for a maximum too, all of the largest
+    share its gradient, and means are over whole kernels."""
+
+    @classmethod
+    def of_old(cls, op: PoolingV1, data: Any) -> Case:
+        layout, image = Layout(2), data.shape[2:]
+        out, kernel, stride, pad = op.place(image)
+        window = Window.over(image, out, kernel, stride, pad)
+        return cls(window, data.shape[1], Strides.of(layout, data.shape[1], window.image),
+                   Strides.of(layout, data.shape[1], window.out), OLD_MODES[op.pool_type], False,
+                   real_of(data.dtype), True)
 
     @classmethod
     def of(cls, op: Pooling, data: Any) -> Case:
@@ -56,6 +72,10 @@ def _size_function(case: Case) -> Any:
     kz, ky, kx = window.kernel
     if case.mode != AVG:
         return device_function(lambda z, y, x: 1)
+    if case.old:
+        # MXNet multiplies by a single precision number, whatever the type.
+        taps = case.real(1 / np.float64(np.float32(1 / window.taps)))
+        return device_function(lambda z, y, x: taps)
 
     @device_function
     def sized(z, y, x):
@@ -67,6 +87,18 @@ def _size_function(case: Case) -> Any:
                 * _length(maximum(y, 0), minimum(y + ky, height))
                 * _length(maximum(x, 0), minimum(x + kx, width)))
     return sized
+
+
+def _touch_function(case: Case) -> Any:
+    """touches(y, x): whether the window of an image that starts there sees the padding."""
+    (_, height, width), (_, py, px), (_, ky, kx) = (case.window.image, case.window.pad,
+                                                    case.window.kernel)
+
+    @device_function
+    def touches(y, x):
+        return (y < 0 or x < 0 or minimum(y + ky, height + py) > height
+                or minimum(x + kx, width + px) > width)
+    return touches
 
 
 def _fold_function(case: Case) -> Any:
@@ -105,6 +137,7 @@ def _forward_kernel(case: Case, first: float) -> Any:
     (sz, sy, sx), (pz, py, px) = window.stride, window.pad
     pixel, output = place_function(case.x, window.image), place_function(case.y, window.out)
     sized, fold, finish = _size_function(case), _fold_function(case), _finish_function(case)
+    zeros, touches = case.old and case.mode == MAX, _touch_function(case)
 
     @kernel
     def pool(x, y, count):
@@ -115,6 +148,8 @@ def _forward_kernel(case: Case, first: float) -> Any:
             y0 = position // owidth % oheight * sy - py
             z0 = position // (owidth * oheight) * sz - pz
             total = real(first)
+            if zeros and touches(y0, x0):
+                total = real(0)
             for z in range(maximum(z0, 0), minimum(z0 + kz, depth)):
                 for v in range(maximum(y0, 0), minimum(y0 + ky, height)):
                     for u in range(maximum(x0, 0), minimum(x0 + kx, width)):
@@ -131,7 +166,7 @@ def _share_function(case: Case) -> Any:
     _, oheight, owidth = window.out
     (sz, sy, sx), (pz, py, px) = window.stride, window.pad
     place, output = place_function(case.x, window.image), place_function(case.y, window.out)
-    sized, wins = _size_function(case), _winner_function(case)
+    sized, wins, old = _size_function(case), _winner_function(case), case.old
 
     @device_function
     def share(x, y, gy, image, channel, pixel, position):
@@ -140,6 +175,8 @@ def _share_function(case: Case) -> Any:
         x0 = position % owidth * sx - px
         y0 = position // owidth % oheight * sy - py
         z0 = position // (owidth * oheight) * sz - pz
+        if mode == MAX and old:
+            return grad if x[place(image, channel, pixel)] == y[at] else real(0)
         if mode == MAX:
             return grad if wins(x, image, channel, pixel, z0, y0, x0) else real(0)
         if mode == SUM or mode == AVG:
@@ -210,4 +247,16 @@ def _backward(op: Pooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return each(_backward_kernel(Case.of(op, gx)), gx.size, x, y, gy, gx)
 
 
+def _old_forward(op: PoolingV1, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    case, y = Case.of_old(op, ins[0]), outs[0]
+    first = -np.inf if case.mode == MAX else 0.0
+    return each(_forward_kernel(case, first), y.size, ins[0], y)
+
+
+def _old_backward(op: PoolingV1, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (gy, x, y), gx = ins, outs[0]
+    return each(_backward_kernel(Case.of_old(op, x)), gx.size, x, y, gy, gx)
+
+
 on_gpu(Pooling, _forward, _backward)
+on_gpu(PoolingV1, _old_forward, _old_backward)

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ..half import accumulator
+from ..op import Spec
 from ..places import Places
-from ..softmax import SoftmaxActivation, _Softmax
+from ..softmax import LEAST, SoftmaxActivation, SoftmaxCrossEntropy, _Softmax
 from .fill import fill_zero
-from .kernel_math import WORDS, maximum, minimum, real_of
+from .formula_op import COPY, run_program
+from .kernel_math import WORDS, maximum, minimum, real_of, whole
 from .launch import Launch, each, kernel, on_gpu, thread, threads
 from .memory import Array
 
@@ -98,5 +101,62 @@ def _activation_backward(op: SoftmaxActivation, ins: Any, outs: Any, call: Any) 
     return _gradient(Places.along(y.shape, 1), g, y, outs[0], 1.0, False)
 
 
+@cache
+def _entropy_kernel(real: Any) -> Any:
+    """What every row loses."""
+    @kernel
+    def entropy(x, label, loss, size, least, count):
+        for row in range(thread(), count, threads()):
+            first, own = row * size, whole(real(label[row]))
+            top, total = real(-np.inf), real(0)
+            for k in range(size):
+                value = real(x[first + k])
+                top = value if value > top or value != value else top
+            for k in range(size):
+                total += exp(real(x[first + k]) - top)
+            loss[row] = real(0)
+            if 0 <= own < size:
+                loss[row] = -maximum(real(x[first + own]) - top - log(total), least)
+    return entropy
+
+
+@cache
+def _entropy_gradient_kernel(real: Any) -> Any:
+    @kernel
+    def entropy_gradient(g, y, label, gx, size, count):
+        for i in range(thread(), count, threads()):
+            own = whole(real(label[i // size])) == i % size
+            gx[i] = (real(y[i]) - real(1 if own else 0)) * real(g[0])
+    return entropy_gradient
+
+
+def _entropy(op: SoftmaxCrossEntropy, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (data, label), real = ins, real_of(ins[0].dtype)
+    losses = call.scratch[0]
+    return each(_entropy_kernel(real), data.shape[0], data, label, losses, data.shape[1],
+                real(np.log(LEAST))) + run_program(COPY, [losses], outs)
+
+
+def _entropy_backward(op: SoftmaxCrossEntropy, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (g, data, label), gx, shares = ins, outs[0], call.scratch[0]
+    launches = fill_zero(outs[1:])
+    if gx is None:
+        return launches
+    return launches + softmax(Places.along(data.shape, -1), data, shares) + each(
+        _entropy_gradient_kernel(real_of(data.dtype)), gx.size, g, shares, label, gx,
+        data.shape[1])
+
+
+def _losses(op: SoftmaxCrossEntropy, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    """Scratch for the loss of every row."""
+    return [Spec(ins[0].shape[:1], accumulator(ins[0].dtype))]
+
+
+def _shares(op: SoftmaxCrossEntropy, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    """Scratch for the softmax."""
+    return [Spec(ins[1].shape, accumulator(ins[1].dtype))]
+
+
+on_gpu(SoftmaxCrossEntropy, _entropy, _entropy_backward, _losses, _shares)
 on_gpu(_Softmax, _forward, _backward)
 on_gpu(SoftmaxActivation, _activation, _activation_backward)
