@@ -10,19 +10,25 @@ from ..creation import Arange, ArangeLike, Constant, Eye, Linspace, to_type
 from .fill import fill
 from .launch import Launch, on_gpu
 
-__all__ = ["made_on_host"]
+__all__ = ["computed_on_host", "made_on_host"]
 
 
 def made_on_host(op: Any, ins: Any, outs: Any, call: Any) -> list[Any]:
     """Run an op on the CPU that reads shapes at most, and upload."""
-    def run() -> None:
-        made = [None if out is None else np.empty(out.shape, out.dtype) for out in outs]
-        op.forward(ins, made, call)
-        for array, out in zip(made, outs, strict=True):
-            if out is not None:
-                out.device.copy(array, out)
+    return [lambda: _make(op, ins, outs, call)]
 
-    return [run]
+
+def computed_on_host(op: Any, ins: Any, outs: Any, call: Any) -> list[Any]:
+    """Download, run an op on the CPU, and upload: for ops whose numbers the host draws."""
+    return [lambda: _make(op, [x.device.to_numpy(x) for x in ins], outs, call)]
+
+
+def _make(op: Any, ins: Any, outs: Any, call: Any) -> None:
+    made = [None if out is None else np.empty(out.shape, out.dtype) for out in outs]
+    op.forward(ins, made, call)
+    for array, out in zip(made, outs, strict=True):
+        if out is not None:
+            out.device.copy(array, out)
 
 
 def _constant(op: Constant, ins: Any, outs: Any, call: Any) -> list[Launch]:

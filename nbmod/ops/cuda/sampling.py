@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..sampling import RandomRandint, _Filled
-from .creation import made_on_host
+from ..sampling import RandomRandint, _Filled, _Like, _Sampled
+from .creation import computed_on_host, made_on_host
 from .launch import on_gpu
 
-for _op in (_Filled, RandomRandint):
+for _op in (_Filled, RandomRandint, _Like):
     on_gpu(_op, made_on_host)
+on_gpu(_Sampled, computed_on_host)
