@@ -78,6 +78,10 @@ class Ghost(Gpu):
     def to_numpy(self, array: Array) -> np.ndarray:
         return np.zeros(array.shape, array.dtype)
 
+    def run(self, op: Any, ins: Sequence[Any], outs: Sequence[Any], call: Any) -> None:
+        """Nothing is found again by its place: arrays have none."""
+        self.prepare(op, ins, outs, call)()
+
     def launcher(self, steps: Sequence[Any]) -> Any:
         def run() -> None:
             for step in steps:
