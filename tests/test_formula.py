@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import subprocess
 import sys
@@ -20,7 +21,9 @@ from nbmod.ops.formula import evaluate, integer_type, names_in, rename, scalar_t
 from nbmod.ops.formula_op import FormulaOp
 from nbmod.ops.jit import Kernel, cache_folder
 from nbmod.ops.program import Program, Step, fuse, prune, run, sum_to
-from nbmod.ops.writer import collapse
+from nbmod.ops.simd import stream
+from nbmod.ops.simd.host import lanes
+from nbmod.ops.writer import ROW, collapse
 
 # Both round every operation, but not in the same order, and not with the same exp and log.
 TOLERANCE = {"float16": 2e-3, "float32": 1e-5, "float64": 1e-12}
@@ -354,6 +357,51 @@ def test_a_gradient_that_is_zero_reads_nothing():
     executor.forward(is_train=True)
     executor.backward(mx.nd.ones((2, 3)))
     assert executor.grad_dict["c"].asnumpy().tolist() == [[5] * 3] * 2
+
+
+SMALL, LONG = lanes("float32") * 5, ROW + lanes("float32")
+
+
+@pytest.mark.parametrize("shape, b_shape, dtype, shared, streamed", [
+    ((3,), (3,), "float32", 0, 2), ((2 * ROW + 77,), (2 * ROW + 77,), "float32", 0, 2),
+    ((ROW,), (ROW,), "float64", 0, 2), ((ROW + 1,), (1,), "float32", 1, 1),
+    ((3, 2, LONG), (3, 1, 1), "float32", 0, 2), ((5, LONG), (1, LONG), "float64", 0, 2),
+    ((3, LONG + 1), (3, 1), "float32", 0, 0), ((300, SMALL), (300, 1), "float32", 0, 0),
+    ((ROW,), (ROW,), "float16", 0, 0),
+])  # fmt: skip
+def test_streamed_results_are_the_same_bits(shape, b_shape, dtype, shared, streamed, monkeypatch):
+    """Whole steps and what is left of them, flat and in rows, `shared` outputs with an input."""
+    steps = (Step("u", "a * b + s"), Step("v", "u - exp(a)"))
+    program = Program("both", steps, ("a", "b"), ("u", "v"), ("s",))
+    b, found = normal(*b_shape, dtype=dtype), []
+    for far in (np.inf, 0):
+        monkeypatch.setattr(stream, "BEYOND", far)
+        a, u, v = (at_a_vector(normal(*shape, dtype=dtype)) for _ in range(3))
+        step = compiled(program, [a, b], [a if shared else u, v], [0.5])
+        text = inspect.getsource(step.func.function)
+        assert text.count("past(") == (streamed if far == 0 and lanes("float32") > 1 else 0)
+        step()
+        found.append([a, u, v])
+    for plain, past in zip(*found, strict=True):
+        np.testing.assert_array_equal(plain, past)
+
+
+def test_what_is_not_streamed(monkeypatch):
+    """What is added to, is a sum, or begins within a vector."""
+    monkeypatch.setattr(stream, "BEYOND", 0)
+    a, room = at_a_vector(normal(ROW)), at_a_vector(normal(ROW + 1))
+    for out, add in ((room[:-1], True), (room[1:], False), (room[:1], False)):
+        run = compiled(AFFINE, [a, a], [out], [0.5], [add])
+        assert "past(" not in inspect.getsource(run.func.function)
+
+
+def at_a_vector(array):
+    """A copy that begins with a whole vector."""
+    room = np.empty(array.nbytes + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    copy = room[start:start + array.nbytes].view(array.dtype).reshape(array.shape)
+    np.copyto(copy, array)
+    return copy
 
 
 # -- choices, files ------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from nbmod.ops.blocked.reorder import from_blocks, into_blocks
 from nbmod.ops.blocked.tables import Sliding
 from nbmod.ops.jit import Kernel, num_threads, set_num_threads
 from nbmod.ops.simd import norm, stream
+from nbmod.ops.simd.address import STEP
 from nbmod.ops.simd.edge import clear_edge
 from nbmod.ops.simd.lanerows import SIZES, STRIDES, Rows, row_of
 from nbmod.ops.simd.lanewise import TAPS, lanesums, lanewise
@@ -110,6 +111,17 @@ def test_results_past_the_caches_are_the_same(monkeypatch, offset, adds):
         assert bool(flags) == (far == 0 and not offset)
         kernels.forward(data, filters, None, result, add if adds else None)()
     np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_step_past_the_caches_is_its_twin(dtype):
+    room, outs = numbers(STEP).astype(dtype), np.zeros((2, 3 * STEP), dtype)
+    at = -outs.ctypes.data % 64 // outs.itemsize + STEP
+    stream.past.function(room, outs[0], at)
+    called(stream.past)(room, outs[1], at)
+    called(stream.settle)(outs[1])
+    np.testing.assert_array_equal(*outs)
+    assert outs[0].any()
 
 
 @pytest.mark.parametrize("adds", [0, 1])

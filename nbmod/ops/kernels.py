@@ -29,7 +29,9 @@ from .jit import Kernel, cache_folder, keeps_code
 from .param import Shape
 from .program import Program, interpreted, prune
 from .shape import size_of
-from .writer import ArraySpec, KernelSpec, Layout, collapse, cpu_source
+from .simd.host import lanes
+from .simd.stream import streams
+from .writer import ROW, ArraySpec, KernelSpec, Layout, collapse, cpu_source
 
 __all__ = ["COMPILED_FROM", "PARALLEL_FROM", "compiled", "kernel_of", "load_text", "prepare"]
 
@@ -88,20 +90,22 @@ def _nothing() -> None:
 
 
 class Operand(NamedTuple):
-    """An input or output of a program, by position; equal `memory` is memory shared entirely."""
+    """An input or output of a program, by position; equal `memory` is memory shared entirely, and
+    what is `beyond` caches may be written past them."""
 
     position: int
     shape: Shape
     dtype: np.dtype
     memory: int
+    beyond: bool
 
 
 def _operands(arrays: Sequence[np.ndarray | None]) -> tuple[Operand | None, ...]:
     first: dict[Any, int] = {}
     return tuple(None if array is None else Operand(
         position, array.shape, array.dtype, first.setdefault(
-            (array.__array_interface__["data"][0], array.size, array.dtype), position))
-        for position, array in enumerate(arrays))
+            (array.__array_interface__["data"][0], array.size, array.dtype), position),
+        streams(array)) for position, array in enumerate(arrays))
 
 
 class Pass(NamedTuple):
@@ -185,12 +189,24 @@ def _pass(program: Program, part: Program, space: Shape, used: dict[str, Operand
     spec = KernelSpec(
         part, tuple(ArraySpec(name, array.dtype.name, mask) for (name, array), mask
                     in zip(arrays.items(), layout.masks, strict=True)),
-        tuple(targets), add, real.__name__, size_of(space) * len(part.steps) >= PARALLEL_FROM)
+        tuple(targets), add, real.__name__, size_of(space) * len(part.steps) >= PARALLEL_FROM,
+        streamed=_streamed(part, targets, arrays, add, layout, real))
     sums = _partial_sums(spec, layout)
     places = tuple((array.position, shape) for array, shape
                    in zip(arrays.values(), layout.shapes(), strict=True))
     return Pass(kernel_of(replace(spec, partial=sums is not None)), places, sums,
                 tuple(map(program.scalars.index, part.scalars)), real)
+
+
+def _streamed(part: Program, targets: Sequence[str], arrays: Mapping[str, Operand],
+              add: Sequence[bool], layout: Layout, real: type) -> tuple[str, ...]:
+    """The outputs that are written past the caches: they hold nothing that is read, and are flat
+    or have long rows of whole vectors."""
+    if len(layout.dims) > 1 and (layout.dims[-1] < ROW or layout.dims[-1] % lanes(real)):
+        return ()
+    return tuple(name for name, added in zip(targets, add or [False] * len(targets), strict=True)
+                 if arrays[name].beyond and arrays[name].dtype == real
+                 and name not in part.inputs and not added)
 
 
 def _partial_sums(spec: KernelSpec, layout: Layout) -> Shape | None:

@@ -16,19 +16,24 @@ GPU kernels are written from the same specifications by `ops.cuda.writer`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from .formula import functions_in, scalar_text
 from .program import Program
+from .simd.address import STEP
 
-__all__ = ["ArraySpec", "KernelSpec", "Layout", "collapse", "cpu_source", "indent", "step_lines"]
+__all__ = ["ROW", "ArraySpec", "KernelSpec", "Layout", "collapse", "cpu_source", "indent",
+           "step_lines"]
 
 Mask = tuple[bool, ...]
 
 TILE = 256
 """Columns that one thread sums at a time: 1 KB of every row, long enough to be fetched ahead."""
+ROW = 4096
+"""Numbers of a flat array that are a row where outputs are streamed: after each, a thread waits
+for its writes."""
 
 
 class Layout(NamedTuple):
@@ -81,7 +86,8 @@ class KernelSpec:
     With `partial` the kernel gets one array more, of shape (chunks, *shape of the output): the
     outermost summed dimension is cut into that many chunks, which are summed side by side.
     With `many` it gets tables instead of arrays and scalars, and does the same for any number of
-    sets of arrays (see `ops.together`).
+    sets of arrays (see `ops.together`).  Arrays called in `streamed` are written past the caches
+    (`simd.stream`); every row of theirs begins with a whole vector.
     """
 
     program: Program
@@ -92,6 +98,7 @@ class KernelSpec:
     parallel: bool = False
     partial: bool = False
     many: bool = False
+    streamed: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -198,7 +205,9 @@ _CPU32 = {
 }
 """Where a CPU kernel takes each function of the vocabulary from; `abs` is Python's own."""
 _SOURCES = {"prange": "nbmod.ops.jit", "int64": "numpy", "uint64": "numpy", "uint16": "numpy",
-            "float32": "numpy", "array_at": "nbmod.ops.simd.address"}
+            "float32": "numpy", "array_at": "nbmod.ops.simd.address",
+            "room": "nbmod.ops.simd.address", "past": "nbmod.ops.simd.stream",
+            "settle": "nbmod.ops.simd.stream"}
 """The same for what is around the formulas."""
 
 
@@ -244,13 +253,41 @@ def _map_body(spec: KernelSpec) -> list[str]:
     """All outputs have the whole space: a loop over rows, and one along each row."""
     last = spec.rank - 1
     outer, inner = _split_loads(spec, spec.program.inputs)
-    work = [*inner, *step_lines(spec.program),
-            *(_store(spec, *store) for store in
-              zip(spec.program.outputs, spec.targets, spec.add, strict=True))]
+    inner += step_lines(spec.program)
+    stores = {target: _store(spec, output, target, add) for output, target, add
+              in zip(spec.program.outputs, spec.targets, spec.add, strict=True)}
+    work = [*inner, *stores.values()]
+    if spec.streamed:
+        row = [*outer, *_streamed_row(spec, inner, stores)]
+        return _parallel_over(range(last), row) if last else _parallel_rows(row)
     if last == 0:
         return [*outer, "for i0 in prange(n0):", *indent(work, 1)]
     row = [*outer, f"for i{last} in range(n{last}):", *indent(work, 1)]
     return _parallel_over(range(last), row)
+
+
+def _parallel_rows(row: Sequence[str]) -> list[str]:
+    """A parallel loop over rows of a flat array, each from `first` to `stop`."""
+    return [f"for flat in prange((n0 + {ROW - 1}) // {ROW}):", f"    first = int64(flat) * {ROW}",
+            f"    stop = min(n0, first + {ROW})", *indent(row, 1)]
+
+
+def _streamed_row(spec: KernelSpec, inner: Sequence[str], stores: Mapping[str, str]) -> list[str]:
+    """Loops along a row: what is streamed is first computed into rooms, the rest is stored."""
+    last, streamed = spec.rank - 1, spec.streamed
+    first, stop, at = ("first", "stop", "step") if last == 0 else (
+        "0", f"n{last}", f"{'int64(i0)' if last == 1 else 'row'} * n{last} + step")
+    new = {name: f"{name}_new" for name in streamed}
+    kept = [f"{new[target]}[k] = {output}" if target in new else stores[target]
+            for output, target in zip(spec.program.outputs, spec.targets, strict=True)]
+    turn = [*(f"{name} = room(real)" for name in new.values()), f"for k in range({STEP}):",
+            # Unsigned indices spare the compiler the question whether they count from the end.
+            f"    i{last} = uint64(step) + uint64(k)", *indent([*inner, *kept], 1),
+            *(f"past({new[name]}, {name.upper()}, {at})" for name in streamed)]
+    return [f"for step in range({first}, {stop} - {STEP - 1}, {STEP}):", *indent(turn, 1),
+            f"settle({streamed[0].upper()})",
+            f"for i{last} in range({stop} // {STEP} * {STEP}, {stop}):",
+            *indent([*inner, *stores.values()], 1)]
 
 
 def _many_body(spec: KernelSpec) -> list[str]:

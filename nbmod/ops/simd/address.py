@@ -1,7 +1,11 @@
-"""Arrays that kernels find by their addresses: any number of them behind one argument.
+"""Arrays that are no arguments of the kernel that uses them.
 
-numba compiles a kernel anew for every number of arrays that it is given, and looks at each in turn.
-A table of addresses is one array however long it is; whoever makes it keeps the arrays alive.
+`array_at` finds any number of them by their addresses.  numba compiles a kernel anew for every
+number of arrays that it is given, and looks at each in turn; a table of addresses is one array
+however long it is, and whoever makes it keeps the arrays alive.
+
+`room` is memory for some numbers that a kernel computes before it writes them, in a loop the same
+in every turn.  Where the loops over it are unrolled, the compiler keeps it in registers.
 """
 
 from __future__ import annotations
@@ -12,7 +16,10 @@ import numpy as np
 
 from ..jit import Inlined
 
-__all__ = ["array_at"]
+__all__ = ["STEP", "array_at", "room"]
+
+STEP = 64
+"""Numbers of a room: some vectors, more than one line of the cache."""
 
 
 class _ArrayAt(Inlined):
@@ -28,29 +35,61 @@ class _ArrayAt(Inlined):
         return np.asarray(holder())
 
     def compile(self) -> Any:
-        if self._compiled is None:
-            from numba.extending import intrinsic
-
-            self._compiled = intrinsic(_typer)
-        return self._compiled
+        return _compiled(self, _typer_at)
 
 
-def _typer(typingctx, address, size, kind):
+class _Room(Inlined):
+    """room(kind): STEP numbers of type `kind`, whatever they are."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda kind: np.empty(STEP, kind))
+
+    def compile(self) -> Any:
+        return _compiled(self, _typer_room)
+
+
+def _compiled(inlined: Inlined, typer: Any) -> Any:
+    if inlined._compiled is None:
+        from numba.extending import intrinsic
+
+        inlined._compiled = intrinsic(typer)
+    return inlined._compiled
+
+
+def _typer_at(typingctx, address, size, kind):
+    from numba import types
+
+    def emit(context, builder, signature, args):
+        number = context.get_data_type(kind.dtype)
+        data = builder.inttoptr(args[0], number.as_pointer())
+        return _flat(context, builder, signature.return_type, data, args[1])
+
+    return types.Array(kind.dtype, 1, "C")(types.intp, types.intp, kind), emit
+
+
+def _typer_room(typingctx, kind):
+    from numba import types
+    from numba.core import cgutils
+
+    def emit(context, builder, signature, args):
+        number = context.get_data_type(kind.dtype)
+        memory = cgutils.alloca_once(builder, number, size=STEP)
+        memory.align = 64
+        size = context.get_constant(types.intp, STEP)
+        return _flat(context, builder, signature.return_type, memory, size)
+
+    return types.Array(kind.dtype, 1, "C")(kind), emit
+
+
+def _flat(context: Any, builder: Any, kind: Any, data: Any, size: Any) -> Any:
+    """The array of `size` numbers behind a pointer."""
     from numba import types
     from numba.np.arrayobj import populate_array
 
-    array = types.Array(kind.dtype, 1, "C")
-
-    def emit(context, builder, signature, args):
-        made = context.make_array(array)(context, builder)
-        data = builder.inttoptr(args[0], made.data.type)
-        width = context.get_abi_sizeof(context.get_data_type(kind.dtype))
-        stride = context.get_constant(types.intp, width)
-        populate_array(made, data=data, shape=[args[1]], strides=[stride], itemsize=stride,
-                       meminfo=None)
-        return made._getvalue()
-
-    return array(types.intp, types.intp, kind), emit
+    made = context.make_array(kind)(context, builder)
+    width = context.get_constant(types.intp, context.get_abi_sizeof(data.type.pointee))
+    populate_array(made, data=data, shape=[size], strides=[width], itemsize=width, meminfo=None)
+    return made._getvalue()
 
 
-array_at = _ArrayAt()
+array_at, room = _ArrayAt(), _Room()
