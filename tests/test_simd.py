@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nbmod.ops.blocked import strips, winograd
+from nbmod.ops.blocked import strips, tables, winograd
 from nbmod.ops.blocked.batch_norm import _backward, _forward
 from nbmod.ops.blocked.convolution import Kernels
 from nbmod.ops.blocked.depthwise import kernels_of
@@ -51,7 +51,7 @@ from nbmod.ops.simd.strip import (
     strip1,
     strip2,
 )
-from nbmod.ops.simd.transpose import transpose
+from nbmod.ops.simd.transpose import collect, spread, transpose
 from nbmod.ops.simd.window import largest, mean, to_all, to_largest
 from nbmod.ops.simd.winograd import FOUR, TWO
 from tests import convolution_sums
@@ -342,6 +342,45 @@ def test_squares_are_transposed():
     transpose.function(source, expected, *arguments)
     called(transpose)(source, target, *arguments)
     np.testing.assert_array_equal(target, expected)
+
+
+@pytest.mark.parametrize("micro", [spread, collect])
+def test_squares_with_places_are_their_twins(micro):
+    """Rows at any distance, also several in one place."""
+    places = np.array([9, *RANDOM.permutation(np.arange(LANES) // 2)])
+    source, target = numbers(LANES * 50), numbers(LANES * 50)
+    expected = target.copy()
+    arguments = (places, (5, 2, 1), (40, 45))
+    micro.function(source, expected, *arguments)
+    called(micro)(source, target, *arguments)
+    np.testing.assert_array_equal(target, expected)
+
+
+@pytest.mark.parametrize("kernel, stride, groups, more", [
+    (1, 1, 1, 0), (1, 1, 1, 3), (3, 1, 1, 0), (3, 1, 1, 3), (3, 2, 1, 3), (1, 2, 1, 0),
+    (3, 1, 2, 0),
+])  # fmt: skip
+def test_filters_are_packed_as_the_plan_says(kernel, stride, groups, more):
+    """Whole blocks, which are turned over in registers, like others; and what unpacking gives."""
+    slide = Sliding((kernel, kernel), (stride, stride), (kernel // 2,) * 2, groups=groups)
+    channels, filters = groups * (2 * LANES + more), groups * (3 * LANES + more)
+    w = numbers(filters, channels // groups, kernel, kernel)
+    for plan in (tables.forward_pack(slide, filters, channels, LANES),
+                 tables.data_pack(slide, filters, channels)):
+        packed, expected = np.zeros(plan.size, "f"), np.zeros(plan.size, "f")
+        strips.pack(plan, w, packed)
+        for base, outs, ins, width, target, first, count in plan.rows:
+            outer, inner = plan.strides
+            for i, k, o in np.ndindex(ins, count, outs):
+                place = (i // LANES * count + k) * LANES + i % LANES
+                expected[target + place * width + o] = w.reshape(-1)[
+                    base + o * outer + i * inner + plan.positions[first + k]]
+        np.testing.assert_array_equal(packed, expected)
+    plan, back = tables.forward_pack(slide, filters, channels, LANES), np.zeros_like(w)
+    strips.pack(plan, w, packed)
+    for adds in (False, True):
+        strips.unpack(plan, packed, back, adds)
+        np.testing.assert_array_equal(back, w * (1 + adds))
 
 
 @given(st.integers(1, 3), st.integers(1, 40), st.integers(1, 20), st.integers(1, 20),

@@ -23,7 +23,7 @@ from ..simd.strip import (
     strip1,
     strip2,
 )
-from ..simd.transpose import transpose
+from ..simd.transpose import collect, spread
 from .form import LANES, flat
 from .tables import OuterTask, Pack, StripTask
 
@@ -208,25 +208,51 @@ def _part(job, rows, parts, strides):
     return (job // parts, job % parts) if along else (job % len(rows), job // len(rows))
 
 
+@lru_cache
+def _orders(taps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where rows of a square stand among packed rows: of a block's channels with all their taps
+    behind each other, which become taps with all channels; and of the taps of one filter."""
+    index, line = np.arange(taps * LANES), np.arange(-(-taps // LANES) * LANES)
+    return index % taps * LANES + index // taps, np.minimum(line, taps - 1)
+
+
+@inlined
+def _pack_block(w, packed, orders, source, start, sizes):
+    """A whole block by squares turned over; False if it is none that can be."""
+    by_block, by_tap = orders
+    outer, inner, count, width = sizes
+    if inner == count:
+        for o in range(0, width, LANES):
+            for t in range(0, count * LANES, LANES):
+                spread(w, packed, by_block, (source + o * outer + t, start + o, t), (outer, width))
+        return True
+    if outer != count or source + LANES * inner + width * outer + by_tap.size > w.size:
+        return False
+    for c in range(LANES):
+        place, at = source + c * inner, start + c * width
+        if count == 1:
+            for o in range(width):
+                packed[np.uint64(at + o)] = w[np.uint64(place + o)]
+        else:
+            for o in range(0, width, LANES):
+                for t in range(0, count, LANES):
+                    spread(w, packed, by_tap, (place + o * outer + t, at + o, t),
+                           (outer, LANES * width))
+    return True
+
+
 @kernel(parallel=True)
-def _pack(w, rows, positions, strides, depth, packed):
-    """Blocks of forward are squares turned over; others go number by number."""
+def _pack(w, rows, positions, orders, strides, depth, packed):
+    """By whole blocks where that goes, else number by number."""
     outer, inner = strides
     parts = (rows[0, 2] + depth - 1) // depth
     for job in prange(len(rows) * parts):
         line, b = _part(np.int64(job), rows, parts, strides)
         base, outs, ins, width, target, first, count = rows[line]
         start, have = target + b * count * depth * width, min(depth, ins - b * depth)
-        source = base + b * depth * inner
-        if inner == count and have == depth == LANES and outs == width:
-            square = np.empty(LANES * LANES, np.float32)
-            for o in range(0, width, LANES):
-                for t in range(0, count * LANES, LANES):
-                    transpose(w, square, (source + o * outer + t, 0), (outer, LANES))
-                    for j in range(LANES):
-                        at = start + ((t + j) % count * LANES + (t + j) // count) * width + o
-                        for c in range(LANES):
-                            packed[at + c] = square[j * LANES + c]
+        source, sizes = base + b * depth * inner, (outer, inner, count, width)
+        if have == depth == LANES and outs == width and _pack_block(
+                w, packed, orders, source, start, sizes):
             continue
         for k in range(count):
             for c in range(depth):
@@ -238,11 +264,12 @@ def _pack(w, rows, positions, strides, depth, packed):
 
 def pack(plan: Pack, w: Any, packed: Any) -> None:
     """`packed` from the weight w."""
-    _pack(w.reshape(-1), plan.rows, plan.positions, plan.strides, plan.depth, packed)
+    _pack(w.reshape(-1), plan.rows, plan.positions, _orders(len(plan.positions)), plan.strides,
+          plan.depth, packed)
 
 
 @kernel(parallel=True)
-def _unpack(packed, rows, positions, strides, depth, w, adds):
+def _unpack(packed, rows, positions, order, strides, depth, w, adds):
     outer, inner = strides
     parts = (rows[0, 2] + depth - 1) // depth
     for job in prange(len(rows) * parts):
@@ -251,14 +278,10 @@ def _unpack(packed, rows, positions, strides, depth, w, adds):
         start, have = target + b * count * depth * width, min(depth, ins - b * depth)
         place = base + b * depth * inner
         if inner == count and have == depth == LANES and outs == width and not adds:
-            square = np.empty(LANES * LANES, np.float32)
             for o in range(0, width, LANES):
                 for t in range(0, count * LANES, LANES):
-                    for j in range(LANES):
-                        at = start + ((t + j) % count * LANES + (t + j) // count) * width + o
-                        for c in range(LANES):
-                            square[j * LANES + c] = packed[at + c]
-                    transpose(square, w, (0, place + o * outer + t), (LANES, outer))
+                    collect(packed, w, order, (start + o, place + o * outer + t, t),
+                            (width, outer))
             continue
         for o in range(outs):
             for c in range(have):
@@ -270,4 +293,5 @@ def _unpack(packed, rows, positions, strides, depth, w, adds):
 
 def unpack(plan: Pack, packed: Any, w: Any, adds: bool) -> None:
     """The weight, or what is added to it, from `packed`."""
-    _unpack(packed, plan.rows, plan.positions, plan.strides, plan.depth, w.reshape(-1), adds)
+    _unpack(packed, plan.rows, plan.positions, _orders(len(plan.positions))[0], plan.strides,
+            plan.depth, w.reshape(-1), adds)
