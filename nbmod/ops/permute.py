@@ -1,6 +1,7 @@
-"""Copying a transposed view to contiguous memory, fast.
+"""Copying tensors, pieces of tensors and transposed views by all threads, as fast as memory allows.
 
-NumPy copies well while source and destination share their innermost axis.  Where they do not, one
+While source and destination share their innermost axis, they are runs of numbers, which go past the
+caches where they are many (`prepare_move`).  Where they do not, one
 side of its loop jumps through memory, at worst (rows of 4096 bytes) so that every access evicts a
 cache line that is still needed.  The kernel here copies square tiles through a small buffer, so
 that memory is read and written in runs: axes that stay neighbours are merged, the source's
@@ -11,17 +12,21 @@ The kernel moves bits, so one compiled version serves all types of a size.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
-from .jit import kernel, prange
+from .jit import inlined, kernel, prange
 from .op import Spec
+from .simd.address import STEP
+from .simd.host import lanes
+from .simd.stream import past, settle, streams
 
-__all__ = ["copy_scratch", "prepare_copy"]
+__all__ = ["copy_scratch", "prepare_copy", "prepare_move", "prepare_moves"]
 
 _TILE = 32
 _PARTS = 16
@@ -30,6 +35,8 @@ _WORTH_IT = 1 << 20
 """Bytes below which NumPy is as fast."""
 _MAX_OFFSETS = 1 << 16
 """Above this the tiles are small and the list of offsets is not."""
+_PIECE = 1 << 14
+"""Words of a run that one thread copies."""
 
 
 @kernel(parallel=True)
@@ -60,6 +67,86 @@ def _copy_tiles(x, x_starts, x_step, y, y_starts, y_step, rows, cols, buffer):
                         y[target + np.uint64(j)] = tile[np.uint64(j) * pitch + np.uint64(i)]
 
 
+@inlined
+def _copy_run(source, y, at, count, streamed):
+    done = count // STEP * STEP if streamed else 0
+    for i in range(0, done, STEP):
+        past(source[i:], y, at + i)
+    rest, target = source[done:], y[at + done:]
+    for i in range(count - done):
+        target[i] = rest[i]
+
+
+@kernel(parallel=True)
+def _copy_runs(x, x_starts, y, y_starts, run, streamed):
+    """y[b + i] = x[a + i], i < run, for every pair of starts (a, b); a job is a piece of a run, or
+    some short ones."""
+    pieces, together = (run + _PIECE - 1) // _PIECE, max(1, _PIECE // run)
+    for job in prange((x_starts.size + together - 1) // together * pieces):
+        line, first = np.int64(job) // pieces * together, np.int64(job) % pieces * _PIECE
+        count = min(_PIECE, run - first)
+        for k in range(line, min(line + together, x_starts.size)):
+            _copy_run(x[x_starts[k] + first:], y, y_starts[k] + first, count, streamed)
+        if streamed:
+            settle(y)
+
+
+def prepare_moves(pairs: Iterable[tuple[np.ndarray, np.ndarray]]) -> Callable[[], None]:
+    """A function that copies the first of every pair to the second."""
+    return partial(_in_turn, [prepare_move(*pair) for pair in pairs])
+
+
+def _in_turn(moves: Sequence[Callable[[], None]]) -> None:
+    for move in moves:
+        move()
+
+
+def prepare_move(source: np.ndarray, target: np.ndarray) -> Callable[[], None]:
+    """A function that copies `source` to `target`, of the same shape, views both of any array."""
+    plain = partial(np.copyto, target, source)
+    if target.nbytes < _WORTH_IT or source.dtype != target.dtype or _crooked(source, target):
+        return plain
+    *others, (run, x_step, y_step) = _runs(source, target)
+    size = target.itemsize
+    words = [size * step for _, *steps in others for step in steps]
+    if (x_step, y_step) != (1, 1) or any(each % 4 for each in (run * size, *words)):
+        return plain
+    sizes = [count for count, _, _ in others]
+    if prod(sizes) > _MAX_OFFSETS:
+        return plain
+    x_starts, y_starts = (_offsets(list(range(len(others))), sizes,
+                                   [steps[side] * size // 4 for steps in others])
+                          for side in (1, 2))
+    streamed = streams(target) and not (y_starts % lanes("float32")).any()
+    return partial(_copy_runs, _words(source), x_starts, _words(target), y_starts,
+                   run * size // 4, streamed)
+
+
+def _crooked(*arrays: np.ndarray) -> bool:
+    """Whether any repeats numbers, goes backwards, or begins or steps within a number."""
+    return any(step <= 0 or step % array.itemsize for array in arrays
+               for step in array.strides) or any(array.ctypes.data % 4 for array in arrays)
+
+
+def _words(array: np.ndarray) -> np.ndarray:
+    """The memory from the first number of an array to its last, in words of four bytes."""
+    last = sum((size - 1) * step for size, step in zip(array.shape, array.strides, strict=True))
+    count = last // array.itemsize + 1
+    return as_strided(array, (count,), (array.itemsize,)).view(np.uint32)
+
+
+def _runs(source: np.ndarray, target: np.ndarray) -> list[tuple[int, int, int]]:
+    """(size, step of the source, of the target) of every axis; neighbours in both are one."""
+    axes: list[tuple[int, int, int]] = []
+    for size, *steps in zip(target.shape, source.strides, target.strides, strict=True):
+        x, y = (step // target.itemsize for step in steps)
+        if axes and axes[-1][1:] == (size * x, size * y):
+            axes[-1] = (axes[-1][0] * size, x, y)
+        elif size > 1:
+            axes.append((size, x, y))
+    return axes or [(1, 1, 1)]
+
+
 def copy_scratch(out: Spec) -> list[Spec]:
     """The buffers that `prepare_copy` wants for an output like `out`."""
     if out.nbytes < _WORTH_IT:
@@ -70,7 +157,7 @@ def copy_scratch(out: Spec) -> list[Spec]:
 def prepare_copy(source: np.ndarray, view: np.ndarray, out: np.ndarray, scratch: Any
                  ) -> Callable[[], None]:
     """A function that writes `view`, a permutation of `source`'s elements, to `out` in order."""
-    plain = partial(np.copyto, out.reshape(view.shape), view)
+    plain = prepare_move(view, out.reshape(view.shape))
     if not scratch or min(view.strides) <= 0:
         return plain
     axes = _merged(view)

@@ -9,9 +9,14 @@ from typing import NamedTuple
 from .param import Ints, Shape
 from .shape import ShapeMismatch
 
-__all__ = ["Region", "Rows", "cut_rows", "region_shape", "side_by_side", "slice_region"]
+__all__ = ["Region", "Rows", "along", "cut_rows", "region_shape", "side_by_side", "slice_region"]
 
 Region = tuple[slice, ...]
+
+
+def along(axis: int, start: int, stop: int) -> Region:
+    """The region of indices [start, stop) along `axis`, whole in all other directions."""
+    return (slice(None),) * axis + (slice(start, stop),)
 
 
 class Rows(NamedTuple):

@@ -16,15 +16,12 @@ from ..base import MXNetError
 from .creation import to_type
 from .op import Op
 from .param import Ints, Shape
+from .permute import prepare_moves
 from .rules import common_type, copy_over, data_type, fill_zero
 from .shape import PartialShape, ShapeMismatch, normalize_axis, unify, unify_all
-from .side_by_side import Region, cut_rows, region_shape, side_by_side, slice_region
+from .side_by_side import Region, along, cut_rows, region_shape, side_by_side, slice_region
 
 __all__ = ["Region", "along"]
-
-def along(axis: int, start: int, stop: int) -> Region:
-    """The region of indices [start, stop) along `axis`, whole in all other directions."""
-    return (slice(None),) * axis + (slice(start, stop),)
 
 
 def _paste(g: np.ndarray, region: Region, gx: np.ndarray) -> None:
@@ -312,12 +309,21 @@ class Concat(Op, name="Concat", aliases=("_sparse_concat", "concat")):
         np.concatenate(ins, axis=self.dim, out=outs[0])
 
     def backward(self, ins, outs, call):
-        g = ins[0]
-        axis = self.dim % g.ndim
-        shapes = [spec.shape for spec in call.specs] or [gx.shape for gx in outs]
-        for gx, (start, stop) in zip(outs, _offsets([s[axis] for s in shapes]), strict=True):
-            if gx is not None:
-                np.copyto(gx, g[along(axis, start, stop)])
+        for part, gx in self._pairs(ins[0], outs, call.specs or outs):
+            np.copyto(gx, part)
+
+    def prepare(self, ins, outs, call):
+        return prepare_moves((x, part) for part, x in self._pairs(outs[0], ins, ins))
+
+    def prepare_backward(self, ins, outs, call):
+        return prepare_moves(self._pairs(ins[0], outs, call.specs))
+
+    def _pairs(self, whole, pieces, specs):
+        """(where in the whole a piece stands, the piece), for those that there are."""
+        axis = self.dim % whole.ndim
+        bounds = _offsets([spec.shape[axis] for spec in specs])
+        return [(whole[along(axis, *ends)], piece) for ends, piece
+                in zip(bounds, pieces, strict=True) if piece is not None]
 
 
 class RnnParamConcat(Concat, name="_rnn_param_concat"):
@@ -423,15 +429,25 @@ class Split(Op):
         axis = normalize_axis(self.axis, len(shape))
         return side_by_side(shape, axis, self.bounds(shape[axis]))
 
+    def _pairs(self, whole, pieces):
+        """(what of the whole a piece is, the piece), for those that there are."""
+        regions = self._regions(whole.shape)
+        return [(whole[region], piece) for region, piece in zip(regions, pieces, strict=True)
+                if piece is not None]
+
     def forward(self, ins, outs, call):
-        for out, region in zip(outs, self._regions(ins[0].shape), strict=True):
-            if out is not None:
-                np.copyto(out, ins[0][region])
+        for part, out in self._pairs(ins[0], outs):
+            np.copyto(out, part)
 
     def backward(self, ins, outs, call):
-        gx = outs[0]
-        for g, region in zip(ins, self._regions(gx.shape), strict=True):
-            gx[region] = g
+        for part, g in self._pairs(outs[0], ins):
+            np.copyto(part, g)
+
+    def prepare(self, ins, outs, call):
+        return prepare_moves(self._pairs(ins[0], outs))
+
+    def prepare_backward(self, ins, outs, call):
+        return prepare_moves((g, part) for part, g in self._pairs(outs[0], ins))
 
 
 @dataclass(frozen=True)

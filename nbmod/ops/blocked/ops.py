@@ -13,6 +13,7 @@ from ..convolution import all_of
 from ..geometry import sliding_size, span_of
 from ..in_parts import divisors_up_to
 from ..op import Call, Op, Spec
+from ..permute import prepare_moves
 from ..shape import PartialShape
 from ..side_by_side import Rows
 from ..simd.strip import ADD, BIAS, RELU, at_most
@@ -273,16 +274,11 @@ class JoinedBlocks(Op):
             place = outs[0][:, first:first + array.shape[1]]
             first += array.shape[1]
             if place.ctypes.data != array.ctypes.data:
-                pairs.append((place, array))
-
-        def run() -> None:
-            for place, array in pairs:
-                np.copyto(place, array)
-
-        return run
+                pairs.append((array, place))
+        return prepare_moves(pairs)
 
     def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        return partial(self.plain.backward, ins, outs, call)
+        return self.plain.prepare_backward(ins, outs, call)
 
 
 @dataclass(frozen=True)
