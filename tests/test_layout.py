@@ -167,6 +167,28 @@ def test_reorders_stand_at_the_borders_only():
     assert len(ops) == 5  # batch norm, addition and ReLU are done by the convolutions
 
 
+SUMMED = {
+    "pixels": dict(kernel=1, pad=0),
+    "a stride": dict(kernel=1, pad=0, stride=(2, 2)),
+    "tiles": {},
+    "groups": dict(num_group=2),
+    "depthwise": dict(num_group=32),
+    "depthwise by tables": dict(num_group=32, kernel=7, pad=3),
+}
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["another", "its data"])
+@pytest.mark.parametrize("kind", SUMMED)
+def test_sums_are_added_in_place_unless_others_read_what_is_there(kind, own):
+    data, stride = mx.sym.Variable("data"), SUMMED[kind].get("stride", (1, 1))
+    x, y = convolution(data, 32, "a"), convolution(data, 32, "b", stride=stride)
+    y = convolution(x, 32, "c", **SUMMED[kind]) + (x if own and stride == (1, 1) else y)
+    found, plain = (executed(mx.sym.relu(y), [], exact, (2, 24, 15, 17)) for exact in (False, True))
+    inside = [line for line in found[-1].debug_str().splitlines() if "(in place)" in line]
+    assert len(inside) == (not own or stride != (1, 1)), inside
+    close(found[0][0], plain[0][0], kind)
+
+
 def test_depthwise_convolutions_join_blocks():
     _, _, _, executor = executed(separable(), [], False)
     ops = [step.node.op_name for step in executor.steps]

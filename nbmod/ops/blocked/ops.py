@@ -146,6 +146,7 @@ class BlockedConvolution(Op):
 
     name: ClassVar = "_blocked_convolution"
     needs: ClassVar = ("ograd", "data", "weight")
+    inplace: ClassVar = (("add", "output"),)
     accumulates: ClassVar = True
 
     def list_inputs(self) -> tuple[str, ...]:
