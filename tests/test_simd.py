@@ -23,6 +23,7 @@ from nbmod.ops.jit import Kernel, num_threads, set_num_threads
 from nbmod.ops.simd import norm, stream
 from nbmod.ops.simd.address import STEP
 from nbmod.ops.simd.edge import clear_edge
+from nbmod.ops.simd.host import second_cache
 from nbmod.ops.simd.lanerows import SIZES, STRIDES, Rows, row_of
 from nbmod.ops.simd.lanewise import TAPS, lanesums, lanewise
 from nbmod.ops.simd.outer import ROWS, flat1, flat2, outer1, outer2
@@ -38,6 +39,7 @@ from nbmod.ops.simd.product import (
     pitch_of,
     tall,
 )
+from nbmod.ops.simd.queue import SPACE, queue_of, take
 from nbmod.ops.simd.strip import (
     ADD,
     BIAS,
@@ -92,6 +94,42 @@ def test_strips_are_their_twins(name, flags):
     micro.function(*given[:-1], expected, taps, places, at, steps)
     called(micro)(*given, taps, places, at, steps)
     np.testing.assert_allclose(given[-1], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("setting", [{}, {"MANY": 0}, {"MANY": 0, "BESIDE": 64}, {"BESIDE": 64},
+                                     {"NEAR": 1}, {"JOBS": 1}, {"JOBS": 50}], ids=str)
+def test_strips_in_any_order_give_the_same(monkeypatch, setting):
+    monkeypatch.setattr(strips, "MANY", 2 ** 30)
+    x, y = Form(3 * LANES, 13, 9), Form(5 * LANES, 13, 9)
+    kernels = Kernels(Sliding((1, 1)), x, y, 5)
+    data, filters = numbers(*x.shape(5)), numbers(*kernels.packed.shape)
+    found = [np.full(y.shape(5), np.nan, "f") for _ in range(2)]
+    kernels.forward(data, filters, None, found[0])()
+    for name, value in setting.items():
+        monkeypatch.setattr(strips, name, value)
+    kernels.forward(data, filters, None, found[1])()
+    assert np.isfinite(found[0]).all()
+    np.testing.assert_array_equal(*found)
+
+
+def test_jobs_are_taken_once():
+    space = {"take": take}
+    exec("def call(queue, at, found):\n    found[0] = take(queue, at)", space)
+    (queue, other), found = (queue_of(2), queue_of(2)), np.zeros(1, np.int64)
+    for count in range(5):
+        Kernel(space["call"])(queue, SPACE, found)
+        assert found[0] == take.function(other, SPACE) == count
+    np.testing.assert_array_equal(queue, other)
+
+
+@pytest.mark.parametrize("found, size", [({"level": "2", "size": "2048K"}, 2 ** 21), ({}, 2 ** 20),
+                                         ({"level": "1", "size": "48K"}, 2 ** 20),
+                                         ({"level": "2", "size": "much"}, 2 ** 20)])
+def test_the_second_cache_is_found(found, size, tmp_path):
+    (tmp_path / "index1").mkdir()
+    for name, text in found.items():
+        (tmp_path / "index1" / name).write_text(text + "\n")
+    assert second_cache(str(tmp_path)) == size
 
 
 @pytest.mark.parametrize("adds", [False, True])

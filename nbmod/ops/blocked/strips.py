@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
+from ..simd.host import second_cache
 from ..simd.lanewise import lanewise
 from ..simd.outer import ROWS, flat1, flat2, outer1, outer2
+from ..simd.queue import SPACE, queue_of, take
 from ..simd.stream import streams
 from ..simd.strip import (
     ADD,
@@ -35,10 +37,13 @@ BLOCK, PLANE, LANEWISE = range(3)
 channel, and for pairs of vectors so many neighbours at a time."""
 JOBS = 4
 """Jobs for each thread, so that none waits long for the last."""
+MANY = 8
+"""Strips for each thread from which on pixels stay in the L2 while all filters go by, which are
+fetched in time, being neighbours.  Of fewer strips, filters stay: to read them takes longer."""
 NEAR = 2 ** 16
-"""Numbers of filters that a job goes over again and again: they stay in the L2."""
-BESIDE = 2 ** 15
-"""And of x, for all of these filters."""
+"""Numbers of the filters that stay."""
+BESIDE = second_cache() // 8
+"""Numbers of x for all filters of a job: half of the L2."""
 SIDE = 256
 """Rows and columns of a weight's gradient that a job adds up."""
 
@@ -88,20 +93,30 @@ def strips_of(x, w, bias, r, y, taps, places, blocks, at, how):
           (at[0], at[1], 0, vector), (kind, flags))
 
 
+@inlined
+def _strips_of_job(x, w, bias, r, y, taps, places, blocks, job, steps, how):
+    """A part of the chunks of a group of images, one after the other, through `together` blocks of
+    channels; `how`: parts, chunks, that number, the taps' kind, flags."""
+    (groups, x_step, y_step, vector), (parts, chunks, together, kind, flags) = steps, how
+    k, n, part = (job // (groups * parts) * together, job % (groups * parts) // parts, job % parts)
+    for which in range(part * chunks // parts, (part + 1) * chunks // parts):
+        _some(x, w, bias, r, y, taps, places, blocks, (k, min(k + together, len(blocks))),
+              (which, chunks, n == groups - 1), (n * x_step, n * y_step, x_step, vector),
+              (kind, flags))
+
+
 @kernel(parallel=True)
-def _strips(x, w, bias, r, y, taps, places, blocks, steps, how):
-    """y, flat.  A job takes a part of the chunks of a group of images, one after the other, through
-    `together` blocks of channels; `how`: parts, chunks, that number, the taps' kind, flags."""
-    groups, x_step, y_step, vector = steps
-    count, (parts, chunks, together, kind, flags) = len(blocks), how
-    for job in prange(groups * parts * ((count + together - 1) // together)):
-        k, n, part = (np.int64(job) // (groups * parts) * together,
-                      np.int64(job) % (groups * parts) // parts, np.int64(job) % parts)
-        span = k, min(k + together, count)
-        for which in range(part * chunks // parts, (part + 1) * chunks // parts):
-            _some(x, w, bias, r, y, taps, places, blocks, span,
-                  (which, chunks, n == groups - 1), (n * x_step, n * y_step, x_step, vector),
-                  (kind, flags))
+def _strips(x, w, bias, r, y, taps, places, blocks, steps, how, queue, jobs):
+    """y, flat, job by job (see `simd.queue`)."""
+    workers = len(queue) // SPACE
+    for worker in prange(workers):
+        for turn in range(workers):
+            other = (np.int64(worker) + turn) % workers
+            begin, behind = other * jobs // workers, (other + 1) * jobs // workers
+            job = begin + take(queue, other * SPACE)
+            while job < behind:
+                _strips_of_job(x, w, bias, r, y, taps, places, blocks, job, steps, how)
+                job = begin + take(queue, other * SPACE)
         settle(y)
 
 
@@ -112,14 +127,17 @@ def run_strips(task: StripTask, x: Any, w: Any, bias: Any, r: Any, y: Any, kind:
     The taps are of a `kind`: BLOCK, PLANE, LANEWISE, 3 or 7.
     """
     count, (groups, x_step, *_), strips = len(task.blocks), task.steps, int(task.blocks[0, 7])
-    together, threads = max(1, min(count, NEAR * count // len(w))), num_threads()
+    threads = num_threads()
+    together = count if groups * strips >= MANY * threads else min(count, NEAR * count // len(w))
+    together = max(1, together)
     jobs = groups * -(-count // together)
     parts = min(max(-(-JOBS * threads // jobs), 1), max(strips, 1))
     while jobs * parts % threads and parts < strips:
         parts += 1
     chunks = max(parts, min(-(-x_step // BESIDE), strips))
-    _strips(flat(x), w, bias, flat(r), flat(y), task.taps, task.places, task.blocks,
-            task.steps, (parts, chunks, together, kind, flags))
+    jobs *= parts
+    _strips(flat(x), w, bias, flat(r), flat(y), task.taps, task.places, task.blocks, task.steps,
+            (parts, chunks, together, kind, flags), queue_of(min(jobs, threads)), jobs)
 
 
 def streamed(r: Any, y: Any, flags: int) -> int:

@@ -36,6 +36,7 @@ import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
 from ..op import Spec
+from ..simd.queue import SPACE, queue_of, take
 from ..simd.strip import PIXELS, strip1, strip2
 from ..simd.winograd import FOUR, TWO
 from .convolution import FLOAT, Kernels
@@ -175,9 +176,11 @@ class Tiling:
 
         def run() -> None:
             if self.apart:
-                _apart(x, filters, bias, r, y, room, tiles, tables, steps)
+                _apart(x, filters, bias, r, y, room, tiles, tables, steps, queue_of(workers))
             else:
-                _together(x, filters, bias, r, y, room, tiles, tables, steps, fresh)
+                times = -(-self.strips // self.taken(workers))
+                _together(x, filters, bias, r, y, room, tiles, tables, steps, fresh,
+                          queue_of(times * workers).reshape(times, -1))
 
         return run
 
@@ -313,31 +316,36 @@ def _leave(room, m, tensors, tiles, first, span, how, steps):
 
 
 @kernel(parallel=True)
-def _apart(x, w, bias, r, y, room, tiles, tables, steps):
-    """y, some strips of tiles for each worker."""
+def _apart(x, w, bias, r, y, room, tiles, tables, steps, queue):
+    """y, some strips of tiles at a time (see `simd.queue`)."""
     how, x_steps, y_steps, (strips, together, workers, _, own, _) = steps
     out, blocks, vectors, _ = how
-    place = (out + 2) ** 2
+    place, each = (out + 2) ** 2, (strips + workers - 1) // workers
     v_strip, column = place * (blocks * PIXELS + 1) * LANES, place * blocks * LANES ** 2
+    jobs = workers * ((each + together - 1) // together)
     for worker in prange(workers):
-        k = np.int64(worker)
-        last = (k + 1) * strips // workers
-        for s in range(k * strips // workers, last, together):
-            here, v = min(together, last - s), k * own
-            m, some = v + here * v_strip, tiles[s * PIXELS:(s + here) * PIXELS]
-            for i in range(here):
-                for b in range(blocks):
-                    _enter(x, room, v + i * v_strip, some[i * PIXELS:(i + 1) * PIXELS], b, how,
-                           x_steps)
-            for o in range(0, vectors, 2):
-                span = min(2, vectors - o)
-                _multiply(room, w, (v, o * column, m), here, span, how, tables)
-                _leave(room, m, (bias, r, y), some, o, span, how, y_steps)
+        v = np.int64(worker) * own
+        for turn in range(workers):
+            other = (np.int64(worker) + turn) % workers
+            begin, behind = other * jobs // workers, (other + 1) * jobs // workers
+            job = begin + take(queue, other * SPACE)
+            while job < behind:
+                s, end = job * strips // jobs, (job + 1) * strips // jobs
+                m, some = v + (end - s) * v_strip, tiles[s * PIXELS:end * PIXELS]
+                for i in range(end - s):
+                    for b in range(blocks):
+                        _enter(x, room, v + i * v_strip, some[i * PIXELS:(i + 1) * PIXELS], b,
+                               how, x_steps)
+                for o in range(0, vectors, 2):
+                    span = min(2, vectors - o)
+                    _multiply(room, w, (v, o * column, m), end - s, span, how, tables)
+                    _leave(room, m, (bias, r, y), some, o, span, how, y_steps)
+                job = begin + take(queue, other * SPACE)
 
 
 @kernel(parallel=True)
-def _together(x, w, bias, r, y, room, tiles, tables, steps, fresh):
-    """y, some pairs of vectors of filters, or parts of the strips for them, for each worker."""
+def _together(x, w, bias, r, y, room, tiles, tables, steps, fresh, queues):
+    """y, some pairs of vectors of filters, or parts of the strips for them, at a time."""
     how, x_steps, y_steps, (strips, together, workers, everyone, own, most) = steps
     out, blocks, vectors, _ = how
     place, pairs = (out + 2) ** 2, (vectors + 1) // 2
@@ -349,20 +357,25 @@ def _together(x, w, bias, r, y, room, tiles, tables, steps, fresh):
             _enter(x, room, i * v_strip, tiles[(s + i) * PIXELS:(s + i + 1) * PIXELS], b, how,
                    x_steps)
         parts = min(here, max((here + most - 1) // most, (workers + pairs - 1) // pairs))
+        jobs, queue = pairs * parts, queues[s // together]
         for worker in prange(workers):
-            k, done = np.int64(worker), -1
-            u = everyone + k * own
+            u, done = everyone + np.int64(worker) * own, -1
             m = u + 2 * column * fresh
-            for j in range(k * pairs * parts // workers, (k + 1) * pairs * parts // workers):
-                o, part = 2 * (j // parts), j % parts
-                begin, end = part * here // parts, (part + 1) * here // parts
-                span, v = min(2, vectors - o), begin * v_strip
-                if not fresh:
-                    _multiply(room, w, (v, o * column, m), end - begin, span, how, tables)
-                else:
-                    for b in range(blocks if o != done else 0):
-                        _filters(w, room, u, o, b, how)
-                    _multiply(room, room, (v, u, m), end - begin, span, how, tables)
-                done = o
-                _leave(room, m, (bias, r, y), tiles[(s + begin) * PIXELS:(s + end) * PIXELS], o,
-                       span, how, y_steps)
+            for turn in range(workers):
+                other = (np.int64(worker) + turn) % workers
+                begin, behind = other * jobs // workers, (other + 1) * jobs // workers
+                job = begin + take(queue, other * SPACE)
+                while job < behind:
+                    o, part = 2 * (job // parts), job % parts
+                    first, end = part * here // parts, (part + 1) * here // parts
+                    span, v = min(2, vectors - o), first * v_strip
+                    if not fresh:
+                        _multiply(room, w, (v, o * column, m), end - first, span, how, tables)
+                    else:
+                        for b in range(blocks if o != done else 0):
+                            _filters(w, room, u, o, b, how)
+                        _multiply(room, room, (v, u, m), end - first, span, how, tables)
+                    done = o
+                    _leave(room, m, (bias, r, y), tiles[(s + first) * PIXELS:(s + end) * PIXELS],
+                           o, span, how, y_steps)
+                    job = begin + take(queue, other * SPACE)

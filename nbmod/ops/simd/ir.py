@@ -75,6 +75,10 @@ class Vectors:
     def store(self, value: Any, pointer: Any) -> None:
         self.builder.store(value, self._as_vector(pointer, value.type), align=self.bits // 8)
 
+    def counted(self, pointer: Any) -> Any:
+        """The integer there, which then is one more; no two threads get the same."""
+        return self.builder.atomic_rmw("add", pointer, self.number(1), "monotonic")
+
     def prefetch(self, pointer: Any, level: int = 2, write: bool = False) -> None:
         """Begin to bring what is there into the cache of a `level`, to be read, or written; no
         address is wrong."""
@@ -216,28 +220,30 @@ class Vectors:
 
 
 class Micro(Inlined):
-    """A micro-kernel named `name`: `emit` writes the code of arguments called `arguments`.
+    """A micro-kernel named `name`: `emit` writes the code of arguments called `arguments`, and
+    gives the integer that it `returns`, if it does.
 
     `twin` does the same in NumPy, one number at a time: what tests compare with.
     """
 
-    def __init__(self, arguments: Sequence[str], emit: Callable[[Vectors], None], twin: Callable):
+    def __init__(self, arguments: Sequence[str], emit: Callable[[Vectors], Any], twin: Callable,
+                 returns: bool = False):
         super().__init__(twin)
-        self.arguments, self.emit = tuple(arguments), emit
+        self.arguments, self.emit, self.returns = tuple(arguments), emit, returns
 
     def compile(self) -> Any:
         from numba.extending import intrinsic
 
         if self._compiled is None:
-            self._compiled = intrinsic(_typer(self.arguments, self.emit))
+            self._compiled = intrinsic(_typer(self.arguments, self.emit, self.returns))
         return self._compiled
 
 
-def _typer(names: Sequence[str], emit: Callable[[Vectors], None]) -> Any:
+def _typer(names: Sequence[str], emit: Callable[[Vectors], Any], returns: bool) -> Any:
     """The function that tells numba the types and the code of a micro-kernel."""
 
     def micro(typingctx, *kinds):
-        return _signature(kinds, names, emit)
+        return _signature(kinds, names, emit, returns)
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     micro.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -245,7 +251,8 @@ def _typer(names: Sequence[str], emit: Callable[[Vectors], None]) -> Any:
     return micro
 
 
-def _signature(kinds: Sequence[Any], names: Sequence[str], emit: Callable[[Vectors], None]) -> Any:
+def _signature(kinds: Sequence[Any], names: Sequence[str], emit: Callable[[Vectors], Any],
+               returns: bool) -> Any:
     from numba import types
 
     wide = [types.intp if isinstance(kind, types.Integer) else
@@ -262,7 +269,7 @@ def _signature(kinds: Sequence[Any], names: Sequence[str], emit: Callable[[Vecto
             elif isinstance(kind, types.UniTuple):
                 value = [builder.extract_value(value, i) for i in range(len(kind))]
             found[name] = value
-        emit(Vectors(builder, double, SimpleNamespace(**found)))
-        return context.get_dummy_value()
+        value = emit(Vectors(builder, double, SimpleNamespace(**found)))
+        return value if returns else context.get_dummy_value()
 
-    return types.void(*wide), code
+    return (types.intp if returns else types.void)(*wide), code

@@ -17,8 +17,9 @@ With PIXELS = 14 and two vectors, 28 of the 32 registers of AVX-512 hold sums, e
 instruction (an FMA) adds to.  Per tap and channel these are 28 FMAs, two loads of weights and 14 of
 numbers that are repeated in all lanes, so the FMA units are what limits: as long as what they need
 is in a cache.  Therefore a strip asks for it in time.  With every tap it begins to bring in the
-pixels of the tap SOON ones later, which for the last taps are those of the next strip; before the
-first tap it asks for the places of y, or of r, which it needs after the last.
+pixels of the tap SOON ones later, which for the last taps are those of the next strip; and with the
+first taps, for some pixels each, those lines of y, or of r, which it needs after the last: a core
+waits for a dozen lines at a time, and more at once would hold up what the sums need.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ number becomes that number, whose 32 bits stand above the flags (see `at_most`);
 a multiple of a vector in memory, is not read soon."""
 SOON = 4
 """Taps from when a pixel is asked for to when it is needed."""
+SHARE = -(-PIXELS // SOON)
+"""Pixels of which a tap asks for the results."""
 LINE = max(1, 64 // (4 * LANES))
 """Pixels of a cache line, where they are neighbours."""
 
@@ -93,14 +96,14 @@ def _emit_strip(v: Vectors, vectors: int, depth: int) -> None:
     first = v.either(v.has(flags, BIAS),
                      lambda: [v.load(v.at(bias, o * v.width)) for o in range(vectors)],
                      lambda: [v.zero] * vectors)
-    _ask_for_results(v, flags, [result(v.builder.select(v.has(flags, ADD), r, y), p, o)
-                                for o in range(vectors) for p in range(0, PIXELS, LINE)])
+    ask = _asking(v, v.builder.select(v.has(flags, ADD), r, y), places, vectors, depth)
     pixels = [v.at(x, pixel(0, p)) for p in range(PIXELS)]
 
     def tap(t: Any, sums: list[Any]) -> list[Any]:
         weights = v.at(w, v.mul(t, depth * vectors * v.width))
         here = [v.at(p, v.integer_at(taps, t)) for p in pixels]
         soon = _soon(v, taps, t, count, ahead)
+        ask(t)
         for c in range(depth):
             factors = [v.load(v.at(weights, (c * vectors + o) * v.width)) for o in range(vectors)]
             if depth > 1 and c * LINE < PIXELS:
@@ -125,14 +128,32 @@ def _emit_strip(v: Vectors, vectors: int, depth: int) -> None:
     v.either(v.has(flags, STREAM), lambda: written(v.stream), lambda: written(v.store))
 
 
-def _ask_for_results(v: Vectors, flags: Any, places: list[Any]) -> None:
-    """Begin to bring in what a strip adds, or what it writes but for STREAM."""
-    def ask() -> list[Any]:
-        for place in places:
-            v.prefetch(place, 1, write=True)
+def _asking(v: Vectors, target: Any, places: Any, vectors: int, depth: int
+            ) -> Callable[[Any], None]:
+    """A function that begins, with tap t, to bring in what SHARE pixels add, or write but for
+    STREAM; all is asked for before short taps, or narrow vectors' (which are fewer lines), whose
+    sums LLVM puts down where there is a branch.
+    """
+    b, (_, step, flags, _) = v.builder, v.args.steps
+    wanted = v.has(b.xor(flags, v.number(STREAM)), ADD | STREAM)
+
+    def ask(first: Any, count: int) -> list[Any]:
+        for p in range(0, count, LINE):
+            pixel = v.add(v.least(v.add(first, p), PIXELS - 1), PIXELS)
+            for o in range(vectors):
+                v.prefetch(v.at(target, v.add(v.integer_at(places, pixel), v.mul(step, o))), 1,
+                           write=True)
         return []
 
-    v.either(v.has(v.builder.xor(flags, v.number(STREAM)), ADD | STREAM), ask, lambda: [])
+    def some(t: Any) -> None:
+        first = v.mul(t, SHARE)
+        more = b.icmp_signed("<", first, v.number(PIXELS))
+        v.either(b.and_(wanted, more), lambda: ask(first, SHARE), lambda: [])
+
+    if depth == LANES and LINE == 1:
+        return some
+    v.either(wanted, lambda: ask(v.number(0), PIXELS), lambda: [])
+    return lambda t: None
 
 
 def _soon(v: Vectors, taps: Any, t: Any, count: Any, ahead: Any) -> Any:
