@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 
 from nbmod.ops import jit
 from nbmod.ops.blocked.form import LANES
-from nbmod.ops.product import DEPTH, packing, panels, planned, product, room
+from nbmod.ops.product import (
+    DEPTH,
+    add_share,
+    most_room,
+    packing,
+    panels,
+    planned,
+    product,
+    room,
+)
 from nbmod.ops.row_sums import summing_rows
 
 SHAPES = [(1, 1, 1), (1, 300, 65), (6, 257, 64), (7, 3, 63), (97, 5, 130), (100, 600, 17),
@@ -68,6 +77,29 @@ def test_what_is_done_on_the_way_out(alpha, biased, add, relu, packed):
     product(a, right, c, scratch(m, k, n), alpha=alpha, bias=bias if biased else None, add=add,
             relu=relu, packed=packed)()
     np.testing.assert_array_equal(c, np.maximum(expected, 0) if relu else expected)
+
+
+def _share(a, row, rows, packed, c, pitch, columns, share, work):
+    add_share(a, 2, row, rows, packed, c, 3, pitch, columns, share, work)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 9])
+@pytest.mark.parametrize("m, k, n", [(21, DEPTH + 9, 175), (3, 5, 7)])
+def test_shares_of_workers(m, k, n, workers):
+    """More workers than panels, too; nothing but the columns is written."""
+    rng = np.random.default_rng(0)
+    a, b, c = whole(rng, m, k + 2), whole(rng, k, n), whole(rng, m, n + 4)
+    right = np.full(panels(k, n, "float32").shape, np.nan, np.float32)
+    packing(b, right)()
+    expected = c.copy()
+    expected[:, 3:-1] += a[:, 2:] @ b
+    for worker in range(workers):
+        work = np.full(most_room(m, k, n, "float32"), np.nan, np.float32)
+        SHARE(a.reshape(-1), k + 2, m, right, c.reshape(-1), n + 4, n, (worker, workers), work)
+    np.testing.assert_array_equal(c, expected)
+
+
+SHARE = jit.Kernel(_share)
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -10,7 +10,7 @@ Points lie anywhere between pixels and are interpolated.  As in any convolution,
     gradient of columns  gcols = w^T gy
 
 cols (channels x taps, positions) is sampled into scratch, a chunk of positions at a time, so that
-it takes no more than COLUMNS bytes however large images are; the products are those of `panels`.
+it takes no more than COLUMNS bytes however large images are; the products are those of `product`.
 gcols is then spread back over the pixels, and gives offsets and masks their gradients.
 
 A point is the same for all channels of its group.  So kernels go block by block: for one tap and as
@@ -24,16 +24,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import permutations
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from . import panels
 from .convolution import FilterOp, Run, all_of, bias_gradient
 from .geometry import Geometry, Window, expect, sliding_size, span_of
 from .jit import inlined, kernel, num_threads, prange
 from .op import Spec
 from .param import Shape
+from .product import most_room, panels, product
 from .shape import PartialShape, ShapeMismatch, size_of, unify
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
@@ -216,7 +217,7 @@ class Moving:
     @property
     def width(self) -> int:
         """Columns of a block."""
-        return panels.VECTORS * panels.lanes(self.dtype)
+        return panels(1, 1, self.dtype).shape[2]
 
     @property
     def chunk(self) -> int:
@@ -228,17 +229,16 @@ class Moving:
 
     def room(self) -> list[Spec]:
         """cols, tables, scratch of products."""
-        workers = num_threads()
+        workers, sizes = num_threads(), (self.geo.group_filters, self.geo.depth, self.chunk)
+        work = max(most_room(m, k, n, self.dtype) for m, k, n in permutations(sizes))
         return [Spec((self.geo.groups * self.geo.depth * self.chunk,), self.dtype),
                 Spec((workers, 4, self.width), np.dtype(np.uintp)),
-                Spec((workers, 12, self.width), self.dtype), panels.job_scratch(self.dtype)]
+                Spec((workers, 12, self.width), self.dtype), Spec((workers, work), self.dtype)]
 
     def room_backward(self) -> list[Spec]:
-        """The same, gy in panels, gw transposed."""
+        """The same, gw transposed."""
         geo = self.geo
-        packed = max(panels.panel_spec(geo.group_filters, self.chunk, self.dtype).size,
-                     panels.panel_spec(self.chunk, geo.group_filters, self.dtype).size)
-        return [*self.room(), Spec((packed,), self.dtype),
+        return [*self.room(),
                 Spec((geo.groups, geo.depth, geo.group_filters), self.dtype)]
 
     def parts(self) -> list[tuple[int, int]]:
@@ -260,13 +260,14 @@ class Moving:
         geo, (cols, corner, weight, work) = self.geo, scratch[:4]
         for part in self.parts():
             blocks, (first, count) = -(-part[1] // self.width), part
-            shape = (geo.groups, *panels.panel_spec(geo.depth, count, self.dtype).shape)
+            shape = (geo.groups, *panels(geo.depth, count, self.dtype).shape)
             packed = cols[:size_of(shape)].reshape(shape)
             lie = (geo.group_channels, blocks * geo.depth * self.width, geo.depth * self.width,
                    self.width)
             yield partial(_take, image, points, part, (corner, weight), cols, lie)
             for filters, target, right in zip(self.split(w), self.split(y), packed, strict=True):
-                yield panels.product(filters, right, target[:, first:first + count], work, add=True)
+                yield product(filters, right, target[:, first:first + count], work, add=True,
+                              packed=True)
 
     def backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
                  ) -> Iterator[Run]:
@@ -275,7 +276,7 @@ class Moving:
         ins: gy, image, points, w; outs: of image, offset, mask, whether weight.
         """
         (gy, image, points, w), (gimage, goffset, gmask, wanted) = ins, outs
-        cols, corner, weight, work, packed, gw = scratch[:6]
+        cols, corner, weight, work, gw = scratch[:5]
         lie = (self.geo.group_channels, self.geo.depth * self.chunk, self.width, self.chunk)
         rows, tables = cols.reshape(self.geo.groups, self.geo.depth, self.chunk), (corner, weight)
         for part in self.parts():
@@ -283,7 +284,7 @@ class Moving:
             here = rows[:, :, :part[1]]
             if gimage is not None or goffset.size or gmask.size:
                 for filters, g, target in zip(self.split(w), heads, here, strict=True):
-                    yield from self._product(filters.T, g, target, packed, work, False)
+                    yield product(filters.T, g, target, work)
             if goffset.size or gmask.size:
                 yield partial(_give_points, image, points, part, tables, cols, lie, goffset, gmask)
             if gimage is not None:
@@ -291,18 +292,11 @@ class Moving:
             if wanted:
                 yield partial(_take, image, points, part, tables, cols, lie)
                 for g, source, target in zip(heads, here, gw, strict=True):
-                    yield from self._product(source, g.T, target, packed, work, True)
+                    yield product(source, g.T, target, work, add=True)
 
     def split(self, matrix: Any) -> Any:
         """Rows of every group of filters."""
         return matrix.reshape(self.geo.groups, self.geo.group_filters, -1)
-
-    def _product(self, a: Any, b: Any, c: Any, packed: Any, work: Any, add: bool) -> Iterator[Run]:
-        """c = a b, or c += a b."""
-        spec = panels.panel_spec(len(b), b.shape[1], self.dtype)
-        right = packed[:spec.size].reshape(spec.shape)
-        yield panels.packing(b, right)
-        yield panels.product(a, right, c, work, add=add)
 
 
 # ---------------------------------------------------------------------------------------------- ops
@@ -386,7 +380,7 @@ class DeformableConvolution(FilterOp, name="_contrib_DeformableConvolution"):
         gy, (x, offset, mask, w, _) = ins[0], _named(self.needs[1:], ins[1:])
         gx, goffset, gmask, gw, gbias = _named(self.list_inputs(), outs)
         moving, none = self.moving(x), np.empty(0, x.dtype)
-        runs: list[Run] = [partial(array.fill, 0) for array in (gx, scratch[5])
+        runs: list[Run] = [partial(array.fill, 0) for array in (gx, scratch[4])
                            if array is not None]
         for n, image in enumerate(_planes(x)):
             points = moving.points(offset[n], None if mask is None else mask[n])
@@ -396,7 +390,7 @@ class DeformableConvolution(FilterOp, name="_contrib_DeformableConvolution"):
                 (_planes(gy)[n], image, points, w.reshape(len(w), -1)),
                 (None if gx is None else _planes(gx)[n], *given, gw is not None), scratch)
         if gw is not None:
-            runs.append(partial(np.copyto, moving.split(gw), scratch[5].transpose(0, 2, 1)))
+            runs.append(partial(np.copyto, moving.split(gw), scratch[4].transpose(0, 2, 1)))
         if gbias is not None:
             runs.append(bias_gradient(gy, gbias))
         return all_of(runs)

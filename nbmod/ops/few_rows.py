@@ -18,7 +18,7 @@ from .jit import inlined, kernel, prange
 
 __all__ = ["FEW", "GROUP", "add_dots", "few_rows"]
 
-FEW = 48
+FEW = 16
 """Rows up to which this is faster than packing."""
 GROUP = 4
 _COLUMNS = 64

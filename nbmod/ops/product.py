@@ -54,7 +54,7 @@ from .simd.product import (
 )
 from .simd.transpose import transpose
 
-__all__ = ["packing", "panels", "product", "room"]
+__all__ = ["add_share", "most_room", "packing", "panels", "product", "room"]
 
 DEPTH = 384
 """Most terms of a sum at a time: a strip of them takes 24 KB, less than an L1 cache."""
@@ -227,6 +227,19 @@ def _job(a, b, c, bias, alpha, at, steps, sizes, block, work):
 
 
 @inlined
+def add_share(a, at, row, rows, packed, c, place, pitch, columns, share, work):
+    """c (rows, columns) += a b, the panels of worker share[0] of share[1]; rows lie apart."""
+    count, depth, panel = packed.shape
+    width, part = panel // VECTORS, part_of(depth)
+    first, last = share[0] * count // share[1] * panel, (share[0] + 1) * count // share[1] * panel
+    how, sizes = (row, 1, depth * panel, 0, pitch), (depth, part, width, pitch_of(width), ADD)
+    for i in range(0, rows if first < last else 0, STRIPS * ROWS):
+        block = i, first, min(STRIPS * ROWS, rows - i), min(last, columns) - first
+        _job(a, packed.reshape(-1), c, work, a.dtype.type(1), (at, 0, place), how, sizes, block,
+             work)
+
+
+@inlined
 def _nth(job, rows, columns, high, wide):
     """Matrix and block of job number `job`."""
     down, across = (rows + high - 1) // high, (columns + wide - 1) // wide
@@ -359,7 +372,8 @@ CALL, PACK = 50, 0.3
 """Cycles of a tile's prologue and epilogue; of packing a number."""
 
 
-def part_of(depth: int) -> int:
+@inlined
+def part_of(depth):
     """Terms of a sum at a time: as few parts as DEPTH allows, of one length."""
     return -(-depth // -(-depth // DEPTH))
 
@@ -386,6 +400,11 @@ def room(rows: int, depth: int, columns: int, dtype: Any, stack: int = 1) -> Spe
     ways = ((rows, columns), (columns, rows))  # a transposed c is computed the other way round
     size = max(planned(m, depth, n, stack, lanes(dtype), workers).work for m, n in ways)
     return Spec((workers, size), np.dtype(dtype))
+
+
+def most_room(rows: int, depth: int, columns: int, dtype: Any) -> int:
+    """Most numbers of scratch that a worker needs, however a product is divided."""
+    return Plan(rows, depth, columns, 1, lanes(dtype), STRIPS * ROWS, columns).work
 
 
 def panels(depth: int, columns: int, dtype: Any) -> Spec:

@@ -1,9 +1,9 @@
 """One layer of a recurrent stack, all its steps and directions in one call.
 
-Samples never meet in a recurrent layer, so a job is some samples of one direction through the whole
-sequence: threads meet once per layer, not once per step.  What the layer's input adds to the gates
-is there before (one product for all steps); a step multiplies the job's previous outputs with
-packed weights (`panels.add_rows`), adds, and lets the cell finish its rows while they are in cache.
+What the layer's input adds to the gates is there before (one product for all steps).  A step has
+two turns, and all threads meet after each: they add what the previous outputs give, a share of the
+columns each, and finish the cells, a share of the samples each.  So a thread reads its own share of
+the packed weights and no other, step after step: all of them are more than its caches hold.
 
 Arrays, with D directions (1 is last step first), T steps, N samples, G gates of H, W = G H or, for
 gru, 4 H (see `rnn_cells`), R outputs per sample (H, or the size of the projection):
@@ -14,6 +14,8 @@ gru, 4 H (see `rnn_cells`), R outputs per sample (H, or the size of the projecti
 
 A sample beyond its length has outputs of 0 and keeps its state, so the backward direction begins at
 the sample's last step.
+
+Jobs of a turn are numbered, those of direction 0 first; `work` has scratch for each.
 """
 
 from __future__ import annotations
@@ -22,17 +24,24 @@ import numpy as np
 
 from .few_rows import GROUP, add_dots
 from .jit import inlined, kernel, prange
-from .panels import add_rows
+from .product import add_share
 from .rnn_cells import GRU, backward_cell, forward_cell
 
 __all__ = ["backward_layer", "forward_layer"]
 
 
 @inlined
-def _span(job, jobs, samples, unit):
-    """First and last of the samples of a job, of `jobs` in one direction; multiples of `unit`."""
-    units = (samples + unit - 1) // unit
-    return job * units // jobs * unit, min(samples, (job + 1) * units // jobs * unit)
+def _place(job, count, directions):
+    """Direction of a job, its number among those of the direction, and how many these are."""
+    jobs = count // directions
+    return job // jobs, job % jobs, jobs
+
+
+@inlined
+def _span(job, jobs, samples):
+    """First and last of the samples of a job, multiples of GROUP."""
+    units = (samples + GROUP - 1) // GROUP
+    return job * units // jobs * GROUP, min(samples, (job + 1) * units // jobs * GROUP)
 
 
 @inlined
@@ -54,63 +63,94 @@ def _add(source, target):
 
 
 @inlined
-def _forward_job(mode, d, span, panels, kept, y, state, lengths, clip, tile):
-    """All steps of samples [span[0], span[1]) in direction d; see `forward_layer`."""
-    gates, cells, hidden = kept
-    (h, c), weight = state, panels[3] if d else panels[2]
-    steps, samples, directions, out = y.shape
-    width, first, rows = gates.shape[3], span[0], span[1] - span[0]
-    columns, projected = width * 3 // 4 if mode == GRU else width, hidden.size > 0
-    for s in range(steps):
-        t = s if d == 0 else steps - 1 - s
-        at = ((d * steps + t) * samples + first) * width + width - columns
-        if weight.size:
-            add_dots(h[d, first:first + rows], weight, gates.reshape(-1), at, width)
-        else:
-            add_rows(h.reshape(-1), (d * samples + first) * out, out, rows, panels[0][d],
-                     gates.reshape(-1), at, width, columns, tile)
-        for n in range(first, first + rows):
-            row = hidden[d, t % hidden.shape[1], n] if projected else y[t, n, d]
-            if t < lengths[n]:
-                forward_cell(mode, gates[d, t, n], h[d, n], c[d, n], row, clip)
-                _copy(c[d, n], cells[d, t % cells.shape[1], n])
-            else:
-                _fill(row)
-        if projected:
-            _project(d, t, first, rows, hidden, panels[1][d], y, tile)
-        for n in range(first, first + rows):
-            if t < lengths[n]:
-                _copy(y[t, n, d], h[d, n])
+def _recur(mode, place, t, weights, gates, h, work):
+    """gates at step t += h h2h^T, a job's columns; or its samples, where weights are not packed."""
+    d, job, jobs = place
+    packed, weight = weights[0][d], weights[3] if d else weights[2]
+    _, steps, samples, width = gates.shape
+    out, columns = h.shape[2], width * 3 // 4 if mode == GRU else width
+    at = (d * steps + t) * samples * width + width - columns
+    if weight.size:
+        first, last = _span(job, jobs, samples)
+        add_dots(h[d, first:last], weight, gates.reshape(-1), at + first * width, width)
+    else:
+        add_share(h.reshape(-1), d * samples * out, out, samples, packed, gates.reshape(-1), at,
+                  width, columns, (job, jobs), work)
 
 
 @inlined
-def _project(d, t, first, rows, hidden, panels, y, tile):
-    """y at step t from the hidden numbers of that step."""
+def _finish(mode, place, t, kept, y, state, lengths, clip):
+    """Gates, states and outputs of a job's samples at step t."""
+    d, job, jobs = place
+    (gates, cells, hidden), (h, c) = kept, state
+    first, last = _span(job, jobs, y.shape[1])
+    for n in range(first, last):
+        row = hidden[d, t % hidden.shape[1], n] if hidden.size else y[t, n, d]
+        if hidden.size:
+            _fill(y[t, n, d])
+        if t < lengths[n]:
+            forward_cell(mode, gates[d, t, n], h[d, n], c[d, n], row, clip)
+            _copy(c[d, n], cells[d, t % cells.shape[1], n])
+            if not hidden.size:
+                _copy(row, h[d, n])
+        else:
+            _fill(row)
+
+
+@inlined
+def _project(place, t, hidden, weights, y, work):
+    """A job's columns of y at step t, from the hidden numbers of that step."""
+    d, job, jobs = place
     _, samples, directions, out = y.shape
     size, kept = hidden.shape[3], hidden.shape[1]
-    for n in range(first, first + rows):
-        _fill(y[t, n, d])
-    add_rows(hidden.reshape(-1), ((d * kept + t % kept) * samples + first) * size, size, rows,
-             panels, y.reshape(-1), ((t * samples + first) * directions + d) * out,
-             directions * out, out, tile)
+    add_share(hidden.reshape(-1), (d * kept + t % kept) * samples * size, size, samples,
+              weights[1][d], y.reshape(-1), (t * samples * directions + d) * out,
+              directions * out, out, (job, jobs), work)
+
+
+@inlined
+def _keep(place, t, y, h, lengths):
+    """h of a job's samples, from what was projected."""
+    d, job, jobs = place
+    first, last = _span(job, jobs, y.shape[1])
+    for n in range(first, last):
+        if t < lengths[n]:
+            _copy(y[t, n, d], h[d, n])
+
+
+@inlined
+def _step(d, s, steps):
+    """The step that direction d takes at turn s."""
+    return s if d == 0 else steps - 1 - s
 
 
 @kernel(parallel=True)
-def forward_layer(mode, panels, kept, y, state, lengths, clip, tiles):
+def forward_layer(mode, weights, kept, y, state, lengths, clip, work):
     """y and the last states, from gates that hold what the input adds to them.
 
-    panels   of h2h^T, (D, ...), and of h2r^T; then h2h of the first and of the last direction,
-             empty unless it is not packed, since steps and samples are few
+    weights  h2h^T and h2r^T of all directions, packed; then h2h of the first and of the last
+             direction, empty unless it is not packed, since steps and samples are few
     kept     gates, cells, hidden; hidden is empty where nothing is projected
     state    h and c, which come with the first state and leave with the last
     lengths  steps of each sample; clip: bounds of c, and whether NaN counts as beyond them
-    tiles    (jobs of one direction, ...)
+    work     (jobs, ...)
     """
-    jobs = len(tiles) // y.shape[2]
-    for job in prange(len(tiles)):
-        span = _span(np.int64(job) % jobs, jobs, y.shape[1], GROUP if panels[2].size else 1)
-        _forward_job(mode, np.int64(job) // jobs, span, panels, kept, y, state, lengths, clip,
-                     tiles[job])
+    (steps, _, directions, _), count = y.shape, len(work)
+    for s in range(steps):
+        for job in prange(count):
+            place = _place(np.int64(job), count, directions)
+            _recur(mode, place, _step(place[0], s, steps), weights, kept[0], state[0],
+                   work[job])
+        for job in prange(count):
+            place = _place(np.int64(job), count, directions)
+            _finish(mode, place, _step(place[0], s, steps), kept, y, state, lengths, clip)
+        if kept[2].size:
+            for job in prange(count):
+                place = _place(np.int64(job), count, directions)
+                _project(place, _step(place[0], s, steps), kept[2], weights, y, work[job])
+            for job in prange(count):
+                place = _place(np.int64(job), count, directions)
+                _keep(place, _step(place[0], s, steps), y, state[0], lengths)
 
 
 @inlined
@@ -121,38 +161,6 @@ def _previous(d, t, n, steps, length, values, start):
 
 
 @inlined
-def _backward_job(mode, d, span, panels, kept, made, grads, states, lengths, clip, tile):
-    """All steps, backwards, of some samples in direction d; see `backward_layer`."""
-    gates, cells, y = kept
-    dgates, before, douts, wide = made
-    gy, dh, dc = grads
-    h0, c0 = states
-    (steps, samples, _, out), width = gy.shape, gates.shape[3]
-    first, rows, projected = span[0], span[1] - span[0], wide.size > 0
-    columns = width * 3 // 4 if mode == GRU else width
-    for s in range(steps):
-        t = steps - 1 - s if d == 0 else s
-        for n in range(first, first + rows):
-            _copy(_previous_output(d, t, n, lengths[n], y, h0), before[d, t, n])
-            if t < lengths[n]:
-                _add(gy[t, n, d], dh[d, n])
-        if projected:
-            _unproject(d, t, first, rows, lengths, panels[1][d], dh, douts, wide, tile)
-        for n in range(first, first + rows):
-            if t < lengths[n]:
-                row = wide[d, n] if projected else dh[d, n]
-                pair = (cells[d, t % cells.shape[1], n],
-                        _previous(d, t, n, cells.shape[1], lengths[n], cells, c0))
-                backward_cell(mode, gates[d, t, n], pair, before[d, t, n], row, dc[d, n],
-                              dgates[d, t, n], clip)
-            else:
-                _fill(dgates[d, t, n])
-        at = ((d * steps + t) * samples + first) * width + width - columns
-        add_rows(dgates.reshape(-1), at, width, rows, panels[0][d], dh.reshape(-1),
-                 (d * samples + first) * out, out, out, tile)
-
-
-@inlined
 def _previous_output(d, t, n, length, y, h0):
     """What the cell got as its previous output at step t."""
     last = t - 1 if d == 0 else t + 1
@@ -160,34 +168,88 @@ def _previous_output(d, t, n, length, y, h0):
 
 
 @inlined
-def _unproject(d, t, first, rows, lengths, panels, dh, douts, wide, tile):
-    """wide = gradient of the hidden numbers from dh, which is kept in douts and used up."""
-    samples, out, size = dh.shape[1], dh.shape[2], wide.shape[2]
-    for n in range(first, first + rows):
-        _fill(wide[d, n])
+def _begin(place, t, y, made, grads, h0, lengths):
+    """Previous outputs of a job's samples, and dh with what comes from above at step t."""
+    d, job, jobs = place
+    (_, before, douts, wide), (gy, dh, _) = made, grads
+    first, last = _span(job, jobs, dh.shape[1])
+    for n in range(first, last):
+        _copy(_previous_output(d, t, n, lengths[n], y, h0), before[d, t, n])
         if t < lengths[n]:
-            _copy(dh[d, n], douts[d, t, n])
-            _fill(dh[d, n])
-        else:
+            _add(gy[t, n, d], dh[d, n])
+        if wide.size:
+            _fill(wide[d, n])
             _fill(douts[d, t, n])
-    at = ((d * douts.shape[1] + t) * samples + first) * out
-    add_rows(douts.reshape(-1), at, out, rows, panels, wide.reshape(-1),
-             (d * samples + first) * size, size, size, tile)
+            if t < lengths[n]:
+                _copy(dh[d, n], douts[d, t, n])
+                _fill(dh[d, n])
+
+
+@inlined
+def _unproject(place, t, weights, made, work):
+    """A job's columns of wide, the gradient of the hidden numbers."""
+    d, job, jobs = place
+    _, _, douts, wide = made
+    (_, steps, samples, out), size = douts.shape, wide.shape[2]
+    add_share(douts.reshape(-1), (d * steps + t) * samples * out, out, samples, weights[1][d],
+              wide.reshape(-1), d * samples * size, size, size, (job, jobs), work)
+
+
+@inlined
+def _differentiate(mode, place, t, kept, made, grads, c0, lengths, clip):
+    """dgates of a job's samples."""
+    d, job, jobs = place
+    (gates, cells, _), (dgates, before, _, wide), (_, dh, dc) = kept, made, grads
+    first, last = _span(job, jobs, dh.shape[1])
+    for n in range(first, last):
+        if t < lengths[n]:
+            row = wide[d, n] if wide.size else dh[d, n]
+            pair = (cells[d, t % cells.shape[1], n],
+                    _previous(d, t, n, cells.shape[1], lengths[n], cells, c0))
+            backward_cell(mode, gates[d, t, n], pair, before[d, t, n], row, dc[d, n],
+                          dgates[d, t, n], clip)
+        else:
+            _fill(dgates[d, t, n])
+
+
+@inlined
+def _return(mode, place, t, weights, dgates, dh, work):
+    """dh of the step before += dgates h2h, a job's columns."""
+    d, job, jobs = place
+    (_, steps, samples, width), out = dgates.shape, dh.shape[2]
+    columns = width * 3 // 4 if mode == GRU else width
+    add_share(dgates.reshape(-1), (d * steps + t) * samples * width + width - columns, width,
+              samples, weights[0][d], dh.reshape(-1), d * samples * out, out, out, (job, jobs),
+              work)
 
 
 @kernel(parallel=True)
-def backward_layer(mode, panels, kept, made, grads, states, lengths, clip, tiles):
+def backward_layer(mode, weights, kept, made, grads, states, lengths, clip, work):
     """Gradients of the sums behind the gates, and of the first states.
 
-    panels   of h2h, (D, ...), and of h2r
+    weights  h2h and h2r of all directions, packed; work as in `forward_layer`
     kept     gates, cells, y: what forward left
     made     dgates; before (D, T, N, R), the previous outputs; douts (D, T, N, R), gradients of
              what was projected, and wide (D, N, H), scratch: both empty where nothing was
     grads    gy, dh, dc; the latter come with the gradients of the last states
     states   the first h and c
     """
-    jobs = len(tiles) // kept[0].shape[0]
-    for job in prange(len(tiles)):
-        span = _span(np.int64(job) % jobs, jobs, grads[0].shape[1], 1)
-        _backward_job(mode, np.int64(job) // jobs, span, panels, kept, made, grads, states,
-                      lengths, clip, tiles[job])
+    (steps, _, directions, _), count = grads[0].shape, len(work)
+    for s in range(steps - 1, -1, -1):
+        if made[3].size:
+            for job in prange(count):
+                place = _place(np.int64(job), count, directions)
+                _begin(place, _step(place[0], s, steps), kept[2], made, grads, states[0], lengths)
+            for job in prange(count):
+                place = _place(np.int64(job), count, directions)
+                _unproject(place, _step(place[0], s, steps), weights, made, work[job])
+        for job in prange(count):
+            place = _place(np.int64(job), count, directions)
+            t = _step(place[0], s, steps)
+            if not made[3].size:
+                _begin(place, t, kept[2], made, grads, states[0], lengths)
+            _differentiate(mode, place, t, kept, made, grads, states[1], lengths, clip)
+        for job in prange(count):
+            place = _place(np.int64(job), count, directions)
+            _return(mode, place, _step(place[0], s, steps), weights, made[0], grads[1],
+                    work[job])

@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import panels
 from .few_rows import FEW
 from .jit import num_threads
 from .op import Spec
 from .param import Shape
-from .product import room
+from .product import most_room, panels, room
 from .rnn_layout import Matrix, RnnLayout
 from .shape import size_of
 
@@ -177,11 +176,11 @@ class RnnPlan:
     @property
     def jobs(self) -> int:
         """Jobs per direction of a layer's kernel; what comes out does not depend on it."""
-        return max(1, min(self.data[1], -(-num_threads() // self.layout.directions)))
+        return -(-num_threads() // self.layout.directions)
 
     def packed(self, depth: int, columns: int, copies: int = 1) -> Spec:
         """The panels of `copies` matrices (depth, columns), as one array."""
-        one = panels.panel_spec(depth, columns, self.dtype)
+        one = panels(depth, columns, self.dtype)
         return Spec((copies, *one.shape), self.dtype)
 
     def _room(self, products: Iterable[tuple[int, int, int]]) -> Spec:
@@ -189,46 +188,49 @@ class RnnPlan:
         rooms = [room(*sizes, self.dtype).shape for sizes in products]
         return Spec((max(n for n, _ in rooms), max(size for _, size in rooms)), self.dtype)
 
-    def _common_scratch(self) -> dict[str, Spec]:
+    def _common_scratch(self, *shared: tuple[int, int]) -> dict[str, Spec]:
+        """Of both directions; `shared` are the weights (depth, columns) of a layer's kernel."""
         layers, directions, samples = self.layout.num_layers, self.layout.directions, self.data[1]
+        share = max(most_room(samples, *sizes, self.dtype) for sizes in shared if all(sizes))
         return {
             "h": Spec((layers, directions, samples, self.layout.output_size), self.dtype),
             "c": Spec((layers, directions, samples, self.cell_size), self.dtype),
             "lengths": Spec((samples,), np.dtype(np.int64)),
-            "tiles": panels.tile_spec(self.jobs * directions, self.dtype),
+            "shares": Spec((self.jobs * directions, share), self.dtype),
         }
 
     def forward_scratch(self) -> dict[str, Spec]:
         """Scratch arrays of forward by name."""
         layout = self.layout
-        return self._common_scratch() | {
+        recurrent = layout.output_size, self.columns
+        projection = self.hidden_size, layout.projection_size
+        return self._common_scratch(recurrent, projection) | {
             "store": Spec((self.scratch_size,), self.dtype),
             "base": Spec((self.width,), self.dtype),
             "work": self._room((self.rows, self.inputs(layer), part.size) for part in self.parts
                                for layer in range(layout.num_layers)),
-            "recurrent": self.packed(layout.output_size, self.columns, layout.directions),
-            "projection": self.packed(self.hidden_size, layout.projection_size, layout.directions),
+            "recurrent": self.packed(*recurrent, layout.directions),
+            "projection": self.packed(*projection, layout.directions),
         }
 
     def backward_scratch(self) -> dict[str, Spec]:
         """Scratch arrays of backward by name."""
         layout, out = self.layout, self.layout.output_size
-        products = [(size, self.rows, depth) for size, depth in (
-            (self.columns, out), (layout.projection_size, self.hidden_size))]
+        recurrent, projection = (self.columns, out), (layout.projection_size, self.hidden_size)
+        products = [(size, self.rows, depth) for size, depth in (recurrent, projection)]
         products += [sizes for layer in range(layout.num_layers) for part in self.parts
                      for sizes in ((part.size, self.rows, self.inputs(layer)),
                                    (self.rows, part.size, self.inputs(layer)))]
         below = 2 if layout.num_layers > 1 else 0
-        return self._common_scratch() | {
+        return self._common_scratch(recurrent, projection) | {
             "dgates": Spec(self.per_step(self.width), self.dtype),
             "before": Spec(self.per_step(out), self.dtype),
             "douts": Spec(self.per_step(layout.projection_size), self.dtype),
             "wide": Spec(self.per_step(self.hidden_size, 1), self.dtype),
             "gy": Spec((below, *self.y_shape), self.dtype),
             "work": self._room(products),
-            "recurrent": self.packed(self.columns, out, layout.directions),
-            "projection": self.packed(layout.projection_size, self.hidden_size,
-                                      layout.directions),
+            "recurrent": self.packed(*recurrent, layout.directions),
+            "projection": self.packed(*projection, layout.directions),
         }
 
 

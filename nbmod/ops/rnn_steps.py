@@ -21,8 +21,7 @@ from ..base import MXNetError
 from .dropout import LANE, Dropout
 from .few_rows import few_rows
 from .op import Call
-from .panels import packing
-from .product import product, room
+from .product import packing, product, room
 from .rnn_cells import MODES
 from .rnn_kernels import backward_layer, forward_layer
 from .rnn_plan import Part, RnnPlan, Store, Weights
@@ -103,11 +102,11 @@ def _layer_forward(plan: RnnPlan, layer: int, weights: Weights, store: Store,
         projection = plan.of_directions(weights, layer, "h2r_weight")
         steps += _pack_all(scratch["projection"], [matrix.T for matrix in projection])
     plain = [matrix if plan.few else matrix[:0] for matrix in recurrent]
-    panels = (scratch["recurrent"], scratch["projection"], plain[0], plain[-1])
+    factors = (scratch["recurrent"], scratch["projection"], plain[0], plain[-1])
     steps.append(partial(
-        forward_layer, MODES.index(plan.layout.mode), panels,
+        forward_layer, MODES.index(plan.layout.mode), factors,
         (store.gates, store.cells, store.hidden), store.y, state, scratch["lengths"], clip,
-        scratch["tiles"]))
+        scratch["shares"]))
     return steps
 
 
@@ -194,7 +193,7 @@ def _layer_backward(plan: RnnPlan, layer: int, weights: Weights, store: Store,
     steps.append(partial(
         backward_layer, MODES.index(plan.layout.mode),
         (scratch["recurrent"], scratch["projection"]), (store.gates, store.cells, store.y), made,
-        grads, states, scratch["lengths"], clip, scratch["tiles"]))
+        grads, states, scratch["lengths"], clip, scratch["shares"]))
     return steps
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..jit import inlined
 from .host import lanes, registers
 from .ir import Micro, Vectors
 from .strip import ADD, BIAS, RELU
@@ -39,8 +40,8 @@ steps   depth, at least 1; distance of rows in c; rows that there are; flags
 
 
 
-
-def pitch_of(width: int) -> int:
+@inlined
+def pitch_of(width):
     """Numbers of a strip at one k: ROWS, and what fills the last vector of `width` numbers."""
     return -(-ROWS // width) * width
 
