@@ -27,6 +27,13 @@ def layer(batch, channels, size, fresh=False, slide=SAME):
     return algorithms.Layer(slide, batch, channels, (size, size), channels, (size, size), fresh)
 
 
+@pytest.fixture(autouse=True)
+def all_tiles(monkeypatch):
+    """Whatever tiles the environment allows to all others."""
+    monkeypatch.delenv("NBMOD_WINOGRAD", raising=False)
+    monkeypatch.setattr(CONFIG, "winograd", 4)
+
+
 @pytest.mark.parametrize("slide", [
     Sliding((1, 1)), Sliding((3, 3), (2, 2), (1, 1)), Sliding((3, 3), pad=(2, 2), dilate=(2, 2)),
     Sliding((3, 3), pad=(1, 1), groups=2), Sliding((3, 3), pad=(3, 3)), Sliding((5, 5))])

@@ -272,6 +272,7 @@ def tiled():
 @pytest.mark.parametrize("trained", [False, True])
 def test_tiles_of_winograd(trained, monkeypatch):
     """Sums have up to 700 terms, of which tiles keep some 5 digits."""
+    monkeypatch.setattr(CONFIG, "winograd", 4)
     symbol = tiled()
     names = symbol.list_arguments() if trained else []
     found, plain = executed(symbol, names, False), executed(symbol, names, True)
