@@ -23,7 +23,9 @@ from nbmod.ops.jit import Kernel, num_threads, set_num_threads
 from nbmod.ops.simd import norm, stream
 from nbmod.ops.simd.address import STEP
 from nbmod.ops.simd.edge import clear_edge
-from nbmod.ops.simd.host import second_cache
+from nbmod.ops.simd.functions import EXPONENTIALS, exp
+from nbmod.ops.simd.host import lanes, second_cache
+from nbmod.ops.simd.ir import Micro
 from nbmod.ops.simd.lanerows import SIZES, STRIDES, Rows, row_of
 from nbmod.ops.simd.lanewise import TAPS, lanesums, lanewise
 from nbmod.ops.simd.outer import ROWS, flat1, flat2, outer1, outer2
@@ -40,6 +42,7 @@ from nbmod.ops.simd.product import (
     tall,
 )
 from nbmod.ops.simd.queue import SPACE, queue_of, take
+from nbmod.ops.simd.softmax import LOG, softmax_row
 from nbmod.ops.simd.strip import (
     ADD,
     BIAS,
@@ -596,6 +599,42 @@ def test_any_number_of_threads_gives_the_same_tiles(rooms, monkeypatch):
 
 def close(found, expected):
     np.testing.assert_allclose(found, expected, atol=1e-5 * abs(expected).max())
+
+
+powers = Micro(("x", "y", "at"), lambda v: v.store(
+    exp(v, v.load(v.at(v.args.x, v.args.at))), v.at(v.args.y, v.args.at)), lambda x, y, at: None)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_digits_of_exp(dtype):
+    """Two units in the last place, from the least normal result to the largest."""
+    kind, info = EXPONENTIALS[8 * np.dtype(dtype).itemsize], np.finfo(dtype)
+    ends = [np.log(8 * info.tiny), np.log(info.max) - 4 * info.eps * abs(kind.most)]
+    x = np.concatenate([np.linspace(*ends, 4096 * lanes(dtype) - 8), [
+        -np.inf, kind.least - 1, -0.0, 1e-30, kind.most + 1, np.inf, np.nan, 1]]).astype(dtype)
+    y = np.empty_like(x)
+    for at in range(0, x.size, lanes(dtype)):
+        called(powers)(x, y, at)
+    with np.errstate(over="ignore"):
+        expected = np.exp(x.astype(np.longdouble)).astype(dtype)
+    expected[np.abs(expected) < info.tiny] = 0
+    np.testing.assert_allclose(y, expected, rtol=2 * info.eps)
+
+
+@pytest.mark.parametrize("flags", [0, LOG])
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize("dtype, most", [("float32", 2e-6), ("float64", 1e-14)])
+@pytest.mark.parametrize("size", [1, LANES - 1, LANES, 9 * LANES + 3])
+def test_rows_of_probabilities_are_their_twin(size, dtype, most, inplace, flags):
+    """Errors of logarithms are those of numbers up to 10."""
+    x = (3 * numbers(size + 5)).astype(dtype)
+    y = x if inplace else numbers(size + 5).astype(dtype)
+    arguments = np.full(1, -0.5, dtype), (2, 2), (size, flags)
+    expected = y.copy()
+    softmax_row.function(x, expected, *arguments)
+    called(softmax_row)(x, y, *arguments)
+    np.testing.assert_allclose(y, expected, rtol=0, atol=most)
+    np.testing.assert_array_equal(y[[0, 1, -3, -2, -1]], expected[[0, 1, -3, -2, -1]])
 
 
 @pytest.mark.skipif("NBMOD_SIMD_LANES" in os.environ, reason="this is one of the widths already")

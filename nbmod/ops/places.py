@@ -17,12 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from .convolution import all_of
 from .half import accumulator
 from .jit import inlined, kernel, prange
 from .kernel_math import exp32
 from .kernels import COMPILED_FROM
 from .op import Spec
 from .shape import size_of
+from .simd.softmax import LOG, softmax_row
 
 __all__ = ["NO_LENGTH", "PARALLEL_FROM", "ROWS_FROM", "Places", "exponential", "strip_of"]
 
@@ -41,50 +43,21 @@ def exponential(x, single):
 
 
 @inlined
-def _largest(x, scale, lowest):
-    """The largest of scale x and `lowest`: eight candidates, as one at a time awaits the last."""
-    a = b = c = d = e = f = g = h = lowest
-    blocks = x.size // 8
-    for block in range(blocks):
-        k = block * 8
-        a, b = max(a, x[k] * scale), max(b, x[k + 1] * scale)
-        c, d = max(c, x[k + 2] * scale), max(d, x[k + 3] * scale)
-        e, f = max(e, x[k + 4] * scale), max(f, x[k + 5] * scale)
-        g, h = max(g, x[k + 6] * scale), max(h, x[k + 7] * scale)
-    for k in range(blocks * 8, x.size):
-        a = max(a, x[k] * scale)
-    return max(max(max(a, b), max(c, d)), max(max(e, f), max(g, h)))
+def _row(x, y, scale, flags, length, r):
+    """Row r of y, of the numbers that take part."""
+    size = y.shape[1]
+    stop = size if length.size == 0 else min(max(np.int64(length[r]), 0), size)
+    if stop:
+        softmax_row(x, y, scale, (r * size, r * size), (stop, flags))
+    for k in range(stop, size):
+        y[r, k] = 0
 
 
-@inlined(fastmath=True)
-def _row(source, target, scale, log):
-    """target = softmax(scale source), or its logarithm; they may be one array."""
-    kind = target.dtype.type
-    top, total = _largest(source, scale, kind(-np.inf)), kind(0)
-    if log:
-        for k in range(source.size):
-            total += exponential(source[k] * scale - top, target.itemsize == 4)
-        offset = top + np.log(total)
-        for k in range(source.size):
-            target[k] = source[k] * scale - offset
-    else:
-        for k in range(source.size):
-            target[k] = exponential(source[k] * scale - top, target.itemsize == 4)
-            total += target[k]
-        share = kind(1) / total
-        for k in range(source.size):
-            target[k] *= share
-
-
-@kernel(parallel=True, fastmath=True)
-def _rows(x, y, scale, log, length):
+@kernel(parallel=True)
+def _rows(x, y, scale, flags, length):
     """y = softmax(scale x), or its logarithm, along K of (R, K); length (R,) or empty."""
-    rows, size = x.shape
-    for r in prange(rows):
-        stop = size if length.size == 0 else min(max(length[r], 0), size)
-        _row(x[r, :stop], y[r, :stop], scale, log)
-        for k in range(stop, size):
-            y[r, k] = y.dtype.type(0)
+    for r in prange(len(y)):
+        _row(x, y, scale, flags, length, np.int64(r))
 
 
 @inlined(fastmath=True)
@@ -242,12 +215,14 @@ class Places:
         if y.size < least or self.lanes > 1 and length is not NO_LENGTH:
             return lambda: self.softmax_now(x, y, scale, log, length)
         source, target, factor = self(x), self(y), y.dtype.type(scale)
-        if self.lanes == 1 and y.size < PARALLEL_FROM and length is NO_LENGTH:
+        if self.lanes > 1:
+            return partial(_strips, source, target, factor, log, *spare)
+        if y.size < PARALLEL_FROM and length is NO_LENGTH:
             return partial(_few_rows, source, target, factor, log)
-        if self.lanes == 1:
-            return partial(_rows, source, target, factor, log, length.reshape(-1))
-        top, total = spare
-        return partial(_strips, source, target, factor, log, top, total)
+        if x.dtype != y.dtype:
+            return all_of([partial(np.copyto, target, source),
+                           self.softmax(y, y, spare, scale, log, length)])
+        return partial(_rows, source, target, np.full(1, factor), LOG * log, length.reshape(-1))
 
     def gradient(self, g: Any, y: Any, gx: Any, spare: Any, scale: float = 1.0, log: bool = False
                  ) -> Callable[[], None]:

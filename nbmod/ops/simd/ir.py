@@ -6,6 +6,7 @@ arrays, integers, and tuples of integers; `emit(v)` writes its code in the words
     v.args.x         an argument: the pointer of an array, an integer, a list of integers
     v.at(p, i)       the address of element i behind p
     v.load(p)        the vector there            v.store(value, p)
+    v.first(n)       a mask of n lanes: v.load(p, mask, rest) and v.store(value, p, mask) touch them
     v.stream(v, p)   the same past the caches; p is a multiple of a vector, v.settle() comes last
     v.one(p)         the number there, in every lane
     v.fma(a, b, c)   a b + c, rounded once where the host can
@@ -69,11 +70,35 @@ class Vectors:
     def integer_at(self, pointer: Any, index: Any) -> Any:
         return self.builder.load(self.at(pointer, index))
 
-    def load(self, pointer: Any) -> Any:
-        return self.builder.load(self._as_vector(pointer), align=self.bits // 8)
+    def load(self, pointer: Any, mask: Any = None, rest: Any = None) -> Any:
+        """The vector there; with a mask, the lanes that it leaves out are read from `rest`."""
+        if mask is None:
+            return self.builder.load(self._as_vector(pointer), align=self.bits // 8)
+        return self._masked("load", self.vector, self._as_vector(pointer), mask, rest)
 
-    def store(self, value: Any, pointer: Any) -> None:
-        self.builder.store(value, self._as_vector(pointer, value.type), align=self.bits // 8)
+    def store(self, value: Any, pointer: Any, mask: Any = None) -> None:
+        """Write a vector; with a mask, memory under the lanes that it leaves out stays."""
+        if mask is None:
+            self.builder.store(value, self._as_vector(pointer, value.type), align=self.bits // 8)
+        else:
+            self._masked("store", self.ir.VoidType(), value, self._as_vector(pointer), mask)
+
+    def first(self, count: Any) -> Any:
+        """A mask of the first `count` lanes."""
+        kind = self.ir.VectorType(self.integer, self.width)
+        lanes = self.ir.Constant(kind, list(range(self.width)))
+        return self.builder.icmp_signed("<", lanes, self.splat(self.number(count)))
+
+    def _masked(self, word: str, result: Any, *operands: Any) -> Any:
+        from numba.core import cgutils
+
+        place = next(i for i, each in enumerate(operands) if each.type.is_pointer)
+        operands = (*operands[:place + 1], self.ir.IntType(32)(self.bits // 8),
+                    *operands[place + 1:])
+        name = f"llvm.masked.{word}.v{self.width}f{self.bits}.p0v{self.width}f{self.bits}"
+        kind = self.ir.FunctionType(result, [each.type for each in operands])
+        function = cgutils.get_or_insert_function(self.builder.module, kind, name)
+        return self.builder.call(function, operands)
 
     def counted(self, pointer: Any) -> Any:
         """The integer there, which then is one more; no two threads get the same."""
@@ -140,6 +165,14 @@ class Vectors:
         """The numbers of two vectors at `lanes`: those of b come after those of a."""
         kind = self.ir.VectorType(self.ir.IntType(32), self.width)
         return self.builder.shuffle_vector(a, b, self.ir.Constant(kind, list(lanes)))
+
+    def across(self, value: Any, join: Callable[[Any, Any], Any]) -> Any:
+        """All numbers of a vector joined, in every lane."""
+        size = self.width // 2
+        while size:
+            other = self.chosen(value, value, [lane ^ size for lane in range(self.width)])
+            value, size = join(value, other), size // 2
+        return value
 
     def relu(self, value: Any, wanted: Any) -> Any:
         """`value` with 0 for what is not above it, if the flag `wanted` is set; NaN stays."""

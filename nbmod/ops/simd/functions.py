@@ -1,0 +1,82 @@
+"""Functions of the numbers of a vector, in the words of `ir.Vectors`; float32 and float64.
+
+Not for kernels with fastmath, which may leave out what rounds to whole numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from .ir import Vectors
+
+__all__ = ["exp", "log_of_one"]
+
+
+class Exponential(NamedTuple):
+    """What `exp` of one type needs.
+
+    digits, bias   bits behind the point; the exponent of 1
+    whole   added to a number below half of it, this leaves no bits behind the point
+    high, low   log(2), the first so short that multiples of it are exact
+    least, most   e**x of numbers beyond them is 0, infinity; n - 1 has an exponent for all others
+    series   (e**r - 1 - r) / r**2 where |r| <= log(2) / 2, from the highest power (Chebyshev fit)
+    """
+
+    digits: int
+    bias: int
+    whole: float
+    high: float
+    low: float
+    least: float
+    most: float
+    series: tuple[float, ...]
+
+
+EXPONENTIALS = {
+    32: Exponential(23, 127, 1.5 * 2 ** 23, 0.693359375, -2.12194440e-4, -87.4, 89, (
+        1.9890981e-04, 1.3933642e-03, 8.3333105e-03, 4.1666467e-02, 1.6666667e-01, 0.5)),
+    64: Exponential(52, 1023, 1.5 * 2 ** 52, 0.6931467056274414, 4.749325039031787e-7,
+                    -708.5, 710, (
+        2.5043380465376207e-08, 2.7622468247326014e-07, 2.755745461254666e-06,
+        2.4801516734215775e-05, 1.9841269663662986e-04, 1.3888888919762479e-03,
+        8.33333333341048e-03, 4.1666666666619986e-02, 0.16666666666666563, 0.5)),
+}
+LOG2_E = 1.4426950408889634
+
+
+def exp(v: Vectors, x: Any) -> Any:
+    """e**x = 2**n * e**r, n a whole number; results below 2**-125 (float64 2**-1021) are 0."""
+    b, kind = v.builder, EXPONENTIALS[v.bits]
+    x = v.between(x, v.constant(kind.least), v.constant(kind.most))
+    shifted = v.fma(x, v.constant(LOG2_E), v.constant(kind.whole))
+    n = b.fsub(shifted, v.constant(kind.whole))
+    r = v.fma(n, v.constant(-kind.high), x)
+    r = v.fma(n, v.constant(-kind.low), r)
+    series = v.constant(kind.series[0])
+    for factor in kind.series[1:]:
+        series = v.fma(series, r, v.constant(factor))
+    half_power = _power(v, shifted, kind)
+    value = b.fadd(v.fma(series, b.fmul(r, r), r), v.constant(1))
+    return b.fmul(b.fadd(value, value), half_power)
+
+
+def _power(v: Vectors, shifted: Any, kind: Exponential) -> Any:
+    """2**(n - 1), which exists for all n; the lowest bits of `shifted` are those of n."""
+    ir, b = v.ir, v.builder
+    lane = ir.IntType(v.bits)
+    bits = ir.VectorType(lane, v.width)
+
+    def all_of(value: int) -> Any:
+        return ir.Constant(bits, [value] * v.width)
+
+    exponent = b.shl(b.bitcast(shifted, bits), all_of(kind.digits))
+    return b.bitcast(b.add(exponent, all_of((kind.bias - 1) << kind.digits)), v.vector)
+
+
+def log_of_one(v: Vectors, x: Any) -> Any:
+    """log(x) of an x that is the same in every lane, by the C library."""
+    from numba.core import cgutils
+
+    kind = v.ir.FunctionType(v.scalar, [v.scalar])
+    log = cgutils.get_or_insert_function(v.builder.module, kind, f"llvm.log.f{v.bits}")
+    return v.splat(v.builder.call(log, [v.builder.extract_element(x, v.ir.IntType(32)(0))]))
