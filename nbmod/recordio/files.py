@@ -59,14 +59,14 @@ class _Source:
 class _Reader:
     """Records of one file, in turn and by position.
 
-    `next` hands out what is left of a window of the file, without a lock: `_window` is an iterator
+    `next` hands out what is left of a window of the file, without a lock: `window` is an iterator
     that Python's interpreter steps as a whole.  `_place` has the offsets of its records and of what
     stands behind them, what knows how many have not been handed out, and the head that stands
     behind, if it is known.
     """
 
     _place: tuple[Sequence[int], Iterator[slice], bytes]
-    _window: Iterator[bytes]
+    window: Iterator[bytes]
 
     def __init__(self, path: str, strict: bool):
         self.source = _Source(path)
@@ -86,14 +86,14 @@ class _Reader:
     def go(self, position: int) -> None:
         """Let `next` read there."""
         with self._turn:
-            self._place, self._window = ((position,), _NONE, b""), iter(())
+            self._place, self.window = ((position,), _NONE, b""), iter(())
 
     def next(self) -> bytes | None:
         """The record at `position`, which moves behind it; None at the end."""
-        data = next(self._window, None)
+        data = next(self.window, None)
         if data is None:
             with self._turn:
-                data = next(self._window, None)  # another thread may have opened one meanwhile
+                data = next(self.window, None)  # another thread may have opened one meanwhile
                 return self._from_file() if data is None else data
         return data
 
@@ -132,8 +132,8 @@ class _Reader:
         window = self.source.fetch(start, _WINDOW)
         before, cuts = _cut(window, start)
         left = iter(cuts)
-        self._place, self._window = (before, left, b""), map(window.__getitem__, left)
-        return next(self._window, None)
+        self._place, self.window = (before, left, b""), map(window.__getitem__, left)
+        return next(self.window, None)
 
 
 def _cut(window: bytes, start: int) -> tuple[list[int], list[slice]]:
@@ -203,7 +203,8 @@ class MXRecordIO:
     def read(self) -> bytes | None:
         """The next record; None at the end of the file."""
         handle = self.handle
-        return (handle if type(handle) is _Reader else self._reader()).next()
+        data = next(handle.window, None) if type(handle) is _Reader else None
+        return self._reader().next() if data is None else data
 
     def read_at(self, offset: int) -> bytes:
         """The record that starts at an offset.  Any number of threads may call it at once."""
