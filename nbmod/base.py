@@ -125,6 +125,12 @@ class Config:
         default_factory=lambda: int(os.environ.get("NBMOD_VIRTUAL_GPUS", "0") or 0))
     """NBMOD_VIRTUAL_GPUS: how many gpu(i) share the CUDA devices there are; 0: one each, and 4 in
     numba's CUDA simulator."""
+    gpu_products: str = field(default_factory=lambda: os.environ.get("NBMOD_GPU_PRODUCTS", ""))
+    """NBMOD_GPU_PRODUCTS=tf32 or bf16: products and convolutions of float32 tensors on GPUs go to
+    tensor cores, which round their factors so."""
+    tensor_cores: bool = field(
+        default_factory=lambda: _flag("MXNET_CUDA_ALLOW_TENSOR_CORE", True))
+    """MXNET_CUDA_ALLOW_TENSOR_CORE=0: those of float16 tensors do not."""
     cuda_graphs: bool = field(default_factory=lambda: _flag("NBMOD_CUDA_GRAPHS", False))
     """NBMOD_CUDA_GRAPHS=1: a GPU starts all kernels of forward, and of backward, by one call."""
     cuda_simulator: bool = field(default_factory=lambda: _flag("NUMBA_ENABLE_CUDASIM", False))

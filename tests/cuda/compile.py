@@ -34,7 +34,7 @@ import numpy as np
 import nbmod as mx
 from nbmod.base import CONFIG
 from nbmod.ops import OPS, device
-from nbmod.ops.cuda import compiler
+from nbmod.ops.cuda import compiler, gemm, tensor
 from nbmod.ops.cuda.device import Gpu
 from nbmod.ops.cuda.formula_op import run_program
 from nbmod.ops.cuda.launch import Kernel, Launch
@@ -201,10 +201,21 @@ def ghost_launches(samples: Mapping[str, Sample], types: int) -> list[Launch]:
             except mx.MXNetError as error:
                 if "no kernels yet" not in str(error):
                     raise
+    ghost.launches += products(ghost)
     for real in ("float32", "float64"):
         x = ghost.empty((5,), real)
         ghost.launcher(run_program(vocabulary(), [x, x], [x] * len(VOCABULARY)))()
     return ghost.launches
+
+
+def products(ghost: Ghost) -> list[Launch]:
+    """Products in the ways that small samples do not go."""
+    ways = [("float32", gemm.Way(np.float32, gemm.LARGE))]
+    ways += [("float16" if name == "f16" else "float32", gemm.Way(np.float32, words.tiles, words))
+             for name, words in tensor.WORDS.items()]
+    return [gemm.matrix_product(*[ghost.empty((64, 64), kind) for _ in range(3)], (64, 64, 64),
+                                turned, way=way)
+            for kind, way in ways for turned in ((False, False), (True, True))]
 
 
 def vocabulary() -> Program:

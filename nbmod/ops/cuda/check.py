@@ -4,7 +4,9 @@ The samples of all ops (`tests/cases`, so this runs in a checkout) are drawn ane
 run on both devices: in each of their element types, and with gradients that are added to what is
 there.  Memory of the GPU starts as NaN, so an element that no kernel writes is noticed.  Random ops
 are compared too: the same seed gives the same numbers.  Tolerances are those of the samples: both
-sides compute in the same type and differ in the order of sums and by fused multiply-adds.
+sides compute in the same type and differ in the order of sums and by fused multiply-adds.  With
+`--products` factors of float32 products are rounded for tensor cores, and float32 results may be
+off by what that costs (`ROUNDED`).
 
 Samples are dealt out to processes.  A kernel that faults takes the GPU's context with it, and one
 that hangs its whole process: either is a failure of its sample, and a new process takes the rest.
@@ -38,6 +40,10 @@ __all__ = ["Found", "check_sample", "main", "sample_names"]
 PATIENCE = 120
 """Seconds that a sample may take, compilation included."""
 NO_TWIN = "has no kernels yet"
+ROUNDED = {"": 0.0, "tf32": 4e-3, "bf16": 3e-2}
+"""Tolerance of float32 where factors of products are rounded.  A rounding is off by 2^-11 of a
+factor at most in TF32, by 2^-8 in bfloat16; both factors of a product are, and gradients and
+recurrent layers multiply what came of products: eight roundings in all."""
 FATAL = ("CUDA_ERROR", "a kernel failed")
 """In the text of an error: nothing on the card works for this process any more."""
 
@@ -108,12 +114,14 @@ def _compare(found: Found, sample: Any, dtype: str, request: str) -> None:
         with place:
             sides.append(run(sample, dtype, grad))
     got, want = sides
+    rounded = ROUNDED[CONFIG.gpu_products] if dtype == "float32" else 0
+    tolerance = max(sample.tolerance(dtype), rounded)
     pairs = [(f"output {i}", *pair) for i, pair in enumerate(
         zip(got["outputs"], want["outputs"], strict=True)) if sample.compares(i)]
     pairs += [(f"{part} {arg}", got[part][arg], theirs) for part in ("grads", "aux", "args")
               for arg, theirs in want[part].items()]
     for what, mine, theirs in pairs:
-        error = _error(mine, theirs, sample.tolerance(dtype))
+        error = _error(mine, theirs, tolerance)
         if not error <= found.worst:
             found.worst, found.where = error, f"{dtype} {request}, {what}"
     found.runs += 1
@@ -147,8 +155,9 @@ class Worker:
 
     def __init__(self, seed: int):
         command = [sys.executable, "-m", __spec__.name, "--worker", "--seed", str(seed)]
+        environment = {**os.environ, "NBMOD_CHECK": "1", "NBMOD_GPU_PRODUCTS": CONFIG.gpu_products}
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        env={**os.environ, "NBMOD_CHECK": "1"}, text=True)
+                                        env=environment, text=True)
         self.lines: Queue[str] = Queue()
         self.listener = threading.Thread(target=self._listen, daemon=True)
         self.listener.start()
@@ -259,8 +268,9 @@ class Report:
         if without:
             rows.append(f"{len(without)} ops without kernels for a GPU: {', '.join(without)}")
         runs = sum(found.runs for found in self.samples)
-        return [*rows, f"{self.about['card']}, seed {self.about['seed']}: {len(self.samples)} "
-                f"samples, {runs} runs, {len(failed)} failed, {self.about['seconds']:.0f} s"]
+        card, products, seed = (self.about[key] for key in ("card", "products", "seed"))
+        return [*rows, f"{card}, {products} products, seed {seed}: {len(self.samples)} samples, "
+                f"{runs} runs, {len(failed)} failed, {self.about['seconds']:.0f} s"]
 
     def write(self, path: Path) -> None:
         """As JSON."""
@@ -280,11 +290,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("samples", nargs="*", help="beginnings of samples' names; default: all")
     parser.add_argument("--seed", type=int, default=0,
                         help="of the inputs; 0: those of the tests; default: %(default)s")
+    parser.add_argument("--products", choices=list(ROUNDED), default=CONFIG.gpu_products,
+                        help="round factors of float32 products for tensor cores")
     parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 8),
                         help="processes; default: %(default)s")
     parser.add_argument("--out", type=Path, help="a file for all figures, as JSON")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
+    CONFIG.gpu_products = options.products
     if options.worker:
         work(options.seed)
         return 0
@@ -311,7 +324,8 @@ def _about(seed: int) -> dict[str, Any]:
     if not gpu_count():
         raise MXNetError("check: there is no GPU; NUMBA_ENABLE_CUDASIM=1 checks in the simulator")
     card = "the simulator" if CONFIG.cuda_simulator else f"GPU of {gpu_memory(0)[1] >> 20:,} MiB"
-    return {"nbmod": __version__, "numpy": np.__version__, "card": card, "seed": seed}
+    return {"nbmod": __version__, "numpy": np.__version__, "card": card, "seed": seed,
+            "products": CONFIG.gpu_products or "float32"}
 
 
 if __name__ == "__main__":

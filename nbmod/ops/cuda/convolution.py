@@ -22,7 +22,7 @@ from ..convolution import Convolution
 from ..geometry import Geometry, Window
 from ..op import Spec
 from .blocks import each_block, sum_kernel
-from .gemm import TILES, Product, grid_of, product_kernel
+from .gemm import Product, Way, grid_of, product_kernel, way_of
 from .geometry import Strides, place_function
 from .kernel_math import real_of
 from .launch import SIMULATED, Launch, device_function, each, kernel, on_gpu, thread, threads
@@ -106,7 +106,7 @@ def gradient_function(case: Case) -> Any:
 
 
 @cache
-def forward_kernel(case: Case, biased: bool) -> Any:
+def forward_kernel(case: Case, biased: bool, way: Way) -> Any:
     """Outputs (w, x, bias, y)."""
     geo, real = case.geo, case.real
     group_filters, group_channels = geo.group_filters, geo.group_channels
@@ -129,11 +129,11 @@ def forward_kernel(case: Case, biased: bool) -> Any:
             total += real(bias[filter_])
         y[output(j // positions, filter_, j % positions)] = total
 
-    return product_kernel(Product(load_a, load_b, store), real, TILES)
+    return product_kernel(Product(load_a, load_b, store), way)
 
 
 @cache
-def data_kernel(case: Case, biased: bool = False) -> Any:
+def data_kernel(case: Case, biased: bool, way: Way) -> Any:
     """Gradients (w, gy, bias, gx) of images; for a Deconvolution its output, which has a bias."""
     geo, real = case.geo, case.real
     group_filters, group_channels = geo.group_filters, geo.group_channels
@@ -157,11 +157,11 @@ def data_kernel(case: Case, biased: bool = False) -> Any:
             total += real(bias[g * group_channels + i])
         gx[at] = real(gx[at]) + total if add else total
 
-    return product_kernel(Product(load_a, load_b, store), real, TILES)
+    return product_kernel(Product(load_a, load_b, store, a_inner=taps > 1), way)
 
 
 @cache
-def _weight_kernel(case: Case, parts: int) -> Any:
+def _weight_kernel(case: Case, parts: int, way: Way) -> Any:
     geo, real = case.geo, case.real
     group_filters, group_channels = geo.group_filters, geo.group_channels
     taps, positions = geo.window.taps, geo.window.positions
@@ -182,7 +182,7 @@ def _weight_kernel(case: Case, parts: int) -> Any:
         at = s * size + weight(g * group_filters + i, j // taps, j % taps)
         gw[at] = real(gw[at]) + total if add else total
 
-    return product_kernel(Product(load_a, load_b, store), real, TILES, parts)
+    return product_kernel(Product(load_a, load_b, store, b_inner=True), way, parts)
 
 
 @cache
@@ -217,11 +217,13 @@ def _parts(geo: Geometry) -> int:
     return max(min(geo.positions // TERMS, MAX_PARTS, MAX_BATCH // geo.groups), 1)
 
 
-def product(kernel: Any, geo: Geometry, arrays: tuple, sizes: tuple[int, int, int], add: bool,
-            parts: int = 1) -> Launch:
-    """One of the products of a convolution, of matrices of `sizes`."""
-    span = -(-sizes[2] // parts)
-    return Launch(kernel, grid_of(sizes, TILES, geo.groups * parts), (TILES.threads,),
+def product(make: Any, case: Case, arrays: tuple, sizes: tuple[int, int, int], flag: Any,
+            add: bool, parts: int = 1) -> Launch:
+    """One of the products of a convolution, of matrices of `sizes`, by the kernel that
+    `make(case, flag, way)` makes."""
+    span, batch = -(-sizes[2] // parts), case.geo.groups * parts
+    way = way_of(arrays[0].dtype, case.real, sizes, batch)
+    return Launch(make(case, flag, way), grid_of(sizes, way.tiles, batch), (way.tiles.threads,),
                   (*arrays, *sizes, span, add))
 
 
@@ -230,8 +232,8 @@ def _forward(op: Convolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     y, case = outs[0], Case.of(op, x, outs[0])
     geo = case.geo
     sizes = (geo.group_filters, geo.positions, geo.depth)
-    return [product(forward_kernel(case, bool(bias)), geo, (w, x, bias[0] if bias else y, y),
-                     sizes, False)]
+    return [product(forward_kernel, case, (w, x, bias[0] if bias else y, y), sizes, bool(bias),
+                    False)]
 
 
 def _backward(op: Convolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -242,7 +244,7 @@ def _backward(op: Convolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     if gx is not None:
         pixels = x.size // (geo.images * geo.channels)
         sizes = (geo.group_channels, geo.images * pixels, geo.group_filters * geo.window.taps)
-        launches.append(product(data_kernel(case), geo, (w, gy, gx, gx), sizes, add[0]))
+        launches.append(product(data_kernel, case, (w, gy, gx, gx), sizes, False, add[0]))
     if gw is not None:
         launches += weight_gradient(case, gy, x, gw, call.scratch, add[1])
     if gb is not None:
@@ -256,8 +258,8 @@ def weight_gradient(case: Case, gy: Any, x: Any, gw: Any, scratch: Any, add: boo
     geo, parts = case.geo, _parts(case.geo)
     target = gw if parts == 1 else scratch[0]
     sizes = (geo.group_filters, geo.depth, geo.positions)
-    launch = product(_weight_kernel(case, parts), geo, (gy, x, target, target), sizes,
-                      add and parts == 1, parts)
+    launch = product(_weight_kernel, case, (gy, x, target, target), sizes, parts,
+                     add and parts == 1, parts)
     if parts == 1:
         return [launch]
     return [launch, *each(_add_parts_kernel(parts, case.real), gw.size, target, gw, add)]

@@ -48,7 +48,7 @@ def forward(op: Deconvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     geo = case.geo
     pixels = y.size // geo.channels
     sizes = (geo.group_channels, pixels, geo.group_filters * geo.window.taps)
-    return [product(data_kernel(case, bool(bias)), geo, (w, x, bias[0] if bias else y, y), sizes,
+    return [product(data_kernel, case, (w, x, bias[0] if bias else y, y), sizes, bool(bias),
                     False)]
 
 
@@ -60,7 +60,7 @@ def backward(op: Deconvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     gx, gw, gb = (*outs, None)[:3]
     if gx is not None:
         sizes = (geo.group_filters, geo.positions, geo.depth)
-        launches.append(product(forward_kernel(case, False), geo, (w, gy, gx, gx), sizes, False))
+        launches.append(product(forward_kernel, case, (w, gy, gx, gx), sizes, False, False))
     if gw is not None:
         launches += weight_gradient(case, x, gy, gw, call.scratch, False)
     if gb is not None:

@@ -2,14 +2,18 @@
 
     C[g][i, j] = sum over t of A[g][i, t] B[g][t, j]
 
-A block computes a tile of C, each of its threads a small patch, in registers.  It walks along t a
-slice at a time: the threads together load the slices of A and B into shared memory, meet at a
-barrier, multiply, and meet again before the slices are overwritten.
+A block computes a tile of C, each of its threads a patch, in registers.  It walks along t a slice
+at a time: while its threads multiply the slices of A and B that lie in shared memory, the next ones
+travel from global memory to registers; then they go to the other half of shared memory, and all
+meet at a barrier.  That is V. Volkov's scheme, with the double buffer of the MAGMA library (Volkov
+and Demmel, "Benchmarking GPUs to tune dense linear algebra", 2008).
 
 What A, B and C are is said by three device functions, so one kernel serves every transpose and
 also convolutions, whose B has no memory of its own (`convolution`).  A long inner dimension can be
 split over blocks; each writes a part of its own, and the parts are added in order afterwards, so
 results do not depend on scheduling.
+
+`way_of` says how a product is computed: with which tiles, and whether by tensor cores (`tensor`).
 """
 
 from __future__ import annotations
@@ -17,11 +21,15 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from . import tensor
 from .kernel_math import minimum, real_of
 from .launch import SIMULATED, Launch, cuda, device_function, kernel
 from .memory import Array
 
-__all__ = ["TILES", "Product", "Tiles", "grid_of", "matrix_product", "product_kernel"]
+__all__ = ["LARGE", "TILES", "Product", "Tiles", "Way", "grid_of", "matrix_product",
+           "product_kernel", "way_of"]
 
 
 class Tiles(NamedTuple):
@@ -33,6 +41,8 @@ class Tiles(NamedTuple):
     depth: int
     high: int
     wide: int
+    resident: int = 2
+    """Blocks that a multiprocessor shall have registers for."""
 
     @property
     def threads(self) -> int:
@@ -40,6 +50,38 @@ class Tiles(NamedTuple):
 
 
 TILES = Tiles(8, 8, 8, 4, 4) if SIMULATED else Tiles(64, 64, 16, 4, 4)
+LARGE = Tiles(16, 16, 8, 8, 8) if SIMULATED else Tiles(128, 64, 8, 8, 8, 3)
+"""Twice the arithmetic for each number read from shared memory, half of the blocks."""
+ENOUGH = 396
+"""Blocks that keep a large GPU busy: three for each of 132 multiprocessors."""
+QUAD = 4
+"""Neighbours in shared memory that a thread reads at once, 128 bits."""
+SPARE = 4
+"""Unused columns of A's slices: those that store along t get banks of their own."""
+
+
+class Way(NamedTuple):
+    """How a product is computed."""
+
+    real: Any
+    """The type of sums, and of factors outside tensor cores."""
+    tiles: Any
+    words: Any = None
+    """`tensor.Words` for tensor cores."""
+
+
+def way_of(dtype: Any, real: Any, sizes: tuple[int, int, int], batch: int = 1) -> Way:
+    """The way for tensors of `dtype` summed in `real`, of sizes (m, n, k), so many in a batch.
+
+    Factors of float16 go to tensor cores unless `MXNET_CUDA_ALLOW_TENSOR_CORE=0`, those of float32
+    where `NBMOD_GPU_PRODUCTS` says how they may be rounded.
+    """
+    words = tensor.words_of(dtype)
+    if words is not None:
+        return Way(real, words.tiles, words)
+    columns, rows, batch = grid_of(sizes, LARGE, batch)
+    fits = real is np.float32 and columns * rows * batch >= ENOUGH and sizes[0] >= LARGE.rows
+    return Way(real, LARGE if fits else TILES)
 
 
 class Product(NamedTuple):
@@ -47,66 +89,109 @@ class Product(NamedTuple):
 
     load_a(a, g, i, t, m, k), load_b(b, g, t, j, k, n)    an element
     store(c, bias, g, s, i, j, n, total, add)             write or add one, of part s
+
+    `a_inner`, `b_inner`: whether neighbours along t, rather than along i or j, are neighbours in
+    memory, so that neighbouring threads take those.
     """
 
     load_a: Any
     load_b: Any
     store: Any
+    a_inner: bool = True
+    b_inner: bool = False
 
 
-def product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot leave it
-        product: Product, real: Any, tiles: Tiles, parts: int = 1) -> Any:
+def product_kernel(product: Product, way: Way, parts: int = 1) -> Any:
     """A kernel (a, b, bias, c, m, n, k, span, add) over blocks (n, m, products * parts).
 
     Part s of `parts` sums the terms from s * span to (s + 1) * span.
     """
-    load_a, load_b, store = product
-    rows, columns, depth, high, wide = tiles
-    across, threads = columns // wide, tiles.threads
+    if way.words is not None:
+        return tensor.product_kernel(product, way.words, way.tiles, parts)
+    return _product_kernel(product, way.real, way.tiles, parts)
 
-    @kernel
+
+def _product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot leave it
+        product: Product, real: Any, tiles: Tiles, parts: int) -> Any:
+    load_a, load_b, store, a_inner, b_inner = product
+    rows, columns, depth, high, wide, resident = tiles
+    if real is np.float64:      # its sums take twice the registers
+        resident = 1
+    across, threads = columns // wide, tiles.threads
+    spaced, high_step, wide_step = rows + SPARE, rows // high * QUAD, columns // wide * QUAD
+    a_count, b_count = depth * rows // threads, depth * columns // threads
+    quad = QUAD
+
+    @kernel(resident=resident)
     def multiply(a, b, bias, c, m, n, k, span, add):  # noqa: C901
         # Two shared arrays on one source line would be one array in the simulator.
-        left = cuda.shared.array((depth, rows), real)
-        right = cuda.shared.array((depth, columns), real)
+        left = cuda.shared.array((2, depth, spaced), real, alignment=16)
+        right = cuda.shared.array((2, depth, columns), real, alignment=16)
         totals = cuda.local.array((high, wide), real)
+        some_a = cuda.local.array(a_count, real)
+        some_b = cuda.local.array(b_count, real)
+        of_a = cuda.local.array(high, real)
+        of_b = cuda.local.array(wide, real)
         me, g, s = cuda.threadIdx.x, cuda.blockIdx.z // parts, cuda.blockIdx.z % parts
         top, side = cuda.blockIdx.y * rows, cuda.blockIdx.x * columns
-        y, x = me // across * high, me % across * wide
+        y, x = me // across * quad, me % across * quad
         for p in range(high):
             for q in range(wide):
                 totals[p, q] = real(0)
         last = minimum(k, (s + 1) * span)
-        for first in range(s * span, last, depth):
-            for e in range(me, depth * rows, threads):
-                t, i = first + e % depth, top + e // depth
-                left[e % depth, e // depth] = (
-                    load_a(a, g, i, t, m, k) if i < m and t < last else real(0))
-            for e in range(me, depth * columns, threads):
-                t, j = first + e // columns, side + e % columns
-                right[e // columns, e % columns] = (
-                    load_b(b, g, t, j, k, n) if j < n and t < last else real(0))
-            cuda.syncthreads()
-            for t in range(depth):
-                for p in range(high):
+        now = 0
+        for first in range(s * span - depth, last, depth):
+            if first + depth < last:
+                for e in range(a_count):
+                    place = me + e * threads
+                    t = first + depth + (place % depth if a_inner else place // rows)
+                    i = top + (place // depth if a_inner else place % rows)
+                    some_a[e] = load_a(a, g, i, t, m, k) if i < m and t < last else real(0)
+                for e in range(b_count):
+                    place = me + e * threads
+                    t = first + depth + (place % depth if b_inner else place // columns)
+                    j = side + (place // depth if b_inner else place % columns)
+                    some_b[e] = load_b(b, g, t, j, k, n) if j < n and t < last else real(0)
+            if first >= s * span:
+                for t in range(depth):
+                    for p in range(high):
+                        of_a[p] = left[now, t, y + p // quad * high_step + p % quad]
                     for q in range(wide):
-                        totals[p, q] += left[t, y + p] * right[t, x + q]
+                        of_b[q] = right[now, t, x + q // quad * wide_step + q % quad]
+                    for p in range(high):
+                        for q in range(wide):
+                            totals[p, q] += of_a[p] * of_b[q]
+            now = 1 - now
+            for e in range(a_count):
+                place = me + e * threads
+                t, i = ((place % depth, place // depth) if a_inner
+                        else (place // rows, place % rows))
+                left[now, t, i] = some_a[e]
+            for e in range(b_count):
+                place = me + e * threads
+                t, j = ((place % depth, place // depth) if b_inner
+                        else (place // columns, place % columns))
+                right[now, t, j] = some_b[e]
             cuda.syncthreads()
         for p in range(high):
             for q in range(wide):
-                if top + y + p < m and side + x + q < n:
-                    store(c, bias, g, s, top + y + p, side + x + q, n, totals[p, q], add)
+                i = top + y + p // quad * high_step + p % quad
+                j = side + x + q // quad * wide_step + q % quad
+                if i < m and j < n:
+                    store(c, bias, g, s, i, j, n, totals[p, q], add)
     return multiply
 
 
-def grid_of(sizes: tuple[int, int, int], tiles: Tiles, batch: int) -> tuple[int, int, int]:
+def grid_of(sizes: tuple[int, int, int], tiles: Any, batch: int) -> tuple[int, int, int]:
     """The grid of `batch` products of these sizes."""
     m, n, _ = sizes
     return -(-n // tiles.columns), -(-m // tiles.rows), batch
 
 
 @cache
-def _matrix_kernel(real: Any, a_turned: bool, b_turned: bool, biased: bool) -> Any:
+def _matrix_kernel(way: Way, a_turned: bool, b_turned: bool, biased: bool) -> Any:
+    real = way.real
+
     @device_function
     def load_a(a, g, i, t, m, k):
         return real(a[t * m + i] if a_turned else a[i * k + t])
@@ -121,15 +206,16 @@ def _matrix_kernel(real: Any, a_turned: bool, b_turned: bool, biased: bool) -> A
             total += real(bias[j])
         c[i * n + j] = real(c[i * n + j]) + total if add else total
 
-    return product_kernel(Product(load_a, load_b, store), real, TILES)
+    return product_kernel(Product(load_a, load_b, store, not a_turned, b_turned), way)
 
 
 def matrix_product(a: Array, b: Array, c: Array, sizes: tuple[int, int, int],
                    turned: tuple[bool, bool] = (False, False), bias: Array | None = None,
-                   add: bool = False) -> Launch:
+                   add: bool = False, way: Way | None = None) -> Launch:
     """c (m, n) = a (m, k) b (k, n) + bias (n,), for sizes (m, n, k); `turned` ones are stored
     transposed."""
     m, n, k = sizes
-    multiply = _matrix_kernel(real_of(c.dtype), *turned, bias is not None)
+    way = way or way_of(a.dtype, real_of(c.dtype), sizes)
+    multiply = _matrix_kernel(way, *turned, bias is not None)
     args = (a, b, c if bias is None else bias, c, m, n, k, k, bool(add))
-    return Launch(multiply, grid_of(sizes, TILES, 1), (TILES.threads,), args)
+    return Launch(multiply, grid_of(sizes, way.tiles, 1), (way.tiles.threads,), args)

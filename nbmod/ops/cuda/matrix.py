@@ -15,7 +15,7 @@ import numpy as np
 from ..matrix import BatchDot, Dot, Gemm2, Gemm3, Stacked
 from ..program import Program, Step
 from .formula_op import run_program
-from .gemm import TILES, Product, grid_of, product_kernel
+from .gemm import Product, Way, grid_of, product_kernel, way_of
 from .kernel_math import real_of
 from .launch import Launch, device_function, on_gpu
 from .memory import Array
@@ -36,7 +36,7 @@ Pair = tuple[Any, Any]
 class _Case(NamedTuple):
     """What a kernel is specialised to: where elements of A, B and C stand."""
 
-    real: Any
+    way: Way
     inner: int
     starts: tuple[int, ...]
     steps: tuple[tuple[int, ...], ...]
@@ -54,7 +54,7 @@ def _place_function(inner: int, start: int, steps: tuple[int, ...]) -> Any:
 
 @cache
 def _kernel(case: _Case) -> Any:
-    real, alpha = case.real, case.alpha
+    real, alpha = case.way.real, case.alpha
     in_a, in_b, in_c = (_place_function(case.inner, start, steps) for start, steps
                         in zip(case.starts, case.steps, strict=True))
 
@@ -72,7 +72,9 @@ def _kernel(case: _Case) -> Any:
         scaled = real(alpha) * total
         c[at] = real(c[at]) + scaled if add else scaled
 
-    return product_kernel(Product(load_a, load_b, store), real, TILES)
+    of_a, of_b, _ = case.steps
+    return product_kernel(Product(load_a, load_b, store, a_inner=of_a[-1] == 1,
+                                  b_inner=of_b[-1] != 1), case.way)
 
 
 def _real(dtype: np.dtype) -> Any:
@@ -112,11 +114,13 @@ def product(a: View, b: View, c: View, alpha: float = 1.0, add: bool = False) ->
 def _launch(views: tuple[View, ...], alpha: float, add: bool) -> Launch:
     a, _, c = views
     outer, inner, m, n = c.shape
-    case = _Case(_real(c.array.dtype), inner, tuple(view.start for view in views),
-                 tuple(view.steps for view in views), alpha)
     k = a.shape[-1]
-    return Launch(_kernel(case), grid_of((m, n, k), TILES, outer * inner), (TILES.threads,),
-                  (*(view.array for view in views[:2]), c.array, c.array, m, n, k, k, bool(add)))
+    way = way_of(a.array.dtype, _real(c.array.dtype), (m, n, k), outer * inner)
+    case = _Case(way, inner, tuple(view.start for view in views),
+                 tuple(view.steps for view in views), alpha)
+    return Launch(_kernel(case), grid_of((m, n, k), way.tiles, outer * inner),
+                  (way.tiles.threads,), (*(view.array for view in views[:2]), c.array, c.array,
+                                         m, n, k, k, bool(add)))
 
 
 def product_gradients(g: View, factors: Pair, gradients: Pair, call: Any, alpha: float = 1.0
