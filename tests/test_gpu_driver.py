@@ -195,6 +195,7 @@ def test_launches_of_many_steps_are_one_call(fake):
 
 def test_eager_calls_are_found_again(fake, monkeypatch):
     """By op, shapes and places; what they remember keeps no memory."""
+    monkeypatch.setattr(gpu_device, "Card", SimpleNamespace(count=lambda: 1))
     monkeypatch.setattr(gpu_device, "_card", driver.Card)
     monkeypatch.setattr(gpu_device, "SIMULATED", False)
     gpu = gpu_device.Gpu(0)

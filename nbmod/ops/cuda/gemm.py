@@ -27,6 +27,7 @@ from . import tensor
 from .kernel_math import minimum, real_of
 from .launch import SIMULATED, Launch, cuda, device_function, kernel
 from .memory import Array
+from .slices import dealt, guarded
 
 __all__ = ["LARGE", "TILES", "Product", "Tiles", "Way", "grid_of", "matrix_product",
            "product_kernel", "way_of"]
@@ -113,16 +114,16 @@ def product_kernel(product: Product, way: Way, parts: int = 1) -> Any:
 
 def _product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot leave it
         product: Product, real: Any, tiles: Tiles, parts: int) -> Any:
-    load_a, load_b, store, a_inner, b_inner = product
-    rows, columns, depth, high, wide, resident = tiles
-    if real is np.float64:      # its sums take twice the registers
-        resident = 1
-    across, threads = columns // wide, tiles.threads
+    rows, columns, depth, high, wide, _ = tiles
+    across, threads, store = columns // wide, tiles.threads, product.store
     spaced, high_step, wide_step = rows + SPARE, rows // high * QUAD, columns // wide * QUAD
     a_count, b_count = depth * rows // threads, depth * columns // threads
+    seen_a, seen_b = guarded(product, real)
+    split_a, split_b = dealt(product.a_inner, rows, depth), dealt(product.b_inner, columns, depth)
     quad = QUAD
 
-    @kernel(resident=resident)
+    # Sums in double precision take twice the registers.
+    @kernel(resident=1 if real is np.float64 else tiles.resident)
     def multiply(a, b, bias, c, m, n, k, span, add):  # noqa: C901
         # Two shared arrays on one source line would be one array in the simulator.
         left = cuda.shared.array((2, depth, spaced), real, alignment=16)
@@ -135,23 +136,18 @@ def _product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot lea
         me, g, s = cuda.threadIdx.x, cuda.blockIdx.z // parts, cuda.blockIdx.z % parts
         top, side = cuda.blockIdx.y * rows, cuda.blockIdx.x * columns
         y, x = me // across * quad, me % across * quad
-        for p in range(high):
-            for q in range(wide):
-                totals[p, q] = real(0)
-        last = minimum(k, (s + 1) * span)
-        now = 0
+        for p in range(high * wide):
+            totals[p // wide, p % wide] = real(0)
+        now, last = 0, minimum(k, (s + 1) * span)
         for first in range(s * span - depth, last, depth):
-            if first + depth < last:
+            ahead = first + depth
+            if ahead < last:
                 for e in range(a_count):
-                    place = me + e * threads
-                    t = first + depth + (place % depth if a_inner else place // rows)
-                    i = top + (place // depth if a_inner else place % rows)
-                    some_a[e] = load_a(a, g, i, t, m, k) if i < m and t < last else real(0)
+                    t, i = split_a(me + e * threads)
+                    some_a[e] = seen_a(a, g, top + i, ahead + t, m, k, last)
                 for e in range(b_count):
-                    place = me + e * threads
-                    t = first + depth + (place % depth if b_inner else place // columns)
-                    j = side + (place // depth if b_inner else place % columns)
-                    some_b[e] = load_b(b, g, t, j, k, n) if j < n and t < last else real(0)
+                    t, j = split_b(me + e * threads)
+                    some_b[e] = seen_b(b, g, ahead + t, side + j, k, n, last)
             if first >= s * span:
                 for t in range(depth):
                     for p in range(high):
@@ -163,14 +159,10 @@ def _product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot lea
                             totals[p, q] += of_a[p] * of_b[q]
             now = 1 - now
             for e in range(a_count):
-                place = me + e * threads
-                t, i = ((place % depth, place // depth) if a_inner
-                        else (place // rows, place % rows))
+                t, i = split_a(me + e * threads)
                 left[now, t, i] = some_a[e]
             for e in range(b_count):
-                place = me + e * threads
-                t, j = ((place % depth, place // depth) if b_inner
-                        else (place // columns, place % columns))
+                t, j = split_b(me + e * threads)
                 right[now, t, j] = some_b[e]
             cuda.syncthreads()
         for p in range(high):

@@ -21,6 +21,7 @@ from ...base import CONFIG
 from . import ptx
 from .kernel_math import minimum
 from .launch import SIMULATED, cuda, device_function, kernel
+from .slices import dealt, guarded
 
 __all__ = ["WORDS", "TensorTiles", "Words", "product_kernel", "words_of"]
 
@@ -88,87 +89,79 @@ def words_of(dtype: Any) -> Words | None:
 def product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot leave it
         product: Any, words: Words, tiles: TensorTiles, parts: int) -> Any:
     """See `gemm.product_kernel`."""
-    load_a, load_b, store, a_inner, b_inner = product
-    rows, columns, depth, high, wide = tiles
-    width, pack, mma = words.width, words.pack, words.mma
-    across, threads, slice_ = columns // wide, tiles.threads, depth * words.width
-    tall, broad, steps = high // HIGH, wide // WIDE, depth // STEP
-    a_spaced, b_spaced = rows + SPARE, columns + SPARE
-    a_count, b_count = depth * rows // threads, depth * columns // threads
-    real, word, second = np.float32, np.uint32, words.width - 1
-    patch_rows, patch_columns, inner_step = HIGH, WIDE, STEP
+    (rows, columns, depth, high, wide), threads, mma = tiles, tiles.threads, words.mma
+    tall, broad, steps, across = high // HIGH, wide // WIDE, depth // STEP, columns // wide
+    a_spaced, b_spaced, store = rows + SPARE, columns + SPARE, product.store
+    patches, a_count, b_count = tall * broad, depth * rows // threads, depth * columns // threads
+    (word_a, split_a, word_b, split_b), width = _movers(product, words, tiles), words.width
 
     @kernel
     def multiply(a, b, bias, c, m, n, k, span, add):  # noqa: C901
-        left = cuda.shared.array((2, depth, a_spaced), word)
-        right = cuda.shared.array((2, depth, b_spaced), word)
-        totals = cuda.local.array((tall, broad, 4), real)
-        some_a = cuda.local.array(a_count, word)
-        some_b = cuda.local.array(b_count, word)
-        of_a = cuda.local.array((tall, 4), word)
-        of_b = cuda.local.array((broad, 2), word)
+        left = cuda.shared.array((2, depth, a_spaced), np.uint32)
+        right = cuda.shared.array((2, depth, b_spaced), np.uint32)
+        totals = cuda.local.array((patches, 4), np.float32)
+        some_a = cuda.local.array(a_count, np.uint32)
+        some_b = cuda.local.array(b_count, np.uint32)
+        of_a = cuda.local.array((tall, 4), np.uint32)
+        of_b = cuda.local.array((broad, 2), np.uint32)
         me, g, s = cuda.threadIdx.x, cuda.blockIdx.z // parts, cuda.blockIdx.z % parts
         top, side = cuda.blockIdx.y * rows, cuda.blockIdx.x * columns
-        warp, group, four = me // 32, me % 32 // 4, me % 4
-        y, x = warp // across * high, warp % across * wide
-        for u in range(tall):
-            for v in range(broad):
-                for e in range(4):
-                    totals[u, v, e] = real(0)
-        last = minimum(k, (s + 1) * span)
-        now = 0
-        for first in range(s * span - slice_, last, slice_):
-            if first + slice_ < last:
+        group, four = me % 32 // 4, me % 4
+        y, x = me // 32 // across * high + group, me // 32 % across * wide
+        for e in range(patches * 4):
+            totals[e // 4, e % 4] = np.float32(0)
+        now, last = 0, minimum(k, (s + 1) * span)
+        for first in range(s * span - depth * width, last, depth * width):
+            ahead = first + depth * width
+            if ahead < last:
                 for e in range(a_count):
-                    place = me + e * threads
-                    t = first + slice_ + width * (place % depth if a_inner else place // rows)
-                    i = top + (place // depth if a_inner else place % rows)
-                    one = real(load_a(a, g, i, t, m, k)) if i < m and t < last else real(0)
-                    two = (real(load_a(a, g, i, t + second, m, k))
-                           if i < m and t + second < last else real(0))
-                    some_a[e] = pack(one, two)
+                    t, i = split_a(me + e * threads)
+                    some_a[e] = word_a(a, g, top + i, ahead + width * t, m, k, last)
                 for e in range(b_count):
-                    place = me + e * threads
-                    t = first + slice_ + width * (place % depth if b_inner else place // columns)
-                    j = side + (place // depth if b_inner else place % columns)
-                    one = real(load_b(b, g, t, j, k, n)) if j < n and t < last else real(0)
-                    two = (real(load_b(b, g, t + second, j, k, n))
-                           if j < n and t + second < last else real(0))
-                    some_b[e] = pack(one, two)
+                    t, j = split_b(me + e * threads)
+                    some_b[e] = word_b(b, g, ahead + width * t, side + j, k, n, last)
             if first >= s * span:
                 for step in range(steps):
-                    t = step * inner_step + four
-                    for u in range(tall):
-                        i = y + u * patch_rows + group
-                        of_a[u, 0], of_a[u, 1] = left[now, t, i], left[now, t, i + 8]
-                        of_a[u, 2], of_a[u, 3] = left[now, t + 4, i], left[now, t + 4, i + 8]
-                    for v in range(broad):
-                        j = x + v * patch_columns + group
-                        of_b[v, 0], of_b[v, 1] = right[now, t, j], right[now, t + 4, j]
-                    for u in range(tall):
-                        for v in range(broad):
-                            found = mma(of_a[u, 0], of_a[u, 1], of_a[u, 2], of_a[u, 3],
-                                        of_b[v, 0], of_b[v, 1], totals[u, v, 0],
-                                        totals[u, v, 1], totals[u, v, 2], totals[u, v, 3])
-                            totals[u, v, 0], totals[u, v, 1] = found[0], found[1]
-                            totals[u, v, 2], totals[u, v, 3] = found[2], found[3]
+                    t = step * 8 + four
+                    for e in range(tall * 4):
+                        of_a[e // 4, e % 4] = left[now, t + e % 4 // 2 * 4,
+                                                   y + e // 4 * 16 + e % 2 * 8]
+                    for e in range(broad * 2):
+                        of_b[e // 2, e % 2] = right[now, t + e % 2 * 4, x + e // 2 * 8 + group]
+                    for p in range(patches):
+                        u, v = p // broad, p % broad
+                        totals[p, 0], totals[p, 1], totals[p, 2], totals[p, 3] = mma(
+                            of_a[u, 0], of_a[u, 1], of_a[u, 2], of_a[u, 3], of_b[v, 0], of_b[v, 1],
+                            totals[p, 0], totals[p, 1], totals[p, 2], totals[p, 3])
             now = 1 - now
             for e in range(a_count):
-                place = me + e * threads
-                t, i = ((place % depth, place // depth) if a_inner
-                        else (place // rows, place % rows))
+                t, i = split_a(me + e * threads)
                 left[now, t, i] = some_a[e]
             for e in range(b_count):
-                place = me + e * threads
-                t, j = ((place % depth, place // depth) if b_inner
-                        else (place // columns, place % columns))
+                t, j = split_b(me + e * threads)
                 right[now, t, j] = some_b[e]
             cuda.syncthreads()
-        for u in range(tall):
-            for v in range(broad):
-                for e in range(4):
-                    i = top + y + u * patch_rows + group + e // 2 * 8
-                    j = side + x + v * patch_columns + 2 * four + e % 2
-                    if i < m and j < n:
-                        store(c, bias, g, s, i, j, n, totals[u, v, e], add)
+        for e in range(patches * 4):
+            i = top + y + e // 4 // broad * 16 + e % 4 // 2 * 8
+            j = side + x + e // 4 % broad * 8 + 2 * four + e % 2
+            if i < m and j < n:
+                store(c, bias, g, s, i, j, n, totals[e // 4, e % 4], add)
     return multiply
+
+
+def _movers(product: Any, words: Words, tiles: TensorTiles) -> tuple[Any, Any, Any, Any]:
+    """For either factor: a function like those of `slices.guarded` that loads a word, of the
+    element at t and, where a word holds two, the next one; and which words a thread takes."""
+    pack, second = words.pack, words.width - 1
+    seen_a, seen_b = guarded(product, np.float32)
+
+    @device_function
+    def word_a(a, g, i, t, m, k, last):
+        return pack(seen_a(a, g, i, t, m, k, last), seen_a(a, g, i, t + second, m, k, last))
+
+    @device_function
+    def word_b(b, g, t, j, k, n, last):
+        return pack(seen_b(b, g, t, j, k, n, last), seen_b(b, g, t + second, j, k, n, last))
+
+    return (word_a, dealt(product.a_inner, tiles.rows, tiles.depth),
+            word_b, dealt(product.b_inner, tiles.columns, tiles.depth))
