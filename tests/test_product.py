@@ -14,16 +14,8 @@ from hypothesis import strategies as st
 
 from nbmod.ops import jit
 from nbmod.ops.blocked.form import LANES
-from nbmod.ops.product import (
-    DEPTH,
-    add_share,
-    most_room,
-    packing,
-    panels,
-    planned,
-    product,
-    room,
-)
+from nbmod.ops.product import add_share, most_room, packing, panels, product, room
+from nbmod.ops.product_plan import DEPTH, planned
 from nbmod.ops.row_sums import summing_rows
 
 SHAPES = [(1, 1, 1), (1, 300, 65), (6, 257, 64), (7, 3, 63), (97, 5, 130), (100, 600, 17),
@@ -39,9 +31,9 @@ def whole(rng: np.random.Generator, *shape: int, dtype: str = "float32", order: 
     return rng.integers(-4, 5, shape).astype(dtype)
 
 
-def scratch(rows: int, depth: int, columns: int, dtype: str = "float32", stack: int = 1
-            ) -> np.ndarray:
-    spec = room(rows, depth, columns, dtype, stack)
+def scratch(rows: int, depth: int, columns: int, dtype: str = "float32", stack: int = 1,
+            order: str = "") -> np.ndarray:
+    spec = room(rows, depth, columns, dtype, stack, order)
     return np.full(spec.shape, np.nan, spec.dtype)
 
 
@@ -60,6 +52,8 @@ def test_every_way_to_lie(m, k, n, order, dtype):
     turned = np.full((n, m), np.nan, dtype)
     product(a, b, turned.T, work)()
     np.testing.assert_array_equal(turned.T, a @ b)
+    product(a, b, wide[:, :n], scratch(m, k, n, dtype, order=ORDERS[order]))()
+    np.testing.assert_array_equal(wide[:, :n], a @ b)
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -178,7 +172,19 @@ def test_plans_leave_nothing_out(m, k, n, workers):
     assert plan.jobs >= min(workers, 2) or m * n <= plan.high * plan.wide
 
 
+@pytest.mark.parametrize("order, sizes, most", [
+    ("CF", (64, 784, 128), 100), ("FC", (128, 64, 784), 64 * (16 + 32)),
+    ("CC", (64, 128, 784), 128 * (90 + 32))])
+def test_products_of_small_networks_need_little_room(order, sizes, most):
+    """That of a dense layer none but for a tile; its gradients' a strip and a panel, or what has to
+    be turned round; with a tile each, of up to 15 rows of 32 numbers."""
+    assert room(*sizes, "float32", order=order).shape[1] <= most + 15 * 32 + 16 * (order != "CF")
+
+
 def test_what_cannot_be_done_says_so():
+    a, c = np.ones((30, 30), "f"), np.ones((30, 30), "f")
+    with pytest.raises(ValueError, match="scratch"):
+        product(a, a, c, np.empty((1, 10), "f"))
     a, c = np.ones((3, 3), "f"), np.ones((3, 3), "f")
     with pytest.raises(ValueError, match="transposed result"):
         product(a, a, c.T, scratch(3, 3, 3), bias=c[0])

@@ -30,9 +30,11 @@ from nbmod.ops.simd.lanerows import SIZES, STRIDES, Rows, row_of
 from nbmod.ops.simd.lanewise import TAPS, lanesums, lanewise
 from nbmod.ops.simd.outer import ROWS, flat1, flat2, outer1, outer2
 from nbmod.ops.simd.product import (
+    DOT_ROWS,
     DOTS,
     HEIGHTS,
     VECTORS,
+    dot_row,
     dots,
     half,
     lift_columns,
@@ -311,24 +313,29 @@ def test_filtering_is_a_convolution(way):
 @pytest.mark.parametrize("micro, rows", list(zip((tall, half, low), HEIGHTS, strict=True)))
 def test_tiles_of_products_are_their_twins(micro, rows, less, flags):
     """Sums of 30 products; of rows that there are not nothing is stored."""
-    panel, pitch, depth = VECTORS * LANES, pitch_of(LANES), 30
-    given = (numbers(2 + depth * pitch), numbers(1 + depth * panel), numbers(2),
+    panel, pitch, depth = VECTORS * LANES, pitch_of(LANES) + 3, 30
+    given = (numbers(2 + depth * pitch), numbers(1 + depth * (panel + 7)), numbers(2),
              numbers(3 + panel), numbers(4 + rows * (panel + 5)))
-    at, steps = (2, 1, 1, 3, 4), (depth, panel + 5, rows - less, flags)
+    at, steps = (2, 1, 1, 3, 4), (depth, panel + 5, rows - less, flags, pitch, panel + 7)
     expected = given[-1].copy()
     micro.function(*given[:-1], expected, at, steps)
     called(micro)(*given, at, steps)
     np.testing.assert_allclose(given[-1], expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("rows", [DOTS, 3])
-def test_dot_products_are_their_twin(rows):
-    a, b, sums = numbers(1 + 9 * LANES), numbers(2 + DOTS * 200), numbers(3 + DOTS + LANES)
-    arguments = ((1, 2, 3), (9, 200, rows))
-    expected = sums.copy()
-    dots.function(a, b, expected, *arguments)
-    called(dots)(a, b, sums, *arguments)
-    np.testing.assert_allclose(sums[3:3 + rows], expected[3:3 + rows], atol=1e-4)
+@pytest.mark.parametrize("flags", [0, BIAS, ADD, BIAS | ADD | RELU])
+@pytest.mark.parametrize("micro, rows, columns", [
+    (dots, DOT_ROWS, DOTS), (dots, 1, DOTS), (dots, 2, 3), (dot_row, 1, DOTS), (dot_row, 1, 3)])
+@pytest.mark.parametrize("depth", [1, 3 * LANES, 9 * LANES + 3])
+def test_dot_products_are_their_twin(micro, depth, rows, columns, flags):
+    """Sums of up to 150 products; behind the last number of either factor nothing is read."""
+    given = (numbers(1 + 200 * (rows - 1) + depth), numbers(2 + 210 * (columns - 1) + depth),
+             numbers(2), numbers(3 + DOTS), numbers(4 + rows * (DOTS + 5)))
+    at, steps = (1, 2, 1, 3, 4), (depth, DOTS + 5, rows, flags, 200, 210, columns)
+    expected = given[-1].copy()
+    micro.function(*given[:-1], expected, at, steps)
+    called(micro)(*given, at, steps)
+    np.testing.assert_allclose(given[-1], expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("micro", [lift_rows, lift_columns])

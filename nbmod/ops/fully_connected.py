@@ -73,11 +73,12 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
 
     def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         rows, columns = self._sizes(ins[0])
-        return [room(rows, columns, self.num_hidden, ins[0].dtype)]
+        return [room(rows, columns, self.num_hidden, ins[0].dtype, order="CF")]
 
     def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         (rows, columns), hidden, dtype = self._sizes(ins[1]), self.num_hidden, ins[1].dtype
-        return [room(rows, hidden, columns, dtype), room(hidden, rows, columns, dtype)]
+        return [room(rows, hidden, columns, dtype, order="CC"),
+                room(hidden, rows, columns, dtype, order="FC")]
 
     def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         y = outs[0].reshape(-1, self.num_hidden)

@@ -15,8 +15,11 @@ sums at a time it packs all its rows, then some panels into the L2 cache, and le
 the other meet them there: a strip stays in the L1 cache, and comes from further away but once for
 all these panels.  Packing turns numbers round in registers where they lie across.
 
-A sum is formed in parts of equally many terms, each in the order of k.  So neither the number of
-threads nor the other rows and columns of a product change a bit of it.
+Small factors are not packed where they need not be turned round (`ways`).  Nor are few rows times
+a dense layer's weights: they are multiplied by dot products, as numbers lie along in both.
+
+A sum is formed in parts of equally many terms, each in an order that follows from the way.  So the
+number of threads does not change a bit of it, nor do other rows and columns read in the same way.
 
 Why not BLAS: threads of OpenBLAS wait by spinning.  On a machine that has anything else to do, such
 as the next kernel, its calls then take 20 to 50 times as long, and slow down what follows them.
@@ -25,9 +28,7 @@ as the next kernel, its calls then take 20 to 50 times as long, and slow down wh
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from itertools import product as pairs
 from typing import Any
 
 import numpy as np
@@ -35,15 +36,29 @@ import numpy as np
 from .jit import inlined, kernel, num_threads, prange
 from .matrix import TINY
 from .op import Spec
+from .product_plan import (
+    ACROSS,
+    DEPTH,
+    LEFT,
+    RIGHT,
+    STRIPS,
+    TOGETHER,
+    Plan,
+    part_of,
+    planned,
+    ways,
+)
 from .simd.host import lanes
 from .simd.product import (
     ADD,
     BIAS,
+    DOT_ROWS,
     DOTS,
     HEIGHTS,
     RELU,
     ROWS,
     VECTORS,
+    dot_row,
     dots,
     half,
     lift_columns,
@@ -56,19 +71,11 @@ from .simd.transpose import transpose
 
 __all__ = ["add_share", "most_room", "packing", "panels", "product", "room"]
 
-DEPTH = 384
-"""Most terms of a sum at a time: a strip of them takes 24 KB, less than an L1 cache."""
-STRIPS = 96
-"""Most strips of a job: 2 MB."""
-TOGETHER = 8
-"""Panels that stay in the L2 cache while strips meet them: up to 400 KB.  Where rows lie along they
-are packed together, so that a row is read by the kilobyte."""
 AHEAD = 8
 """Lines that are fetched before they are packed where a line is read by pieces."""
 SERIAL = 1 << 20
-"""Multiplications up to which one thread is faster: to enter a parallel kernel takes 5 to 10 us."""
-FEW = 3
-"""Rows for which packing takes longer than the product does."""
+"""Multiplications up to which one thread, which takes 10 us, is as fast: to enter a parallel kernel
+takes 3 us where threads are awake."""
 HALF, LOW = HEIGHTS[1:]
 
 
@@ -154,12 +161,13 @@ def _copy_tile(source, at, pitch, target, to, distance, rows, columns):
 
 
 @inlined
-def _meet(a, b, c, bias, at, steps, sizes, block, work):
-    """One strip of rows times some panels, both packed.
+def _meet(a, b, rest, c, bias, at, steps, sizes, block, work):
+    """One strip of rows times some panels, all of which may be packed or not.
 
-    at     where the strip begins in a, the panels in b; their first column; where both meet in c
-    steps  from panel to panel in b, from row to row in c
-    sizes  depth of strip and panels; numbers of a vector; flags
+    at     where the strip begins in a, the panels in b, the last one in rest if it is not whole;
+           their first column; where both meet in c
+    steps  from panel to panel in b; from row to row in c; from term to term in a, b and rest
+    sizes  terms; numbers of a vector; flags
     block  rows; columns that there are; where in work there is the scale
 
     A tile with fewer columns than its vectors hold goes by way of scratch behind the scale, where
@@ -170,19 +178,25 @@ def _meet(a, b, c, bias, at, steps, sizes, block, work):
     spare, edge = scale + width, scale + width + panel
     for j in range(0, columns - panel + 1, panel):
         _tile(a, b, work, bias, c,
-              (at[0], at[1] + j // panel * steps[0], scale, at[2] + j, at[3] + j),
-              (deep, steps[1], rows, flags))
+              (at[0], at[1] + j // panel * steps[0], scale, at[3] + j, at[4] + j),
+              (deep, steps[1], rows, flags, steps[2], steps[3]))
     have = columns % panel
     if have:
-        place = at[3] + columns - have
-        if flags & BIAS:
-            _copy_tile(bias, at[2] + columns - have, 0, work, spare, 0, 1, have)
-        if flags & ADD:
-            _copy_tile(c, place, steps[1], work, edge, panel, rows, have)
-        _tile(a, b, work, work, work,
-              (at[0], at[1] + columns // panel * steps[0], scale, spare, edge),
-              (deep, panel, rows, flags))
+        first, place = at[3] + columns - have, at[4] + columns - have
+        _copy_edges(bias, first, c, place, steps[1], work, spare, panel, (rows, have), flags)
+        _tile(a, rest, work, work, work, (at[0], at[2], scale, spare, edge),
+              (deep, panel, rows, flags, steps[2], steps[4]))
         _copy_tile(work, edge, panel, c, place, steps[1], rows, have)
+
+
+@inlined
+def _copy_edges(bias, first, c, place, distance, work, spare, pitch, sizes, flags):
+    """The numbers that an incomplete tile begins with, bias and c, to where it is computed."""
+    rows, columns = sizes
+    if flags & BIAS:
+        _copy_tile(bias, first, 0, work, spare, 0, 1, columns)
+    if flags & ADD:
+        _copy_tile(c, place, distance, work, spare + pitch, pitch, rows, columns)
 
 
 @inlined
@@ -193,50 +207,108 @@ def _flags_of(flags, first, last):
 
 
 @inlined
+def _packed_job(a, b, c, bias, alpha, at, steps, sizes, block, work):
+    """One block of c, by tiles; see `_job`.
+
+    What lies as tiles want it and is near is read in place, but for a strip and a panel that are
+    not whole.
+    """
+    (depth, part, width, pitch, flags, way), (i0, j0, rows, columns) = sizes, block
+    panel, rest = VECTORS * width, rows % ROWS
+    group = TOGETHER * panel
+    kept = rows if rest == 0 or rest == HALF or rest == LOW else rows - rest
+    kept = kept if way & LEFT else 0
+    strips = (rows - kept + ROWS - 1) // ROWS
+    for first in range(0, depth, part):
+        deep = min(part, depth - first)
+        packed, left = strips * deep * pitch, at[0] + i0 * steps[0] + first * steps[1]
+        scale = packed + deep * (panel if way & RIGHT else min(group, columns + panel))
+        work[scale] = alpha
+        _pack_rows(a, left + kept * steps[0], (steps[0], steps[1]), rows - kept, deep, width,
+                   pitch, work)
+        now = _flags_of(flags, first == 0, first + deep == depth)
+        for j in range(j0, j0 + columns, group):
+            have = min(group, j0 + columns - j)
+            begin, far, term = at[1] + j // panel * steps[2] + first * panel, steps[2], panel
+            end = begin + have // panel * far
+            if way & RIGHT:
+                begin, far, term = at[1] + j + first * steps[2], panel, steps[2]
+                whole, end = have - have % panel, packed
+                _pack_columns(b, begin + whole, (steps[2], 1), have - whole, deep, width, work,
+                              packed, 0)
+            elif steps[3]:
+                begin, far = packed, deep * panel
+                end = begin + have // panel * far
+                _pack_columns(b, at[1] + j * steps[3] + first * steps[2], (steps[2], steps[3]),
+                              have, deep, width, work, packed, far)
+            for s in range(0, rows, ROWS):
+                inside = s < kept
+                _meet(a if inside else work, b if way & RIGHT or not steps[3] else work,
+                      work if steps[3] else b, c, bias,
+                      (left + s if inside else (s - kept) // ROWS * deep * pitch, begin, end, j,
+                       at[2] + (i0 + s) * steps[4] + j),
+                      (far, steps[4], steps[1] if inside else pitch, term, panel),
+                      (deep, width, now), (min(ROWS, rows - s), have, scale), work)
+
+
+@inlined
+def _dots(a, b, scale, bias, c, at, steps):
+    if steps[2] > 1:
+        dots(a, b, scale, bias, c, at, steps)
+    else:
+        dot_row(a, b, scale, bias, c, at, steps)
+
+
+@inlined
+def _dots_job(a, b, c, bias, alpha, at, steps, sizes, block, work):
+    """One block of c, by dot products, which pack nothing; see `_job`."""
+    (depth, part, width, _, flags, _), (i0, j0, rows, columns) = sizes, block
+    spare, edge = width, width + DOTS
+    work[0] = alpha
+    for first in range(0, depth, part):
+        deep = min(part, depth - first)
+        now = _flags_of(flags, first == 0, first + deep == depth)
+        for j in range(j0, j0 + columns, DOTS):
+            have, right = min(DOTS, j0 + columns - j), at[1] + j * steps[3] + first
+            for i in range(i0, i0 + rows, DOT_ROWS):
+                high = min(DOT_ROWS, i0 + rows - i)
+                left, place = at[0] + i * steps[0] + first, at[2] + i * steps[4] + j
+                if have == DOTS:
+                    _dots(a, b, work, bias, c, (left, right, 0, j, place),
+                         (deep, steps[4], high, now, steps[0], steps[3], DOTS))
+                else:
+                    _copy_edges(bias, j, c, place, steps[4], work, spare, DOTS, (high, have), now)
+                    _dots(a, b, work, work, work, (left, right, 0, spare, edge),
+                         (deep, DOTS, high, now, steps[0], steps[3], have))
+                    _copy_tile(work, edge, DOTS, c, place, steps[4], high, have)
+
+
+@inlined
 def _job(a, b, c, bias, alpha, at, steps, sizes, block, work):
     """One block of c; see `_multiply`.
 
     at     where the matrices begin in a, b, c
     steps  rows and columns of a; rows and columns of b, or panels of b and 0; rows of c
-    sizes  depth, and how much of it at a time; numbers of a vector; pitch of strips; flags
+    sizes  depth, and how much of it at a time; numbers of a vector; pitch of strips; flags; the way
     block  first row and column, number of rows and columns
     """
-    (depth, part, width, pitch, flags), (i0, j0, rows, columns) = sizes, block
-    panel, strips = VECTORS * width, (rows + ROWS - 1) // ROWS
-    group = TOGETHER * panel
-    for first in range(0, depth, part):
-        deep = min(part, depth - first)
-        packed = strips * deep * pitch
-        scale = packed + deep * min(group, columns + panel)
-        work[scale] = alpha
-        _pack_rows(a, at[0] + i0 * steps[0] + first * steps[1], (steps[0], steps[1]), rows, deep,
-                   width, pitch, work)
-        now = _flags_of(flags, first == 0, first + deep == depth)
-        for j in range(j0, j0 + columns, group):
-            have = min(group, j0 + columns - j)
-            begin, far = at[1] + j // panel * steps[2] + first * panel, steps[2]
-            if steps[3]:
-                begin, far = packed, deep * panel
-                _pack_columns(b, at[1] + j * steps[3] + first * steps[2], (steps[2], steps[3]),
-                              have, deep, width, work, packed, far)
-            for s in range(0, rows, ROWS):
-                _meet(work, work if steps[3] else b, c, bias,
-                      (s // ROWS * deep * pitch, begin, j, at[2] + (i0 + s) * steps[4] + j),
-                      (far, steps[4]), (deep, width, now),
-                      (min(ROWS, rows - s), have, scale), work)
+    if sizes[5] & ACROSS:
+        _dots_job(a, b, c, bias, alpha, at, steps, sizes, block, work)
+    else:
+        _packed_job(a, b, c, bias, alpha, at, steps, sizes, block, work)
 
 
 @inlined
 def add_share(a, at, row, rows, packed, c, place, pitch, columns, share, work):
     """c (rows, columns) += a b, the panels of worker share[0] of share[1]; rows lie apart."""
     count, depth, panel = packed.shape
-    width, part = panel // VECTORS, part_of(depth)
+    width, part = panel // VECTORS, part_of(depth, DEPTH)
     first, last = share[0] * count // share[1] * panel, (share[0] + 1) * count // share[1] * panel
-    how, sizes = (row, 1, depth * panel, 0, pitch), (depth, part, width, pitch_of(width), ADD)
+    how, sizes = (row, 1, depth * panel, 0, pitch), (depth, part, width, pitch_of(width), ADD, 0)
     for i in range(0, rows if first < last else 0, STRIPS * ROWS):
         block = i, first, min(STRIPS * ROWS, rows - i), min(last, columns) - first
-        _job(a, packed.reshape(-1), c, work, a.dtype.type(1), (at, 0, place), how, sizes, block,
-             work)
+        _packed_job(a, packed.reshape(-1), c, work, a.dtype.type(1), (at, 0, place), how, sizes,
+                    block, work)
 
 
 @inlined
@@ -271,51 +343,6 @@ def _multiply_here(a, b, c, bias, alpha, places, steps, sizes, blocks, count, wo
              work[0])
 
 
-@inlined
-def _sum_products(a, b, sums, at, step, sizes):
-    """sums[j] = sum over k of a[at[0] + k] b[at[1] + j step + k].
-
-    sizes  number of k; of sums, at most DOTS; numbers of a vector
-    """
-    depth, have, width = sizes
-    whole = depth // width * width
-    if whole:
-        dots(a, b, sums, (at[0], at[1], 0), (whole // width, step, have))
-    for j in range(have):
-        total = sums[j] if whole else a.dtype.type(0)
-        for k in range(whole, depth):
-            total += a[at[0] + k] * b[at[1] + j * step + k]
-        sums[j] = total
-
-
-@kernel(parallel=True)
-def _multiply_few(a, b, c, bias, alpha, steps, sizes, flags, work):
-    """c of a few rows by dot products, which pack nothing.
-
-    steps  rows of a, columns of b, rows of c
-    sizes  rows, depth, columns, numbers of a vector
-    """
-    rows, depth, columns, width = sizes
-    groups, workers = (columns + DOTS - 1) // DOTS, len(work)
-    for worker in prange(workers):
-        sums = work[worker]
-        for group in range(np.int64(worker) * groups // workers,
-                           (np.int64(worker) + 1) * groups // workers):
-            first = group * DOTS
-            have = min(DOTS, columns - first)
-            for r in range(rows):
-                _sum_products(a, b, sums, (r * steps[0], first * steps[1]), steps[1],
-                             (depth, have, width))
-                for j in range(have):
-                    place = r * steps[2] + first + j
-                    total = alpha * sums[j]
-                    if flags & BIAS:
-                        total += bias[first + j]
-                    if flags & ADD:
-                        total += c[place]
-                    c[place] = 0 if flags & RELU and total <= 0 else total
-
-
 @kernel(parallel=True)
 def _pack_panels(b, steps, sizes, place, out):
     """Terms [place[0], place[0] + place[1]) of all panels; behind the columns stands anything.
@@ -330,81 +357,35 @@ def _pack_panels(b, steps, sizes, place, out):
                       np.int64(p) * far + place[0] * panel, 0)
 
 
-# --------------------------------------------------------------------------------------------- plan
+# --------------------------------------------------------------------------------------------- room
 
-@dataclass(frozen=True)
-class Plan:
-    """How a product of a stack of matrices is divided into jobs of `high` rows, `wide` columns."""
+def room(rows: int, depth: int, columns: int, dtype: Any, stack: int = 1, order: str = ""
+         ) -> Spec:
+    """Scratch of `product`, (workers, numbers).
 
-    rows: int
-    depth: int
-    columns: int
-    stack: int
-    width: int
-    high: int
-    wide: int
-
-    @property
-    def jobs(self) -> int:
-        return self.stack * -(-self.rows // self.high) * -(-self.columns // self.wide)
-
-    @property
-    def work(self) -> int:
-        """Numbers of scratch of a worker: its strips, panels, a tile with its bias and scale."""
-        strips, panel = -(-min(self.high, self.rows) // ROWS), VECTORS * self.width
-        deep = part_of(self.depth)
-        across = min(TOGETHER * panel, self.columns + panel)
-        edge = (1 + ROWS) * panel + self.width
-        return deep * (strips * pitch_of(self.width) + across) + max(edge, DOTS)
-
-    def cost(self, workers: int) -> float:
-        """About how many cycles the slowest worker takes."""
-        high, wide = min(self.high, self.rows), min(self.wide, self.columns)
-        strips, rest = divmod(high, ROWS)
-        lines = strips * ROWS + (next(h for h in reversed(HEIGHTS) if h >= rest) if rest else 0)
-        panels, tiles = -(-wide // (VECTORS * self.width)), strips + (rest > 0)
-        calls = panels * tiles * -(-self.depth // DEPTH) * CALL
-        job = self.depth * (panels * lines + PACK * (high + wide)) + calls
-        return -(-self.jobs // workers) * job
-
-
-CALL, PACK = 50, 0.3
-"""Cycles of a tile's prologue and epilogue; of packing a number."""
-
-
-@inlined
-def part_of(depth):
-    """Terms of a sum at a time: as few parts as DEPTH allows, of one length."""
-    return -(-depth // -(-depth // DEPTH))
-
-
-def planned(rows: int, depth: int, columns: int, stack: int, width: int, workers: int) -> Plan:
-    """The division of least cost; it changes no bit of what comes out."""
-    def sizes(total: int, unit: int, least: int) -> set[int]:
-        units = -(-total // unit)
-        shares = [1, *(workers * part // 2 for part in (1, 2, 3, 4, 8))]
-        counts = {max(least, min(units, share)) for share in shares}
-        return {-(-units // count) * unit for count in counts}
-
-    panel = VECTORS * width
-    plans = [Plan(rows, depth, columns, stack, width, high, wide) for high, wide in pairs(
-        sizes(rows, ROWS, -(-rows // (ROWS * STRIPS))), sizes(columns, panel, 1))]
-    return min(plans, key=lambda plan: (plan.cost(workers), plan.high, plan.wide))
-
-
-def room(rows: int, depth: int, columns: int, dtype: Any, stack: int = 1) -> Spec:
-    """Scratch of `product`, (workers, numbers)."""
+    order: how factors lie, if that is known, and that c is no transposed matrix: C along rows, F
+    along columns.
+    """
     if rows * depth * columns * stack <= TINY:
         return Spec((0, 0), np.dtype(dtype))
-    workers = num_threads() if rows * depth * columns * stack > SERIAL else 1
-    ways = ((rows, columns), (columns, rows))  # a transposed c is computed the other way round
-    size = max(planned(m, depth, n, stack, lanes(dtype), workers).work for m, n in ways)
+    workers, width = workers_of(rows, depth, columns, stack), lanes(dtype)
+    if order and min(rows, depth, columns) > 1:
+        way = ways(rows, depth, columns, width, order)
+        size = planned(rows, depth, columns, stack, width, workers, way).work
+    else:
+        turns = ((rows, columns), (columns, rows))  # a transposed c is computed the other way round
+        size = max(planned(m, depth, n, stack, width, workers).work for m, n in turns)
     return Spec((workers, size), np.dtype(dtype))
 
 
 def most_room(rows: int, depth: int, columns: int, dtype: Any) -> int:
     """Most numbers of scratch that a worker needs, however a product is divided."""
     return Plan(rows, depth, columns, 1, lanes(dtype), STRIPS * ROWS, columns).work
+
+
+def workers_of(rows: int, depth: int, columns: int, stack: int) -> int:
+    """Threads of a product."""
+    return num_threads() if rows * depth * columns * stack > SERIAL else 1
 
 
 def panels(depth: int, columns: int, dtype: Any) -> Spec:
@@ -443,19 +424,20 @@ def product(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias: Any 
     if rows * depth * columns * stack <= TINY and not packed:
         return partial(_by_numpy, a, b, c, alpha, bias, add, relu)
     width, flags = lanes(c.dtype), BIAS * (bias is not None) | ADD * add | RELU * relu
-    (row, along), right = _strides(a), (b.shape[1] * b.shape[2], 0) if packed else _strides(b)
-    how = np.zeros(1, c.dtype) if bias is None else bias, c.dtype.type(alpha)
-    if rows <= FEW and stack == 1 and along == 1 and right[0] == 1 and depth >= width:
-        return partial(_multiply_few, _flat(a), _flat(b), _flat(c), *how,
-                       (row, right[1], _strides(c)[0]), (rows, depth, columns, width), flags, work)
-    plan = planned(rows, depth, columns, stack, width, len(work))
+    left, right = _strides(a), (b.shape[1] * b.shape[2], 0) if packed else _strides(b)
+    order = ("C" if left[1] == 1 else "F") + (
+        "P" if packed else "F" if right[0] == 1 else "C")
+    way = ways(rows, depth, columns, width, order)
+    plan = planned(rows, depth, columns, stack, width, len(work), way)
+    if work.shape[1] < plan.work:
+        raise ValueError(f"{work.shape[1]} numbers of scratch, expected {plan.work}")
     places = [np.zeros(stack, np.int64) if packed and x is b else _places(x, c.shape[:-2])
               for x in (a, b, c)]
     return partial(
         _multiply if len(work) > 1 else _multiply_here, _flat(a),
-        b.reshape(-1) if packed else _flat(b), _flat(c), *how, np.stack(places, 1),
-        (row, along, *right, _strides(c)[0]),
-        (depth, part_of(depth), width, pitch_of(width), flags),
+        b.reshape(-1) if packed else _flat(b), _flat(c),
+        np.zeros(1, c.dtype) if bias is None else bias, c.dtype.type(alpha), np.stack(places, 1),
+        (*left, *right, _strides(c)[0]), (depth, plan.part, width, pitch_of(width), flags, way),
         (rows, columns, plan.high, plan.wide), plan.jobs, work)
 
 

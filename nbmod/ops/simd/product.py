@@ -1,18 +1,25 @@
-"""The micro-kernel of matrix products: a few rows times two vectors of columns, in registers.
+"""The micro-kernels of matrix products: a few rows times a few columns, in registers.
 
-    c[r, v] = start + scale sum over k of a[k, r] b[k, v]     r < rows, v < VECTORS
-
-a and b are packed: at every k stand the `pitch_of` numbers of a strip of rows, and the two vectors
-of a panel of columns, behind those of the k before.  Per k these are two loads and one FMA per row
-and vector, whose other factor is read from memory and repeated: 28 of the 32 registers of AVX-512
-hold sums, so the FMA units are what limits.
+    c[r, j] = start + scale sum over k of a[r, k] b[k, j]
 
 start is the bias, what c holds, both, or 0; with RELU what is not above zero becomes zero (flags as
-in `strip`).  A sum is formed in the order of k, whatever rows and columns are computed with it.
+in `strip`).  A sum is formed in an order that depends on the number of k, whatever rows and columns
+are computed with it.
+
+Tiles of some `HEIGHTS` rows times VECTORS vectors of columns want numbers that lie along rows of
+a, and along columns of b, side by side at every k: in place, or packed, where there are `pitch_of`
+numbers of a strip of rows, and the two vectors of a panel of columns, behind those of the k before.
+Per k these are two loads and one FMA per row and vector, whose other factor is read from memory and
+repeated: 28 of the 32 registers of AVX-512 hold sums, so the FMA units are what limits.
+
+`dots` wants numbers that lie along k in both, a dense layer's data and weights, and needs no copy
+of either: DOT_ROWS rows times DOTS columns, each sum in the lanes of a vector, which are added up
+in the end.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,8 +29,8 @@ from .host import lanes, registers
 from .ir import Micro, Vectors
 from .strip import ADD, BIAS, RELU
 
-__all__ = ["ADD", "BIAS", "DOTS", "HEIGHTS", "RELU", "ROWS", "VECTORS", "dots", "half",
-           "lift_columns", "lift_rows", "low", "pitch_of", "tall"]
+__all__ = ["ADD", "BIAS", "DOTS", "DOT_ROWS", "HEIGHTS", "RELU", "ROWS", "VECTORS", "dot_row",
+           "dots", "half", "lift_columns", "lift_rows", "low", "pitch_of", "tall"]
 
 VECTORS = 2
 """Vectors in the width of a panel."""
@@ -35,9 +42,9 @@ ROWS = HEIGHTS[0]
 ARGUMENTS = ("a", "b", "scale", "bias", "c", "at", "steps")
 """
 at      where to begin in a, b, scale, bias, c
-steps   depth, at least 1; distance of rows in c; rows that there are; flags
+steps   depth, at least 1; distance of rows in c; rows that there are; flags; from one k to the next
+        in a and in b
 """
-
 
 
 @inlined
@@ -46,11 +53,15 @@ def pitch_of(width):
     return -(-ROWS // width) * width
 
 
+def _arguments(v: Vectors) -> list[Any]:
+    """Where a, b, scale, bias and c begin."""
+    return [v.at(getattr(v.args, name), start)
+            for name, start in zip(ARGUMENTS, v.args.at, strict=False)]
+
+
 def _emit(v: Vectors, rows: int) -> None:
-    a, b, scale, bias, c = (v.at(getattr(v.args, name), start)
-                            for name, start in zip(ARGUMENTS, v.args.at, strict=False))
-    depth, distance, have, flags = v.args.steps
-    pitch, width = pitch_of(v.width), VECTORS * v.width
+    a, b, scale, bias, c = _arguments(v)
+    depth, distance, have, flags, pitch, width = v.args.steps
 
     def step(k: Any, sums: list[Any]) -> list[Any]:
         here, panel = v.at(a, v.mul(k, pitch)), v.at(b, v.mul(k, width))
@@ -83,20 +94,21 @@ def _emit(v: Vectors, rows: int) -> None:
 def _twin(rows: int) -> Any:
     def tile(a, b, scale, bias, c, at, steps):
         ao, bo, zo, so, co = at
-        depth, distance, have, flags = steps
-        width = lanes(a.dtype)
-        pitch, panel = pitch_of(width), VECTORS * width
+        depth, distance, have, flags, pitch, width = steps
+        panel = VECTORS * lanes(a.dtype)
         for r in range(min(rows, have)):
             total = np.zeros(panel, a.dtype)
             for k in range(depth):
-                total += a[ao + k * pitch + r] * b[bo + k * panel:][:panel]
-            target = c[co + r * distance:][:panel]
-            total *= scale[zo]
-            total += bias[so:so + panel] if flags & BIAS else 0
-            total += target if flags & ADD else 0
-            target[:] = np.maximum(total, 0) if flags & RELU else total
+                total += a[ao + k * pitch + r] * b[bo + k * width:][:panel]
+            _finish(c[co + r * distance:][:panel], total * scale[zo], bias[so:], flags)
 
     return tile
+
+
+def _finish(target: Any, total: Any, bias: Any, flags: int) -> None:
+    """One row of a twin's results."""
+    total = total + (bias[:len(target)] if flags & BIAS else 0) + (target if flags & ADD else 0)
+    target[:] = np.maximum(total, 0) if flags & RELU else total
 
 
 def tile_of(rows: int) -> Micro:
@@ -140,27 +152,54 @@ def lift_of(size: Any) -> Micro:
                  lambda v: _emit_lift(v, size(v.width) // v.width), _lift_twin(size))
 
 
-DOTS = 8
-"""Sums that `dots` forms side by side."""
+DOT_ROWS, DOTS = (3, 8) if registers().number == 32 else (3, 4)
+"""Rows and columns of which `dots` forms sums side by side."""
 
 
-def _emit_dots(v: Vectors) -> None:
-    a, b, sums = (v.at(getattr(v.args, name), start)
-                  for name, start in zip(("a", "b", "sums"), v.args.at, strict=True))
-    vectors, distance, have = v.args.steps
-    last = v.add(have, -1)
-    rows = [v.at(b, v.mul(v.least(j, last), distance)) for j in range(DOTS)]
+def _emit_dots(v: Vectors, rows: int) -> None:
+    a, b, scale, bias, c = _arguments(v)
+    depth, distance, have, flags, row, column, columns = v.args.steps
+    last, across = v.add(have, -1), v.add(columns, -1)
+    lefts = [v.at(a, v.mul(v.least(r, last), row)) for r in range(rows)]
+    rights = [v.at(b, v.mul(v.least(j, across), column)) for j in range(DOTS)]
+    targets = [v.at(c, v.mul(v.least(r, last), distance)) for r in range(rows)]
 
-    def step(k: Any, totals: list[Any]) -> list[Any]:
+    def added(sums: list[Any], place: Any, *mask: Any) -> list[Any]:
+        factors = [v.load(v.at(left, place), *mask) for left in lefts]
+        for j, right in enumerate(rights):
+            other = v.load(v.at(right, place), *mask)
+            for r, factor in enumerate(factors):
+                sums[r * DOTS + j] = v.fma(factor, other, sums[r * DOTS + j])
+        return sums
+
+    def step(k: Any, sums: list[Any]) -> list[Any]:
         place = v.mul(k, v.width)
-        factor = v.load(v.at(a, place))
-        return [v.fma(factor, v.load(v.at(row, place)), total)
-                for row, total in zip(rows, totals, strict=True)]
+        return added(sums, place)
 
-    _store_sums(v, v.loop(vectors, [v.zero] * DOTS, step), sums)
+    vectors = v.builder.sdiv(depth, v.number(v.width))
+    sums = v.some(vectors, [v.zero] * (rows * DOTS), step)
+    whole = v.mul(vectors, v.width)
+    left_over = v.builder.sub(depth, whole)
+    sums = v.either(v.builder.icmp_signed(">", left_over, v.number(0)), lambda: added(
+        list(sums), whole, v.first(left_over), v.zero), lambda: sums)
+
+    factor, relu, size = v.one(scale), v.has(flags, RELU), min(v.width, DOTS)
+    totals = [_sums_of_lanes(v, sums[r * DOTS:][:DOTS]) for r in range(rows)]
+    mask = None if size == v.width else v.first(size)
+    places = [v.at(target, j) for target in targets for j in range(0, DOTS, size)]
+    start = v.either(v.has(flags, BIAS),
+                     lambda: [v.load(v.at(bias, j), mask, v.zero) for j in range(0, DOTS, size)],
+                     lambda: [v.zero] * (DOTS // size)) * rows
+    start = v.either(v.has(flags, ADD), lambda: [
+        v.builder.fadd(v.load(place, mask, v.zero), value)
+        for place, value in zip(places, start, strict=True)], lambda: start)
+    found = [total for row_of in totals for total in row_of]
+    for total, value, place in reversed(list(zip(found, start, places, strict=True))):
+        # as in a tile, rows that there are not are stored as the last, and then it is
+        v.store(v.relu(v.fma(total, factor, value), relu), place, mask)
 
 
-def _store_sums(v: Vectors, vectors: list[Any], target: Any) -> None:
+def _sums_of_lanes(v: Vectors, vectors: list[Any]) -> list[Any]:
     """The sum of each vector's lanes: neighbours are added until one is left of each vector."""
     size, pairs = 1, [list(range(odd, 2 * v.width, 2)) for odd in (0, 1)]
     while size < v.width:
@@ -169,22 +208,24 @@ def _store_sums(v: Vectors, vectors: list[Any], target: Any) -> None:
         vectors = [v.builder.fadd(*(v.chosen(x, y, lanes_of) for lanes_of in pairs))
                    for x, y in zip(vectors[::2], vectors[1::2], strict=True)]
         size *= 2
-    for i, vector in enumerate(vectors):
-        v.store(vector, v.at(target, i * v.width))
+    return vectors
 
 
-def _dots_twin(a, b, sums, at, steps):
-    vectors, distance, have = steps
-    numbers = vectors * lanes(a.dtype)
-    for j in range(have):
-        sums[at[2] + j] = a[at[0]:][:numbers] @ b[at[1] + j * distance:][:numbers]
+def _dots_twin(a, b, scale, bias, c, at, steps):
+    ao, bo, zo, so, co = at
+    depth, distance, have, flags, row, column, columns = steps
+    for r in range(min(DOT_ROWS, have)):
+        sums = [a[ao + r * row:][:depth] @ b[bo + min(j, columns - 1) * column:][:depth]
+                for j in range(DOTS)]
+        _finish(c[co + r * distance:][:DOTS], np.array(sums) * scale[zo], bias[so:], flags)
 
 
-dots = Micro(("a", "b", "sums", "at", "steps"), _emit_dots, _dots_twin)
-"""sums[j] = sum over k of a[k] b[j, k], for numbers that lie along and are read in place.
+dots, dot_row = (Micro(ARGUMENTS, partial(_emit_dots, rows=rows), _dots_twin)
+                 for rows in (DOT_ROWS, 1))
+"""DOT_ROWS rows, or one; DOTS columns: c and the bias have all, b as many as there are.
 
-at     where to begin in a, b, sums, which has room for more: DOTS, or a vector
-steps  depth in vectors, at least 1; distance of rows in b; rows that there are, up to DOTS
+steps   depth, at least 1; distance of rows in c; rows that there are; flags; distance of rows in a;
+        of columns in b; columns that there are
 """
 lift_rows, lift_columns = lift_of(pitch_of), lift_of(lambda width: VECTORS * width)
 tall, half, low = map(tile_of, HEIGHTS)
