@@ -20,7 +20,7 @@ from nbmod.ops.blocked.form import LANES, Form, clear_tail
 from nbmod.ops.blocked.reorder import from_blocks, into_blocks
 from nbmod.ops.blocked.tables import Sliding
 from nbmod.ops.jit import Kernel, num_threads, set_num_threads
-from nbmod.ops.simd import norm, stream
+from nbmod.ops.simd import norm, quads, stream
 from nbmod.ops.simd.address import STEP
 from nbmod.ops.simd.edge import clear_edge
 from nbmod.ops.simd.functions import EXPONENTIALS, exp
@@ -43,6 +43,7 @@ from nbmod.ops.simd.product import (
     pitch_of,
     tall,
 )
+from nbmod.ops.simd.quads import WHOLE
 from nbmod.ops.simd.queue import SPACE, queue_of, take
 from nbmod.ops.simd.softmax import LOG, softmax_row
 from nbmod.ops.simd.strip import (
@@ -57,6 +58,7 @@ from nbmod.ops.simd.strip import (
     row7,
     strip1,
     strip2,
+    strip_of,
 )
 from nbmod.ops.simd.transpose import collect, spread, transpose
 from nbmod.ops.simd.window import largest, mean, to_all, to_largest
@@ -135,6 +137,43 @@ def test_the_second_cache_is_found(found, size, tmp_path):
     for name, text in found.items():
         (tmp_path / "index1" / name).write_text(text + "\n")
     assert second_cache(str(tmp_path)) == size
+
+
+def check_words(micro, deep, dtype):
+    """Sums of words of four bytes, and bytes of sums: the shift of 128 makes -128 the byte 0."""
+    taps, step = np.array([3, 40, 0, 77, 11]), PIXELS * LANES
+    places = np.concatenate([RANDOM.randint(0, 50, PIXELS), RANDOM.permutation(PIXELS) * LANES])
+    x, w, bias = (RANDOM.randint(-2 ** 31, 2 ** 31, size).astype(np.int32)
+                  for size in (200, 7 + 5 * deep * 2 * LANES, 3 + 2 * LANES))
+    numbers = np.array([0.5 ** 10, -127, 120, WHOLE + 128], np.float32)
+    y = RANDOM.randint(0, 100, 5 + 2 * step).astype(dtype)
+    expected, at, steps = y.copy(), (1, 7, 3, 5, 0, 0), (len(taps), step, BIAS, 3)
+    bias >>= 16
+    micro.function(x, w, bias, numbers, expected, taps, places, at, steps)
+    called(micro)(x, w, bias, numbers, y, taps, places, at, steps)
+    np.testing.assert_array_equal(y, expected)
+    assert len(np.unique(y)) > PIXELS
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8"])
+@pytest.mark.parametrize("name", [name for name in STRIPS if name != "lanes"])
+def test_strips_of_words_are_their_twins(name, dtype):
+    micro, _, deep = STRIPS[name]
+    check_words(micro, deep, dtype)
+
+
+@pytest.mark.parametrize("features", [(), ("sse2", "avx2", "avx512bw")])
+def test_products_of_bytes_without_their_instruction(monkeypatch, features):
+    known = quads.has
+    monkeypatch.setattr(quads, "has", lambda *names: set(names) <= {*features} and known(*names))
+    check_words(strip_of(2, 0), LANES, "int32")
+
+
+def test_halves_become_even():
+    sums = np.array([1, 3, 5, -1, -3, 300, -300, 0] * 2, np.int32)
+    numbers = np.array([0.5, -128, 127, WHOLE + 128], np.float32)
+    np.testing.assert_array_equal(quads.narrow(sums, numbers)[:8].astype(int) - 128,
+                                  [0, 2, 2, 0, -2, 127, -128, 0])
 
 
 @pytest.mark.parametrize("adds", [False, True])
@@ -383,8 +422,9 @@ def test_windows_are_their_twins(name, steps):
             np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6)
 
 
-def test_squares_are_transposed():
-    source, target = numbers(LANES * 40 + 5), numbers(LANES * 50)
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])
+def test_squares_are_transposed(dtype):
+    source, target = (RANDOM.randint(0, 256, LANES * size + 5).astype(dtype) for size in (40, 50))
     expected = target.copy()
     arguments = ((5, 2), (40, 50))
     transpose.function(source, expected, *arguments)

@@ -30,7 +30,8 @@ from .integer import (
 )
 from .op import Call, PartialType
 
-__all__ = ["Dequantize", "Quantize", "QuantizeAsym", "QuantizeV2", "Requantize"]
+__all__ = ["Dequantize", "Quantize", "QuantizeAsym", "QuantizeV2", "Requantize",
+           "sums_step"]
 
 Round = Callable[[np.float32], None]
 EXACT = {INT8: np.float32(127), UINT8: np.float32(255)}
@@ -74,6 +75,11 @@ class _Calibrated(_Quantizer):
             return np.dtype(self.out_type)
         positive = self.min_calib_range is not None and self.min_calib_range >= 0
         return UINT8 if self.calibrated and positive else INT8
+
+
+def sums_step(low: Any, high: Any) -> np.float32:
+    """What 1 stands for in int32 sums of this range."""
+    return np.float32(magnitude(low, high) / LEVELS[INT32])
 
 
 def symmetric(dtype: np.dtype, outs: Sequence[Any], low: Any, high: Any) -> np.float32:
@@ -188,13 +194,19 @@ class Requantize(_Calibrated, name="_contrib_requantize"):
 
     def fill(self, ins: Sequence[Any], outs: Sequence[Any], round_at: Round) -> None:
         data, low, high = ins
-        real = magnitude(low, high) / LEVELS[INT32]
-        if self.calibrated:
+        step, end = sums_step(low, high), None
+        if not self.calibrated:
+            end = magnitude(data.min(initial=0), data.max(initial=0)) * step
+        round_at(self.enter_range(outs, step, end))
+
+    def enter_range(self, outs: Sequence[Any], step: np.float32, end: np.float32 | None = None
+                    ) -> np.float32:
+        """Write the output's range, [0, end] or [-end, end], by default the calibrated one; by what
+        sums have to be multiplied, of which a `step` is so much."""
+        if end is None:
             end = magnitude(self.min_calib_range, self.max_calib_range)
-        else:
-            end = magnitude(data.min(initial=0), data.max(initial=0)) * real
         set_range(outs, -end if self.target == INT8 else np.float32(0), end)
-        round_at(np.float32(real * quotient(EXACT[self.target], end)))
+        return np.float32(step * quotient(EXACT[self.target], end))
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,18 @@ class _Layer(RangedOp):
         """The op that does the same on real numbers."""
         raise NotImplementedError
 
+    def levels(self, data: np.dtype) -> Any:
+        """Steps of the data to the end of its range, as the output's range has it."""
+        return S8
+
+    def sums_end(self, data: np.dtype, ends: Sequence[Any]) -> np.float32:
+        """The end of the output's range; `ends` are those of data and weight, and maybe more."""
+        return product_range(self.levels(data), ends[:2], ends[2:4])
+
+    def in_sums(self, bias: Any, data: np.dtype, ends: Sequence[Any]) -> Any:
+        """An int8 bias as integers to add to the sums; `ends` of data, weight and bias."""
+        return bias
+
     def tensor_shapes(self, ins: list[PartialShape], out: PartialShape
                       ) -> tuple[list[PartialShape], PartialShape]:
         tensors, (out,) = self.layer.infer_shape(ins, [out])
@@ -121,7 +133,7 @@ class QuantizedConvolution(_Layer, name="_contrib_quantized_conv"):
             np.copyto(outs[0], sums, casting="unsafe")
             if not self.no_bias:
                 np.add(outs[0], ins[2].reshape(-1, *[1] * len(self.kernel)), out=outs[0])
-            end = product_range(S8, ends[:2], ends[2:4])
+            end = self.sums_end(ins[0].dtype, ends)
             set_range(outs, -end, end)
 
         return run
@@ -144,6 +156,15 @@ class QuantizedFullyConnected(_Layer, name="_contrib_quantized_fully_connected")
     def layer(self) -> FullyConnected:
         return FullyConnected(self.num_hidden, self.no_bias, self.flatten)
 
+    def levels(self, data: np.dtype) -> Any:
+        return S8 if data == INT8 else 255
+
+    def in_sums(self, bias: Any, data: np.dtype, ends: Sequence[Any]) -> Any:
+        """Brought from its steps to those of the sums."""
+        step = quotient(magnitude(*ends[4:6]), LEVELS[INT8])
+        scale = step * (per_unit(data, *ends[:2]) * per_unit(INT8, *ends[2:4]))
+        return (bias * np.float32(scale)).astype(np.int32)
+
     def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
         self.fill(ins, outs, row_products_by_numpy)
 
@@ -155,16 +176,9 @@ class QuantizedFullyConnected(_Layer, name="_contrib_quantized_fully_connected")
         sums = outs[0].reshape(-1, self.num_hidden)
         multiply(data.reshape(len(sums), -1), weight, sums)
         if not self.no_bias:
-            scale = bias_scale(data.dtype, ends)
-            np.add(sums, (ins[2] * scale).astype(np.int32), out=sums)
-        end = product_range(S8 if data.dtype == INT8 else 255, ends[:2], ends[2:4])
+            np.add(sums, self.in_sums(ins[2], data.dtype, ends), out=sums)
+        end = self.sums_end(data.dtype, ends)
         set_range(outs, -end, end)
-
-
-def bias_scale(data: np.dtype, ends: Sequence[Any]) -> np.float32:
-    """From steps of an int8 bias to steps of the sums; `ends` of data, weight and bias."""
-    bias = quotient(magnitude(*ends[4:6]), LEVELS[INT8])
-    return np.float32(bias * (per_unit(data, *ends[:2]) * per_unit(INT8, *ends[2:4])))
 
 
 class _Keeping(RangedOp):

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 
 from ..graph import Graph
 from ..ops.op import Spec
+from .byte_layers import with_byte_layers
 from .chains import with_chains
 from .derive import derived_groups, read_shapes
 from .fold import fold_batch_norm
@@ -33,6 +34,7 @@ def simplify(graph: Graph, specs: Sequence[Spec], exact: bool = False, blocks: b
     found = skip_identities(unchanged(graph), graph, specs)
     found = merge_equal(found)
     found = read_shapes(found, graph, specs)
+    found = with_byte_layers(found, graph, specs) if blocks else found
     if not exact:
         found = fold_batch_norm(found, graph, specs)
         found = with_layers(found, graph, specs) if blocks else found

@@ -19,7 +19,7 @@ __all__ = ["Replacement", "Rewritten", "Rule", "carry", "rewrite", "unchanged"]
 
 
 class Replacement(NamedTuple):
-    """What stands for the outputs of a node, and a line about it for people."""
+    """What stands for the outputs of a node, and a line about it for people, unless it is empty."""
 
     entries: Sequence[Entry]
     """Of new nodes, or of nodes before this one, in the old graph or in the new."""
@@ -75,7 +75,7 @@ def rewrite(before: Rewritten, rule: Rule) -> Rewritten:
                         for i, entry in enumerate(found.entries)})
             if found.is_clone:
                 origin[found.entries[0].node] = origin.get(node, node)
-            notes.append(found.note)
+            notes += [found.note] * bool(found.note)
         elif inputs is not node.inputs and inputs != node.inputs:
             clone = node.clone(inputs, node.source)
             origin[clone] = origin.get(node, node)

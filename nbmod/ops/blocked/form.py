@@ -102,8 +102,8 @@ def flat(array: np.ndarray) -> np.ndarray:
 
 
 @kernel(parallel=True)
-def _clear_halo(planes, halo):
-    """Zero the halo of planes (count, rows, columns, lanes)."""
+def _clear_halo(planes, halo, zero):
+    """Clear the halo of planes (count, rows, columns, lanes)."""
     count, rows, columns, width = planes.shape
     for k in prange(count):
         plane = planes[k]
@@ -111,16 +111,16 @@ def _clear_halo(planes, halo):
             edge = y < halo or y >= rows - halo
             for x in range(columns if edge else halo):
                 for c in range(width):
-                    plane[y, x, c] = 0
+                    plane[y, x, c] = zero
                     if not edge:
-                        plane[y, columns - 1 - x, c] = 0
+                        plane[y, columns - 1 - x, c] = zero
 
 
-def clear_halo(array: np.ndarray, halo: int) -> None:
-    """Zero the halo of a blocked array, or of its planes (count, rows, columns, lanes)."""
+def clear_halo(array: np.ndarray, halo: int, zero: int = 0) -> None:
+    """Clear the halo of a blocked array, or of its planes (count, rows, columns, lanes)."""
     if halo:
         for part in array if distance(array) else (array,):
-            _clear_halo(part.reshape(-1, *part.shape[-3:]), halo)
+            _clear_halo(part.reshape(-1, *part.shape[-3:]), halo, zero)
 
 
 def enter_channels(values: np.ndarray, vectors: np.ndarray) -> None:

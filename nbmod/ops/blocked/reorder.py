@@ -16,33 +16,34 @@ __all__ = ["from_blocks", "into_blocks", "widen"]
 @kernel(parallel=True)
 def _into(data, blocks, form):
     """blocks, flat, from data (N, C, pixels of a plane), flat; the halo stays as it is."""
-    images, channels, count, height, width, start, row, plane = form
+    images, channels, count, height, width, start, row, plane, lanes = form
     for job in prange(images * count):
         n, b = np.int64(job) // count, np.int64(job) % count
-        have = min(LANES, channels - b * LANES)
-        source, target = (n * channels + b * LANES) * height * width, np.int64(job) * plane + start
+        have = min(lanes, channels - b * lanes)
+        source, target = (n * channels + b * lanes) * height * width, np.int64(job) * plane + start
         for y in range(height):
             x, line, out = 0, source + y * width, target + y * row
             if have == LANES:
                 while x + LANES <= width:
                     transpose(data, blocks, (line + x, out + x * LANES), (height * width, LANES))
                     x += LANES
-            _into_tail(data[line + x:], height * width, blocks[out + x * LANES:], width - x, have)
+            _into_tail(data[line + x:], height * width, blocks[out + x * lanes:], width - x, have,
+                       lanes)
 
 
 @inlined
-def _into_tail(data, plane, blocks, pixels, have):
+def _into_tail(data, plane, blocks, pixels, have, lanes):
     for i in range(pixels):
         for c in range(have):
-            blocks[i * LANES + c] = data[c * plane + i]
-        for c in range(have, LANES):
-            blocks[i * LANES + c] = 0
+            blocks[i * lanes + c] = data[c * plane + i]
+        for c in range(have, lanes):
+            blocks[i * lanes + c] = 0
 
 
 @kernel(parallel=True)
 def _from(blocks, data, form):
     """data from blocks, the other way round."""
-    images, channels, count, height, width, start, row, plane = form
+    images, channels, count, height, width, start, row, plane, _ = form
     for job in prange(images * count):
         n, b = np.int64(job) // count, np.int64(job) % count
         have = min(LANES, channels - b * LANES)
@@ -99,8 +100,10 @@ def widen(blocks: Any, wide: Any) -> None:
 
 
 def _numbers(form: Form, batch: int) -> tuple[int, ...]:
-    return (batch, form.channels, form.blocks, form.height, form.width, form.at(0, 0), form.row,
-            form.plane)
+    """What the kernels are told; an image without a halo is one long row."""
+    size = (form.height, form.width) if form.halo else (1, form.height * form.width)
+    return (batch, form.channels, form.blocks, *size, form.at(0, 0), form.row, form.plane,
+            form.lanes)
 
 
 def into_blocks(form: Form, data: Any, blocks: Any) -> None:

@@ -124,7 +124,8 @@ def run_strips(task: StripTask, x: Any, w: Any, bias: Any, r: Any, y: Any, kind:
                ) -> None:
     """y from x and packed filters w; with the flag ADD also from r (see `simd.strip`).
 
-    The taps are of a `kind`: BLOCK, PLANE, LANEWISE, 3 or 7.
+    The taps are of a `kind`: BLOCK, PLANE, LANEWISE, 3 or 7.  What x, w, bias, r and y are where
+    numbers are words of bytes, `simd.strip` says.
     """
     count, (groups, x_step, *_), strips = len(task.blocks), task.steps, int(task.blocks[0, 7])
     threads = num_threads()

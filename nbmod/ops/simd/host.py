@@ -15,7 +15,7 @@ import numpy as np
 
 from ...base import CONFIG
 
-__all__ = ["Registers", "cpu_name", "lanes", "registers", "second_cache"]
+__all__ = ["Registers", "cpu_name", "has", "lanes", "registers", "second_cache"]
 
 
 class Registers(NamedTuple):
@@ -62,3 +62,14 @@ def second_cache(folder: str = "/sys/devices/system/cpu/cpu0/cache") -> int:
 def lanes(dtype: Any) -> int:
     """Numbers of `dtype` in a vector."""
     return max(registers().nbytes // np.dtype(dtype).itemsize, 1)
+
+
+@cache
+def has(*features: str) -> bool:
+    """Whether what numba compiles may use these instructions, by LLVM's names of them."""
+    from numba import config
+    from numba.core.codegen import get_host_cpu_features
+
+    given = config.CPU_FEATURES
+    known = (get_host_cpu_features() if given is None else given).split(",")
+    return all(f"+{feature}" in known for feature in features)

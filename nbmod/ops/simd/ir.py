@@ -23,29 +23,39 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from ..jit import Inlined
 from .host import lanes
 
-__all__ = ["Micro", "Vectors"]
+__all__ = ["Micro", "Vectors", "width_of"]
 
 Body = Callable[[Any, list[Any]], Sequence[Any]]
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 
 
+def width_of(dtype: Any) -> int:
+    """Numbers of `dtype` that micro-kernels take at a time."""
+    return lanes("float64" if np.dtype(dtype) == np.float64 else "float32")
+
+
 class Vectors:
     """Words for the code of one micro-kernel on float32 numbers, `width` to a vector.
 
-    If its first array is one of float64, so are the numbers, and half as many are in a vector.
+    If its first array is of another type, so are the numbers: of float64 half as many are in a
+    vector, of integers as many, however small they are.
     """
 
-    def __init__(self, builder: Any, double: bool, args: SimpleNamespace):
+    def __init__(self, builder: Any, dtype: np.dtype, args: SimpleNamespace):
         from llvmlite import ir
 
         self.ir, self.builder, self.args = ir, builder, args
-        self.bits = 64 if double else 32
-        self.width = lanes(f"float{self.bits}")
+        self.whole, self.bits = dtype.kind != "f", 8 * dtype.itemsize
+        self.width = width_of(dtype)
         self.nbytes = self.width * self.bits // 8
-        self.scalar, self.integer = ir.DoubleType() if double else ir.FloatType(), ir.IntType(64)
+        self.integer = ir.IntType(64)
+        self.scalar = (ir.IntType(self.bits) if self.whole else
+                       ir.DoubleType() if self.bits == 64 else ir.FloatType())
         self.vector = ir.VectorType(self.scalar, self.width)
         self.zero = ir.Constant(self.vector, None)
 
@@ -79,7 +89,8 @@ class Vectors:
     def store(self, value: Any, pointer: Any, mask: Any = None) -> None:
         """Write a vector; with a mask, memory under the lanes that it leaves out stays."""
         if mask is None:
-            self.builder.store(value, self._as_vector(pointer, value.type), align=self.bits // 8)
+            self.builder.store(value, self._as_vector(pointer, value.type),
+                               align=self._bytes(value))
         else:
             self._masked("store", self.ir.VoidType(), value, self._as_vector(pointer), mask)
 
@@ -118,7 +129,8 @@ class Vectors:
 
     def stream(self, value: Any, pointer: Any) -> None:
         """Store a vector that nobody reads soon: memory is not read before it is written."""
-        store = self.builder.store(value, self._as_vector(pointer), align=self.nbytes)
+        store = self.builder.store(value, self._as_vector(pointer, value.type),
+                                   align=self.width * self._bytes(value))
         one = self.ir.Constant(self.ir.IntType(32), 1)
         store.set_metadata("nontemporal", self.builder.module.add_metadata([one]))
 
@@ -130,6 +142,10 @@ class Vectors:
             kind = self.ir.FunctionType(self.ir.VoidType(), [])
             self.builder.call(cgutils.get_or_insert_function(
                 self.builder.module, kind, "llvm.x86.sse.sfence"), [])
+
+    def _bytes(self, value: Any) -> int:
+        """Bytes of a number of a vector."""
+        return int(getattr(value.type.element, "width", self.bits)) // 8
 
     def _as_vector(self, pointer: Any, kind: Any = None) -> Any:
         return self.builder.bitcast(pointer, (kind or self.vector).as_pointer())
@@ -287,12 +303,13 @@ def _typer(names: Sequence[str], emit: Callable[[Vectors], Any], returns: bool) 
 def _signature(kinds: Sequence[Any], names: Sequence[str], emit: Callable[[Vectors], Any],
                returns: bool) -> Any:
     from numba import types
+    from numba.np.numpy_support import as_dtype
 
     wide = [types.intp if isinstance(kind, types.Integer) else
             types.UniTuple(types.intp, len(kind)) if isinstance(kind, types.BaseTuple) else kind
             for kind in kinds]
     arrays = [kind.dtype for kind in kinds if isinstance(kind, types.Array)]
-    double = arrays[0] == types.float64
+    dtype = as_dtype(arrays[0])
 
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         found = {}
@@ -302,7 +319,7 @@ def _signature(kinds: Sequence[Any], names: Sequence[str], emit: Callable[[Vecto
             elif isinstance(kind, types.UniTuple):
                 value = [builder.extract_value(value, i) for i in range(len(kind))]
             found[name] = value
-        value = emit(Vectors(builder, double, SimpleNamespace(**found)))
+        value = emit(Vectors(builder, dtype, SimpleNamespace(**found)))
         return value if returns else context.get_dummy_value()
 
     return (types.intp if returns else types.void)(*wide), code

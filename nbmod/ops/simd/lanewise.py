@@ -30,6 +30,8 @@ TAPS = 9
 
 
 def _emit_lanewise(v: Vectors) -> None:
+    if v.whole:  # kernels that choose a way are compiled for words, too, but never choose this
+        return
     a = v.args
     x, w, bias, y, taps, places = (v.at(getattr(a, name), start) for name, start in zip(
         ("x", "w", "bias", "y", "taps", "places"), a.at, strict=True))

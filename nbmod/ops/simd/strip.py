@@ -20,6 +20,10 @@ is in a cache.  Therefore a strip asks for it in time.  With every tap it begins
 pixels of the tap SOON ones later, which for the last taps are those of the next strip; and with the
 first taps, for some pixels each, those lines of y, or of r, which it needs after the last: a core
 waits for a dozen lines at a time, and more at once would hold up what the sums need.
+
+Numbers may be words of four bytes (see `quads`): then channels come in fours, x, w and the bias are
+int32, a tap is a quarter as deep, and y are the sums themselves, if it is int32, or bytes which
+`r`, four float32 numbers, makes of them.  Of the flags only BIAS has a meaning.
 """
 
 from __future__ import annotations
@@ -32,10 +36,11 @@ import numpy as np
 
 from .host import lanes, registers
 from .ir import Micro, Vectors
+from .quads import add_products, narrow, narrowed
 
 __all__ = ["ADD", "BIAS", "LANES", "MOST", "PIXELS", "RELU", "STREAM", "at_most",
            "emit_limits", "limited", "settle", "plane1", "plane2", "row3", "row7", "strip1",
-           "strip2"]
+           "strip2", "strip_of"]
 
 LANES = lanes("float32")
 PIXELS = 14 if registers().number == 32 else 6
@@ -56,8 +61,10 @@ SOON = 4
 """Taps from when a pixel is asked for to when it is needed."""
 SHARE = -(-PIXELS // SOON)
 """Pixels of which a tap asks for the results."""
-LINE = max(1, 64 // (4 * LANES))
-"""Pixels of a cache line, where they are neighbours."""
+LINE = 16
+"""Numbers of a cache line."""
+DEEP = 0
+"""The depth of taps that have all channels of a block."""
 
 
 def at_most(most: float) -> int:
@@ -82,8 +89,9 @@ def limited(values: np.ndarray, flags: int) -> np.ndarray:
 
 def _emit_strip(v: Vectors, vectors: int, depth: int) -> None:
     a = v.args
-    x, w, bias, r, y, taps, places = (v.at(getattr(a, name), start) for name, start in zip(
-        ("x", "w", "bias", "r", "y", "taps", "places"), (*a.at[:4], *a.at[3:]), strict=True))
+    x, w, bias, y, taps, places = (v.at(getattr(a, name), start) for name, start in zip(
+        ("x", "w", "bias", "y", "taps", "places"), a.at, strict=True))
+    r = a.r if v.whole else v.at(a.r, a.at[3])
     count, step, flags, ahead = a.steps
     rows = list(product(range(PIXELS), range(vectors)))
 
@@ -96,8 +104,42 @@ def _emit_strip(v: Vectors, vectors: int, depth: int) -> None:
     first = v.either(v.has(flags, BIAS),
                      lambda: [v.load(v.at(bias, o * v.width)) for o in range(vectors)],
                      lambda: [v.zero] * vectors)
-    ask = _asking(v, v.builder.select(v.has(flags, ADD), r, y), places, vectors, depth)
+    deep = depth or _block(v.whole)
+    target = y if v.whole else v.builder.select(v.has(flags, ADD), r, y)
+    ask = _asking(v, target, places, vectors, deep)
     pixels = [v.at(x, pixel(0, p)) for p in range(PIXELS)]
+    sums = _sums(v, (pixels, w, taps), [first[o] for _, o in rows], (count, ahead), deep, ask)
+    if v.whole:
+        finished = _finished_words(v, sums, r, y)
+    else:
+        sums = v.either(v.has(flags, ADD), lambda: [
+            v.builder.fadd(total, v.load(result(r, p, o)))
+            for total, (p, o) in zip(sums, rows, strict=True)], lambda: sums)
+        finished = [emit_limits(v, total, flags) for total in sums]
+
+    def written(store: Callable[[Any, Any], None]) -> list[Any]:
+        for total, (p, o) in zip(finished, rows, strict=True):
+            store(total, result(y, p, o))
+        return []
+
+    v.either(v.has(flags, STREAM), lambda: written(v.stream), lambda: written(v.store))
+
+
+def _block(words: bool) -> int:
+    """Numbers of a pixel in a block of channels."""
+    return max(1, LANES // 4) if words else LANES
+
+
+def _sums(v: Vectors, tables: tuple[list[Any], Any, Any], start: list[Any],
+          steps: tuple[Any, Any], depth: int, ask: Callable[[Any], None]) -> list[Any]:
+    """The loop over taps, with each of which it does `ask`: for every pixel all vectors,
+    beginning with `start`."""
+    (pixels, w, taps), (count, ahead) = tables, steps
+    vectors, line = len(start) // PIXELS, max(1, LINE // depth)
+
+    def add(value: Any, factor: Any, total: Any) -> Any:
+        return (add_products(v, value, factor, total) if v.whole else
+                v.fma(value, factor, total))
 
     def tap(t: Any, sums: list[Any]) -> list[Any]:
         weights = v.at(w, v.mul(t, depth * vectors * v.width))
@@ -106,26 +148,21 @@ def _emit_strip(v: Vectors, vectors: int, depth: int) -> None:
         ask(t)
         for c in range(depth):
             factors = [v.load(v.at(weights, (c * vectors + o) * v.width)) for o in range(vectors)]
-            if depth > 1 and c * LINE < PIXELS:
-                v.prefetch(v.at(pixels[c * LINE], soon), 1)
+            if depth > 1 and c * line < PIXELS:
+                v.prefetch(v.at(pixels[c * line], soon), 1)
             for p in range(PIXELS):
                 value = v.one(v.at(here[p], c))
                 for o in range(vectors):
-                    sums[p * vectors + o] = v.fma(value, factors[o], sums[p * vectors + o])
+                    sums[p * vectors + o] = add(value, factors[o], sums[p * vectors + o])
         return sums
 
-    sums = v.loop(count, [first[o] for _, o in rows], tap)
-    sums = v.either(v.has(flags, ADD), lambda: [
-        v.builder.fadd(total, v.load(result(r, p, o)))
-        for total, (p, o) in zip(sums, rows, strict=True)], lambda: sums)
-    finished = [emit_limits(v, total, flags) for total in sums]
+    return v.loop(count, start, tap)
 
-    def written(store: Callable[[Any, Any], None]) -> list[Any]:
-        for total, (p, o) in zip(finished, rows, strict=True):
-            store(total, result(y, p, o))
-        return []
 
-    v.either(v.has(flags, STREAM), lambda: written(v.stream), lambda: written(v.store))
+def _finished_words(v: Vectors, sums: list[Any], r: Any, y: Any) -> list[Any]:
+    """Sums of words as y has them."""
+    bits = y.type.pointee.width
+    return sums if bits == 32 else [narrowed(v, total, r) for total in sums]
 
 
 def _asking(v: Vectors, target: Any, places: Any, vectors: int, depth: int
@@ -138,7 +175,7 @@ def _asking(v: Vectors, target: Any, places: Any, vectors: int, depth: int
     wanted = v.has(b.xor(flags, v.number(STREAM)), ADD | STREAM)
 
     def ask(first: Any, count: int) -> list[Any]:
-        for p in range(0, count, LINE):
+        for p in range(0, count, max(1, LINE // LANES)):
             pixel = v.add(v.least(v.add(first, p), PIXELS - 1), PIXELS)
             for o in range(vectors):
                 v.prefetch(v.at(target, v.add(v.integer_at(places, pixel), v.mul(step, o))), 1,
@@ -150,7 +187,7 @@ def _asking(v: Vectors, target: Any, places: Any, vectors: int, depth: int
         more = b.icmp_signed("<", first, v.number(PIXELS))
         v.either(b.and_(wanted, more), lambda: ask(first, SHARE), lambda: [])
 
-    if depth == LANES and LINE == 1:
+    if depth == LANES == LINE:
         return some
     v.either(wanted, lambda: ask(v.number(0), PIXELS), lambda: [])
     return lambda t: None
@@ -169,22 +206,32 @@ def _twin(vectors: int, depth: int) -> Any:
     def strip(x, w, bias, r, y, taps, places, at, steps):
         xo, wo, bo, yo, to, po = at
         count, step, flags, _ = steps
+        words = x.dtype.kind == "i"
+        deep, size = depth or _block(words), vectors * LANES
         spots = places[po:po + 2 * PIXELS].reshape(2, PIXELS)
-        sums = np.zeros((PIXELS, vectors, LANES), np.float32)
+        sums = np.zeros((PIXELS, vectors, LANES), x.dtype)
         if flags & BIAS:
-            sums += bias[bo:bo + vectors * LANES].reshape(vectors, LANES)
-        for t, p, c in np.ndindex(count, PIXELS, depth):
-            begin = wo + (t * depth + c) * vectors * LANES
-            weights = w[begin:begin + vectors * LANES].reshape(vectors, LANES)
-            sums[p] += x[xo + spots[0, p] + taps[to + t] + c] * weights
-        for p, o in np.ndindex(PIXELS, vectors if flags & ADD else 0):
-            begin = yo + spots[1, p] + o * step
-            sums[p, o] += r[begin:begin + LANES]
+            sums += bias[bo:bo + size].reshape(vectors, LANES)
+        for t, p, c in np.ndindex(count, PIXELS, deep):
+            begin = wo + (t * deep + c) * size
+            number, weights = x[xo + spots[0, p] + taps[to + t] + c], w[begin:begin + size]
+            products = _products(number, weights) if words else number * weights
+            sums[p] += products.reshape(vectors, LANES)
         for p, o in np.ndindex(PIXELS, vectors):
             begin = yo + spots[1, p] + o * step
-            y[begin:begin + LANES] = limited(sums[p, o], flags)
+            total = sums[p, o] + (r[begin:begin + LANES] if flags & ADD else 0)
+            sums[p, o] = total if words else limited(total, flags)
+        for p, o in np.ndindex(PIXELS, vectors):
+            begin = yo + spots[1, p] + o * step
+            y[begin:begin + LANES] = sums[p, o] if y.itemsize == 4 else narrow(sums[p, o], r)
 
     return strip
+
+
+def _products(word: Any, weights: np.ndarray) -> np.ndarray:
+    """The twin of `add_products`, of one word with many."""
+    number = np.array([word]).view(np.uint8).astype(np.int32)
+    return weights.view(np.int8).reshape(-1, 4).astype(np.int32) @ number
 
 
 def strip_of(vectors: int, depth: int) -> Micro:
@@ -192,7 +239,7 @@ def strip_of(vectors: int, depth: int) -> Micro:
     return Micro(ARGUMENTS, lambda v: _emit_strip(v, vectors, depth), _twin(vectors, depth))
 
 
-strip2, strip1 = strip_of(2, LANES), strip_of(1, LANES)
+strip2, strip1 = strip_of(2, DEEP), strip_of(1, DEEP)
 plane2, plane1 = strip_of(2, 1), strip_of(1, 1)
 row3, row7 = strip_of(2, 3), strip_of(2, 7)
 """For flat images: taps in a row of a filter are neighbours, as channels are elsewhere."""

@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .host import lanes
-from .ir import Micro, Vectors
+from .ir import Micro, Vectors, width_of
 
 __all__ = ["collect", "spread", "transpose"]
 
@@ -71,7 +70,7 @@ def _emit_collect(v: Vectors) -> None:
 
 def _twin(source: Any, target: Any, at: Any, steps: Any) -> None:
     near, far, *count = steps
-    width = lanes(source.dtype)
+    width = width_of(source.dtype)
     for i, j in np.ndindex(width, width):
         row = min(i, count[0] - 1) if count else i
         target[at[1] + j * far + i] = source[at[0] + row * near + j]
@@ -81,14 +80,14 @@ transpose = Micro(("source", "target", "at", "steps"), _emit, _twin)
 
 
 def _spread(source: Any, target: Any, places: Any, at: Any, steps: Any) -> None:
-    width = lanes(source.dtype)
+    width = width_of(source.dtype)
     for j, i in np.ndindex(width, width):
         row = width - 1 - j
         target[at[1] + places[at[2] + row] * steps[1] + i] = source[at[0] + i * steps[0] + row]
 
 
 def _collect(source: Any, target: Any, places: Any, at: Any, steps: Any) -> None:
-    width = lanes(source.dtype)
+    width = width_of(source.dtype)
     for i, j in np.ndindex(width, width):
         target[at[1] + j * steps[1] + i] = source[at[0] + places[at[2] + i] * steps[0] + j]
 

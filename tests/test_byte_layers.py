@@ -1,0 +1,186 @@
+"""Quantised layers joined and on blocks of bytes: the bits of the ops by themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod.ops.blocked.form import LANES
+
+pytestmark = pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
+
+
+class Network:
+    """Layers of arrays or of symbols: `functions` is `mx.nd` or `mx.sym`, `values` makes arrays of
+    the one or variables of the other.  A tensor is the list (numbers, low end, high end)."""
+
+    def __init__(self, functions, values):
+        self.contrib, self.values = functions.contrib, values
+
+    def data(self, *shape, dtype="uint8"):
+        return self.tensor("data", shape, dtype)
+
+    def tensor(self, name, shape, dtype="int8"):
+        ends = [self.values(f"{name}_{end}", (1,), "float32") for end in ("low", "high")]
+        return [self.values(name, shape, dtype), *ends]
+
+    def layer(self, op, name, data, weight, filters, **params):
+        tensors = {"data": data, "weight": self.tensor(f"{name}_weight", weight)}
+        if not params.get("no_bias"):
+            tensors["bias"] = self.tensor(f"{name}_bias", (filters,))
+        given = {key: value[0] for key, value in tensors.items()}
+        for i, end in enumerate(("min", "max"), 1):
+            given |= {f"{end}_{key}": value[i] for key, value in tensors.items()}
+        return getattr(self.contrib, f"quantized_{op}")(**given, name=name, **params)
+
+    def conv(self, name, data, channels, filters, kernel=(3, 3), **params):
+        weight = (filters, channels // params.get("num_group", 1), *kernel)
+        return self.layer("conv", name, data, weight, filters, kernel=kernel, num_filter=filters,
+                          **params)
+
+    def dense(self, name, data, depth, hidden, **params):
+        return self.layer("fully_connected", name, data, (hidden, depth), hidden,
+                          num_hidden=hidden, **params)
+
+    def bytes(self, name, sums, low=-3.0, high=2.0, **params):
+        return self.contrib.requantize(*sums, min_calib_range=low, max_calib_range=high,
+                                       name=f"{name}_bytes", **params)
+
+    def relu(self, name, data):
+        return self.contrib.quantized_act(*data, act_type="relu", name=f"{name}_relu")
+
+
+def few(net, dtype, **params):
+    data = net.data(2, 3, 17, 19, dtype=dtype)
+    return net.bytes("conv", net.conv("conv", data, 3, 37, **params))
+
+
+def chain(net, dtype="int8", out_type="int8", channels=2 * LANES + 1):
+    """Halos 0, 2 and 1: the image between has the widest."""
+    x = net.data(3, channels, 9, 11, dtype=dtype)
+    x = net.conv("first", x, channels, LANES + 3, (1, 1))
+    x = net.bytes("first", x, high=25.0, out_type=out_type)
+    x = net.relu("first", x) if out_type == "int8" else x
+    y = net.bytes("second", net.conv("second", x, LANES + 3, 40, (3, 3), pad=(1, 1), stride=(2, 2)))
+    z = net.bytes("third", net.conv("third", x, LANES + 3, 40, (5, 5), pad=(2, 2), stride=(2, 2)))
+    return [*y, *z]
+
+
+def grouped(net, dtype):
+    data = net.data(2, 24, 9, 9, dtype=dtype)
+    params = {"num_group": 2, "dilate": (2, 2), "pad": (2, 1), "no_bias": True}
+    return net.bytes("conv", net.conv("conv", data, 24, 4 * LANES, **params), out_type="auto")
+
+
+def row(net, dtype):
+    """Images of one axis."""
+    data = net.data(2, 20, 30, dtype=dtype)
+    return net.bytes("conv", net.conv("conv", data, 20, 18, (3,), pad=(1,)), low=0, out_type="auto")
+
+
+def dense(net, dtype, **params):
+    x = net.bytes("first", net.dense("first", net.data(5, 7, 9, dtype=dtype), 63, 50))
+    x = net.relu("first", x)
+    return net.bytes("second", net.dense("second", x, 50, 33, no_bias=True))
+
+
+def tables(net, dtype):
+    """A dense layer of the last axis."""
+    return net.dense("dense", net.data(2, 3, 40, dtype=dtype), 40, 10, flatten=False)
+
+
+def shown(net, dtype):
+    """Sums that are read twice, ReLU behind bytes that are, and ranges of a layer."""
+    sums = net.conv("conv", net.data(2, 16, 6, 6, dtype=dtype), 16, 16)
+    x = net.bytes("conv", sums)
+    return [sums[0], x[1], *net.relu("conv", x), x[0]]
+
+
+def measured(net, dtype):
+    """A range that depends on the numbers."""
+    sums = net.conv("conv", net.data(2, 16, 6, 6, dtype=dtype), 16, 16)
+    return net.relu("conv", net.contrib.requantize(*sums))
+
+
+NETWORKS = {"few": few, "chain": chain, "grouped": grouped, "row": row, "dense": dense,
+            "tables": tables, "shown": shown, "measured": measured}
+DONE = {"few": 1, "chain": 4, "grouped": 1, "row": 1, "dense": 3, "shown": 0, "measured": 0,
+        "tables": 0}
+"""How many nodes a network has that a layer does."""
+
+
+def both(build, *args, **params):
+    """The outputs of a network from its executor, which is given too, and from its ops."""
+    random, arrays = np.random.default_rng(0), {}
+
+    def array(name, shape, dtype):
+        if dtype == "float32":
+            number = np.full(shape, random.uniform(0.5, 1.5) * (-0.8 if "low" in name else 1))
+        else:
+            info = np.iinfo(dtype)
+            number = random.integers(info.min, info.max, shape, endpoint=True)
+        arrays[name] = mx.nd.array(number, dtype=dtype)
+        return arrays[name]
+
+    expected = build(Network(mx.nd, array), *args, **params)
+    symbol = mx.sym.Group(list(build(
+        Network(mx.sym, lambda name, shape, dtype: mx.sym.Variable(name, dtype=dtype)), *args,
+        **params)))
+    executor = symbol.bind(mx.cpu(), arrays, grad_req="null")
+    return executor, [each.asnumpy() for each in expected]
+
+
+def check(executor, expected):
+    for got, want in zip(executor.forward(is_train=False), expected, strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got.asnumpy(), want)
+    assert any(len(np.unique(each)) > 20 for each in expected)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks(name, dtype):
+    executor, expected = both(NETWORKS[name], dtype=dtype)
+    assert "works on blocks of bytes" in executor.debug_str()
+    assert sum("is done by" in note for note in executor.lean.notes) == DONE[name]
+    check(executor, expected)
+
+
+@pytest.mark.parametrize("params", [
+    {"kernel": (7, 7), "stride": (2, 2), "pad": (3, 3)}, {"kernel": (3, 3), "no_bias": True},
+    {"kernel": (1, 1)}, {"kernel": (2, 4), "pad": (1, 0), "stride": (1, 3)}])
+def test_pictures(params):
+    """Neighbours of a row of a filter are taken together where there is a kernel for as many."""
+    for dtype in ("uint8", "int8"):
+        check(*both(few, dtype=dtype, **params))
+
+
+@pytest.mark.parametrize("channels", [LANES, 4 * LANES, 70])
+@pytest.mark.parametrize("out_type", ["int8", "uint8"])
+def test_chains_stay_in_blocks(out_type, channels):
+    executor, expected = both(chain, out_type=out_type, channels=channels)
+    ops = [node.op.name for node in executor.computed]
+    assert ops.count("_into_bytes") == 1 and ops.count("_from_bytes") == 2
+    check(executor, expected)
+
+
+def test_weights_that_change_are_packed_again():
+    executor, _ = both(chain)
+    executor.forward(is_train=False)
+    before = executor.outputs[0].asnumpy()
+    executor.arg_dict["second_weight"][:] = mx.nd.zeros((40, LANES + 3, 3, 3), dtype="int8")
+    executor.forward(is_train=False)
+    assert len(np.unique(executor.outputs[0].asnumpy())) < len(np.unique(before))
+
+
+def test_sums_at_their_limits():
+    """2**15 products of 255 and -128 are more than 2**30."""
+    def build(net):
+        return net.dense("dense", net.data(2, 2 ** 15), 2 ** 15, 3, no_bias=True)
+
+    executor, _ = both(build)
+    executor.arg_dict["data"][:] = 255
+    executor.arg_dict["dense_weight"][:] = -128
+    executor.forward(is_train=False)
+    assert np.all(executor.outputs[0].asnumpy() == -128 * 255 * 2 ** 15)
