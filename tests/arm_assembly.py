@@ -13,6 +13,7 @@ from typing import Any
 platform.machine = lambda: "aarch64"  # what is written for the host is written for that
 
 import llvmlite.binding as llvm  # noqa: E402, TID251
+import numpy as np  # noqa: E402
 from llvmlite import ir  # noqa: E402, TID251
 
 from nbmod.ops.simd import denormals, lanewise, outer, product, strip, transpose, winograd  # noqa: E402
@@ -27,7 +28,7 @@ CASES: dict[str, tuple[Micro, list[Any]]] = {
     "outer2": (outer.outer2, [FLOATS] * 3 + [WHOLE] * 2 + [6, 4]),
     "transpose": (transpose.transpose, [FLOATS] * 2 + [2, 4]),
     "input_tile": (winograd.FOUR.input_tile, [FLOATS] * 2 + [2, 5]),
-    "product": (product.tile_of(4), [FLOATS] * 5 + [5, 4]),
+    "product": (product.tile_of(4), [FLOATS] * 5 + [5, 6]),
     "denormals": (denormals._switch, [WHOLE, 0, 0]),
 }
 """Kinds of arguments: a pointer, an integer (0), or a tuple of so many."""
@@ -44,7 +45,7 @@ def module_of(micro: Micro, kinds: list[Any]) -> str:
     found = {name: next(pointers) if not isinstance(kind, int) else next(integers) if not kind
              else [next(integers) for _ in range(kind)]
              for name, kind in zip(micro.arguments, kinds, strict=True)}
-    micro.emit(Vectors(builder, False, SimpleNamespace(**found)))
+    micro.emit(Vectors(builder, np.dtype(np.float32), SimpleNamespace(**found)))
     builder.ret_void()
     return str(module)
 
