@@ -254,12 +254,12 @@ def trained(mx: Any, name: str, unrolled: bool = False) -> dict[str, Any]:
               if n not in ("data", "softmax_label")}
     module.init_params(arg_params=params)
     module.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 0.5})
-    for _ in range(4):
-        batch = mx.io.DataBatch([mx.nd.array(rng.standard_normal((5, 6, 2)))],
-                                [mx.nd.array(rng.integers(0, 3, 6))])
+    batches = [mx.io.DataBatch([mx.nd.array(rng.standard_normal((5, 6, 2)))],
+                               [mx.nd.array(rng.integers(0, 3, 6))]) for _ in range(4)]
+    for batch in batches:
         module.forward_backward(batch)
         module.update()
-    module.forward(batch, is_train=False)
+    module.forward(batches[-1], is_train=False)
     found = {n: value.asnumpy() for n, value in module.get_params()[0].items()}
     return {**found, "output": module.get_outputs()[0].asnumpy()}
 

@@ -111,13 +111,13 @@ def watched(mx: Any) -> list[str]:
 # -- training in parts ------------------------------------------------------------------------
 
 
-def in_parts(mx: Any, normalised: bool = True) -> Any:
+def in_parts(mx: Any) -> Any:
     """A network in three groups: states in the second, and a branch that goes round it."""
     with mx.AttrScope(ctx_group="a"):
         x = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, no_bias=True, name="fc1")
         first = mx.sym.Activation(x, act_type="tanh", name="act1")
     with mx.AttrScope(ctx_group="b"):
-        x = mx.sym.BatchNorm(first, fix_gamma=False, name="norm") if normalised else first
+        x = mx.sym.BatchNorm(first, fix_gamma=False, name="norm")
         x = mx.sym.FullyConnected(x, num_hidden=6, name="fc2")
         x = mx.sym.Activation(x, act_type="tanh", name="act2")
     with mx.AttrScope(ctx_group="c"):
@@ -148,15 +148,14 @@ def stepped(mx: Any, grouped: bool = True) -> dict[str, np.ndarray]:
     return {name: array.asnumpy() for name, array in arrays.items()}
 
 
-def trained(mx: Any, devices: Sequence[int], groups: Any, normalised: bool = True
-            ) -> dict[str, np.ndarray]:
+def trained(mx: Any, devices: Sequence[int], groups: Any) -> dict[str, np.ndarray]:
     """Parameters of `in_parts` after two epochs over three batches, and its outputs.
 
     `groups` may have numbers of CPU contexts where Module takes contexts.
     """
     data, label = samples()
     batches = mx.io.NDArrayIter(data, label, batch_size=8)
-    module = mx.mod.Module(in_parts(mx, normalised), context=[mx.cpu(i) for i in devices],
+    module = mx.mod.Module(in_parts(mx), context=[mx.cpu(i) for i in devices],
                            group2ctxs=as_contexts(mx, groups))
     module.bind(batches.provide_data, batches.provide_label)
     shapes = {name: array.shape for name, array in module._exec_group.execs[0].arg_dict.items()}
@@ -164,7 +163,7 @@ def trained(mx: Any, devices: Sequence[int], groups: Any, normalised: bool = Tru
     values = {name: mx.nd.array(rng.standard_normal(shapes[name]) * 0.4)
               for name in sorted(shapes) if name not in ("data", "softmax_label")}
     states = {"norm_moving_mean": mx.nd.zeros((6,)), "norm_moving_var": mx.nd.ones((6,))}
-    module.init_params(arg_params=values, aux_params=states if normalised else {})
+    module.init_params(arg_params=values, aux_params=states)
     module.init_optimizer(optimizer_params={"learning_rate": 0.2, "momentum": 0.9})
     for _ in range(2):
         batches.reset()

@@ -10,6 +10,8 @@ from functools import cache
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from ..batch_norm import BatchNormOp
 from ..half import single
 from ..op import Spec
@@ -46,10 +48,15 @@ def _gradient(scaled: bool, relu: bool) -> Program:
     return Program("batch_norm_back", steps, names, ("gx",), ("n",))
 
 
+ZERO = np.float32(0)
+"""Beside an integer, numba would compare in double precision."""
+
+
 @device_function
 def _positive_deviations(g, x, mean, y, cell, term, at):
-    """`deviations` of the gradients that relu lets pass."""
-    grad = g[at] if y[at] > 0 else g[at] * 0
+    """`deviations` of the gradients that relu lets pass; where its output y is not above 0, that is
+    a zero of the right type."""
+    grad = g[at] if y[at] > ZERO else y[at]
     return grad, grad * (x[at] - mean[cell])
 
 
