@@ -279,16 +279,16 @@ def test_a_kernel_is_known_by_what_it_is():
 
 
 def test_binaries_are_kept(monkeypatch, tmp_path):
-    made = []
+    made, asked = [], []
     monkeypatch.setattr(compiler.CONFIG, "cache_dir", tmp_path)
     monkeypatch.setattr(compiler.CONFIG, "cache", True)
     monkeypatch.setattr(compiler, "_lto_code", lambda *args: made.append(args))
     binary = compiler.Binary("entry", 32, 8, 4, 16, b"\x7fELF\n\n\0cubin")
-    monkeypatch.setattr(compiler, "_link", lambda *args: binary)
-    for threads in (128, 128, 256):
-        found = compiler.compile_kernel(scale, ("*float32", "int32"), (9, 0), (threads, 1))
+    monkeypatch.setattr(compiler, "_link", lambda *args: asked.append(args[2]) or binary)
+    for threads, exact in ((128, False), (128, False), (256, False), (128, True)):
+        found = compiler.compile_kernel(scale, ("*float32", "int32"), (9, 0), (threads, 1), exact)
         assert found == binary
-    assert len(made) == 2
+    assert len(made) == 3 and asked == [(), (), ("-fma=0",)]
 
 
 def test_the_linkers_words_are_read():

@@ -125,7 +125,7 @@ def jobs_of(launches: Sequence[Launch]) -> list[Job]:
     for launch in launches:
         launch.check()
         kinds, threads = compiler.kinds_of(launch.args), prod(launch.block)
-        code = compiler.fingerprint(launch.kernel.function)
+        code = compiler.fingerprint(launch.kernel.function), launch.kernel.exact
         for capability in CAPABILITIES:
             found[code, kinds, threads, capability] = Job(launch.kernel, kinds, threads, capability)
     return list(found.values())
@@ -163,7 +163,8 @@ def compile_job(number: int) -> tuple[str, list[str], dict[str, Any]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             binary = compiler.compile_kernel(job.kernel.function, job.kinds, job.capability,
-                                             (job.threads, job.kernel.resident))
+                                             (job.threads, job.kernel.resident),
+                                             job.kernel.exact)
     except Exception as error:
         return str(job), [f"{type(error).__name__}: {error}"[:2000]], {}
     return str(job), complaints(job, binary), {

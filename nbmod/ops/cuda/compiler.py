@@ -61,18 +61,20 @@ def _kind(arg: Any) -> str:
 
 
 def compile_kernel(function: Any, kinds: tuple[str, ...], capability: tuple[int, int],
-                   bounds: tuple[int, int]) -> Binary:
+                   bounds: tuple[int, int], exact: bool = False) -> Binary:
     """The binary of a kernel for arguments of these types.
 
-    `bounds` is the number of threads of its blocks, and how many blocks shall fit a multiprocessor.
+    `bounds` is the number of threads of its blocks, and how many blocks shall fit a multiprocessor;
+    an `exact` one has no fused multiply-adds.
     """
-    key = hashlib.sha256(repr((fingerprint(function), kinds, capability, bounds, _versions())
-                              ).encode()).hexdigest()[:32]
+    options = ("-fma=0",) if exact else ()
+    key = hashlib.sha256(repr((fingerprint(function), kinds, capability, bounds, *options,
+                               _versions())).encode()).hexdigest()[:32]
     path = CONFIG.cache_dir / "cubins" / f"{function.__name__}_{key}"
     found = _read(path)
     if found is None:
         with _compiling:
-            found = _link(_lto_code(function, kinds, capability, bounds), capability)
+            found = _link(_lto_code(function, kinds, capability, bounds), capability, options)
         _write(path, found)
     return found
 
@@ -104,11 +106,11 @@ def _lto_code(function: Any, kinds: tuple[str, ...], capability: tuple[int, int]
     return codes
 
 
-def _link(codes: list[Any], capability: tuple[int, int]) -> Binary:
+def _link(codes: list[Any], capability: tuple[int, int], more: tuple[str, ...]) -> Binary:
     from cuda.bindings import nvjitlink
 
     major, minor = capability
-    options = [f"-arch=sm_{major}{minor}", "-lto", "-O3", "-verbose", "-Xptxas=-v"]
+    options = [f"-arch=sm_{major}{minor}", "-lto", "-O3", "-verbose", "-Xptxas=-v", *more]
     handle = nvjitlink.create(len(options), options)
     try:
         for number, code in enumerate(codes):

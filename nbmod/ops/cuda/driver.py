@@ -261,7 +261,7 @@ def _destroy(card: Card, graph: Any, instance: Any) -> None:
 def _load(card: Card, kernel: Any, kinds: tuple[str, ...], threads: int) -> Any:
     card.select()
     binary: Binary = compile_kernel(kernel.function, kinds, card.capability,
-                                    (threads, kernel.resident))
+                                    (threads, kernel.resident), kernel.exact)
     module = call("cuModuleLoadData", binary.cubin)
     return call("cuModuleGetFunction", module, binary.name.encode())
 

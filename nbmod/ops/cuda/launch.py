@@ -52,13 +52,16 @@ class Kernel(NamedTuple):
     function: Callable[..., None]
     resident: int = 1
     """How many blocks a multiprocessor shall have room for: it bounds the registers of each."""
+    exact: bool = False
+    """Products are rounded before they are added, as on the CPU: for numbers that decide something,
+    such as which pixels belong to a region."""
 
 
-def kernel(function: Any = None, *, resident: int = 1) -> Any:
+def kernel(function: Any = None, *, resident: int = 1, exact: bool = False) -> Any:
     """Decorator of kernels."""
     if function is None:
-        return lambda function: Kernel(function, resident)
-    return Kernel(function, resident)
+        return lambda function: Kernel(function, resident, exact)
+    return Kernel(function, resident, exact)
 
 
 def device_function(function: Callable) -> Any:
