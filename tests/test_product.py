@@ -17,6 +17,7 @@ from nbmod.ops.blocked.form import LANES
 from nbmod.ops.product import add_share, most_room, packing, panels, product, room
 from nbmod.ops.product_plan import DEPTH, planned
 from nbmod.ops.row_sums import summing_rows
+from nbmod.ops.simd.product import ROWS, VECTORS, pitch_of
 
 SHAPES = [(1, 1, 1), (1, 300, 65), (6, 257, 64), (7, 3, 63), (97, 5, 130), (100, 600, 17),
           (13, 20, 100), (16, 16, 32), (2, 700, 95), (3, 33, 4), (300, 513, 270)]  # fmt: skip
@@ -54,6 +55,20 @@ def test_every_way_to_lie(m, k, n, order, dtype):
     np.testing.assert_array_equal(turned.T, a @ b)
     product(a, b, wide[:, :n], scratch(m, k, n, dtype, order=ORDERS[order]))()
     np.testing.assert_array_equal(wide[:, :n], a @ b)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_no_denormals_are_found_where_rows_and_columns_end(order):
+    """Tiles multiply there, too, and would be slow: the results do not tell."""
+    rng, (m, k, n) = np.random.default_rng(0), (ROWS + 1, 64, VECTORS * LANES + 3)
+    a, b = (whole(rng, *shape, order=way)
+            for shape, way in zip(((m, k), (k, n)), ORDERS[order], strict=True))
+    work = np.full(room(m, k, n, "float32").shape, np.float32(1e-40))
+    product(a, b, np.empty((m, n), "f"), work, alpha=7)()
+    end = np.flatnonzero(work[0] == 7)[0]  # behind what is packed stands alpha
+    packed = (work[0, :end] != np.float32(1e-40)).reshape(-1, pitch_of(LANES))[:, :ROWS]
+    assert end or order == "a b^T"  # dot products, which pack nothing
+    assert (packed.all(1) == packed.any(1)).all()
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -105,8 +105,17 @@ def _pack(x, at, steps, lines, depth, width, out, to, pitch):
 
 
 @inlined
+def _fill(out, to, pitch, lines, whole, depth):
+    """out[to + k pitch + j] = 0 for lines <= j < whole, k < depth: tiles multiply these too, and
+    are ten times slower if they find denormals."""
+    for k in range(depth):
+        for j in range(lines, whole):
+            out[to + k * pitch + j] = 0
+
+
+@inlined
 def _pack_rows(x, at, steps, rows, depth, width, pitch, work):
-    """The strips of a job."""
+    """The strips of a job; behind the last row stands 0."""
     row, along = steps
     if row == 1:
         count = max((rows - pitch) // ROWS + 1, 0) if rows >= pitch else 0
@@ -120,11 +129,14 @@ def _pack_rows(x, at, steps, rows, depth, width, pitch, work):
         for s in range(0, rows, ROWS):
             _pack(x, at + s * row, (row, along), min(ROWS, rows - s), depth, width, work,
                   s // ROWS * depth * pitch, pitch)
+    rest = rows % ROWS
+    if rest:
+        _fill(work, rows // ROWS * depth * pitch, pitch, rest, ROWS, depth)
 
 
 @inlined
 def _pack_columns(x, at, steps, columns, depth, width, out, to, far):
-    """Panels, `far` apart."""
+    """Panels, `far` apart; behind the last column stands 0."""
     row, column = steps
     panel = VECTORS * width
     count = columns // panel
@@ -139,6 +151,8 @@ def _pack_columns(x, at, steps, columns, depth, width, out, to, far):
         for j in range(0, columns, panel):
             _pack(x, at + j * column, (column, row), min(panel, columns - j), depth, width, out,
                   to + j // panel * far, panel)
+    if columns % panel:
+        _fill(out, to + count * far, panel, columns % panel, panel, depth)
 
 
 @inlined
@@ -345,7 +359,7 @@ def _multiply_here(a, b, c, bias, alpha, places, steps, sizes, blocks, count, wo
 
 @kernel(parallel=True)
 def _pack_panels(b, steps, sizes, place, out):
-    """Terms [place[0], place[0] + place[1]) of all panels; behind the columns stands anything.
+    """Terms [place[0], place[0] + place[1]) of all panels.
 
     sizes  number and width of panels, distance from one to the next; columns
     """
