@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nbmod.ops import jit
 from nbmod.ops.blocked.form import LANES
 from nbmod.ops.product import add_share, most_room, packing, panels, product, room
-from nbmod.ops.product_plan import DEPTH, planned
+from nbmod.ops.product_plan import ACROSS, DEPTH, LEFT, RIGHT, planned
 from nbmod.ops.row_sums import summing_rows
 from nbmod.ops.simd.product import ROWS, VECTORS, pitch_of
 
@@ -185,6 +185,14 @@ def test_plans_leave_nothing_out(m, k, n, workers):
     assert plan.wide % 32 == 0 and plan.high > 0
     assert plan.jobs == -(-m // plan.high) * -(-n // plan.wide)
     assert plan.jobs >= min(workers, 2) or m * n <= plan.high * plan.wide
+
+
+def test_the_larger_factor_is_divided():
+    """Where divisions take equally long: workers of a dense layer have a part of its weights."""
+    plan, turned = (planned(*sizes, 1, 16, 2, way) for sizes, way in (
+        ((64, 784, 128), ACROSS), ((128, 64, 784), LEFT | RIGHT)))
+    assert plan.high >= 64 and plan.wide == 64
+    assert turned.high == 64 and turned.wide >= 784
 
 
 @pytest.mark.parametrize("order, sizes, most", [

@@ -90,6 +90,13 @@ class Plan:
             job = self.depth * (panels * lines + PACK * turned) + panels * tiles * parts * CALL
         return -(-self.jobs // workers) * job
 
+    @property
+    def reads(self) -> int:
+        """Numbers of both factors that all jobs read: the larger factor is rather divided.  So each
+        worker meets the same weights again in every pass, and has them in its own cache."""
+        down, across = -(-self.rows // self.high), -(-self.columns // self.wide)
+        return self.stack * self.depth * (self.rows * across + self.columns * down)
+
 
 CALL, SUM, PACK = 50, 80, 1.2
 """Cycles of a tile's prologue and epilogue, of that of dot products, of packing a number that lies
@@ -98,8 +105,8 @@ across."""
 
 def planned(rows: int, depth: int, columns: int, stack: int, width: int, workers: int,
             way: int = 0) -> Plan:
-    """The division of least cost, and of these the one into fewest jobs; it changes no bit of what
-    comes out."""
+    """The division of least cost, of these the one into fewest jobs, of these the one that reads
+    least; it changes no bit of what comes out."""
     def sizes(total: int, unit: int, least: int) -> set[int]:
         units = -(-total // unit)
         shares = [1, *(workers * part // 2 for part in (1, 2, 3, 4, 8))]
@@ -113,7 +120,8 @@ def planned(rows: int, depth: int, columns: int, stack: int, width: int, workers
         highs = sizes(rows, ROWS, least) | sizes(rows, HEIGHTS[-1], least)
         wides = sizes(columns, VECTORS * width, 1)
     plans = [Plan(rows, depth, columns, stack, width, *size, way) for size in pairs(highs, wides)]
-    return min(plans, key=lambda plan: (plan.cost(workers), plan.jobs, plan.high, plan.wide))
+    return min(plans, key=lambda plan: (plan.cost(workers), plan.jobs, plan.reads, plan.high,
+                                        plan.wide))
 
 
 def ways(rows: int, depth: int, columns: int, width: int, order: str) -> int:
