@@ -19,7 +19,7 @@ from .kernel_math import WORDS, maximum, minimum, real_of
 from .launch import SIMULATED, Launch, device_function, each, kernel, on_gpu, thread, threads
 from .memory import Array
 
-__all__ = ["Case", "Regions", "image_function"]
+__all__ = ["BOX", "Case", "Regions", "axis_function", "gradient", "image_function", "scale_of"]
 
 TILE = (2, 3) if SIMULATED else (8, 16)
 """Rows and columns of pixels that have one list of regions."""
@@ -73,7 +73,7 @@ def image_function(columns: int, real: Any) -> Any:
     return image_of
 
 
-def _axis_function(case: Case) -> Any:
+def axis_function(case: Case) -> Any:
     """of_axis(k): for bin k of both axes, rows first, its axis, its number there, how many bins the
     axis has, and pixels."""
     (_, rows, columns), (height, width) = case.out, case.data[2:]
@@ -103,7 +103,7 @@ def _rounded(x, half):
 @cache
 def _largest_span(case: Case) -> Any:
     """span(rois, r, k, scale): first pixel and end of a bin of ROIPooling."""
-    real, of_axis = case.real, _axis_function(case)
+    real, of_axis = case.real, axis_function(case)
     one, half = real(1), real(0.5)
 
     @device_function
@@ -120,7 +120,7 @@ def _largest_span(case: Case) -> Any:
 @cache
 def _mean_span(case: Case) -> Any:
     """span(rois, r, k, scale): first pixel and end of a bin of PSROIPooling."""
-    real, of_axis = case.real, _axis_function(case)
+    real, of_axis = case.real, axis_function(case)
     one, half, least = real(1), real(0.5), real(0.1)
 
     @device_function
