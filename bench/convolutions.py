@@ -1,6 +1,7 @@
 """Algorithms of convolutions, one by one: how fast, and how far from float64.
 
     python -m bench.convolutions              speed of the 3 x 3 layers of ResNet-50 and VGG-16
+    python -m bench.convolutions --weights    the same of the gradients of their weights
     python -m bench.convolutions --accuracy   errors, as in docs/internals/cpu-engine.md
 
 Speed is in multiplications plus additions of the definition, as a share of what FMAs in registers
@@ -33,8 +34,9 @@ BUDGET = 0.25
 """Seconds for each figure."""
 
 
-def layer_of(batch: int, channels: int, filters: int, size: int) -> algorithms.Layer:
-    return algorithms.Layer(SLIDE, batch, channels, (size, size), filters, (size, size), False)
+def layer_of(batch: int, channels: int, filters: int, size: int, fresh: bool = False
+             ) -> algorithms.Layer:
+    return algorithms.Layer(SLIDE, batch, channels, (size, size), filters, (size, size), fresh)
 
 
 def arrays(k: Kernels, random: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
@@ -44,6 +46,11 @@ def arrays(k: Kernels, random: np.random.RandomState) -> tuple[np.ndarray, np.nd
     return x, w.astype("f")
 
 
+def gradient(k: Kernels, random: np.random.RandomState) -> np.ndarray:
+    """That of the output."""
+    return random.randn(k.batch, k.y.channels, k.y.height, k.y.width).astype("f")
+
+
 def prepared(k: Kernels, x: np.ndarray, w: np.ndarray) -> tuple[Callable[[], None], np.ndarray]:
     """What computes a layer from packed filters, and its blocked result."""
     blocks, y = np.empty(k.x.shape(k.batch), "f"), np.empty(k.y.shape(k.batch), "f")
@@ -51,6 +58,15 @@ def prepared(k: Kernels, x: np.ndarray, w: np.ndarray) -> tuple[Callable[[], Non
     into_blocks(k.x, x, blocks)
     k.pack(w, filters, room)
     return k.forward(blocks, filters, None, y, room=room), y
+
+
+def weighed(k: Kernels, x: np.ndarray, g: np.ndarray) -> tuple[Callable[[], None], np.ndarray]:
+    """What computes the gradient of a layer's weight, and where it is."""
+    blocks, grads = np.empty(k.x.shape(k.batch), "f"), np.empty(k.y.shape(k.batch), "f")
+    into_blocks(k.x, x, blocks)
+    into_blocks(k.y, g, grads)
+    gw, packed = np.empty((k.y.channels, k.x.channels, 3, 3), "f"), np.empty(k.summed.shape, "f")
+    return k.weight(blocks, grads, packed, gw, room=np.empty(k.weight_room.shape, "f")), gw
 
 
 def seconds(run: Callable[[], None]) -> float:
@@ -72,16 +88,18 @@ def peak_rate() -> float:
     return work / seconds(lambda: ceilings._spin(numbers, threads, ceilings.TURNS))
 
 
-def speeds(peak: float) -> Iterator[str]:
+def speeds(peak: float, weights: bool) -> Iterator[str]:
     yield "| batch, channels, filters, size | direct | F(2x2) | F(4x4) | chosen |"
     yield "|---|---|---|---|---|"
     for name, layers in (("ResNet-50", RESNET), ("VGG-16", VGG)):
         for case in layers:
-            layer = layer_of(*case)
+            layer = layer_of(*case, weights)
             work, cells = 2 * 9 * np.prod([*case, case[-1]], dtype=float), []
             for algorithm in algorithms.candidates(layer):
                 k = layer.kernels(algorithm, 1)
-                run, _ = prepared(k, *arrays(k, np.random.RandomState(0)))
+                x, w = arrays(k, np.random.RandomState(0))
+                run, _ = (weighed(k, x, gradient(k, np.random.RandomState(1))) if weights
+                          else prepared(k, x, w))
                 rate = work / seconds(run)
                 cells.append(f"{rate / 1e9:.0f} GFLOP/s, {rate / peak:.0%}")
             best = algorithms.NAMES[algorithms.chosen(layer).algorithm]
@@ -91,10 +109,8 @@ def speeds(peak: float) -> Iterator[str]:
 def reference(x: np.ndarray, w: np.ndarray) -> np.ndarray:
     """The convolution in float64."""
     wide = np.pad(x.astype("d"), ((0, 0), (0, 0), (1, 1), (1, 1)))
-    rows, columns = x.shape[2:]
-    return sum(np.einsum("nchw,fc->nfhw", wide[:, :, i:i + rows, j:j + columns],
-                         w[:, :, i, j].astype("d"), optimize=True)
-               for i in range(3) for j in range(3))
+    windows = np.lib.stride_tricks.sliding_window_view(wide, w.shape[2:], axis=(2, 3))
+    return np.einsum("nchwij,fcij->nfhw", windows, w.astype("d"), optimize=True)
 
 
 def errors() -> Iterator[str]:
@@ -110,18 +126,43 @@ def errors() -> Iterator[str]:
                 run, y = prepared(k, x, w)
                 run()
                 from_blocks(k.y, y, found := np.empty((1, 32, 28, 28), "f"))
-                expected = reference(x, w)
-                wrong = found - expected
-                cells.append(f"{abs(wrong).max() / abs(expected).max():.1e}, "
-                             f"{np.sqrt((wrong ** 2).mean() / (expected ** 2).mean()):.1e}")
+                cells.append(wrong(found, reference(x, w)))
             yield f"| {channels} | {kind} | {' | '.join(cells)} |"
+
+
+def weight_errors() -> Iterator[str]:
+    yield "| pixels | numbers | direct | F(2x2) | F(4x4) |"
+    yield "|---|---|---|---|---|"
+    for batch, size in ((16, 56), (16, 28), (16, 14), (16, 7)):
+        for kind in ("normal", "not below 0"):
+            layer, cells = layer_of(batch, 32, 64, size, True), []
+            for algorithm in algorithms.candidates(layer):
+                k = layer.kernels(algorithm, 1)
+                x, g = arrays(k, np.random.RandomState(size))[0], gradient(
+                    k, np.random.RandomState(1))
+                x = np.maximum(x, 0) if kind == "not below 0" else x
+                run, gw = weighed(k, x, g)
+                run()
+                turned = reference(x.swapaxes(0, 1), g.swapaxes(0, 1)).swapaxes(0, 1)
+                cells.append(wrong(gw, turned))
+            yield f"| {batch} x {size} x {size} | {kind} | {' | '.join(cells)} |"
+
+
+def wrong(found: np.ndarray, expected: np.ndarray) -> str:
+    """The largest error relative to the largest result, and root mean squares."""
+    apart = found - expected
+    return (f"{abs(apart).max() / abs(expected).max():.1e}, "
+            f"{np.sqrt((apart ** 2).mean() / (expected ** 2).mean()):.1e}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--accuracy", action="store_true", help="errors instead of speed")
+    parser.add_argument("--weights", action="store_true", help="gradients of weights")
+    given = parser.parse_args()
     with denormals(False):
-        for line in errors() if parser.parse_args().accuracy else speeds(peak_rate()):
+        for line in ([*errors(), *weight_errors()] if given.accuracy else
+                     speeds(peak_rate(), given.weights)):
             print(line, flush=True)
 
 

@@ -21,6 +21,8 @@ from nbmod.ops.blocked.tables import Sliding
 
 pytestmark = pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
 SAME = Sliding((3, 3), pad=(1, 1))
+WIDE = max(LANES, 8)
+"""Filters that are worth blocks of channels."""
 
 
 def layer(batch, channels, size, fresh=False, slide=SAME):
@@ -125,7 +127,7 @@ def test_measured_once(fresh, folder, monkeypatch):
 
 
 def convolution(data="data", name="conv"):
-    return mx.sym.Convolution(mx.sym.Variable(data), kernel=(3, 3), pad=(1, 1), num_filter=LANES,
+    return mx.sym.Convolution(mx.sym.Variable(data), kernel=(3, 3), pad=(1, 1), num_filter=WIDE,
                               name=name)
 
 
@@ -161,13 +163,13 @@ def test_modules_of_modules_measure(bind, expected, folder, monkeypatch):
         return tuned._here[tuned.machine(), key]
 
     def shape(size):
-        return 2, LANES, size, size
+        return 2, WIDE, size, size
 
     monkeypatch.setattr(tuned, "measure", measure)
     bind(False, shape)
     assert measured == []
     bind(True, shape)
-    assert measured == [layer(2, LANES, size, True).key for size in expected]
+    assert measured == [layer(2, WIDE, size, True).key for size in expected]
 
 
 def test_what_others_have_found_is_kept(folder):

@@ -19,6 +19,7 @@ from nbmod.ops.blocked.depthwise import kernels_of
 from nbmod.ops.blocked.form import LANES, Form, clear_tail
 from nbmod.ops.blocked.reorder import from_blocks, into_blocks
 from nbmod.ops.blocked.tables import Sliding
+from nbmod.ops.blocked.tiled import Tiled
 from nbmod.ops.jit import Kernel, num_threads, set_num_threads
 from nbmod.ops.simd import norm, quads, stream
 from nbmod.ops.simd.address import STEP
@@ -311,7 +312,7 @@ def test_norms_are_the_same_by_blocks_and_by_planes():
 
 
 @pytest.mark.parametrize("rows, columns", [(9, 6), (4, 1)])
-@pytest.mark.parametrize("kind", ["input_tile", "filter_tile"])
+@pytest.mark.parametrize("kind", ["input_tile", "filter_tile", "gradient_tile", "weight_tile"])
 @pytest.mark.parametrize("way", [TWO, FOUR])
 def test_tiles_are_their_twins(way, kind, rows, columns):
     """Sums of 36 products with factors up to 13, in all some 50: 1e-4 is 20 roundings."""
@@ -571,7 +572,7 @@ ROOMS = {"apart": {}, "together": {"NEAR": 0}, "in parts": {"NEAR": 0, "FAR": 0}
 def tiled(slide, forms, batch, out, fresh, monkeypatch, rooms):
     for name, size in ROOMS[rooms].items():
         monkeypatch.setattr(winograd, name, size)
-    found = winograd.Tiled(slide, *forms, batch, out, fresh)
+    found = Tiled(slide, *forms, batch, out, fresh)
     assert found.tiling.apart == (rooms == "apart")
     return found
 
@@ -612,7 +613,7 @@ def test_digits_that_tiles_keep(out, most):
     """Twice the error that the documentation tells for 256 channels, at most."""
     slide, forms = Sliding((3, 3), pad=(1, 1)), (Form(256, 20, 20, 1), Form(8, 20, 20))
     x, w = numbers(1, 256, 20, 20), numbers(8, 256, 3, 3)
-    k = winograd.Tiled(slide, *forms, 1, out)
+    k = Tiled(slide, *forms, 1, out)
     blocks, y = np.empty(forms[0].shape(1), "f"), np.empty(forms[1].shape(1), "f")
     made, room = (np.empty(spec.shape, "f") for spec in (k.filters, k.room(False)))
     into_blocks(forms[0], x, blocks)

@@ -32,7 +32,8 @@ from .convolution import FLOAT, Kernels
 from .depthwise import kernels_of
 from .form import LANES, Form
 from .tables import Pair, Sliding, grouped
-from .winograd import Tiled, Tiling, fits
+from .tiled import Tiled
+from .winograd import Tiling, fits
 
 __all__ = ["DIRECT", "FOUR", "PLAIN", "TWO", "Choice", "Layer", "candidates", "chosen",
            "estimates"]
@@ -125,14 +126,16 @@ def _runs(layer: Layer, algorithm: int) -> Callable[[], None]:
         k.pack(w, filters, room)
         return forward
     g = np.full(k.back.y.shape(k.batch), 0.5, FLOAT)
-    turned, space = (np.empty(spec.shape, FLOAT)
-                     for spec in (k.back.filters_back, k.back.room(True)))
+    turned, space, summed, more = (np.empty(spec.shape, FLOAT) for spec in (
+        k.back.filters_back, k.back.room(True), k.summed, k.weight_room))
     data = k.back.data(g, w, turned, x, room=space)
+    weight = k.back.weight(x, g, summed, np.empty_like(w), room=more)
 
     def run() -> None:
         k.pack(w, filters, room)
         forward()
         data()
+        weight()
 
     return run
 

@@ -132,6 +132,11 @@ class Kernels:
         """Room to work in, of forward or of the data's gradient."""
         return Spec((0,), FLOAT)
 
+    @property
+    def weight_room(self) -> Spec:
+        """Room to work in, of the weight's gradient."""
+        return Spec((0,), FLOAT)
+
     def pack(self, w: Any, filters: Any, room: Any = None) -> None:
         """Bring a weight into the order of forward."""
         pack(self.packing, w, filters)
@@ -186,13 +191,18 @@ class Kernels:
         flags |= streamed(gx, gx, flags)
         return partial(run_strips, task, g, filters, bias, gx, gx, self.kind, flags)
 
-    def weight(self, x: Any, g: Any, packed: Any, gw: Any, adds: bool = False
+    def weight(self, x: Any, g: Any, packed: Any, gw: Any, adds: bool = False, room: Any = None
                ) -> Callable[[], None]:
         """gw (+)= gradient of the weight, by way of `packed`, which is `summed`."""
-        task, plan = weight_outers(self.slide, self.x, self.y, self.batch), self.packing
+        compute, plan = self.weight_sums(x, g, packed, room), self.packing
 
         def run() -> None:
-            run_outer(task, x, g, packed)
+            compute()
             unpack(plan, packed, gw, adds)
 
         return run
+
+    def weight_sums(self, x: Any, g: Any, packed: Any, room: Any) -> Callable[[], None]:
+        """What computes the gradient of the packed weight."""
+        task = weight_outers(self.slide, self.x, self.y, self.batch)
+        return partial(run_outer, task, x, g, packed)

@@ -102,7 +102,7 @@ class Depthwise(Kernels):
     def summed(self) -> Spec:
         return Spec((self.batch, self.x.blocks, len(self.rows), LANES), FLOAT)
 
-    def weight(self, x: Any, g: Any, packed: Any, gw: Any, adds: bool = False
+    def weight(self, x: Any, g: Any, packed: Any, gw: Any, adds: bool = False, room: Any = None
                ) -> Callable[[], None]:
         rows, places = self.rows, pixel_places(self.slide, self.x, self.y).ravel()
         taps = len(self.slide.taps)

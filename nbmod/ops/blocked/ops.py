@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +24,7 @@ from .depthwise import is_depthwise, kernels_of
 from .form import LANES, Form, clear_halo, clear_tail, enter_channels
 from .reorder import from_blocks, into_blocks, widen
 from .tables import Sliding
-from .winograd import Tiled
+from .tiled import Tiled
 
 __all__ = ["BlockedConvolution", "ClearEdges", "FromBlocks", "IntoBlocks",
            "JoinedBlocks"]
@@ -186,10 +187,12 @@ class BlockedConvolution(Op):
 
     def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         kernels, empty = self.kernels(ins[1]), Spec((0,), FLOAT)
+        if not self.learns:
+            return [kernels.summed, empty, kernels.weight_room, empty]
         back = kernels.back
+        room = max(kernels.weight_room, back.room(True), key=attrgetter("size"))
         wide = Spec(back.y.shape(_together(back)), FLOAT) if back.y != kernels.y else empty
-        return [kernels.summed, *([empty] * 3 if not self.learns else [
-            back.filters_back, back.room(True), wide])]
+        return [kernels.summed, back.filters_back, room, wide]
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         kernels = self.kernels(ins[0], outs[0])
@@ -223,7 +226,7 @@ class BlockedConvolution(Op):
             else:
                 runs.append(kernels.back.data(g, w, filters, outs[0], adds=adds[0], room=room))
         if outs[1] is not None:
-            runs.append(kernels.weight(x, g, packed, outs[1], adds[1]))
+            runs.append(kernels.weight(x, g, packed, outs[1], adds[1], room))
         if self.bias and outs[2] is not None:
             runs.append(partial(_sum_pixels, g, outs[2], adds[2]))
         return all_of(runs)

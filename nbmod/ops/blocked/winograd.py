@@ -22,7 +22,7 @@ what:
 
 What is computed for a tile depends neither on the other tiles of its strip nor on the number of
 workers.  The data's gradient is such a convolution too: of the output's gradient with turned
-filters.
+filters.  For the weight's see `weighing`.
 """
 
 from __future__ import annotations
@@ -35,15 +35,13 @@ from typing import Any
 import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
-from ..op import Spec
 from ..simd.queue import SPACE, queue_of, take
 from ..simd.strip import PIXELS, strip1, strip2
 from ..simd.winograd import FOUR, TWO
-from .convolution import FLOAT, Kernels
 from .form import LANES, Form, flat
 from .tables import Pair, Sliding
 
-__all__ = ["Tiled", "Tiling", "fits"]
+__all__ = ["Tiling", "fits"]
 
 input4, filter4, output4 = FOUR.input_tile, FOUR.filter_tile, FOUR.output_tile
 input2, filter2, output2 = TWO.input_tile, TWO.filter_tile, TWO.output_tile
@@ -183,65 +181,6 @@ class Tiling:
                           queue_of(times * workers).reshape(times, -1))
 
         return run
-
-
-@dataclass(frozen=True)
-class Tiled(Kernels):
-    """A convolution whose sums and data's gradient are computed by tiles of `out` x `out` pixels;
-    `fresh`: filters change with every run."""
-
-    out: int = 4
-    fresh: bool = False
-
-    @cached_property
-    def tiling(self) -> Tiling:
-        return Tiling(self.x, self.y, self.slide.pad, self.batch, self.out, self.fresh)
-
-    @cached_property
-    def tiling_back(self) -> Tiling:
-        top, left = self.slide.pad
-        return Tiling(self.y, self.x, (2 - top, 2 - left), self.batch, self.out, True, True)
-
-    @property
-    def filters(self) -> Spec:
-        return self._kept(self.tiling, self.packed)
-
-    @property
-    def filters_back(self) -> Spec:
-        return self._kept(self.tiling_back, self.packed_back)
-
-    def _kept(self, tiling: Tiling, packed: Spec) -> Spec:
-        """Room for transformed filters, or for those that workers transform themselves."""
-        alone = tiling.apart or not tiling.fresh
-        return Spec((tiling.filters,), FLOAT) if alone else packed
-
-    def room(self, back: bool) -> Spec:
-        """Also that to pack filters in."""
-        tiling, packed = ((self.tiling_back, self.packed_back) if back else
-                          (self.tiling, self.packed))
-        return Spec((max(tiling.room, packed.size),), FLOAT)
-
-    def pack(self, w: Any, filters: Any, room: Any = None) -> None:
-        if self.filters == self.packed:
-            super().pack(w, filters)
-        else:
-            super().pack(w, packed := room[:self.packed.size])
-            self.tiling.transform(packed, filters)
-
-    def pack_back(self, w: Any, filters: Any, room: Any = None) -> None:
-        if self.filters_back == self.packed_back:
-            super().pack_back(w, filters)
-        else:
-            super().pack_back(w, packed := room[:self.packed_back.size])
-            self.tiling_back.transform(packed, filters)
-
-    def sums(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, room: Any
-             ) -> Callable[[], None]:
-        return self.tiling.compute(x, filters, bias, r, y, flags, room)
-
-    def sums_back(self, g: Any, filters: Any, bias: Any, gx: Any, flags: int, room: Any
-                  ) -> Callable[[], None]:
-        return self.tiling_back.compute(g, filters, bias, gx, gx, flags, room)
 
 
 @inlined

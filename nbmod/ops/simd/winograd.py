@@ -46,6 +46,8 @@ class Filtering:
         input_tile      target = B' source B, a vector of channels each
         filter_tile     target = G source G', of filters
         output_tile     y = A' m A, and the flags of the strip kernel
+        gradient_tile   target = A source A', of an output's gradient, which is 0 beyond its edge
+        weight_tile     target = G' source G, of what tiles add up to
     """
 
     def __init__(self, *halves: float):
@@ -62,6 +64,8 @@ class Filtering:
         powers = np.power.outer(np.array(points, float), np.arange(self.out)).T
         self.outputs = np.column_stack([powers, np.eye(self.out)[-1]])
         self.input_tile, self.filter_tile = tile_of(self.inputs), tile_of(self.filters)
+        self.gradient_tile = tile_of(self.outputs.T, zeros=True)
+        self.weight_tile = tile_of(self.filters.T, _joined)
         self.output_tile = output_of(self.outputs)
 
 
@@ -89,7 +93,7 @@ def _evaluated(v: Vectors, matrix: np.ndarray, values: Sequence[Any]) -> list[An
     found = [_sum(v, matrix[0], values)]
     for row in matrix[1:-1:2]:
         odd = row * (np.arange(len(row)) % 2)
-        factor = odd[odd != 0][-1]
+        factor = next(f for f in odd[odd != 0] if (odd / f == np.float32(odd / f)).all())
         even, odd = _sum(v, row - odd, values), _sum(v, odd / factor, values)
         found += [_plus(v, even, factor, odd), _plus(v, even, -factor, odd)]
     return [*found, _sum(v, matrix[-1], values)]
@@ -119,19 +123,25 @@ def _clipped(v: Vectors, count: int, step: Any, size: Any) -> list[Any]:
     return [v.mul(v.least(i, last), step) for i in range(count)]
 
 
-def _emit_tile(v: Vectors, matrix: np.ndarray) -> None:
+def _emit_tile(v: Vectors, rule: Rule, matrix: np.ndarray, zeros: bool) -> None:
     a, (size, count) = v.args, matrix.T.shape
     source, target = (v.at(getattr(a, name), start)
                       for name, start in zip(("source", "target"), a.at, strict=True))
     row, column, step, rows, columns = a.steps
     down, right = _clipped(v, size, row, rows), _clipped(v, size, column, columns)
     tile = [[v.load(v.at(source, v.add(y, x))) for x in right] for y in down]
-    for i, line in enumerate(_between(v, _evaluated, matrix, tile)):
+    if zeros:
+        above, left = ([v.builder.icmp_signed("<", v.number(i), end) for i in range(size)]
+                       for end in (rows, columns))
+        tile = [[v.builder.select(v.builder.and_(y, x), value, v.zero)
+                 for x, value in zip(left, line, strict=True)]
+                for y, line in zip(above, tile, strict=True)]
+    for i, line in enumerate(_between(v, rule, matrix, tile)):
         for j, value in enumerate(line):
             v.store(value, v.at(target, v.mul(step, i * count + j)))
 
 
-def _tile_twin(matrix: np.ndarray) -> Any:
+def _tile_twin(matrix: np.ndarray, zeros: bool) -> Any:
     count, size = matrix.shape
 
     def tile(source, target, at, steps):
@@ -140,6 +150,8 @@ def _tile_twin(matrix: np.ndarray) -> Any:
         for y, x in np.ndindex(size, size):
             begin = at[0] + min(y, rows - 1) * row + min(x, columns - 1) * column
             found[y, x] = source[begin:begin + LANES]
+        if zeros:
+            found[rows:] = found[:, columns:] = 0
         for i, j in np.ndindex(count, count):
             begin = at[1] + (i * count + j) * step
             target[begin:begin + LANES] = np.einsum("y,x,yxl", matrix[i], matrix[j], found)
@@ -147,14 +159,15 @@ def _tile_twin(matrix: np.ndarray) -> Any:
     return tile
 
 
-def tile_of(matrix: np.ndarray) -> Micro:
-    """target = matrix source matrix', a vector of channels each.
+def tile_of(matrix: np.ndarray, rule: Rule = _evaluated, zeros: bool = False) -> Micro:
+    """target = matrix source matrix', a vector of channels each; a tile that hangs over the edge
+    has `zeros` there if they count.
 
     at      where to begin in source and target
     steps   distances of rows, columns and results; rows and columns there are
     """
-    return Micro(("source", "target", "at", "steps"), lambda v: _emit_tile(v, matrix),
-                 _tile_twin(matrix))
+    return Micro(("source", "target", "at", "steps"), lambda v: _emit_tile(v, rule, matrix, zeros),
+                 _tile_twin(matrix, zeros))
 
 
 def _emit_output(v: Vectors, matrix: np.ndarray) -> None:
