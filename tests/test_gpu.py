@@ -237,6 +237,8 @@ def test_a_missing_barrier_is_noticed(name):
     {"kernel": (3, 3), "num_filter": 10}, {"kernel": (3, 2), "num_filter": 10, "stride": (2, 1)},
     {"kernel": (3, 3), "num_filter": 6, "num_group": 3, "pad": (1, 2), "dilate": (2, 1)},
     {"kernel": (2, 3), "num_filter": 9, "layout": "NHWC", "stride": (2, 2), "pad": (1, 0)},
+    {"kernel": (3, 3), "num_filter": 12, "num_group": 6, "pad": (1, 1), "stride": (2, 1)},
+    {"kernel": (3, 2), "num_filter": 6, "num_group": 6, "layout": "NHWC", "dilate": (1, 2)},
 ], ids=str)  # fmt: skip
 def test_convolutions_with_ragged_edges(attrs):
     """Sums of more than three tiles, gradients of weights split into parts."""

@@ -53,6 +53,8 @@ SAMPLES = [
     conv((2, 3, 8), (2,), 3, dilate=(3,), num_group=3, layout="NCW"),
     conv((2, 3, 4, 5, 4), (3, 2, 2), 5, stride=(2, 1, 2), pad=(1, 1, 0)),
     conv((1, 4, 4, 3, 5), (2, 1, 2), 4, num_group=4, dilate=(2, 1, 2), layout="NCDHW"),
+    conv((2, 5, 6, 3), (3, 2), 6, num_group=3, stride=(1, 2), layout="NHWC", note="depthwise",
+         **LAST),
     conv((2, 3, 5, 7), (3, 3), 4, workspace=256, cudnn_tune="off", cudnn_off=True, layout="NCHW"),
     conv((2, 5, 7, 4), (3, 2), 6, num_group=2, stride=(2, 1), layout="NHWC", **LAST),
     conv((1, 3, 4, 3, 2), (2, 2, 2), 3, layout="NDHWC", no_bias=True, **LAST),

@@ -41,6 +41,7 @@ from nbmod.ops.cuda.launch import Kernel, Launch
 from nbmod.ops.cuda.memory import Array
 from nbmod.ops.formula import VOCABULARY
 from nbmod.ops.formula_op import FormulaOp
+from nbmod.ops.op import Backward, Call
 from nbmod.ops.program import Program, Step
 from tests import either
 from tests.cases import Sample, all_samples
@@ -202,7 +203,7 @@ def ghost_launches(samples: Mapping[str, Sample], types: int) -> list[Launch]:
             except mx.MXNetError as error:
                 if "no kernels yet" not in str(error):
                     raise
-    ghost.launches += products(ghost)
+    ghost.launches += products(ghost) + depthwise(ghost)
     for real in ("float32", "float64"):
         x = ghost.empty((5,), real)
         ghost.launcher(run_program(vocabulary(), [x, x], [x] * len(VOCABULARY)))()
@@ -217,6 +218,21 @@ def products(ghost: Ghost) -> list[Launch]:
     return [gemm.matrix_product(*[ghost.empty((64, 64), kind) for _ in range(3)], (64, 64, 64),
                                 turned, way=way)
             for kind, way in ways for turned in ((False, False), (True, True))]
+
+
+def depthwise(ghost: Ghost) -> list[Launch]:
+    """A depthwise convolution of many images, in both layouts; a thread takes several of them."""
+    found: list[Launch] = []
+    for image, layout in (((64, 56, 56), "NCHW"), ((56, 56, 64), "NHWC")):
+        op = OPS["Convolution"](kernel=(3, 3), num_filter=64, num_group=64, pad=(1, 1),
+                                no_bias=True, layout=layout)
+        shapes, (out,) = op.infer_shape([(32, *image), None], [None])[:2]
+        x, w, y = (ghost.empty(shape, "float32") for shape in (*shapes, out))
+        node = Backward(op, 2, ("head", "data", "weight"))
+        scratch = [ghost.empty(*spec) for spec in ghost.scratch(node, [y, x, w], [x, w])]
+        found += ghost._steps(op, [x, w], [y], Call())
+        found += ghost._steps(node, [y, x, w], [x, w], Call(scratch=scratch))
+    return found
 
 
 def vocabulary() -> Program:

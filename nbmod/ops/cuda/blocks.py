@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .launch import SIMULATED, Launch, cuda, kernel
+from .launch import SIMULATED, Launch, cuda, device_function, kernel
 
-__all__ = ["LANES", "MAX_CELLS", "each_block", "sum_kernel"]
+__all__ = ["LANES", "MAX_CELLS", "each_block", "sum_kernel", "tree_function"]
 
 LANES = 4 if SIMULATED else 128
 """Threads of a block, a power of two."""
@@ -14,28 +14,40 @@ LANES = 4 if SIMULATED else 128
 MAX_CELLS = 8 if SIMULATED else 65535
 
 
+def tree_function(rows: int, width: int = 1) -> Any:
+    """add_up(numbers): of each row of shared memory (rows, LANES) the sum of every `width`-th
+    number, which then stands at its start; for all threads of a block at once."""
+    lanes = LANES
+
+    @device_function
+    def add_up(numbers):
+        me, half = cuda.threadIdx.x, lanes // 2
+        cuda.syncthreads()
+        while half >= width:
+            if me < half:
+                for row in range(rows):
+                    numbers[row, me] += numbers[row, me + half]
+            cuda.syncthreads()
+            half //= 2
+    return add_up
+
+
 def sum_kernel(load: Any, real: Any) -> Any:
     """A kernel (x, y, terms, add, n): y[cell] = sum of load(x, cell, term, n), for n cells."""
-    lanes = LANES
+    lanes, add_up = LANES, tree_function(1)
 
     @kernel
     def sums(x, y, terms, add, n):
-        part = cuda.shared.array(lanes, real)
+        part = cuda.shared.array((1, lanes), real)
         me = cuda.threadIdx.x
         for cell in range(cuda.blockIdx.x, n, cuda.gridDim.x):
             total = real(0)
             for term in range(me, terms, lanes):
                 total += load(x, cell, term, n)
-            part[me] = total
-            cuda.syncthreads()
-            width = lanes // 2
-            while width > 0:
-                if me < width:
-                    part[me] += part[me + width]
-                cuda.syncthreads()
-                width //= 2
+            part[0, me] = total
+            add_up(part)
             if me == 0:
-                y[cell] = real(y[cell]) + part[0] if add else part[0]
+                y[cell] = real(y[cell]) + part[0, 0] if add else part[0, 0]
             cuda.syncthreads()
     return sums
 

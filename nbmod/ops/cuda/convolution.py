@@ -8,22 +8,25 @@ it depends on, so no two threads write one place:
     weight    head gradient (filter, j)       by  seen (t, j) transposed, split over j
     data      weight (channel, (filter, tap)) by  head gradient that reached (image, pixel)
 
+Groups of one channel and few filters are hardly matrices: `depthwise` has kernels for those.
+
 The geometry, strides of the layout included, is constant in a kernel.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..convolution import Convolution
 from ..geometry import Geometry, Window
 from ..op import Spec
+from . import depthwise
 from .blocks import each_block, sum_kernel
 from .gemm import Product, Way, grid_of, product_kernel, way_of
-from .geometry import Strides, place_function
+from .geometry import Case, Strides, gradient_function, place_function, seen_function
 from .kernel_math import real_of
 from .launch import SIMULATED, Launch, device_function, each, kernel, on_gpu, thread, threads
 
@@ -35,84 +38,17 @@ MAX_BATCH = 65535
 """Products that one launch can do: the third dimension of a grid."""
 
 
-class Case(NamedTuple):
-    """All that a kernel is specialised to."""
-
-    geo: Geometry
-    x: Strides
-    w: Strides
-    y: Strides
-    real: Any
-
-    @classmethod
-    def of(cls, op: Convolution, data: Any, output: Any) -> Case:
-        layout, (kernel, stride, pad, dilate) = op.axes, op.params
-        images, channels, image = layout.split(data.shape)
-        window = Window.over(image, layout.split(output.shape)[2], kernel, stride, pad, dilate)
-        geo = Geometry(window, images, channels, op.num_filter, op.num_group)
-        return cls(geo, Strides.of(layout, channels, window.image),
-                   Strides.of(layout, geo.group_channels, window.kernel),
-                   Strides.of(layout, op.num_filter, window.out), real_of(data.dtype))
-
-
-# -- elements of the three tensors --------------------------------------------------------------
-
-
-def pixel_function(case: Case) -> Any:
-    """seen(x, image, channel, position, tap): a pixel, 0 outside the image."""
-    window, at, real = case.geo.window, case.x, case.real
-    depth, height, width = window.image
-    _, oheight, owidth = window.out
-    _, kh, kw = window.kernel
-    (sz, sy, sx), (pz, py, px), (dz, dy, dx) = window.stride, window.pad, window.dilate
-    of_image, of_channel, of_z, of_y, of_x = at
-
-    @device_function
-    def seen(x, image, channel, position, tap):
-        ix = position % owidth * sx - px + tap % kw * dx
-        iy = position // owidth % oheight * sy - py + tap // kw % kh * dy
-        iz = position // (owidth * oheight) * sz - pz + tap // (kw * kh) * dz
-        if 0 <= ix < width and 0 <= iy < height and 0 <= iz < depth:
-            return real(x[image * of_image + channel * of_channel + iz * of_z + iy * of_y
-                          + ix * of_x])
-        return real(0)
-    return seen
-
-
-def gradient_function(case: Case) -> Any:
-    """reached(gy, image, filter, pixel, tap): the gradient of the position at which this tap sees
-    this pixel, 0 if there is none."""
-    window, at, real = case.geo.window, case.y, case.real
-    _, height, width = window.image
-    odepth, oheight, owidth = window.out
-    _, kh, kw = window.kernel
-    (sz, sy, sx), (pz, py, px), (dz, dy, dx) = window.stride, window.pad, window.dilate
-    of_image, of_channel, of_z, of_y, of_x = at
-
-    @device_function
-    def reached(gy, image, filter_, pixel, tap):
-        ox = pixel % width + px - tap % kw * dx
-        oy = pixel // width % height + py - tap // kw % kh * dy
-        oz = pixel // (width * height) + pz - tap // (kw * kh) * dz
-        if (0 <= ox < owidth * sx and 0 <= oy < oheight * sy and 0 <= oz < odepth * sz
-                and ox % sx == 0 and oy % sy == 0 and oz % sz == 0):
-            return real(gy[image * of_image + filter_ * of_channel + oz // sz * of_z
-                           + oy // sy * of_y + ox // sx * of_x])
-        return real(0)
-    return reached
-
-
 # -- the three directions -----------------------------------------------------------------------
 
 
 @cache
-def forward_kernel(case: Case, biased: bool, way: Way) -> Any:
+def _output_kernel(case: Case, biased: bool, way: Way) -> Any:
     """Outputs (w, x, bias, y)."""
     geo, real = case.geo, case.real
     group_filters, group_channels = geo.group_filters, geo.group_channels
     taps, positions = geo.window.taps, geo.window.positions
-    seen, weight = pixel_function(case), place_function(case.w, geo.window.kernel)
-    output = place_function(case.y, geo.window.out)
+    seen, weight = seen_function(case), place_function(case.w, geo.window.kernel)
+    place = place_function(case.y, geo.window.out)
 
     @device_function
     def load_a(w, g, i, t, m, k):
@@ -127,13 +63,13 @@ def forward_kernel(case: Case, biased: bool, way: Way) -> Any:
         filter_ = g * group_filters + i
         if biased:
             total += real(bias[filter_])
-        y[output(j // positions, filter_, j % positions)] = total
+        y[place(j // positions, filter_, j % positions)] = total
 
     return product_kernel(Product(load_a, load_b, store), way)
 
 
 @cache
-def data_kernel(case: Case, biased: bool, way: Way) -> Any:
+def _data_kernel(case: Case, biased: bool, way: Way) -> Any:
     """Gradients (w, gy, bias, gx) of images; for a Deconvolution its output, which has a bias."""
     geo, real = case.geo, case.real
     group_filters, group_channels = geo.group_filters, geo.group_channels
@@ -166,12 +102,12 @@ def _weight_kernel(case: Case, parts: int, way: Way) -> Any:
     group_filters, group_channels = geo.group_filters, geo.group_channels
     taps, positions = geo.window.taps, geo.window.positions
     size = geo.filters * geo.depth
-    seen, weight = pixel_function(case), place_function(case.w, geo.window.kernel)
-    output = place_function(case.y, geo.window.out)
+    seen, weight = seen_function(case), place_function(case.w, geo.window.kernel)
+    place = place_function(case.y, geo.window.out)
 
     @device_function
     def load_a(gy, g, i, t, m, k):
-        return real(gy[output(t // positions, g * group_filters + i, t % positions)])
+        return real(gy[place(t // positions, g * group_filters + i, t % positions)])
 
     @device_function
     def load_b(x, g, t, j, k, n):
@@ -200,25 +136,28 @@ def _add_parts_kernel(parts: int, real: Any) -> Any:
 @cache
 def _bias_kernel(case: Case) -> Any:
     real, positions = case.real, case.geo.window.positions
-    output = place_function(case.y, case.geo.window.out)
+    place = place_function(case.y, case.geo.window.out)
 
     @device_function
     def load(gy, filter_, term, filters):
-        return real(gy[output(term // positions, filter_, term % positions)])
+        return real(gy[place(term // positions, filter_, term % positions)])
 
     return sum_kernel(load, real)
 
 
-# -- twins --------------------------------------------------------------------------------------
+# -- launches -----------------------------------------------------------------------------------
 
 
-def _parts(geo: Geometry) -> int:
+def _parts(case: Case) -> int:
     """Into how many parts the gradient of the weights is split."""
+    geo = case.geo
+    if depthwise.applies(geo):
+        return depthwise.cells_of(case).pieces
     return max(min(geo.positions // TERMS, MAX_PARTS, MAX_BATCH // geo.groups), 1)
 
 
-def product(make: Any, case: Case, arrays: tuple, sizes: tuple[int, int, int], flag: Any,
-            add: bool, parts: int = 1) -> Launch:
+def _product(make: Any, case: Case, arrays: tuple, sizes: tuple[int, int, int], flag: Any,
+             add: bool, parts: int = 1) -> Launch:
     """One of the products of a convolution, of matrices of `sizes`, by the kernel that
     `make(case, flag, way)` makes."""
     span, batch = -(-sizes[2] // parts), case.geo.groups * parts
@@ -227,24 +166,71 @@ def product(make: Any, case: Case, arrays: tuple, sizes: tuple[int, int, int], f
                   (*arrays, *sizes, span, add))
 
 
+def output(case: Case, x: Any, w: Any, bias: Any, y: Any) -> list[Launch]:
+    """Launches that write what the windows see, times the weight, plus bias (or None)."""
+    geo, arrays, biased = case.geo, (w, x, y if bias is None else bias, y), bias is not None
+    if depthwise.applies(geo):
+        return depthwise.gather(case, True, arrays, biased, False)
+    sizes = (geo.group_filters, geo.positions, geo.depth)
+    return [_product(_output_kernel, case, arrays, sizes, biased, False)]
+
+
+def data_gradient(case: Case, gy: Any, w: Any, bias: Any, gx: Any, add: bool) -> list[Launch]:
+    """Launches that write the gradient of images, plus bias (or None), or add to it."""
+    geo, arrays, biased = case.geo, (w, gy, gx if bias is None else bias, gx), bias is not None
+    if depthwise.applies(geo):
+        return depthwise.gather(case, False, arrays, biased, add)
+    sizes = (geo.group_channels, gx.size // geo.channels, geo.group_filters * geo.window.taps)
+    return [_product(_data_kernel, case, arrays, sizes, biased, add)]
+
+
+def weight_gradient(case: Case, gy: Any, x: Any, gw: Any, scratch: Any, add: bool
+                    ) -> list[Launch]:
+    """The gradient of weights; `scratch` from `weight_scratch`."""
+    geo, parts = case.geo, _parts(case)
+    target, adds = (gw, add) if parts == 1 else (scratch[0], False)
+    if depthwise.applies(geo):
+        launches = depthwise.weight_gradient(case, gy, x, target, adds)
+    else:
+        sizes = (geo.group_filters, geo.depth, geo.positions)
+        launches = [_product(_weight_kernel, case, (gy, x, target, target), sizes, parts, adds,
+                             parts)]
+    if parts > 1:
+        launches += each(_add_parts_kernel(parts, case.real), gw.size, target, gw, add)
+    return launches
+
+
+def weight_scratch(case: Case, weight: Spec) -> list[Spec]:
+    """Scratch for the parts of the gradient of weights."""
+    parts = _parts(case)
+    return [Spec((parts, weight.size), np.dtype(case.real))] if parts > 1 else []
+
+
+# -- twins --------------------------------------------------------------------------------------
+
+
+def _case(op: Convolution, data: Any, output: Any) -> Case:
+    layout, (kernel, stride, pad, dilate) = op.axes, op.params
+    images, channels, image = layout.split(data.shape)
+    window = Window.over(image, layout.split(output.shape)[2], kernel, stride, pad, dilate)
+    geo = Geometry(window, images, channels, op.num_filter, op.num_group)
+    return Case(geo, Strides.of(layout, channels, window.image),
+                Strides.of(layout, geo.group_channels, window.kernel),
+                Strides.of(layout, op.num_filter, window.out), real_of(data.dtype))
+
+
 def _forward(op: Convolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     x, w, *bias = ins
-    y, case = outs[0], Case.of(op, x, outs[0])
-    geo = case.geo
-    sizes = (geo.group_filters, geo.positions, geo.depth)
-    return [product(forward_kernel, case, (w, x, bias[0] if bias else y, y), sizes, bool(bias),
-                    False)]
+    return output(_case(op, x, outs[0]), x, w, bias[0] if bias else None, outs[0])
 
 
 def _backward(op: Convolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     gy, x, w = ins
-    case, launches = Case.of(op, x, gy), []
+    case, launches = _case(op, x, gy), []
     geo, add = case.geo, [bool(flag) for flag in (*call.add, False, False, False)]
     gx, gw, gb = (*outs, None)[:3]
     if gx is not None:
-        pixels = x.size // (geo.images * geo.channels)
-        sizes = (geo.group_channels, geo.images * pixels, geo.group_filters * geo.window.taps)
-        launches.append(product(data_kernel, case, (w, gy, gx, gx), sizes, False, add[0]))
+        launches += data_gradient(case, gy, w, None, gx, add[0])
     if gw is not None:
         launches += weight_gradient(case, gy, x, gw, call.scratch, add[1])
     if gb is not None:
@@ -252,28 +238,9 @@ def _backward(op: Convolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return launches
 
 
-def weight_gradient(case: Case, gy: Any, x: Any, gw: Any, scratch: Any, add: bool
-                    ) -> list[Launch]:
-    """The gradient of weights; `scratch` from `weight_scratch`."""
-    geo, parts = case.geo, _parts(case.geo)
-    target = gw if parts == 1 else scratch[0]
-    sizes = (geo.group_filters, geo.depth, geo.positions)
-    launch = product(_weight_kernel, case, (gy, x, target, target), sizes, parts,
-                     add and parts == 1, parts)
-    if parts == 1:
-        return [launch]
-    return [launch, *each(_add_parts_kernel(parts, case.real), gw.size, target, gw, add)]
-
-
-def weight_scratch(case: Case, weight: Spec) -> list[Spec]:
-    """Scratch for the parts of the gradient of weights."""
-    parts = _parts(case.geo)
-    return [Spec((parts, weight.size), np.dtype(case.real))] if parts > 1 else []
-
-
 def _backward_scratch(op: Convolution, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     gy, x, w = ins
-    return weight_scratch(Case.of(op, x, gy), w)
+    return weight_scratch(_case(op, x, gy), w)
 
 
 on_gpu(Convolution, _forward, _backward, backward_scratch=_backward_scratch)

@@ -9,8 +9,8 @@ from ..deconvolution import Deconvolution
 from ..geometry import Geometry, Window
 from ..op import Spec
 from .blocks import each_block, sum_kernel
-from .convolution import Case, data_kernel, forward_kernel, product, weight_gradient, weight_scratch
-from .geometry import Strides, place_function
+from .convolution import data_gradient, output, weight_gradient, weight_scratch
+from .geometry import Case, Strides, place_function
 from .kernel_math import real_of
 from .launch import Launch, device_function, on_gpu
 
@@ -44,12 +44,7 @@ def _bias_kernel(case: Case) -> Any:
 def forward(op: Deconvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     """Launches that write the output."""
     x, w, *bias = ins
-    y, case = outs[0], _case(op, x)
-    geo = case.geo
-    pixels = y.size // geo.channels
-    sizes = (geo.group_channels, pixels, geo.group_filters * geo.window.taps)
-    return [product(data_kernel, case, (w, x, bias[0] if bias else y, y), sizes, bool(bias),
-                    False)]
+    return data_gradient(_case(op, x), x, w, bias[0] if bias else None, outs[0], False)
 
 
 def backward(op: Deconvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -59,8 +54,7 @@ def backward(op: Deconvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     geo = case.geo
     gx, gw, gb = (*outs, None)[:3]
     if gx is not None:
-        sizes = (geo.group_filters, geo.positions, geo.depth)
-        launches.append(product(forward_kernel, case, (w, gy, gx, gx), sizes, False, False))
+        launches += output(case, gy, w, None, gx)
     if gw is not None:
         launches += weight_gradient(case, x, gy, gw, call.scratch, False)
     if gb is not None:

@@ -1,13 +1,14 @@
-"""Where the elements of images stand in memory, in any layout."""
+"""Where the elements of images stand in memory, in any layout, and which of them a window sees."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..geometry import Layout
+from ..geometry import Geometry, Layout
 from .launch import device_function
 
-__all__ = ["Strides", "place_function"]
+__all__ = ["Case", "Strides", "gradient_function", "place_function", "reaches_function",
+           "seen_function", "sees_function"]
 
 
 class Strides(NamedTuple):
@@ -38,3 +39,74 @@ def place_function(strides: Strides, extents: tuple[int, int, int]) -> Any:
         return (image * of_image + channel * of_channel + pixel // (width * height) * of_z
                 + pixel // width % height * of_y + pixel % width * of_x)
     return place
+
+
+class Case(NamedTuple):
+    """All that a kernel of a convolution is specialised to."""
+
+    geo: Geometry
+    x: Strides
+    w: Strides
+    y: Strides
+    real: Any
+
+
+def sees_function(case: Case) -> Any:
+    """sees(position, tap): whether a pixel of the image is there, and where in a channel."""
+    window, at = case.geo.window, case.x
+    depth, height, width = window.image
+    _, oheight, owidth = window.out
+    _, kh, kw = window.kernel
+    (sz, sy, sx), (pz, py, px), (dz, dy, dx) = window.stride, window.pad, window.dilate
+    _, _, of_z, of_y, of_x = at
+
+    @device_function
+    def sees(position, tap):
+        ix = position % owidth * sx - px + tap % kw * dx
+        iy = position // owidth % oheight * sy - py + tap // kw % kh * dy
+        iz = position // (owidth * oheight) * sz - pz + tap // (kw * kh) * dz
+        inside = 0 <= ix < width and 0 <= iy < height and 0 <= iz < depth
+        return inside, iz * of_z + iy * of_y + ix * of_x
+    return sees
+
+
+def reaches_function(case: Case) -> Any:
+    """reaches(pixel, tap): whether there is a position at which this tap sees this pixel, and where
+    in a filter's output it is."""
+    window, at = case.geo.window, case.y
+    _, height, width = window.image
+    odepth, oheight, owidth = window.out
+    _, kh, kw = window.kernel
+    (sz, sy, sx), (pz, py, px), (dz, dy, dx) = window.stride, window.pad, window.dilate
+    _, _, of_z, of_y, of_x = at
+
+    @device_function
+    def reaches(pixel, tap):
+        ox = pixel % width + px - tap % kw * dx
+        oy = pixel // width % height + py - tap // kw % kh * dy
+        oz = pixel // (width * height) + pz - tap // (kw * kh) * dz
+        inside = (0 <= ox < owidth * sx and 0 <= oy < oheight * sy and 0 <= oz < odepth * sz
+                  and ox % sx == 0 and oy % sy == 0 and oz % sz == 0)
+        return inside, oz // sz * of_z + oy // sy * of_y + ox // sx * of_x
+    return reaches
+
+
+def seen_function(case: Case) -> Any:
+    """seen(x, image, channel, position, tap): a pixel, 0 outside the image."""
+    return _element_function(sees_function(case), case.x, case.real)
+
+
+def gradient_function(case: Case) -> Any:
+    """reached(gy, image, filter, pixel, tap): the gradient of the position at which this tap sees
+    this pixel, 0 if there is none."""
+    return _element_function(reaches_function(case), case.y, case.real)
+
+
+def _element_function(where: Any, strides: Strides, real: Any) -> Any:
+    of_image, of_plane = strides.image, strides.channel
+
+    @device_function
+    def element(tensor, image, plane, point, tap):
+        inside, at = where(point, tap)
+        return real(tensor[image * of_image + plane * of_plane + at]) if inside else real(0)
+    return element

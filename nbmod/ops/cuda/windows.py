@@ -8,8 +8,7 @@ from typing import Any
 
 from ..geometry import Geometry, Layout, Window
 from ..windows import Col2im, Im2col, Windows
-from .convolution import Case, gradient_function, pixel_function
-from .geometry import Strides, place_function
+from .geometry import Case, Strides, gradient_function, place_function, seen_function
 from .kernel_math import real_of
 from .launch import Launch, each, kernel, on_gpu, thread, threads
 from .memory import Array
@@ -28,7 +27,7 @@ def _case(op: Windows, images: Array) -> Case:
 
 @cache
 def _take_kernel(case: Case) -> Any:
-    seen, channels = pixel_function(case), case.geo.channels
+    seen, channels = seen_function(case), case.geo.channels
     taps, positions = case.geo.window.taps, case.geo.window.positions
 
     @kernel
