@@ -86,6 +86,10 @@ class Device:
         with call number `halves`."""
         return list(calls)
 
+    def together(self, members: Sequence[Any]) -> Any:
+        """What steps many weights on this device by one call; see `ops.together`."""
+        raise NotImplementedError
+
     def copy(self, src: Any, dst: Any) -> None:
         """Copy between arrays of equal shape, converting the element type.
 
@@ -163,6 +167,11 @@ class Cpu(Device):
         else:
             with np.errstate(invalid="ignore", over="ignore"):
                 np.copyto(dst, src, casting="unsafe")
+
+    def together(self, members: Sequence[Any]) -> Any:
+        from .together import Together
+
+        return Together(members)
 
     def full(self, shape: Sequence[int], dtype: Any, value: float) -> np.ndarray:
         if not value:

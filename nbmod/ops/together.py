@@ -6,8 +6,10 @@ their arrays, the numbers that the formulas mention, and parts of them, which ma
 size whatever the sizes of the weights.  The tables of addresses and parts are made once; a step
 writes the numbers that have changed and enters the kernel.
 
-    together = Together(members)
+    together = device.together(members)
     together.set(0, numbers); together()
+
+This is how a CPU does it; `ops.cuda.together` has what a GPU makes of the same tables.
 
 Formulas are those of the kernels for one weight, element for element, so results are the same bits.
 """
@@ -21,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import program as programs
-from .device import CPU
+from .device import CPU, Device
 from .jit import num_threads
 from .program import Program
 from .update import COMPILED_FROM, distinct, kernel_for
@@ -41,11 +43,11 @@ class Member(NamedTuple):
     """A weight's update: a program on arrays of one size."""
 
     program: Program
-    ins: Sequence[np.ndarray]
-    outs: Sequence[np.ndarray]
+    ins: Sequence[Any]
+    outs: Sequence[Any]
 
     @property
-    def arrays(self) -> list[np.ndarray]:
+    def arrays(self) -> list[Any]:
         return distinct(self.ins, self.outs)
 
     @property
@@ -57,7 +59,7 @@ class Member(NamedTuple):
 
 
 class Together:
-    """The updates of all members; their arrays are kept alive."""
+    """The updates of all members on the CPU; their arrays are kept alive."""
 
     def __init__(self, members: Sequence[Member]):
         self._members = members
@@ -118,9 +120,10 @@ def divided(sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     return np.array(parts, np.int64).reshape(-1, 3), np.array(jobs, np.int64)
 
 
-def overlap(sets: Iterable[tuple[Sequence[np.ndarray], Sequence[np.ndarray]]]) -> bool:
-    """Whether an array that is written shares memory with any other; (read, written) arrays."""
-    spans = sorted((*CPU.span(array), written) for read, changed in sets
+def overlap(sets: Iterable[tuple[Sequence[Any], Sequence[Any]]], device: Device) -> bool:
+    """Whether an array that is written shares memory with any other; (read, written) arrays, all
+    of one device."""
+    spans = sorted((*device.span(array), written) for read, changed in sets
                    for arrays, written in ((read, False), (changed, True)) for array in arrays)
     end = written_end = 0
     for first, last, written in spans:

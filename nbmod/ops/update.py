@@ -43,7 +43,8 @@ from .program import Program, Step
 from .shape import PartialShape, ShapeMismatch, is_known, size_of, unify_all
 from .writer import ArraySpec, KernelSpec
 
-__all__ = ["Update", "distinct", "kernel_for", "make_program", "require_trainable", "run"]
+__all__ = ["Update", "distinct", "kernel_for", "make_program", "require_trainable", "run",
+           "spec_for"]
 
 COMPILED_FROM = 1 << 10
 """Elements from which a kernel is compiled for an update, 0.3 s once per machine: NumPy takes 30 us
@@ -191,10 +192,9 @@ def distinct(ins: Sequence[np.ndarray], outs: Sequence[np.ndarray]) -> list[np.n
     return [*ins, *(out for out in outs if not any(out is array for array in ins))]
 
 
-def kernel_for(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray],
-               parallel: bool, many: bool = False) -> tuple[Kernel, Any]:
-    """The kernel for arrays of these types, or for many sets of such, and the type it computes in.
-    """
+def spec_for(program: Program, ins: Sequence[Any], outs: Sequence[Any], parallel: bool,
+             many: bool = False) -> KernelSpec:
+    """What is to be known of a kernel for arrays of these types, or for many sets of such."""
     arrays = dict(zip(program.inputs, ins, strict=True))
     targets = []
     for name, out in zip(program.outputs, outs, strict=True):
@@ -203,9 +203,15 @@ def kernel_for(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.nd
     real = "float64" if any(array.dtype == np.float64 for array in arrays.values()) else "float32"
     specs = tuple(ArraySpec(name, array.dtype.name, (array.size == outs[0].size,))
                   for name, array in arrays.items())
-    spec = KernelSpec(program, specs, tuple(targets), (False,) * len(outs), real, parallel,
+    return KernelSpec(program, specs, tuple(targets), (False,) * len(outs), real, parallel,
                       many=many)
-    return kernels().kernel_of(spec), np.dtype(real).type
+
+
+def kernel_for(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray],
+               parallel: bool, many: bool = False) -> tuple[Kernel, Any]:
+    """The kernel of `spec_for`, and the type it computes in."""
+    spec = spec_for(program, ins, outs, parallel, many)
+    return kernels().kernel_of(spec), np.dtype(spec.real).type
 
 
 def _flat(array: np.ndarray) -> np.ndarray:

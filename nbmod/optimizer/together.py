@@ -22,7 +22,7 @@ import numpy as np
 from .. import changes
 from ..ndarray import NDArray
 from ..ops import together as calls
-from ..ops.device import CPU, device_of
+from ..ops.device import device_of
 from ..ops.program import Program, Step
 from ..ops.update import Update, require_trainable
 from .base import Optimizer, RuleOptimizer, _arrays, step
@@ -78,6 +78,7 @@ class Together:
     def __init__(self, optimizer: Any, indices: Sequence[Any], grads: Sequence[NDArray],
                  weights: Sequence[NDArray], states: Sequence[Any], size: int,
                  groups: Sequence[Sequence[int]]):
+        self._device = device_of(weights[0].context)
         self._about = (optimizer, optimizer.multi_precision, size, list(indices))
         self._states, self._handles = states, [array.handle for array in (*weights, *grads)]
         self._ids = list(map(id, self._handles))
@@ -95,11 +96,12 @@ class Together:
 
     @cached_property
     def is_possible(self) -> bool:
-        """Whether all arrays are on the CPU, of their weights' shapes, and lie apart."""
+        """Whether all arrays are on one device, of their weights' shapes, and lie apart."""
         each = self._parameters
-        return all(device_of(array.context) is CPU and array.shape == one.weight.shape
+        return all(device_of(array.context) is self._device and array.shape == one.weight.shape
                    for one in each for array in (one.grad, *one.written)) and not calls.overlap(
-            ([one.grad.handle], [array.handle for array in one.written]) for one in each)
+            (([one.grad.handle], [array.handle for array in one.written]) for one in each),
+            self._device)
 
     def fits(self, optimizer: Any, indices: Sequence[Any], grads: Sequence[NDArray],
              weights: Sequence[NDArray], states: Mapping[Any, Any], size: int) -> bool:
@@ -129,7 +131,7 @@ class Together:
         self._joined = [position for position, member in enumerate(found) if member is not None]
         self._loose = [position for position, member in enumerate(found) if member is None]
         self._programs = [member.program for member in members]
-        self._calls = calls.Together(members)
+        self._calls = self._device.together(members)
         self._owners = [id(changes.owner(out)) for member in members for out in member.outs]
         self._ops: list[Any] = [None] * len(members)
         self._kinds = list(map(type, ops))

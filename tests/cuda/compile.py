@@ -23,6 +23,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 os.environ.pop("NUMBA_ENABLE_CUDASIM", None)
@@ -43,6 +44,7 @@ from nbmod.ops.formula import VOCABULARY
 from nbmod.ops.formula_op import FormulaOp
 from nbmod.ops.op import Backward, Call
 from nbmod.ops.program import Program, Step
+from nbmod.ops.together import Member
 from tests import either
 from tests.cases import Sample, all_samples
 from tests.cuda import setup
@@ -56,6 +58,10 @@ DOUBLES = 4
 """Instructions in double precision: sine and cosine need one to reduce large arguments."""
 
 
+NOWHERE = SimpleNamespace(address=0)
+"""The block of all arrays of a ghost."""
+
+
 class Ghost(Gpu):
     """A GPU without memory that remembers its launches."""
 
@@ -65,7 +71,7 @@ class Ghost(Gpu):
         self.launches: list[Launch] = []
 
     def empty(self, shape: Sequence[int], dtype: Any) -> Array:
-        return Array(self, None, 0, shape, dtype)
+        return Array(self, NOWHERE, 0, shape, dtype)
 
     def copy(self, src: Any, dst: Any) -> None:
         """Nothing moves."""
@@ -204,6 +210,7 @@ def ghost_launches(samples: Mapping[str, Sample], types: int) -> list[Launch]:
                 if "no kernels yet" not in str(error):
                     raise
     ghost.launches += products(ghost) + depthwise(ghost)
+    updates(ghost)
     for real in ("float32", "float64"):
         x = ghost.empty((5,), real)
         ghost.launcher(run_program(vocabulary(), [x, x], [x] * len(VOCABULARY)))()
@@ -233,6 +240,16 @@ def depthwise(ghost: Ghost) -> list[Launch]:
         found += ghost._steps(op, [x, w], [y], Call())
         found += ghost._steps(node, [y, x, w], [x, w], Call(scratch=scratch))
     return found
+
+
+def updates(ghost: Ghost) -> None:
+    """Updates of many weights by one launch, which only optimizers make."""
+    for name in ("sgd_mom_update", "nag_mom_update", "adam_update"):
+        program = OPS[name].program()
+        for dtype in ("float32", "float16"):
+            ins, outs = ([ghost.empty((5,), dtype) for _ in names]
+                         for names in (program.inputs, program.outputs))
+            ghost.together([Member(program, ins, outs)])()
 
 
 def vocabulary() -> Program:

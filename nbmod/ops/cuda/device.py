@@ -24,6 +24,7 @@ from .formula_op import COPY, run_program
 from .launch import SIMULATED, Step, twin_of
 from .memory import Array
 from .replay import Launcher, join
+from .together import Together
 
 Card: Any
 if SIMULATED:
@@ -155,6 +156,9 @@ class Gpu(Device):
         if twin is None:
             raise MXNetError(f"{op.name} has no GPU kernel yet; use a cpu context")
         return twin.prepare(getattr(op, "fwd", op), ins, outs, call)
+
+    def together(self, members: Sequence[Any]) -> Any:
+        return Together(self, members)
 
     def launcher(self, steps: Sequence[Step]) -> Launcher:
         """A function that starts the launches; what can be compiled is when this returns."""

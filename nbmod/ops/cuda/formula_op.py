@@ -19,7 +19,7 @@ from .blocks import each_block
 from .launch import Launch, each, on_gpu
 from .writer import is_broadcast, source
 
-__all__ = ["COPY", "run_program"]
+__all__ = ["COPY", "kernel_of", "run_program"]
 
 COPY = Program("copy", (Step("y", "x"),), ("x",), ("y",))
 """y = x; where x is smaller it is repeated, where y is, it is the sum."""
@@ -57,7 +57,7 @@ def _launch(program: Program, space: tuple[int, ...], ins: Sequence[Any], outs: 
     specs = tuple(ArraySpec(name, array.dtype.name, mask) for name, array, mask
                   in zip(names, arrays, layout.masks, strict=True))
     spec = KernelSpec(program, specs, targets, add, real)
-    kernel = _kernel(spec, layout.dims if is_broadcast(spec) else ())
+    kernel = kernel_of(spec, layout.dims if is_broadcast(spec) else ())
     args = (*arrays, *(np.dtype(real).type(number) for number in scalars))
     launch = each_block if any(spec.reduced) else each
     return launch(kernel, outs[0].size, *args)
@@ -79,7 +79,8 @@ def _computed_in(program: Program, ins: Sequence[Any], outs: Sequence[Any],
 
 
 @cache
-def _kernel(spec: KernelSpec, extents: tuple[int, ...]) -> Any:
+def kernel_of(spec: KernelSpec, extents: tuple[int, ...] = ()) -> Any:
+    """The kernel of a specification; `extents` where its text depends on them."""
     text = source(spec, extents)
     name = f"{spec.name}_cuda_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     return getattr(load_text(name, text), spec.name)

@@ -6,6 +6,7 @@ it does.  Pointers may be to global memory (an argument of the kernel) or shared
     load4(p, i), store4(p, i, a, b, c, d)    128 bits at once; i is a multiple of 4 floats
     copy16(s, i, p, j)                       16 bytes of global memory to shared, on their own
     copies_close(), copies_wait(n)           end a group of copies; wait for all but n groups
+    elements_at(p, i, n, kind)               the n elements whose address is p[i], like an argument
     to_tf32(x), to_bf16x2(x, y)              bits of rounded numbers; two of 16 bits in a word
     mma_tf32, mma_bf16, mma_f16              a warp multiplies (16, k) by (k, 8), adds to (16, 8)
 
@@ -22,10 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from ..simd.address import array_at
 from .launch import SIMULATED, cuda
 
-__all__ = ["copies_close", "copies_wait", "copy16", "load4", "mma_bf16", "mma_f16", "mma_tf32",
-           "store4", "to_bf16x2", "to_f16x2", "to_tf32"]
+__all__ = ["copies_close", "copies_wait", "copy16", "elements_at", "load4", "mma_bf16", "mma_f16",
+           "mma_tf32", "store4", "to_bf16x2", "to_f16x2", "to_tf32"]
 
 ALL = 0xFFFFFFFF
 
@@ -67,6 +69,12 @@ def _copies_wait(n: int) -> None:
     while len(copies) - 1 > n:
         for arrive in copies.pop(0):
             arrive()
+
+
+def _elements_at(p: Any, i: Any, n: Any, kind: Any) -> Any:
+    from .simulator import Pointer
+
+    return Pointer(array_at(p[i], n, kind))
 
 
 def _to_tf32(x: Any) -> Any:
@@ -132,6 +140,7 @@ store4: Any = _store4
 copy16: Any = _copy16
 copies_close: Any = _copies_close
 copies_wait: Any = _copies_wait
+elements_at: Any = _elements_at
 to_tf32: Any = _to_tf32
 to_bf16x2: Any = _to_bf16x2
 to_f16x2: Any = _to_f16x2
@@ -144,6 +153,7 @@ if not SIMULATED:
         copies_close,
         copies_wait,
         copy16,
+        elements_at,
         load4,
         mma_bf16,
         mma_f16,

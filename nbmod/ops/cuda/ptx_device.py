@@ -89,6 +89,20 @@ def copies_wait(typing, n):
     return types.void(n), generate
 
 
+@intrinsic
+def elements_at(typing, p, i, n, kind):
+    """What lies in global memory at the address p[i]."""
+    pointer = types.CPointer(kind.dtype)
+
+    def generate(context, builder, sig, args):
+        place = _address(context, builder, sig.args[:2], args[:2])
+        address = builder.load(builder.inttoptr(place, _LONG.as_pointer()))
+        plain = context.get_value_type(pointer)
+        there = builder.inttoptr(address, plain.pointee.as_pointer(1))  # space 1 is global memory
+        return builder.addrspacecast(there, plain)
+    return pointer(p, i, n, kind), generate
+
+
 def _conversion(text: str, count: int) -> Any:
     def generate(context, builder, sig, args):
         # Of two numbers the instruction takes the upper one first.

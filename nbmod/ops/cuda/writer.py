@@ -9,7 +9,8 @@ multiplications; where none is, one text serves every size.
             a = A[i]
             ...
 
-An output that is a sum is the work of a block for each of its elements, as in `blocks`.
+An output that is a sum is the work of a block for each of its elements, as in `blocks`.  Many sets
+of arrays are found by tables of their addresses, as in `ops.together`; blocks take parts of them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .blocks import LANES
 
 __all__ = ["is_broadcast", "source"]
 
-_HERE = "nbmod.ops.cuda.kernel_math"
+_HERE, _TABLES = "nbmod.ops.cuda.kernel_math", "nbmod.ops.cuda.ptx"
 
 
 def is_broadcast(spec: KernelSpec) -> bool:
@@ -35,19 +36,23 @@ def source(spec: KernelSpec, extents: Sequence[int]) -> str:
     """The text of a module with one CUDA kernel, named like the program.
 
     Its arguments are the arrays of `spec`, the program's scalars, and the number of elements of the
-    whole space, or of the output that is a sum.
+    whole space, or of the output that is a sum; or tables and the number of parts.
     """
     used = {name for step in spec.program.steps for name in functions_in(step.formula)} - {"abs"}
     words = [f"{name} = WORDS['{name}']" for name in sorted(used)]
     kinds = {spec.array(target).dtype for target in spec.targets if _is_cut(spec, target)}
     words += [f"to_{kind} = CUTS['{kind}']" for kind in sorted(kinds)]
-    body = _sum_body(spec, extents) if any(spec.reduced) else _map_body(spec, extents)
+    body = (_sum_body(spec, extents) if any(spec.reduced) else _many_body(spec) if spec.many
+            else _map_body(spec, extents))
+    given = ["ADDRESSES", "NUMBERS", "PARTS"] if spec.many else spec.parameters
+    shown = sorted({array.dtype for array in spec.arrays}) if spec.many else []
     arrays = ", ".join(f"{array.name.upper()} {array.dtype}" for array in spec.arrays)
     return "\n".join([
         f'"""{spec.program}', "", f"Over {arrays}. Written by {__name__}.", '"""', "",
         f"from {_HERE} import CUTS, WORDS, cuda, kernel, thread, threads",
-        f"from numpy import {spec.real} as real", "", *words, "", "", "@kernel",
-        f"def {spec.name}({', '.join([*spec.parameters, 'count'])}):", *indent(body, 1), ""])
+        *([f"from {_TABLES} import elements_at"] if spec.many else []),
+        f"from numpy import {', '.join([*shown, f'{spec.real} as real'])}", "", *words, "", "",
+        "@kernel", f"def {spec.name}({', '.join([*given, 'count'])}):", *indent(body, 1), ""])
 
 
 def _loads(spec: KernelSpec, extents: Sequence[int]) -> list[str]:
@@ -100,6 +105,23 @@ def _map_body(spec: KernelSpec, extents: Sequence[int]) -> list[str]:
     indices = _unravel("i", range(spec.rank), extents) if is_broadcast(spec) else []
     return ["for i in range(thread(), count, threads()):",
             *indent([*indices, *_loads(spec, extents), *step_lines(spec.program), *stores], 1)]
+
+
+def _many_body(spec: KernelSpec) -> list[str]:
+    """Flat arrays whose addresses and numbers are rows of tables: a block takes a part at a time.
+
+    A part is (row, first element, the one after the last).
+    """
+    arrays, scalars = spec.arrays, spec.program.scalars
+    found = [f"{array.name.upper()} = elements_at(ADDRESSES, row * {len(arrays)} + {k}, stop, "
+             f"{array.dtype})" for k, array in enumerate(arrays)]
+    numbers = [f"{name} = NUMBERS[row * {len(scalars)} + {k}]" for k, name in enumerate(scalars)]
+    _, *element = _map_body(spec, ())
+    return ["for part in range(cuda.blockIdx.x, count, cuda.gridDim.x):",
+            *indent(["row, start, stop = PARTS[3 * part], PARTS[3 * part + 1], PARTS[3 * part + 2]",
+                     *found, *numbers,
+                     "for i in range(start + cuda.threadIdx.x, stop, cuda.blockDim.x):",
+                     *element], 1)]
 
 
 def _sum_body(spec: KernelSpec, extents: Sequence[int]) -> list[str]:

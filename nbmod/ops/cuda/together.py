@@ -1,0 +1,63 @@
+"""The updates of many weights by one launch: the other execution of what `ops.together` plans.
+
+Addresses, numbers and parts are tables in the memory of the card.  A step sends the numbers, a few
+kilobytes, if they are others than in the last one; no launch is prepared anew, whatever becomes of
+the learning rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import together
+from ..together import Member
+from ..update import spec_for
+from .formula_op import kernel_of
+from .launch import MAX_BLOCKS, SIMULATED, THREADS, Launch
+
+__all__ = ["Together"]
+
+PART = 8 if SIMULATED else 1 << 14
+"""Elements that a block takes at a time."""
+
+
+class Together(together.Together):
+    """The updates of all members on a GPU; their arrays are kept alive."""
+
+    def __init__(self, device: Any, members: Sequence[Member]):
+        self._device = device
+        super().__init__(members)
+
+    def _add(self, alike: Sequence[Member], positions: Sequence[int]) -> None:
+        table = _Table(self._device, alike)
+        self._runs.append(table)
+        self._rows.update(zip(positions, table.numbers, strict=True))
+
+
+class _Table:
+    """Members of one kind; `numbers` are those that the next step uses."""
+
+    def __init__(self, device: Any, alike: Sequence[Member]):
+        first = alike[0]
+        spec = spec_for(first.program, first.ins, first.outs, parallel=True, many=True)
+        self.device = device
+        self.numbers = np.zeros((len(alike), len(first.program.scalars)), spec.real)
+        self.sent = np.full_like(self.numbers, np.nan)
+        self.there = device.empty(self.numbers.shape, spec.real)
+        addresses = np.array([[array.address for array in member.arrays] for member in alike])
+        parts = np.array([(row, start, min(start + PART, member.outs[0].size))
+                          for row, member in enumerate(alike)
+                          for start in range(0, member.outs[0].size, PART)], np.int32)
+        tables = (device.from_numpy(addresses.astype(np.int64)), self.there,
+                  device.from_numpy(parts))
+        self.start = device.launcher([Launch(kernel_of(spec), (min(len(parts), MAX_BLOCKS),),
+                                             (THREADS,), (*tables, len(parts)))])
+
+    def __call__(self) -> None:
+        if not np.array_equal(self.numbers, self.sent):
+            self.device.copy(self.numbers, self.there)
+            self.sent[:] = self.numbers
+        self.start()
