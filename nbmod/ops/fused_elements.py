@@ -42,14 +42,14 @@ class FusedElements(Op):
         return self.program.outputs
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        ins, outs = self._seen(ins, outs)
+        ins, outs = self.seen(ins, outs)
         run(self.program, ins, outs, self.scalars, call.add)
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
-        ins, outs = self._seen(ins, outs)
+        ins, outs = self.seen(ins, outs)
         return kernels().prepare(self.program, ins, outs, self.scalars, call.add)
 
-    def _seen(self, ins: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    def seen(self, ins: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The arrays in the shapes that the program broadcasts."""
         seen = [array.reshape(shape) for array, shape
                 in zip((*ins, *outs), self.seen_as, strict=True)]

@@ -21,7 +21,10 @@ reads, they become one: nothing but the sum is written.
 *Values.*  In a kernel every formula has the type of the group, and no operation is reordered or
 contracted, so what comes out is bit for bit what single kernels give.  Sums are made in the order
 of kernels, which is not that of NumPy: their last digits differ, and where results shall be exact,
-no sums are fused.
+no sums are fused.  A GPU contracts a product and a sum, so there nothing is fused then.
+
+*GPUs.*  Chains of any size are fused, since every kernel less is a launch less.  Sums do not join:
+they are dealt out over blocks by kernels of their own.
 
 Not fused: sums of gradients that one of its operands can be added to where it is computed, which
 the memory planner does for less; nodes of fewer numbers than a kernel is compiled for; whatever a
@@ -127,11 +130,17 @@ def fuse(graph: Graph, specs: Sequence[Spec], devices: Sequence[Context], num_ou
     `specs` and `devices` are those of its entries.  Nodes in `aside` stay as they are.  With
     `exact` all results are the same bits as those of single nodes.
     """
+    if exact and any(device.is_gpu for device in devices):
+        return _unchanged(graph)
     units = _units(graph, specs, devices, num_outputs, aside)
     found = _Grouping(graph, specs, units, not exact)
     if not any(len(group.units) > 1 for group in found.groups()):
-        return Fused(graph, list(range(graph.num_entries)), {}, [])
+        return _unchanged(graph)
     return _Builder(graph, specs, found).build()
+
+
+def _unchanged(graph: Graph) -> Fused:
+    return Fused(graph, list(range(graph.num_entries)), {}, [])
 
 
 # -- who may join -----------------------------------------------------------------------------
@@ -144,9 +153,9 @@ def _units(graph: Graph, specs: Sequence[Spec], devices: Sequence[Context], num_
     apart, units = set(aside), []
     for index, node in enumerate(graph.nodes):
         device = devices[graph.output_eids(node)[0]]
-        elements = None if node in apart else _elements(graph, node, specs, device)
+        elements = None if node in apart else _elements(graph, node, specs)
         outs = [i for i in range(node.num_outputs) if Entry(node, i) in wanted]
-        parts = [] if elements is None else _parts(graph, node, specs, elements, outs)
+        parts = [] if elements is None else _parts(graph, node, specs, elements, outs, device)
         for part, shape, dtype, sums in parts:
             assert elements is not None
             only, kind = _only(elements, part), Kind(shape, dtype, index >= forward, device)
@@ -160,9 +169,10 @@ def _units(graph: Graph, specs: Sequence[Spec], devices: Sequence[Context], num_
 
 
 def _parts(graph: Graph, node: Node, specs: Sequence[Spec], elements: Elements,
-           outs: Sequence[int]) -> list[tuple[tuple[int, ...], Shape, np.dtype, bool]]:
+           outs: Sequence[int], device: Context
+           ) -> list[tuple[tuple[int, ...], Shape, np.dtype, bool]]:
     """Outputs that may join a group, its shape and its type: those that have the whole shape, and
-    one that is a sum (True)."""
+    on a CPU one that is a sum (True)."""
     assert elements.shapes is not None
     made = [specs[eid] for eid in graph.output_eids(node)]
     ins = [specs[eid].dtype for eid in graph.input_eids(node)]
@@ -174,15 +184,14 @@ def _parts(graph: Graph, node: Node, specs: Sequence[Spec], elements: Elements,
     for part, sums in ((whole, False), (rest, True)):
         types = {made[i].dtype for i in part}
         dtype = _computed_in([ins[i] for i in elements.reads], types)
-        if part and dtype is not None and _is_large(shape) and (
-                not sums or (len(part) == 1 and HALF not in types)):
+        if part and dtype is not None and (device.is_gpu or _is_large(shape)) and (
+                not sums or (len(part) == 1 and HALF not in types and not device.is_gpu)):
             found.append((part, shape, dtype, sums))
     return found
 
 
-def _elements(graph: Graph, node: Node, specs: Sequence[Spec], device: Context
-              ) -> Elements | None:
-    if node.op is None or device.device_type != "cpu" or not node.inputs:
+def _elements(graph: Graph, node: Node, specs: Sequence[Spec]) -> Elements | None:
+    if node.op is None or not node.inputs:
         return None
     ins = [specs[eid] for eid in graph.input_eids(node)]
     outs = [specs[eid] for eid in graph.output_eids(node)]
