@@ -19,7 +19,8 @@ from .kernel_math import WORDS, maximum, minimum, real_of
 from .launch import SIMULATED, Launch, device_function, each, kernel, on_gpu, thread, threads
 from .memory import Array
 
-__all__ = ["BOX", "Case", "Regions", "axis_function", "gradient", "image_function", "scale_of"]
+__all__ = ["BOX", "Case", "Regions", "axis_function", "channel_function", "gradient",
+           "image_function", "rounded", "scale_of", "tile_function", "within"]
 
 TILE = (2, 3) if SIMULATED else (8, 16)
 """Rows and columns of pixels that have one list of regions."""
@@ -87,7 +88,7 @@ def axis_function(case: Case) -> Any:
 
 
 @device_function
-def _within(at, size):
+def within(at, size):
     """A whole number, between 0 and the size of an axis."""
     if not at > size - size:
         return np.int32(0)
@@ -95,7 +96,7 @@ def _within(at, size):
 
 
 @device_function
-def _rounded(x, half):
+def rounded(x, half):
     """The nearest whole number; halves go away from 0."""
     return floor(x + half) if x > half - half else ceil(x - half)
 
@@ -109,11 +110,11 @@ def _largest_span(case: Case) -> Any:
     @device_function
     def span(rois, r, k, scale):
         axis, index, bins, size = of_axis(k)
-        first = _rounded(real(rois[r * 5 + 2 - axis]) * scale, half)
-        last = _rounded(real(rois[r * 5 + 4 - axis]) * scale, half)
+        first = rounded(real(rois[r * 5 + 2 - axis]) * scale, half)
+        last = rounded(real(rois[r * 5 + 4 - axis]) * scale, half)
         step = maximum(last - first + one, one) / real(bins)
-        return (_within(first + floor(step * real(index)), real(size)),
-                _within(first + ceil(step * real(index + 1)), real(size)))
+        return (within(first + floor(step * real(index)), real(size)),
+                within(first + ceil(step * real(index + 1)), real(size)))
     return span
 
 
@@ -126,11 +127,11 @@ def _mean_span(case: Case) -> Any:
     @device_function
     def span(rois, r, k, scale):
         axis, index, bins, size = of_axis(k)
-        first = _rounded(real(rois[r * 5 + 2 - axis]), half) * scale
-        end = (_rounded(real(rois[r * 5 + 4 - axis]), half) + one) * scale
+        first = rounded(real(rois[r * 5 + 2 - axis]), half) * scale
+        end = (rounded(real(rois[r * 5 + 4 - axis]), half) + one) * scale
         step = maximum(end - first, least) / real(bins)
-        return (_within(floor(step * real(index) + first), real(size)),
-                _within(ceil(step * real(index + 1) + first), real(size)))
+        return (within(floor(step * real(index) + first), real(size)),
+                within(ceil(step * real(index + 1) + first), real(size)))
     return span
 
 
@@ -336,7 +337,7 @@ on_gpu(ROIPooling, _pool, _pool_backward, forward_scratch, backward_scratch)
 # -- PSROIPooling -------------------------------------------------------------------------------
 
 
-def _channel_function(case: Case, group: int) -> Any:
+def channel_function(case: Case, group: int) -> Any:
     """channel_of(c, a, b): the channel of data behind output channel c at a bin."""
     _, rows, columns = case.out
 
@@ -349,7 +350,7 @@ def _channel_function(case: Case, group: int) -> Any:
 @cache
 def _mean_kernel(case: Case, group: int) -> Any:
     (_, planes, height, width), (channels, rows, columns) = case.data, case.out
-    bins, real, box, channel_of = case.bins, case.real, BOX, _channel_function(case, group)
+    bins, real, box, channel_of = case.bins, case.real, BOX, channel_function(case, group)
 
     @kernel
     def region_mean(x, spans, boxes, y, count):
@@ -374,7 +375,7 @@ def _mean_kernel(case: Case, group: int) -> Any:
 def _mean_share(case: Case, group: int) -> Any:
     """What a bin gives each of its pixels, in the one channel that it has."""
     (channels, rows, columns), bins, real = case.out, case.bins, case.real
-    channel_of = _channel_function(case, group)
+    channel_of = channel_function(case, group)
 
     @device_function
     def share(gy, other, spans, r, channel, a, b, v, u):
