@@ -17,10 +17,18 @@ _COUNTED = pytest.StashKey[tuple[int, int]]()
 _ANEW = "disagreed at first"
 
 
+OPERATORS = ("test_ops", "test_rows")
+"""Files whose tests run all operators: one process shall compile their kernels for all of them."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what uses the oracle, and skip what needs a GPU where there is none."""
+    """Mark what uses the oracle, skip what needs a GPU where there is none, and say what processes
+    should not part."""
     no_gpu = pytest.mark.skip(reason="needs a CUDA device or NUMBA_ENABLE_CUDASIM=1")
     for item in items:
+        if config.pluginmanager.hasplugin("xdist"):
+            alike = "operators" if item.path.stem in OPERATORS else item.nodeid.partition("::")[0]
+            item.add_marker(pytest.mark.xdist_group(alike))
         if "oracle" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.oracle)
             item.user_properties.append(("oracle", True))
