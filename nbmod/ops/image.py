@@ -341,16 +341,30 @@ class CvCopyMakeBorder(ImageOp, name="_cvcopyMakeBorder"):
         return (height and self.top + height + self.bot, width and self.left + width + self.right,
                 channels)
 
-    def forward(self, ins, outs, call):
-        x, y = ins[0], outs[0]
-        widths = ((self.top, self.bot), (self.left, self.right), (0, 0))
-        if self.type:
-            np.copyto(y, np.pad(x, widths, _PADS[self.type]))  # type: ignore[call-overload]
-            return
-        values = np.zeros(x.shape[2])
+    def sources(self, shape: Shape) -> list[np.ndarray]:
+        """Of which rows and of which columns of the image the result is made."""
+        widths = (self.top, self.bot), (self.left, self.right)
+        return [np.pad(np.arange(size), width, _PADS[self.type])  # type: ignore[call-overload]
+                for size, width in zip(shape, widths, strict=False)]
+
+    def edge(self, channels: int, dtype: np.dtype) -> np.ndarray:
+        """The pixel around an image, for type 0."""
+        values = np.zeros(channels)
         values[:] = self.value if not self.values else 0
         values[:len(self.values)] = self.values[:len(values)]
-        saturate(np.rint(values) if y.dtype.kind in "iu" else values, edge := np.empty(
-            values.shape, y.dtype))
-        y[...] = edge
-        y[self.top:self.top + x.shape[0], self.left:self.left + x.shape[1]] = x
+        saturate(np.rint(values) if dtype.kind in "iu" else values,
+                 edge := np.empty(values.shape, dtype))
+        return edge
+
+    def inside(self, result: np.ndarray, shape: Shape) -> np.ndarray:
+        """The part of a result that is the image."""
+        return result[self.top:self.top + shape[0], self.left:self.left + shape[1]]
+
+    def forward(self, ins, outs, call):
+        x, y = ins[0], outs[0]
+        if self.type:
+            rows, columns = self.sources(x.shape)
+            np.take(x[rows], columns, axis=1, out=y)
+            return
+        y[...] = self.edge(x.shape[2], y.dtype)
+        self.inside(y, x.shape)[...] = x

@@ -9,6 +9,7 @@ Gradients pass straight through, as in MXNet: training is not to notice that col
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -75,11 +76,14 @@ def _light(x: np.ndarray, alpha: Any) -> np.ndarray:
     return x + (LIGHT @ np.asarray(alpha)).astype(x.dtype) if x.shape[2] == 3 else x
 
 
+Change = Callable[[np.ndarray, Any], np.ndarray]
+
+
 # -- ops ----------------------------------------------------------------------------------------
 
 
 class _Colour(ImageOp):
-    """Base: `change` makes a floating point image of one."""
+    """Base: `steps` says what is done to a floating point image."""
 
     shapes: ClassVar = "(H, W, C) with C of 3 or 1, the same for the output"
 
@@ -91,13 +95,16 @@ class _Colour(ImageOp):
     def gradient(self, node: Node, ograds: list[Entry | None]) -> list[Entry | None]:
         return ograds
 
-    def change(self, x: np.ndarray) -> np.ndarray:
+    def steps(self) -> list[tuple[Change, Any]]:
+        """What is done, one after the other, and how much; random numbers are drawn here."""
         raise NotImplementedError
 
     def forward(self, ins, outs, call):
-        x = ins[0]
-        real = np.float64 if x.dtype == np.float64 else np.float32
-        saturate(self.change(x.astype(real, copy=False)).astype(real, copy=False), outs[0])
+        real = np.float64 if ins[0].dtype == np.float64 else np.float32
+        x = ins[0].astype(real, copy=False)
+        for change, amount in self.steps():
+            x = change(x, amount).astype(real, copy=False)
+        saturate(x, outs[0])
 
 
 @dataclass(frozen=True)
@@ -111,8 +118,8 @@ class AdjustLighting(_Colour, name="_image_adjust_lighting"):
         if len(self.alpha) != 3:
             raise MXNetError(f"{self.name}: alpha is {self.alpha}, expected 3 numbers")
 
-    def change(self, x):
-        return _light(x, self.alpha)
+    def steps(self):
+        return [(_light, self.alpha)]
 
 
 @dataclass(frozen=True)
@@ -123,13 +130,13 @@ class RandomLighting(_Colour, name="_image_random_lighting"):
 
     random: ClassVar = True
 
-    def change(self, x):
-        return _light(x, self.alpha_std * generator().standard_normal(3))
+    def steps(self):
+        return [(_light, self.alpha_std * generator().standard_normal(3))]
 
 
 @dataclass(frozen=True)
 class _RandomFactor(_Colour):
-    """Base: `how(x, factor)` with a factor drawn evenly from [min_factor, max_factor)."""
+    """Base: `how` with a factor drawn evenly from [min_factor, max_factor)."""
 
     random: ClassVar = True
     how: ClassVar[Any]
@@ -141,9 +148,8 @@ class _RandomFactor(_Colour):
             raise MXNetError(f"{self.name}: min_factor is {self.min_factor} and max_factor is "
                              f"{self.max_factor}, expected 0 <= min_factor <= max_factor")
 
-    def change(self, x):
-        factor = generator().uniform(self.min_factor, self.max_factor)
-        return type(self).how(x, factor)
+    def steps(self):
+        return [(type(self).how, generator().uniform(self.min_factor, self.max_factor))]
 
 
 @dataclass(frozen=True)
@@ -198,12 +204,10 @@ class RandomColorJitter(_Colour, name="_image_random_color_jitter"):
 
     random: ClassVar = True
 
-    def change(self, x):
+    def steps(self):
         rng = generator()
-        steps = [(_brightness, 1, self.brightness), (_contrast, 1, self.contrast),
-                 (_saturation, 1, self.saturation), (_hue, 0, self.hue)]
-        for number in rng.permutation(len(steps)):
-            how, middle, spread = steps[number]
-            if spread > 0:
-                x = how(x, middle + rng.uniform(-spread, spread))
-        return x
+        spreads = [(_brightness, 1, self.brightness), (_contrast, 1, self.contrast),
+                   (_saturation, 1, self.saturation), (_hue, 0, self.hue)]
+        chosen = [spreads[number] for number in rng.permutation(len(spreads))]
+        return [(how, middle + rng.uniform(-spread, spread)) for how, middle, spread in chosen
+                if spread > 0]

@@ -21,8 +21,10 @@ import numpy as np
 
 from ..base import MXNetError
 from .jit import kernel
+from .param import Shape
+from .shape import size_of
 
-__all__ = ["NEAREST", "LINEAR", "CUBIC", "AREA", "LANCZOS", "by_size", "resize", "taps"]
+__all__ = ["NEAREST", "LINEAR", "CUBIC", "AREA", "LANCZOS", "by_size", "plan", "resize", "taps"]
 
 Table = tuple[np.ndarray, np.ndarray]
 """For each position along an axis: the pixels it is made of, (count, n), and their weights."""
@@ -173,36 +175,53 @@ def taps(size: int, count: int, interp: int, shrinks: bool = True) -> Table:
     return _TABLES[interp](size, count)
 
 
+def plan(old: Shape, new: Shape, interp: int, dtype: np.dtype
+         ) -> tuple[Table, Table, np.dtype | None]:
+    """How an image of shape `old` (H, W, C) is brought to shape `new`: tables of rows and columns,
+    and the type of sums.
+
+    None: pixels are picked.  int32: bytes are added in whole numbers, and weights are in units of
+    fixed-point arithmetic.  Raises MXNetError for a way or a shape that there is not.
+    """
+    if interp not in _TABLES:
+        raise MXNetError(f"interp is {interp}, expected one of 0 (nearest), 1 (linear), 2 (cubic), "
+                         "3 (area), 4 (Lanczos)")
+    if not size_of(old) or not size_of(new):
+        raise MXNetError(f"an image of shape {old} cannot become one of {new}")
+    if old == new:
+        interp = NEAREST
+    elif interp == AREA and old[:2] == (2 * new[0], 2 * new[1]):
+        interp = LINEAR
+    shrinks = new[0] <= old[0] and new[1] <= old[1]
+    rows, columns = (taps(old[axis], new[axis], interp, shrinks) for axis in (0, 1))
+    if interp == NEAREST:
+        return rows, columns, None
+    if dtype == np.uint8 and not (interp == AREA and shrinks):
+        rows, columns = _whole(rows), _whole(columns)
+        if len(rows[0][0]) == 2:
+            return rows, columns, np.dtype(np.int32)
+        rows, columns = ((index, weight / _UNIT) for index, weight in (rows, columns))
+    return rows, columns, np.dtype(np.float64 if dtype == np.float64 else np.float32)
+
+
 def resize(image: np.ndarray, out: np.ndarray, interp: int = LINEAR) -> None:
     """Write image (H, W, C) to out (OH, OW, C), contiguous and of the same type, in that size.
 
     `interp`: 0 nearest pixel, 1 linear, 2 cubic, 3 by area (linear where the image grows), 4
     Lanczos over 8 pixels.  Raises MXNetError for any other, and for images without pixels.
     """
-    if interp not in _TABLES:
-        raise MXNetError(f"interp is {interp}, expected one of 0 (nearest), 1 (linear), 2 (cubic), "
-                         "3 (area), 4 (Lanczos)")
-    if not image.size or not out.size:
-        raise MXNetError(f"an image of shape {image.shape} cannot become one of {out.shape}")
-    if image.shape == out.shape:
+    if image.shape == out.shape and image.size and interp in _TABLES:
         np.copyto(out, image)
         return
-    if interp == AREA and image.shape[:2] == (2 * out.shape[0], 2 * out.shape[1]):
-        interp = LINEAR
-    shrinks = out.shape[0] <= image.shape[0] and out.shape[1] <= image.shape[1]
-    rows, columns = (taps(image.shape[axis], out.shape[axis], interp, shrinks) for axis in (0, 1))
-    if interp == NEAREST:
+    rows, columns, kind = plan(image.shape, out.shape, interp, image.dtype)
+    if kind is None:
         bits = f"u{image.itemsize}"  # the same kernel for numbers of any kind
         _pick(_flat(image).view(bits), rows[0][:, 0], _spread(columns[0], image.shape[2])[0],
               _flat(out).view(bits))
-        return
-    if image.dtype == np.uint8 and not (interp == AREA and shrinks):
-        rows, columns = _whole(rows), _whole(columns)
-        if len(rows[0][0]) == 2:
-            _resize_fixed(image, out, rows, columns)
-            return
-        rows, columns = ((index, weight / _UNIT) for index, weight in (rows, columns))
-    _resize_real(image, out, rows, columns)
+    elif kind == np.int32:
+        _resize_fixed(image, out, rows, columns)
+    else:
+        _resize_real(image, out, rows, columns)
 
 
 def _whole(table: Table) -> Table:
