@@ -60,19 +60,19 @@ def batch(mx: Any, number: int, lengths: list[int]) -> Any:
 
 
 def trained(mx: Any, cell: str, lengths: list[int], optimizer: str, options: dict[str, Any],
-            steps: int) -> dict[str, Any]:
+            steps: int, context: Any = None) -> dict[str, Any]:
     """Perplexity in every step, the parameters after the last one, and how far the one that
-    moved least was moved.
+    moved least was moved; on the CPU unless there is a context.
 
     With one length it is a Module, else a BucketingModule.
     """
     logging.disable(logging.WARNING)
     draw = sym_gen(mx, cell)
-    largest = max(lengths)
+    largest, context = max(lengths), context or mx.cpu()
     if len(lengths) == 1:
-        module = mx.mod.Module(draw(largest)[0])
+        module = mx.mod.Module(draw(largest)[0], context=context)
     else:
-        module = mx.mod.BucketingModule(draw, default_bucket_key=largest)
+        module = mx.mod.BucketingModule(draw, default_bucket_key=largest, context=context)
     module.bind([("data", (BATCH, largest))], [("softmax_label", (BATCH, largest))])
     shapes = {"data": (BATCH, largest), "softmax_label": (BATCH, largest)}
     start = {name: mx.nd.array(array) for name, array in drawn(draw(largest)[0], **shapes).items()

@@ -188,15 +188,19 @@ class RnnPlan:
         rooms = [room(*sizes, self.dtype).shape for sizes in products]
         return Spec((max(n for n, _ in rooms), max(size for _, size in rooms)), self.dtype)
 
+    def states(self) -> dict[str, Spec]:
+        """The states h and c of all layers, or their gradients."""
+        cells = self.layout.num_layers, self.layout.directions, self.data[1]
+        return {"h": Spec((*cells, self.layout.output_size), self.dtype),
+                "c": Spec((*cells, self.cell_size), self.dtype)}
+
     def _common_scratch(self, *shared: tuple[int, int]) -> dict[str, Spec]:
         """Of both directions; `shared` are the weights (depth, columns) of a layer's kernel."""
-        layers, directions, samples = self.layout.num_layers, self.layout.directions, self.data[1]
+        samples = self.data[1]
         share = max(most_room(samples, *sizes, self.dtype) for sizes in shared if all(sizes))
-        return {
-            "h": Spec((layers, directions, samples, self.layout.output_size), self.dtype),
-            "c": Spec((layers, directions, samples, self.cell_size), self.dtype),
+        return self.states() | {
             "lengths": Spec((samples,), np.dtype(np.int64)),
-            "shares": Spec((self.jobs * directions, share), self.dtype),
+            "shares": Spec((self.jobs * self.layout.directions, share), self.dtype),
         }
 
     def forward_scratch(self) -> dict[str, Spec]:

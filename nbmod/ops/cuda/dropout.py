@@ -9,15 +9,13 @@ import numpy as np
 
 from ..dropout import LANE, TILE, Dropout
 from ..op import Spec
-from ..program import Program, Step
 from ..rng import next_stream
 from .fill import fill
-from .formula_op import COPY, run_program
+from .formula_op import COPY, TIMES, run_program
 from .kernel_math import real_of
 from .launch import Launch, PerRun, each, kernel, on_gpu, thread, threads
 from .rng import philox
 
-APPLY = Program("dropout", (Step("y", "x * m"),), ("x", "m"), ("y",))
 
 @cache
 def _mask_kernel(real: Any) -> Any:
@@ -40,7 +38,7 @@ def _forward(op: Dropout, ins: Any, outs: Any, call: Any) -> list[Any]:
     mask = call.scratch[0] if outs[1] is None else outs[1]
     real = real_of(x.dtype)
     limit, scale = round((1 - op.p) * 2 ** 32), real(1 / (1 - op.p) if op.p < 1 else 0)
-    drop = run_program(APPLY, [x, mask], [y])
+    drop = run_program(TIMES, [x, mask], [y])
     keep = run_program(COPY, [x], [y]) + fill(mask, 1)
 
     def launches() -> list[Launch]:

@@ -19,10 +19,13 @@ from .blocks import each_block
 from .launch import Launch, each, on_gpu
 from .writer import is_broadcast, source
 
-__all__ = ["COPY", "kernel_of", "run_program"]
+__all__ = ["COPY", "TIMES", "kernel_of", "run_program"]
 
 COPY = Program("copy", (Step("y", "x"),), ("x",), ("y",))
 """y = x; where x is smaller it is repeated, where y is, it is the sum."""
+
+TIMES = Program("times", (Step("y", "x * m"),), ("x", "m"), ("y",))
+"""y = x m, in the same way."""
 
 
 def run_program(program: Program, ins: Sequence[Any], outs: Sequence[Any],

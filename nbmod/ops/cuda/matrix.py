@@ -15,7 +15,7 @@ import numpy as np
 from ..matrix import BatchDot, Dot, Gemm2, Gemm3, Stacked
 from ..program import Program, Step
 from .formula_op import run_program
-from .gemm import Product, Way, grid_of, product_kernel, way_of
+from .gemm import Product, Way, grid_of, matrix_product, product_kernel, way_of
 from .kernel_math import real_of
 from .launch import Launch, device_function, on_gpu
 from .memory import Array
@@ -112,15 +112,30 @@ def product(a: View, b: View, c: View, alpha: float = 1.0, add: bool = False) ->
 
 
 def _launch(views: tuple[View, ...], alpha: float, add: bool) -> Launch:
-    a, _, c = views
+    a, b, c = views
     outer, inner, m, n = c.shape
     k = a.shape[-1]
-    way = way_of(a.array.dtype, _real(c.array.dtype), (m, n, k), outer * inner)
+    factors = np.result_type(a.array.dtype, b.array.dtype)
+    way = way_of(factors, _real(c.array.dtype), (m, n, k), outer * inner)
+    a_turned, b_turned, c_turned = map(_whole, views)
+    plain = outer * inner == 1 and alpha == 1 and c_turned is False
+    if plain and a_turned is not None and b_turned is not None:
+        return matrix_product(a.array, b.array, c.array, (m, n, k), (a_turned, b_turned), add=add,
+                              way=way)
     case = _Case(way, inner, tuple(view.start for view in views),
                  tuple(view.steps for view in views), alpha)
     return Launch(_kernel(case), grid_of((m, n, k), way.tiles, outer * inner),
                   (way.tiles.threads,), (*(view.array for view in views[:2]), c.array, c.array,
                                          m, n, k, k, bool(add)))
+
+
+def _whole(view: View) -> bool | None:
+    """Whether the one matrix that is a whole array is turned, None if it is not whole: kernels for
+    whole ones are the same for all sizes."""
+    (*_, rows, columns), steps = view.shape, view.steps[-2:]
+    if view.start or view.array.size != rows * columns:
+        return None
+    return {(1, rows): True, (columns, 1): False}.get(steps)
 
 
 def product_gradients(g: View, factors: Pair, gradients: Pair, call: Any, alpha: float = 1.0

@@ -10,18 +10,14 @@ from typing import Any
 import numpy as np
 
 from ..op import Spec
-from ..program import Program, Step
 from ..rows import BooleanMask, IndexArray, IndexCopy, KhatriRao
 from .fill import fill_zero
-from .formula_op import COPY, run_program
+from .formula_op import COPY, TIMES, run_program
 from .indexing import INT32, Rows, copied_rows, gather_rows, lookup_rows, put_rows, put_scratch
 from .kernel_math import real_of
 from .launch import Launch, each, kernel, on_gpu, thread, threads
 from .memory import Array
 from .strided import int32s
-
-TIMES = Program("times", (Step("y", "x * f"),), ("x", "f"), ("y",))
-
 
 # -- IndexCopy ----------------------------------------------------------------------------------
 
