@@ -125,6 +125,8 @@ def is_plain(op: type[Op]) -> bool:
 def devices_of(op: type[Op]) -> str:
     from nbmod.ops.cuda.launch import _find_twin
 
+    if op.runs_bodies:
+        return "CPU, GPU"
     if op.view or _find_twin(op, False):
         trained = op.view or not gradients_of(op) or _find_twin(op, True) or not op.needs
         return "CPU, GPU" if trained else "CPU, GPU (forward only)"

@@ -91,8 +91,8 @@ class Body(Program):
             arrays[eid] = memory.view(offset, self.specs[eid])
         self._take(arrays)
         self.steps = [self._prepare(*computed) for computed in enumerate(self.computed)]
-        self._calls = [(index, step.run) for index, step in enumerate(self.steps)
-                       if step.run is not None]
+        calls = device_of(self.ctx).join([step.run for step in self.steps], len(self.steps))
+        self._calls = [(index, call) for index, call in enumerate(calls) if call is not None]
         return self
 
     def array(self, entry: Entry) -> Any:

@@ -1,4 +1,4 @@
-"""Sequences on a GPU: recurrent networks in training, labels that nobody placed."""
+"""Sequences on a GPU: recurrent networks in training, labels that nobody placed, loops."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import nbmod as mx
+from nbmod.base import CONFIG
 from nbmod.ops.cuda import simulator
 from nbmod.ops.cuda.simulator import SCHEDULES
+from tests import control_programs as programs
 from tests import either, language_model, sampled
 from tests.cases import all_samples
 from tests.compare import assert_same
@@ -66,3 +68,75 @@ def test_labels_and_lengths_that_cannot_be_are_errors(name):
     sample = WRONG[name]
     with mx.gpu(0), pytest.raises(mx.MXNetError, match=sample.error):
         sampled.run(sample, "float32", {})
+
+
+# -- loops --------------------------------------------------------------------------------------
+
+LOOPS = {
+    "rnn": {"data": (3, 2, 2), "state": (2, 3), "weight": (3, 2), "recurrent": (3, 3),
+            "bias": (3,)},
+    "powers": {"count": (1,), "x": (2, 2), "weight": (2, 2)},
+    "branch": {"test": (1,), "x": (2, 3), "y": (2, 3)},
+}
+READS = {"rnn": [], "powers": [1, 1, 1, 1], "branch": [1, 1]}
+"""Sizes of what the host looks at: conditions, and in backward which ones were met."""
+
+
+@pytest.mark.parametrize("program", LOOPS)
+@pytest.mark.parametrize("graphs", [False, True])
+def test_bodies_run_on_the_card(monkeypatch, program, graphs):
+    """No tensor leaves it; with graphs a body is one launch."""
+    monkeypatch.setattr(CONFIG, "cuda_graphs", graphs)
+    rng = np.random.default_rng(1)
+    values = {name: rng.standard_normal(shape).astype(np.float32)
+              for name, shape in LOOPS[program].items()}
+    net = programs.symbol(mx, program, list(values))
+    read, written = [], []
+    download, upload = simulator.Card.download, simulator.Card.upload
+    monkeypatch.setattr(simulator.Card, "download", lambda card, block, offset, host: (
+        read.append(host.size), download(card, block, offset, host)))
+    monkeypatch.setattr(simulator.Card, "upload", lambda card, host, block, offset: (
+        written.append(host.size), upload(card, host, block, offset)))
+    want = executed(net, values, mx.cpu())
+    executor = bound(net, values, mx.gpu(0))
+    heads = [mx.nd.ones(y.shape, ctx=mx.gpu(0)) for y in executor.outputs]
+    for _ in range(2):
+        read.clear()
+        written.clear()
+        executor.forward(is_train=True)
+        executor.backward(heads)
+        assert read == READS[program] and not written
+    got = [array.asnumpy() for array in (*executor.outputs, *executor.grad_arrays)]
+    for mine, theirs in zip(got, want, strict=True):
+        assert_same(mine, theirs, 1e-5, program)
+
+
+def bound(net, values, place):
+    args = {name: mx.nd.array(array, ctx=place) for name, array in values.items()}
+    return net.bind(place, args, {name: mx.nd.zeros_like(args[name]) for name in args})
+
+
+def executed(net, values, place):
+    executor = bound(net, values, place)
+    outputs = executor.forward(is_train=True)
+    executor.backward([mx.nd.ones(y.shape, ctx=place) for y in outputs])
+    return [array.asnumpy() for array in (*outputs, *executor.grad_arrays)]
+
+
+@pytest.mark.parametrize("graphs", [False, True])
+def test_every_iteration_draws_anew_what_it_draws_on_a_cpu(monkeypatch, graphs):
+    """In training and in inference, in turns: graphs of bodies exchange their launches."""
+    monkeypatch.setattr(CONFIG, "cuda_graphs", graphs)
+    out, last = mx.sym.contrib.foreach(lambda x, s: (mx.sym.Dropout(x, p=0.5) + s, s + x),
+                                       mx.sym.Variable("data"), mx.sym.Variable("state"))
+    net, values = mx.sym.Group([out, last]), {"data": np.ones((3, 16), np.float32),
+                                              "state": np.zeros(16, np.float32)}
+    runs = []
+    for place in (mx.cpu(), mx.gpu(0)):
+        mx.random.seed(4)
+        executor = bound(net, values, place)
+        runs.append([executor.forward(is_train=training)[0].asnumpy()
+                     for training in (True, False, True)])
+    np.testing.assert_array_equal(*runs)
+    first, _, other = runs[0]
+    assert (first != other).any() and (first[0] != first[1] - 1).any()
