@@ -132,10 +132,10 @@ def _launch(views: tuple[View, ...], alpha: float, add: bool) -> Launch:
 def _whole(view: View) -> bool | None:
     """Whether the one matrix that is a whole array is turned, None if it is not whole: kernels for
     whole ones are the same for all sizes."""
-    (*_, rows, columns), steps = view.shape, view.steps[-2:]
+    (*_, rows, columns), (*_, of_row, of_column) = view.shape, view.steps
     if view.start or view.array.size != rows * columns:
         return None
-    return {(1, rows): True, (columns, 1): False}.get(steps)
+    return {(1, rows): True, (columns, 1): False}.get((of_row, of_column))
 
 
 def product_gradients(g: View, factors: Pair, gradients: Pair, call: Any, alpha: float = 1.0
