@@ -165,10 +165,14 @@ def test_products_with_ragged_edges(monkeypatch, schedule, turned, dtype, way):
     want = a.astype(np.float64) @ b.astype(np.float64)
     stored = [x.T.copy() if is_turned else x for x, is_turned in zip((a, b), turned, strict=True)]
     arrays = on_gpu(*stored, bias, c)
+    scratch = [arrays[0].device.empty(*spec) for spec in gemm.product_scratch(way, (m, n, k))
+               if schedule != "deep"]  # sums in parts or not
     for added, total in ((None, want), (arrays[2], want + bias)):
-        start(gemm.matrix_product(*arrays[:2], arrays[3], (m, n, k), turned, added, way=way))
+        start(*gemm.matrix_product(*arrays[:2], arrays[3], (m, n, k), turned, added, way=way,
+                                   scratch=scratch))
         assert_same(host(arrays[3]), total.astype(dtype), tolerance, "product")
-    start(gemm.matrix_product(*arrays[:2], arrays[3], (m, n, k), turned, None, True, way))
+    start(*gemm.matrix_product(*arrays[:2], arrays[3], (m, n, k), turned, None, True, way,
+                               scratch))
     assert_same(host(arrays[3]), (2 * want + bias).astype(dtype), 2 * tolerance, "sum")
 
 

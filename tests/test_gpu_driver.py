@@ -172,6 +172,20 @@ def test_a_launch_is_frozen(fake):
     assert fake.calls.count("cuModuleLoadData") == 0, "a kernel is loaded once"
 
 
+def test_what_a_launch_brings_along_lives_as_long(fake):
+    """Whatever else it uses is others' to keep."""
+    card = driver.Card(0)
+    x, sums = (array_of(card, np.zeros(4, np.float32)) for _ in range(2))
+    start = card.prepare(Launch(Kernel(scale), (1,), (32,), (x, sums, 1), (sums,)), holds=False)
+    before = len(fake.memory)
+    del x, sums
+    gc.collect()
+    assert len(fake.memory) == before - 1
+    del start
+    gc.collect()
+    assert len(fake.memory) == before - 2
+
+
 def test_launches_of_many_steps_are_one_call(fake):
     card = driver.Card(0)
     x = array_of(card, np.zeros(4, np.float32))

@@ -37,7 +37,7 @@ from nbmod.base import CONFIG
 from nbmod.ops import OPS, device
 from nbmod.ops.cuda import compiler, gemm, tensor
 from nbmod.ops.cuda.device import Gpu
-from nbmod.ops.cuda.formula_op import run_program
+from nbmod.ops.cuda.formula_op import COPY, run_program
 from nbmod.ops.cuda.launch import Kernel, Launch
 from nbmod.ops.cuda.memory import Array
 from nbmod.ops.formula import VOCABULARY
@@ -214,6 +214,8 @@ def ghost_launches(samples: Mapping[str, Sample], types: int) -> list[Launch]:
     for real in ("float32", "float64"):
         x = ghost.empty((5,), real)
         ghost.launcher(run_program(vocabulary(), [x, x], [x] * len(VOCABULARY)))()
+        many, one = ghost.empty((512, 1024), real), ghost.empty((1, 1), real)
+        ghost.launcher(run_program(COPY, [many], [one]))()
     return ghost.launches
 
 
@@ -222,9 +224,12 @@ def products(ghost: Ghost) -> list[Launch]:
     ways = [("float32", gemm.Way(np.float32, gemm.LARGE))]
     ways += [("float16" if name == "f16" else "float32", gemm.Way(np.float32, words.tiles, words))
              for name, words in tensor.WORDS.items()]
-    return [gemm.matrix_product(*[ghost.empty((64, 64), kind) for _ in range(3)], (64, 64, 64),
-                                turned, way=way)
-            for kind, way in ways for turned in ((False, False), (True, True))]
+    x, sizes = ghost.empty, (64, 64, 4096)
+    return [launch for kind, way in ways for turned in ((False, False), (True, True))
+            for scratch in ([], [x(*spec) for spec in gemm.product_scratch(way, sizes)])
+            for launch in gemm.matrix_product(x((64, 4096), kind), x((4096, 64), kind),
+                                              x((64, 64), kind), sizes, turned, way=way,
+                                              scratch=scratch)]
 
 
 def depthwise(ghost: Ghost) -> list[Launch]:

@@ -6,30 +6,48 @@ from typing import Any
 
 from .launch import SIMULATED, Launch, cuda, device_function, kernel
 
-__all__ = ["LANES", "MAX_CELLS", "each_block", "sum_kernel", "tree_function"]
+__all__ = ["LANES", "MAX_CELLS", "each_block", "pieces_of", "sum_kernel", "tree_function"]
 
 LANES = 4 if SIMULATED else 128
 """Threads of a block, a power of two."""
 
 MAX_CELLS = 8 if SIMULATED else 65535
 
+TERMS = 2 if SIMULATED else 8
+"""Numbers that a thread adds up at least, before a sum is taken in pieces."""
 
-def tree_function(rows: int, width: int = 1) -> Any:
-    """add_up(numbers): of each row of shared memory (rows, LANES) the sum of every `width`-th
-    number, which then stands at its start; for all threads of a block at once."""
+BLOCKS = 32 if SIMULATED else 2048
+"""Blocks that keep a large card busy."""
+
+
+def pieces_of(blocks: int, terms: int, lanes: int = LANES) -> int:
+    """In how many pieces sums of so many terms are taken, where `lanes` threads add up one and all
+    of them would be the work of so many blocks."""
+    return max(1, min(BLOCKS // max(blocks, 1), terms // (lanes * TERMS)))
+
+
+@device_function
+def _plus(a, b):
+    return a + b
+
+
+def tree_function(rows: int, width: int = 1, fold: Any = _plus) -> Any:
+    """fold_all(numbers): of each row of shared memory (rows, LANES) the sum of every `width`-th
+    number, or what else `fold(a, b)` makes of two, which then stands at its start; for all threads
+    of a block at once."""
     lanes = LANES
 
     @device_function
-    def add_up(numbers):
+    def fold_all(numbers):
         me, half = cuda.threadIdx.x, lanes // 2
         cuda.syncthreads()
         while half >= width:
             if me < half:
                 for row in range(rows):
-                    numbers[row, me] += numbers[row, me + half]
+                    numbers[row, me] = fold(numbers[row, me], numbers[row, me + half])
             cuda.syncthreads()
             half //= 2
-    return add_up
+    return fold_all
 
 
 def sum_kernel(load: Any, real: Any) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from ..op import Spec
 from ..places import Places
 from ..shape import size_of
-from .blocks import LANES, MAX_CELLS, each_block
+from .blocks import LANES, MAX_CELLS, each_block, pieces_of
 from .formula_op import COPY, run_program
 from .kernel_math import WORDS, maximum, minimum, real_of
 from .launch import SIMULATED, Launch, cuda, device_function, kernel
@@ -27,12 +27,6 @@ __all__ = ["Cells", "deviations", "moments", "two_sums"]
 
 WIDEST = 2 if SIMULATED else 32
 """Neighbouring cells that one block takes."""
-
-TERMS = 2 if SIMULATED else 8
-"""Numbers that a thread adds up at least, before a cell is taken in pieces."""
-
-BLOCKS = 32 if SIMULATED else 2048
-"""Blocks that keep a large card busy."""
 
 sqrt = WORDS["sqrt"]
 
@@ -76,8 +70,7 @@ class Cells(NamedTuple):
     @property
     def pieces(self) -> int:
         """In how many pieces a cell is taken."""
-        enough = self.terms // (LANES // self.width * TERMS)
-        return max(1, min(BLOCKS // max(self.groups, 1), enough))
+        return pieces_of(self.groups, self.terms, LANES // self.width)
 
     @property
     def length(self) -> int:

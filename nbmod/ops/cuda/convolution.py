@@ -25,10 +25,10 @@ from ..geometry import Geometry, Window
 from ..op import Spec
 from . import depthwise
 from .blocks import each_block, sum_kernel
-from .gemm import Product, Way, grid_of, product_kernel, way_of
+from .gemm import Product, Way, add_parts, grid_of, product_kernel, way_of
 from .geometry import Case, Strides, gradient_function, place_function, seen_function
 from .kernel_math import real_of
-from .launch import SIMULATED, Launch, device_function, each, kernel, on_gpu, thread, threads
+from .launch import SIMULATED, Launch, device_function, on_gpu
 
 TERMS = 64 if SIMULATED else 4096
 MAX_PARTS = 3 if SIMULATED else 32
@@ -122,18 +122,6 @@ def _weight_kernel(case: Case, parts: int, way: Way) -> Any:
 
 
 @cache
-def _add_parts_kernel(parts: int, real: Any) -> Any:
-    @kernel
-    def add_parts(x, y, add, n):
-        for i in range(thread(), n, threads()):
-            total = real(y[i]) if add else real(0)
-            for part in range(parts):
-                total += x[part * n + i]
-            y[i] = total
-    return add_parts
-
-
-@cache
 def _bias_kernel(case: Case) -> Any:
     real, positions = case.real, case.geo.window.positions
     place = place_function(case.y, case.geo.window.out)
@@ -196,14 +184,14 @@ def weight_gradient(case: Case, gy: Any, x: Any, gw: Any, scratch: Any, add: boo
         launches = [_product(_weight_kernel, case, (gy, x, target, target), sizes, parts, adds,
                              parts)]
     if parts > 1:
-        launches += each(_add_parts_kernel(parts, case.real), gw.size, target, gw, add)
+        launches += add_parts(target, None, gw, add)
     return launches
 
 
 def weight_scratch(case: Case, weight: Spec) -> list[Spec]:
     """Scratch for the parts of the gradient of weights."""
     parts = _parts(case)
-    return [Spec((parts, weight.size), np.dtype(case.real))] if parts > 1 else []
+    return [Spec((1, parts, weight.size), np.dtype(case.real))] if parts > 1 else []
 
 
 # -- twins --------------------------------------------------------------------------------------

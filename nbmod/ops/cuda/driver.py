@@ -192,7 +192,7 @@ class Start:
     driver."""
 
     def __init__(self, card: Card, launch: Any, holds: bool):
-        self.card, self.launch = card, launch if holds else None
+        self.card, self.kept = card, launch if holds else launch.own
         self.name = launch.kernel.function.__name__
         self.function = card.load(launch.kernel, kinds_of(launch.args), prod(launch.block))
         self.sizes = [size for sizes in (launch.grid, launch.block)

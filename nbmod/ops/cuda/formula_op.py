@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -15,8 +16,8 @@ from ..kernels import load_text
 from ..program import Program, Step, prune
 from ..shape import size_of
 from ..writer import ArraySpec, KernelSpec, collapse
-from .blocks import each_block
-from .launch import Launch, each, on_gpu
+from .blocks import each_block, pieces_of, sum_kernel
+from .launch import Launch, device_function, each, on_gpu
 from .writer import is_broadcast, source
 
 __all__ = ["COPY", "TIMES", "kernel_of", "run_program"]
@@ -52,7 +53,7 @@ def run_program(program: Program, ins: Sequence[Any], outs: Sequence[Any],
 
 def _launch(program: Program, space: tuple[int, ...], ins: Sequence[Any], outs: Sequence[Any],
             scalars: Sequence[Any], add: tuple[bool, ...]) -> list[Launch]:
-    """One kernel over all of `outs`."""
+    """One kernel over all of `outs`; two for a sum of many terms, which is taken in pieces."""
     targets = tuple(f"{name}_out" if name in program.inputs else name for name in program.outputs)
     names, arrays = [*program.inputs, *targets], [*ins, *outs]
     layout = collapse(space, [array.shape for array in arrays])
@@ -60,10 +61,41 @@ def _launch(program: Program, space: tuple[int, ...], ins: Sequence[Any], outs: 
     specs = tuple(ArraySpec(name, array.dtype.name, mask) for name, array, mask
                   in zip(names, arrays, layout.masks, strict=True))
     spec = KernelSpec(program, specs, targets, add, real)
-    kernel = kernel_of(spec, layout.dims if is_broadcast(spec) else ())
-    args = (*arrays, *(np.dtype(real).type(number) for number in scalars))
-    launch = each_block if any(spec.reduced) else each
-    return launch(kernel, outs[0].size, *args)
+    extents = layout.dims if is_broadcast(spec) else ()
+    numbers = [np.dtype(real).type(number) for number in scalars]
+    if not any(spec.reduced):
+        return each(kernel_of(spec, extents), outs[0].size, *arrays, *numbers)
+    if (pieces := _pieces(outs[0], size_of(space), real)) == 1:
+        return each_block(kernel_of(spec, extents), outs[0].size, *arrays, *numbers)
+    return _in_pieces(spec, extents, pieces, (*ins, *numbers), outs[0])
+
+
+def _pieces(out: Any, size: int, real: str) -> int:
+    """In how many pieces the sums `out` of `size` numbers are taken."""
+    floats = out.dtype.kind == "f" and real.startswith("float")
+    return pieces_of(out.size, size // out.size) if floats and out.size else 1
+
+
+def _in_pieces(spec: KernelSpec, extents: tuple[int, ...], pieces: int, args: Sequence[Any],
+               out: Any) -> list[Launch]:
+    """Sums of pieces, then sums of those."""
+    ins, numbers = args[:len(spec.program.inputs)], args[len(spec.program.inputs):]
+    target = spec.arrays[-1]._replace(dtype=spec.real)
+    first = replace(spec, arrays=(*spec.arrays[:-1], target), add=(False,))
+    sums = out.device.empty((pieces, out.size), spec.real)
+    total = _total_kernel(np.dtype(spec.real).type)
+    launches = [*each_block(kernel_of(first, extents, pieces), sums.size, *ins, sums, *numbers),
+                *each_block(total, out.size, sums, out, pieces, spec.add[0])]
+    return [launch._replace(own=(sums,)) for launch in launches]
+
+
+@cache
+def _total_kernel(real: Any) -> Any:
+    @device_function
+    def load(x, cell, piece, cells):
+        return x[piece * cells + cell]
+
+    return sum_kernel(load, real)
 
 
 def _computed_in(program: Program, ins: Sequence[Any], outs: Sequence[Any],
@@ -82,9 +114,10 @@ def _computed_in(program: Program, ins: Sequence[Any], outs: Sequence[Any],
 
 
 @cache
-def kernel_of(spec: KernelSpec, extents: tuple[int, ...] = ()) -> Any:
-    """The kernel of a specification; `extents` where its text depends on them."""
-    text = source(spec, extents)
+def kernel_of(spec: KernelSpec, extents: tuple[int, ...] = (), pieces: int = 1) -> Any:
+    """The kernel of a specification; `extents` where its text depends on them, and in how many
+    pieces a sum is taken."""
+    text = source(spec, extents, pieces)
     name = f"{spec.name}_cuda_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     return getattr(load_text(name, text), spec.name)
 

@@ -7,8 +7,9 @@ from math import prod
 from typing import Any
 
 from ..fully_connected import FullyConnected
+from ..op import Spec
 from .blocks import each_block, sum_kernel
-from .gemm import matrix_product
+from .gemm import matrix_product, product_scratch, way_of
 from .kernel_math import real_of
 from .launch import Launch, device_function, on_gpu
 
@@ -31,8 +32,8 @@ def _sizes(op: FullyConnected, data: Any) -> tuple[int, int]:
 def _forward(op: FullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch]:
     data, weight, *bias = ins
     rows, inner = _sizes(op, data)
-    return [matrix_product(data, weight, outs[0], (rows, op.num_hidden, inner), (False, True),
-                           bias[0] if bias else None)]
+    return matrix_product(data, weight, outs[0], (rows, op.num_hidden, inner), (False, True),
+                          bias[0] if bias else None, scratch=call.scratch)
 
 
 def _backward(op: FullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -42,14 +43,33 @@ def _backward(op: FullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch
     gx, gw, gb = (*outs, None)[:3]
     add = (*call.add, False, False, False)
     if gx is not None:
-        launches.append(matrix_product(ograd, weight, gx, (rows, inner, hidden), add=add[0]))
+        launches += matrix_product(ograd, weight, gx, (rows, inner, hidden), add=add[0],
+                                   scratch=call.scratch)
     if gw is not None:
-        launches.append(matrix_product(ograd, data, gw, (hidden, inner, rows), (True, False),
-                                       add=add[1]))
+        launches += matrix_product(ograd, data, gw, (hidden, inner, rows), (True, False),
+                                   add=add[1], scratch=call.scratch)
     if gb is not None:
         sums = _column_sums(real_of(ograd.dtype))
         launches += each_block(sums, hidden, ograd, gb, rows, bool(add[2]))
     return launches
 
 
-on_gpu(FullyConnected, _forward, _backward)
+def _scratch(op: FullyConnected, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    rows, inner = _sizes(op, ins[0])
+    return _largest(ins[0], [(rows, op.num_hidden, inner)])
+
+
+def _backward_scratch(op: FullyConnected, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    rows, inner = _sizes(op, ins[1])
+    return _largest(ins[0], [(rows, inner, op.num_hidden), (op.num_hidden, inner, rows)])
+
+
+def _largest(factor: Spec, products: list[tuple[int, int, int]]) -> list[Spec]:
+    """Scratch for each of some products, which run one after another."""
+    real = real_of(factor.dtype)
+    specs = [spec for sizes in products
+             for spec in product_scratch(way_of(factor.dtype, real, sizes), sizes)]
+    return [max(specs, key=lambda spec: spec.size)] if specs else []
+
+
+on_gpu(FullyConnected, _forward, _backward, _scratch, _backward_scratch)

@@ -18,19 +18,21 @@ results do not depend on scheduling.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..op import Spec
 from . import tensor
 from .kernel_math import minimum, real_of
-from .launch import SIMULATED, Launch, cuda, device_function, kernel
+from .launch import SIMULATED, Launch, cuda, device_function, each, kernel, thread, threads
 from .memory import Array
 from .slices import dealt, guarded
 
-__all__ = ["LARGE", "TILES", "Product", "Tiles", "Way", "grid_of", "matrix_product",
-           "product_kernel", "way_of"]
+__all__ = ["LARGE", "TILES", "Product", "Tiles", "Way", "add_parts", "grid_of", "matrix_product",
+           "product_kernel", "product_scratch", "way_of"]
 
 
 class Tiles(NamedTuple):
@@ -55,6 +57,9 @@ LARGE = Tiles(16, 16, 8, 8, 8) if SIMULATED else Tiles(128, 64, 8, 8, 8, 3)
 """Twice the arithmetic for each number read from shared memory, half of the blocks."""
 ENOUGH = 396
 """Blocks that keep a large GPU busy: three for each of 132 multiprocessors."""
+TERMS = 16 if SIMULATED else 256
+MAX_PARTS = 3 if SIMULATED else 32
+"""Where tiles are few, sums are split into parts of so many terms or more, and so many at most."""
 QUAD = 4
 """Neighbours in shared memory that a thread reads at once, 128 bits."""
 SPARE = 4
@@ -181,7 +186,29 @@ def grid_of(sizes: tuple[int, int, int], tiles: Any, batch: int) -> tuple[int, i
 
 
 @cache
-def _matrix_kernel(way: Way, a_turned: bool, b_turned: bool, biased: bool) -> Any:
+def _add_parts_kernel(parts: int, real: Any, biased: bool) -> Any:
+    @kernel
+    def sum_parts(x, bias, y, columns, add, n):
+        for i in range(thread(), n, threads()):
+            total = real(y[i]) if add else real(0)
+            for part in range(parts):
+                total += x[(i // columns * parts + part) * columns + i % columns]
+            if biased:
+                total += real(bias[i % columns])
+            y[i] = total
+    return sum_parts
+
+
+def add_parts(sums: Array, bias: Array | None, c: Array, add: bool) -> list[Launch]:
+    """c = the sums over parts, in order, of `sums` (rows, parts, columns), plus bias (columns,) or
+    None; or c += that."""
+    _, parts, columns = sums.shape
+    make = _add_parts_kernel(parts, sums.dtype.type, bias is not None)
+    return each(make, c.size, sums, c if bias is None else bias, c, columns, bool(add))
+
+
+@cache
+def _matrix_kernel(way: Way, a_turned: bool, b_turned: bool, biased: bool, parts: int) -> Any:
     real = way.real
 
     @device_function
@@ -196,18 +223,37 @@ def _matrix_kernel(way: Way, a_turned: bool, b_turned: bool, biased: bool) -> An
     def store(c, bias, g, s, i, j, n, total, add):
         if biased:
             total += real(bias[j])
-        c[i * n + j] = real(c[i * n + j]) + total if add else total
+        at = (i * parts + s) * n + j
+        c[at] = real(c[at]) + total if add else total
 
-    return product_kernel(Product(load_a, load_b, store, not a_turned, b_turned), way)
+    return product_kernel(Product(load_a, load_b, store, not a_turned, b_turned), way, parts)
+
+
+def _parts(way: Way, sizes: tuple[int, int, int]) -> int:
+    """Into how many parts the sums of a product are split."""
+    columns, rows, _ = grid_of(sizes, way.tiles, 1)
+    return max(min(ENOUGH // max(columns * rows, 1), sizes[2] // TERMS, MAX_PARTS), 1)
+
+
+def product_scratch(way: Way, sizes: tuple[int, int, int]) -> list[Spec]:
+    """Scratch that lets `matrix_product` split its sums, where that keeps more blocks busy."""
+    parts = _parts(way, sizes)
+    return [Spec((sizes[0], parts, sizes[1]), np.dtype(way.real))] if parts > 1 else []
 
 
 def matrix_product(a: Array, b: Array, c: Array, sizes: tuple[int, int, int],
                    turned: tuple[bool, bool] = (False, False), bias: Array | None = None,
-                   add: bool = False, way: Way | None = None) -> Launch:
+                   add: bool = False, way: Way | None = None, scratch: Sequence[Array] = ()
+                   ) -> list[Launch]:
     """c (m, n) = a (m, k) b (k, n) + bias (n,), for sizes (m, n, k); `turned` ones are stored
-    transposed."""
-    m, n, k = sizes
+    transposed.  `scratch`: nothing, or an array as large as `product_scratch` says, or larger."""
     way = way or way_of(a.dtype, real_of(c.dtype), sizes)
-    multiply = _matrix_kernel(way, *turned, bias is not None)
-    args = (a, b, c if bias is None else bias, c, m, n, k, k, bool(add))
-    return Launch(multiply, grid_of(sizes, way.tiles, 1), (way.tiles.threads,), args)
+    sums = [scratch[0].device.view(scratch[0], 0, *spec)
+            for spec in (product_scratch(way, sizes) if scratch else ())]
+    parts, target = (sums[0].shape[1], sums[0]) if sums else (1, c)
+    biased = bias if parts == 1 else None
+    multiply = _matrix_kernel(way, *turned, biased is not None, parts)
+    args = (a, b, target if biased is None else biased, target, *sizes, -(-sizes[2] // parts),
+            bool(add and parts == 1))
+    first = Launch(multiply, grid_of(sizes, way.tiles, parts), (way.tiles.threads,), args)
+    return [first, *(launch for parts in sums for launch in add_parts(parts, bias, c, add))]

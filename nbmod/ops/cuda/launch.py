@@ -96,6 +96,9 @@ class Launch(NamedTuple):
     block: tuple[int, ...]
     args: tuple[Any, ...]
     """`memory.Array`s, then numbers: int is an int32, float a float64, NumPy's keep their types."""
+    own: tuple[Any, ...] = ()
+    """Arrays among the arguments that nobody else keeps: they live as long as the launch can be
+    started."""
 
     def check(self) -> None:
         """MXNetError for what a GPU cannot count or hold."""

@@ -53,19 +53,17 @@ def _against_labels_kernel(rule: _Rule) -> Any:
 
     @kernel
     def against_labels(y, label, gx, found, size, lanes, factor, right, wrong, ignored, count):
-        for place in range(thread(), count, threads()):
-            first = place // lanes * size * lanes + place % lanes
+        for i in range(thread(), count, threads()):
+            place, k = i // (size * lanes) * lanes + i % lanes, i // lanes % size
             scale = factor
             if counted:     # rounded like the parameter it is part of
                 scale = real(np.float32(np.float64(factor) / maximum(found[0], 1.0)))
             own = whole(real(label[place]))
             if ignoring and own == ignored:
                 scale = real(0)
-            for k in range(size):
-                at = first + k * lanes
-                value = real(y[at])
-                grad = (value - (right if k == own else wrong)) * scale
-                gx[at] = grad * value if times_output else grad
+            value = real(y[i])
+            grad = (value - (right if k == own else wrong)) * scale
+            gx[i] = grad * value if times_output else grad
     return against_labels
 
 
@@ -93,7 +91,7 @@ def _softmax_output_backward(op: SoftmaxOutput, ins: Any, outs: Any, call: Any) 
     spread = 0.0 if op.multi_output else single(op.smooth_alpha)
     rule = _Rule(real, op.use_ignore, op.out_grad, counted)
     return launches + each(
-        _against_labels_kernel(rule), places.rows * places.lanes, y, label, gx,
+        _against_labels_kernel(rule), y.size, y, label, gx,
         call.scratch[0] if counted else gx, places.size, places.lanes,
         real(single(single(op.grad_scale) / divisor)), real(1 - spread),
         real(single(spread / max(places.size - 1, 1))), ignored)

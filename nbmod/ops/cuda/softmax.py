@@ -1,4 +1,8 @@
-"""softmax and its kin: one thread for each place, where the numbers along one axis compete."""
+"""softmax and its kin: numbers along one axis compete in every place of a tensor.
+
+Places whose numbers are neighbours in memory, and few places with many numbers, are the work of a
+block each; others of a thread.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,25 @@ from ..half import accumulator
 from ..op import Spec
 from ..places import Places
 from ..softmax import LEAST, SoftmaxActivation, SoftmaxCrossEntropy, _Softmax
+from .blocks import LANES, each_block, tree_function
 from .fill import fill_zero
 from .formula_op import COPY, run_program
 from .kernel_math import WORDS, maximum, minimum, real_of, whole
-from .launch import Launch, each, kernel, on_gpu, thread, threads
+from .launch import SIMULATED, Launch, cuda, each, kernel, on_gpu, thread, threads
 from .memory import Array
 
 __all__ = ["softmax"]
 
 exp, log = WORDS["exp"], WORDS["log"]
+
+MANY = 4 if SIMULATED else 1 << 14
+"""Places that keep a large card busy by a thread each."""
+
+
+def _by_blocks(places: Places) -> bool:
+    """Whether every place is the work of a block."""
+    return places.size >= LANES // 2 and (places.lanes == 1 or places.rows * places.lanes < MANY)
+
 
 
 @cache
@@ -45,12 +59,47 @@ def _softmax_kernel(real: Any, logarithm: bool, cut: bool) -> Any:
     return softmax_kernel
 
 
+@cache
+def _wide_softmax_kernel(real: Any, logarithm: bool, cut: bool) -> Any:
+    width, add_up, top_of = LANES, tree_function(1), tree_function(1, fold=maximum)
+
+    @kernel
+    def wide_softmax(x, y, length, size, lanes, scale, count):
+        tops = cuda.shared.array((1, width), real)
+        sums = cuda.shared.array((1, width), real)
+        me = cuda.threadIdx.x
+        for place in range(cuda.blockIdx.x, count, cuda.gridDim.x):
+            first = place // lanes * size * lanes + place % lanes
+            stop = minimum(maximum(length[place], 0), size) if cut else size
+            top = real(-np.inf)
+            for k in range(me, stop, width):
+                top = maximum(real(x[first + k * lanes]) * scale, top)
+            tops[0, me] = top
+            top_of(tops)
+            top, total = tops[0, 0], real(0)
+            for k in range(me, stop, width):
+                total += exp(real(x[first + k * lanes]) * scale - top)
+            sums[0, me] = total
+            add_up(sums)
+            total = sums[0, 0]
+            offset = log(total)
+            for k in range(me, stop, width):
+                value = real(x[first + k * lanes]) * scale - top
+                y[first + k * lanes] = value - offset if logarithm else exp(value) / total
+            for k in range(stop + me, size, width):
+                y[first + k * lanes] = real(0)
+            cuda.syncthreads()
+    return wide_softmax
+
+
 def softmax(places: Places, x: Array, y: Array, scale: float = 1.0, logarithm: bool = False,
             length: Array | None = None) -> list[Launch]:
     """Launches that write softmax(scale x), or its logarithm, to y."""
-    real = real_of(y.dtype)
-    return each(_softmax_kernel(real, logarithm, length is not None), places.rows * places.lanes,
-                x, y, y if length is None else length, places.size, places.lanes, real(scale))
+    real, count = real_of(y.dtype), places.rows * places.lanes
+    args = (x, y, y if length is None else length, places.size, places.lanes, real(scale))
+    if _by_blocks(places):
+        return each_block(_wide_softmax_kernel(real, logarithm, length is not None), count, *args)
+    return each(_softmax_kernel(real, logarithm, length is not None), count, *args)
 
 
 @cache
@@ -72,11 +121,40 @@ def _gradient_kernel(real: Any, logarithm: bool) -> Any:
     return softmax_gradient
 
 
+@cache
+def _wide_gradient_kernel(real: Any, logarithm: bool) -> Any:
+    width, add_up = LANES, tree_function(1)
+
+    @kernel
+    def wide_gradient(g, y, gx, size, lanes, scale, count):
+        sums = cuda.shared.array((1, width), real)
+        me = cuda.threadIdx.x
+        for place in range(cuda.blockIdx.x, count, cuda.gridDim.x):
+            first = place // lanes * size * lanes + place % lanes
+            total = real(0)
+            for k in range(me, size, width):
+                at = first + k * lanes
+                total += real(g[at]) if logarithm else real(g[at]) * real(y[at])
+            sums[0, me] = total
+            add_up(sums)
+            total = sums[0, 0]
+            for k in range(me, size, width):
+                at = first + k * lanes
+                if logarithm:
+                    gx[at] = (real(g[at]) - exp(real(y[at])) * total) * scale
+                else:
+                    gx[at] = real(y[at]) * (real(g[at]) - total) * scale
+            cuda.syncthreads()
+    return wide_gradient
+
+
 def _gradient(places: Places, g: Array, y: Array, gx: Array, scale: float, logarithm: bool
               ) -> list[Launch]:
-    real = real_of(y.dtype)
-    return each(_gradient_kernel(real, logarithm), places.rows * places.lanes, g, y, gx,
-                places.size, places.lanes, real(scale))
+    real, count = real_of(y.dtype), places.rows * places.lanes
+    args = (g, y, gx, places.size, places.lanes, real(scale))
+    if _by_blocks(places):
+        return each_block(_wide_gradient_kernel(real, logarithm), count, *args)
+    return each(_gradient_kernel(real, logarithm), count, *args)
 
 
 def _forward(op: _Softmax, ins: Any, outs: Any, call: Any) -> list[Launch]:

@@ -9,7 +9,8 @@ multiplications; where none is, one text serves every size.
             a = A[i]
             ...
 
-An output that is a sum is the work of a block for each of its elements, as in `blocks`.  Many sets
+An output that is a sum is the work of a block for each of its elements, as in `blocks`, or of
+several, which sum a piece each.  Many sets
 of arrays are found by tables of their addresses, as in `ops.together`; blocks take parts of them.
 """
 
@@ -32,24 +33,25 @@ def is_broadcast(spec: KernelSpec) -> bool:
     return not all(all(array.mask) for array in spec.arrays)
 
 
-def source(spec: KernelSpec, extents: Sequence[int]) -> str:
+def source(spec: KernelSpec, extents: Sequence[int], pieces: int = 1) -> str:
     """The text of a module with one CUDA kernel, named like the program.
 
     Its arguments are the arrays of `spec`, the program's scalars, and the number of elements of the
-    whole space, or of the output that is a sum; or tables and the number of parts.
+    whole space, or of the output that is a sum, (pieces, elements) if there are several; or tables
+    and the number of parts.
     """
     used = {name for step in spec.program.steps for name in functions_in(step.formula)} - {"abs"}
     words = [f"{name} = WORDS['{name}']" for name in sorted(used)]
     kinds = {spec.array(target).dtype for target in spec.targets if _is_cut(spec, target)}
     words += [f"to_{kind} = CUTS['{kind}']" for kind in sorted(kinds)]
-    body = (_sum_body(spec, extents) if any(spec.reduced) else _many_body(spec) if spec.many
-            else _map_body(spec, extents))
+    body = (_sum_body(spec, extents, pieces) if any(spec.reduced)
+            else _many_body(spec) if spec.many else _map_body(spec, extents))
     given = ["ADDRESSES", "NUMBERS", "PARTS"] if spec.many else spec.parameters
     shown = sorted({array.dtype for array in spec.arrays}) if spec.many else []
     arrays = ", ".join(f"{array.name.upper()} {array.dtype}" for array in spec.arrays)
     return "\n".join([
         f'"""{spec.program}', "", f"Over {arrays}. Written by {__name__}.", '"""', "",
-        f"from {_HERE} import CUTS, WORDS, cuda, kernel, thread, threads",
+        f"from {_HERE} import CUTS, WORDS, cuda, kernel, minimum, thread, threads",
         *([f"from {_TABLES} import elements_at"] if spec.many else []),
         f"from numpy import {', '.join([*shown, f'{spec.real} as real'])}", "", *words, "", "",
         "@kernel", f"def {spec.name}({', '.join([*given, 'count'])}):", *indent(body, 1), ""])
@@ -124,22 +126,24 @@ def _many_body(spec: KernelSpec) -> list[str]:
                      *element], 1)]
 
 
-def _sum_body(spec: KernelSpec, extents: Sequence[int]) -> list[str]:
-    """One output that lacks dimensions: a block for each of its elements."""
+def _sum_body(spec: KernelSpec, extents: Sequence[int], pieces: int) -> list[str]:
+    """One output that lacks dimensions: a block for each piece of each of its elements."""
     summed = [d for d, gone in enumerate(spec.reduced) if gone]
     kept = [d for d, gone in enumerate(spec.reduced) if not gone]
-    terms = prod(extents[d] for d in summed)
+    terms, cells = (prod(extents[d] for d in dims) for dims in (summed, kept))
+    length = -(-terms // pieces)
     position = " + ".join(f"i{d} * {prod(extents[d + 1:])}" for d in range(spec.rank))
     target = spec.targets[0]
-    cell = f"{spec.array(target).name.upper()}[cell]"
+    place = f"{spec.array(target).name.upper()}[task]"
     return [
         f"part = cuda.shared.array({LANES}, real)",
         "me = cuda.threadIdx.x",
-        "for cell in range(cuda.blockIdx.x, count, cuda.gridDim.x):",
+        "for task in range(cuda.blockIdx.x, count, cuda.gridDim.x):",
         *indent([
+            f"cell, first = task % {cells}, task // {cells} * {length}",
             *_unravel("cell", kept, extents),
             "total = real(0)",
-            f"for term in range(me, {terms}, {LANES}):",
+            f"for term in range(first + me, minimum(first + {length}, {terms}), {LANES}):",
             *indent([*_unravel("term", summed, extents), f"i = {position}",
                       *_loads(spec, extents), *step_lines(spec.program),
                       f"total += {spec.program.outputs[0]}"], 1),
@@ -152,5 +156,5 @@ def _sum_body(spec: KernelSpec, extents: Sequence[int]) -> list[str]:
             "    cuda.syncthreads()",
             "    width //= 2",
             "if me == 0:",
-            f"    {_store(spec, 'part[0]', target, spec.add[0], cell)}",
+            f"    {_store(spec, 'part[0]', target, spec.add[0], place)}",
             "cuda.syncthreads()"], 1)]
