@@ -18,7 +18,7 @@ from ..op import Spec
 from .kernel_math import WORDS, maximum, minimum
 from .launch import Launch, device_function, each, kernel, thread, threads
 from .memory import Array
-from .sorting import sort_rows, sort_scratch
+from .sorting import find_starts, sort_rows, sort_scratch
 
 __all__ = ["Plane", "Points", "functions", "gather", "gather_scratch"]
 
@@ -148,24 +148,6 @@ def _cell_function(place: Any, plane: Plane) -> Any:
 
 
 @cache
-def _starts_kernel() -> Any:
-    """starts[row, c]: how many points of the row are in cells before c."""
-    @kernel
-    def find_starts(cells, starts, number, spread, count):
-        for i in range(thread(), count, threads()):
-            first, wanted = i // spread * number, i % spread
-            low, high = 0, number
-            while low < high:
-                middle = (low + high) // 2
-                if cells[first + middle] < wanted:
-                    low = middle + 1
-                else:
-                    high = middle
-            starts[i] = low
-    return find_starts
-
-
-@cache
 def _gather_kernel(place: Any, plane: Plane, give: Any) -> Any:
     width, area, across = plane.width, plane.height * plane.width, plane.width + 1
     spread, real = plane.cells + 1, plane.real
@@ -199,10 +181,10 @@ def gather(points: Points, give: Any, g: Array, scale: Array, gx: Array, scratch
     give(g, scale, row, channel, k) is that of what was read at point k.
     """
     place, array, rows, number, plane = points
-    spread = plane.cells + 1
+    starts = array.device.view(scratch[0], 0, (rows, plane.cells + 1), INT32)
     launches, (cells, where) = sort_rows(_cell_function(place, plane), array, (rows, number),
                                          (0, 0), scratch[1:])
     channels = gx.size // (rows * plane.height * plane.width)
-    return [*launches, *each(_starts_kernel(), rows * spread, cells, scratch[0], number, spread),
-            *each(_gather_kernel(place, plane, give), gx.size, array, where, scratch[0], g, scale,
-                  gx, channels, number)]
+    return [*launches, *find_starts(cells, starts, number),
+            *each(_gather_kernel(place, plane, give), gx.size, array, where, starts, g, scale, gx,
+                  channels, number)]

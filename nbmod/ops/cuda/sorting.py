@@ -20,7 +20,7 @@ from .kernel_math import minimum, real_of
 from .launch import SIMULATED, Launch, cuda, device_function, each, kernel, thread, threads
 from .memory import Array
 
-__all__ = ["Sorted", "key_type", "sort_rows", "sort_scratch"]
+__all__ = ["Sorted", "find_starts", "key_type", "sort_rows", "sort_scratch"]
 
 TILE = 8 if SIMULATED else 1024
 """Elements that a block sorts, a power of two."""
@@ -135,3 +135,26 @@ def sort_rows(load: Any, x: Array, shape: tuple[int, int], numbers: tuple[int, i
         launches += each(_merge_kernel(), rows * size, *here, *there, TILE << turn, size)
         here, there = Sorted(*there), here
     return launches, here
+
+
+@cache
+def _starts_kernel() -> Any:
+    @kernel
+    def count_before(keys, starts, size, spread, n):
+        for i in range(thread(), n, threads()):
+            first, wanted = i // spread * size, i % spread
+            low, high = 0, size
+            while low < high:
+                middle = (low + high) // 2
+                if keys[first + middle] < wanted:
+                    low = middle + 1
+                else:
+                    high = middle
+            starts[i] = low
+    return count_before
+
+
+def find_starts(keys: Array, starts: Array, size: int) -> list[Launch]:
+    """Launches that find where numbers begin in sorted rows of `size` whole ones: starts (..., n)
+    becomes how many of a row are less than 0, 1, ... n - 1."""
+    return each(_starts_kernel(), starts.size, keys, starts, size, starts.shape[-1])
