@@ -9,6 +9,7 @@ import nbmod as mx
 from nbmod.base import CONFIG
 from nbmod.ops.cuda import simulator
 from nbmod.ops.cuda.simulator import SCHEDULES
+from nbmod.ops.device import device_of
 from tests import control_programs as programs
 from tests import either, language_model, sampled
 from tests.cases import all_samples
@@ -91,12 +92,12 @@ def test_bodies_run_on_the_card(monkeypatch, program, graphs):
     values = {name: rng.standard_normal(shape).astype(np.float32)
               for name, shape in LOOPS[program].items()}
     net = programs.symbol(mx, program, list(values))
-    read, written = [], []
-    download, upload = simulator.Card.download, simulator.Card.upload
-    monkeypatch.setattr(simulator.Card, "download", lambda card, block, offset, host: (
-        read.append(host.size), download(card, block, offset, host)))
-    monkeypatch.setattr(simulator.Card, "upload", lambda card, host, block, offset: (
-        written.append(host.size), upload(card, host, block, offset)))
+    read, written, card = [], [], type(device_of(mx.gpu(0)).card)
+    download, upload = card.download, card.upload
+    monkeypatch.setattr(card, "download", lambda self, block, offset, host: (
+        read.append(host.size), download(self, block, offset, host)))
+    monkeypatch.setattr(card, "upload", lambda self, host, block, offset: (
+        written.append(host.size), upload(self, host, block, offset)))
     want = executed(net, values, mx.cpu())
     executor = bound(net, values, mx.gpu(0))
     heads = [mx.nd.ones(y.shape, ctx=mx.gpu(0)) for y in executor.outputs]
