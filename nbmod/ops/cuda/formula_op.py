@@ -83,9 +83,9 @@ def _in_pieces(spec: KernelSpec, extents: tuple[int, ...], pieces: int, args: Se
     target = spec.arrays[-1]._replace(dtype=spec.real)
     first = replace(spec, arrays=(*spec.arrays[:-1], target), add=(False,))
     sums = out.device.empty((pieces, out.size), spec.real)
-    total = _total_kernel(np.dtype(spec.real).type)
+    real: Any = np.dtype(spec.real).type
     launches = [*each_block(kernel_of(first, extents, pieces), sums.size, *ins, sums, *numbers),
-                *each_block(total, out.size, sums, out, pieces, spec.add[0])]
+                *each_block(_total_kernel(real), out.size, sums, out, pieces, spec.add[0])]
     return [launch._replace(own=(sums,)) for launch in launches]
 
 

@@ -107,11 +107,11 @@ def _pieces(stack: View, most: int) -> list[View]:
 def product(a: View, b: View, c: View, alpha: float = 1.0, add: bool = False) -> list[Launch]:
     """c = alpha a b, or c += alpha a b, for stacks of as many matrices."""
     most = max(MAX_BATCH // c.shape[1], 1)
-    return [_launch(part, float(alpha), add) for part
-            in zip(*(_pieces(stack, most) for stack in (a, b, c)), strict=True)]
+    return [launch for part in zip(*(_pieces(stack, most) for stack in (a, b, c)), strict=True)
+            for launch in _launches(part, float(alpha), add)]
 
 
-def _launch(views: tuple[View, ...], alpha: float, add: bool) -> Launch:
+def _launches(views: tuple[View, ...], alpha: float, add: bool) -> list[Launch]:
     a, b, c = views
     outer, inner, m, n = c.shape
     k = a.shape[-1]
@@ -124,9 +124,9 @@ def _launch(views: tuple[View, ...], alpha: float, add: bool) -> Launch:
                               way=way)
     case = _Case(way, inner, tuple(view.start for view in views),
                  tuple(view.steps for view in views), alpha)
-    return Launch(_kernel(case), grid_of((m, n, k), way.tiles, outer * inner),
-                  (way.tiles.threads,), (*(view.array for view in views[:2]), c.array, c.array,
-                                         m, n, k, k, bool(add)))
+    return [Launch(_kernel(case), grid_of((m, n, k), way.tiles, outer * inner),
+                   (way.tiles.threads,), (*(view.array for view in views[:2]), c.array, c.array,
+                                          m, n, k, k, bool(add)))]
 
 
 def _whole(view: View) -> bool | None:
