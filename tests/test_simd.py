@@ -30,6 +30,7 @@ from nbmod.ops.simd.ir import Micro
 from nbmod.ops.simd.lanerows import SIZES, STRIDES, Rows, row_of
 from nbmod.ops.simd.lanewise import TAPS, lanesums, lanewise
 from nbmod.ops.simd.outer import ROWS, flat1, flat2, outer1, outer2
+from nbmod.ops.simd.pixels import LEAST, join, split
 from nbmod.ops.simd.product import (
     DOT_ROWS,
     DOTS,
@@ -421,6 +422,17 @@ def test_windows_are_their_twins(name, steps):
         called(micro)(*given, at, steps)
         for mine, other in zip(given, expected, strict=True):
             np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("more", [0, 1, LEAST, LEAST + 3])
+@pytest.mark.parametrize("micro, at", [(split, (3, 7, 80)), (join, (3, 80, 9))])
+def test_pixels_are_split_and_joined(micro, at, more, dtype):
+    x, y = (numbers(200).astype(dtype) for _ in range(2))
+    expected = y.copy()
+    micro.function(x, expected, at, LEAST + more)
+    called(micro)(x, y, at, LEAST + more)
+    np.testing.assert_array_equal(y, expected)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])

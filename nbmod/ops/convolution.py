@@ -207,10 +207,10 @@ class Convolution(FilterOp, name="Convolution"):
         window = Window.over(image, out, kernel, stride, pad, dilate)
         return Directions(Geometry(window, batch, channels, self.num_filter, self.num_group))
 
-    def room(self, ins: Sequence[Any]) -> list[Spec]:
+    def room(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
         return self.directions(ins[0]).forward_room(ins[0].dtype)
 
-    def room_backward(self, ins: Sequence[Any]) -> list[Spec]:
+    def room_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
         ways, dtype = self.directions(ins[1]), ins[1].dtype
         return ways.data_room(dtype) + ways.weight_room(dtype)
 

@@ -92,10 +92,10 @@ class Deconvolution(FilterOp, name="Deconvolution"):
         window = Window.over(out, image, kernel, stride, pad, dilate)
         return Directions(Geometry(window, batch, self.num_filter, channels, self.num_group))
 
-    def room(self, ins: Sequence[Any]) -> list[Spec]:
+    def room(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
         return self.directions(ins[0]).data_room(ins[0].dtype)
 
-    def room_backward(self, ins: Sequence[Any]) -> list[Spec]:
+    def room_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
         ways, dtype = self.directions(ins[1]), ins[1].dtype
         return ways.forward_room(dtype) + ways.weight_room(dtype)
 

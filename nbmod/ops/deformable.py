@@ -360,10 +360,10 @@ class DeformableConvolution(FilterOp, name="_contrib_DeformableConvolution"):
         return Moving(Geometry(window, 1, channels, self.num_filter, self.num_group),
                       self.num_deformable_group, self.clamped, data.dtype)
 
-    def room(self, ins: Sequence[Any]) -> list[Spec]:
+    def room(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
         return self.moving(ins[0]).room()
 
-    def room_backward(self, ins: Sequence[Any]) -> list[Spec]:
+    def room_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
         return self.moving(ins[1]).room_backward()
 
     def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]) -> Run:

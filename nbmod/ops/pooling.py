@@ -1,9 +1,8 @@
 """Pooling: one number for every window position.
 
-One task is one plane, (n, c).  Forward walks it tap by tap: a tap joins rows of the plane to rows
-of the output, so the inner loop runs over neighbours in memory.  Averages are sums divided by a
-grid of window sizes made at bind, which is where all conventions of padding end.  A window that is
-the whole image (global pooling) is a plain reduction.
+Averages are sums divided by a grid of window sizes made at bind, which is where all conventions of
+padding end.  A window that is the whole image (global pooling) is a plain reduction; all others are
+done by the kernels of `pooling_planes`.
 """
 
 from __future__ import annotations
@@ -15,148 +14,17 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from .geometry import CHANNELS_FIRST, Layout, Window, corner, meeting, per_axis, sliding_size
+from .geometry import CHANNELS_FIRST, Layout, Window, per_axis, sliding_size
 from .half import FloatOp
-from .jit import inlined, kernel, num_threads, prange
 from .op import Call, Spec
 from .param import Shape
+from .pooling_planes import AVG, CUBE, MAX, SQUARE, SUM, Planes, pool, pool_back
 from .shape import PartialShape, ShapeMismatch, unify
 from .spatial import SpatialOp
 
 __all__ = ["Pooling", "PoolingV1"]
 
-MAX, AVG, SUM, SQUARE, CUBE = range(5)
-"""What windows are reduced to; SQUARE and CUBE are lp pooling with p 2 and 3, SUM with p 1."""
 LayoutName = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC", "NWC"]
-
-
-# ------------------------------------------------------------------------------------------ kernels
-
-@inlined
-def _take(mode, source, step, into, count):
-    """Reduce `count` pixels, `step` apart, into as many outputs."""
-    if mode == MAX:
-        for i in range(count):
-            pixel = source[np.uintp(i * step)]
-            into[i] = pixel if pixel > into[i] else into[i]
-    elif mode == SQUARE:
-        for i in range(count):
-            into[i] += source[np.uintp(i * step)] ** 2
-    elif mode == CUBE:
-        for i in range(count):
-            into[i] += source[np.uintp(i * step)] ** 3
-    else:
-        for i in range(count):
-            into[i] += source[np.uintp(i * step)]
-
-
-@inlined
-def _finish(mode, out, size):
-    """What is left to do with the reduced windows of a plane."""
-    if mode == AVG:
-        for i in range(out.size):
-            out[i] /= size[i]
-    elif mode == SQUARE:
-        for i in range(out.size):
-            out[i] = np.sqrt(out[i])
-    elif mode == CUBE:
-        for i in range(out.size):
-            out[i] = np.cbrt(out[i])
-
-
-@kernel(parallel=True)
-def _forward(x, y, g, mode, first, size):
-    """y from x; planes (N C, pixels); first[0] is where a reduction starts, size of each window."""
-    width, step = g[0, 5], g[0, 8]
-    for plane in prange(x.shape[0]):
-        image, out = x[plane], y[plane]
-        for i in range(out.size):
-            out[i] = first[0]
-        for row in range(out.size // width):
-            at = corner(g, row)
-            for t in range(g[0, 9]):
-                start, lo, hi = meeting(g, t, at)
-                if start >= 0:
-                    _take(mode, image[start:], step, out[row * width + lo:], hi - lo)
-        _finish(mode, out, size)
-
-
-@inlined
-def _give(mode, grad, size, image, value, into, at, step):
-    """Add gradients of neighbouring windows to the pixels of a tap, `step` apart from `at` on."""
-    if mode == SUM or mode == AVG:
-        for i in range(grad.size):
-            into[np.uintp(at + i * step)] += grad[i] / size[i]
-        return
-    for i in range(grad.size):
-        if value[i] != 0:
-            pixel = np.uintp(at + i * step)
-            ratio = image[pixel] / value[i]
-            into[pixel] += grad[i] * (ratio if mode == SQUARE else ratio * ratio)
-
-
-@kernel(parallel=True)
-def _backward_sums(gy, x, y, gx, g, mode, size):
-    """gx for everything but MAX; x and y are read by lp pooling only."""
-    width, step = g[0, 5], g[0, 8]
-    for plane in prange(gx.shape[0]):
-        out, grad, image, value = gx[plane], gy[plane], x[plane], y[plane]
-        for i in range(out.size):
-            out[i] = 0
-        for row in range(grad.size // width):
-            at = corner(g, row)
-            for t in range(g[0, 9]):
-                start, lo, hi = meeting(g, t, at)
-                if start >= 0:
-                    lo, hi = row * width + lo, row * width + hi
-                    _give(mode, grad[lo:hi], size[lo:hi], image, value[lo:hi], out, start, step)
-
-
-@inlined
-def _keep_larger(source, step, line, best, which, tap):
-    """Where a pixel of the tap exceeds the best so far, it is the best, and `tap` is where.
-
-    The pixels are first brought side by side in `line`: a loop with a step would be full of jumps
-    that no CPU can foresee.
-    """
-    for i in range(best.size):
-        line[i] = source[np.uintp(i * step)]
-    for i in range(best.size):
-        larger = line[i] > best[i]
-        best[i] = line[i] if larger else best[i]
-        which[i] = tap if larger else which[i]
-
-
-@inlined
-def _backward_max_jobs(worker, workers, gy, x, gx, g, work):
-    width, step, best, which, pixels = g[0, 5], g[0, 8], work[0], work[1], work[2]
-    for plane in range(worker, gx.shape[0], workers):
-        image, out, grad = x[plane], gx[plane], gy[plane]
-        for i in range(out.size):
-            out[i] = 0
-        for row in range(grad.size // width):
-            at = corner(g, row)
-            for i in range(width):
-                best[i] = -np.inf
-                which[i] = -1
-            for t in range(g[0, 9]):
-                start, lo, hi = meeting(g, t, at)
-                if start >= 0:
-                    _keep_larger(image[start:], step, pixels, best[lo:hi], which[lo:hi],
-                                 best.dtype.type(t))
-            for i in range(width):
-                if which[i] >= 0:
-                    tap = g[1 + np.int64(which[i])]
-                    line = (at[0] + tap[0]) * g[0, 1] + at[1] + tap[1]
-                    out[line * g[0, 2] + i * step + tap[2]] += grad[row * width + i]
-
-
-@kernel(parallel=True)
-def _backward_max(gy, x, gx, g, work):
-    """The gradient of a window goes to its first maximum; work (workers, 3, positions in a row)."""
-    workers = work.shape[0]
-    for worker in prange(workers):
-        _backward_max_jobs(np.int64(worker), workers, gy, x, gx, g, work[worker])
 
 
 # -------------------------------------------------------------------------------------- whole image
@@ -261,31 +129,37 @@ class Pooling(SpatialOp, name="Pooling"):
         out = axes.join(batch, channels, self.window(image).out[3 - axes.rank:])
         return [data], [unify(out, outs[0], "computed and wanted output")]
 
-    def room_backward(self, ins: Sequence[Any]) -> list[Spec]:
-        if self.mode != MAX:
-            return []
-        width = ins[0].shape[-1]
-        return [Spec((num_threads(), 3, width), ins[0].dtype)]
+    def room(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+        window = self.window(ins[0].shape[2:])
+        return [] if self.is_whole(window) else [Planes(window).room(ins[0].dtype)]
+
+    def room_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+        window = self.window(outs[0].shape[2:])
+        return [] if self.is_whole(window) else [Planes(window).room_back(ins[0].dtype)]
+
+    def is_whole(self, window: Window) -> bool:
+        """One position that covers the image exactly, and nothing but a NumPy reduction to do."""
+        return (window.kernel == window.image and not any(window.pad) and window.positions == 1
+                and self.mode in (MAX, AVG, SUM))
 
     def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
               ) -> Callable[[], None]:
-        window, x, y = self.window(ins[0].shape[2:]), _planes(ins[0]), _planes(outs[0])
-        if _is_whole(window, self.mode):
-            return partial(_whole_forward, self.mode, x, y[:, 0])
-        lowest = np.finfo(y.dtype).min if self.mode == MAX else 0
-        return partial(_forward, x, y, window.table(), self.mode, np.array([lowest], y.dtype),
-                       self.sizes(window).astype(y.dtype))
+        x, y, window = ins[0], outs[0], self.window(ins[0].shape[2:])
+        if self.is_whole(window):
+            return partial(_whole_forward, self.mode, _planes(x), _planes(y)[:, 0])
+        lowest, planes = np.finfo(y.dtype).min if self.mode == MAX else 0, Planes(window)
+        return partial(pool, x.reshape(-1), y.reshape(-1), self.mode, float(lowest),
+                       self.sizes(window).astype(y.dtype), planes.tables, planes.form, scratch[0])
 
     def steps_backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
                        ) -> Callable[[], None]:
-        window, gy, gx = self.window(outs[0].shape[2:]), _planes(ins[0]), _planes(outs[0])
-        x, y = (_planes(ins[i]) if i < len(ins) else gx for i in (1, 2))
-        if _is_whole(window, self.mode):
-            return partial(_whole_backward, self.mode, gy[:, 0], x, gx)
-        if self.mode == MAX:
-            return partial(_backward_max, gy, x, gx, window.table(), scratch[0])
-        return partial(_backward_sums, gy, x, y, gx, window.table(), self.mode,
-                       self.sizes(window).astype(gx.dtype))
+        gx, window = outs[0], self.window(outs[0].shape[2:])
+        gy, x, y = (*ins, *[gx] * (3 - len(ins)))
+        if self.is_whole(window):
+            return partial(_whole_backward, self.mode, _planes(gy)[:, 0], _planes(x), _planes(gx))
+        planes, arrays = Planes(window), (array.reshape(-1) for array in (gy, x, y, gx))
+        return partial(pool_back, *arrays, self.mode, self.sizes(window).astype(gx.dtype),
+                       planes.tables, planes.form, scratch[0])
 
     def sizes(self, window: Window) -> np.ndarray:
         """How many pixels every window is divided by: one number per position."""
@@ -306,12 +180,6 @@ class Pooling(SpatialOp, name="Pooling"):
 
 def _planes(array: Any) -> Any:
     return array.reshape(array.shape[0] * array.shape[1], -1)
-
-
-def _is_whole(window: Window, mode: int) -> bool:
-    """One position that covers the image exactly, and nothing but a NumPy reduction to do."""
-    return (window.kernel == window.image and not any(window.pad) and window.positions == 1
-            and mode in (MAX, AVG, SUM))
 
 
 @dataclass(frozen=True)

@@ -266,19 +266,20 @@ class QuantizedPooling(_Keeping, name="_contrib_quantized_pooling"):
         return tensors, out
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        return [Spec(ins[0].shape, FLOAT), Spec(outs[0].shape, FLOAT)]
+        data, found = Spec(ins[0].shape, FLOAT), Spec(outs[0].shape, FLOAT)
+        return [data, found, *self.layer.scratch([data], [found])]
 
     def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
-        room = [np.empty(array.shape, FLOAT) for array in (ins[0], outs[0])]
+        room = [np.empty(spec.shape, spec.dtype) for spec in self.scratch(list(ins), list(outs))]
         self.prepare(ins, outs, Call(scratch=room))()
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
-        data, found = call.scratch
+        data, found, *room = call.scratch
         layer, area = self.layer, 1
         if layer.mode == AVG and self.count_include_pad is not False:
             layer = replace(layer, pool_type="sum")
             area = size_of(layer.window(data.shape[2:]).kernel)
-        pool = layer.prepare([data], [found], Call())
+        pool = layer.prepare([data], [found], Call(scratch=room))
 
         def run() -> None:
             np.copyto(data, ins[0])

@@ -6,7 +6,7 @@ and no kernel knows of it.  (Real MXNet has no channels-last convolution on the 
 
 A subclass writes four methods, which never see another layout, nor float16:
 
-    room, room_backward      scratch, from the inputs
+    room, room_backward      scratch, from inputs and outputs
     steps, steps_backward    a function without arguments over given arrays
 """
 
@@ -22,7 +22,7 @@ from .op import Call, Spec
 
 __all__ = ["SpatialOp"]
 
-Room = Callable[[Sequence[Any]], list[Spec]]
+Room = Callable[[Sequence[Any], Sequence[Any]], list[Spec]]
 Steps = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Callable[[], None]]
 
 
@@ -34,10 +34,10 @@ class SpatialOp(FloatOp):
         """Whether the op's tensors have their channels last."""
         return False
 
-    def room(self, ins: Sequence[Any]) -> list[Spec]:
+    def room(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
         return []
 
-    def room_backward(self, ins: Sequence[Any]) -> list[Spec]:
+    def room_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
         return []
 
     def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
@@ -69,16 +69,17 @@ class SpatialOp(FloatOp):
 
     def _work(self, room: Room, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         if not self.channels_last:
-            return room(ins)
+            return room(ins, outs)
         first = [_first(spec) for spec in (*ins, *outs)]
-        return room(first[:len(ins)]) + first
+        return room(first[:len(ins)], first[len(ins):]) + first
 
     def _compiled(self, room: Room, steps: Steps, ins: Sequence[Any], outs: Sequence[Any],
                   call: Call) -> Callable[[], None]:
         if not self.channels_last:
             return steps(ins, outs, call.scratch)
-        own = len(room([_first(array) for array in ins]))
-        copies = call.scratch[own:own + len(ins) + len(outs)]
+        first = [None if array is None else _first(array) for array in (*ins, *outs)]
+        own = len(room(first[:len(ins)], first[len(ins):]))
+        copies = call.scratch[own:own + len(first)]
         inside, outside = copies[:len(ins)], copies[len(ins):]
         wanted = [copy if out is not None else None
                   for copy, out in zip(outside, outs, strict=True)]

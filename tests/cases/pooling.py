@@ -26,6 +26,8 @@ SAMPLES = [
     *(pool((2, 3, 7, 6), **WIDE, pool_type=kind) for kind in KINDS),
     *(pool((2, 3, 8, 6), kernel=(3, 2), stride=(2, 2), pooling_convention="full", pool_type=kind)
       for kind in KINDS),
+    *(pool((1, 2, 5, 37), kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type=kind)
+      for kind in KINDS),
     *(pool((2, 2, 9), kernel=(3,), stride=(2,), pad=(1,), pool_type=kind) for kind in KINDS),
     *(pool((1, 2, 5, 4, 6), kernel=(3, 2, 2), stride=(2, 1, 3), pad=(1, 0, 1), pool_type=kind)
       for kind in KINDS),
