@@ -6,7 +6,6 @@ of what is resized.  Numbers become bytes exactly as on the CPU.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache, partial
 from operator import itemgetter
 from typing import Any
@@ -180,9 +179,10 @@ on_gpu(_RandomFlip, _flip_or_not, _flip_back)
 # -- other sizes --------------------------------------------------------------------------------
 
 
-def _held(launches: Sequence[Launch]) -> list[PerRun]:
-    """Launches with tables that nobody else keeps."""
-    return [PerRun(lambda: launches)]
+def _with_tables(kernel: Any, x: Array, y: Array, *tables: np.ndarray) -> list[Launch]:
+    """Launches of a kernel (x, *tables, y, count)."""
+    own = tuple(map(x.device.from_numpy, tables))
+    return [launch._replace(own=own) for launch in each(kernel, y.size, x, *own, y)]
 
 
 @cache
@@ -199,10 +199,9 @@ def _pick_kernel(size: tuple[int, int], grid: tuple[int, int], channels: int) ->
     return pick_pixels
 
 
-def _pick(x: Array, y: Array, rows: np.ndarray, columns: np.ndarray) -> list[PerRun]:
-    tables = [x.device.from_numpy(table.astype(np.int32)) for table in (rows, columns)]
+def _pick(x: Array, y: Array, rows: np.ndarray, columns: np.ndarray) -> list[Launch]:
     make = _pick_kernel(x.shape[-3:-1], y.shape[-3:-1], y.shape[-1])
-    return _held(each(make, y.size, x, *tables, y))
+    return _with_tables(make, x, y, rows.astype(np.int32), columns.astype(np.int32))
 
 
 def _sum_functions(kind: np.dtype, real: Any) -> tuple[Any, Any]:
@@ -248,19 +247,18 @@ def _resize_kernel(sizes: tuple[int, ...], kind: np.dtype, real: Any) -> Any:
     return resize_image
 
 
-def _resize(op: Any, ins: Any, outs: Any, call: Any) -> list[PerRun]:
+def _resize(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
     x, y = ins[0], outs[0]
     (rows, shares), (columns, weights), kind = plan(x.shape[-3:], y.shape[-3:], op.interp, x.dtype)
     if kind is None:
         return _pick(x, y, rows, columns)
     real: Any = kind.type
     sizes = (*x.shape[-3:-1], *y.shape[-3:], rows.shape[1], columns.shape[1])
-    tables = [x.device.from_numpy(table.astype(dtype)) for table, dtype in (
-        (rows, np.int32), (shares, kind), (columns, np.int32), (weights, kind))]
-    return _held(each(_resize_kernel(sizes, y.dtype, real), y.size, x, *tables, y))
+    return _with_tables(_resize_kernel(sizes, y.dtype, real), x, y, rows.astype(np.int32),
+                        shares.astype(kind), columns.astype(np.int32), weights.astype(kind))
 
 
-def _border(op: CvCopyMakeBorder, ins: Any, outs: Any, call: Any) -> list[Any]:
+def _border(op: CvCopyMakeBorder, ins: Any, outs: Any, call: Any) -> list[Launch]:
     x, y = ins[0], outs[0]
     if op.type:
         return _pick(x, y, *op.sources(x.shape))
