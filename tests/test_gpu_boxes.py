@@ -8,7 +8,8 @@ import pytest
 import nbmod as mx
 from nbmod.ops.cuda import simulator
 from nbmod.ops.cuda.simulator import SCHEDULES
-from tests.cases.boxes import rows
+from tests.cases.boxes import boxes, rows
+from tests.cases.multibox import labels
 
 pytestmark = pytest.mark.gpu
 
@@ -27,9 +28,9 @@ def both(call, *arrays: np.ndarray) -> list[list[np.ndarray]]:
     return found
 
 
-def assert_equal(found: list[list[np.ndarray]]) -> None:
+def assert_equal(found: list[list[np.ndarray]], rounding: float = 0) -> None:
     for mine, theirs in zip(*found, strict=True):
-        np.testing.assert_array_equal(mine, theirs)
+        np.testing.assert_allclose(mine, theirs, rtol=rounding, atol=rounding)
 
 
 def strips_of_rows(dtype: str) -> np.ndarray:
@@ -50,3 +51,34 @@ def strips_of_rows(dtype: str) -> np.ndarray:
 ], ids=str)  # fmt: skip
 def test_boxes_of_several_strips_stay_or_go_as_on_the_cpu(attrs):
     assert_equal(both(lambda x: mx.nd.contrib.box_nms(x, **attrs), strips_of_rows("float32")))
+
+
+@pytest.mark.parametrize("attrs", [
+    {"threshold": 0.5}, {"threshold": 0.5, "topk": 3}, {"threshold": 2.5, "is_ascend": True},
+], ids=str)  # fmt: skip
+def test_pairs_are_matched_in_order_among_many_equal_ones(attrs):
+    scores = np.random.default_rng(1).integers(0, 5, (2, 9, 11)).astype(np.float32)
+    scores[1, ::2, ::3] = np.nan
+    assert_equal(both(lambda x: mx.nd.contrib.bipartite_matching(x, **attrs), scores))
+
+
+def test_labels_that_want_the_same_anchors():
+    """Anchors come twice, so overlaps are equal; logarithms may be rounded otherwise."""
+    anchors = np.repeat(boxes(1, 15).round(1), 2, axis=1).astype(np.float32)
+    label = labels(3, 9, 10, seed=4).astype(np.float32)
+    label[:, :, 1:] = label[:, :, 1:].round(1)
+    label[0, 4:8] = label[0, 3]
+    assert_equal(both(
+        lambda *arrays: mx.nd.contrib.MultiBoxTarget(*arrays, negative_mining_ratio=1.5),
+        anchors, label, np.zeros((3, 3, 30), np.float32)), 1e-6)
+
+
+def test_detections_of_several_strips():
+    """Probabilities come many times; exponentials may be rounded otherwise."""
+    from nbmod.ops.cuda import suppression
+
+    count, rng = 3 * suppression.STRIP + 5, np.random.default_rng(6)
+    chances = rng.integers(0, 9, (2, 3, count)).astype(np.float32) / 16
+    assert_equal(both(
+        lambda *arrays: mx.nd.contrib.MultiBoxDetection(*arrays, threshold=0.2, nms_topk=300),
+        chances, np.zeros((2, 4 * count), np.float32), boxes(1, count).astype(np.float32)), 1e-6)

@@ -267,17 +267,21 @@ class MultiBoxPrior(FloatOp, name="_contrib_MultiBoxPrior"):
         anchors = self._anchors(ins[0].shape[2], ins[0].shape[3]).astype(outs[0].dtype)
         return partial(copy_over, anchors, outs[0])
 
-    def _anchors(self, height: int, width: int) -> np.ndarray:
-        sizes, ratios, steps, offsets = (np.array(values, np.float32) for values in (
-            self.sizes, self.ratios, self.steps, self.offsets))
+    def extents(self, height: int, width: int) -> tuple[np.ndarray, ...]:
+        """Steps (y, x) from pixel to pixel; half the widths and half the heights of the boxes."""
+        sizes, ratios, steps = (np.array(values, np.float32) for values in (
+            self.sizes, self.ratios, self.steps))
         steps = np.where(steps > 0, steps, np.float32(1) / np.array([height, width], np.float32))
-        y = (np.arange(height, dtype=np.float32) + offsets[0]) * steps[0]
-        x = (np.arange(width, dtype=np.float32) + offsets[1]) * steps[1]
         size = np.concatenate([sizes, np.full(len(ratios) - 1, sizes[0])])
         with np.errstate(all="ignore"):
             root = np.sqrt(np.concatenate([np.full(len(sizes), ratios[0]), ratios[1:]]))
             across = size * np.float32(height) / np.float32(width) * root / np.float32(2)
-            down = size / root / np.float32(2)
+            return steps, across, size / root / np.float32(2)
+
+    def _anchors(self, height: int, width: int) -> np.ndarray:
+        steps, across, down = self.extents(height, width)
+        y, x = ((np.arange(count, dtype=np.float32) + np.float32(offset)) * step
+                for count, offset, step in zip((height, width), self.offsets, steps, strict=True))
         found = np.stack(np.broadcast_arrays(
             x[:, None] - across, y[:, None, None] - down,
             x[:, None] + across, y[:, None, None] + down), axis=-1).reshape(1, -1, 4)
@@ -419,6 +423,11 @@ class MultiBoxDetection(FloatOp, name="_contrib_MultiBoxDetection"):
         return [Spec((batch, count, 6), kind), score, Spec((batch, self._sorted(count)), INT64),
                 Spec((batch, 5, count), kind), *rank_work(score, batch)]
 
+    def least_overlap(self, real: Any) -> Any:
+        """The number of type `real` that an iou must exceed: "at least" is "more than the next
+        lower one"."""
+        return np.nextafter(real(single(self.nms_threshold)), real(-1))
+
     def _sorted(self, count: int) -> int:
         return min(self.nms_topk, count) if self.nms_topk > 0 else count
 
@@ -428,8 +437,7 @@ class MultiBoxDetection(FloatOp, name="_contrib_MultiBoxDetection"):
         rows, score, order, kept, *work = call.scratch
         rank = ranking(score[:, :, None], order[:, :, None], True, work)
         threshold, variances = kind.type(single(self.threshold)), _variances(self.variances, kind)
-        # "at least" is "more than the next lower number".
-        limit = np.nextafter(kind.type(single(self.nms_threshold)), kind.type(-1))
+        limit = self.least_overlap(kind.type)
         suppresses = 0 < self.nms_threshold <= 1
 
         def run() -> None:

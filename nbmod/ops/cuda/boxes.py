@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..boxes import BoxNMS
+from ..boxes import BipartiteMatching, BoxDecode, BoxEncode, BoxIoU, BoxNMS
 from ..half import single
 from ..op import Spec
 from ..ordering import INT64
+from .blocks import LANES, each_block
 from .fill import fill
 from .formula_op import COPY, run_program
-from .kernel_math import real_of
-from .launch import Launch, device_function, each, kernel, on_gpu, thread, threads
-from .sorting import sort_rows, sort_scratch
-from .suppression import Boxes, Rule, corners_function, suppress, suppress_scratch
+from .kernel_math import WORDS, minimum, real_of
+from .launch import Launch, cuda, device_function, each, kernel, on_gpu, thread, threads
+from .memory import Array
+from .sorting import key_type, sort_rows, sort_scratch
+from .suppression import Boxes, Rule, corners_function, iou, suppress, suppress_scratch
+
+exp, log = WORDS["exp"], WORDS["log"]
 
 # -- BoxNMS -------------------------------------------------------------------------------------
 
@@ -113,3 +118,173 @@ def _nms_backward(op: BoxNMS, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 
 on_gpu(BoxNMS, _nms, _nms_backward, scratch=_nms_scratch)
+
+
+# -- BoxIoU -------------------------------------------------------------------------------------
+
+
+@cache
+def _iou_kernel(real: Any, center: bool) -> Any:
+    corners = corners_function(real, center)
+
+    @kernel(exact=True)
+    def iou_pairs(a, b, y, columns, count):
+        for i in range(thread(), count, threads()):
+            y[i] = iou(corners(a, i // columns * 4), corners(b, i % columns * 4), real(0))
+    return iou_pairs
+
+
+def _iou(op: BoxIoU, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    a, b = ins
+    return each(_iou_kernel(real_of(a.dtype), op.format == "center"), outs[0].size, a, b, outs[0],
+                b.size // 4)
+
+
+on_gpu(BoxIoU, _iou)
+
+
+# -- BoxEncode, BoxDecode: a thread for an axis of a box ------------------------------------------
+
+
+@cache
+def _encode_kernel(real: Any) -> Any:
+    half = real(0.5)
+
+    @kernel(exact=True)
+    def encode(samples, matches, anchors, refs, means, stds, targets, masks, rows, found, count):
+        for i in range(thread(), count, threads()):
+            row, axis = i // 2, i % 2
+            at, match = row * 4 + axis, real(matches[row])
+            middle, growth, mask = real(0), real(0), real(0)
+            if real(samples[row]) > half and match >= real(0) and match < real(found):
+                ref = (row // rows * found + np.int32(match)) * 4 + axis
+                first, start = real(anchors[at]), real(refs[ref])
+                size, wanted = real(anchors[at + 2]) - first, real(refs[ref + 2]) - start
+                shift = (start + wanted * half - first - size * half) / size
+                middle = (shift - real(means[axis])) / real(stds[axis])
+                growth = (log(wanted / size) - real(means[axis + 2])) / real(stds[axis + 2])
+                mask = real(1)
+            targets[at], targets[at + 2] = middle, growth
+            masks[at], masks[at + 2] = mask, mask
+    return encode
+
+
+def _encode(op: BoxEncode, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    found = _wanted(outs, call.scratch)
+    refs = ins[3]
+    return each(_encode_kernel(real_of(refs.dtype)), ins[0].size * 2, *ins, *found,
+                ins[0].shape[1], refs.shape[1])
+
+
+def _wanted(outs: Any, spare: Any) -> list[Array]:
+    """Outputs, and scratch for those that nobody wants."""
+    return [one if out is None else out for out, one in zip(outs, spare, strict=False)]
+
+
+def _encode_scratch(op: BoxEncode, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return outs
+
+
+@cache
+def _decode_kernel(real: Any, corner: bool, clips: bool) -> Any:
+    half = real(0.5)
+
+    @kernel(exact=True)
+    def decode(x, anchors, y, std0, std1, std2, std3, clip, rows, count):
+        for i in range(thread(), count, threads()):
+            row, axis = i // 2, i % 2
+            to, anchor = row * 4 + axis, row % rows * 4 + axis
+            at, size = real(anchors[anchor]), real(anchors[anchor + 2])
+            if corner:
+                size = size - at
+                at = at + size * half
+            growth = real(x[to + 2]) * (std3 if axis else std2)
+            if clips:
+                growth = minimum(growth, clip)
+            middle = real(x[to]) * (std1 if axis else std0) * size + at
+            reach = exp(growth) * size * half
+            y[to], y[to + 2] = middle - reach, middle + reach
+    return decode
+
+
+def _decode(op: BoxDecode, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (x, anchors), y = ins, outs[0]
+    real = real_of(y.dtype)
+    numbers = [real(single(n)) for n in (op.std0, op.std1, op.std2, op.std3, op.clip)]
+    made = _decode_kernel(real, op.format == "corner", bool(numbers[-1] > 0))
+    return each(made, x.size // 2, x, anchors, y, *numbers, x.shape[1])
+
+
+on_gpu(BoxEncode, _encode, scratch=_encode_scratch)
+on_gpu(BoxDecode, _decode)
+
+
+# -- BipartiteMatching --------------------------------------------------------------------------
+
+
+@cache
+def _score_function(real: Any, descending: bool) -> Any:
+    @device_function
+    def score(x, row, k, size, b):
+        value = real(x[row * size + k])
+        return -value if descending else value
+    return score
+
+
+@cache
+def _match_kernel(real: Any) -> Any:
+    """Enters pairs in their order, each row and column once.
+
+    The threads of a block look at as many pairs at a time; the first that is free is taken, until
+    none is.
+    """
+    lanes, free = LANES, real(-1)
+
+    @kernel
+    def match_pairs(keys, where, rows, columns, height, width, limit, most, n):
+        first = cuda.shared.array(1, np.int32)
+        me, size = cuda.threadIdx.x, height * width
+        for image in range(cuda.blockIdx.x, n, cuda.gridDim.x):
+            count, start = 0, 0
+            while start < size and count < most:
+                at = image * size + start + me
+                waits = start + me < size and keys[at] < limit
+                pair = where[at] if waits else 0
+                row, column = image * height + pair // width, image * width + pair % width
+                taken = 0
+                while taken < lanes and count < most:
+                    if me == 0:
+                        first[0] = lanes
+                    cuda.syncthreads()
+                    if waits and real(rows[row]) == free and real(columns[column]) == free:
+                        cuda.atomic.min(first, 0, me)
+                    cuda.syncthreads()
+                    taken = first[0]
+                    if taken == me:
+                        rows[row], columns[column] = real(pair % width), real(pair // width)
+                    count += 1 if taken < lanes else 0
+                    cuda.syncthreads()
+                # Keys ascend: where the last is no match, none of those to come is.
+                start = start + lanes if cuda.syncthreads_and(np.int32(waits)) else size
+    return match_pairs
+
+
+def _match(op: BipartiteMatching, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x = ins[0]
+    found, scratch = _wanted(outs, call.scratch), call.scratch[2:]
+    (height, width), real = x.shape[-2:], real_of(x.dtype)
+    images, limit = prod(x.shape[:-2]), real(single(op.threshold))
+    sorting, (keys, where) = sort_rows(_score_function(real, not op.is_ascend), x,
+                                       (images, height * width), (height * width, 0), scratch)
+    most = min(height, width)
+    return [*sorting, *fill(found[0], -1), *fill(found[1], -1), *each_block(
+        _match_kernel(real), images, keys, where, *found, height, width,
+        limit if op.is_ascend else -limit, min(most, op.topk + 1) if op.topk > 0 else most)]
+
+
+def _match_scratch(op: BipartiteMatching, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    shape = ins[0].shape
+    return [*outs, *sort_scratch(prod(shape[:-2]), prod(shape[-2:]), key_type(ins[0].dtype))]
+
+
+on_gpu(BipartiteMatching, _match, scratch=_match_scratch)

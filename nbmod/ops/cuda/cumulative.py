@@ -13,6 +13,8 @@ from .kernel_math import minimum, real_of
 from .launch import Launch, cuda, kernel, on_gpu
 from .memory import Array
 
+__all__ = ["running_sums"]
+
 
 @cache
 def _scan_kernel(total: Any) -> Any:
@@ -48,10 +50,17 @@ def _scan_kernel(total: Any) -> Any:
     return add_up
 
 
-def _scan(op: CumSum, x: Array, y: Array, shape: tuple[int, ...], reverse: bool) -> list[Launch]:
-    outer, size, inner = op._rows(shape)
+def running_sums(x: Array, y: Array, shape: tuple[int, int, int], reverse: bool = False
+                 ) -> list[Launch]:
+    """Launches that write to y, which may be x, the sums of x so far along axis 1 of (outer, size,
+    inner), the `shape`."""
+    outer, size, inner = shape
     total = real_of(y.dtype) if y.dtype.kind == "f" else np.int64
     return each_block(_scan_kernel(total), outer * inner, x, y, size, inner, reverse)
+
+
+def _scan(op: CumSum, x: Array, y: Array, shape: tuple[int, ...], reverse: bool) -> list[Launch]:
+    return running_sums(x, y, op._rows(shape), reverse)
 
 
 def _forward(op: CumSum, ins: Any, outs: Any, call: Any) -> list[Launch]:
