@@ -220,9 +220,10 @@ on_gpu(BilinearSampler, _look, _look_backward, backward_scratch=_look_scratch)
 def _turn(op: SpatialTransformer, ins: Any, outs: Any, call: Any) -> list[Launch]:
     """The image is seen through a grid that is not rounded, whatever the hidden output is."""
     (data, loc), (y, stored) = ins, outs
-    grid = call.scratch[0]
-    return [*_affine(loc, grid), *_sample(data, grid, y),
-            *(_affine(loc, stored) if stored is not None else ())]
+    spare = call.scratch[0]
+    grid = spare if stored is None or stored.dtype != spare.dtype else stored
+    launches = _affine(loc, grid) + _sample(data, grid, y)
+    return launches if stored in (None, grid) else launches + _affine(loc, stored)
 
 
 def _turn_scratch(op: SpatialTransformer, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
