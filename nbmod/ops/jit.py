@@ -83,14 +83,17 @@ _rehearsed: dict[tuple[Kernel, tuple], None] | None = None
 
 @cache
 def cache_folder() -> pathlib.Path:
-    """Where compiled code and generated kernels of this version, on this CPU, are kept."""
+    """Where compiled code and generated kernels of this version, on this CPU, are kept.
+
+    Kernels of GPUs, whose binaries have keys of their own, do not count.
+    """
     import numba
 
     from .. import __version__
 
     sources = hashlib.sha256()
     package = pathlib.Path(__file__).parent
-    for path in sorted(package.rglob("*.py")):
+    for path in sorted({*package.rglob("*.py")}.difference((package / "cuda").iterdir())):
         stat = path.stat()
         sources.update(f"{path.relative_to(package)} {stat.st_size} {stat.st_mtime_ns}".encode())
     host = f"{platform.machine()} {platform.processor()} {CONFIG.simd_lanes}"
