@@ -77,7 +77,8 @@ def _valid_kernel() -> Any:
 @cache
 def _best_function(real: Any) -> Any:
     """best(anchors, box, match, first, total, shares, places): the largest overlap of a box with
-    an anchor that has no match, and which that is; all threads of a block find it together."""
+    an anchor that has no match, and which that is; all threads of a block find it together, and the
+    first gets to know."""
     corners, lanes = corners_function(real, False), LANES
 
     @device_function
@@ -97,9 +98,7 @@ def _best_function(real: Any) -> Any:
                     shares[me], places[me] = share, place
             cuda.syncthreads()
             width //= 2
-        most, which = shares[0], places[0]
-        cuda.syncthreads()
-        return most, which
+        return shares[0], places[0]
     return best
 
 
