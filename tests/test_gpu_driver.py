@@ -42,8 +42,13 @@ class FakeDriver:
                "cuStreamSynchronize": (), "cuModuleLoadData": ("module",),
                "cuModuleGetFunction": ("function",), "cuGraphCreate": ("graph",),
                "cuGraphInstantiate": ("instance",), "cuGraphExecDestroy": (),
-               "cuGraphDestroy": (), "cuMemsetD8Async": ()}
+               "cuGraphDestroy": (), "cuMemsetD8Async": (), "cuDeviceCanAccessPeer": (1,),
+               "cuDeviceGetDefaultMemPool": ("pool",), "cuMemPoolSetAccess": (),
+               "cuStreamWaitEvent": (), "cuEventDestroy": ()}
     CUDA_KERNEL_NODE_PARAMS = SimpleNamespace
+    CUmemLocationType = SimpleNamespace(CU_MEM_LOCATION_TYPE_DEVICE=1)
+    CUmemAccess_flags = SimpleNamespace(CU_MEM_ACCESS_FLAGS_PROT_READWRITE=3)
+    CUmemAccessDesc = staticmethod(lambda: SimpleNamespace(location=SimpleNamespace()))
 
     def __init__(self, capability=(9, 0)):
         self.capability = dict(zip(("major", "minor"), capability, strict=True))
@@ -80,6 +85,9 @@ class FakeDriver:
         return ()
 
     _cuMemcpyHtoDAsync = _cuMemcpyDtoHAsync = _cuMemcpyDtoDAsync = _copy
+
+    def _cuMemcpyPeerAsync(self, target, here, source, there, nbytes, stream):  # noqa: N802
+        return self._copy(target, source, nbytes, stream)
 
     def _cuLaunchKernel(self, function, *rest):  # noqa: N802
         *sizes, shared, stream, addresses, extra = rest
@@ -142,6 +150,27 @@ def test_copies_go_through_two_halves(fake, count):
     uploads = [name for name in fake.calls if name in ("cuEventSynchronize", "cuMemcpyHtoDAsync",
                                                        "cuEventRecord")]
     assert uploads[:3] == ["cuEventSynchronize", "cuMemcpyHtoDAsync", "cuEventRecord"]
+
+
+@pytest.mark.parametrize("refused, direct", [
+    (None, True), ("cuDeviceCanAccessPeer", False), ("cuMemPoolSetAccess", False)])
+def test_cards_copy_from_each_other_where_they_can(fake, monkeypatch, refused, direct):
+    """Either stream waits for the other one: for the numbers, and before they are written again."""
+    if refused:
+        fake.failing[refused] = Status.CUDA_ERROR_NO_DEVICE
+    values = np.arange(20, dtype=np.float32)
+    cards = [driver.Card(number) for number in range(2)]
+    here, there = array_of(cards[0], values), array_of(cards[1], values * 0)
+    here.device.to_numpy = lambda array: values
+    fake.calls.clear()
+    gpu_device.copy(here, there)
+    back = np.empty_like(values)
+    order = [name for name in fake.calls if name in ("cuStreamWaitEvent", "cuMemcpyPeerAsync")]
+    cards[1].download(there.block, 0, back)
+    assert np.array_equal(back, values)
+    assert order == (["cuStreamWaitEvent", "cuMemcpyPeerAsync", "cuStreamWaitEvent"] if direct
+                     else [])
+    assert ("cuMemcpyHtoDAsync" in fake.calls) != direct
 
 
 def test_memory_is_given_back_with_its_last_reference(fake):

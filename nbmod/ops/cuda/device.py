@@ -174,7 +174,8 @@ class Gpu(Device):
 def copy(src: Any, dst: Any) -> None:
     """Copy between host and devices, or on one, converting the type; NumPy sources broadcast.
 
-    Between cards the elements travel through the host.
+    Between cards elements of one type go directly where the driver can do that, else through the
+    host.
     """
     if not dst.size:
         return
@@ -183,6 +184,9 @@ def copy(src: Any, dst: Any) -> None:
     elif isinstance(src, np.ndarray):
         _upload(src, dst)
     elif src.device.card is not dst.device.card:
+        if src.dtype == dst.dtype and dst.device.card.receive(
+                src.device.card, (src.block, src.offset), (dst.block, dst.offset), dst.nbytes):
+            return
         _upload(src.device.to_numpy(src).reshape(dst.shape), dst)
     elif src.dtype == dst.dtype:
         dst.device.card.move((src.block, src.offset), (dst.block, dst.offset), dst.nbytes)

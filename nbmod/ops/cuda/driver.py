@@ -167,6 +167,26 @@ class Card:
         call("cuMemcpyDtoDAsync", target[0].address + target[1], source[0].address + source[1],
              nbytes, self.stream)
 
+    def receive(self, other: Card, source: tuple[Block, int], target: tuple[Block, int],
+                nbytes: int) -> bool:
+        """Copy from another card to this one, past the host; False if it cannot be reached."""
+        if not _reaches(self, other):
+            return False
+        self._wait_for(other)
+        call("cuMemcpyPeerAsync", target[0].address + target[1], self.context,
+             source[0].address + source[1], other.context, nbytes, self.stream)
+        other._wait_for(self)   # before it writes there again
+        return True
+
+    def _wait_for(self, other: Card) -> None:
+        """Let what comes next here start when all that was submitted to another card is done."""
+        other.select()
+        event = call("cuEventCreate", 2)
+        call("cuEventRecord", event, other.stream)
+        self.select()
+        call("cuStreamWaitEvent", self.stream, event, 0)
+        call("cuEventDestroy", event)
+
     # -- execution --------------------------------------------------------------------------
 
     def prepare(self, launch: Any, holds: bool = True) -> Start:
@@ -255,6 +275,23 @@ def _destroy(card: Card, graph: Any, instance: Any) -> None:
     card.select()
     call("cuGraphExecDestroy", instance)
     call("cuGraphDestroy", graph)
+
+
+@cache
+def _reaches(card: Card, other: Card) -> bool:
+    """Whether `card` can copy from the memory of another one, which is let in on it then."""
+    driver = _driver()
+    try:
+        if not int(call("cuDeviceCanAccessPeer", card.device, other.device)):
+            return False
+        access = driver.CUmemAccessDesc()
+        access.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        access.location.id = card.number
+        access.flags = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        call("cuMemPoolSetAccess", call("cuDeviceGetDefaultMemPool", other.device), [access], 1)
+    except DriverError:
+        return False    # the way by the host is always there
+    return True
 
 
 @cache
