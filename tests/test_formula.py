@@ -321,6 +321,28 @@ def test_sums_by_chunks_and_by_tiles(b_shape, shape, adds, monkeypatch):
     check(PRODUCT_BACKWARD, [a, a, b], [None, b], (), [False, adds])
 
 
+@pytest.mark.parametrize("join", ["add", "maximum", "minimum"])
+@pytest.mark.parametrize("shape, kept, adds", [
+    ((40, 70), (40, 1), 0), ((3, 20000), (3, 1), 1), ((100, 70), (1, 70), 1),
+    ((9, 70, 30), (1, 70, 1), 0),
+])  # fmt: skip
+def test_terms_are_joined_as_the_program_says(shape, kept, adds, join):
+    program = Program("terms", (Step("y", "x * s"),), ("x",), ("y",), ("s",), join)
+    x = normal(*shape)
+    if join != "add":
+        x.flat[::1003] = np.nan
+    check(program, [x], [np.empty(kept, np.float32)], [0.5], [adds])
+
+
+def test_long_sums_lose_no_digits():
+    """Of a million equal numbers, along rows and columns: exact to the last bit of the result."""
+    for shape, kept in (((1000000,), (1,)), ((20, 50000), (20, 1)), ((50000, 20), (1, 20))):
+        x, total = np.full(shape, np.float32(0.1)), np.empty(kept, np.float32)
+        compiled(Program("terms", (Step("y", "x"),), ("x",), ("y",)), [x], [total])()
+        want = np.float32(float(np.float32(0.1)) * (x.size // total.size))
+        np.testing.assert_array_equal(total, np.full(kept, want))
+
+
 def check(program, ins, likes, scalars, add):
     """Kernel against NumPy; outputs are shaped as `likes` and start as ones."""
     want = [None if like is None else np.ones_like(like) for like in likes]

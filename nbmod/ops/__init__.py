@@ -15,8 +15,8 @@ from .op import _TABLE, Backward, Call, Mode, Op, Spec
 
 __all__ = ["OPS", "Op", "Backward", "Call", "Mode", "Spec"]
 
-LIGHT = ("elementwise", "scalar", "broadcast", "reduce", "identity", "arithmetic", "cast",
-         "creation", "matrix", "manipulate", "rearrange", "slicing", "indexing")
+LIGHT = ("elementwise", "scalar", "broadcast", "reduce", "repetition", "identity", "arithmetic",
+         "cast", "creation", "matrix", "manipulate", "rearrange", "slicing", "indexing")
 HEAVY = ("ordering", "softmax", "activation", "sampling", "choice", "dropout", "output",
          "fully_connected", "convolution", "deconvolution", "pooling", "batch_norm", "layer_norm",
          "normalization", "resize", "adaptive_pooling", "boxes", "multibox", "roi", "proposal",

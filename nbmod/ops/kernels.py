@@ -31,7 +31,7 @@ from .program import Program, interpreted, prune
 from .shape import size_of
 from .simd.host import lanes
 from .simd.stream import streams
-from .writer import ROW, ArraySpec, KernelSpec, Layout, collapse, cpu_source
+from .writer import ROW, TILE, ArraySpec, KernelSpec, Layout, collapse, cpu_source
 
 __all__ = ["COMPILED_FROM", "PARALLEL_FROM", "compiled", "kernel_of", "load_text", "prepare"]
 
@@ -42,6 +42,11 @@ COMPILED_FROM = 4096
 PARALLEL_FROM = 32768
 """Elements times formulas from which a kernel runs on all cores: entering a parallel loop costs
 about 3 us, one core needs 3 us for 32768 sums of two float32 numbers."""
+
+CHUNKS = 16
+"""Parts of sums that keep all cores busy where there are fewer sums."""
+FEW = 64
+"""Terms that may be added one by one in single precision."""
 
 _FLOATS = ("float16", "float32", "float64")
 _loading = threading.Lock()
@@ -122,7 +127,7 @@ class Pass(NamedTuple):
     def bind(self, arrays: Sequence[Any], scalars: Sequence[Any]) -> Callable[[], None]:
         """A function without arguments that executes it on these arrays."""
         given = [_argument(arrays[position], shape) for position, shape in self.arrays]
-        sums = [] if self.sums is None else [np.empty(self.sums, self.real)]
+        sums = [] if self.sums is None else [np.empty(self.sums)]
         return partial(self.kernel, *given, *sums, *(self.real(scalars[i]) for i in self.scalars))
 
 
@@ -210,16 +215,22 @@ def _streamed(part: Program, targets: Sequence[str], arrays: Mapping[str, Operan
 
 
 def _partial_sums(spec: KernelSpec, layout: Layout) -> Shape | None:
-    """Shape of the memory for sums over many short rows: some 500 KB at most.
+    """Shape of the memory for sums of chunks; None where each sum is made at once.
 
     The number of chunks does not depend on the number of threads, nor does the result.
     """
     reduced = spec.reduced
-    if reduced[-1] or not any(reduced):
+    if not any(reduced):
         return None
     shape = tuple(n for n, gone in zip(layout.dims, reduced, strict=True) if not gone)
-    chunks = min(16, next(n for n, gone in zip(layout.dims, reduced, strict=True) if gone) // 16)
-    return (chunks, *shape) if chunks > 1 and size_of(shape) <= 8192 else None
+    terms = [n for n, gone in zip(layout.dims, reduced, strict=True) if gone]
+    if reduced[-1]:
+        jobs, least = size_of(shape), ROW if len(terms) == 1 else 1
+    else:
+        jobs, least = size_of(shape[:-1]) * -(-shape[-1] // TILE), FEW // 4
+    chunks = 1 if jobs >= CHUNKS else max(1, min(CHUNKS, terms[0] // least))
+    apart = chunks > 1 or (spec.add[0] and spec.program.join != "add")
+    return (chunks, *shape) if apart or (not reduced[-1] and size_of(terms) > FEW) else None
 
 
 # -- files --------------------------------------------------------------------------------------

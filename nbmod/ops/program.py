@@ -4,9 +4,10 @@
             inputs=("a", "b"), outputs=("y",), scalars=("s",))
 
 Its steps run in order for every element of one iteration space, the shape that all arrays
-broadcast to.  An output smaller than the space is the sum over the dimensions it lacks: that is
-how the gradient of a broadcast operand is said.  Programs are plain values; `run` executes one
-with NumPy and is the twin that every kernel written for it (`ops.writer`) is tested against.
+broadcast to.  An output smaller than the space is the sum over the dimensions it lacks, or what
+else `join` says: that is how the gradient of a broadcast operand is said.  Programs are plain
+values; `run` executes one with NumPy and is the twin that every kernel written for it
+(`ops.writer`) is tested against.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ class Program:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     scalars: tuple[str, ...] = ()
+    join: str = "add"
+    """What makes one number of the terms of an output: `add`, `maximum` or `minimum`, as NumPy
+    has them."""
 
     def __str__(self) -> str:
         return "; ".join(f"{step.target} = {step.formula}" for step in self.steps)
@@ -75,7 +79,7 @@ def prune(program: Program, wanted: tuple[bool, ...]) -> Program:
             alive.update(names_in(step.formula))
     return Program(program.title, tuple(reversed(steps)),
                    tuple(name for name in program.inputs if name in alive), outputs,
-                   tuple(name for name in program.scalars if name in alive))
+                   tuple(name for name in program.scalars if name in alive), program.join)
 
 
 def fuse(title: str, parts: Iterable[tuple[Program, Mapping[str, str]]],
@@ -182,7 +186,7 @@ def _run_one(formula: str, values: Mapping[str, Any], how: How, target: Target) 
     result = evaluate(formula, _as_computed(values, how.widened),
                       out if how.direct and not adds else None)
     if result is not out:
-        _store(result, how.space, out, adds)
+        _store(result, how, out, adds)
 
 
 def _run_all(values: Mapping[str, Any], how: How, targets: Sequence[Target]) -> None:
@@ -195,16 +199,16 @@ def _run_all(values: Mapping[str, Any], how: How, targets: Sequence[Target]) -> 
         if any(np.may_share_memory(result, before.out) for before in targets[:k]):
             results[k] = result.copy()
     for result, (out, adds) in zip(results, targets, strict=True):
-        _store(result, how.space, out, adds)
+        _store(result, how, out, adds)
 
 
 def _as_computed(values: Mapping[str, Any], widened: Mapping[str, np.dtype]) -> dict[str, Any]:
     return {**values, **{name: values[name].astype(dtype) for name, dtype in widened.items()}}
 
 
-def _store(value: Any, space: tuple[int, ...], out: np.ndarray, adds: bool) -> None:
-    if out.shape != space:
-        value = sum_to(np.broadcast_to(value, space), out.shape)
+def _store(value: Any, how: How, out: np.ndarray, adds: bool) -> None:
+    if out.shape != how.space:
+        value = sum_to(np.broadcast_to(value, how.space), out.shape, how.program.join)
     if adds:
         np.add(out, value, out=out, casting="unsafe")
     elif isinstance(value, np.ndarray) and value.dtype.kind == "f" and out.dtype.kind in "iu":
@@ -221,10 +225,11 @@ def _truncated(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return value.astype(np.int64).astype(dtype) if dtype.itemsize < 4 else value.astype(dtype)
 
 
-def sum_to(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Sum over the dimensions that broadcasting `shape` to the shape of `value` would repeat."""
+def sum_to(value: np.ndarray, shape: tuple[int, ...], join: str = "add") -> np.ndarray:
+    """Sum, or what else `join` says, over the dimensions that broadcasting `shape` to the shape of
+    `value` would repeat."""
     lead = value.ndim - len(shape)
     axes = tuple(i for i in range(value.ndim)
                  if i < lead or (shape[i - lead] == 1 and value.shape[i] != 1))
-    return np.add.reduce(value, axis=axes, keepdims=True).reshape(shape) if axes else (
+    return getattr(np, join).reduce(value, axis=axes, keepdims=True).reshape(shape) if axes else (
         value.reshape(shape))

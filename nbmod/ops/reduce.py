@@ -1,11 +1,11 @@
-"""Reductions over axes, and broadcasting to a shape, which is their transpose.
+"""Reductions over axes.
 
 `axis` is one axis, several, or none, which means all; negative axes count from the end and
 `exclude=True` means all the others.  There are no 0-d arrays: a full reduction has shape (1,).
 
-NumPy reduces as fast as memory allows, so it is all the execution there is.  It adds pairwise along
-the innermost axes only; sums that run over outer ones are accumulated one type wider, and float16
-always is, so that long sums keep the accuracy of MXNet's compensated ones.
+Eagerly NumPy reduces.  It adds pairwise along the innermost axes only; sums that run over outer
+ones are accumulated one type wider, and float16 always is, so that long sums keep the accuracy of
+MXNet's compensated ones.  Bound, large ones run as kernels (`ops.terms`).
 
 Ops that add no parameters to their base are dataclasses by inheritance (decorating each of them
 would double the time it takes to import this module).
@@ -13,20 +13,24 @@ would double the time it takes to import this module).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ..base import MXNetError
+from .convolution import all_of
 from .creation import to_type
+from .formula_op import backward_program, kernels
 from .op import Op
 from .param import Shape
-from .rules import data_type, fill_zero
-from .shape import ShapeMismatch, normalize_axes, normalize_axis, unify
-from .terms import spread_elements, sum_elements
+from .program import Elements, Program, run
+from .rules import data_type
+from .shape import ShapeMismatch, normalize_axes, size_of
+from .terms import fold, sum_elements
 
 __all__ = ["add_up", "keep", "reduced_axes", "reduced_shape"]
 
@@ -94,7 +98,16 @@ def _share(total: np.ndarray, count: int, out: np.ndarray) -> None:
 
 @dataclass(frozen=True)
 class Reduction(Op):
-    """Base of the reductions with `axis`, `keepdims` and `exclude`; subclasses say what is done."""
+    """Base of the reductions with `axis`, `keepdims` and `exclude`; subclasses say what is done.
+
+    The gradient is a formula over gy, x, y and the number n of terms.  What a kernel can do is a
+    formula over terms x, and how they are joined (see `Program`).
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("ograd",)
+    term: ClassVar[str] = ""
+    join: ClassVar[str] = "add"
+    slope: ClassVar[str]
 
     shapes: ClassVar = "data (2, 3, 4), axis=1 -> (2, 4), with keepdims (2, 1, 4); no axis: (1,)"
     axis: Shape | None = None
@@ -113,125 +126,135 @@ class Reduction(Op):
         axes = self.axes(ins[0].ndim)
         self.reduce(ins[0], axes, keep(ins[0].shape, axes, outs[0]))
 
+    def prepare(self, ins, outs, call):
+        return self.folded(ins[0], outs[0]) or super().prepare(ins, outs, call)
+
+    def folded(self, x: np.ndarray, out: np.ndarray) -> Callable[[], None] | None:
+        """A kernel on these arrays; None where NumPy does as well."""
+        if not self.term:
+            return None
+        return fold(x, keep(x.shape, self.axes(x.ndim), out), self.term, self.join)
+
     def reduce(self, x: np.ndarray, axes: tuple[int, ...], out: np.ndarray) -> None:
         """Write the reduction of `x` to `out`, which has 1 in the place of `axes`."""
         raise NotImplementedError
 
     def backward(self, ins, outs, call):
-        gx = outs[0]
-        axes = self.axes(gx.ndim)
-        g = keep(gx.shape, axes, ins[0])
-        x = ins[1] if len(ins) > 1 else None
-        y = keep(gx.shape, axes, ins[2]) if len(ins) > 2 else None
-        self.spread(g, x, y, gx)
+        run(*self.spread(ins, outs))
 
-    def spread(self, g: np.ndarray, x: Any, y: Any, gx: np.ndarray) -> None:
-        """Write the gradient of `x` to `gx` from those of `needs` (1 in the place of `axes`)."""
-        raise NotImplementedError
+    def prepare_backward(self, ins, outs, call):
+        return kernels().prepare(*self.spread(ins, outs))
 
-
-class Additive(Reduction):
-    """Base of sum and mean: sums of `term` over a term x, of which there are n."""
-
-    needs: ClassVar = ("ograd",)
-    term: ClassVar[str]
-
-    def elements(self, ins, outs):
-        x = ins[0].shape
-        return sum_elements(self.term, x, reduced_shape(x, self.axes(len(x)), True))
+    def spread(self, ins: Sequence[Any], outs: Sequence[Any]) -> tuple[Program, list, list, list]:
+        """The program of the gradient, its inputs, its output, its scalars."""
+        gx, = outs
+        shapes = self._needed(gx)
+        return (self._slope, [array.reshape(shape) for array, shape
+                              in zip(ins, shapes, strict=False)], [gx], self._scalars(gx, shapes))
 
     def backward_elements(self, ins, outs):
-        x = outs[0].shape
-        return spread_elements(self.term, x, reduced_shape(x, self.axes(len(x)), True))
+        shapes = self._needed(outs[0])
+        return Elements(self._slope, tuple(range(len(ins))), tuple(self._scalars(outs[0], shapes)),
+                        (*shapes[:len(ins)], outs[0].shape))
+
+    @property
+    def _slope(self) -> Program:
+        return backward_program(self.name, (self.slope,), ("x",))
+
+    def _needed(self, x: Any) -> tuple[Shape, Shape, Shape]:
+        """In which shapes gy, x and y are seen."""
+        kept = reduced_shape(x.shape, self.axes(len(x.shape)), True)
+        return kept, x.shape, kept
+
+    def _scalars(self, x: Any, shapes: Sequence[Shape]) -> list[float]:
+        return [float(x.size // max(size_of(shapes[0]), 1))] * len(self._slope.scalars)
 
 
-class Sum(Additive, name="sum", aliases=("_sparse_sum", "sum_axis")):
+class Sum(Reduction, name="sum", aliases=("_sparse_sum", "sum_axis")):
     """Sum over axes, in the input's type (integers wrap)."""
 
     term: ClassVar = "x"
+    slope: ClassVar = "gy"
+
+    def elements(self, ins, outs):
+        return sum_elements("x", *self._needed(ins[0])[1:])
 
     def reduce(self, x, axes, out):
         add_up(x, axes, out)
 
-    def spread(self, g, x, y, gx):
-        np.copyto(gx, g)
 
-
-class Mean(Additive, name="mean", aliases=("_sparse_mean",)):
+class Mean(Reduction, name="mean", aliases=("_sparse_mean",)):
     """Mean over axes; of integers, the wrapped sum divided towards zero."""
 
-    term: ClassVar = "x / n"
+    term: ClassVar = "x"
+    slope: ClassVar = "gy / n"
+
+    def elements(self, ins, outs):
+        return sum_elements("x / n", *self._needed(ins[0])[1:])
+
+    def folded(self, x, out):
+        total = super().folded(x, out)
+        return total and all_of([total, partial(_share, out, x.size // out.size, out)])
 
     def reduce(self, x, axes, out):
         total = np.add.reduce(x, axis=axes, dtype=accumulator(x, axes), keepdims=True)
         _share(total, x.size // out.size, out)
-
-    def spread(self, g, x, y, gx):
-        _share(g, gx.size // g.size, gx)
 
 
 class Prod(Reduction, name="prod"):
     """Product over axes.  The gradient is g y / x, so it is NaN where x is 0, as in MXNet."""
 
     needs: ClassVar = ("ograd", "data", "output")
+    slope: ClassVar = "y / x * gy"
 
     def reduce(self, x, axes, out):
         dtype = np.float32 if x.dtype == np.float16 else x.dtype
         np.multiply.reduce(x, axis=axes, dtype=dtype, out=out, keepdims=True)
-
-    def spread(self, g, x, y, gx):
-        np.divide(y, x, out=gx, casting="unsafe")
-        np.multiply(gx, g, out=gx)
 
 
 class NanSum(Reduction, name="nansum"):
     """Sum over axes in which NaN counts as 0 and gets no gradient."""
 
     needs: ClassVar = ("ograd", "data")
+    term: ClassVar = "where(x == x, x, 0)"
+    slope: ClassVar = "where(x == x, gy, 0)"
 
     def reduce(self, x, axes, out):
         np.add.reduce(x, axis=axes, dtype=accumulator(x, axes), out=out, keepdims=True,
                       where=~np.isnan(x))
 
-    def spread(self, g, x, y, gx):
-        np.copyto(gx, g)
-        np.copyto(gx, 0, where=np.isnan(x))
-
 
 class NanProd(Prod, name="nanprod"):
     """Product over axes in which NaN counts as 1 and gets no gradient."""
 
+    slope: ClassVar = "where(x == x, y / x * gy, 0)"
+
     def reduce(self, x, axes, out):
         dtype = np.float32 if x.dtype == np.float16 else x.dtype
         np.multiply.reduce(x, axis=axes, dtype=dtype, out=out, keepdims=True, where=~np.isnan(x))
-
-    def spread(self, g, x, y, gx):
-        super().spread(g, x, y, gx)
-        np.copyto(gx, 0, where=np.isnan(x))
 
 
 class Extreme(Reduction):
     """Base of max and min: every element that equals the result gets the whole gradient."""
 
     needs: ClassVar = ("ograd", "data", "output")
+    term: ClassVar = "x"
+    slope: ClassVar = "where(x == y, 1, 0) * gy"
 
-    def spread(self, g, x, y, gx):
-        np.equal(x, y, out=gx, casting="unsafe")
-        np.multiply(gx, g, out=gx)
+    def reduce(self, x, axes, out):
+        getattr(np, self.join).reduce(x, axis=axes, out=out, keepdims=True)
 
 
 class Max(Extreme, name="max", aliases=("max_axis",)):
     """Maximum over axes; NaN wins."""
 
-    def reduce(self, x, axes, out):
-        np.maximum.reduce(x, axis=axes, out=out, keepdims=True)
+    join: ClassVar = "maximum"
 
 
 class Min(Extreme, name="min", aliases=("min_axis",)):
     """Minimum over axes; NaN wins."""
 
-    def reduce(self, x, axes, out):
-        np.minimum.reduce(x, axis=axes, out=out, keepdims=True)
+    join: ClassVar = "minimum"
 
 
 @dataclass(frozen=True)
@@ -393,102 +416,3 @@ class ArgMaxChannel(Op, name="argmax_channel"):
 
     def forward(self, ins, outs, call):
         ArgMax(1).forward(ins, outs, call)
-
-
-# ---------------------------------------------------------------------------------- broadcasting
-
-class Broadcast(Op):
-    """Base of the ops that repeat their data along axes of size 1; backward sums over those."""
-
-    needs: ClassVar = ("ograd",)
-
-    def infer_type(self, ins, outs):
-        return data_type(ins, outs)
-
-    def forward(self, ins, outs, call):
-        np.copyto(outs[0], ins[0])
-
-    def backward(self, ins, outs, call):
-        g, gx = ins[0], outs[0]
-        fill_zero(outs[1:])
-        if gx is not None:
-            axes = [i for i, dim in enumerate(gx.shape) if dim != g.shape[i]]
-            add_up(g, axes, gx)
-
-
-@dataclass(frozen=True)
-class BroadcastTo(Broadcast, name="broadcast_to"):
-    """`data` repeated to `shape`, of the same rank; 0 there keeps the dimension."""
-
-    shape: Shape = ()
-
-    def infer_shape(self, ins, outs):
-        data = ins[0]
-        if data is None:
-            return ins, outs
-        if len(data) != len(self.shape):
-            raise ShapeMismatch(f"shape is {self.shape}, expected {len(data)} dimensions as in "
-                                f"data {data}")
-        if any(d != s and s and d > 1 for d, s in zip(data, self.shape, strict=True)):
-            raise ShapeMismatch(f"data has shape {data}, which cannot be broadcast to {self.shape}")
-        return ins, [tuple(s or d for d, s in zip(data, self.shape, strict=True))]
-
-
-@dataclass(frozen=True)
-class BroadcastAxis(Broadcast, name="broadcast_axis", aliases=("broadcast_axes",)):
-    """`data` repeated `size[i]` times along `axis[i]`, where it must have size 1."""
-
-    shapes: ClassVar = "data (2, 1), axis=(1,), size=(3,) -> (2, 3)"
-    axis: Shape = ()
-    size: Shape = ()
-
-    def infer_shape(self, ins, outs):
-        if len(self.axis) != len(self.size):
-            raise ShapeMismatch(f"axis {self.axis} and size {self.size} differ in length")
-        if ins[0] is None:
-            return ins, outs
-        shape = list(ins[0])
-        axes = normalize_axes(self.axis, len(shape))
-        for axis, size in zip(axes, self.size, strict=True):
-            if shape[axis] > 1:
-                raise ShapeMismatch(f"data has size {shape[axis]} along axis {axis}, expected 1")
-            shape[axis] = size
-        return ins, [tuple(shape)]
-
-
-@dataclass(frozen=True)
-class BroadcastLike(Broadcast, name="broadcast_like"):
-    """`lhs` repeated to the shape of `rhs`, along all axes or from `rhs_axes` to `lhs_axes`."""
-
-    lhs_axes: Shape | None = None
-    rhs_axes: Shape | None = None
-
-    inputs: ClassVar = ("lhs", "rhs")
-
-    def infer_shape(self, ins, outs):
-        lhs, rhs = ins
-        if lhs is None or rhs is None:
-            return ins, outs
-        return ins, [unify(self._target(lhs, rhs), outs[0])]
-
-    def _target(self, lhs: Shape, rhs: Shape) -> Shape:
-        pairs = self._pairs(len(lhs), len(rhs))
-        shape = list(lhs)
-        for a, b in pairs:
-            if shape[a] > 1 and rhs[b] and shape[a] != rhs[b]:
-                raise ShapeMismatch(f"lhs {lhs} cannot be broadcast to rhs {rhs}: axis {a} has "
-                                    f"size {shape[a]}, expected 1 or {rhs[b]}")
-            shape[a] = rhs[b]
-        return tuple(shape)
-
-    def _pairs(self, lhs_rank: int, rhs_rank: int) -> list[tuple[int, int]]:
-        """(axis of lhs, axis of rhs) that must agree."""
-        if self.lhs_axes is None or self.rhs_axes is None:
-            if lhs_rank != rhs_rank:
-                raise ShapeMismatch(f"lhs has {lhs_rank} dimensions, expected {rhs_rank} as rhs")
-            return [(axis, axis) for axis in range(lhs_rank)]
-        if len(self.lhs_axes) != len(self.rhs_axes) or not self.lhs_axes:
-            raise ShapeMismatch(f"lhs_axes {self.lhs_axes} and rhs_axes {self.rhs_axes} must have "
-                                "the same length, at least 1")
-        return [(normalize_axis(a, lhs_rank, "lhs_axes"), normalize_axis(b, rhs_rank, "rhs_axes"))
-                for a, b in zip(self.lhs_axes, self.rhs_axes, strict=True)]

@@ -16,7 +16,7 @@ GPU kernels are written from the same specifications by `ops.cuda.writer`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,9 +28,13 @@ __all__ = ["ROW", "ArraySpec", "KernelSpec", "Layout", "collapse", "cpu_source",
            "step_lines"]
 
 Mask = tuple[bool, ...]
+Dim = int | str
+"""A dimension of the space, or another that is looped over: of i<dim> from 0 to n<dim>."""
 
 TILE = 256
 """Columns that one thread sums at a time: 1 KB of every row, long enough to be fetched ahead."""
+START = {"add": "0", "maximum": "-inf", "minimum": "inf"}
+"""What the terms of an output are joined with, and what joining begins with."""
 ROW = 4096
 """Numbers of a flat array that are a row where outputs are streamed: after each, a thread waits
 for its writes."""
@@ -83,8 +87,9 @@ class KernelSpec:
     `arrays` are the kernel's parameters; `targets[k]` is the name of the array that output k is
     written to (an input's when they share memory) and `add[k]` whether it is added to.  All
     outputs have the whole space, or there is one that lacks dimensions, over which it is summed.
-    With `partial` the kernel gets one array more, of shape (chunks, *shape of the output): the
-    outermost summed dimension is cut into that many chunks, which are summed side by side.
+    With `partial` the kernel gets one array more, of shape (chunks, *shape of the output) and in
+    double precision: the outermost summed dimension is cut into that many chunks, which are summed
+    side by side.
     With `many` it gets tables instead of arrays and scalars, and does the same for any number of
     sets of arrays (see `ops.together`).  Arrays called in `streamed` are written past the caches
     (`simd.stream`); every row of theirs begins with a whole vector.
@@ -162,7 +167,7 @@ def indent(lines: Iterable[str], depth: int) -> list[str]:
     return [" " * (4 * depth) + line for line in lines]
 
 
-def _unravel(flat: str, dims: Sequence[int]) -> list[str]:
+def _unravel(flat: str, dims: Sequence[Dim]) -> list[str]:
     """Lines that set i<d> for every d of `dims` from one flat index over their extents."""
     lines = []
     for position, d in enumerate(dims):
@@ -205,9 +210,9 @@ _CPU32 = {
 }
 """Where a CPU kernel takes each function of the vocabulary from; `abs` is Python's own."""
 _SOURCES = {"prange": "nbmod.ops.jit", "int64": "numpy", "uint64": "numpy", "uint16": "numpy",
-            "float32": "numpy", "array_at": "nbmod.ops.simd.address",
-            "room": "nbmod.ops.simd.address", "past": "nbmod.ops.simd.stream",
-            "settle": "nbmod.ops.simd.stream"}
+            "float32": "numpy", "float64": "numpy", "inf": "numpy",
+            "array_at": "nbmod.ops.simd.address", "room": "nbmod.ops.simd.address",
+            "past": "nbmod.ops.simd.stream", "settle": "nbmod.ops.simd.stream"}
 """The same for what is around the formulas."""
 
 
@@ -220,7 +225,8 @@ def cpu_source(spec: KernelSpec) -> str:
     imports = [("numpy", spec.real, "real"), ("nbmod.ops.jit", "kernel", "kernel"),
                *((_SOURCES[word], word, word) for word in used),
                *((*table[name], name) for name in _functions(spec) if name != "abs")]
-    chosen = {"parallel": spec.parallel and "prange" in used, "fastmath": summed}
+    chosen = {"parallel": spec.parallel and "prange" in used,
+              "fastmath": summed and spec.program.join == "add"}
     options = [f"{option}=True" for option, on in chosen.items() if on]
     return "\n".join([
         *_head(spec), *_import_lines(imports), "", "",
@@ -234,6 +240,8 @@ def _functions(spec: KernelSpec) -> list[str]:
     """Functions the text calls besides `real`, sorted."""
     names = {name for step in spec.program.steps for name in functions_in(step.formula)}
     types = {array.dtype for array in spec.arrays}
+    if any(spec.reduced) and spec.program.join != "add":
+        names.add(spec.program.join)
     return sorted(names | ({"from_half", "to_half"} if "float16" in types else set()))
 
 
@@ -307,7 +315,7 @@ def _many_body(spec: KernelSpec) -> list[str]:
             "    for part in range(JOBS[job], JOBS[job + 1]):", *indent(part, 2)]
 
 
-def _parallel_over(dims: Iterable[int], work: Sequence[str]) -> list[str]:
+def _parallel_over(dims: Iterable[Dim], work: Sequence[str]) -> list[str]:
     """A parallel loop over all indices of `dims` together."""
     dims = list(dims)
     if len(dims) == 1:
@@ -318,58 +326,126 @@ def _parallel_over(dims: Iterable[int], work: Sequence[str]) -> list[str]:
 
 
 def _sum_body(spec: KernelSpec) -> list[str]:
-    """One output that lacks dimensions: it is the sum over them."""
-    if spec.reduced[-1]:
-        return _sum_rows(spec)
-    return _sum_chunks(spec) if spec.partial else _sum_columns(spec)
+    """One output that lacks dimensions: its terms over them are joined, by addition or otherwise.
+
+    With `partial` the outermost of them is cut into chunks, `first` to `stop`.
+    """
+    body = _sum_rows(spec) if spec.reduced[-1] else _sum_columns(spec)
+    if not spec.partial:
+        return body
+    return ["nc = PARTIAL.shape[0]", f"size = (n{_summed(spec)[0]} + nc - 1) // nc", *body]
+
+
+def _chunk(spec: KernelSpec) -> list[str]:
+    """The range of a chunk."""
+    return ["first = int64(ic) * size", f"stop = min(n{_summed(spec)[0]}, first + size)"]
 
 
 def _sum_rows(spec: KernelSpec) -> list[str]:
-    """The innermost dimension is summed: in lanes along a row, the rows in double precision."""
-    last, kept = spec.rank - 1, [d for d, gone in enumerate(spec.reduced) if not gone]
-    outer, inner = _split_loads(spec, spec.program.inputs)
-    lines = [*outer, "part = real(0)", f"for i{last} in range(n{last}):",
-             *indent([*inner, *step_lines(spec.program), f"part += {spec.program.outputs[0]}"], 1),
-             "total += part"]
+    """The innermost dimension is summed: in lanes along a row, in double precision."""
+    kept = _kept(spec)
     store = _store(spec, "real(total)", spec.targets[0], spec.add[0])
-    cell = ["total = 0.0", *_loops(_summed(spec), lines), store]
-    return _parallel_over(kept, cell) if kept else cell
+    if not spec.partial:
+        cell = [*_row_total(spec), store]
+        return _parallel_over(kept, cell) if kept else cell
+    cell = [*_chunk(spec), *_row_total(spec), f"{_part(kept)} = total"]
+    return [*_parallel_over(["c", *kept], cell), *_loops(kept, [*_all_parts(spec, kept), store])]
+
+
+def _row_total(spec: KernelSpec) -> list[str]:
+    """Lines that set `total`."""
+    start, dims = START[spec.program.join], _summed(spec)
+    if spec.program.join == "add":
+        return [f"total = {start}", *_over_terms(spec, dims, _sum_row)]
+    return ["lanes = room(real)", f"for k in range({STEP}):", f"    lanes[k] = real({start})",
+            *_over_terms(spec, dims, _join_row),
+            f"for width in {tuple(STEP >> k for k in range(1, STEP.bit_length()))}:",
+            "    for k in range(width):",
+            f"        lanes[k] = {_joined(spec, 'lanes[k]', 'lanes[k + width]')}",
+            "total = lanes[0]"]
+
+
+def _sum_row(spec: KernelSpec, start: str, stop: str) -> list[str]:
+    """A loop along a row that adds to `total`."""
+    outer, work = _term(spec)
+    return [*outer, f"for i{spec.rank - 1} in range({start}, {stop}):",
+            *indent([*work, f"total += float64({spec.program.outputs[0]})"], 1)]
+
+
+def _join_row(spec: KernelSpec, start: str, stop: str) -> list[str]:
+    """Loops along a row that join its terms with `lanes`: no compiler changes their order."""
+    last, (outer, work) = spec.rank - 1, _term(spec)
+    joins = [f"lanes[k] = {_joined(spec, 'lanes[k]', spec.program.outputs[0])}"]
+    return [*outer, f"for step in range({start}, {stop}, {STEP}):",
+            f"    for k in range(min({STEP}, {stop} - step)):",
+            f"        i{last} = uint64(step) + uint64(k)", *indent([*work, *joins], 2)]
 
 
 def _sum_columns(spec: KernelSpec) -> list[str]:
     """The innermost dimension is kept: every thread adds up tiles of columns, row after row."""
-    last, kept = spec.rank - 1, [d for d, gone in enumerate(spec.reduced) if not gone][:-1]
+    last, kept = spec.rank - 1, _kept(spec)
     along = f"for i{last} in range(lo, hi):"
-    target = _element(spec.array(spec.targets[0]))
-    lines = _loops(_summed(spec), _add_row(spec, along, target))
-    if not spec.add[0]:
-        lines = [along, f"    {target} = real(0)", *lines]
-    cells = " * ".join([*(f"n{d}" for d in kept), "tiles"])
-    return [f"tiles = (n{last} + {TILE - 1}) // {TILE}", f"for flat in prange({cells}):",
-            *indent(["cell = int64(flat) // tiles", *_unravel("cell", kept)] if kept else [], 1),
-            # Unsigned indices spare the compiler the question whether they count from the end.
-            f"    lo = uint64(int64(flat) % tiles * {TILE})",
-            f"    hi = min(uint64(n{last}), lo + uint64({TILE}))", *indent(lines, 1)]
+    cells: list[Dim] = [*kept[:-1], "t"]
+    cell = _part(kept) if spec.partial else _element(spec.array(spec.targets[0]))
+    # Unsigned indices spare the compiler the question whether they count from the end.
+    tile = [f"lo = uint64(int64(it) * {TILE})", f"hi = min(uint64(n{last}), lo + uint64({TILE}))"]
+
+    def add_row(spec: KernelSpec, start: str, stop: str) -> list[str]:
+        outer, work = _term(spec)
+        joined = _joined(spec, cell, spec.program.outputs[0])
+        row = [*outer, along, *indent([*work, f"{cell} = {joined}"], 1)]
+        dim = _summed(spec)[-1]
+        return [f"for i{dim} in range({start}, {stop}):", *indent(row, 1)]
+
+    lines = [*tile, *_over_terms(spec, _summed(spec), add_row)]
+    if spec.partial or not spec.add[0]:
+        kind = "float64" if spec.partial else "real"
+        lines[2:2] = [along, f"    {cell} = {kind}({START[spec.program.join]})"]
+    tiles = f"nt = (n{last} + {TILE - 1}) // {TILE}"
+    if not spec.partial:
+        return [tiles, *_parallel_over(cells, lines)]
+    store = _store(spec, "real(total)", spec.targets[0], spec.add[0])
+    return [tiles, *_parallel_over(["c", *cells], [*_chunk(spec), *lines]),
+            *_parallel_over(cells, [*tile, along, *indent([*_all_parts(spec, kept), store], 1)])]
 
 
-def _sum_chunks(spec: KernelSpec) -> list[str]:
-    """The innermost dimension is kept and short: threads take rows, then their sums are added."""
-    last, kept = spec.rank - 1, [d for d, gone in enumerate(spec.reduced) if not gone]
-    first, *rest = _summed(spec)
-    along = f"for i{last} in range(n{last}):"
-    cell = f"PARTIAL[{', '.join(['chunk', *(f'i{d}' for d in kept)])}]"
-    rows = [f"for i{first} in range(chunk * size, min(n{first}, chunk * size + size)):",
-            *indent(_loops(rest, _add_row(spec, along, cell)), 1)]
-    lines = _loops(kept[:-1], [along, f"    {cell} = real(0)", *rows])
-    total = ["total = 0.0", "for chunk in range(chunks):", f"    total += {cell}",
-             _store(spec, "real(total)", spec.targets[0], spec.add[0])]
-    return ["chunks = PARTIAL.shape[0]", f"size = (n{first} + chunks - 1) // chunks",
-            "for flat in prange(chunks):", "    chunk = int64(flat)", *indent(lines, 1),
-            *_loops(kept, total)]
+def _over_terms(spec: KernelSpec, dims: Sequence[int],
+                body: Callable[[KernelSpec, str, str], list[str]]) -> list[str]:
+    """Loops over summed dimensions, the last of which `body` writes, from its start to its end."""
+    ranges = [("first", "stop") if spec.partial and d == dims[0] else ("0", f"n{d}") for d in dims]
+    lines = body(spec, *ranges[-1])
+    for d, (start, stop) in reversed(list(zip(dims[:-1], ranges, strict=False))):
+        lines = [f"for i{d} in range({start}, {stop}):", *indent(lines, 1)]
+    return lines
+
+
+def _joined(spec: KernelSpec, a: str, b: str) -> str:
+    return f"{a} + {b}" if spec.program.join == "add" else f"{spec.program.join}({a}, {b})"
+
+
+def _part(kept: Sequence[int]) -> str:
+    """What a chunk comes to."""
+    return f"PARTIAL[{', '.join(f'i{d}' for d in ['c', *kept])}]"
+
+
+def _all_parts(spec: KernelSpec, kept: Sequence[int]) -> list[str]:
+    """Lines that set `total` to what all chunks come to."""
+    return [f"total = {START[spec.program.join]}", "for ic in range(nc):",
+            f"    total = {_joined(spec, 'total', _part(kept))}"]
 
 
 def _summed(spec: KernelSpec) -> list[int]:
-    return [d for d, gone in enumerate(spec.reduced[:-1]) if gone]
+    return [d for d, gone in enumerate(spec.reduced) if gone]
+
+
+def _kept(spec: KernelSpec) -> list[int]:
+    return [d for d, gone in enumerate(spec.reduced) if not gone]
+
+
+def _term(spec: KernelSpec) -> tuple[list[str], list[str]]:
+    """What the innermost loop does not change, and how a term is computed in it."""
+    outer, inner = _split_loads(spec, spec.program.inputs)
+    return outer, [*inner, *step_lines(spec.program)]
 
 
 def _loops(dims: Sequence[int], work: list[str]) -> list[str]:
@@ -377,11 +453,3 @@ def _loops(dims: Sequence[int], work: list[str]) -> list[str]:
     for d in reversed(dims):
         work = [f"for i{d} in range(n{d}):", *indent(work, 1)]
     return work
-
-
-def _add_row(spec: KernelSpec, along: str, cell: str) -> list[str]:
-    """A loop along one row that adds the program's value to `cell`."""
-    outer, inner = _split_loads(spec, spec.program.inputs)
-    value = spec.program.outputs[0]
-    work = [*inner, *step_lines(spec.program), f"{cell} = {cell} + {value}"]
-    return [*outer, along, *indent(work, 1)]

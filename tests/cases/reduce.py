@@ -65,6 +65,10 @@ SAMPLES = [
     Sample("min", {"data": array([[3, 1, 1], [NAN, 2, 2]])}, {"axis": 1}, grad=("data",),
            dtypes=ONE_SIDED),
     Sample("min_axis", {"data": distinct((2, 3), "int64")}, {"axis": 0}, dtypes=("int64",)),
+    # Large enough for kernels: rows, columns and both.
+    *(Sample(name, {"data": distinct((70, 90))}, {"axis": axis}, dtypes=("float32",))
+      for name, axis in (("sum", 1), ("mean", 0), ("max", 1), ("min", 0), ("nansum", 0))),
+    Sample("broadcast_axis", {"data": (70, 1)}, {"axis": 1, "size": 90}, dtypes=("float32",)),
     Sample("norm", {"data": nonzero((2, 3, 4))}),
     Sample("norm", {"data": nonzero((2, 3, 4))}, {"axis": 1}),
     Sample("norm", {"data": nonzero((2, 3, 4))}, {"axis": (0, -1), "keepdims": True}),

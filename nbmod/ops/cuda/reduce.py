@@ -20,8 +20,6 @@ from ..reduce import (
     ArgMax,
     ArgMaxChannel,
     ArgMin,
-    Broadcast,
-    Extreme,
     Max,
     Mean,
     Min,
@@ -30,11 +28,13 @@ from ..reduce import (
     NanSum,
     Norm,
     Prod,
+    Reduction,
     Sum,
     keep,
     reduced_axes,
     reduced_shape,
 )
+from ..repetition import Broadcast
 from .blocks import LANES, each_block
 from .fill import fill_zero
 from .formula_op import COPY, run_program
@@ -47,7 +47,6 @@ from .strided import offset_function
 
 DIVIDED = Program("divided", (Step("y", "x / share"),), ("x",), ("y",), ("share",))
 NUMBERS = Program("numbers", (Step("y", "where(x == x, x, 0)"),), ("x",), ("y",))
-TO_NUMBERS = Program("to_numbers", (Step("gx", "where(x == x, g, 0)"),), ("g", "x"), ("gx",))
 
 
 def _sum(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -56,12 +55,8 @@ def _sum(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return run_program(program, [x], [keep(x.shape, op.axes(x.ndim), outs[0])])
 
 
-def _sum_backward(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    gx = outs[0]
-    g = keep(gx.shape, op.axes(gx.ndim), ins[0])
-    if isinstance(op, NanSum):
-        return run_program(TO_NUMBERS, [g, ins[1]], [gx])
-    return run_program(COPY, [g], [gx])
+def _spread(op: Reduction, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return run_program(*op.spread(ins, outs))
 
 
 def _mean(op: Mean, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -72,12 +67,6 @@ def _mean(op: Mean, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return run_program(COPY, [x], [y]) + run_program(DIVIDED, [y], [y], share)
 
 
-def _mean_backward(op: Mean, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    gx = outs[0]
-    g = keep(gx.shape, op.axes(gx.ndim), ins[0])
-    return run_program(DIVIDED, [g], [gx], [gx.size // g.size])
-
-
 def _broadcast(op: Broadcast, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return run_program(COPY, ins[:1], outs)
 
@@ -86,18 +75,13 @@ def _broadcast_backward(op: Broadcast, ins: Any, outs: Any, call: Any) -> list[L
     return run_program(COPY, ins[:1], outs[:1]) + fill_zero(outs[1:])
 
 
-on_gpu(Sum, _sum, _sum_backward)
-on_gpu(NanSum, _sum, _sum_backward)
-on_gpu(Mean, _mean, _mean_backward)
+on_gpu(Reduction, None, _spread)
+on_gpu(Sum, _sum)
+on_gpu(NanSum, _sum)
+on_gpu(Mean, _mean)
 on_gpu(Broadcast, _broadcast, _broadcast_backward)
 
 # -- other folds --------------------------------------------------------------------------------
-
-EQUAL = Program("extreme_back", (Step("gx", "g * where(x == y, 1, 0)"),), ("g", "x", "y"), ("gx",))
-QUOTIENT = Program("prod_back", (Step("gx", "y / x * g"),), ("g", "x", "y"), ("gx",))
-NUMBERS_QUOTIENT = Program("nanprod_back", (Step("gx", "where(x == x, y / x * g, 0)"),),
-                           ("g", "x", "y"), ("gx",))
-
 
 def _kind(dtype: np.dtype) -> Any:
     """The type in which elements are folded."""
@@ -197,19 +181,10 @@ def _reduced(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return _fold(rule, x, op.axes(x.ndim), outs[0], _kind(x.dtype))
 
 
-def _spread(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    g, x, y = ins
-    axes = op.axes(x.ndim)
-    program = EQUAL if isinstance(op, Extreme) else (
-        NUMBERS_QUOTIENT if isinstance(op, NanProd) else QUOTIENT)
-    return run_program(program, [keep(x.shape, axes, g), x, keep(x.shape, axes, y)], outs)
-
-
 on_gpu(Max, _reduced)
 on_gpu(Min, _reduced)
-on_gpu(Extreme, None, _spread)
-on_gpu(Prod, _reduced, _spread)
-on_gpu(NanProd, _reduced, _spread)
+on_gpu(Prod, _reduced)
+on_gpu(NanProd, _reduced)
 
 # -- norms and moments --------------------------------------------------------------------------
 
