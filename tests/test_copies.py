@@ -50,6 +50,25 @@ def test_moves_are_those_of_numpy(name, far, dtype, monkeypatch):
         np.testing.assert_array_equal(back, expected)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8"])
+@pytest.mark.parametrize("far", [np.inf, 0])
+@pytest.mark.parametrize("shape, axes", [
+    ((160, 96), (1, 0)), ((75, 1030), (1, 0)), ((3, 67, 5, 7), (0, 2, 3, 1)),
+    ((2, 40, 3), (0, 2, 1)), ((4, 32, 6, 16), (3, 1, 2, 0)),
+])  # fmt: skip
+def test_transposed_copies_are_those_of_numpy(shape, axes, far, dtype, monkeypatch):
+    monkeypatch.setattr(permute, "_WORTH_TURNING", 0)
+    monkeypatch.setattr(stream, "BEYOND", far)
+    source = numbers(shape, dtype)
+    view = source.transpose(axes)
+    room = np.empty(source.size + 64, dtype)
+    out = room[-room.ctypes.data % 64 // room.itemsize:][:source.size].reshape(view.shape)
+    copy = permute.prepare_copy(source, view, out)
+    assert isinstance(copy.func, Kernel)
+    copy()
+    np.testing.assert_array_equal(out, view)
+
+
 def test_joins_and_cuts_of_large_tensors():
     """Through an executor, where they take kernels; gradients too."""
     a, b = mx.sym.Variable("a"), mx.sym.Variable("b")

@@ -26,7 +26,7 @@ from nbmod.ops.simd.address import STEP
 from nbmod.ops.simd.edge import clear_edge
 from nbmod.ops.simd.functions import EXPONENTIALS, exp
 from nbmod.ops.simd.host import lanes, second_cache
-from nbmod.ops.simd.ir import Micro
+from nbmod.ops.simd.ir import Micro, width_of
 from nbmod.ops.simd.lanerows import SIZES, STRIDES, Rows, row_of
 from nbmod.ops.simd.lanewise import TAPS, lanesums, lanewise
 from nbmod.ops.simd.outer import ROWS, flat1, flat2, outer1, outer2
@@ -62,7 +62,7 @@ from nbmod.ops.simd.strip import (
     strip2,
     strip_of,
 )
-from nbmod.ops.simd.transpose import collect, spread, transpose
+from nbmod.ops.simd.transpose import collect, spread, transpose, transpose_past
 from nbmod.ops.simd.window import largest, mean, to_all, to_largest
 from nbmod.ops.simd.winograd import FOUR, TWO
 from tests import convolution_sums
@@ -442,6 +442,18 @@ def test_squares_are_transposed(dtype):
     arguments = ((5, 2), (40, 50))
     transpose.function(source, expected, *arguments)
     called(transpose)(source, target, *arguments)
+    np.testing.assert_array_equal(target, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8"])
+def test_squares_are_transposed_past_the_caches(dtype):
+    width = width_of(dtype)
+    source, room = (RANDOM.randint(0, 256, width * 50 + 64).astype(dtype) for _ in range(2))
+    target = room[-room.ctypes.data % 64 // room.itemsize:]
+    expected = target.copy()
+    arguments = ((5, 2 * width), (40, 3 * width))
+    transpose_past.function(source, expected, *arguments)
+    called(transpose_past)(source, target, *arguments)
     np.testing.assert_array_equal(target, expected)
 
 

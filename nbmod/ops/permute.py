@@ -2,10 +2,10 @@
 
 While source and destination share their innermost axis, they are runs of numbers, which go past the
 caches where they are many (`prepare_move`).  Where they do not, one
-side of its loop jumps through memory, at worst (rows of 4096 bytes) so that every access evicts a
-cache line that is still needed.  The kernel here copies square tiles through a small buffer, so
-that memory is read and written in runs: axes that stay neighbours are merged, the source's
-innermost axis and the destination's span the tiles, all others are a list of offsets.
+side of a loop jumps through memory, at worst (rows of 4096 bytes) so that every access evicts a
+cache line that is still needed.  The kernel here turns squares over in registers, so that lines of
+the cache are read and written whole: axes that stay neighbours are merged, the source's innermost
+axis and the destination's span the squares, all others are a list of offsets.
 
 The kernel moves bits, so one compiled version serves all types of a size.
 """
@@ -15,56 +15,65 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from .jit import inlined, kernel, prange
-from .op import Spec
 from .simd.address import STEP
 from .simd.host import lanes
+from .simd.ir import width_of
 from .simd.stream import past, settle, streams
+from .simd.transpose import transpose, transpose_past
 
-__all__ = ["copy_scratch", "prepare_copy", "prepare_move", "prepare_moves"]
+__all__ = ["prepare_copy", "prepare_move", "prepare_moves"]
 
-_TILE = 32
-_PARTS = 16
-"""Ranges of tiles that may run at once, each with a buffer of its own."""
+_TILE = 64, 512
+"""Rows and columns of the destination whose squares are handled together, in pages at hand."""
 _WORTH_IT = 1 << 20
 """Bytes below which NumPy is as fast."""
+_WORTH_TURNING = 1 << 16
+"""The same where numbers that are neighbours do not stay so."""
 _MAX_OFFSETS = 1 << 16
 """Above this the tiles are small and the list of offsets is not."""
 _PIECE = 1 << 14
 """Words of a run that one thread copies."""
 
 
-@kernel(parallel=True)
-def _copy_tiles(x, x_starts, x_step, y, y_starts, y_step, rows, cols, buffer):
-    """y[i, j] = x[j, i] for i < rows, j < cols, in planes that start at the given offsets.
+@inlined
+def _one_by_one(x, x0, x_step, y, y0, y_step, rows, cols):
+    """y[i, j] = x[j, i]; indices are unsigned: of signed ones numba asks whether they count from
+    the end."""
+    x_step, y_step = np.uint64(x_step), np.uint64(y_step)
+    for i in range(rows):
+        source, target = np.uint64(x0 + i), np.uint64(y0) + np.uint64(i) * y_step
+        for j in range(cols):
+            y[target + np.uint64(j)] = x[source + np.uint64(j) * x_step]
 
-    Indices are unsigned: of signed ones numba asks whether they count from the end.
-    """
-    tiles = (rows + _TILE - 1) // _TILE
-    work = tiles * x_starts.size
-    pitch, x_step, y_step = np.uint64(_TILE + 1), np.uint64(x_step), np.uint64(y_step)
-    for part in prange(_PARTS):
-        tile = buffer[part * _TILE * (_TILE + 1):]
-        for item in range(part * work // _PARTS, (part + 1) * work // _PARTS):
-            plane, first = item // tiles, item % tiles * _TILE
-            height = min(_TILE, rows - first)
-            x0 = np.uint64(x_starts[plane] + first)
-            y0 = np.uint64(y_starts[plane]) + np.uint64(first) * y_step
-            for column in range(0, cols, _TILE):
-                width = min(_TILE, cols - column)
-                for j in range(width):
-                    source, place = x0 + np.uint64(column + j) * x_step, np.uint64(j) * pitch
-                    for i in range(height):
-                        tile[place + np.uint64(i)] = x[source + np.uint64(i)]
-                for i in range(height):
-                    target = y0 + np.uint64(i) * y_step + np.uint64(column)
-                    for j in range(width):
-                        y[target + np.uint64(j)] = tile[np.uint64(j) * pitch + np.uint64(i)]
+
+@kernel(parallel=True)
+def _copy_tiles(x, x_starts, x_step, y, y_starts, y_step, size, streamed):
+    """y[i, j] = x[j, i] for i < rows, j < cols, in planes that start at the given offsets; size is
+    (rows, cols, width of a square)."""
+    rows, cols, width = size
+    tiles = (rows + _TILE[0] - 1) // _TILE[0]
+    for item in prange(tiles * x_starts.size):
+        plane, first = np.int64(item) // tiles, np.int64(item) % tiles * _TILE[0]
+        x0, y0 = x_starts[plane] + first, y_starts[plane] + first * y_step
+        height = min(_TILE[0], rows - first)
+        down, across = height // width * width, cols // width * width
+        for tile in range(0, across, _TILE[1]):
+            for i in range(0, down, width):
+                for j in range(tile, min(tile + _TILE[1], across), width):
+                    at = x0 + j * x_step + i, y0 + i * y_step + j
+                    if streamed:
+                        transpose_past(x, y, at, (x_step, y_step))
+                    else:
+                        transpose(x, y, at, (x_step, y_step))
+        _one_by_one(x, x0 + across * x_step, x_step, y, y0 + across, y_step, down, cols - across)
+        _one_by_one(x, x0 + down, x_step, y, y0 + down * y_step, y_step, height - down, cols)
+        if streamed:
+            settle(y)
 
 
 @inlined
@@ -147,24 +156,16 @@ def _runs(source: np.ndarray, target: np.ndarray) -> list[tuple[int, int, int]]:
     return axes or [(1, 1, 1)]
 
 
-def copy_scratch(out: Spec) -> list[Spec]:
-    """The buffers that `prepare_copy` wants for an output like `out`."""
-    if out.nbytes < _WORTH_IT:
-        return []
-    return [Spec((_PARTS * _TILE * (_TILE + 1),), out.dtype)]
-
-
-def prepare_copy(source: np.ndarray, view: np.ndarray, out: np.ndarray, scratch: Any
-                 ) -> Callable[[], None]:
+def prepare_copy(source: np.ndarray, view: np.ndarray, out: np.ndarray) -> Callable[[], None]:
     """A function that writes `view`, a permutation of `source`'s elements, to `out` in order."""
     plain = prepare_move(view, out.reshape(view.shape))
-    if not scratch or min(view.strides) <= 0:
+    if out.nbytes < _WORTH_TURNING or min(view.strides) <= 0:
         return plain
     axes = _merged(view)
     inner = min(range(len(axes)), key=lambda i: axes[i][1])
     if inner == len(axes) - 1:
         return plain
-    return _tiled(source, axes, inner, out, scratch[0]) or plain
+    return _tiled(source, axes, inner, out) or plain
 
 
 def _merged(view: np.ndarray) -> list[tuple[int, int]]:
@@ -179,20 +180,22 @@ def _merged(view: np.ndarray) -> list[tuple[int, int]]:
     return axes or [(1, 1)]
 
 
-def _tiled(source: np.ndarray, axes: list[tuple[int, int]], inner: int, out: np.ndarray,
-           buffer: np.ndarray) -> Callable[[], None] | None:
+def _tiled(source: np.ndarray, axes: list[tuple[int, int]], inner: int, out: np.ndarray
+           ) -> Callable[[], None] | None:
     """The kernel on these arrays; None if there are too many planes."""
     sizes = [size for size, _ in axes]
     steps = [prod(sizes[i + 1:]) for i in range(len(axes))]
     others = [i for i in range(len(axes) - 1) if i != inner]
     if prod(sizes[i] for i in others) > _MAX_OFFSETS:
         return None
-    bits = f"u{out.itemsize}"
+    bits = np.dtype("f8" if out.itemsize == 8 else f"u{out.itemsize}")
+    starts, width = _offsets(others, sizes, steps), width_of(bits)
+    streamed = streams(out) and not steps[inner] % width and not (starts % width).any()
     return partial(
         _copy_tiles,
         source.reshape(-1).view(bits), _offsets(others, sizes, [step for _, step in axes]),
-        axes[-1][1], out.reshape(-1).view(bits), _offsets(others, sizes, steps), steps[inner],
-        sizes[inner], sizes[-1], buffer.view(bits))
+        axes[-1][1], out.reshape(-1).view(bits), starts, steps[inner],
+        (sizes[inner], sizes[-1], width), streamed)
 
 
 def _offsets(axes: list[int], sizes: list[int], steps: list[int]) -> np.ndarray:

@@ -16,7 +16,7 @@ import numpy as np
 from .creation import to_type
 from .op import Op
 from .param import Shape
-from .permute import copy_scratch, prepare_copy
+from .permute import prepare_copy
 from .reduce import add_up
 from .shape import PartialShape, ShapeMismatch, normalize_axes, normalize_axis, unify
 
@@ -44,17 +44,11 @@ class Permutation(Op):
         view = self.turned_back(ins[0])
         np.copyto(outs[0].reshape(view.shape), view)
 
-    def scratch(self, ins, outs):
-        return copy_scratch(outs[0])
-
-    def backward_scratch(self, ins, outs):
-        return copy_scratch(outs[0])
-
     def prepare(self, ins, outs, call):
-        return prepare_copy(ins[0], self.turned(ins[0]), outs[0], call.scratch)
+        return prepare_copy(ins[0], self.turned(ins[0]), outs[0])
 
     def prepare_backward(self, ins, outs, call):
-        return prepare_copy(ins[0], self.turned_back(ins[0]), outs[0], call.scratch)
+        return prepare_copy(ins[0], self.turned_back(ins[0]), outs[0])
 
 
 @dataclass(frozen=True)

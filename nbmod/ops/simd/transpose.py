@@ -2,6 +2,7 @@
 
     transpose    target[j, i] = source[i, j],  i, j < lanes; rows lie `steps[0]` and `steps[1]`
                  numbers apart
+    transpose_past    the same past the caches: rows of the target are multiples of a vector
     spread       the same, but row j of the target lies places[j] steps behind its beginning; of
                  rows in one place the first stays
     collect      the same, but so do the rows i of the source
@@ -15,23 +16,24 @@ after log2(LANES) turns the square is transposed.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .ir import Micro, Vectors, width_of
 
-__all__ = ["collect", "spread", "transpose"]
+__all__ = ["collect", "spread", "transpose", "transpose_past"]
 
 
-def _emit(v: Vectors) -> None:
+def _emit(v: Vectors, past: bool = False) -> None:
     source, target = (v.at(getattr(v.args, name), start)
                       for name, start in zip(("source", "target"), v.args.at, strict=True))
     near, far, *count = v.args.steps
     places = [v.least(i, v.add(count[0], -1)) if count else i for i in range(v.width)]
     rows = [v.load(v.at(source, v.mul(near, place))) for place in places]
     for j, row in enumerate(_turned(v, rows)):
-        v.store(row, v.at(target, v.mul(far, j)))
+        (v.stream if past else v.store)(row, v.at(target, v.mul(far, j)))
 
 
 def _turned(v: Vectors, rows: list[Any]) -> list[Any]:
@@ -77,6 +79,7 @@ def _twin(source: Any, target: Any, at: Any, steps: Any) -> None:
 
 
 transpose = Micro(("source", "target", "at", "steps"), _emit, _twin)
+transpose_past = Micro(("source", "target", "at", "steps"), partial(_emit, past=True), _twin)
 
 
 def _spread(source: Any, target: Any, places: Any, at: Any, steps: Any) -> None:
