@@ -10,6 +10,8 @@ from hypothesis.extra import numpy as hnp
 
 import nbmod as mx
 from nbmod.ops.device import ALIGNMENT, CPU, Cpu, Device, device_of
+from nbmod.ops.simd.host import lanes
+from nbmod.ops.simd.stream import BEYOND, streams
 
 DTYPES = ["float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool"]
 
@@ -57,6 +59,14 @@ def test_copies_of_what_does_not_fit_do_not_warn():
     CPU.copy(np.array([np.nan, 1.5], np.float32), dst)
     assert dst[1] == 1
     CPU.copy(np.array([1e9, 1.0]), CPU.empty((2,), np.float16))
+
+
+def test_large_arrays_may_be_written_past_the_caches():
+    shape = (BEYOND // 4096, 1024)
+    for array in (CPU.full(shape, np.float32, 0.0),
+                  CPU.full(shape, np.float32, 2.0), CPU.from_numpy(np.ones(shape, np.float32))):
+        assert streams(array) == (lanes("float32") > 1)
+        assert array.shape == shape and array[0, 0] == array[-1, -1]
 
 
 def test_too_much_memory_is_an_error_that_says_so():

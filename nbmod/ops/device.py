@@ -30,7 +30,10 @@ __all__ = ["Device", "Cpu", "CPU", "device_of", "synchronize", "gpu_count", "gpu
            "describe"]
 
 ALIGNMENT = 64
-"""Arenas start at a multiple of this many bytes: a cache line, and the widest vector."""
+"""Arenas and large arrays start at a multiple of this many bytes: a cache line, and the widest
+vector."""
+LARGE = 1 << 24
+"""Bytes from which kernels write past the caches (`ops.simd.stream`), whole lines at a time."""
 
 
 class Device:
@@ -195,8 +198,13 @@ class Cpu(Device):
 
 
 def _allocate(make: Callable[..., np.ndarray], shape: Sequence[int], dtype: Any) -> np.ndarray:
+    """What `make(shape, dtype)` gives, at a multiple of `ALIGNMENT` if it is large."""
+    nbytes = prod(shape) * np.dtype(dtype).itemsize
     try:
-        return make(shape, dtype)
+        if nbytes < LARGE:
+            return make(shape, dtype)
+        block = make((nbytes + ALIGNMENT,), np.uint8)
+        return np.ndarray(tuple(shape), dtype, block, -block.ctypes.data % ALIGNMENT)
     except (MemoryError, ValueError):  # the latter for what 64 bits do not count
         raise OutOfMemory(f"no memory on the CPU for {describe(shape, dtype)}") from None
 
