@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .batch_norm import _backward_runs, _forward_runs, blocks_of
+from .batch_norm import _backward_runs, _forward_runs
 from .half import FloatOp, single
 from .jit import kernel, prange
 from .op import Spec
@@ -43,37 +43,30 @@ def _layer_forward(x, gamma, beta, mean, std, y, eps):
 
 
 @kernel(parallel=True, fastmath=True)
-def _layer_backward(g, x, gamma, mean, std, gx):
-    """Gradient of LayerNorm's data, x (R, K)."""
-    rows, size = x.shape
-    one = x.dtype.type(1)
-    for r in prange(rows):
-        m, inv = mean[r], one / std[r]
-        total, along = 0.0, 0.0
-        for k in range(size):
-            scaled = g[r, k] * gamma[k]
-            total += np.float64(scaled)
-            along += np.float64(scaled * (x[r, k] - m))
-        flat = x.dtype.type(total / size)
-        slope = x.dtype.type(along / size) * inv * inv
-        for k in range(size):
-            gx[r, k] = (g[r, k] * gamma[k] - flat - (x[r, k] - m) * slope) * inv
-
-
-@kernel(parallel=True, fastmath=True)
-def _layer_backward_parameters(g, x, mean, std, sums):
-    """sums (blocks, 2, K), float64: sums[0] are the gradients of LayerNorm's gamma and beta."""
+def _layer_backward(g, x, gamma, mean, std, gx, sums, write):
+    """Gradients of LayerNorm, x (R, K): of data if `write`; sums (blocks, 2, K), float64, where
+    sums[0] are those of gamma and beta.  Every row is read from memory once."""
     rows, size = x.shape
     one, blocks = x.dtype.type(1), len(sums)
     for b in prange(blocks):
+        slopes, shifts = sums[b, 0], sums[b, 1]
         for k in range(size):
-            sums[b, 0, k] = 0.0
-            sums[b, 1, k] = 0.0
+            slopes[k] = 0.0
+            shifts[k] = 0.0
         for r in range(b * rows // blocks, (b + 1) * rows // blocks):
             m, inv = mean[r], one / std[r]
+            total, along = 0.0, 0.0
             for k in range(size):
-                sums[b, 0, k] += np.float64(g[r, k] * (x[r, k] - m) * inv)
-                sums[b, 1, k] += np.float64(g[r, k])
+                grad, centred = g[r, k], x[r, k] - m
+                slopes[k] += np.float64(grad * centred * inv)
+                shifts[k] += np.float64(grad)
+                total += np.float64(grad * gamma[k])
+                along += np.float64(grad * gamma[k] * centred)
+            if write:
+                flat = x.dtype.type(total / size)
+                slope = x.dtype.type(along / size) * inv * inv
+                for k in range(size):
+                    gx[r, k] = (g[r, k] * gamma[k] - flat - (x[r, k] - m) * slope) * inv
     for b in range(1, blocks):
         for k in range(size):
             sums[0, 0, k] += sums[b, 0, k]
@@ -116,7 +109,9 @@ class LayerNorm(FloatOp, name="LayerNorm"):
 
     def work_backward(self, ins, outs):
         size, = ins[2].shape
-        sums = Spec((blocks_of(ins[1].size // size), 2, size), np.dtype(np.float64))
+        # As many parts as cores may want, by nothing but the number of rows: the same sums on each.
+        blocks = max(1, min(ins[1].size // size // 16, 32))
+        sums = Spec((blocks, 2, size), np.dtype(np.float64))
         return [sums, *self._turned(ins[0], 3)]
 
     def _turned(self, data: Spec, count: int) -> list[Spec]:
@@ -155,21 +150,18 @@ class LayerNorm(FloatOp, name="LayerNorm"):
         sums, turned = call.scratch[0], [*call.scratch[1:4], None, None, None]
         g, load_g, _ = self._rows(ograd, turned[0])
         x, load_x, _ = self._rows(data, turned[1])
-        gx, _, store = (None, _nothing, _nothing) if outs[0] is None else \
-            self._rows(outs[0], turned[2])
+        write = outs[0] is not None
+        gx, _, store = self._rows(outs[0], turned[2]) if write else (g, _nothing, _nothing)
         mean, std = mean.reshape(-1), std.reshape(-1)
 
         def run() -> None:
             load_g()
             load_x()
-            if outs[1] is not None or outs[2] is not None:
-                _layer_backward_parameters(g, x, mean, std, sums)
-                for out, total in zip(outs[1:], sums[0], strict=True):
-                    if out is not None:
-                        out[...] = total
-            if gx is not None:
-                _layer_backward(g, x, gamma, mean, std, gx)
-                store()
+            _layer_backward(g, x, gamma, mean, std, gx, sums, write)
+            store()
+            for out, total in zip(outs[1:], sums[0], strict=True):
+                if out is not None:
+                    out[...] = total
 
         return run
 
