@@ -411,12 +411,14 @@ WINDOWS = {"largest": (largest, (values, numbers), (3, 1)),
            "to all": (to_all, (numbers, numbers, numbers), (1, 3, 2))}
 
 
-@pytest.mark.parametrize("steps", [(1, 1, 0), (1, 2, 40), (3, 2, 4 * LANES), (2, 7, 8 * LANES)])
+@pytest.mark.parametrize("steps", [
+    (1, 1, 0, 1, 0), (1, 2, 40, 3, LANES), (3, 2, 4 * LANES, 1, 0),
+    (3, 3, 24 * LANES, 9, 2 * LANES), (2, 7, 8 * LANES, 1, 0)])
 @pytest.mark.parametrize("name", WINDOWS)
 def test_windows_are_their_twins(name, steps):
     micro, makes, at = WINDOWS[name]
     for _ in range(5):
-        given = [make(20 * LANES + 9) for make in makes]
+        given = [make(80 * LANES + 9) for make in makes]
         expected = [each.copy() for each in given]
         micro.function(*expected, at, steps)
         called(micro)(*given, at, steps)

@@ -29,6 +29,14 @@ def _span(at, stride, pad, kernel, size):
     return max(first, 0), min(first + kernel, size)
 
 
+@inlined
+def _alike(at, count, stride, pad, kernel, size):
+    """How many windows from `at` of `count` on see as many pixels of an axis: if all, those of the
+    next, too."""
+    whole = at * stride >= pad and at * stride - pad + kernel <= size
+    return min((size + pad - kernel) // stride + 1, count) - at if whole else 1
+
+
 @kernel(parallel=True)
 def _forward(source, target, g, sizes, halos, forms):
     """Windows of the planes of source, flat, within halos, into those of target; `forms`: planes,
@@ -40,18 +48,20 @@ def _forward(source, target, g, sizes, halos, forms):
         n, b = np.int64(job) // blocks, np.int64(job) % blocks
         x, y = n * in_image + b * in_plane, n * out_image + b * out_plane
         for i in range(rows):
-            y0, y1 = _span(i, down, top, high, height)
-            for j in range(columns):
+            (y0, y1), j = _span(i, down, top, high, height), 0
+            while j < columns:
                 x0, x1 = _span(j, right, left, wide, width)
+                more = _alike(j, columns, right, left, wide, width)
                 place = x + (halos[0] + y0) * in_row + (halos[0] + x0) * LANES
                 out = y + (halos[1] + i) * out_row + (halos[1] + j) * LANES
-                steps = (y1 - y0, x1 - x0, in_row)
+                steps = (y1 - y0, x1 - x0, in_row, more, right * LANES)
                 if y1 <= y0 or x1 <= x0:
-                    target[out:out + LANES] = LOWEST if is_max else 0
+                    target[out:out + more * LANES] = LOWEST if is_max else 0
                 elif is_max:
                     largest(source, target, (place, out), steps)
                 else:
                     mean(source, target, sizes, (place, out, i * columns + j), steps)
+                j += more
 
 
 @kernel(parallel=True)
@@ -62,20 +72,25 @@ def _backward(gy, x, gx, g, sizes, halos):
     in_plane, out_plane = gx.shape[1] * in_row, gy.shape[1] * out_row
     grads, source, into = gy.reshape(-1), x.reshape(-1), gx.reshape(-1)
     for job in prange(count):
-        k = np.int64(job)
-        gx[k] = 0
+        k, clear = np.int64(job), 0
         for i in range(rows):
-            y0, y1 = _span(i, down, top, high, height)
-            for j in range(columns):
+            (y0, y1), j = _span(i, down, top, high, height), 0
+            for row in range(clear, halos[0] + y1):  # just before they are added to
+                gx[k, row] = 0
+            clear = max(clear, halos[0] + y1)
+            while j < columns:
                 x0, x1 = _span(j, right, left, wide, width)
+                more = _alike(j, columns, right, left, wide, width)
                 place = k * in_plane + (halos[0] + y0) * in_row + (halos[0] + x0) * LANES
                 grad = k * out_plane + (halos[1] + i) * out_row + (halos[1] + j) * LANES
-                steps = (y1 - y0, x1 - x0, in_row)
+                steps = (y1 - y0, x1 - x0, in_row, more, right * LANES)
                 if y1 > y0 and x1 > x0:
                     if is_max:
                         to_largest(source, grads, into, (place, grad, place), steps)
                     else:
                         to_all(grads, into, sizes, (grad, place, i * columns + j), steps)
+                j += more
+        gx[k, clear:] = 0
 
 
 @dataclass(frozen=True)

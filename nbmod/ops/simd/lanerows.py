@@ -22,7 +22,7 @@ from .host import lanes
 from .ir import Micro, Vectors
 from .strip import ADD, BIAS, emit_limits, limited
 
-__all__ = ["SIZES", "STRIDES", "Rows", "row_of"]
+__all__ = ["SIZES", "STRIDES", "Rows", "along", "row_of"]
 
 LANES = lanes("float32")
 GROUP = 7
@@ -52,7 +52,7 @@ class Rows(NamedTuple):
         return cls([[(t, o // stride) for t, o in each if o % stride == 0] for each in ahead], 1)
 
 
-def _along(v: Vectors, count: Any, start: Sequence[Any],
+def along(v: Vectors, count: Any, start: Sequence[Any],
            body: Callable[[Any, int, list[Any]], Sequence[Any]]) -> list[Any]:
     """`values = body(first, pixels, values)`: GROUP pixels at a time, and then one by one."""
     b = v.builder
@@ -104,7 +104,7 @@ def _emit_row(v: Vectors, kind: Rows) -> None:
             v.store(emit_limits(v, total, flags), v.at(y, spot))
         return none
 
-    _along(v, count, [], pixels)
+    along(v, count, [], pixels)
 
 
 def _twin(kind: Rows) -> Any:
