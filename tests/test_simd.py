@@ -178,6 +178,12 @@ def test_halves_become_even():
                                   [0, 2, 2, 0, -2, 127, -128, 0])
 
 
+def behind_vectors(shape, offset):
+    """An array of zeros that begins `offset` numbers behind a multiple of a vector."""
+    room = np.zeros(np.prod(shape) + 2 * LANES, np.float32)
+    return room[-room.ctypes.data // 4 % LANES + offset:][:np.prod(shape)].reshape(shape)
+
+
 @pytest.mark.parametrize("adds", [False, True])
 @pytest.mark.parametrize("offset", [0, 1])
 def test_results_past_the_caches_are_the_same(monkeypatch, offset, adds):
@@ -186,9 +192,7 @@ def test_results_past_the_caches_are_the_same(monkeypatch, offset, adds):
     kernels = Kernels(Sliding((1, 1)), x, y, 2)
     data, filters, add = (numbers(*shape) for shape in (x.shape(2), kernels.packed.shape,
                                                         y.shape(2)))
-    room = np.zeros((2, add.size + 2 * LANES), np.float32)
-    results = [row[-row.ctypes.data // 4 % LANES + offset:][:add.size].reshape(add.shape)
-               for row in room]
+    results = [behind_vectors(add.shape, offset) for _ in range(2)]
     for result, far in zip(results, [np.inf, 0], strict=True):
         monkeypatch.setattr(stream, "BEYOND", far)
         flags = strips.streamed(add, result, ADD * adds)
@@ -517,6 +521,22 @@ def test_reorders(batch, channels, height, width, halo, flat):
     if not flat:
         assert inside[:, -1, ..., form.tail or LANES:].sum() == 0
         assert blocks[:, -1, ..., form.tail or LANES:].sum() == 0
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+@pytest.mark.parametrize("halo, width", [(0, LANES), (1, LANES), (1, LANES + 1)])
+def test_reorders_past_the_caches_are_the_same(monkeypatch, halo, width, offset):
+    form = Form(2 * LANES + 3, 3, width, halo)
+    data = numbers(2, form.channels, form.height, form.width)
+    blocks = [behind_vectors(form.shape(2), offset) for _ in range(2)]
+    back = behind_vectors(data.shape, offset)
+    for array, far in zip(blocks, [np.inf, 0], strict=True):
+        monkeypatch.setattr(stream, "BEYOND", far)
+        assert stream.streams(array, data) == (far == 0 and not offset)
+        into_blocks(form, data, array)
+    from_blocks(form, blocks[1], back)
+    np.testing.assert_array_equal(*blocks)
+    np.testing.assert_array_equal(back, data)
 
 
 CASES = {

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 from ..jit import inlined, kernel, prange
-from ..simd.transpose import transpose
+from ..simd.stream import settle, streams
+from ..simd.transpose import transpose, transpose_past
 from .form import LANES, Form, clear_halo
 
 __all__ = ["from_blocks", "into_blocks", "widen"]
 
 
 @kernel(parallel=True)
-def _into(data, blocks, form):
+def _into(data, blocks, form, past):
     """blocks, flat, from data (N, C, pixels of a plane), flat; the halo stays as it is."""
     images, channels, count, height, width, start, row, plane, lanes = form
     for job in prange(images * count):
@@ -25,10 +26,15 @@ def _into(data, blocks, form):
             x, line, out = 0, source + y * width, target + y * row
             if have == LANES:
                 while x + LANES <= width:
-                    transpose(data, blocks, (line + x, out + x * LANES), (height * width, LANES))
+                    at, steps = (line + x, out + x * LANES), (height * width, LANES)
+                    if past:
+                        transpose_past(data, blocks, at, steps)
+                    else:
+                        transpose(data, blocks, at, steps)
                     x += LANES
             _into_tail(data[line + x:], height * width, blocks[out + x * lanes:], width - x, have,
                        lanes)
+        settle(blocks)
 
 
 @inlined
@@ -41,7 +47,7 @@ def _into_tail(data, plane, blocks, pixels, have, lanes):
 
 
 @kernel(parallel=True)
-def _from(blocks, data, form):
+def _from(blocks, data, form, past):
     """data from blocks, the other way round."""
     images, channels, count, height, width, start, row, plane, _ = form
     for job in prange(images * count):
@@ -52,9 +58,14 @@ def _from(blocks, data, form):
             x, line, out = 0, source + y * row, target + y * width
             if have == LANES:
                 while x + LANES <= width:
-                    transpose(blocks, data, (line + x * LANES, out + x), (LANES, height * width))
+                    at, steps = (line + x * LANES, out + x), (LANES, height * width)
+                    if past:
+                        transpose_past(blocks, data, at, steps)
+                    else:
+                        transpose(blocks, data, at, steps)
                     x += LANES
             _from_tail(blocks[line + x * LANES:], data[out + x:], height * width, width - x, have)
+        settle(data)
 
 
 @inlined
@@ -112,7 +123,8 @@ def into_blocks(form: Form, data: Any, blocks: Any) -> None:
         _pad(data.reshape(-1, form.height, form.width),
              blocks.reshape(-1, *blocks.shape[2:4]), form.halo)
     else:
-        _into(data.reshape(-1), blocks.reshape(-1), _numbers(form, len(data)))
+        _into(data.reshape(-1), blocks.reshape(-1), _numbers(form, len(data)),
+              streams(blocks, data))
     clear_halo(blocks, form.halo)
 
 
@@ -121,4 +133,6 @@ def from_blocks(form: Form, blocks: Any, data: Any) -> None:
     if form.lanes == 1:
         np.copyto(data, form.inside(blocks)[..., 0])
     else:
-        _from(blocks.reshape(-1), data.reshape(-1), _numbers(form, len(data)))
+        numbers = _numbers(form, len(data))
+        _from(blocks.reshape(-1), data.reshape(-1), numbers,
+              streams(data, blocks) and numbers[4] % LANES == 0)
