@@ -5,9 +5,8 @@ when it is prepared: the kernel is compiled and loaded, its arguments stand pack
 start is one call of the driver.  Copies go through two halves of a pinned buffer, so the host fills
 one while the other travels.
 
-The driver is reached through `cuda.bindings`, which numba-cuda brings.  There was no GPU where this
-was written: kernels were compiled and linked, the calls below were made to a stand-in that records
-them (`tests/test_gpu_driver.py`), and none of them has met a real driver yet.
+The driver is reached through `cuda.bindings`, which numba-cuda brings.  The calls below have been
+made to a stand-in that records them (`tests/test_gpu_driver.py`), to a real driver not yet.
 """
 
 from __future__ import annotations
