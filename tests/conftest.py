@@ -21,6 +21,7 @@ OPERATORS = ("test_ops", "test_rows")
 """Files whose tests run all operators: one process shall compile their kernels for all of them."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what uses the oracle, skip what needs a GPU where there is none, and say what processes
     should not part."""

@@ -96,7 +96,9 @@ def processes(tmp_path_factory):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     yield started
     for process in started.values():
-        process.kill()
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

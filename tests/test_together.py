@@ -8,6 +8,7 @@ import pytest
 import nbmod as mx
 from nbmod import optimizer
 from nbmod.ops import jit, together
+from nbmod.ops.device import CPU
 from nbmod.ops.simd.address import array_at
 from nbmod.optimizer import Updater
 from tests.test_optimizer import CASES, IDS
@@ -253,8 +254,8 @@ def test_a_weight_given_twice_is_stepped_twice():
 def test_overlap(sets, expected):
     memory = np.zeros((4, 8), np.float32)
     rows = [([memory[i] for i in read], [memory[i] for i in written]) for read, written in sets]
-    assert together.overlap(rows) == expected
-    assert together.overlap([*rows, ([], [memory])])
+    assert together.overlap(rows, CPU) == expected
+    assert together.overlap([*rows, ([], [memory])], CPU)
 
 
 @pytest.mark.parametrize("sizes", [[1], [64] * 5, [100_000, 10, 1, 7, 64], [3] * 1000, [16384] * 3])

@@ -108,8 +108,8 @@ def _higher(a, b):
     return b if b > a else a
 
 
-iou = device_function(FunctionType(boxes.iou.function.__code__, {"min": _lower, "max": _higher},
-                                   "iou"))
+_written = getattr(boxes.iou, "py_func", None) or boxes.iou.function  # compiled already, or not
+iou = device_function(FunctionType(_written.__code__, {"min": _lower, "max": _higher}, "iou"))
 """`boxes.iou`, for kernels."""
 
 
