@@ -33,8 +33,8 @@ NAMESPACES = {"_contrib_": "contrib.", "_image_": "image.", "_linalg_": "linalg.
               "_sparse_": "sparse."}
 GROUPS = {
     "Numbers, element by element": "elementwise broadcast scalar arithmetic cast cumulative",
-    "Shapes, parts and order": "manipulate rearrange slicing indexing ordering rows counting "
-                               "creation windows allclose",
+    "Shapes, parts and order": "manipulate repetition rearrange slicing indexing ordering rows "
+                               "counting creation windows allclose",
     "Sums and products": "reduce matrix linalg linalg_parts spectrum",
     "Layers": "fully_connected convolution deconvolution deformable pooling adaptive_pooling "
               "activation softmax dropout batch_norm batch_norm_relu layer_norm normalization rnn "
