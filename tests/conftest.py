@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -49,6 +50,23 @@ def oracle(pytestconfig: pytest.Config) -> Iterator[Oracle]:
     pytestconfig.stash[_USED] = client
     yield client
     client.close()
+
+
+@pytest.fixture
+def plain_copy() -> Iterator[None]:
+    """`mx.sym.PlainCopy`, an op that has no twin on GPUs."""
+    import nbmod as mx
+
+    @mx.register_op("PlainCopy")
+    @dataclass(frozen=True)
+    class PlainCopy(mx.ops.Op):
+        """y = x, of one shape."""
+
+        def forward(self, ins, outs, call):
+            np.copyto(outs[0], ins[0])
+
+    yield
+    mx.unregister_op("PlainCopy")
 
 
 @pytest.hookimpl(wrapper=True)

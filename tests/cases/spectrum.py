@@ -16,7 +16,7 @@ def sketch(data: tuple[int, ...], h: Input, out_dim: int = 3, **options: Any) ->
 
 SAMPLES = [
     *(Sample(f"_contrib_{op}", {"data": shape}, {"compute_size": 64}, **GPU)
-      for op in ("fft", "ifft") for shape in ((2, 6), (1, 2), (2, 3, 2, 4))),
+      for op in ("fft", "ifft") for shape in ((2, 6), (1, 2), (2, 3, 2, 4), (1, 34), (2, 250))),
     Sample("_contrib_fft", {"data": (2, 5)}, **GPU),
     Sample("_contrib_ifft", {"data": (2, 5)}, error="pairs of real and imaginary parts"),
     sketch((2, 5), array([[0, 2, 2, 1, 0]]), **GPU),
