@@ -106,7 +106,7 @@ def _initialize_kvstore(kvstore: Any, param_arrays: Sequence[Any], arg_params: M
 def _update_params_on_kvstore(param_arrays: Sequence[Any], grad_arrays: Sequence[Any],
                               kvstore: Any, param_names: Sequence[str]) -> None:
     """Push every gradient, pull every updated parameter; a store of our own takes all at once."""
-    trained = [index for index, grads in enumerate(grad_arrays) if grads[0] is not None]
+    trained = _trained(grad_arrays)
     if type(kvstore) is kvs.KVStore and trained:
         kvstore.pushpull([param_names[index] for index in trained],
                          [grad_arrays[index] for index in trained],
@@ -117,14 +117,21 @@ def _update_params_on_kvstore(param_arrays: Sequence[Any], grad_arrays: Sequence
                          priority=-index)
 
 
+def _trained(grad_arrays: Sequence[Any]) -> list[int]:
+    """Numbers of the parameters that have gradients."""
+    return [index for index, grads in enumerate(grad_arrays) if grads[0] is not None]
+
+
 def _update_params(param_arrays: Sequence[Any], grad_arrays: Sequence[Any], updater: Any,
                    num_device: int, kvstore: Any = None, param_names: Sequence[str] | None = None
                    ) -> None:
     """Update on every device by itself, after summing gradients through a store, if any."""
-    trained = [index for index, grads in enumerate(grad_arrays) if grads[0] is not None]
-    if kvstore is not None:
-        for index in trained:
-            key = param_names[index] if param_names else index
+    trained = _trained(grad_arrays)
+    keys = [param_names[index] if param_names else index for index in trained]
+    if type(kvstore) is kvs.KVStore and trained:
+        kvstore.pushpull(keys, [grad_arrays[index] for index in trained])
+    elif kvstore is not None:
+        for key, index in zip(keys, trained, strict=True):
             kvstore.pushpull(key, grad_arrays[index], priority=-index)
     for device in range(num_device if trained else 0):
         updater([index * num_device + device for index in trained],

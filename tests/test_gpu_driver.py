@@ -8,18 +8,22 @@ from __future__ import annotations
 import ctypes
 import gc
 from enum import IntEnum
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.ops import OPS
+from nbmod.kvstore.sums import Sums
+from nbmod.ndarray import NDArray
+from nbmod.ops import OPS, device
 from nbmod.ops.cuda import compiler, driver
 from nbmod.ops.cuda import device as gpu_device
 from nbmod.ops.cuda.launch import Kernel, Launch, PerRun
 from nbmod.ops.cuda.memory import Array
 from nbmod.ops.cuda.replay import Launcher, Replay
+from nbmod.ops.device import CPU
 from nbmod.ops.op import Call
 
 
@@ -37,14 +41,13 @@ class FakeDriver:
                                          CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR="minor")
     ANSWERS = {"cuInit": (), "cuDeviceGetCount": (2,), "cuDeviceGet": ("device",),
                "cuDevicePrimaryCtxRetain": ("context",), "cuCtxSetCurrent": (),
-               "cuStreamCreate": ("stream",), "cuMemGetInfo": (3 << 20, 8 << 20),
-               "cuEventCreate": ("event",), "cuEventRecord": (), "cuEventSynchronize": (),
-               "cuStreamSynchronize": (), "cuModuleLoadData": ("module",),
+               "cuMemGetInfo": (3 << 20, 8 << 20), "cuEventRecord": (),
+               "cuEventSynchronize": (), "cuStreamSynchronize": (), "cuModuleLoadData": ("module",),
                "cuModuleGetFunction": ("function",), "cuGraphCreate": ("graph",),
                "cuGraphInstantiate": ("instance",), "cuGraphExecDestroy": (),
                "cuGraphDestroy": (), "cuMemsetD8Async": (), "cuDeviceCanAccessPeer": (1,),
                "cuDeviceGetDefaultMemPool": ("pool",), "cuMemPoolSetAccess": (),
-               "cuStreamWaitEvent": (), "cuEventDestroy": ()}
+               "cuStreamWaitEvent": ()}
     CUDA_KERNEL_NODE_PARAMS = SimpleNamespace
     CUmemLocationType = SimpleNamespace(CU_MEM_LOCATION_TYPE_DEVICE=1)
     CUmemAccess_flags = SimpleNamespace(CU_MEM_ACCESS_FLAGS_PROT_READWRITE=3)
@@ -53,11 +56,12 @@ class FakeDriver:
     def __init__(self, capability=(9, 0)):
         self.capability = dict(zip(("major", "minor"), capability, strict=True))
         self.calls, self.memory, self.launches, self.failing = [], {}, [], {}
-        self.nodes = []
+        self.nodes, self.given, self.streams = [], [], 0
 
     def __getattr__(self, name):
         def function(*args):
             self.calls.append(name)
+            self.given.append((name, *args))
             if name in self.failing:
                 return (self.failing[name], *[None] * len(self.ANSWERS.get(name, (1,))))
             own = getattr(type(self), f"_{name}", None)
@@ -65,7 +69,14 @@ class FakeDriver:
 
         return function
 
-    def _cuDeviceGetAttribute(self, attribute, device):  # noqa: N802 - CUDA's names, here and below
+    def _cuStreamCreate(self, flags):  # noqa: N802 - CUDA's names, here and below
+        self.streams += 1
+        return (f"stream {self.streams}",)
+
+    def _cuEventCreate(self, flags):  # noqa: N802
+        return (f"event {self.calls.count('cuEventCreate')}",)
+
+    def _cuDeviceGetAttribute(self, attribute, device):  # noqa: N802
         return (self.capability[attribute],)
 
     def _cuMemAllocAsync(self, nbytes, stream):  # noqa: N802
@@ -171,6 +182,63 @@ def test_cards_copy_from_each_other_where_they_can(fake, monkeypatch, refused, d
     assert order == (["cuStreamWaitEvent", "cuMemcpyPeerAsync", "cuStreamWaitEvent"] if direct
                      else [])
     assert ("cuMemcpyHtoDAsync" in fake.calls) != direct
+
+
+def test_cards_meet(fake):
+    """Each waits for all others, who have come to a mark before anybody waits."""
+    cards = [driver.Card(number) for number in range(3)]
+    gpus = [gpu_device.Gpu.__new__(gpu_device.Gpu) for _ in range(4)]
+    for number, gpu in enumerate(gpus):
+        gpu.device_id, gpu.card = number, cards[number % 3]
+    fake.given.clear()
+    gpus[0].meet([gpus[3]])
+    assert fake.given == [], "they are one card"
+    gpus[0].meet([*gpus[1:], CPU])
+    calls = [given for given in fake.given if given[0] != "cuCtxSetCurrent"]
+    assert calls[:3] == [("cuEventRecord", card.event, card.stream) for card in cards]
+    assert calls[3:] == [("cuStreamWaitEvent", card.stream, other.event, 0) for card in cards
+                         for other in cards if other is not card]
+    assert len({card.stream for card in cards}) == len({card.event for card in cards}) == 3
+
+
+@pytest.mark.parametrize("reached", [True, False])
+def test_sums_are_read_from_other_cards_where_that_is_possible(fake, monkeypatch, reached):
+    """One launch for all keys between two meetings; copies to this card where it cannot read."""
+    if not reached:
+        fake.failing["cuDeviceCanAccessPeer"] = Status.CUDA_ERROR_NO_DEVICE
+    monkeypatch.setattr(gpu_device, "Card", SimpleNamespace(count=lambda: 2))
+    monkeypatch.setattr(gpu_device, "_card", cache(driver.Card))
+    monkeypatch.setattr(device, "_gpus", {number: gpu_device.Gpu(number) for number in range(2)})
+    contexts = [mx.gpu(number) for number in range(2)]
+    grads = [[NDArray(device.device_of(ctx).from_numpy(np.ones(size, np.float32)), ctx)
+              for ctx in contexts] for size in (5, 7)]
+    sums = [NDArray(device.device_of(contexts[1]).empty((size,), np.float32), contexts[1])
+            for size in (5, 7)]
+    jobs = list(zip(grads, sums, strict=True))
+    assert all(Sums.possible(*job) for job in jobs)
+    assert Sums.possible([grads[0][0]], sums[0]) == reached, "one value would be copied twice"
+    made = Sums(jobs)
+    fake.calls.clear()
+    made()
+    assert fake.calls.count("cuLaunchKernel") == 1
+    launch = fake.calls.index("cuLaunchKernel")
+    waits = [place for place, name in enumerate(fake.calls) if name == "cuStreamWaitEvent"]
+    assert [place < launch for place in waits] == [True, True, False, False]
+    assert fake.calls.count("cuMemcpyDtoHAsync") == fake.calls.count("cuMemcpyHtoDAsync") == (
+        0 if reached else 2)
+    table, sizes = addresses_of(fake), [5, 7]
+    assert [row[2] for row in table] == [out.handle.address for out in sums]
+    for row, given, size in zip(table, grads, sizes, strict=True):
+        assert row[1] == given[1].handle.address
+        assert (row[0] == given[0].handle.address) == reached
+        assert ctypes.string_at(int(row[0]), 4 * size) == np.ones(size, np.float32).tobytes()
+
+
+def addresses_of(fake):
+    """The table of addresses that the last launch was given: a row of three for each sum."""
+    start = int.from_bytes(fake.launches[-1][2][0], "little")
+    words = ctypes.string_at(start, 8 * 6)
+    return np.frombuffer(words, np.int64).reshape(2, 3)
 
 
 def test_memory_is_given_back_with_its_last_reference(fake):

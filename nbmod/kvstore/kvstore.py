@@ -3,9 +3,9 @@
 A store maps keys to one NDArray each.  `push` sums the values given for a key, from left to right,
 so two runs are bitwise equal; then either an updater merges the sum into the stored array, or the
 sum replaces it.  `pull` copies the stored array out.  There is one process, so the kinds differ
-only in where sums are formed and arrays stored: on the CPU, or on the device of the first value
-(and in gradient compression, which is for the latter).  All `cpu(i)` share one memory: values are
-summed where they lie.
+only in where sums are formed and arrays stored: on the CPU, or on the devices of the values, where
+every one of these keeps its share of the keys (and in gradient compression, which is for the
+latter).  All `cpu(i)` share one memory: values are summed where they lie.
 
 Invariant: keys are all integers or all strings.  A call first checks all that it is given, every
 key of a list, and changes nothing if it raises; what an updater raises leaves the keys before it
@@ -23,9 +23,10 @@ from ..base import MXNetError, integer_types
 from ..context import Context, cpu
 from ..ndarray import NDArray, invoke
 from ..ops.arithmetic import AddN
-from ..ops.device import device_of
+from ..ops.device import Device, device_of
 from .base import KVStoreBase, check_capability
 from .compression import TwoBit
+from .sums import Job, Sums
 
 __all__ = ["KVStore"]
 
@@ -79,6 +80,8 @@ class KVStore(KVStoreBase):
         self._kind = kind
         self._stored: dict[Key, NDArray] = {}
         self._sums: dict[Key, NDArray] = {}
+        self._kept: dict[Device, int] = {}
+        self._prepared: dict[tuple[str, tuple[Key, ...]], Sums] = {}
         self._order: dict[Key, int] = {}
         self._updater: Callable[[Any, NDArray, NDArray], None] | None = None
         self._compression: TwoBit | None = None
@@ -173,47 +176,64 @@ class KVStore(KVStoreBase):
             grouped.setdefault(name, []).extend(values)
         names = [name for name in sorted(grouped, key=self._order.__getitem__) if grouped[name]]
         step_all = getattr(self._updater, "one_by_one", None)
-        if step_all is None:
+        if self._updater is not None and step_all is None:
             for name in names:
-                self._merge(name, grouped[name])
+                values, stored = self._given(name, grouped[name])
+                self._updater(name, _sum(values, stored.context), stored)
             return
-        sums = [self._summed(name, grouped[name]) for name in names]
-        for device in dict.fromkeys(self._stored[name].context for name in names):
-            here = [i for i, name in enumerate(names) if self._stored[name].context == device]
-            step_all([names[i] for i in here], [sums[i] for i in here],
-                     [self._stored[names[i]] for i in here])
+        jobs = [self._job(name, grouped[name]) for name in names]
+        self._sum_up("push", names, [job for job in jobs if job[0][0] is not job[1]])
+        if step_all is not None:
+            step_all(names, [out for _, out in jobs], [self._stored[name] for name in names])
 
-    def _merge(self, name: Key, values: Sequence[NDArray]) -> None:
-        """Sum the values of one key and put them to their use."""
-        values, stored = self._prepared(name, values)
+    def _job(self, name: Key, values: Sequence[NDArray]) -> Job:
+        """What is to be summed, and where: in the stored array, or, for an optimizer, where the
+        last sum was (nobody keeps a gradient); one value on the right device is its own sum."""
+        values, stored = self._given(name, values)
         if self._updater is None:
-            _sum(values, stored.context, stored)
-        else:
-            self._updater(name, _sum(values, stored.context), stored)
-
-    def _summed(self, name: Key, values: Sequence[NDArray]) -> NDArray:
-        """The sum of the values of one key, where the last one was: nobody keeps a gradient."""
-        values, stored = self._prepared(name, values)
-        if len(values) == 1:
-            return _sum(values, stored.context)
+            return values, stored
+        if len(values) == 1 and device_of(values[0].context) is device_of(stored.context):
+            return values, values[0]
         known = self._sums.get(name)
-        fits = known is not None and known.context == stored.context and (
-            known.dtype == stored.dtype)
-        self._sums[name] = _sum(values, stored.context, known if fits else None)
-        return self._sums[name]
+        if known is None or known.context != stored.context or known.dtype != stored.dtype:
+            known = self._sums[name] = NDArray(device_of(stored.context).empty(
+                stored.shape, stored.dtype), stored.context)
+        return values, known
 
-    def _prepared(self, name: Key, values: Sequence[NDArray]) -> tuple[list[NDArray], NDArray]:
+    def _sum_up(self, what: str, names: Sequence[Key], jobs: Sequence[Job]) -> None:
+        """Form the sums of jobs; those between GPUs stay prepared for the next call like this."""
+        joined: list[Job] = []
+        for values, out in jobs:
+            if self._compression is None and Sums.possible(values, out):
+                joined.append((values, out))
+            else:
+                _sum(values, out.context, out)
+        if joined:
+            key = what, tuple(names)
+            known = self._prepared.get(key)
+            if known is None or not known.fits(joined):
+                known = self._prepared[key] = Sums(joined)
+            known()
+
+    def _given(self, name: Key, values: Sequence[NDArray]) -> tuple[list[NDArray], NDArray]:
         """What was pushed, compressed and of the stored array's type, and that array."""
         if self._compression is not None:
             values = self._compression(name, list(values))
-        stored = self._bring(name, values[0].context)
+        stored = self._bring(name, values)
         return [value.astype(stored.dtype, copy=False) for value in values], stored
 
-    def _bring(self, name: Key, context: Context) -> NDArray:
-        """The stored array, moved to the first value's device if this store sums there."""
+    def _bring(self, name: Key, values: Sequence[NDArray]) -> NDArray:
+        """The stored array; if this store sums where values are, on that of their devices which has
+        to keep the least."""
         stored = self._stored[name]
-        if self._on_device and device_of(stored.context) is not device_of(context):
-            stored = self._stored[name] = _copied(stored, context)
+        if self._on_device:
+            places: dict[Device, Context] = {}
+            for value in values:
+                places.setdefault(device_of(value.context), value.context)
+            if device_of(stored.context) not in places:
+                device = min(places, key=lambda place: self._kept.get(place, 0))
+                self._kept[device] = self._kept.get(device, 0) + stored.size
+                stored = self._stored[name] = _copied(stored, places[device])
         return stored
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True
@@ -233,9 +253,9 @@ class KVStore(KVStoreBase):
         return _pairs(key, out, "out")
 
     def _pull(self, pairs: Pairs) -> None:
-        for name, targets in pairs:
-            for target in targets:
-                self._stored[name].copyto(target)
+        self._sum_up("pull", [name for name, _ in pairs],
+                     [([self._stored[name]], target) for name, targets in pairs
+                      for target in targets])
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
         """`push`, then `pull` into `out` (default: back into `value`)."""
@@ -357,14 +377,13 @@ def _copied(array: NDArray, context: Context) -> NDArray:
 
 def _sum(values: Sequence[NDArray], context: Context, out: NDArray | None = None) -> NDArray:
     """The sum of arrays on the device of `context`, left to right.  One value is its own sum."""
+    if len(values) == 1 and out is not None:
+        values[0].copyto(out)
+        return out
     device = device_of(context)
     near = [value if device_of(value.context) is device else _copied(value, context)
             for value in values]
-    if len(near) > 1:
-        return invoke(AddN(len(near)), near, out)
-    if out is not None:
-        near[0].copyto(out)
-    return near[0]
+    return invoke(AddN(len(near)), near, out) if len(near) > 1 else near[0]
 
 
 def _row_lists(row_ids: Any, key: Any, pairs: Pairs) -> list[list[np.ndarray]]:

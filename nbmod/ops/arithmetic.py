@@ -18,7 +18,7 @@ from .op import Call, Op, PartialType, Spec
 from .program import Elements, Program, Step, run
 from .shape import PartialShape, ShapeMismatch, unify, unify_all
 
-__all__ = ["AddN", "Clip", "DivSqrtDim", "HardSigmoid", "Quadratic", "Where"]
+__all__ = ["AddN", "Clip", "DivSqrtDim", "HardSigmoid", "Quadratic", "Where", "sum_program"]
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,8 @@ def _rows(condition: np.ndarray, like: np.ndarray) -> np.ndarray:
 
 
 @cache
-def _sum_program(count: int) -> Program:
+def sum_program(count: int) -> Program:
+    """y = x0 + x1 + ..., from left to right."""
     names = tuple(f"x{i}" for i in range(count))
     return Program(f"add_{count}", (Step("y", " + ".join(names)),), names, ("y",))
 
@@ -170,10 +171,10 @@ class AddN(Op, name="add_n",
         return [ograds[0]] * len(node.inputs)
 
     def elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
-        return Elements(_sum_program(len(ins)), tuple(range(len(ins))))
+        return Elements(sum_program(len(ins)), tuple(range(len(ins))))
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        run(_sum_program(len(ins)), ins, outs, add=call.add)
+        run(sum_program(len(ins)), ins, outs, add=call.add)
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
-        return kernels().prepare(_sum_program(len(ins)), ins, outs, add=call.add)
+        return kernels().prepare(sum_program(len(ins)), ins, outs, add=call.add)

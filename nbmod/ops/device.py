@@ -93,6 +93,15 @@ class Device:
         """What steps many weights on this device by one call; see `ops.together`."""
         raise NotImplementedError
 
+    def reaches(self, other: Device) -> bool:
+        """Whether ops of this device can read memory of another one where it is.  That takes a
+        `meet` before, for what they read, and one after, before it is written again."""
+        return other is self
+
+    def meet(self, others: Sequence[Device]) -> None:
+        """Let what comes next on each of these devices start when all that was submitted to any of
+        them is done."""
+
     def copy(self, src: Any, dst: Any) -> None:
         """Copy between arrays of equal shape, converting the element type.
 

@@ -8,6 +8,7 @@ from typing import Any
 from ..base import MXNetError
 from ..context import Context
 from ..ndarray import NDArray
+from ..ops.device import device_of
 from ..serialization import atomic_write
 from .base import Optimizer, register, state_like
 from .states import dump_states, load_states
@@ -58,12 +59,18 @@ class Updater:
 
     def one_by_one(self, index: Sequence[Any], grad: Sequence[NDArray], weight: Sequence[NDArray]
                    ) -> None:
-        """Step parameters as one call for each would."""
-        if not self._begin(index, weight) or self._step_together(index, grad, weight, False):
-            return
-        for i in range(len(index)):
-            self._step_groups(index[i:i + 1], grad[i:i + 1], weight[i:i + 1],
-                              self.aggregate_updates)
+        """Step parameters, of any devices, as one call for each would."""
+        devices: dict[Any, list[int]] = {}
+        for position, array in enumerate(weight):
+            devices.setdefault(device_of(array.context), []).append(position)
+        rule = is_rule(type(self.optimizer))
+        for positions in devices.values() if rule else [[i] for i in range(len(index))]:
+            keys, grads, weights = ([listed[i] for i in positions]
+                                    for listed in (index, grad, weight))
+            if self._begin(keys, weights) and not self._step_together(keys, grads, weights, False):
+                for i in positions:
+                    self._step_groups(index[i:i + 1], grad[i:i + 1], weight[i:i + 1],
+                                      self.aggregate_updates)
 
     def _begin(self, index: Sequence[Any], weight: Sequence[NDArray]) -> bool:
         """Have all states; False if there is nothing to step."""

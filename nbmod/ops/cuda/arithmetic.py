@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..arithmetic import AddN, Where, _rows, _sum_program
+from ..arithmetic import AddN, Where, _rows, sum_program
 from .fill import fill
 from .formula_op import run_program
 from .launch import Launch, on_gpu
 
 
 def _add_n(op: AddN, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return run_program(_sum_program(len(ins)), ins, outs, add=call.add)
+    return run_program(sum_program(len(ins)), ins, outs, add=call.add)
 
 
 def _where(op: Where, ins: Any, outs: Any, call: Any) -> list[Launch]:

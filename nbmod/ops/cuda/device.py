@@ -160,6 +160,15 @@ class Gpu(Device):
     def together(self, members: Sequence[Any]) -> Any:
         return Together(self, members)
 
+    def reaches(self, other: Device) -> bool:
+        return isinstance(other, Gpu) and (
+            other.card is self.card or self.card.reaches(other.card))
+
+    def meet(self, others: Sequence[Device]) -> None:
+        cards = dict.fromkeys(gpu.card for gpu in (self, *others) if isinstance(gpu, Gpu))
+        if len(cards) > 1:
+            self.card.meet(list(cards))
+
     def launcher(self, steps: Sequence[Step]) -> Launcher:
         """A function that starts the launches; what can be compiled is when this returns."""
         return Launcher(self.card, steps)

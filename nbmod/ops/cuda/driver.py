@@ -105,6 +105,7 @@ class Card:
         self.context = call("cuDevicePrimaryCtxRetain", self.device)
         self.select()
         self.stream = call("cuStreamCreate", 1)     # does not wait for the default stream
+        self.event = call("cuEventCreate", 2)       # without times
         self.pinned = [_Half(), _Half()]
 
     def select(self) -> None:
@@ -169,22 +170,39 @@ class Card:
     def receive(self, other: Card, source: tuple[Block, int], target: tuple[Block, int],
                 nbytes: int) -> bool:
         """Copy from another card to this one, past the host; False if it cannot be reached."""
-        if not _reaches(self, other):
+        if not self.reaches(other):
             return False
-        self._wait_for(other)
+        self._wait_for([other._mark()])
         call("cuMemcpyPeerAsync", target[0].address + target[1], self.context,
              source[0].address + source[1], other.context, nbytes, self.stream)
-        other._wait_for(self)   # before it writes there again
+        other._wait_for([self._mark()])     # before it writes there again
         return True
 
-    def _wait_for(self, other: Card) -> None:
-        """Let what comes next here start when all that was submitted to another card is done."""
-        other.select()
-        event = call("cuEventCreate", 2)
-        call("cuEventRecord", event, other.stream)
+    # -- other cards ------------------------------------------------------------------------
+
+    def reaches(self, other: Card) -> bool:
+        """Whether kernels and copies here can use the memory of another card."""
+        return _reaches(self, other)
+
+    @staticmethod
+    def meet(cards: Sequence[Card]) -> None:
+        """Let what comes next on each card start when all that was submitted to any is done."""
+        marks = [card._mark() for card in cards]
+        for card in cards:
+            card._wait_for([mark for mark, other in zip(marks, cards, strict=True)
+                            if other is not card])
+
+    def _mark(self) -> Any:
+        """An event that happens when all that was submitted so far is done."""
         self.select()
-        call("cuStreamWaitEvent", self.stream, event, 0)
-        call("cuEventDestroy", event)
+        call("cuEventRecord", self.event, self.stream)
+        return self.event
+
+    def _wait_for(self, events: Sequence[Any]) -> None:
+        """Let what comes next here start when these have happened; they may be recorded anew."""
+        self.select()
+        for event in events:
+            call("cuStreamWaitEvent", self.stream, event, 0)
 
     # -- execution --------------------------------------------------------------------------
 

@@ -1,0 +1,93 @@
+"""Sums of arrays of several GPUs, prepared: those of all keys of a call at once.
+
+A GPU reads the others' gradients where they are and adds them, for all keys whose sum it keeps, by
+one launch; pulled values travel in the same way, as sums of one.  So keys that are spread over the
+GPUs are summed by all of them at once.  What a GPU cannot read, memory of the host or of a card
+that the driver does not let it reach, is copied to it first.  Sums are formed from left to right:
+they are those of `add_n` on any device, bit for bit.
+
+What is prepared belongs to arrays: it is made again for others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from .. import changes
+from ..ndarray import NDArray
+from ..ops.arithmetic import sum_program
+from ..ops.device import CPU, Device, device_of
+from ..ops.together import Member, overlap
+
+__all__ = ["Job", "Sums"]
+
+Job = tuple[Sequence[NDArray], NDArray]
+"""Values, and where their sum goes."""
+
+
+class Sums:
+    """The sums of several jobs, each `possible`."""
+
+    def __init__(self, jobs: Sequence[Job]):
+        self._handles = list(_handles(jobs))
+        self._ids = list(map(id, self._handles))
+        self._staged: list[tuple[NDArray, NDArray]] = []
+        self._first, *self._others = dict.fromkeys(
+            device_of(array.context) for values, out in jobs for array in (out, *values))
+        members = [self._member(*job) for job in jobs]
+        turns: Iterable[Sequence[int]] = [[i] for i in range(len(jobs))]
+        if not overlap(((member.ins, member.outs) for member in members), self._first):
+            turns = _by_device(jobs)
+        self._calls = [device_of(jobs[turn[0]][1].context).together([members[i] for i in turn])
+                       for turn in turns]
+        self._owners = [id(changes.owner(out.handle)) for _, out in jobs]
+
+    @staticmethod
+    def possible(values: Sequence[NDArray], out: NDArray) -> bool:
+        """Whether it is worth it: not on the CPU, where everything is near, nor for a single value
+        that must be copied anyway; the arithmetic is that of floats."""
+        device = device_of(out.context)
+        return (device is not CPU and out.size > 0 and issubclass(out.dtype, np.floating)
+                and all(value.dtype == out.dtype for value in values)
+                and (len(values) > 1 or device.reaches(device_of(values[0].context))))
+
+    def fits(self, jobs: Sequence[Job]) -> bool:
+        """Whether it was made for these very arrays."""
+        return self._ids == [id(handle) for handle in _handles(jobs)]
+
+    def __call__(self) -> None:
+        """Form the sums of what the arrays hold now."""
+        for source, target in self._staged:
+            source.copyto(target)
+        self._first.meet(self._others)
+        for call in self._calls:
+            call()
+        self._first.meet(self._others)
+        if changes.is_watched():
+            changes.written_owners(self._owners)
+
+    def _member(self, values: Sequence[NDArray], out: NDArray) -> Member:
+        near = [self._near(value, out).handle for value in values]
+        return Member(sum_program(len(near)), near, [out.handle])
+
+    def _near(self, value: NDArray, out: NDArray) -> NDArray:
+        """`value` where the device of `out` can read it."""
+        if device_of(out.context).reaches(device_of(value.context)):
+            return value
+        copy: NDArray = value.copyto(out.context)  # type: ignore[assignment]
+        self._staged.append((value, copy))
+        return copy
+
+
+def _by_device(jobs: Sequence[Job]) -> Iterable[list[int]]:
+    """Numbers of jobs whose sums are kept by one device."""
+    found: dict[Device, list[int]] = {}
+    for number, (_, out) in enumerate(jobs):
+        found.setdefault(device_of(out.context), []).append(number)
+    return found.values()
+
+
+def _handles(jobs: Iterable[Job]) -> Iterable[object]:
+    return (array.handle for values, out in jobs for array in (*values, out))
