@@ -8,7 +8,9 @@ not use Python's `min` and `max`, which the CUDA target in numba 0.68 cannot com
 from __future__ import annotations
 
 import math
-from types import FunctionType
+from collections.abc import Callable
+from importlib import import_module
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,8 @@ import numpy as np
 from .. import special
 from .launch import SIMULATED, cuda, device_function, kernel, thread, threads
 
-__all__ = ["CUTS", "WORDS", "cuda", "kernel", "maximum", "minimum", "real_of", "thread", "threads",
-           "whole"]
+__all__ = ["CUTS", "NUMBERS", "RINTS", "WORDS", "cuda", "kernel", "maximum", "minimum", "real_of",
+           "scalar_function", "thread", "threads", "whole"]
 
 _NUMPY_NAMES = ("floor", "ceil", "trunc", "sqrt", "exp", "log", "log2", "log10", "log1p", "expm1",
                 "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot", "arcsin", "arccos", "arctan",
@@ -26,6 +28,12 @@ _NUMPY_NAMES = ("floor", "ceil", "trunc", "sqrt", "exp", "log", "log2", "log10",
 WORDS = {name: getattr(np, name) if SIMULATED else getattr(math, name.replace("arc", "a"))
          for name in _NUMPY_NAMES}
 """The functions of the formula language by name; `where` and `abs` are Python's own words."""
+
+
+_LIBDEVICE: Any = None if SIMULATED else import_module("numba.cuda.libdevice")
+RINTS = ({np.float32: np.rint, np.float64: np.rint} if SIMULATED else
+         {np.float32: _LIBDEVICE.rintf, np.float64: _LIBDEVICE.rint})
+"""By type, the nearest integer, of two the even one."""
 
 
 def real_of(dtype: Any) -> Any:
@@ -85,16 +93,19 @@ _SPECIAL = {**vars(special), **WORDS, "abs": abs, "where": _where, "maximum": ma
             "minimum": minimum}
 
 
-def _scalar(name: str):
-    """The function of `special` over one number: the same code among other names."""
-    return device_function(FunctionType(getattr(special, name).__code__, _SPECIAL, name))
+def scalar_function(function: Callable, names: dict[str, Any]) -> Any:
+    """A function of NumPy's arrays as one of numbers: the same code among other names."""
+    return device_function(FunctionType(function.__code__, names, function.__name__))
 
 
 for _name in [name for name, value in vars(special).items()
               if isinstance(value, FunctionType) and value.__module__ == special.__name__]:
-    _SPECIAL[_name] = _scalar(_name)
+    _SPECIAL[_name] = scalar_function(getattr(special, _name), _SPECIAL)
 
 WORDS.update({name: _SPECIAL[name] for name in special.__all__},
              maximum=maximum, minimum=minimum, mod=mod, cbrt=cbrt)
 if not SIMULATED:
     WORDS.update(erf=math.erf, gamma=math.gamma, gammaln=math.lgamma)
+
+NUMBERS = ModuleType("nbmod_numbers", "What code over NumPy's arrays calls `np`, for one number.")
+vars(NUMBERS).update({name: WORDS[name] for name in _NUMPY_NAMES}, pi=math.pi)
