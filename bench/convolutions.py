@@ -21,6 +21,7 @@ from nbmod.ops.blocked import algorithms
 from nbmod.ops.blocked.convolution import Kernels
 from nbmod.ops.blocked.reorder import from_blocks, into_blocks
 from nbmod.ops.blocked.tables import Sliding
+from nbmod.ops.device import CPU
 from nbmod.ops.jit import denormals, num_threads
 from nbmod.ops.simd import ceilings
 
@@ -53,8 +54,8 @@ def gradient(k: Kernels, random: np.random.RandomState) -> np.ndarray:
 
 def prepared(k: Kernels, x: np.ndarray, w: np.ndarray) -> tuple[Callable[[], None], np.ndarray]:
     """What computes a layer from packed filters, and its blocked result."""
-    blocks, y = np.empty(k.x.shape(k.batch), "f"), np.empty(k.y.shape(k.batch), "f")
-    filters, room = np.empty(k.filters.shape, "f"), np.empty(k.room(False).shape, "f")
+    blocks, y = (CPU.empty(form.shape(k.batch), "f") for form in (k.x, k.y))
+    filters, room = CPU.empty(*k.filters), CPU.empty(*k.room(False))
     into_blocks(k.x, x, blocks)
     k.pack(w, filters, room)
     return k.forward(blocks, filters, None, y, room=room), y
@@ -62,11 +63,11 @@ def prepared(k: Kernels, x: np.ndarray, w: np.ndarray) -> tuple[Callable[[], Non
 
 def weighed(k: Kernels, x: np.ndarray, g: np.ndarray) -> tuple[Callable[[], None], np.ndarray]:
     """What computes the gradient of a layer's weight, and where it is."""
-    blocks, grads = np.empty(k.x.shape(k.batch), "f"), np.empty(k.y.shape(k.batch), "f")
+    blocks, grads = (CPU.empty(form.shape(k.batch), "f") for form in (k.x, k.y))
     into_blocks(k.x, x, blocks)
     into_blocks(k.y, g, grads)
-    gw, packed = np.empty((k.y.channels, k.x.channels, 3, 3), "f"), np.empty(k.summed.shape, "f")
-    return k.weight(blocks, grads, packed, gw, room=np.empty(k.weight_room.shape, "f")), gw
+    gw, packed = CPU.empty((k.y.channels, k.x.channels, 3, 3), "f"), CPU.empty(*k.summed)
+    return k.weight(blocks, grads, packed, gw, room=CPU.empty(*k.weight_room)), gw
 
 
 def seconds(run: Callable[[], None]) -> float:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import nbmod as mx
-from nbmod.ops.device import ALIGNMENT, CPU, Cpu, Device, device_of
+from nbmod.ops.device import ALIGNMENT, CPU, LARGE, Cpu, Device, device_of
 from nbmod.ops.simd.host import lanes
 from nbmod.ops.simd.stream import BEYOND, streams
 
@@ -67,6 +67,16 @@ def test_large_arrays_may_be_written_past_the_caches():
                   CPU.full(shape, np.float32, 2.0), CPU.from_numpy(np.ones(shape, np.float32))):
         assert streams(array) == (lanes("float32") > 1)
         assert array.shape == shape and array[0, 0] == array[-1, -1]
+
+
+@pytest.mark.parametrize("nbytes", [LARGE, LARGE + 100, 1 << 18])
+def test_vectors_of_large_arrays_are_lines_of_the_cache(nbytes):
+    """Of many at once, of which none shall be so by chance."""
+    shape = (nbytes // 4,)
+    arrays = [array for _ in range(8) for array in (
+        CPU.empty(shape, np.float32), CPU.full(shape, np.float32, 0.0),
+        CPU.full(shape, np.float32, 1.0), CPU.from_numpy(np.ones(shape, np.float32)))]
+    assert {array.ctypes.data % ALIGNMENT for array in arrays} == {0}
 
 
 def test_too_much_memory_is_an_error_that_says_so():

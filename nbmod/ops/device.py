@@ -32,8 +32,9 @@ __all__ = ["Device", "Cpu", "CPU", "device_of", "synchronize", "gpu_count", "gpu
 ALIGNMENT = 64
 """Arenas and large arrays start at a multiple of this many bytes: a cache line, and the widest
 vector."""
-LARGE = 1 << 24
-"""Bytes from which kernels write past the caches (`ops.simd.stream`), whole lines at a time."""
+LARGE = 1 << 14
+"""Bytes from which that counts: kernels read packed filters a vector at a time, and write past the
+caches (`ops.simd.stream`) whole lines."""
 
 
 class Device:

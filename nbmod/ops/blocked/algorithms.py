@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...base import CONFIG, is_tuning
+from ..device import CPU
 from ..simd.strip import PIXELS
 from . import tuned
 from .convolution import FLOAT, Kernels
@@ -118,15 +119,15 @@ def chosen(layer: Layer) -> Choice:
 def _runs(layer: Layer, algorithm: int) -> Callable[[], None]:
     """What a layer has to compute, on numbers without meaning."""
     k = layer.kernels(algorithm, max(layer.slide.pad))
-    x, y = (np.full(form.shape(k.batch), 0.5, FLOAT) for form in (k.x, k.y))
-    w = np.full((layer.filters, layer.channels, 3, 3), 0.1, FLOAT)
-    filters, room = (np.empty(spec.shape, FLOAT) for spec in (k.filters, k.room(False)))
+    x, y = (CPU.full(form.shape(k.batch), FLOAT, 0.5) for form in (k.x, k.y))
+    w = CPU.full((layer.filters, layer.channels, 3, 3), FLOAT, 0.1)
+    filters, room = (CPU.empty(*spec) for spec in (k.filters, k.room(False)))
     forward = k.forward(x, filters, None, y, room=room)
     if not layer.fresh:
         k.pack(w, filters, room)
         return forward
-    g = np.full(k.back.y.shape(k.batch), 0.5, FLOAT)
-    turned, space, summed, more = (np.empty(spec.shape, FLOAT) for spec in (
+    g = CPU.full(k.back.y.shape(k.batch), FLOAT, 0.5)
+    turned, space, summed, more = (CPU.empty(*spec) for spec in (
         k.back.filters_back, k.back.room(True), k.summed, k.weight_room))
     data = k.back.data(g, w, turned, x, room=space)
     weight = k.back.weight(x, g, summed, np.empty_like(w), room=more)
