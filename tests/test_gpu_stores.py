@@ -3,10 +3,16 @@ keeps sums, in the order of the devices."""
 
 from __future__ import annotations
 
+import ctypes
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 
 import nbmod as mx
+from nbmod.kvstore import nccl
+from nbmod.ops import device
+from nbmod.ops.cuda import device as gpu_device
 from nbmod.ops.cuda import launch, simulator
 from tests.compare import assert_same
 from tests.kvstore_programs import nd
@@ -142,3 +148,178 @@ def test_optimizers_step_every_key_where_it_is(name, count):
         runs[-1].step()
         runs[-1].step()
     assert runs[0].bits() == runs[1].bits()
+
+
+# -- NCCL -----------------------------------------------------------------------------------------
+
+
+class Card(simulator.Card):
+    """One of four."""
+
+    @staticmethod
+    def count():
+        return 4
+
+    def __init__(self, number):
+        super().__init__(number)
+        self.stream, self.reached = 100 + number, set()
+
+    def reaches(self, other):
+        self.reached.add(other.number)
+        return True
+
+    def meet(self, cards):
+        """Work is done when it is submitted."""
+
+    def receive(self, other, source, target, nbytes):
+        self.move(source, target, nbytes)
+        return True
+
+
+class Library:
+    """What is used of `nccl.core`: checks what it is told, and does it when a group ends."""
+
+    SUM = "sum"
+
+    def __init__(self):
+        self.Communicator, self.done, self.begun, self.error = self, [], [], None
+
+    def init_all(self, numbers):
+        if self.error:
+            raise self.error
+        return [Communicator(self, numbers, rank) for rank in range(len(numbers))]
+
+    @contextmanager
+    def group(self):
+        self.begun = []
+        yield
+        names, roots, counts, kinds, ranks = zip(*[call[:5] for call in self.begun], strict=True)
+        assert len({*zip(names, roots, counts, kinds, strict=True)}) == 1, "all say the same"
+        assert sorted(ranks) == list(range(self.begun[0][5])), "and all take part"
+        given = {rank: elements for (*_, elements), rank in zip(self.begun, ranks, strict=True)}
+        if names[0] == "reduce":
+            total = given[0].copy()
+            for rank in range(1, len(given)):
+                total += given[rank]
+            given[roots[0]][:] = total
+        else:
+            for elements in given.values():
+                elements[:] = given[roots[0]]
+        self.done.append((names[0], roots[0], int(counts[0]), kinds[0]))
+
+
+class Communicator:
+    """Of one card."""
+
+    def __init__(self, library, numbers, rank):
+        self.library, self.numbers, self.rank = library, numbers, rank
+
+    def _call(self, name, array, out, root, stream):
+        assert array is out and array.device.card.number == self.numbers[self.rank]
+        assert stream == 100 + self.numbers[self.rank]
+        found = array.__cuda_array_interface__
+        (address, is_read_only), (count,) = found["data"], found["shape"]
+        assert not is_read_only
+        memory = (ctypes.c_char * array.nbytes).from_address(address)
+        self.library.begun.append((name, root, count, found["typestr"], self.rank,
+                                   len(self.numbers), np.frombuffer(memory, found["typestr"])))
+
+    def reduce(self, array, out, operation, root, *, stream):
+        assert operation == Library.SUM
+        self._call("reduce", array, out, root, stream)
+
+    def broadcast(self, array, out, root, *, stream):
+        self._call("broadcast", array, out, root, stream)
+
+
+@pytest.fixture
+def library(monkeypatch):
+    """Four cards in the simulator, and a library that connects them."""
+    if not launch.SIMULATED:
+        pytest.skip("stands in for cards and for NCCL")
+    made = Library()
+    monkeypatch.setattr(nccl, "_library", lambda: made)
+    monkeypatch.setattr(gpu_device, "Card", Card)
+    monkeypatch.setattr(device, "_gpus", {})
+    caches = gpu_device._card, gpu_device.gpu_count, nccl._started
+    for cache in caches:
+        cache.cache_clear()
+    yield made
+    for cache in caches:
+        cache.cache_clear()
+
+
+SIZE = sum(int(np.prod(shape)) for shape in SHAPES.values())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype, kind", [("float32", "<f4"), ("float16", "<f2"),
+                                         ("float64", "<f8"), ("int32", None)])
+@pytest.mark.parametrize("optimizer", [None, ("sgd",)])
+@pytest.mark.parametrize("gpus", [[0, 1], [2, 0, 3], [3, 2, 1, 0]], ids=str)
+def test_nccl_is_called_once_for_sums_and_once_for_values(library, gpus, optimizer, dtype, kind):
+    """On every card, for all keys, on its stream; the first GPU keeps what is stored.  Integers,
+    which are no gradients, go the usual way."""
+    contexts = [mx.gpu(i) for i in gpus]
+    if optimizer and dtype in ("int32", "float16"):
+        return      # is refused, or warned of
+    runs = [Run(contexts, dtype, store, optimizer) for store in ("device", "nccl")]
+    for run in runs:
+        run.step()
+        run.step()
+    for mine, theirs in zip(*[[out.asnumpy() for outs in run.outs for out in outs]
+                              for run in runs[::-1]], strict=True):
+        assert_same(mine, theirs, 1e-3 if dtype == "float16" else 1e-6, "pulled")
+    root = sorted(gpus).index(gpus[0])
+    assert library.done == (2 * [("reduce", root, SIZE, kind), ("broadcast", root, SIZE, kind)]
+                            if kind else [])
+    for card in [gpu_device._card(i) for i in gpus if kind]:
+        assert card.reached >= set(gpus) - {card.number}, "NCCL may use their memory directly"
+
+
+@pytest.mark.gpu
+def test_nccl_connects_the_gpus_that_have_something_to_say(library):
+    """Keys of other GPUs, or of the CPU, in one call."""
+    store = mx.kv.create("nccl")
+    store.init(list("abcd"), [mx.nd.zeros((2,))] * 4)
+    places = [[0, 1], [1, 2], [1, 2], [0, None]]
+    values = [[mx.nd.full((2,), 2 ** i, ctx=mx.cpu() if gpu is None else mx.gpu(gpu))
+               for i, gpu in enumerate(gpus)] for gpus in places]
+    outs = [mx.nd.zeros((2,), ctx=mx.gpu(3)) for _ in places]
+    store.pushpull(list("abcd"), values, out=outs)
+    assert [out.asnumpy().tolist() for out in outs] == [[3, 3]] * 4
+    # The last key stays on the CPU, that of gpu(0) and both of gpu(1) go to gpu(3).
+    assert library.done == [("reduce", 0, 2, "<f4"), ("reduce", 0, 4, "<f4"),
+                            ("broadcast", 0, 2, "<f4"), ("broadcast", 0, 4, "<f4")]
+
+
+@pytest.mark.gpu
+def test_what_nccl_cannot_do_is_told(library, monkeypatch):
+    store, one = mx.kv.create("nccl"), mx.nd.ones((2,), ctx=mx.gpu(1))
+    store.init("a", one)
+    with pytest.raises(mx.MXNetError, match=r"2 values on gpu\(1\), expected one on each GPU"):
+        store.push("a", [one, one, one.as_in_context(mx.gpu(0))])
+    library.error = RuntimeError("unhandled system error")
+    with pytest.raises(mx.MXNetError, match=r"on gpu\(0\), gpu\(1\): unhandled system error; NC"):
+        store.push("a", [one, one.as_in_context(mx.gpu(0))])
+    library.error = None
+    monkeypatch.setattr(gpu_device._card(1), "number", 0)
+    with pytest.raises(mx.MXNetError, match=r"of gpu\(0\), gpu\(1\) some are one card"):
+        store.push("a", [one, one.as_in_context(mx.gpu(0))])
+
+
+@pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:Parameters already initialized")
+def test_modules_train_by_nccl(library):
+    rng, x = np.random.default_rng(0), mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3)
+    net = mx.sym.SoftmaxOutput(x, name="softmax")
+    data = rng.standard_normal((12, 4)).astype("float32")
+    found = []
+    for kind in ("nccl", "device"):
+        mx.random.seed(1)
+        module = mx.mod.Module(net, context=there(3))
+        module.fit(mx.io.NDArrayIter(data, np.arange(12) % 3, 6), num_epoch=2, kvstore=kind)
+        found.append({name: value.asnumpy() for name, value in module.get_params()[0].items()})
+    for name, value in found[1].items():
+        assert_same(found[0][name], value, 1e-6, name)
+    assert [call[0] for call in library.done[-4:]] == ["reduce", "broadcast"] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
+from nbmod.kvstore import nccl
 from nbmod.ops import jit
 from tests import kvstore_programs
 
@@ -363,12 +365,34 @@ def test_what_an_updater_raises_reaches_the_caller():
 
 @pytest.mark.parametrize("name, text", [
     ("dist_sync", "several machines"), ("dist_async", "several machines"),
-    ("nccl", "use 'device'"), ("devise", "did you mean 'device'"), ("", "expected one of")])
+    ("devise", "did you mean 'device'"), ("", "expected one of")])
 def test_unknown_kinds(name, text):
     with pytest.raises(MXNetError, match=text):
         mx.kv.create(name)
     with pytest.raises(TypeError, match="must be a string"):
         mx.kv.create(None)
+
+
+def test_nccl_is_for_gpus(monkeypatch):
+    """Where they are mapped to the CPU it is a store like 'device'."""
+    monkeypatch.setattr(nccl, "gpu_count", lambda: 0)
+    with pytest.raises(MXNetError, match="no usable CUDA device; 'device' sums on the CPU"):
+        mx.kv.create("nccl")
+    monkeypatch.setattr(nccl.CONFIG, "gpu_to_cpu", True)
+    store, out = mx.kv.create("NCCL"), arrays(0)[0]
+    assert store.type == "nccl"
+    store.init("a", arrays(0)[0])
+    store.pushpull("a", arrays(1, 2), out)
+    assert out.asnumpy().max() == 3
+    with pytest.raises(MXNetError, match="not supported for this type of kvstore"):
+        store.set_gradient_compression({"type": "2bit"})
+
+
+def test_nccl_needs_its_package(monkeypatch):
+    monkeypatch.setattr(nccl, "gpu_count", lambda: 2)
+    monkeypatch.setitem(sys.modules, "nccl", None)
+    with pytest.raises(MXNetError, match=r"needs nccl4py .*: pip install 'nbmod\[nccl\]', or use"):
+        mx.kv.create("nccl")
 
 
 @pytest.mark.parametrize("ids, expected", [

@@ -1,7 +1,8 @@
 """Key-value stores: where gradients of several devices meet and parameters are kept.
 
 `base` is what every store promises and the register of names, `kvstore` the store of one process,
-`compression` gradients in two bits.
+`sums` how its GPUs add gradients, `nccl` how NVIDIA's library does that, `compression` gradients in
+two bits.
 """
 
 from .base import KVStoreBase, create

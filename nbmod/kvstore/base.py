@@ -132,9 +132,10 @@ def check_capability(capability: str) -> None:
 
 
 def create(name: str = "local") -> KVStoreBase:
-    """A store by name (case does not matter): 'local', 'device' or one that was registered.
+    """A store by name (case does not matter): 'local', 'device', 'nccl' or one that was registered.
 
-    Raises MXNetError for an unknown name, and for stores over several machines or through NCCL.
+    Raises MXNetError for an unknown name, for stores over several machines, and for 'nccl' where
+    there is no GPU or no NCCL.
     """
     from .kvstore import KINDS, KVStore
 
@@ -149,5 +150,5 @@ def create(name: str = "local") -> KVStoreBase:
     if "dist" in kind:
         hint = "; stores over several machines are not part of nbmod"
     else:
-        hint = "; use 'device' for several GPUs" if kind == "nccl" else did_you_mean(kind, known)
+        hint = did_you_mean(kind, known)
     raise MXNetError(f"kvstore.create: unknown kind {name!r}, expected one of {known}{hint}")

@@ -1,11 +1,12 @@
-"""The in-process key-value store: `local` and `device`.
+"""The in-process key-value store: `local`, `device` and `nccl`.
 
 A store maps keys to one NDArray each.  `push` sums the values given for a key, from left to right,
 so two runs are bitwise equal; then either an updater merges the sum into the stored array, or the
 sum replaces it.  `pull` copies the stored array out.  There is one process, so the kinds differ
 only in where sums are formed and arrays stored: on the CPU, or on the devices of the values, where
 every one of these keeps its share of the keys (and in gradient compression, which is for the
-latter).  All `cpu(i)` share one memory: values are summed where they lie.
+latter).  All `cpu(i)` share one memory: values are summed where they lie.  A store of the kind
+`nccl` is a `device` store whose GPUs exchange values by NVIDIA's library (see `kvstore.nccl`).
 
 Invariant: keys are all integers or all strings.  A call first checks all that it is given, every
 key of a list, and changes nothing if it raises; what an updater raises leaves the keys before it
@@ -26,11 +27,13 @@ from ..ops.arithmetic import AddN
 from ..ops.device import Device, device_of
 from .base import KVStoreBase, check_capability
 from .compression import TwoBit
-from .sums import Job, Sums
+from .nccl import way_of
+from .sums import Job, Joint
 
 __all__ = ["KVStore"]
 
-KINDS = ("local", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device", "device")
+KINDS = ("local", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device", "device",
+         "nccl")
 
 Key = int | str
 Pairs = list[tuple[Key, list[NDArray]]]
@@ -81,7 +84,8 @@ class KVStore(KVStoreBase):
         self._stored: dict[Key, NDArray] = {}
         self._sums: dict[Key, NDArray] = {}
         self._kept: dict[Device, int] = {}
-        self._prepared: dict[tuple[str, tuple[Key, ...]], Sums] = {}
+        self._joint: type[Joint] = way_of(kind)
+        self._prepared: dict[tuple[str, tuple[Key, ...]], Joint] = {}
         self._order: dict[Key, int] = {}
         self._updater: Callable[[Any, NDArray, NDArray], None] | None = None
         self._compression: TwoBit | None = None
@@ -107,7 +111,7 @@ class KVStore(KVStoreBase):
 
     @property
     def _on_device(self) -> bool:
-        return "device" in self._kind
+        return "device" in self._kind or self._kind == "nccl"
 
     # -- values -----------------------------------------------------------------------------
 
@@ -204,7 +208,7 @@ class KVStore(KVStoreBase):
         """Form the sums of jobs; those between GPUs stay prepared for the next call like this."""
         joined: list[Job] = []
         for values, out in jobs:
-            if self._compression is None and Sums.possible(values, out):
+            if self._compression is None and self._joint.possible(values, out):
                 joined.append((values, out))
             else:
                 _sum(values, out.context, out)
@@ -212,7 +216,7 @@ class KVStore(KVStoreBase):
             key = what, tuple(names)
             known = self._prepared.get(key)
             if known is None or not known.fits(joined):
-                known = self._prepared[key] = Sums(joined)
+                known = self._prepared[key] = self._joint(joined)
             known()
 
     def _given(self, name: Key, values: Sequence[NDArray]) -> tuple[list[NDArray], NDArray]:
@@ -232,7 +236,8 @@ class KVStore(KVStoreBase):
                 places.setdefault(device_of(value.context), value.context)
             if device_of(stored.context) not in places:
                 device = min(places, key=lambda place: self._kept.get(place, 0))
-                self._kept[device] = self._kept.get(device, 0) + stored.size
+                if self._kind != "nccl":    # of which one keeps all: fewer calls
+                    self._kept[device] = self._kept.get(device, 0) + stored.size
                 stored = self._stored[name] = _copied(stored, places[device])
         return stored
 
@@ -331,7 +336,7 @@ class KVStore(KVStoreBase):
 
         For 'device' stores and float32 (see `kvstore.compression`); MXNetError for others.
         """
-        if not self._on_device:
+        if "device" not in self._kind:
             raise MXNetError("Gradient compression is not supported for this type of kvstore: it "
                              f"is {self._kind!r}, use 'device'")
         self._compression = TwoBit.from_params(compression_params)

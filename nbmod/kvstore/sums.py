@@ -21,18 +21,46 @@ from ..ops.arithmetic import sum_program
 from ..ops.device import CPU, Device, device_of
 from ..ops.together import Member, overlap
 
-__all__ = ["Job", "Sums"]
+__all__ = ["Job", "Joint", "Sums"]
 
 Job = tuple[Sequence[NDArray], NDArray]
 """Values, and where their sum goes."""
 
 
-class Sums:
-    """The sums of several jobs, each `possible`."""
+class Joint:
+    """Several jobs that are done together."""
 
     def __init__(self, jobs: Sequence[Job]):
         self._handles = list(_handles(jobs))
         self._ids = list(map(id, self._handles))
+        self._owners = [id(changes.owner(out.handle)) for _, out in jobs]
+
+    @staticmethod
+    def possible(values: Sequence[NDArray], out: NDArray) -> bool:
+        """Whether the sum is one between GPUs, of floats."""
+        return (device_of(out.context) is not CPU and out.size > 0
+                and issubclass(out.dtype, np.floating)
+                and all(value.dtype == out.dtype for value in values))
+
+    def fits(self, jobs: Sequence[Job]) -> bool:
+        """Whether it was made for these very arrays."""
+        return self._ids == [id(handle) for handle in _handles(jobs)]
+
+    def __call__(self) -> None:
+        """Form the sums of what the arrays hold now."""
+        self._run()
+        if changes.is_watched():
+            changes.written_owners(self._owners)
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+
+class Sums(Joint):
+    """The sums of several jobs, each `possible`."""
+
+    def __init__(self, jobs: Sequence[Job]):
+        super().__init__(jobs)
         self._staged: list[tuple[NDArray, NDArray]] = []
         self._first, *self._others = dict.fromkeys(
             device_of(array.context) for values, out in jobs for array in (out, *values))
@@ -42,31 +70,21 @@ class Sums:
             turns = _by_device(jobs)
         self._calls = [device_of(jobs[turn[0]][1].context).together([members[i] for i in turn])
                        for turn in turns]
-        self._owners = [id(changes.owner(out.handle)) for _, out in jobs]
 
     @staticmethod
     def possible(values: Sequence[NDArray], out: NDArray) -> bool:
-        """Whether it is worth it: not on the CPU, where everything is near, nor for a single value
-        that must be copied anyway; the arithmetic is that of floats."""
-        device = device_of(out.context)
-        return (device is not CPU and out.size > 0 and issubclass(out.dtype, np.floating)
-                and all(value.dtype == out.dtype for value in values)
-                and (len(values) > 1 or device.reaches(device_of(values[0].context))))
+        """Whether this is a way to form the sum: a single value that cannot be read from there is
+        copied once, not twice."""
+        return Joint.possible(values, out) and (len(values) > 1 or device_of(out.context).reaches(
+            device_of(values[0].context)))
 
-    def fits(self, jobs: Sequence[Job]) -> bool:
-        """Whether it was made for these very arrays."""
-        return self._ids == [id(handle) for handle in _handles(jobs)]
-
-    def __call__(self) -> None:
-        """Form the sums of what the arrays hold now."""
+    def _run(self) -> None:
         for source, target in self._staged:
             source.copyto(target)
         self._first.meet(self._others)
         for call in self._calls:
             call()
         self._first.meet(self._others)
-        if changes.is_watched():
-            changes.written_owners(self._owners)
 
     def _member(self, values: Sequence[NDArray], out: NDArray) -> Member:
         near = [self._near(value, out).handle for value in values]

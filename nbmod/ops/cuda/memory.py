@@ -40,6 +40,12 @@ class Array:
         """Where the first element is in the memory of the card."""
         return self.block.address + self.offset
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """What other packages want to know of an array on a GPU."""
+        return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.address, False),
+                "version": 3}
+
     def reshape(self, *shape: Any) -> Array:
         """The same elements under another shape, given as integers or one sequence of them; one of
         them may be -1, which is found."""
