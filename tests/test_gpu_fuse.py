@@ -1,4 +1,5 @@
-"""Chains of elementwise nodes on GPUs: a launch forward, a launch backward, the CPU's numbers."""
+"""Chains of elementwise nodes on GPUs: a launch forward, a launch backward, the CPU's numbers; what
+follows a layer is part of it."""
 
 from __future__ import annotations
 
@@ -26,16 +27,24 @@ def shifted():
     return mx.sym.exp(mx.sym.negative(mx.sym.square(y)))
 
 
-def answers(network, context, dtype, request):
-    """Outputs and gradients, which start from ones; how many kernels forward and backward took."""
-    shapes = {name: SHAPES[name] for name in network.list_arguments()}
+def bound(network, context, dtype, request, shapes):
+    """An executor with numbers from -1 to 1, and gradients that start from ones."""
+    shapes = {name: shapes[name] for name in network.list_arguments() if name in shapes}
     executor = network.simple_bind(context, grad_req=request, **shapes,
                                    type_dict=dict.fromkeys(shapes, dtype))
-    rng, counts = np.random.default_rng(0), [0]
+    rng = np.random.default_rng(0)
     for array in executor.arg_arrays:
         array[:] = rng.uniform(-1, 1, array.shape)
     for array in executor.grad_arrays:
-        array[:] = 1
+        if array is not None:
+            array[:] = 1
+    return executor
+
+
+def answers(network, context, dtype, request, shapes=SHAPES):
+    """Outputs, gradients and states; how many kernels forward and backward took."""
+    executor = bound(network, context, dtype, request, shapes)
+    rng, counts = np.random.default_rng(1), [0]
     heads = [mx.nd.array(rng.standard_normal(y.shape), ctx=context, dtype=dtype)
              for y in executor.outputs]
     with pytest.MonkeyPatch.context() as patch:
@@ -45,7 +54,8 @@ def answers(network, context, dtype, request):
         executor.forward(is_train=True)
         counts.append(0)
         executor.backward(heads)
-    return [x.asnumpy() for x in (*executor.outputs, *executor.grad_arrays)], counts
+    return [x.asnumpy() for x in (*executor.outputs, *executor.grad_arrays,
+                                  *executor.aux_arrays)], counts
 
 
 @pytest.mark.gpu
@@ -68,3 +78,61 @@ def test_exact_results_are_those_of_single_nodes():
     assert gated().simple_bind(mx.gpu(0), **shapes).fused.notes
     with exact():
         assert not gated().simple_bind(mx.gpu(0), **shapes).fused.notes
+
+
+# -- what follows a norm ------------------------------------------------------------------------
+
+IMAGES = {"data": (3, 5, 4, 2), "z": (3, 5, 4, 2)}
+ENDS = {
+    "relu": lambda n, z: mx.sym.relu(n),
+    "clip": lambda n, z: mx.sym.clip(n, a_min=0, a_max=0.6),
+    "add": lambda n, z: n + z,
+    "both": lambda n, z: mx.sym.Activation(z + n, act_type="relu"),
+}
+
+
+def followed(end, **attrs):
+    """A batch norm, and what is done to its results."""
+    n = mx.sym.BatchNorm(mx.sym.Variable("data"), name="n", momentum=0.5, **attrs)
+    return ENDS[end](n, mx.sym.Variable("z"))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("attrs", [{"fix_gamma": False}, {}, {"fix_gamma": False, "axis": 3},
+                                   {"fix_gamma": False, "use_global_stats": True}])
+@pytest.mark.parametrize("dtype, schedule", list(zip(("float16", "float32", "float64"),
+                                                     simulator.SCHEDULES, strict=True)))
+@pytest.mark.parametrize("end", ENDS)
+def test_what_follows_a_norm_is_part_of_it(end, dtype, attrs, schedule, monkeypatch):
+    monkeypatch.setattr(simulator, "schedule", schedule)
+    request = "add" if attrs else "write"
+    got, _ = answers(followed(end, **attrs), mx.gpu(0), dtype, request, IMAGES)
+    want, _ = answers(followed(end, **attrs), mx.cpu(), dtype, request, IMAGES)
+    # The CPU rounds what stands between the nodes, to half precision there: 2^-11 of up to 4.
+    tolerance = {"float16": 4e-3, "float32": 1e-5, "float64": 1e-12}[dtype]
+    for index, (mine, theirs) in enumerate(zip(got, want, strict=True)):
+        assert_same(mine, theirs, tolerance, f"array {index}")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("end", ENDS)
+def test_a_followed_norm_is_two_passes_forward_and_two_backward(end):
+    """Statistics, results; two sums, with the gradient of what is added, and that of data."""
+    executor = bound(followed(end, fix_gamma=False), mx.gpu(0), "float32", "write", IMAGES)
+    assert [step.node.op_name for step in executor.steps] == [
+        "_followed_batch_norm", "_backward__followed_batch_norm"]
+    with exact():
+        executor = bound(followed(end, fix_gamma=False), mx.gpu(0), "float32", "write", IMAGES)
+    assert executor.steps[0].node.op_name == "BatchNorm"
+
+
+@pytest.mark.gpu
+def test_a_norm_whose_results_are_seen_stays():
+    """By a user, by two nodes, or its statistics."""
+    data = mx.sym.Variable("data")
+    n = mx.sym.BatchNorm(data, name="n")
+    shown = mx.sym.BatchNorm(data, name="n", output_mean_var=True)
+    for network in (mx.sym.Group([mx.sym.relu(n), n]), mx.sym.relu(n) * n,
+                    mx.sym.Group([mx.sym.relu(shown[0]), shown[1]])):
+        executor = bound(network, mx.gpu(0), "float32", "write", IMAGES)
+        assert "BatchNorm" in [step.node.op_name for step in executor.steps]

@@ -17,12 +17,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..base import MXNetError
 from .half import FloatOp, accumulator, require_float, single
 from .jit import kernel, prange
 from .op import Spec
-from .shape import normalize_axis, size_of, unify
+from .shape import normalize_axis, size_of, unify, unify_all
 
-__all__ = ["BatchNorm", "BatchNormOp", "SyncBatchNorm", "inverse_deviation"]
+__all__ = ["BatchNorm", "BatchNormOp", "FollowedNorm", "SyncBatchNorm", "inverse_deviation"]
 
 EPS = 1.0000000474974513e-3
 """MXNet's default, which is a float32 although eps is a float64."""
@@ -162,9 +163,13 @@ class BatchNormOp(FloatOp):
     aux: ClassVar = ("moving_mean", "moving_var")
     needs: ClassVar[tuple[str, ...]] = ("ograd", "data", "gamma", "mean", "var", "moving_mean",
                                         "moving_var")
-    inplace: ClassVar = (("data", "output"),)
-    inplace_backward: ClassVar = (("ograd", "data"),)
+    inplace: ClassVar[tuple[tuple[str, str], ...]] = (("data", "output"),)
+    inplace_backward: ClassVar[tuple[tuple[str, str], ...]] = (("ograd", "data"),)
     init: ClassVar = {"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'}
+    # What follows the norm in the same op: see `FollowedNorm`.
+    add: ClassVar = False
+    relu: ClassVar = False
+    most: ClassVar = np.inf
 
     eps: float
     momentum: float
@@ -329,3 +334,53 @@ class SyncBatchNorm(BatchNormOp, name="_contrib_SyncBatchNorm"):
     ndev: int = 1
     key: str = field(kw_only=True)
     axis: ClassVar = 1  # type: ignore[misc]
+
+
+@dataclass(frozen=True)
+class FollowedNorm(BatchNormOp):
+    """What `norm` computes, then `add`, a tensor like data, and `relu`: what is not above 0 becomes
+    0, and what is above `most` becomes `most`.
+
+    Passes make it of several nodes (`passes.absorb`).  This one runs on GPUs; `ops.blocked` has one
+    for CPUs.
+    """
+
+    norm: BatchNormOp
+    add: bool = field(default=False, kw_only=True)  # type: ignore[misc]
+    relu: bool = field(default=False, kw_only=True)  # type: ignore[misc]
+    most: float = field(default=np.inf, kw_only=True)  # type: ignore[misc]
+
+    name: ClassVar = "_followed_batch_norm"
+    inplace: ClassVar = (("data", "output"), ("add", "output"))
+    inplace_backward: ClassVar = (("ograd", "add"), ("data", "data"), ("ograd", "data"))
+    num_visible: ClassVar = 1
+
+    eps = property(lambda self: self.norm.eps)
+    momentum = property(lambda self: self.norm.momentum)
+    fix_gamma = property(lambda self: self.norm.fix_gamma)
+    use_global_stats = property(lambda self: self.norm.use_global_stats)
+    axis = property(lambda self: self.norm.axis)
+
+    def list_inputs(self) -> tuple[str, ...]:
+        data, *rest = self.inputs
+        return (data, *["add"] * self.add, *rest)
+
+    def list_needs(self) -> tuple[str, ...]:
+        """Where a limit let numbers pass is computed again from data, or, behind an addition, seen
+        in the output."""
+        return (*self.needs, *["output" if self.add else "beta"] * self.relu)
+
+    def infer_shape(self, ins, outs):
+        added = ins[1:1 + self.add]
+        data = unify_all([ins[0], *added, outs[0]], "data, what is added and output")
+        (_, *parameters), outs = super().infer_shape([data, *ins[1 + self.add:]], [data, *outs[1:]])
+        return [data] * (1 + self.add) + parameters, outs
+
+    def infer_type(self, ins, outs):
+        (data, *parameters), outs = super().infer_type([ins[0], *ins[1 + self.add:]], outs)
+        return [data] * (1 + self.add) + parameters, outs
+
+    def compiled(self, ins, outs, call):
+        raise MXNetError(f"{self.name} cannot be executed on the CPU")
+
+    compiled_backward = compiled

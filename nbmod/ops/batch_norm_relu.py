@@ -29,6 +29,7 @@ class BatchNormWithReLU(BatchNormOp, name="_contrib_BatchNormWithReLU"):
     min_calib_range: float | None = None
     max_calib_range: float | None = None
 
+    relu: ClassVar = True
     shapes: ClassVar = "data and output (N, C, ...), all others (C,)"
     needs: ClassVar = (*BatchNormOp.needs, "output")
 

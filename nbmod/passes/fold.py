@@ -19,12 +19,12 @@ import numpy as np
 from ..graph import Entry, Graph, Node
 from ..ops.internal import FoldedBatchNorm
 from ..ops.op import Spec
+from .absorb import NORMS
 from .rewrite import Replacement, Rewritten, rewrite
 
 __all__ = ["fold_batch_norm"]
 
 # By name: most networks have no need to import all of their modules.
-NORMS = frozenset({"BatchNorm", "_contrib_SyncBatchNorm"})
 LAYERS = frozenset({"Convolution", "Convolution_v1", "Deconvolution", "FullyConnected"})
 
 

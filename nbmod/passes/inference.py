@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 
 from ..graph import Graph
 from ..ops.op import Spec
+from .absorb import absorb
 from .byte_layers import with_byte_layers
 from .chains import with_chains
 from .derive import derived_groups, read_shapes
@@ -40,7 +41,7 @@ def simplify(graph: Graph, specs: Sequence[Spec], exact: bool = False, blocks: b
         found = with_layers(found, graph, specs) if blocks else found
         found = with_blocks(found, graph, specs) if blocks else found
         found = with_chains(found, graph, specs) if blocks else found
-        found = in_parts(found, graph, specs) if blocks else found
+        found = in_parts(found, graph, specs) if blocks else absorb(found, (), plain=True)
     groups = derived_groups(found.graph, found.facts(graph, specs))
     return found._replace(groups=groups)
 
@@ -53,8 +54,10 @@ def for_training(graph: Graph, specs: Sequence[Spec], trained: Collection[str],
     weights that stay as they are into another order.
     """
     found = unchanged(graph)
-    if exact or not blocks:
+    if exact:
         return found
+    if not blocks:
+        return absorb(found, trained, plain=True)
     found = with_blocks(with_layers(found, graph, specs), graph, specs, trained)
     groups = derived_groups(found.graph, found.facts(graph, specs))
     return found._replace(groups=[group for group in groups

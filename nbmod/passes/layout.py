@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -26,8 +26,9 @@ import numpy as np
 from ..graph import Entry, Graph, Node
 from ..ops.formula_op import FormulaOp
 from ..ops.op import Call, Op, Spec
+from .absorb import NORMS, absorb, learning
 from .infer import specs_of
-from .rewrite import Replacement, Rewritten, rewrite
+from .rewrite import Rewritten
 
 if TYPE_CHECKING:
     from ..ops.batch_norm import BatchNormOp
@@ -37,7 +38,6 @@ __all__ = ["with_blocks"]
 
 FLOAT = np.dtype(np.float32)
 CONVOLUTIONS = frozenset({"Convolution", "Convolution_v1"})
-NORMS = frozenset({"BatchNorm", "_contrib_SyncBatchNorm"})
 
 
 class Image(NamedTuple):
@@ -72,24 +72,12 @@ def with_blocks(before: Rewritten, first: Graph, specs: Sequence[Spec],
     if not any(node.op_name in CONVOLUTIONS for node in graph.nodes):
         return before
     known = specs_of(graph, before.facts(first, specs))
-    learns = _learning(graph, trained)
+    learns = learning(graph, trained)
     chosen = _choose(graph, known, learns)
     if not chosen.kind:
         return before
     built = _Builder(before, chosen, _halos(chosen), learns).build()
-    return _absorb(built, trained)
-
-
-def _learning(graph: Graph, trained: Collection[str]) -> set[Node]:
-    """Nodes whose results depend on a trained variable."""
-    found: set[Node] = set()
-    for node in graph.nodes:
-        if node.op is None:
-            if node.name in trained:
-                found.add(node)
-        elif any(entry.node in found for entry in node.inputs):
-            found.add(node)
-    return found
+    return absorb(built, trained)
 
 
 # -- 1. choose ------------------------------------------------------------------------------------
@@ -348,57 +336,3 @@ class _Builder:
 
     def _follow(self, entry: Entry) -> Entry:
         return self.blocked[entry, self.halos[entry], self._lanes]
-
-
-# -- 4. absorb ------------------------------------------------------------------------------------
-
-def _absorb(before: Rewritten, trained: Collection[str]) -> Rewritten:
-    """Additions, ReLU and clips from 0 on behind a batch norm, or behind a convolution that learns
-    nothing, become part of it, where nobody else reads what comes between.
-
-    A batch norm without a gradient keeps none: its backward pass would move its averages.  The
-    gradient of a clip asks where numbers were before it, which batch norm with an addition forgets.
-    """
-    graph, learns = before.graph, _learning(before.graph, trained)
-    uses = Counter(entry for node in graph.nodes for entry in node.inputs)
-    uses.update(graph.outputs)
-
-    def hosts(entry: Entry, old: Entry) -> bool:
-        op: Any = entry.node.op
-        able = entry.node.op_name == "_blocked_batch_norm" or (
-            entry.node.op_name == "_blocked_convolution" and old.node not in learns)
-        return able and entry.index == 0 and uses[old] == 1 and not op.relu
-
-    def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
-        op: Any = node.op
-        most = _most(op)
-        own: Any = inputs[0].node.op if inputs else None
-        if most and hosts(inputs[0], node.inputs[0]) and (
-                most == np.inf or not (trained and own.add)):
-            host = inputs[0].node
-            made = Node(replace(own, relu=True, most=most), host.name, host.inputs, host.attrs)
-        elif op.name == "elemwise_add" and node.inputs[0] != node.inputs[1]:
-            place = next((i for i in (0, 1) if hosts(inputs[i], node.inputs[i])
-                          and (node.inputs[i].node in learns) == (node in learns)
-                          and not getattr(inputs[i].node.op, "add", True)), None)
-            if place is None:
-                return None
-            host = inputs[place].node
-            own = host.op
-            named = dict(zip(own.list_inputs(), host.inputs, strict=True))
-            new = replace(own, add=True)
-            named["add"] = inputs[1 - place]
-            made = Node(new, host.name, [named[name] for name in new.list_inputs()], host.attrs)
-        else:
-            return None
-        return Replacement([Entry(made)], f"{node.describe()} is done by {host.describe()}")
-
-    return rewrite(before, rule)
-
-
-def _most(op: Any) -> float:
-    """The upper bound of what else is 0 or more; infinity for ReLU, 0 for other functions."""
-    if op.name == "clip" and op.a_min == 0:
-        return max(float(op.a_max), 0)
-    is_relu = op.name == "relu" or (op.name == "Activation" and op.act_type == "relu")
-    return np.inf if is_relu else 0

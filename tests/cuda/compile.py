@@ -214,6 +214,7 @@ def ghost_launches(samples: Mapping[str, Sample], types: int) -> list[Launch]:
                     raise
     ghost.launches += products(ghost) + depthwise(ghost)
     updates(ghost)
+    followed()
     for real in ("float32", "float64"):
         x = ghost.empty((5,), real)
         ghost.launcher(run_program(vocabulary(), [x, x], [x] * len(VOCABULARY)))()
@@ -248,6 +249,21 @@ def depthwise(ghost: Ghost) -> list[Launch]:
         found += ghost._steps(op, [x, w], [y], Call())
         found += ghost._steps(node, [y, x, w], [x, w], Call(scratch=scratch))
     return found
+
+
+def followed() -> None:
+    """Norms with what follows them, which only passes make."""
+    data, z = mx.sym.Variable("data"), mx.sym.Variable("z")
+    norm = mx.sym.BatchNorm(data, fix_gamma=False)
+    for network in (mx.sym.relu(norm), mx.sym.clip(norm, a_min=0, a_max=6), norm + z,
+                    mx.sym.relu(norm + z)):
+        for dtype in ("float32", "float16", "float64"):
+            shapes = dict.fromkeys({"data", "z"}.intersection(network.list_arguments()),
+                                   (8, 16, 8, 8))
+            executor = network.simple_bind(mx.gpu(0), type_dict=dict.fromkeys(shapes, dtype),
+                                           **shapes)
+            executor.forward(is_train=True)
+            executor.backward(executor.outputs)
 
 
 def updates(ghost: Ghost) -> None:

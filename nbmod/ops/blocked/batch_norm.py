@@ -9,8 +9,6 @@ where blocks are too few for the threads, they share the planes of each pass.  W
 read, the next one is fetched: it is far away in memory.  Sums are float32 along a row of pixels,
 relative to the channel's first number, and float64 over rows and images, in an order that threads
 do not change.
-
-Where a limit let numbers pass is computed again from x, or, behind an addition, seen in y.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..batch_norm import BatchNormOp, inverse_deviation
+from ..batch_norm import FollowedNorm, inverse_deviation
 from ..jit import inlined, kernel, num_threads, prange
 from ..op import Call, Spec
 from ..shape import PartialShape
@@ -181,38 +179,17 @@ def _backward(g, x, y, gx, gadd, sums, norm, channels, form, how):
 
 
 @dataclass(frozen=True)
-class BlockedBatchNorm(BatchNormOp):
-    """What `norm` computes, on blocked images of `channels` channels, then `add` and `relu`: what
-    is not above 0 becomes 0, and what is above `most` becomes `most`.
+class BlockedBatchNorm(FollowedNorm):
+    """A `FollowedNorm` on blocked images of `channels` channels.
 
-    `halos` are those of data, and of the output and what is added.
+    `halos` are those of data, and of the output and what is added.  The planner shares memory of
+    equal size only: where both are the same.
     """
 
-    norm: BatchNormOp
     channels: int
     halos: tuple[int, int]
-    add: bool = False
-    relu: bool = False
-    most: float = np.inf
 
     name: ClassVar = "_blocked_batch_norm"
-    # The planner shares memory of equal size only: where both halos are the same.
-    inplace: ClassVar = (("data", "output"), ("add", "output"))  # type: ignore[assignment]
-    inplace_backward: ClassVar = (  # type: ignore[assignment]
-        ("ograd", "add"), ("data", "data"), ("ograd", "data"))
-    num_visible: ClassVar = 1
-
-    eps = property(lambda self: self.norm.eps)
-    momentum = property(lambda self: self.norm.momentum)
-    fix_gamma = property(lambda self: self.norm.fix_gamma)
-    use_global_stats = property(lambda self: self.norm.use_global_stats)
-
-    def list_inputs(self) -> tuple[str, ...]:
-        data, *rest = self.inputs
-        return (data, *["add"] * self.add, *rest)
-
-    def list_needs(self) -> tuple[str, ...]:
-        return (*self.needs, *["output" if self.add else "beta"] * self.relu)
 
     def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
                     ) -> tuple[list[PartialShape], list[PartialShape]]:

@@ -1,24 +1,28 @@
 """BatchNorm: moments of channels, then one pass that normalises; backward two sums, then one pass.
 
-The statistics take one reading of the data however large the batch is; see `cells`.
+The statistics take one reading of the data however large the batch is; see `cells`.  Additions and
+limits behind the norm (`FollowedNorm`) are done where its results are in registers: forward reads
+what is added and nothing else; backward finds out again what was within the limits, or, behind an
+addition, writes what passes while it adds up, and reads that in the place of the head gradient.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..batch_norm import BatchNormOp
+from ..batch_norm import BatchNormOp, FollowedNorm
 from ..half import single
 from ..op import Spec
 from ..program import Program, Step
 from .cells import Cells, deviations, moments, two_sums
 from .fill import fill, fill_zero
 from .formula_op import COPY, run_program
+from .kernel_math import real_of
 from .launch import Launch, PerRun, device_function, on_gpu
 from .memory import Array
 
@@ -33,31 +37,66 @@ FOLLOW = Program("moving_statistics", (
 
 
 @cache
-def _normalize(scaled: bool, relu: bool) -> Program:
-    value = f"(x - m) * {'(w * r)' if scaled else 'r'} + b"
-    return Program("batch_norm", (Step("y", f"maximum({value}, 0)" if relu else value),),
-                   ("x", "m", "r", "b", *(["w"] if scaled else [])), ("y",))
+def _normalize(op: BatchNormOp) -> Program:
+    limited = "where(v <= 0, 0, v)" if op.relu else "v"
+    if op.most < np.inf:
+        limited = f"minimum(maximum(v, 0), {op.most!r})"
+    value = f"(x - m) * {_scale(op)} + b{' + z' * op.add}"
+    return Program("batch_norm", (Step("v", value), Step("y", limited)), (
+        "x", "m", "r", "b", *["w"] * (not op.fix_gamma), *["z"] * op.add), ("y",))
+
+
+def _scale(op: BatchNormOp) -> str:
+    return "r" if op.fix_gamma else "(w * r)"
 
 
 @cache
-def _gradient(scaled: bool, relu: bool) -> Program:
-    steps = (Step("h", "where(y > 0, g, 0)" if relu else "g"),
-             Step("gx", "(h - t * n - (x - m) * (a * n * r * r)) * "
-                        + ("(w * r)" if scaled else "r")))
-    names = ("g", "x", "m", "r", "t", "a", *(["w"] if scaled else []), *(["y"] if relu else []))
-    return Program("batch_norm_back", steps, names, ("gx",), ("n",))
+def _gradient(op: BatchNormOp, passing: str) -> Program:
+    """The gradient of data, where `passing` says what of the head gradient g passes: all of it, or
+    what numbers within the limits get."""
+    steps: list[Step] = []
+    if passing == "within":
+        steps.append(Step("v", f"(x - m) * {_scale(op)} + b"))
+        passes = ("where(v > 0, g, 0)" if op.most == np.inf
+                  else f"where(v < 0, 0, where(v > {op.most!r}, 0, g))")
+    else:
+        passes = {"all": "g", "shown": "where(y > 0, g, 0)"}[passing]
+    steps += [Step("h", passes),
+              Step("gx", f"(h - t * n - (x - m) * (a * n * r * r)) * {_scale(op)}")]
+    limit = {"all": [], "shown": ["y"], "within": ["b"]}[passing]
+    return Program("batch_norm_back", tuple(steps), (
+        "g", "x", "m", "r", "t", "a", *["w"] * (not op.fix_gamma), *limit), ("gx",), ("n",))
 
 
-ZERO = np.float32(0)
-"""Beside an integer, numba would compare in double precision."""
+@cache
+def _shown_function(real: Any, relu: bool, keeps: bool) -> Any:
+    """`deviations` of the gradients that pass where the output y is above 0, or of all without
+    `relu`; what is added gets the same, in h."""
+    zero = real(0)
+
+    @device_function
+    def terms(g, x, mean, y, h, cell, term, at):
+        grad = real(g[at]) if not relu or real(y[at]) > zero else zero
+        if keeps:
+            h[at] = grad
+        return grad, grad * (real(x[at]) - mean[cell])
+    return terms
 
 
-@device_function
-def _positive_deviations(g, x, mean, y, cell, term, at):
-    """`deviations` of the gradients that relu lets pass; where its output y is not above 0, that is
-    a zero of the right type."""
-    grad = g[at] if y[at] > ZERO else y[at]
-    return grad, grad * (x[at] - mean[cell])
+@cache
+def _within_function(real: Any, most: float) -> Any:
+    """`deviations` of the gradients that pass where the result is within the limits: it is computed
+    again, as in forward."""
+    zero, high, clipped = real(0), real(most), most < np.inf
+
+    @device_function
+    def terms(g, x, mean, scale, beta, cell, term, at):
+        distance = real(x[at]) - mean[cell]
+        value = distance * scale[cell] + beta[cell]
+        passes = value >= zero and value <= high if clipped else value > zero
+        grad = real(g[at]) if passes else zero
+        return grad, grad * distance
+    return terms
 
 
 def _split(op: BatchNormOp, array: Any) -> Any:
@@ -80,15 +119,18 @@ def _spares(wanted: Sequence[Array | None], spare: Sequence[Array]) -> list[Arra
     return [other if array is None else array for array, other in zip(wanted, spare, strict=False)]
 
 
-def forward(op: BatchNormOp, ins: Any, outs: Any, call: Any, relu: bool = False) -> list[Any]:
-    """What `Prepare` returns; with `relu` the output is cut at 0."""
-    data, gamma, beta, moving_mean, moving_var = ins
+def forward(op: BatchNormOp, ins: Any, outs: Any, call: Any) -> list[Any]:
+    """What `Prepare` returns."""
+    given = dict(zip(op.list_inputs(), ins, strict=True))
+    data, gamma, moving_mean, moving_var = (
+        given[name] for name in ("data", "gamma", "moving_mean", "moving_var"))
     mean, inverse = _spares(outs[1:], call.scratch[2:])
-    scale = [] if op.fix_gamma else [gamma]
     # MXNet does this in every eager call; its executor only where it could train.
     ones = fill(gamma, 1) if op.fix_gamma and (not call.specs or outs[1] is not None) else []
-    apply = run_program(_normalize(not op.fix_gamma, relu), [
-        _split(op, data), *_columns(mean, inverse, beta, *scale)], [_split(op, outs[0])])
+    added = [_split(op, given["add"])] if op.add else []
+    apply = run_program(_normalize(op), [
+        _split(op, data), *_columns(mean, inverse, given["beta"], *[gamma] * (not op.fix_gamma)),
+        *added], [_split(op, outs[0])])
     of_batch = ones + moments(data, _cells(op, data), mean, inverse, call.scratch, op.eps,
                               True) + apply
     of_past = ones + run_program(COPY, [moving_mean], [mean]) + run_program(
@@ -97,32 +139,36 @@ def forward(op: BatchNormOp, ins: Any, outs: Any, call: Any, relu: bool = False)
         lambda: of_batch if call.is_train and not op.use_global_stats else of_past)]
 
 
-def backward(op: BatchNormOp, ins: Any, outs: Any, call: Any, relu: bool = False) -> list[Any]:
-    """What `Prepare` returns; with `relu` gradients pass where the output, the last of `ins`, is
-    above 0."""
-    mean, inverse, moving_mean, moving_var = ins[3:7]
-    *_, fixed = call.scratch
+def backward(op: BatchNormOp, ins: Any, outs: Any, call: Any) -> list[Any]:
+    """What `Prepare` returns."""
+    given = dict(zip(op.list_needs(), ins, strict=True))
+    moving = [given["moving_mean"], given["moving_var"]]
+    found, fixed = (given["mean"], given["var"]), call.scratch[4]
     momentum = single(op.momentum)
-    follow = run_program(FOLLOW, [moving_mean, moving_var, mean, inverse],
-                         [moving_mean, moving_var], [momentum, 1 - momentum, op.eps])
-    of_batch = _gradients(op, ins, outs, call, (mean, inverse), relu) + follow
-    of_past = run_program(INVERSE, [moving_var], [fixed], [op.eps]) + _gradients(
-        op, ins, outs, call, (moving_mean, fixed), relu)
+    follow = run_program(FOLLOW, [*moving, *found], moving, [momentum, 1 - momentum, op.eps])
+    of_batch = _gradients(op, given, outs, call, found) + follow
+    of_past = run_program(INVERSE, [moving[1]], [fixed], [op.eps]) + _gradients(
+        op, given, outs, call, (moving[0], fixed))
     return [PerRun(
         lambda: of_batch if call.is_train and not op.use_global_stats else of_past)]
 
 
-def _gradients(op: BatchNormOp, ins: Any, outs: Any, call: Any, statistics: tuple[Array, Array],
-               relu: bool) -> list[Launch]:
+def _passing(op: BatchNormOp) -> str:
+    """How backward sees which gradients pass the limits; see `_gradient`."""
+    if not op.relu:
+        return "all"
+    return "within" if "beta" in op.list_needs() else "shown"
+
+
+def _gradients(op: BatchNormOp, given: Mapping[str, Array], outs: Any, call: Any,
+               statistics: tuple[Array, Array]) -> list[Launch]:
     """Launches that write the gradients, given the mean and inverse deviation that were used."""
-    ograd, data, gamma = ins[:3]
-    gx, ggamma, gbeta = outs[:3]
-    *spare, totals, along, fixed = call.scratch
+    wanted = dict(zip(op.list_inputs(), outs, strict=False))
+    gx, ggamma, gbeta = (wanted[name] for name in ("data", "gamma", "beta"))
+    totals, along, fixed = call.scratch[2:5]
     mean, inverse = statistics
-    cells = _cells(op, data)
-    launches = two_sums(_positive_deviations if relu else deviations,
-                        (ograd, data, mean, ins[-1] if relu else mean), cells, (totals, along),
-                        spare)
+    cells = _cells(op, given["data"])
+    launches = _sums(op, given, wanted.get("add"), statistics, call.scratch)
     if gbeta is not None:
         launches += run_program(COPY, [totals], [gbeta])
     if ggamma is not None:
@@ -130,12 +176,36 @@ def _gradients(op: BatchNormOp, ins: Any, outs: Any, call: Any, statistics: tupl
             ALONG, [along, inverse], [ggamma])
     if gx is None:
         return launches
-    scale, shown = [] if op.fix_gamma else [gamma], [_split(op, ins[-1])] if relu else []
-    operands = [_split(op, ograd), _split(op, data),
-                *_columns(mean, inverse, totals, along, *scale), *shown]
+    g, x, passing = given["ograd"], given["data"], _passing(op)
+    if wanted.get("add") is not None:
+        g, passing = wanted["add"], "all"
+    limit = ([_split(op, given["output"])] if passing == "shown" else
+             _columns(given["beta"]) if passing == "within" else [])
+    operands = [_split(op, g), _split(op, x), *_columns(mean, inverse, totals, along),
+                *_columns(*[given["gamma"]] * (not op.fix_gamma)), *limit]
     share = 0.0 if inverse is fixed else 1 / cells.terms
-    return launches + run_program(_gradient(not op.fix_gamma, relu), operands, [_split(op, gx)],
-                                  [share])
+    return launches + run_program(_gradient(op, passing), operands, [_split(op, gx)], [share])
+
+
+def _sums(op: BatchNormOp, given: Mapping[str, Array], gadd: Array | None,
+          statistics: tuple[Array, Array], scratch: Sequence[Array]) -> list[Launch]:
+    """Launches that add up the gradients of beta, and those of gamma times the deviation, and write
+    the gradient of what is added on the way."""
+    g, x, (mean, inverse), passing = given["ograd"], given["data"], statistics, _passing(op)
+    *spare, totals, along, _, scale = scratch
+    real, launches, more = real_of(x.dtype), list[Launch](), list[Array]()
+    if passing == "within":
+        if op.fix_gamma:
+            scale = inverse
+        else:
+            launches += run_program(ALONG, [given["gamma"], inverse], [scale])
+        take, more = _within_function(real, op.most), [scale, given["beta"]]
+    elif passing == "shown" or gadd is not None:
+        take = _shown_function(real, op.relu, gadd is not None)
+        more = [given["output"] if op.relu else g, g if gadd is None else gadd]
+    else:
+        take = deviations
+    return launches + two_sums(take, (g, x, mean, *more), _cells(op, x), (totals, along), spare)
 
 
 def scratch(op: BatchNormOp, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
@@ -144,8 +214,9 @@ def scratch(op: BatchNormOp, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
 
 
 def backward_scratch(op: BatchNormOp, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """What is known of pieces, both sums, the inverse deviation of the past."""
-    return [*_cells(op, ins[1]).spare(ins[1].dtype), *[ins[3]] * 3]
+    """What is known of pieces, both sums, the inverse deviation of the past, and times gamma."""
+    return [*_cells(op, ins[1]).spare(ins[1].dtype), *[ins[3]] * 4]
 
 
 on_gpu(BatchNormOp, forward, backward, scratch, backward_scratch)
+on_gpu(FollowedNorm, forward, backward, scratch, backward_scratch)

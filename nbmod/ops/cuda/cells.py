@@ -84,9 +84,8 @@ class Cells(NamedTuple):
 
     def launch(self, kernel: Any, *args: Any) -> Launch:
         """Start a kernel whose last arguments are the numbers that say which thread takes what."""
-        tasks = self.groups * self.pieces
-        return Launch(kernel, (min(tasks, MAX_CELLS),), (LANES,),
-                      (*args, self.number, self.terms, self.outer, self.far, self.length, tasks))
+        return Launch(kernel, (min(self.groups * self.pieces, MAX_CELLS),), (LANES,),
+                      (*args, self.number, self.terms, self.outer, self.far, self.pieces))
 
 
 class Form(NamedTuple):
@@ -148,9 +147,10 @@ def _moments_kernel(form: Form, whole: bool, inverse: bool) -> Any:
     rows, merged = LANES // width, _merge_function(width, real)
 
     @kernel
-    def moments(x, mean, spread, eps, cells, terms, outer, far, length, tasks):
+    def moments(x, mean, spread, eps, cells, terms, outer, far, pieces):
         row, groups = cuda.threadIdx.x // width, (cells + width - 1) // width
-        for task in range(cuda.blockIdx.x, tasks, cuda.gridDim.x):
+        length = (terms + pieces - 1) // pieces
+        for task in range(cuda.blockIdx.x, groups * pieces, cuda.gridDim.x):
             cell, piece = task % groups * width + cuda.threadIdx.x % width, task // groups
             base = cell // lanes * outer + cell % lanes
             start, stop = piece * length + row, minimum(piece * length + length, terms)
@@ -218,30 +218,31 @@ def moments(x: Array, cells: Cells, mean: Array, spread: Array, spare: Sequence[
 
 
 @device_function
-def deviations(g, x, mean, w, cell, term, at):
+def deviations(g, x, mean, v, w, cell, term, at):
     """The terms of a channel's gradients: those of its shift, and of its scale times deviation."""
     return g[at], g[at] * (x[at] - mean[cell])
 
 
 @cache
 def _sums_kernel(form: Form, take: Any) -> Any:
-    """Sums of both numbers that take(g, x, mean, w, cell, term, at) gives for a term."""
+    """Sums of both numbers that take(g, x, mean, v, w, cell, term, at) gives for a term."""
     lanes, run, width, real = form
     rows, threads = LANES // width, LANES
 
     @kernel
-    def two_sums(g, x, mean, w, first, second, cells, terms, outer, far, length, tasks):
+    def two_sums(g, x, mean, v, w, first, second, cells, terms, outer, far, pieces):
         ones = cuda.shared.array(threads, real)
         others = cuda.shared.array(threads, real)
         me = cuda.threadIdx.x
         row, groups = me // width, (cells + width - 1) // width
-        for task in range(cuda.blockIdx.x, tasks, cuda.gridDim.x):
+        length = (terms + pieces - 1) // pieces
+        for task in range(cuda.blockIdx.x, groups * pieces, cuda.gridDim.x):
             cell, piece = task % groups * width + me % width, task // groups
             base = cell // lanes * outer + cell % lanes
             stop = minimum(piece * length + length, terms) if cell < cells else 0
             one, other = real(0), real(0)
             for term in range(piece * length + row, stop, rows):
-                a, b = take(g, x, mean, w, cell, term, base + term // run * far + term % run)
+                a, b = take(g, x, mean, v, w, cell, term, base + term // run * far + term % run)
                 one += real(a)
                 other += real(b)
             ones[me], others[me] = one, other
@@ -262,9 +263,10 @@ def _sums_kernel(form: Form, take: Any) -> Any:
 
 def two_sums(take: Any, arrays: Sequence[Array], cells: Cells, sums: Sequence[Array],
              spare: Sequence[Array]) -> list[Launch]:
-    """Launches that add up both numbers that take(*arrays, cell, term, at) gives for every term of
-    a cell; `arrays` are g, x, mean, w."""
+    """Launches that add up both numbers that take(g, x, mean, v, w, cell, term, at) gives for every
+    term of a cell; `arrays` are as many of the first five as it reads."""
     form = Form.of(cells, arrays[0].dtype)
+    arrays = [*arrays, *[arrays[0]] * (5 - len(arrays))]
     if cells.pieces == 1:
         return [cells.launch(_sums_kernel(form, take), *arrays, *sums[:2])]
     launches = [cells.launch(_sums_kernel(form, take), *arrays, *spare[:2])]

@@ -123,12 +123,12 @@ def _weight_kernel(case: Case, cells: Cells, first: int) -> Any:
         geo.filters * geo.depth)
 
     @kernel
-    def depthwise_weight(gy, x, gw, add, filters, terms, outer, far, length, tasks):
+    def depthwise_weight(gy, x, gw, add, filters, terms, outer, far, pieces):
         sums = cuda.shared.array((count, lanes), real)
         totals = cuda.local.array(count, real)
         me, groups = cuda.threadIdx.x, (filters + width - 1) // width
-        row = me // width
-        for task in range(cuda.blockIdx.x, tasks, cuda.gridDim.x):
+        row, length = me // width, (terms + pieces - 1) // pieces
+        for task in range(cuda.blockIdx.x, groups * pieces, cuda.gridDim.x):
             filter_, piece = task % groups * width + me % width, task // groups
             stop = minimum(piece * length + length, terms) if filter_ < filters else 0
             for t in range(count):

@@ -31,7 +31,7 @@ def _gradient(inside: bool) -> Program:
 
 
 @device_function
-def _scaled_deviations(g, x, mean, gamma, cell, term, at):
+def _scaled_deviations(g, x, mean, gamma, w, cell, term, at):
     """The terms of a row's sums: scaled gradients, and those times the distance from the mean."""
     scaled = g[at] * gamma[term]
     return scaled, scaled * (x[at] - mean[cell])
@@ -54,7 +54,7 @@ def _three(places: Places, tensors: list[Array], statistics: list[Array],
 
 
 @device_function
-def _parameter_terms(g, x, mean, std, cell, term, at):
+def _parameter_terms(g, x, mean, std, w, cell, term, at):
     """The terms of the gradients of beta and gamma, which rows are added up to."""
     return g[at], g[at] * (x[at] - mean[term]) / std[term]
 
@@ -139,7 +139,7 @@ def _sample_backward(op: _SampleNorm, ins: Any, outs: Any, call: Any) -> list[La
     ograd, data, gamma, mean, std = ins
     *spare, totals, along = call.scratch
     places = _rows(data, mean)
-    launches = two_sums(deviations, (ograd, data, mean, mean), Cells.along(places),
+    launches = two_sums(deviations, (ograd, data, mean), Cells.along(places),
                         (totals, along), spare)
     if outs[1] is not None:
         launches += run_program(ALONG, [along, std], [outs[1].reshape(1, -1)])

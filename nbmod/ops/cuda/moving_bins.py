@@ -223,7 +223,7 @@ def _term_function(how: Moving) -> Any:
     place, size = PLACE, REGION
 
     @device_function
-    def terms(gy, x, places, regions, cell, term, at):
+    def terms(gy, x, places, regions, w, cell, term, at):
         row, column, label = cell // part % part, cell % part, cell // (part * part) % classes
         r = cell // (part * part * classes)
         c = _first(label, channels, classes) + term // (shared * shared)
