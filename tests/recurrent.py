@@ -85,3 +85,11 @@ def trained(mx: Any, json: str, shapes: dict[str, tuple[int, ...]]) -> dict[str,
     grads = {name: array.asnumpy() for name, array in executor.grad_dict.items()
              if array is not None}
     return {"output": output.asnumpy(), **grads}
+
+
+def gluon_unrolled(mx: Any, cell: str, steps: int, hidden: int) -> str:
+    """The JSON of a loss of the outputs of a cell of Gluon, which only MXNet has."""
+    made = getattr(mx.gluon.rnn, cell)(hidden, prefix="cell_")
+    states = made.begin_state(func=mx.sym.Variable)
+    outputs, _ = made.unroll(steps, mx.sym.Variable("data"), states, "NTC", merge_outputs=True)
+    return mx.sym.MakeLoss(outputs * outputs).tojson()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.ops import jit
+from tests import recurrent
 
 STEPS, BATCH, INPUTS, HIDDEN = 4, 3, 6, 5
 
@@ -174,6 +176,116 @@ def test_the_last_output_alone():
     outputs, _ = CELLS["lstm"]("a_").unroll(STEPS, mx.sym.Variable("data"), layout="NTC")
     executor = require_equal(outputs[-1], 1, data=shape_of_data("NTC"))
     assert "SliceChannel" not in ops_of(executor)
+
+
+# -- cells of other hands -------------------------------------------------------------------------
+
+Layers = tuple[Any, Any]
+"""Symbols of i2h and h2h."""
+
+
+class Weights:
+    """Parameters of a cell, the same at every step."""
+
+    def __init__(self, biased: str = "ih"):
+        self.params, self.biased = mx.rnn.RNNParams(""), biased
+
+    def layers(self, x: Any, h: Any, gates: int) -> Layers:
+        return self._dense(x, "i2h", gates), self._dense(h, "h2h", gates)
+
+    def _dense(self, x: Any, name: str, gates: int) -> Any:
+        biased = name[0] in self.biased
+        bias = {"bias": self.params.get(f"{name}_bias")} if biased else {}
+        return mx.sym.FullyConnected(x, self.params.get(f"{name}_weight"), no_bias=not biased,
+                                     num_hidden=gates * HIDDEN, **bias)
+
+
+def lstm_step(layers: Layers, c: Any, order: tuple[int, ...] = (0, 1, 2, 3)) -> Layers:
+    """h and c; `order` says which piece is i, which f, u and o."""
+    pieces = mx.sym.SliceChannel(layers[1] + layers[0], num_outputs=4)
+    i, f, u, o = (pieces[k] for k in order)
+    c = mx.sym.tanh(u) * mx.sym.sigmoid(i) + c * mx.sym.sigmoid(f)
+    return mx.sym.Activation(c, act_type="tanh") * mx.sym.sigmoid(o), c
+
+
+def gru_step(layers: Layers, h: Any, order: tuple[int, ...] = (0, 1, 2),
+             other: tuple[int, ...] = (), ones: Any = mx.sym.ones_like) -> Any:
+    """h; `order` says which piece is r, which z and the candidate, `other` the same of h2h."""
+    i2h, h2h = (mx.sym.SliceChannel(layer, num_outputs=3) for layer in layers)
+    (ir, iz, iu), (hr, hz, hu) = ([pieces[k] for k in places] for pieces, places
+                                  in ((i2h, order), (h2h, other or order)))
+    r, z = mx.sym.sigmoid(hr + ir), mx.sym.sigmoid(iz + hz)
+    return z * h + mx.sym.tanh(iu + r * hu) * (ones(z) - z)
+
+
+def written(kind: str, biased: str = "ih", **how: Any) -> tuple[Any, dict[str, tuple[int, ...]]]:
+    """All outputs of a cell of this page, and the shapes of what it reads."""
+    h, c, outputs = mx.sym.Variable("h"), mx.sym.Variable("c"), []
+    weights, gates = Weights(biased), {"lstm": 4, "gru": 3}.get(kind, 1)
+    for t in range(STEPS):
+        layers = weights.layers(mx.sym.Variable(f"x{t}"), h, gates)
+        if kind == "lstm":
+            h, c = lstm_step(layers, c, **how)
+        elif kind == "gru":
+            h = gru_step(layers, h, **how)
+        else:
+            h = mx.sym.Activation(layers[0] + layers[1], act_type=kind)
+        outputs.append(h)
+    shapes = {f"x{t}": (BATCH, INPUTS) for t in range(STEPS)} | {"h": (BATCH, HIDDEN)}
+    return mx.sym.Group(outputs), shapes | ({"c": (BATCH, HIDDEN)} if kind == "lstm" else {})
+
+
+@pytest.mark.parametrize("order", [*permutations(range(4))], ids=str)
+def test_lstm_with_gates_in_another_order(order):
+    symbol, shapes = written("lstm", order=order)
+    require_equal(symbol, 1, **shapes)
+
+
+@pytest.mark.parametrize("order", [*permutations(range(3))], ids=str)
+def test_gru_with_gates_in_another_order(order):
+    symbol, shapes = written("gru", order=order)
+    require_equal(symbol, int(order[2] == 2), **shapes)
+
+
+def test_gates_of_two_orders():
+    symbol, shapes = written("gru", order=(0, 1, 2), other=(1, 0, 2))
+    require_equal(symbol, 0, **shapes)
+
+
+@pytest.mark.parametrize("biased", ["", "i", "h"])
+@pytest.mark.parametrize("kind", CELLS)
+def test_layers_without_bias(kind, biased):
+    symbol, shapes = written(kind, biased=biased)
+    require_equal(symbol, 1, **shapes)
+    require_equal(symbol, 1, dtype="float64", **shapes)
+
+
+@pytest.mark.parametrize(("layers", "ones"), [
+    (1, lambda z: 1), (0, lambda z: 2), (0, lambda z: mx.sym.ones((BATCH, HIDDEN))),
+    (0, lambda z: mx.sym.ones_like(mx.sym.exp(z)))])
+def test_what_is_left_of_a_gate(layers, ones):
+    """1 - z, as a number or as `ones_like` of it, which the other tests have; nothing else."""
+    symbol, shapes = written("gru", ones=ones)
+    require_equal(symbol, layers, **shapes)
+
+
+def test_gates_that_change_places_divide_a_chain():
+    h, c, weights = mx.sym.Variable("h"), mx.sym.Variable("c"), Weights()
+    for t, order in enumerate(2 * [(0, 1, 2, 3)] + 2 * [(0, 2, 1, 3)]):
+        h, c = lstm_step(weights.layers(mx.sym.Variable(f"x{t}"), h, 4), c, order)
+    require_equal(h, 2, **written("lstm")[1])
+
+
+@pytest.mark.parametrize("cell", ["LSTMCell", "GRUCell", "RNNCell"])
+def test_cells_of_gluon_are_layers_with_mxnets_numbers(oracle, cell):
+    json = oracle.call("mx_scripts.run", "recurrent", "gluon_unrolled", cell, STEPS, HIDDEN)
+    shapes = {"data": shape_of_data("NTC")}
+    theirs = oracle.call("mx_scripts.run", "recurrent", "trained", json, shapes)
+    ours = recurrent.trained(mx, json, shapes)
+    assert ours.keys() == theirs.keys()
+    for name, array in theirs.items():  # sums as those of `require_equal`
+        np.testing.assert_allclose(ours[name], array, rtol=1e-5, atol=1e-5, err_msg=name)
+    require_equal(mx.sym.load_json(json), 1, **shapes)
 
 
 # -- what does not --------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ side by side, H numbers each:
                             sum behind the candidate, with its bias, and `a` the other
 
 so that what the layer's input adds to begins at column 0, what the previous output adds to ends in
-the last one, and either is contiguous.
+the last one, and either is contiguous.  The gates of lstm may stand in any order, r and z of gru in
+either: `cell` is the mode, and which place each of the four gates above has.
 
 Loops are short and touch few arrays each: a compiler vectorises a loop only if it can ask, before
 it begins, whether any of its arrays overlap.
@@ -27,6 +28,14 @@ __all__ = ["MODES", "backward_cell", "forward_cell"]
 
 MODES = ("rnn_relu", "rnn_tanh", "lstm", "gru")
 RELU, TANH, LSTM, GRU = range(4)
+
+
+@inlined
+def _four(row, cell):
+    """The four gates of a row."""
+    size = len(row) // 4
+    return (row[cell[1] * size:(cell[1] + 1) * size], row[cell[2] * size:(cell[2] + 1) * size],
+            row[cell[3] * size:(cell[3] + 1) * size], row[cell[4] * size:(cell[4] + 1) * size])
 
 
 @inlined
@@ -49,13 +58,12 @@ def _sigmoid_all(x):
 
 
 @inlined(fastmath=True)
-def _lstm(gates, c, h, clip):
+def _lstm(cell, gates, c, h, clip):
     """c is overwritten with the new one."""
-    size, single = h.size, np.finfo(h.dtype).bits == 32
-    _sigmoid_all(gates[:2 * size])
-    _tanh_all(gates[2 * size:3 * size])
-    _sigmoid_all(gates[3 * size:])
-    i, f, u, o = gates[:size], gates[size:2 * size], gates[2 * size:3 * size], gates[3 * size:]
+    size, single, (i, f, u, o) = h.size, np.finfo(h.dtype).bits == 32, _four(gates, cell)
+    _sigmoid_all(gates[:cell[3] * size])
+    _tanh_all(u)
+    _sigmoid_all(gates[(cell[3] + 1) * size:])
     low, high, nan = clip[0], clip[1], clip[2]
     for j in range(size):
         value = f[j] * c[j] + i[j] * u[j]
@@ -66,10 +74,9 @@ def _lstm(gates, c, h, clip):
 
 
 @inlined(fastmath=True)
-def _gru(gates, before, h):
-    size, single = h.size, np.finfo(h.dtype).bits == 32
+def _gru(cell, gates, before, h):
+    size, single, (n, r, z, s) = h.size, np.finfo(h.dtype).bits == 32, _four(gates, cell)
     _sigmoid_all(gates[size:3 * size])
-    n, r, z, s = gates[:size], gates[size:2 * size], gates[2 * size:3 * size], gates[3 * size:]
     for j in range(size):
         n[j] = _tanh(n[j] + r[j] * s[j], single)
     for j in range(size):
@@ -85,12 +92,13 @@ def _relu(gates, h):
 
 
 @inlined
-def forward_cell(mode, gates, before, c, h, clip):
+def forward_cell(cell, gates, before, c, h, clip):
     """Gates and h from the sums behind the gates; `before` is the previous h, c the state."""
+    mode = cell[0]
     if mode == LSTM:
-        _lstm(gates, c, h, clip)
+        _lstm(cell, gates, c, h, clip)
     elif mode == GRU:
-        _gru(gates, before, h)
+        _gru(cell, gates, before, h)
     elif mode == TANH:
         _tanh_all(gates)
         for j in range(h.size):
@@ -100,12 +108,10 @@ def forward_cell(mode, gates, before, c, h, clip):
 
 
 @inlined(fastmath=True)
-def _lstm_backward(gates, c, c_before, dh, dc, dgates, clip):
+def _lstm_backward(cell, gates, c, c_before, dh, dc, dgates, clip):
     """dc comes with the gradient of c, and leaves with that of the previous one."""
     size, single, one = dh.size, np.finfo(c.dtype).bits == 32, c.dtype.type(1)
-    i, f, u, o = gates[:size], gates[size:2 * size], gates[2 * size:3 * size], gates[3 * size:]
-    di, df, du, do = (dgates[:size], dgates[size:2 * size], dgates[2 * size:3 * size],
-                      dgates[3 * size:])
+    (i, f, u, o), (di, df, du, do) = _four(gates, cell), _four(dgates, cell)
     low, high, zero = clip[0], clip[1], c.dtype.type(0)
     for j in range(size):
         tanh_c = _tanh(c[j], single)
@@ -123,11 +129,9 @@ def _lstm_backward(gates, c, c_before, dh, dc, dgates, clip):
 
 
 @inlined(fastmath=True)
-def _gru_backward(gates, before, dh, dgates):
+def _gru_backward(cell, gates, before, dh, dgates):
     size, one = dh.size, dh.dtype.type(1)
-    n, r, z, s = gates[:size], gates[size:2 * size], gates[2 * size:3 * size], gates[3 * size:]
-    dn, dr, dz, ds = (dgates[:size], dgates[size:2 * size], dgates[2 * size:3 * size],
-                      dgates[3 * size:])
+    (n, r, z, s), (dn, dr, dz, ds) = _four(gates, cell), _four(dgates, cell)
     for j in range(size):
         dz[j] = dh[j] * (before[j] - n[j]) * z[j] * (one - z[j])
     for j in range(size):
@@ -153,14 +157,15 @@ def _rnn_backward(mode, h, dh, dgates):
 
 
 @inlined
-def backward_cell(mode, gates, cells, before, dh, dc, dgates, clip):
+def backward_cell(cell, gates, cells, before, dh, dc, dgates, clip):
     """dgates from dh; dh is left with what reaches the previous h not through the gates.
 
     `cells` are c and the previous c.
     """
+    mode = cell[0]
     if mode == LSTM:
-        _lstm_backward(gates, cells[0], cells[1], dh, dc, dgates, clip)
+        _lstm_backward(cell, gates, cells[0], cells[1], dh, dc, dgates, clip)
     elif mode == GRU:
-        _gru_backward(gates, before, dh, dgates)
+        _gru_backward(cell, gates, before, dh, dgates)
     else:
         _rnn_backward(mode, gates, dh, dgates)

@@ -79,7 +79,7 @@ def _recur(mode, place, t, weights, gates, h, work):
 
 
 @inlined
-def _finish(mode, place, t, kept, y, state, lengths, clip):
+def _finish(cell, place, t, kept, y, state, lengths, clip):
     """Gates, states and outputs of a job's samples at step t."""
     d, job, jobs = place
     (gates, cells, hidden), (h, c) = kept, state
@@ -89,7 +89,7 @@ def _finish(mode, place, t, kept, y, state, lengths, clip):
         if hidden.size:
             _fill(y[t, n, d])
         if t < lengths[n]:
-            forward_cell(mode, gates[d, t, n], h[d, n], c[d, n], row, clip)
+            forward_cell(cell, gates[d, t, n], h[d, n], c[d, n], row, clip)
             _copy(c[d, n], cells[d, t % cells.shape[1], n])
             if not hidden.size:
                 _copy(row, h[d, n])
@@ -125,9 +125,10 @@ def _step(d, s, steps):
 
 
 @kernel(parallel=True)
-def forward_layer(mode, weights, kept, y, state, lengths, clip, work):
+def forward_layer(cell, weights, kept, y, state, lengths, clip, work):
     """y and the last states, from gates that hold what the input adds to them.
 
+    cell     see `rnn_cells`
     weights  h2h^T and h2r^T of all directions, packed; then h2h of the first and of the last
              direction, empty unless it is not packed, since steps and samples are few
     kept     gates, cells, hidden; hidden is empty where nothing is projected
@@ -139,11 +140,11 @@ def forward_layer(mode, weights, kept, y, state, lengths, clip, work):
     for s in range(steps):
         for job in prange(count):
             place = _place(np.int64(job), count, directions)
-            _recur(mode, place, _step(place[0], s, steps), weights, kept[0], state[0],
+            _recur(cell[0], place, _step(place[0], s, steps), weights, kept[0], state[0],
                    work[job])
         for job in prange(count):
             place = _place(np.int64(job), count, directions)
-            _finish(mode, place, _step(place[0], s, steps), kept, y, state, lengths, clip)
+            _finish(cell, place, _step(place[0], s, steps), kept, y, state, lengths, clip)
         if kept[2].size:
             for job in prange(count):
                 place = _place(np.int64(job), count, directions)
@@ -196,7 +197,7 @@ def _unproject(place, t, weights, made, work):
 
 
 @inlined
-def _differentiate(mode, place, t, kept, made, grads, c0, lengths, clip):
+def _differentiate(cell, place, t, kept, made, grads, c0, lengths, clip):
     """dgates of a job's samples."""
     d, job, jobs = place
     (gates, cells, _), (dgates, before, _, wide), (_, dh, dc) = kept, made, grads
@@ -206,7 +207,7 @@ def _differentiate(mode, place, t, kept, made, grads, c0, lengths, clip):
             row = wide[d, n] if wide.size else dh[d, n]
             pair = (cells[d, t % cells.shape[1], n],
                     _previous(d, t, n, cells.shape[1], lengths[n], cells, c0))
-            backward_cell(mode, gates[d, t, n], pair, before[d, t, n], row, dc[d, n],
+            backward_cell(cell, gates[d, t, n], pair, before[d, t, n], row, dc[d, n],
                           dgates[d, t, n], clip)
         else:
             _fill(dgates[d, t, n])
@@ -224,9 +225,10 @@ def _return(mode, place, t, weights, dgates, dh, work):
 
 
 @kernel(parallel=True)
-def backward_layer(mode, weights, kept, made, grads, states, lengths, clip, work):
+def backward_layer(cell, weights, kept, made, grads, states, lengths, clip, work):
     """Gradients of the sums behind the gates, and of the first states.
 
+    cell     see `rnn_cells`
     weights  h2h and h2r of all directions, packed; work as in `forward_layer`
     kept     gates, cells, y: what forward left
     made     dgates; before (D, T, N, R), the previous outputs; douts (D, T, N, R), gradients of
@@ -248,8 +250,8 @@ def backward_layer(mode, weights, kept, made, grads, states, lengths, clip, work
             t = _step(place[0], s, steps)
             if not made[3].size:
                 _begin(place, t, kept[2], made, grads, states[0], lengths)
-            _differentiate(mode, place, t, kept, made, grads, states[1], lengths, clip)
+            _differentiate(cell, place, t, kept, made, grads, states[1], lengths, clip)
         for job in prange(count):
             place = _place(np.int64(job), count, directions)
-            _return(mode, place, _step(place[0], s, steps), weights, made[0], grads[1],
+            _return(cell[0], place, _step(place[0], s, steps), weights, made[0], grads[1],
                     work[job])

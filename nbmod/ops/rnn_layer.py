@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .rnn import RNN
+from .rnn_layout import RnnLayout
 from .rnn_plan import RnnPlan
 from .rnn_steps import Arrays
 
@@ -21,15 +22,21 @@ class RecurrentLayer(RNN):
     """`RNN` of one layer and one direction, without the vector of parameters.
 
     data (T, N, I), i2h_weight (G H, I), h2h_weight (G H, H), both biases (G H,), state and
-    state_cell (N, H); output (T, N, H) and the last states, all that an unrolled cell has.
+    state_cell (N, H); output (T, N, H) and the last states, all that an unrolled cell has.  `order`
+    is that of `rnn_layout`.
     """
 
+    order: tuple[int, ...]
     num_layers: int = 1
     state_outputs: bool = True
 
     name: ClassVar = "_recurrent_layer"
     inputs: ClassVar = ("data", *KINDS, "state", "state_cell")
     needs: ClassVar = ("ograds", *inputs, "output", "workspace")
+
+    @property
+    def layout(self) -> RnnLayout:
+        return replace(super().layout, order=self.order)
 
     def infer_shape(self, ins, outs):
         if ins[0] is None:

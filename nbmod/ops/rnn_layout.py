@@ -66,13 +66,18 @@ class Matrix(NamedTuple):
 
 @dataclass(frozen=True)
 class RnnLayout:
-    """The layout of one stack; `projection_size` 0 means none."""
+    """The layout of one stack; `projection_size` 0 means none.
+
+    `order` says where each gate stands among the rows, if not as above; but the candidate of gru is
+    the last one.
+    """
 
     mode: str
     state_size: int
     num_layers: int
     bidirectional: bool = False
     projection_size: int = 0
+    order: tuple[int, ...] = ()
 
     @property
     def gates(self) -> tuple[str, ...]:

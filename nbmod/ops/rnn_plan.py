@@ -18,6 +18,7 @@ from .jit import num_threads
 from .op import Spec
 from .param import Shape
 from .product import most_room, panels, room
+from .rnn_cells import MODES
 from .rnn_layout import Matrix, RnnLayout
 from .shape import size_of
 
@@ -87,6 +88,13 @@ class RnnPlan:
     def width(self) -> int:
         """Numbers behind the gates of a cell: for gru one H more, see `rnn_cells`."""
         return self.columns + (self.layout.state_size if self.layout.mode == "gru" else 0)
+
+    @property
+    def cell(self) -> tuple[int, ...]:
+        """Mode of the cells and places of their gates, see `rnn_cells`."""
+        mode, (*order,) = self.layout.mode, self.layout.order or range(len(self.layout.gates))
+        places = [0, 1 + order[0], 1 + order[1], 3] if mode == "gru" else [*order, 0, 0, 0][:4]
+        return MODES.index(mode), *places
 
     @property
     def parts(self) -> list[Part]:

@@ -22,7 +22,6 @@ from .dropout import LANE, Dropout
 from .few_rows import few_rows
 from .op import Call
 from .product import packing, product, room
-from .rnn_cells import MODES
 from .rnn_kernels import backward_layer, forward_layer
 from .rnn_plan import Part, RnnPlan, Store, Weights
 from .row_sums import summing_rows
@@ -104,9 +103,8 @@ def _layer_forward(plan: RnnPlan, layer: int, weights: Weights, store: Store,
     plain = [matrix if plan.few else matrix[:0] for matrix in recurrent]
     factors = (scratch["recurrent"], scratch["projection"], plain[0], plain[-1])
     steps.append(partial(
-        forward_layer, MODES.index(plan.layout.mode), factors,
-        (store.gates, store.cells, store.hidden), store.y, state, scratch["lengths"], clip,
-        scratch["shares"]))
+        forward_layer, plan.cell, factors, (store.gates, store.cells, store.hidden), store.y,
+        state, scratch["lengths"], clip, scratch["shares"]))
     return steps
 
 
@@ -191,9 +189,9 @@ def _layer_backward(plan: RnnPlan, layer: int, weights: Weights, store: Store,
                            plan.of_directions(weights, layer, "h2r_weight"))
     made = (scratch["dgates"], scratch["before"], scratch["douts"], scratch["wide"][:, 0])
     steps.append(partial(
-        backward_layer, MODES.index(plan.layout.mode),
-        (scratch["recurrent"], scratch["projection"]), (store.gates, store.cells, store.y), made,
-        grads, states, scratch["lengths"], clip, scratch["shares"]))
+        backward_layer, plan.cell, (scratch["recurrent"], scratch["projection"]),
+        (store.gates, store.cells, store.y), made, grads, states, scratch["lengths"], clip,
+        scratch["shares"]))
     return steps
 
 

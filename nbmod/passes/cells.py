@@ -1,7 +1,7 @@
 """Finding unrolled recurrent cells in a graph.
 
 A *step* is what a cell does once: two dense layers, one of the input and one of the previous
-output, and the gates that combine them, as `nbmod.rnn` and scripts like it write them:
+output, and the gates that combine them, as `nbmod.rnn`, Gluon and older scripts write them:
 
     rnn_tanh, rnn_relu    h = act(i2h + h2h)
     lstm    i, f, u, o = split(i2h + h2h);  c = sigmoid(f) c' + sigmoid(i) tanh(u);
@@ -9,9 +9,10 @@ output, and the gates that combine them, as `nbmod.rnn` and scripts like it writ
     gru     i, j = split(i2h), split(h2h);  r, z = sigmoid(i0 + j0), sigmoid(i1 + j1);
             h = (1 - z) tanh(i2 + r j2) + z h'
 
-Factors and terms may stand in either order.  A *chain* is a list of steps with the same weights,
-each of which reads the output (and the cell state) of the one before it.  Nobody else may read what
-is between, which is what lets another node do the work of all of them.
+Factors and terms may stand in either order, the gates of lstm in any, r and z of gru in either; a
+layer need not have a bias.  A *chain* is a list of steps with the same weights, each of which reads
+the output (and the cell state) of the one before it.  Nobody else may read what is between, which
+is what lets another node do the work of all of them.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ..graph import Entry, Graph, Node
 __all__ = ["Chain", "Dense", "Step", "find_chains"]
 
 SUMS = frozenset({"elemwise_add", "broadcast_add"})
+DIFFERENCES = frozenset({"elemwise_sub", "broadcast_sub"})
 PRODUCTS = frozenset({"elemwise_mul", "broadcast_mul"})
 LEAST = 2
 """Steps of a chain."""
@@ -35,19 +37,21 @@ class Dense(NamedTuple):
 
     data: Entry
     weight: Entry
-    bias: Entry
+    bias: Entry | None
     rows: int
 
 
 class Step(NamedTuple):
     """`h` from two dense layers; for gru the second one is h2h, otherwise only a chain tells.
 
+    order   where the gates stand in what the layers give: i, f, u, o; or r, z, the candidate
     before  the state that is read besides: c' for lstm, h' for gru
     state   c for lstm
     inside  all nodes of the step
     """
 
     mode: str
+    order: tuple[int, ...]
     layers: tuple[Dense, Dense]
     h: Entry
     before: Entry | None
@@ -55,7 +59,7 @@ class Step(NamedTuple):
     inside: list[Node]
 
     @property
-    def weights(self) -> frozenset[tuple[Entry, Entry]]:
+    def weights(self) -> frozenset[tuple[Entry, Entry | None]]:
         return frozenset((layer.weight, layer.bias) for layer in self.layers)
 
 
@@ -94,19 +98,23 @@ def _under(entry: Entry, function: str) -> Entry | None:
 
 def _dense(entry: Entry) -> Dense | None:
     op: Any = entry.node.op
-    if entry.node.op_name != "FullyConnected" or op.no_bias:
+    if entry.node.op_name != "FullyConnected":
         return None
-    data, weight, bias = entry.node.inputs
-    return Dense(data, weight, bias, op.num_hidden)
+    data, weight, *bias = entry.node.inputs
+    return Dense(data, weight, bias[0] if bias else None, op.num_hidden)
 
 
-def _cut(entries: Sequence[Entry | None]) -> Entry | None:
-    """What was cut along axis 1 into `entries`, these and no others, in this order."""
+def _cut(entries: Sequence[Entry | None]) -> tuple[Entry | None, tuple[int, ...]]:
+    """What was cut along axis 1 into `entries`, these and no others, and which piece each one is;
+    None where they are something else."""
     if entries[0] is None or entries[0].node.op_name != "SliceChannel":
-        return None
+        return None, ()
     node, op = entries[0].node, cast(Any, entries[0].node.op)
-    whole = list(entries) == [Entry(node, i) for i in range(node.num_outputs)]
-    return node.inputs[0] if whole and op.axis in (1, -1) and not op.squeeze_axis else None
+    order = tuple(entry.index for entry in entries if entry and entry.node is node)
+    whole = len(order) == len(entries) and sorted(order) == list(range(node.num_outputs))
+    if not whole or op.axis not in (1, -1) or op.squeeze_axis:
+        return None, ()
+    return node.inputs[0], order
 
 
 def _lstm(h: Entry) -> Iterator[tuple[Any, ...]]:
@@ -115,10 +123,10 @@ def _lstm(h: Entry) -> Iterator[tuple[Any, ...]]:
         for keep, write in _pairs(c, SUMS) if c else ():
             for f, before in _pairs(keep, PRODUCTS):
                 for i, u in _pairs(write, PRODUCTS):
-                    gates = _cut([_under(i, "sigmoid"), _under(f, "sigmoid"), _under(u, "tanh"),
-                                  _under(show, "sigmoid")])
+                    gates, order = _cut([_under(i, "sigmoid"), _under(f, "sigmoid"),
+                                         _under(u, "tanh"), _under(show, "sigmoid")])
                     for i2h, h2h in _pairs(gates, SUMS)[:1] if gates else ():
-                        yield "lstm", i2h, h2h, before, c
+                        yield "lstm", order, i2h, h2h, before, c
 
 
 def _gru(h: Entry) -> Iterator[tuple[Any, ...]]:
@@ -134,7 +142,12 @@ def _gru(h: Entry) -> Iterator[tuple[Any, ...]]:
 def _is_rest(entry: Entry, z: Entry) -> bool:
     """Whether `entry` is 1 - z."""
     op: Any = entry.node.op
-    return entry.node.op_name == "_rminus_scalar" and op.scalar == 1 and entry.node.inputs == [z]
+    if entry.node.op_name == "_rminus_scalar":
+        return op.scalar == 1 and entry.node.inputs == [z]
+    if entry.node.op_name not in DIFFERENCES:
+        return False
+    ones, other = entry.node.inputs
+    return other == z and ones.node.op_name == "ones_like" and ones.node.inputs == [z]
 
 
 def _gru_layers(r: Entry, z: Entry, i2: Entry, j2: Entry, before: Entry
@@ -143,26 +156,26 @@ def _gru_layers(r: Entry, z: Entry, i2: Entry, j2: Entry, before: Entry
     sums = [_under(r, "sigmoid"), _under(z, "sigmoid")]
     for i0, j0 in _pairs(sums[0], SUMS) if sums[0] else ():
         for i1, j1 in _pairs(sums[1], SUMS) if sums[1] else ():
-            i2h, h2h = _cut([i0, i1, i2]), _cut([j0, j1, j2])
-            if i2h and h2h:
-                yield "gru", i2h, h2h, before, None
+            (i2h, order), (h2h, other) = _cut([i0, i1, i2]), _cut([j0, j1, j2])
+            if i2h and h2h and order == other and order[2] == 2:
+                yield "gru", order, i2h, h2h, before, None
 
 
 def _plain(h: Entry) -> Iterator[tuple[Any, ...]]:
     for function in ("tanh", "relu"):
         a = _under(h, function)
         for i2h, h2h in _pairs(a, SUMS)[:1] if a else ():
-            yield f"rnn_{function}", i2h, h2h, None, None
+            yield f"rnn_{function}", (0,), i2h, h2h, None, None
 
 
 def _step(h: Entry) -> Step | None:
     """The step that ends in `h`."""
     for match in (_lstm, _gru, _plain):
-        for mode, i2h, h2h, before, state in match(h):
+        for mode, order, i2h, h2h, before, state in match(h):
             first, second = _dense(i2h), _dense(h2h)
             if first and second and first.rows == second.rows:
                 stop = {*first[:3], *second[:3], before}
-                return Step(mode, (first, second), h, before, state, _between(h, stop))
+                return Step(mode, order, (first, second), h, before, state, _between(h, stop))
     return None
 
 
@@ -226,7 +239,7 @@ def _links(steps: dict[Entry, Step], uses: Counter[Entry]) -> dict[Entry, tuple[
 def _continues(step: Step, k: int, steps: dict[Entry, Step], uses: Counter[Entry]) -> bool:
     """Whether a step before this one made what layer k reads."""
     last = steps.get(step.layers[k].data)
-    if last is None or last.mode != step.mode or last.weights != step.weights:
+    if last is None or last[:2] != step[:2] or last.weights != step.weights:
         return False
     if step.mode == "lstm":
         c = last.state

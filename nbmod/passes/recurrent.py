@@ -99,7 +99,7 @@ def _replace(before: Rewritten, chain: Chain, state: Spec, nodes: list[Node], ma
              ) -> Rewritten:
     """The graph with one layer in the place of the chain."""
     first, last = chain.steps[0], chain.steps[-1]
-    layer = _layer(chain, state.shape[1])
+    layer = _layer(chain, state)
     split = Node(OPS["SliceChannel"](len(chain.steps), 0, True),  # type: ignore[call-arg]
                  f"{layer.name}_steps", [Entry(layer)])
     stands = {step.h.node: Entry(split, t) for t, step in enumerate(chain.steps)}
@@ -128,16 +128,20 @@ def _only_the_last_is_read(chain: Chain, nodes: Sequence[Node], outputs: Sequenc
     return not any(step.h in read for step in chain.steps[:-1])
 
 
-def _layer(chain: Chain, size: int) -> Node:
+def _layer(chain: Chain, state: Spec) -> Node:
     """The node that does the work of all steps."""
     from ..ops.rnn_layer import RecurrentLayer
 
     step, i2h, h2h = chain.steps[0], chain.i2h[0], chain.h2h[0]
     name = f"{step.h.node.name}_layer"
-    op = RecurrentLayer(state_size=size, mode=step.mode)  # type: ignore[arg-type]
+    op = RecurrentLayer(state_size=state.shape[1], mode=step.mode,  # type: ignore[arg-type]
+                        order=step.order)
+    zeros = OPS["_zeros"]((i2h.rows,), dtype=state.dtype.name)  # type: ignore[call-arg]
+    no_bias = Entry(Node(zeros, f"{name}_no_bias"))
+    weights = [entry or no_bias for entry in (*i2h[1:3], *h2h[1:3])]
     data = _block([layer.data for layer in chain.i2h], name)
     states = [h2h.data, *([step.before] if step.state and step.before else [])]
-    return Node(op, name, [data, *i2h[1:3], *h2h[1:3], *states])
+    return Node(op, name, [data, *weights, *states])
 
 
 def _block(steps: Sequence[Entry], name: str) -> Entry:
