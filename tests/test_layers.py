@@ -9,12 +9,15 @@ import pytest
 
 import nbmod as mx
 from nbmod.ops import jit
+from nbmod.ops.simd import stream
 
 LAYERS = {
     "BatchNorm": ((6, 5, 9, 11), {"fix_gamma": False}),
     "BatchNorm, channels last": ((6, 30, 30, 5), {"fix_gamma": False, "axis": -1}),
     "LayerNorm": ((600, 40), {}),
+    "LayerNorm, long rows": ((2100, 200), {}),
     "InstanceNorm": ((6, 5, 9, 11), {}),
+    "InstanceNorm, long rows": ((40, 5, 19, 21), {}),
     "L2Normalization": ((6, 50, 90), {"mode": "channel"}),
     "LRN": ((6, 9, 10, 11), {"nsize": 5}),
     "softmax": ((60, 90), {}),
@@ -52,6 +55,34 @@ def test_threads_do_not_change_a_bit(name, threads):
     threads(1)
     for what, array in run(name, data, attrs).items():
         np.testing.assert_array_equal(array, expected[what], what)
+
+
+@pytest.mark.parametrize("shape", [(90, 250), (70, 384)])
+@pytest.mark.parametrize("name", ["LayerNorm", "InstanceNorm"])
+def test_rows_past_the_caches_are_the_same_bits(name, shape, monkeypatch):
+    data = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    shape = shape if name == "LayerNorm" else (shape[0] // 5, 5, shape[1])
+    data = data.reshape(shape)
+    expected = run(name, data, {})
+    monkeypatch.setattr(stream, "BEYOND", 0)
+    for what, array in run(name, data, {}).items():
+        np.testing.assert_array_equal(array, expected[what], what)
+
+
+@pytest.mark.parametrize("name", ["LayerNorm", "InstanceNorm"])
+@pytest.mark.parametrize("size", [60, 6000])
+@pytest.mark.parametrize("first", [0, 1e4])
+def test_rows_far_from_zero(name, size, first):
+    """The mean of 1e4 is a float32, good to 5e-4, even if the first number is nothing like it."""
+    data = (np.random.default_rng(0).standard_normal((6, size)) + 1e4).astype(np.float32)
+    data[:, 0] = first
+    wide = data.astype(np.float64)
+    centred = wide - wide.mean(axis=1, keepdims=True)
+    expected = centred / np.sqrt(wide.var(axis=1, keepdims=True) + 1e-3)
+    if name == "InstanceNorm":
+        data = data.reshape(2, 3, size)
+    output = run(name, data, {"eps": 1e-3})["output"] - 1
+    np.testing.assert_allclose(output.reshape(6, size), expected, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("shape", [(8, 3, 20, 20), (3200, 3)])

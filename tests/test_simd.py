@@ -21,7 +21,7 @@ from nbmod.ops.blocked.reorder import from_blocks, into_blocks
 from nbmod.ops.blocked.tables import Sliding
 from nbmod.ops.blocked.tiled import Tiled
 from nbmod.ops.jit import Kernel, num_threads, set_num_threads
-from nbmod.ops.simd import norm, quads, stream
+from nbmod.ops.simd import norm, quads, rows, stream
 from nbmod.ops.simd.address import STEP
 from nbmod.ops.simd.edge import clear_edge
 from nbmod.ops.simd.functions import EXPONENTIALS, exp
@@ -729,6 +729,36 @@ def test_rows_of_probabilities_are_their_twin(size, dtype, most, inplace, flags)
     called(softmax_row)(x, y, *arguments)
     np.testing.assert_allclose(y, expected, rtol=0, atol=most)
     np.testing.assert_array_equal(y[[0, 1, -3, -2, -1]], expected[[0, 1, -3, -2, -1]])
+
+
+@pytest.mark.parametrize("dtype, most", [("float32", 2e-6), ("float64", 1e-14)])
+@pytest.mark.parametrize("begin", [LANES, LANES + 3])
+@pytest.mark.parametrize("size", [1, LANES - 1, LANES, 6 * LANES + 3, rows.PART * LANES + 5])
+@pytest.mark.parametrize("flags", [0, rows.STREAM, rows.SHARED, rows.STREAM | rows.SHARED])
+def test_rows_of_norms_are_their_twins(flags, size, begin, dtype, most):
+    """Sums of n numbers are off by their root times the error of one, here in parts."""
+    x, g, y, *along = (at_vectors(2 * (begin + size + 5)).view(dtype) if dtype == "float64" else
+                       at_vectors(begin + size + 5) for _ in range(7))
+    for array in (x, g, y, *along):
+        array[...] = numbers(array.size)
+    gamma, beta, slopes, shifts = along
+    mean, deviation = np.array([9, 0.5], dtype), np.array([9, 9, 0.7], dtype)
+    sums, shares = np.zeros(2), np.array([0.3, -0.2], dtype)
+    at, steps = (begin, 1, 2, 4), (size, flags)
+    known = (x, gamma, mean, deviation)
+    for micro, arrays, where in (
+            (rows.row_sums, (x, mean, sums), ((begin, 1), size)),
+            (rows.row_normal, (x, gamma, beta, mean, deviation, y), (at, steps)),
+            (rows.row_grad_sums, (g, *known, slopes, shifts, sums), (at, steps)),
+            (rows.row_grad, (g, *known, shares, y), (at, steps)),
+            (rows.row_normal, (x, gamma, beta, mean, deviation, x), (at, steps))):
+        expected = [each.copy() for each in arrays]
+        if arrays[-1] is x:  # in place
+            expected[-1] = expected[0]
+        micro.function(*expected, *where)
+        called(micro)(*arrays, *where)
+        for mine, other in zip(arrays, expected, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=most, atol=most * max(4, size ** 0.5))
 
 
 @pytest.mark.skipif("NBMOD_SIMD_LANES" in os.environ, reason="this is one of the widths already")

@@ -1,14 +1,16 @@
 """LayerNorm, GroupNorm and InstanceNorm: statistics that belong to one sample.
 
-They see a tensor as rows to be normalised, one task per row.  A row of GroupNorm and InstanceNorm
-is a channel of BatchNorm in a batch of one, so those two use its kernels, with gamma and beta
-repeated for every sample.  LayerNorm's gamma varies along the row, which needs kernels of its own.
+They see a tensor as rows to be normalised.  Long rows are taken by micro-kernels (`simd.rows`), a
+few to a task.  In short ones a loop that the compiler made loses less time at both ends.  A row of
+GroupNorm and InstanceNorm is a channel of BatchNorm in a batch of one, so those two have its
+kernels, with gamma and beta repeated for every sample, for short rows and for gradients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,12 +20,24 @@ from .half import FloatOp, single
 from .jit import kernel, prange
 from .op import Spec
 from .shape import ShapeMismatch, normalize_axis, unify
+from .simd.address import room
+from .simd.rows import SHARED, STREAM, row_grad, row_grad_sums, row_normal, row_sums
+from .simd.stream import settle, streams
 
 __all__ = ["LayerNorm", "GroupNorm", "InstanceNorm"]
 
+LONG = 128
+"""Numbers from which rows are long."""
+TASK = 1 << 14
+"""Numbers of a task: after each, a thread waits for its writes."""
+FEW = 64
+"""Rows that may be added one by one in single precision."""
+TILE = 1 << 10
+"""Sums over rows that a task adds up."""
+
 
 @kernel(parallel=True, fastmath=True)
-def _layer_forward(x, gamma, beta, mean, std, y, eps):
+def _short_rows(x, gamma, beta, mean, std, y, eps):
     """LayerNorm of x (R, K); see batch_norm for the way the sums are taken."""
     rows, size = x.shape
     one = x.dtype.type(1)
@@ -42,35 +56,61 @@ def _layer_forward(x, gamma, beta, mean, std, y, eps):
             y[r, k] = (x[r, k] - m) * inv * gamma[k] + beta[k]
 
 
-@kernel(parallel=True, fastmath=True)
-def _layer_backward(g, x, gamma, mean, std, gx, sums, write):
-    """Gradients of LayerNorm, x (R, K): of data if `write`; sums (blocks, 2, K), float64, where
-    sums[0] are those of gamma and beta.  Every row is read from memory once."""
+@kernel(parallel=True)
+def _long_rows(x, gamma, beta, mean, std, y, eps, flags):
+    """The same, or where flags are SHARED, with one gamma and beta for each row: row r has those at
+    r % gamma.size.
+
+    The variance is taken around the mean, so little is lost in single precision.
+    """
     rows, size = x.shape
-    one, blocks = x.dtype.type(1), len(sums)
-    for b in prange(blocks):
-        slopes, shifts = sums[b, 0], sums[b, 1]
-        for k in range(size):
-            slopes[k] = 0.0
-            shifts[k] = 0.0
-        for r in range(b * rows // blocks, (b + 1) * rows // blocks):
-            m, inv = mean[r], one / std[r]
-            total, along = 0.0, 0.0
-            for k in range(size):
-                grad, centred = g[r, k], x[r, k] - m
-                slopes[k] += np.float64(grad * centred * inv)
-                shifts[k] += np.float64(grad)
-                total += np.float64(grad * gamma[k])
-                along += np.float64(grad * gamma[k] * centred)
-            if write:
-                flat = x.dtype.type(total / size)
-                slope = x.dtype.type(along / size) * inv * inv
-                for k in range(size):
-                    gx[r, k] = (g[r, k] * gamma[k] - flat - (x[r, k] - m) * slope) * inv
-    for b in range(1, blocks):
-        for k in range(size):
-            sums[0, 0, k] += sums[b, 0, k]
-            sums[0, 1, k] += sums[b, 1, k]
+    many = max(1, TASK // size)
+    for task in prange((rows + many - 1) // many):
+        start, sums = np.int64(task) * many, room(np.float64)
+        for r in range(start, min(rows, start + many)):
+            begin, own = r * size, r % gamma.size if flags & SHARED else 0
+            row_sums(x, x, sums, (begin, begin), size)
+            mean[r] = np.float64(x[r, 0]) + sums[0] / size
+            row_sums(x, mean, sums, (begin, r), size)
+            off = sums[0] / size
+            std[r] = np.sqrt(max(sums[1] / size - off * off, 0.0) + eps)
+            row_normal(x, gamma, beta, mean, std, y, (begin, r, r, own), (size, flags))
+        settle(y)
+
+
+@kernel(parallel=True)
+def _layer_backward(g, x, gamma, mean, std, gx, sums, recent, write, flags):
+    """Gradients of LayerNorm, x (R, K): of data if `write`; sums (blocks, 2 K), float64, where
+    sums[0] are those of gamma and of beta.  Every row is read from memory once.
+
+    recent, like sums but of x's type, holds what FEW rows come to.
+    """
+    rows, size = x.shape
+    blocks = len(sums)
+    for block in prange(blocks):
+        b = np.int64(block)
+        own, near = sums[b], recent[b]
+        slopes, shifts = near[:size], near[size:]
+        totals, shares = room(np.float64), room(x.dtype)
+        first, stop = b * rows // blocks, (b + 1) * rows // blocks
+        for some in range(first, stop, FEW):
+            for k in range(2 * size):
+                near[k] = 0
+            for r in range(some, min(some + FEW, stop)):
+                at, steps = (r * size, r, r, 0), (size, flags)
+                row_grad_sums(g, x, gamma, mean, std, slopes, shifts, totals, at, steps)
+                if write:
+                    shares[0], shares[1] = totals[0] / size, totals[1] / size
+                    row_grad(g, x, gamma, mean, std, shares, gx, at, steps)
+            for k in range(2 * size):
+                own[k] = near[k] + (own[k] if some > first else 0.0)
+        settle(gx)
+    for tile in prange((2 * size + TILE - 1) // TILE):
+        left = np.uint64(np.int64(tile) * TILE)
+        right = min(left + np.uint64(TILE), np.uint64(2 * size))
+        for part in range(1, blocks):
+            for column in range(left, right):
+                sums[0, column] += sums[part, column]
 
 
 @dataclass(frozen=True)
@@ -111,8 +151,8 @@ class LayerNorm(FloatOp, name="LayerNorm"):
         size, = ins[2].shape
         # As many parts as cores may want, by nothing but the number of rows: the same sums on each.
         blocks = max(1, min(ins[1].size // size // 16, 32))
-        sums = Spec((blocks, 2, size), np.dtype(np.float64))
-        return [sums, *self._turned(ins[0], 3)]
+        sums = [Spec((blocks, 2 * size), dtype) for dtype in (np.dtype(np.float64), ins[1].dtype)]
+        return [*sums, *self._turned(ins[0], 3)]
 
     def _turned(self, data: Spec, count: int) -> list[Spec]:
         """Scratch for `count` tensors like data with `axis` last, if it is not."""
@@ -136,30 +176,33 @@ class LayerNorm(FloatOp, name="LayerNorm"):
         turned = [*call.scratch[2:4], None, None]
         x, load, _ = self._rows(data, turned[0])
         y, _, store = self._rows(outs[0], turned[1])
-        tensors, eps = (x, gamma, beta, mean.reshape(-1), std.reshape(-1), y), single(self.eps)
+        tensors = (x, gamma, beta, mean.reshape(-1), std.reshape(-1), y, single(self.eps))
+        normalise = (partial(_short_rows, *tensors) if x.shape[1] < LONG else
+                     partial(_long_rows, *tensors, STREAM * streams(y, x)))
 
         def run() -> None:
             load()
-            _layer_forward(*tensors, eps)
+            normalise()
             store()
 
         return run
 
     def compiled_backward(self, ins, outs, call):
         ograd, data, gamma, mean, std = ins
-        sums, turned = call.scratch[0], [*call.scratch[1:4], None, None, None]
+        (sums, recent), turned = call.scratch[:2], [*call.scratch[2:5], None, None, None]
         g, load_g, _ = self._rows(ograd, turned[0])
         x, load_x, _ = self._rows(data, turned[1])
         write = outs[0] is not None
         gx, _, store = self._rows(outs[0], turned[2]) if write else (g, _nothing, _nothing)
         mean, std = mean.reshape(-1), std.reshape(-1)
+        flags = STREAM * (write and streams(gx, g, x))
 
         def run() -> None:
             load_g()
             load_x()
-            _layer_backward(g, x, gamma, mean, std, gx, sums, write)
+            _layer_backward(g, x, gamma, mean, std, gx, sums, recent, write, flags)
             store()
-            for out, total in zip(outs[1:], sums[0], strict=True):
+            for out, total in zip(outs[1:], np.split(sums[0], 2), strict=True):
                 if out is not None:
                     out[...] = total
 
@@ -206,6 +249,10 @@ class _SampleNorm(FloatOp):
         gammas, betas, mean, invstd = call.scratch[:4]
         mean = mean if outs[1] is None else outs[1]
         x, y = (tensor.reshape(1, gammas.size, -1) for tensor in (data, outs[0]))
+        if x.shape[2] >= LONG:
+            std = invstd if outs[2] is None else outs[2]
+            return partial(_long_rows, x[0], gamma, beta, mean.reshape(-1), std.reshape(-1), y[0],
+                           single(self.eps), SHARED | STREAM * streams(y, x))
         flat = [array.reshape(-1) for array in (gammas, betas, mean, invstd)]
 
         def run() -> None:

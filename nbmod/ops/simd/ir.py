@@ -151,7 +151,9 @@ class Vectors:
         return self.builder.bitcast(pointer, (kind or self.vector).as_pointer())
 
     def widen(self, value: Any) -> Any:
-        """A vector of float32 as one of float64."""
+        """A vector as one of float64."""
+        if self.bits == 64:
+            return value
         return self.builder.fpext(value, self.ir.VectorType(self.ir.DoubleType(), self.width))
 
     def one(self, pointer: Any) -> Any:

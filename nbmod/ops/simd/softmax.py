@@ -17,6 +17,7 @@ import numpy as np
 
 from .functions import exp, log_of_one
 from .ir import Micro, Vectors
+from .rows import each, sizes
 
 __all__ = ["LOG", "softmax_row"]
 
@@ -26,23 +27,10 @@ LOG = 1
 # steps   numbers of a row, at least 1; flags
 
 
-def _each(v: Vectors, body: Callable[[Any, Any], None]) -> None:
-    """body(place, mask) for the vectors of a row; the mask is None where they are whole."""
-    count, left = _sizes(v)
-
-    def vector(i: Any, none: list[Any]) -> list[Any]:
-        body(v.mul(i, v.width), None)
-        return none
-
-    v.some(count, [], vector)
-    with v.builder.if_then(v.builder.icmp_signed(">", left, v.number(0))):
-        body(v.mul(count, v.width), v.first(left))
-
-
 def _joined(v: Vectors, start: Any, join: Callable[[Any, Any], Any],
             value: Callable[[Any, Any], Any]) -> Any:
     """start and all value(place, mask) of a row joined, in every lane."""
-    count, left = _sizes(v)
+    count, left = sizes(v, v.args.steps[0])
     (a,), (b,), (c,), (d,) = v.abreast(
         count, [start], lambda i, own: [join(own[0], value(v.mul(i, v.width), None))])
     whole = join(join(a, b), join(c, d))
@@ -50,12 +38,6 @@ def _joined(v: Vectors, start: Any, join: Callable[[Any, Any], Any],
         v.builder.icmp_signed(">", left, v.number(0)),
         lambda: [join(whole, value(v.mul(count, v.width), v.first(left)))], lambda: [whole])
     return v.across(total, join)
-
-
-def _sizes(v: Vectors) -> tuple[Any, Any]:
-    """Whole vectors of a row, and numbers behind them."""
-    size, width = v.args.steps[0], v.number(v.width)
-    return v.builder.udiv(size, width), v.builder.urem(size, width)
 
 
 def _larger(v: Vectors) -> Callable[[Any, Any], Any]:
@@ -87,7 +69,7 @@ def _emit_row(v: Vectors) -> None:
 
     def probabilities() -> list[Any]:
         factor = b.fdiv(v.constant(1), _joined(v, v.zero, b.fadd, share))
-        _each(v, lambda place, mask: v.store(
+        each(v, a.steps[0], lambda place, mask: v.store(
             b.fmul(v.load(v.at(y, place), mask, v.zero), factor), v.at(y, place), mask))
         return []
 
@@ -95,7 +77,7 @@ def _emit_row(v: Vectors) -> None:
         total = _joined(v, v.zero, b.fadd, lambda place, mask: _there(
             v, exp(v, below(place, mask)), mask))
         offset = log_of_one(v, total)
-        _each(v, lambda place, mask: v.store(
+        each(v, a.steps[0], lambda place, mask: v.store(
             b.fsub(below(place, mask), offset), v.at(y, place), mask))
         return []
 
