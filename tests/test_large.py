@@ -170,7 +170,7 @@ def test_kernels_read_beyond_2_to_the_31_elements():
     corners = {"kernel": (1, 1), "stride": (n - 1, n - 1)}
     answers = {
         "slice": nd.slice(x, begin=(0, 0, n - 2, n - 2), end=(1, 1, n, n)),
-        "pooling": nd.Pooling(x, pool_type="max", kernel=(1, 1), global_pool=True),
+        "pooling": nd.Pooling(x, pool_type="max", **corners),
         "convolution": nd.Convolution(x, nd.ones((1, 1, 1, 1)), num_filter=1, no_bias=True,
                                       **corners),
         "resize": nd.contrib.BilinearResize2D(x, height=2, width=2),
@@ -179,6 +179,6 @@ def test_kernels_read_beyond_2_to_the_31_elements():
                              input_dim=n * n // 8, output_dim=8),
         "sum": nd.sum(x),
     }  # fmt: skip
-    wanted = {"slice": [0, 5, 0, 3], "pooling": [5], "convolution": [0, 0, 0, 3],
+    wanted = {"slice": [0, 5, 0, 3], "pooling": [0, 0, 0, 3], "convolution": [0, 0, 0, 3],
               "resize": [0, 0, 0, 3], "sampler": [3], "rows": [0] * 7 + [3], "sum": [8]}
     assert {name: y.asnumpy().ravel().tolist() for name, y in answers.items()} == wanted

@@ -9,6 +9,7 @@ that see a pixel give to it.  Runs go over the gaps between rows, where nobody r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,6 +29,10 @@ MAX, AVG, SUM, SQUARE, CUBE = range(5)
 """What windows are reduced to; SQUARE and CUBE are lp pooling with p 2 and 3, SUM with p 1."""
 LINE = 16
 """Numbers that `fetch` brings, or more."""
+ROWS = 8
+"""Rows whose pixels are laid out together: they stay in the first cache."""
+SOON = 1 << 16
+"""Numbers of a plane that are brought ahead: what second caches hold."""
 
 
 @dataclass(frozen=True)
@@ -35,114 +40,155 @@ class Planes:
     """How planes of an image under a window are laid out.
 
     Pixel c of an axis, counted from where the padding begins, is number c // stride of phase
-    c % stride.
+    c % stride.  Pixels that no window sees have no place.
     """
 
     window: Window
 
     @cached_property
+    def phases(self) -> tuple[int, ...]:
+        """Phases along each axis."""
+        return tuple(map(min, self.window.kernel, self.window.stride))
+
+    @cached_property
     def size(self) -> tuple[int, ...]:
-        """Numbers of a phase along each axis: one for all positions and taps, and all pixels."""
+        """Numbers of a phase along each axis: one for all positions and taps."""
         w = self.window
-        return tuple(max(out + (wide - 1) // step, (size + pad - 1) // step + 1)
-                     for out, wide, step, size, pad in zip(
-                         w.out, w.kernel, w.stride, w.image, w.pad, strict=True))
+        return tuple(out + (wide - 1) // step
+                     for out, wide, step in zip(w.out, w.kernel, w.stride, strict=True))
 
-    @property
-    def phases(self) -> int:
-        return size_of(self.window.stride)
-
-    def at(self, z: Any, y: Any, x: Any) -> Any:
-        """Where number (z, y, x) of a phase is; numbers or arrays."""
-        return (z * self.size[1] + y) * self.size[2] + x
-
-    def split(self, pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The phases of pixels (3, count), and where they are in them."""
-        step = np.array(self.window.stride)
-        z, y, x = pixels % step[:, None]
-        return (z * step[1] + y) * step[2] + x, self.at(*(pixels // step[:, None]))
+    def at(self, phase: Any, number: Any) -> Any:
+        """Where number (z, y, x) of phase (z, y, x) is; numbers or arrays."""
+        return _flat(phase, self.phases) * size_of(self.size) + _flat(number, self.size)
 
     @property
     def form(self) -> tuple[int, ...]:
-        """What kernels read: stride, width, width of the output; numbers from the first position to
-        the last, of a phase, from a position to its last tap at most; blocks of these runs."""
-        w, whole = self.window, size_of(self.size)
-        run = int(self.at(*(out - 1 for out in w.out))) + 1
-        ahead = int(self.at(*((k - 1) // s for k, s in zip(w.kernel, w.stride, strict=True))))
-        return w.stride[2], w.image[2], w.out[2], run, whole, ahead
+        """What kernels read: stride, pixels of a plane of the image, width of the output; numbers
+        from the first position to the last, from a position to its last tap at most."""
+        w = self.window
+        run = _flat([out - 1 for out in w.out], self.size) + 1
+        return w.stride[2], size_of(w.image), w.out[2], run, size_of(self.size) - run
 
     @property
     def tables(self) -> tuple[np.ndarray, ...]:
-        """Where the first pixels of every row of the image are, one for each remainder; where rows
-        of positions are; (taps, 3), their phases, where they are in them, and the taps in the order
-        of phases; in that, where phases begin, and the last ends."""
-        w, whole = self.window, size_of(self.size)
-        rows = np.indices((*w.image[:2], w.stride[2])).reshape(3, -1) + np.array(w.pad)[:, None]
-        phase, number = self.split(rows)
-        z, y = np.indices(w.out[:2]).reshape(2, -1)
-        taps = self.split(np.indices(w.kernel).reshape(3, -1))
-        order = np.argsort(taps[0], kind="stable")
-        begin = np.searchsorted(taps[0][order], np.arange(self.phases + 1))
-        return ((phase * whole + number).reshape(-1, w.stride[2]), self.at(z, y, 0),
-                np.stack([*taps, order], 1), begin)
+        """Where rows of the image begin there, and in a phase; `runs` of each row; where rows of
+        positions are; `taps`, and where phases begin in their order, and the last ends."""
+        (z, *planes), (y, *lines) = self.seen(0)[:, :, None], self.seen(1)[:, None]
+        begin = (z * self.window.image[1] + y) * self.window.image[2]
+        rows = begin, self.at(*((*both, 0) for both in zip(planes, lines, strict=True)))
+        z, y = np.indices(self.window.out[:2]).reshape(2, -1)
+        taps = self.taps
+        first = np.searchsorted(taps[taps[:, 2], 0], np.arange(size_of(self.phases) + 1))
+        return np.stack(rows, 2).reshape(-1, 2), self.runs, _flat((z, y, 0), self.size), taps, first
+
+    @property
+    def runs(self) -> np.ndarray:
+        """Pixels of a row that are a stride apart: the first, where it is from where the row is,
+        how many; in the order of the first."""
+        pixel, phase, number = self.seen(2)
+        _, first, count = np.unique(phase, return_index=True, return_counts=True)
+        places = self.at((0, 0, phase[first]), (0, 0, number[first]))
+        return np.stack([pixel[first], places, count], 1)[np.argsort(first)]
+
+    @property
+    def taps(self) -> np.ndarray:
+        """(taps, 3), their phases, where they are in them, and the taps in the order of phases."""
+        step = np.array(self.window.stride)[:, None]
+        taps = np.indices(self.window.kernel).reshape(3, -1)
+        phase, number = _flat(taps % step, self.phases), _flat(taps // step, self.size)
+        return np.stack([phase, number, np.argsort(phase, kind="stable")], 1)
+
+    def seen(self, axis: int) -> np.ndarray:
+        """The pixels of an axis of the image that windows see, their phases, and their numbers in
+        these: (3, count)."""
+        w = self.window
+        step, wide, pad = w.stride[axis], w.kernel[axis], w.pad[axis]
+        pixels = np.arange(pad, min(pad + w.image[axis], (w.out[axis] - 1) * step + wide))
+        pixels = pixels[pixels % step < wide]
+        return np.stack([pixels - pad, pixels % step, pixels // step])
 
     def room(self, dtype: Any) -> Spec:
         """Scratch memory of `pool`: for every thread a plane, and its reduced windows."""
-        run, whole = self.form[3:5]
-        return Spec((num_threads(), self.phases * whole + run + 2 * STEP), dtype)
+        run = self.form[3]
+        return Spec((num_threads(), self.numbers + run + 2 * STEP), dtype)
 
     def room_back(self, dtype: Any) -> Spec:
         """Scratch memory of `pool_back`: a plane; what windows give, and to which tap."""
-        whole, ahead = self.form[4:6]
-        padded = ahead + whole + STEP
-        return Spec((num_threads(), self.phases * whole + STEP + 2 * padded), dtype)
+        padded = self.form[4] + size_of(self.size) + STEP
+        return Spec((num_threads(), self.numbers + STEP + 2 * padded), dtype)
+
+    @property
+    def numbers(self) -> int:
+        """All that is laid out of a plane."""
+        return size_of(self.phases) * size_of(self.size)
+
+
+def _flat(index: Sequence[Any], size: Sequence[int]) -> Any:
+    """The place of (z, y, x) in what has this size; numbers or arrays."""
+    z, y, x = index
+    return (z * size[1] + y) * size[2] + x
 
 
 # Unsigned indices spare the compiler the question whether they count from the end, and flat arrays
 # the counting of references to parts of them.
 
-@inlined
-def _pack(image, begin, planes, places, form):
-    """Lay out the pixels of a plane of `image` that begins there."""
-    step, width = form[0], form[1]
-    pairs = width // 2 if step == 2 and width >= 2 * LEAST else 0
-    for row in range(len(places)):
-        line, into = np.uintp(begin + row * width), np.uintp(places[row, 0])
-        if step == 1:
-            for i in range(width):
-                planes[into + np.uintp(i)] = image[line + np.uintp(i)]
+@inlined(always=True)
+def _move_run(image, planes, at, step, count, inward):
+    """Pixels at[0], at[0] + step, ... of the image to neighbours from at[1] on, or back."""
+    pixel, number = np.uintp(at[0]), np.uintp(at[1])
+    for i in range(count):
+        if inward:
+            planes[number + np.uintp(i)] = image[pixel + np.uintp(i * step)]
+        else:
+            image[pixel + np.uintp(i * step)] = planes[number + np.uintp(i)]
+
+
+@inlined(always=True)
+def _move_pairs(image, planes, at, count, inward):
+    """Pairs of pixels from at[0] on: their first to at[1], their second to at[2], or back."""
+    pixel, first, second = np.uintp(at[0]), np.uintp(at[1]), np.uintp(at[2])
+    if inward:
+        split(image, planes, (pixel, first, second), count)
+    else:
+        join(planes, image, (first, second, pixel), count)
+
+
+@inlined(always=True)
+def _move_rows(image, begin, planes, tables, near, step, inward):
+    """The pixels of rows near[0] to near[1]."""
+    rows, runs = tables[0], tables[1]
+    pairs = min(runs[0, 2], runs[1, 2]) if step == 2 and len(runs) == 2 else 0
+    pairs = pairs if pairs >= LEAST else 0
+    if pairs:
+        for row in range(near[0], near[1]):
+            place = rows[row, 1]
+            at = begin + rows[row, 0], place + runs[0, 1], place + runs[1, 1]
+            _move_pairs(image, planes, at, pairs, inward)
+    for run in range(len(runs)):
+        pixel, place = runs[run, 0] + pairs * step, runs[run, 1] + pairs
+        count = runs[run, 2] - pairs
+        if count == 0:
             continue
-        if pairs:
-            split(image, planes, (line, into, places[row, 1]), pairs)
-        for r in range(step):
-            into = np.uintp(places[row, r])
-            for i in range(pairs, (width + step - 1 - r) // step):
-                planes[into + np.uintp(i)] = image[line + np.uintp(r + i * step)]
+        for row in range(near[0], near[1]):
+            start = begin + rows[row, 0] + pixel, rows[row, 1] + place
+            if step == 1:
+                _move_run(image, planes, start, 1, count, inward)
+            else:
+                _move_run(image, planes, start, step, count, inward)
 
 
 @inlined
-def _unpack(planes, image, begin, places, form):
-    """The other way round."""
-    step, width = form[0], form[1]
-    pairs = width // 2 if step == 2 and width >= 2 * LEAST else 0
-    for row in range(len(places)):
-        line, source = np.uintp(begin + row * width), np.uintp(places[row, 0])
-        if step == 1:
-            for i in range(width):
-                image[line + np.uintp(i)] = planes[source + np.uintp(i)]
-            continue
-        if pairs:
-            join(planes, image, (source, places[row, 1], line), pairs)
-        for r in range(step):
-            source = np.uintp(places[row, r])
-            for i in range(pairs, (width + step - 1 - r) // step):
-                image[line + np.uintp(r + i * step)] = planes[source + np.uintp(i)]
+def _move(image, begin, planes, tables, step, inward):
+    """Lay out the pixels of a plane of `image` that begins there, or take them back."""
+    count = len(tables[0])
+    for top in range(0, count, ROWS):
+        _move_rows(image, begin, planes, tables, (top, min(top + ROWS, count)), step, inward)
 
 
 @inlined
 def _fetch(array, begin, size, part, parts):
-    """Begin to bring one of the `parts` of a plane into the cache."""
-    share = size // parts
+    """Begin to bring one of the `parts` of a plane into the cache, or of what one holds."""
+    share = min(size, SOON) // parts
     for i in range(begin + part * share, begin + (part + 1) * share, LINE):
         fetch(array, i)
 
@@ -199,15 +245,15 @@ def _finish(mode, found, y, begin, size, starts, columns):
 
 @inlined
 def _pool_some(jobs, x, y, mode, lowest, size, tables, form, work):
-    places, starts, taps, _ = tables
-    _, width, columns, run, whole, _ = form
-    area, out = len(places) * width, len(starts) * columns
+    starts, taps = tables[2], tables[3]
+    step, area, columns, run, ahead = form
+    whole, out = run + ahead, len(starts) * columns
     planes, found = work[:work.size - run - STEP], work[work.size - run - STEP:]
     neutral = x.dtype.type(lowest)
     for i in range(work.size):
         work[i] = neutral
     for plane in range(jobs[0], y.size // out, jobs[1]):
-        _pack(x, plane * area, planes, places, form)
+        _move(x, plane * area, planes, tables, step, True)
         if mode == SQUARE or mode == CUBE:
             for i in range(planes.size):
                 planes[i] *= planes[i] if mode == SQUARE else planes[i] * planes[i]
@@ -303,19 +349,38 @@ def _give_one(shares, which, planes, into, start, taps, seen):
 
 
 @inlined
-def _find_all(x, soon, planes, which, taps, form, places):
+def _find_all(x, soon, planes, which, taps, form):
     """The first maxima of all windows of a plane."""
-    run, whole, area = form[3], form[4], len(places) * form[1]
+    area, run, whole = form[1], form[3], form[3] + form[4]
     for start in range(0, run, STEP):
         _find(planes, which, start, taps, whole)
         _fetch(x, soon, area, start // STEP, run // STEP + 1)
 
 
 @inlined
+def _settle(planes, gx, x, begin, mode, tables, form):
+    """The gradient of a plane from what its pixels are given, 0 where no window sees them; that of
+    lp pooling is times powers of them."""
+    rows, runs, step, area = tables[0], tables[1], form[0], form[1]
+    if len(rows) * runs[:, 2].sum() < area:
+        for i in range(area):
+            gx[np.uintp(begin) + np.uintp(i)] = 0
+    _move(gx, begin, planes, tables, step, False)
+    if mode == SQUARE or mode == CUBE:
+        for row in range(len(rows)):
+            for run in range(len(runs)):
+                first = np.uintp(begin + rows[row, 0] + runs[run, 0])
+                for i in range(runs[run, 2]):
+                    pixel = x[first + np.uintp(i * step)]
+                    gx[first + np.uintp(i * step)] *= pixel if mode == SQUARE else pixel * pixel
+
+
+@inlined
 def _back_some(jobs, gy, x, y, gx, mode, size, tables, form, work):
-    places, starts, taps, first = tables
-    _, width, columns, _, whole, ahead = form
-    area, out, padded = len(places) * width, len(starts) * columns, ahead + whole + STEP
+    starts, taps, first = tables[2:]
+    step, area, columns, run, ahead = form
+    whole, out = run + ahead, len(starts) * columns
+    padded = ahead + whole + STEP
     shares, which, planes = work[:padded], work[padded:2 * padded], work[2 * padded:]
     given, found = shares[ahead:], which[ahead:]
     blocks = whole // STEP + 1
@@ -326,8 +391,8 @@ def _back_some(jobs, gy, x, y, gx, mode, size, tables, form, work):
         if mode == MAX:
             for i in range(planes.size):
                 planes[i] = -np.inf
-            _pack(x, plane * area, planes, places, form)
-            _find_all(x, (plane + jobs[1]) * area, planes, found, taps, form, places)
+            _move(x, plane * area, planes, tables, step, True)
+            _find_all(x, (plane + jobs[1]) * area, planes, found, taps, form)
         for phase in range(len(first) - 1):
             seen = first[phase], first[phase + 1]
             for start in range(0, whole, STEP):
@@ -338,10 +403,7 @@ def _back_some(jobs, gy, x, y, gx, mode, size, tables, form, work):
                     _give(shares, planes, phase * whole + start, start + ahead, taps, seen)
                 _fetch(gx, plane * area, area, phase * blocks + start // STEP,
                        (len(first) - 1) * blocks)
-        _unpack(planes, gx, plane * area, places, form)
-        if mode == SQUARE or mode == CUBE:
-            for i in range(plane * area, (plane + 1) * area):
-                gx[i] *= x[i] if mode == SQUARE else x[i] * x[i]
+        _settle(planes, gx, x, plane * area, mode, tables, form)
 
 
 @kernel(parallel=True)

@@ -6,6 +6,7 @@ from itertools import product
 
 from tests.cases import Sample, array, distinct, nonzero, normal
 
+INF, NAN = float("inf"), float("nan")
 SINGLE = {"dtypes": ("float32",)}
 AS_64 = ("float64", "float16")
 
@@ -41,6 +42,9 @@ SAMPLES = [
     # the cube root of a sum that passes zero has no bounded slope
     Sample("Pooling", {"data": array([[[[1, 2, 3, 1], [2, 1, 1, 2], [3, 1, 2, 1]]]])},
            {"kernel": (2, 2), "stride": (1, 2), "pool_type": "lp", "p_value": 3}, grad=("data",)),
+    *(Sample("Pooling", {"data": array([[[1, 2, INF, 3, 1, -INF, NAN], [3, 3, NAN, 2, 1, 0, 1]]])},
+             {"kernel": (2,), "stride": (3,), "pool_type": "lp", "p_value": p},
+             grad=("data",), note="no window sees what is not finite") for p in (1, 2, 3)),
     Sample("Pooling", {"data": nonzero((2, 3, 4, 3))},
            {"global_pool": True, "pool_type": "lp", "p_value": 2}),
     pool((1, 1, 4, 2, 3), global_pool=True, pool_type="avg", kernel=(2, 2, 2), pad=(1, 1, 1),
@@ -56,6 +60,10 @@ SAMPLES = [
          pool_type="avg", mx_dtypes=AS_64,
          why="real MXNet's float32 gradient divides clipped windows by the whole kernel"),
     pool((1, 2, 5, 5), kernel=(2, 2), stride=(3, 3), pooling_convention="full", note="corner"),
+    *(pool((1, 2, 9, 40), kernel=(2, 1), stride=(5, 2), pad=(1, 0), pool_type=kind,
+           note="windows far apart") for kind in KINDS),
+    pool((2, 2, 4, 3, 11), kernel=(1, 2, 2), stride=(3, 1, 4), pad=(0, 1, 1), pool_type="avg",
+         note="windows far apart"),
     pool((1, 2, 5, 4), kernel=(1, 1), stride=(3, 2), pooling_convention="full", pool_type="avg",
          note="windows without a pixel"),
     pool((1, 2, 5, 4), kernel=(1, 1), stride=(3, 2), pooling_convention="full",
