@@ -28,7 +28,7 @@ from .jit import num_threads
 from .program import Program
 from .update import COMPILED_FROM, distinct, kernel_for
 
-__all__ = ["Member", "Together", "overlap"]
+__all__ = ["Member", "Together", "alike", "overlap"]
 
 PARALLEL_FROM = 1 << 15
 """Elements from which all cores step: while they are awake this takes 3 us more, in which one steps
@@ -58,17 +58,22 @@ class Member(NamedTuple):
         return (self.program, *places, *(array.dtype for array in arrays))
 
 
+def alike(members: Sequence[Member]) -> Iterable[list[int]]:
+    """Positions of members of one kind."""
+    kinds: dict[tuple, list[int]] = {}
+    for position, member in enumerate(members):
+        kinds.setdefault(member.kind, []).append(position)
+    return kinds.values()
+
+
 class Together:
     """The updates of all members on the CPU; their arrays are kept alive."""
 
     def __init__(self, members: Sequence[Member]):
         self._members = members
-        kinds: dict[tuple, list[int]] = {}
-        for position, member in enumerate(members):
-            kinds.setdefault(member.kind, []).append(position)
         self._rows: dict[int, Any] = {}
         self._runs: list[Callable[[], None]] = []
-        for positions in kinds.values():
+        for positions in alike(members):
             self._add([members[position] for position in positions], positions)
 
     def _add(self, alike: Sequence[Member], positions: Sequence[int]) -> None:

@@ -21,6 +21,7 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import product
 from math import prod
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,6 +36,7 @@ import numpy as np
 import nbmod as mx
 from nbmod.base import CONFIG
 from nbmod.ops import OPS, device
+from nbmod.ops.arithmetic import sum_program
 from nbmod.ops.cuda import compiler, gemm, tensor
 from nbmod.ops.cuda.device import Gpu
 from nbmod.ops.cuda.formula_op import COPY, run_program
@@ -76,6 +78,11 @@ class Ghost(Gpu):
         """Nothing moves on a card."""
         if isinstance(src, np.ndarray) and src.shape == dst.shape:
             dst.block.host = src.astype(dst.dtype)
+
+    def span(self, array: Array) -> tuple[int, int]:
+        """Arrays lie apart."""
+        start = (id(array.block) << 40) + array.offset
+        return start, start + array.nbytes
 
     def full(self, shape: Sequence[int], dtype: Any, value: float) -> Array:
         return self.empty(shape, dtype)
@@ -267,13 +274,16 @@ def followed() -> None:
 
 
 def updates(ghost: Ghost) -> None:
-    """Updates of many weights by one launch, which only optimizers make."""
+    """Updates and sums of many arrays by one launch, as optimizers and stores make them."""
     for name in ("sgd_mom_update", "nag_mom_update", "adam_update"):
         program = OPS[name].program()
         for dtype in ("float32", "float16"):
             ins, outs = ([ghost.empty((5,), dtype) for _ in names]
                          for names in (program.inputs, program.outputs))
             ghost.together([Member(program, ins, outs)])()
+    for count, dtype in product((1, 2, 8), ("float16", "float32", "float64")):
+        parts = [ghost.empty((5,), dtype) for _ in range(count + 1)]
+        ghost.together([Member(sum_program(count), parts[1:], parts[:1])])()
 
 
 def vocabulary() -> Program:

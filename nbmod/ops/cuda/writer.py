@@ -101,16 +101,22 @@ def _unravel(flat: str, dims: Sequence[int], extents: Sequence[int]) -> list[str
 
 def _map_body(spec: KernelSpec, extents: Sequence[int]) -> list[str]:
     """All outputs have the whole space: a grid-stride loop."""
+    indices = _unravel("i", range(spec.rank), extents) if is_broadcast(spec) else []
+    return ["for i in range(thread(), count, threads()):",
+            *indent([*indices, *_step(spec, extents)], 1)]
+
+
+def _step(spec: KernelSpec, extents: Sequence[int]) -> list[str]:
+    """What is done for one element of the space."""
     stores = [_store(spec, value, target, add, _element(spec.array(target), extents))
               for value, target, add in zip(spec.program.outputs, spec.targets, spec.add,
                                             strict=True)]
-    indices = _unravel("i", range(spec.rank), extents) if is_broadcast(spec) else []
-    return ["for i in range(thread(), count, threads()):",
-            *indent([*indices, *_loads(spec, extents), *step_lines(spec.program), *stores], 1)]
+    return [*_loads(spec, extents), *step_lines(spec.program), *stores]
 
 
 def _many_body(spec: KernelSpec) -> list[str]:
-    """Flat arrays whose addresses and numbers are rows of tables: a block takes a part at a time.
+    """Flat arrays, or single elements, whose addresses and numbers are rows of tables: a block
+    takes a part at a time.
 
     A part is (row, first element, the one after the last).
     """
@@ -118,12 +124,11 @@ def _many_body(spec: KernelSpec) -> list[str]:
     found = [f"{array.name.upper()} = elements_at(ADDRESSES, row * {len(arrays)} + {k}, stop, "
              f"{array.dtype})" for k, array in enumerate(arrays)]
     numbers = [f"{name} = NUMBERS[row * {len(scalars)} + {k}]" for k, name in enumerate(scalars)]
-    _, *element = _map_body(spec, ())
     return ["for part in range(cuda.blockIdx.x, count, cuda.gridDim.x):",
             *indent(["row, start, stop = PARTS[3 * part], PARTS[3 * part + 1], PARTS[3 * part + 2]",
                      *found, *numbers,
                      "for i in range(start + cuda.threadIdx.x, stop, cuda.blockDim.x):",
-                     *element], 1)]
+                     *indent(_step(spec, ()), 1)], 1)]
 
 
 def _sum_body(spec: KernelSpec, extents: Sequence[int], pieces: int) -> list[str]:
