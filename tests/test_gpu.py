@@ -77,6 +77,18 @@ def test_twins_do_what_their_ops_do(name, monkeypatch):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_integers_do_not_depend_on_the_schedule(monkeypatch, schedule):
+    """Ranges that are found in pieces, and sums of products in several slices."""
+    monkeypatch.setattr(simulator, "schedule", schedule)
+    for kind in ("quantize_v2", "requantize", "quantize_asym", "quantized_fully_connected",
+                 "quantized_conv"):
+        names = [name for name in all_samples() if name.startswith(f"_contrib_{kind}-")]
+        for name in names[:3]:
+            compare(all_samples()[name], "float32", "write")
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("op", [
     "FullyConnected", "Convolution", "Pooling", "Activation", "LeakyReLU", "Flatten", "Reshape",
     "SoftmaxOutput", "softmax", "log_softmax", "SoftmaxActivation", "LinearRegressionOutput",

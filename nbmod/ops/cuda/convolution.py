@@ -30,6 +30,8 @@ from .geometry import Case, Strides, gradient_function, place_function, seen_fun
 from .kernel_math import real_of
 from .launch import SIMULATED, Launch, device_function, on_gpu
 
+__all__ = ["case_of", "data_gradient", "output", "weight_gradient", "weight_scratch"]
+
 TERMS = 64 if SIMULATED else 4096
 MAX_PARTS = 3 if SIMULATED else 32
 """The gradient of weights is split into parts of so many terms or more, and so many at most."""
@@ -197,24 +199,25 @@ def weight_scratch(case: Case, weight: Spec) -> list[Spec]:
 # -- twins --------------------------------------------------------------------------------------
 
 
-def _case(op: Convolution, data: Any, output: Any) -> Case:
+def case_of(op: Convolution, data: Any, output: Any, real: Any = None) -> Case:
+    """What a convolution of these tensors is; sums are of type `real` if given."""
     layout, (kernel, stride, pad, dilate) = op.axes, op.params
     images, channels, image = layout.split(data.shape)
     window = Window.over(image, layout.split(output.shape)[2], kernel, stride, pad, dilate)
     geo = Geometry(window, images, channels, op.num_filter, op.num_group)
     return Case(geo, Strides.of(layout, channels, window.image),
                 Strides.of(layout, geo.group_channels, window.kernel),
-                Strides.of(layout, op.num_filter, window.out), real_of(data.dtype))
+                Strides.of(layout, op.num_filter, window.out), real or real_of(data.dtype))
 
 
 def _forward(op: Convolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     x, w, *bias = ins
-    return output(_case(op, x, outs[0]), x, w, bias[0] if bias else None, outs[0])
+    return output(case_of(op, x, outs[0]), x, w, bias[0] if bias else None, outs[0])
 
 
 def _backward(op: Convolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     gy, x, w = ins
-    case, launches = _case(op, x, gy), []
+    case, launches = case_of(op, x, gy), []
     geo, add = case.geo, [bool(flag) for flag in (*call.add, False, False, False)]
     gx, gw, gb = (*outs, None)[:3]
     if gx is not None:
@@ -228,7 +231,7 @@ def _backward(op: Convolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 def _backward_scratch(op: Convolution, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     gy, x, w = ins
-    return weight_scratch(_case(op, x, gy), w)
+    return weight_scratch(case_of(op, x, gy), w)
 
 
 on_gpu(Convolution, _forward, _backward, backward_scratch=_backward_scratch)

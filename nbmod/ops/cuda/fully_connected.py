@@ -13,6 +13,8 @@ from .gemm import matrix_product, product_scratch, way_of
 from .kernel_math import real_of
 from .launch import Launch, device_function, on_gpu
 
+__all__ = ["sizes_of"]
+
 
 @cache
 def _column_sums(real: Any) -> Any:
@@ -23,7 +25,7 @@ def _column_sums(real: Any) -> Any:
     return sum_kernel(load, real)
 
 
-def _sizes(op: FullyConnected, data: Any) -> tuple[int, int]:
+def sizes_of(op: FullyConnected, data: Any) -> tuple[int, int]:
     """(rows, inner size) of the data as a matrix."""
     inner = prod(data.shape[1:]) if op.flatten else data.shape[-1]
     return data.size // inner, inner
@@ -31,14 +33,14 @@ def _sizes(op: FullyConnected, data: Any) -> tuple[int, int]:
 
 def _forward(op: FullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch]:
     data, weight, *bias = ins
-    rows, inner = _sizes(op, data)
+    rows, inner = sizes_of(op, data)
     return matrix_product(data, weight, outs[0], (rows, op.num_hidden, inner), (False, True),
                           bias[0] if bias else None, scratch=call.scratch)
 
 
 def _backward(op: FullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch]:
     ograd, data, weight = ins
-    rows, inner = _sizes(op, data)
+    rows, inner = sizes_of(op, data)
     hidden, launches = op.num_hidden, []
     gx, gw, gb = (*outs, None)[:3]
     add = (*call.add, False, False, False)
@@ -55,12 +57,12 @@ def _backward(op: FullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch
 
 
 def _scratch(op: FullyConnected, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    rows, inner = _sizes(op, ins[0])
+    rows, inner = sizes_of(op, ins[0])
     return _largest(ins[0], [(rows, op.num_hidden, inner)])
 
 
 def _backward_scratch(op: FullyConnected, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    rows, inner = _sizes(op, ins[1])
+    rows, inner = sizes_of(op, ins[1])
     return _largest(ins[0], [(rows, inner, op.num_hidden), (op.num_hidden, inner, rows)])
 
 

@@ -18,8 +18,8 @@ import numpy as np
 from .. import special
 from .launch import SIMULATED, cuda, device_function, kernel, thread, threads
 
-__all__ = ["CUTS", "NUMBERS", "RINTS", "WORDS", "cuda", "kernel", "maximum", "minimum", "real_of",
-           "scalar_function", "thread", "threads", "whole"]
+__all__ = ["CBRTS", "CUTS", "NUMBERS", "RINTS", "WORDS", "cuda", "kernel", "maximum", "minimum",
+           "real_of", "scalar_function", "thread", "threads", "whole"]
 
 _NUMPY_NAMES = ("floor", "ceil", "trunc", "sqrt", "exp", "log", "log2", "log10", "log1p", "expm1",
                 "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot", "arcsin", "arccos", "arctan",
@@ -34,6 +34,9 @@ _LIBDEVICE: Any = None if SIMULATED else import_module("numba.cuda.libdevice")
 RINTS = ({np.float32: np.rint, np.float64: np.rint} if SIMULATED else
          {np.float32: _LIBDEVICE.rintf, np.float64: _LIBDEVICE.rint})
 """By type, the nearest integer, of two the even one."""
+CBRTS = ({np.float32: np.cbrt, np.float64: np.cbrt} if SIMULATED else
+         {np.float32: _LIBDEVICE.cbrtf, np.float64: _LIBDEVICE.cbrt})
+"""By type, the real cube root."""
 
 
 def real_of(dtype: Any) -> Any:

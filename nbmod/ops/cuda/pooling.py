@@ -14,16 +14,18 @@ import numpy as np
 from ..geometry import Layout, Window
 from ..pooling import AVG, CUBE, MAX, SQUARE, SUM, Pooling, PoolingV1
 from .geometry import Strides, place_function
-from .kernel_math import WORDS, maximum, minimum, real_of
+from .kernel_math import CBRTS, WORDS, maximum, minimum, real_of
 from .launch import Launch, device_function, each, kernel, on_gpu, thread, threads
 
+__all__ = ["forward"]
+
 LOWEST = {"float16": -65504.0, "float32": -3.4028234663852886e38,
-          "float64": -1.7976931348623157e308}
+          "float64": -1.7976931348623157e308, "int8": -128.0, "uint8": 0.0}
 """What MXNet gives for a window without any pixel."""
 
 OLD_MODES = {"max": MAX, "avg": AVG, "sum": SUM}
 
-sqrt, cbrt = WORDS["sqrt"], WORDS["cbrt"]
+sqrt = WORDS["sqrt"]
 
 
 class Case(NamedTuple):
@@ -117,7 +119,7 @@ def _fold_function(case: Case) -> Any:
 
 def _finish_function(case: Case) -> Any:
     """finish(total, size): the result of a window, from what its pixels were folded to."""
-    mode, real = case.mode, case.real
+    mode, real, cbrt = case.mode, case.real, CBRTS[case.real]
 
     @device_function
     def finish(total, size):
@@ -125,7 +127,7 @@ def _finish_function(case: Case) -> Any:
             return total / real(size)
         if mode == SQUARE:
             return sqrt(total)
-        return real(cbrt(total)) if mode == CUBE else total
+        return cbrt(total) if mode == CUBE else total
     return finish
 
 
@@ -235,7 +237,8 @@ def _backward_kernel(case: Case) -> Any:
     return pool_back
 
 
-def _forward(op: Pooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def forward(op: Pooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    """The twin of `Pooling`; data, and maxima, may be 8-bit integers too."""
     x, y = ins[0], outs[0]
     first = LOWEST[y.dtype.name] if op.mode == MAX else 0.0
     return each(_forward_kernel(Case.of(op, x), first), y.size, x, y)
@@ -258,5 +261,5 @@ def _old_backward(op: PoolingV1, ins: Any, outs: Any, call: Any) -> list[Launch]
     return each(_backward_kernel(Case.of_old(op, x)), gx.size, x, y, gy, gx)
 
 
-on_gpu(Pooling, _forward, _backward)
+on_gpu(Pooling, forward, _backward)
 on_gpu(PoolingV1, _old_forward, _old_backward)
