@@ -297,15 +297,11 @@ class _Sharing:
         return True
 
     def _elide_sum(self, index: int) -> bool:
-        """A sum whose operands already share memory has nothing left to do."""
+        """A sum one of whose operands was added to the other (`_share_add`) has nothing to do."""
         step = self.steps[index]
         if not step.sums or not any(eid in self.plan.add for eid in step.inputs):
             return False
-        sid = self.plan.storage[step.inputs[0]]
-        out = step.outputs[0]
-        if out in self.external or out in self.homes or sid != self.plan.storage[step.inputs[1]]:
-            return False
-        self._join(out, sid, index)
+        self._join(step.outputs[0], self.plan.storage[step.inputs[0]], index)
         self.plan.views.add(index)
         return True
 
