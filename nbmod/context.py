@@ -124,11 +124,12 @@ def resolve(ctx: Context) -> Context:
     if not ctx.is_gpu or ctx.device_id < num_gpus():
         return ctx
     if not CONFIG.gpu_to_cpu:
+        from .ops import device
+
         raise MXNetError(
-            f"{ctx} was asked for, but this machine offers {num_gpus()} usable CUDA device(s). "
-            "Pass mx.cpu() instead, set NBMOD_GPU_TO_CPU=1 (or start the script with "
-            "`python -m nbmod run`) to map gpu(i) to cpu(i), or install the driver and "
-            "`pip install nbmod[cuda]`.")
+            f"{ctx} was asked for, but this machine offers {device.gpus_offered()}. "
+            "Pass mx.cpu() instead, or set NBMOD_GPU_TO_CPU=1 (or start the script with "
+            "`python -m nbmod run`) to map gpu(i) to cpu(i).")
     if not _warned.is_set():
         _warned.set()
         warn_user(f"{ctx} is not available: gpu(i) runs as cpu(i) in this process")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import gc
 from enum import IntEnum
-from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -32,6 +31,7 @@ class Status(IntEnum):
     CUDA_ERROR_OUT_OF_MEMORY = 2
     CUDA_ERROR_NO_DEVICE = 100
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
+    CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701
 
 
 class FakeDriver:
@@ -55,15 +55,17 @@ class FakeDriver:
 
     def __init__(self, capability=(9, 0)):
         self.capability = dict(zip(("major", "minor"), capability, strict=True))
-        self.calls, self.memory, self.launches, self.failing = [], {}, [], {}
+        self.calls, self.memory, self.launches = [], {}, []
         self.nodes, self.given, self.streams = [], [], 0
+        self.failing, self.once = {}, {}
 
     def __getattr__(self, name):
         def function(*args):
             self.calls.append(name)
             self.given.append((name, *args))
-            if name in self.failing:
-                return (self.failing[name], *[None] * len(self.ANSWERS.get(name, (1,))))
+            status = self.once.pop(name, None) or self.failing.get(name)
+            if status:
+                return (status, *[None] * len(self.ANSWERS.get(name, (1,))))
             own = getattr(type(self), f"_{name}", None)
             return (Status.CUDA_SUCCESS, *(own(self, *args) if own else self.ANSWERS[name]))
 
@@ -128,11 +130,27 @@ class FakeDriver:
 @pytest.fixture
 def fake(monkeypatch):
     made = FakeDriver()
+    driver._found.cache_clear()
     monkeypatch.setattr(driver, "_driver", lambda: made)
     monkeypatch.setattr(driver, "HALF", 64)
     monkeypatch.setattr(driver, "compile_kernel", lambda *args: compiler.Binary(
         "entry", 32, 0, 0, 0, b"cubin"))
-    return made
+    yield made
+    driver._found.cache_clear()
+
+
+@pytest.fixture
+def gpus(fake, monkeypatch):
+    """What `mx.gpu(0)` and `mx.gpu(1)` stand for is the stand-in."""
+    monkeypatch.setattr(gpu_device, "Card", driver.Card)
+    monkeypatch.setattr(gpu_device, "SIMULATED", False)
+    monkeypatch.setattr(device, "_gpus", {})
+    caches = gpu_device._card, gpu_device.gpu_count
+    for cached in caches:
+        cached.cache_clear()
+    yield fake
+    for cached in caches:
+        cached.cache_clear()
 
 
 def array_of(card, values, offset=0):
@@ -202,13 +220,10 @@ def test_cards_meet(fake):
 
 
 @pytest.mark.parametrize("reached", [True, False])
-def test_sums_are_read_from_other_cards_where_that_is_possible(fake, monkeypatch, reached):
+def test_sums_are_read_from_other_cards_where_that_is_possible(gpus, fake, reached):
     """One launch for all keys between two meetings; copies to this card where it cannot read."""
     if not reached:
         fake.failing["cuDeviceCanAccessPeer"] = Status.CUDA_ERROR_NO_DEVICE
-    monkeypatch.setattr(gpu_device, "Card", SimpleNamespace(count=lambda: 2))
-    monkeypatch.setattr(gpu_device, "_card", cache(driver.Card))
-    monkeypatch.setattr(device, "_gpus", {number: gpu_device.Gpu(number) for number in range(2)})
     contexts = [mx.gpu(number) for number in range(2)]
     grads = [[NDArray(device.device_of(ctx).from_numpy(np.ones(size, np.float32)), ctx)
               for ctx in contexts] for size in (5, 7)]
@@ -304,11 +319,8 @@ def test_launches_of_many_steps_are_one_call(fake):
     assert fake.calls[-2:] == ["cuGraphExecDestroy", "cuGraphDestroy"]
 
 
-def test_eager_calls_are_found_again(fake, monkeypatch):
+def test_eager_calls_are_found_again(gpus, fake, monkeypatch):
     """By op, shapes and places; what they remember keeps no memory."""
-    monkeypatch.setattr(gpu_device, "Card", SimpleNamespace(count=lambda: 1))
-    monkeypatch.setattr(gpu_device, "_card", driver.Card)
-    monkeypatch.setattr(gpu_device, "SIMULATED", False)
     gpu = gpu_device.Gpu(0)
     x, y = (gpu.empty((4,), np.float32) for _ in range(2))
     op = OPS["negative"]()
@@ -326,36 +338,126 @@ def test_eager_calls_are_found_again(fake, monkeypatch):
     assert len(fake.memory) == before - 2
 
 
-@pytest.mark.parametrize("function, status, act, said", [
-    ("cuMemAllocAsync", Status.CUDA_ERROR_OUT_OF_MEMORY, lambda card: card.allocate(9),
-     "CUDA_ERROR_OUT_OF_MEMORY"),
-    ("cuStreamSynchronize", Status.CUDA_ERROR_ILLEGAL_ADDRESS, lambda card: card.synchronize(),
-     "a kernel failed; .* Start the process anew"),
-    ("cuLaunchKernel", Status.CUDA_ERROR_ILLEGAL_ADDRESS,
-     lambda card: card.prepare(Launch(Kernel(scale), (1,), (1,), (1, 2, 3)))(),
-     "kernel scale: CUDA_ERROR_ILLEGAL_ADDRESS; a kernel failed"),
+# -- errors ---------------------------------------------------------------------------------------
+
+
+def bound(ctx):
+    return mx.sym.relu(mx.sym.Variable("x")).simple_bind(ctx, x=(3, 5))
+
+
+@pytest.mark.parametrize("act, said", [
+    (lambda: mx.nd.zeros((1 << 20, 4), ctx=mx.gpu(1)), r"gpu\(1\): no memory for an array of "
+     r"shape \(1048576, 4\) and type float32: 16 MiB; 3 of 8 MiB are free: use a smaller batch"),
+    (lambda: bound(mx.gpu(0)), r"gpu\(0\): no memory for .*: use a smaller batch or more devices"),
+    (lambda: mx.nd.ones((2,)).as_in_context(mx.gpu(0)), r"gpu\(0\): no memory for an array of"),
 ])  # fmt: skip
-def test_errors_say_what_to_do(fake, function, status, act, said):
-    card = driver.Card(0)
-    fake.failing[function] = status
-    with pytest.raises(driver.DriverError, match=said) as caught:
-        act(card)
-    assert isinstance(caught.value, MemoryError) == (status == 2)
+def test_memory_that_is_not_there_is_told_and_asked_for_again(gpus, act, said):
+    """As MXNetError and as MemoryError; a smaller one may be had then."""
+    gpus.failing["cuMemAllocAsync"] = Status.CUDA_ERROR_OUT_OF_MEMORY
+    with pytest.raises(mx.MXNetError, match=said) as caught:
+        act()
+    assert isinstance(caught.value, MemoryError)
+    gpus.failing.clear()
+    act()
 
 
-def test_old_cards_are_told(monkeypatch, fake):
-    fake.capability = {"major": 3, "minor": 5}
-    with pytest.raises(mx.MXNetError, match=r"GPU 0 has compute capability \(3, 5\)"):
-        driver.Card(0)
+def test_memory_that_only_cycles_hold_is_freed_for_others(gpus):
+    x = mx.nd.empty((4,), ctx=mx.gpu(0))
+    held = [x]
+    held.append(held)
+    before = len(gpus.memory)
+    gpus.once["cuMemAllocAsync"] = Status.CUDA_ERROR_OUT_OF_MEMORY
+    gc.disable()
+    try:
+        del x, held
+        y = mx.nd.empty((4,), ctx=mx.gpu(0))
+    finally:
+        gc.enable()
+    assert y.shape == (4,) and len(gpus.memory) == before
 
 
-def test_cards_are_counted_where_there_is_a_driver(monkeypatch, fake):
-    driver.Card.count.cache_clear()
-    assert driver.Card.count() == 2
-    driver.Card.count.cache_clear()
-    fake.failing["cuInit"] = Status.CUDA_ERROR_NO_DEVICE
-    assert driver.Card.count() == 0
-    driver.Card.count.cache_clear()
+def acts_on(x):
+    """What users do with a GPU, by name."""
+    return {"asnumpy": x.asnumpy, "waitall": mx.nd.waitall, "forward": bound(x.context).forward,
+            "add": lambda: x + x, "assign": lambda: x.__setitem__(slice(None), np.ones((3, 5))),
+            "empty": lambda: mx.nd.empty((2,), ctx=x.context), "copy": lambda: x.copyto(mx.cpu())}
+
+
+@pytest.mark.parametrize("function", ["cuStreamSynchronize", "cuEventSynchronize", "cuLaunchKernel",
+                                      "cuMemAllocAsync", "cuMemFreeAsync", "cuCtxSetCurrent"])
+def test_a_kernel_that_failed_is_told_wherever_it_shows(gpus, function):
+    """All calls fail from then on, also those that free memory; the CPU goes on."""
+    acts = acts_on(mx.nd.zeros((3, 5), ctx=mx.gpu(0)))
+    gpus.failing[function] = Status.CUDA_ERROR_ILLEGAL_ADDRESS
+    shown = set()
+    for name, act in acts.items():
+        try:
+            act()
+        except mx.MXNetError as error:
+            assert not isinstance(error, MemoryError)
+            for part in ("gpu(0): ", "CUDA_ERROR_ILLEGAL_ADDRESS", "a kernel submitted earlier has",
+                         "the CPU goes on. Start the process anew"):
+                assert part in str(error)
+            shown.add(name)
+    assert shown or function == "cuMemFreeAsync"
+    if function == "cuCtxSetCurrent":
+        assert shown == set(acts)
+    del acts, act
+    gc.collect()    # pytest tells of what is raised there
+    assert (mx.nd.ones((2,)) + 1).asnumpy().tolist() == [2, 2]
+
+
+def test_a_kernel_that_does_not_start_is_named(gpus):
+    start = driver.Card(0).prepare(Launch(Kernel(scale), (1,), (1,), (1, 2, 3)))
+    gpus.failing["cuLaunchKernel"] = Status.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+    with pytest.raises(mx.MXNetError, match=r"gpu\(0\): kernel scale was not started: CUDA_ERR"):
+        start()
+
+
+def test_old_cards_are_told(gpus):
+    gpus.capability = {"major": 3, "minor": 5}
+    with pytest.raises(mx.MXNetError, match=r"gpu\(1\) has compute capability 3.5, 5.0 is the ol"):
+        mx.nd.ones((2,), ctx=mx.gpu(1))
+
+
+def test_cards_that_share_names_have_all_of_them(gpus, monkeypatch):
+    monkeypatch.setattr(driver.CONFIG, "virtual_gpus", 5)
+    assert [driver.Card(number).name for number in range(2)] == [
+        "gpu(0), gpu(2), gpu(4)", "gpu(1), gpu(3)"]
+
+
+@pytest.mark.parametrize("name, status, said", [
+    ("cuInit", Status.CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE; there is no usable driver"),
+    ("_driver", ModuleNotFoundError("No module named 'cuda'"),
+     r"No module named 'cuda'; pip install 'nbmod\[cuda\]'"),
+    ("_driver", RuntimeError("libcuda.so.1 was not found"),
+     "install NVIDIA's driver; libcuda.so.1 was not found")])
+def test_why_there_is_no_gpu_is_told(gpus, monkeypatch, name, status, said):
+    assert mx.num_gpus() == 2
+    driver._found.cache_clear(), gpu_device.gpu_count.cache_clear()
+    gpus.failing[name] = status
+    if name == "_driver":
+        monkeypatch.setattr(driver, "_driver", lambda: exec("raise status", {"status": status}))
+    assert mx.num_gpus() == 0
+    with pytest.raises(mx.MXNetError, match=rf"offers 0 usable CUDA device\(s\) \(.*{said}.*Pass"):
+        mx.nd.ones((2,), ctx=mx.gpu(0))
+    with pytest.raises(mx.MXNetError, match=said):
+        mx.context.gpu_memory_info(0)
+
+
+def test_no_gpus_among_those_of_the_driver(gpus, monkeypatch):
+    monkeypatch.setitem(FakeDriver.ANSWERS, "cuDeviceGetCount", (0,))
+    with pytest.raises(mx.MXNetError, match="the driver knows no GPU; is CUDA_VISIBLE_DEVICES set"):
+        mx.nd.ones((2,), ctx=mx.gpu(0))
+
+
+def test_what_the_compilers_do_not_know_is_told(monkeypatch, tmp_path):
+    monkeypatch.setattr(compiler.CONFIG, "cache_dir", tmp_path)
+    monkeypatch.setattr(compiler, "_lto_code", lambda *args: 1 / 0)
+    said = (r"GPU kernel scale was not compiled for compute capability 7.0: ZeroDivisionError: .*; "
+            r".*pip install .* or 'nbmod\[cu12\]' \(from 5.0\)")
+    with pytest.raises(mx.MXNetError, match=said):
+        compiler.compile_kernel(scale, ("*float32", "int32"), (7, 0), (128, 1))
 
 
 @pytest.mark.parametrize("launch, said", [

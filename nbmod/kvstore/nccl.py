@@ -18,7 +18,7 @@ from typing import Any
 from ..base import CONFIG, MXNetError
 from ..ndarray import NDArray
 from ..ops.arithmetic import sum_program
-from ..ops.device import Device, device_of, gpu_count
+from ..ops.device import Device, device_of, gpu_count, gpus_offered
 from ..ops.together import Member
 from .sums import Job, Joint, Sums
 
@@ -33,8 +33,8 @@ def way_of(kind: str) -> type[Joint]:
     if kind != "nccl" or CONFIG.gpu_to_cpu and not gpu_count():
         return Sums
     if not gpu_count():
-        raise MXNetError("kvstore 'nccl' is for GPUs, and this machine offers no usable CUDA "
-                         "device; 'device' sums on the CPU as well")
+        raise MXNetError(f"kvstore 'nccl' is for GPUs, and this machine offers {gpus_offered()}; "
+                         "'device' sums on the CPU as well")
     _library()
     return Collectives
 

@@ -5,8 +5,9 @@ CPU, a `numba.cuda` array on a GPU.  All `cpu(i)` contexts share one `CPU`, all 
 memory; every `gpu(i)` has its own object.
 
 GPUs come from `nbmod.ops.cuda.device`, which is imported when one is first asked for.  It provides
-`gpu_count()`, `gpu_memory(i) -> (free, total)`, a `Device` subclass `Gpu(i)` and `copy(src, dst)`
-for pairs of arrays of which at least one is its own.  Without it there are no GPUs.
+`gpu_count()`, `gpu_trouble() -> why it is 0`, `gpu_memory(i) -> (free, total)`, a `Device` subclass
+`Gpu(i)` and `copy(src, dst)` for pairs of arrays of which at least one is its own.  Without it
+there are no GPUs.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from .op import Call, Op, Spec
 
 __all__ = ["Device", "Cpu", "CPU", "device_of", "synchronize", "gpu_count", "gpu_memory",
-           "describe"]
+           "gpus_offered", "describe"]
 
 ALIGNMENT = 64
 """Arenas and large arrays start at a multiple of this many bytes: a cache line, and the widest
@@ -246,10 +247,20 @@ def gpu_count() -> int:
     return 0 if cuda is None else cuda.gpu_count()
 
 
+def gpus_offered() -> str:
+    """How many CUDA devices there are, in words, and why there are none."""
+    count = gpu_count()
+    if count:
+        return f"{count} usable CUDA device(s)"
+    cuda = _cuda()
+    why = "they take pip install 'nbmod[cuda]'" if cuda is None else cuda.gpu_trouble()
+    return f"0 usable CUDA device(s) ({why})"
+
+
 def gpu_memory(device_id: int = 0) -> tuple[int, int]:
     """(free, total) bytes of a CUDA device."""
     if not 0 <= device_id < gpu_count():
-        raise MXNetError(f"gpu({device_id}) does not exist: {gpu_count()} usable CUDA device(s)")
+        raise MXNetError(f"gpu({device_id}) does not exist: {gpus_offered()}")
     return _cuda().gpu_memory(device_id)
 
 
@@ -263,8 +274,7 @@ def _gpu(device_id: int) -> Device:
         with _opening:
             if device_id not in _gpus:
                 if not 0 <= device_id < gpu_count():
-                    raise MXNetError(f"gpu({device_id}) does not exist: {gpu_count()} usable "
-                                     "CUDA device(s)")
+                    raise MXNetError(f"gpu({device_id}) does not exist: {gpus_offered()}")
                 _gpus[device_id] = _cuda().Gpu(device_id)
             device = _gpus[device_id]
     return device

@@ -23,13 +23,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...base import CONFIG
+from ...base import CONFIG, MXNetError
 from .narrow import narrow
 
 __all__ = ["Binary", "compile_kernel", "double_instructions", "fingerprint", "kinds_of"]
 
 _compiling = threading.Lock()
 PACKAGES = ("numba", "numba-cuda", "llvmlite", "nvidia-nvvm", "nvidia-nvjitlink")
+
+
+CURE = ("NVIDIA's compilers come with pip install 'nbmod[cuda]' (CUDA 13, for cards from 7.5 on; "
+        "-U gets the newest) or 'nbmod[cu12]' (from 5.0); mx.cpu() needs none")
 
 
 class Binary(NamedTuple):
@@ -73,8 +77,14 @@ def compile_kernel(function: Any, kinds: tuple[str, ...], capability: tuple[int,
     path = CONFIG.cache_dir / "cubins" / f"{function.__name__}_{key}"
     found = _read(path)
     if found is None:
-        with _compiling:
-            found = _link(_lto_code(function, kinds, capability, bounds), capability, options)
+        try:
+            with _compiling:
+                found = _link(_lto_code(function, kinds, capability, bounds), capability, options)
+        except Exception as error:
+            raise MXNetError(
+                f"GPU kernel {function.__name__} was not compiled for compute capability "
+                f"{capability[0]}.{capability[1]}: {type(error).__name__}: {error}; {CURE}"
+            ) from error
         _write(path, found)
     return found
 

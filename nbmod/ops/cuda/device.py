@@ -9,8 +9,9 @@ Work goes to the stream of the card, in order; `to_numpy` and `synchronize` wait
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import gc
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -32,7 +33,7 @@ if SIMULATED:
 else:
     from .driver import Card
 
-__all__ = ["Gpu", "gpu_count", "gpu_memory", "copy"]
+__all__ = ["Gpu", "gpu_count", "gpu_memory", "gpu_trouble", "copy"]
 
 SIMULATED_GPUS = 4
 FROZEN = 4096
@@ -44,6 +45,11 @@ def gpu_count() -> int:
     """How many `gpu(i)` there are; 0 when the driver is missing."""
     cards = Card.count()
     return cards and (CONFIG.virtual_gpus or (SIMULATED_GPUS if SIMULATED else cards))
+
+
+def gpu_trouble() -> str:
+    """Why there are none."""
+    return Card.trouble()
 
 
 @cache
@@ -72,12 +78,20 @@ class Gpu(Device):
     def empty(self, shape: Sequence[int], dtype: Any) -> Array:
         spec = Spec(tuple(shape), np.dtype(dtype))
         try:
-            block = self.card.allocate(max(spec.nbytes, 1))
+            block = self._block(max(spec.nbytes, 1))
         except MemoryError as error:
             free, total = (size >> 20 for size in self.card.memory())
             raise OutOfMemory(f"{self}: no memory for {describe(*spec)}; {free:,} of {total:,} MiB "
                               "are free: use a smaller batch or more devices") from error
         return Array(self, block, 0, *spec)
+
+    def _block(self, nbytes: int) -> Any:
+        """Memory; where there is none, what only cycles of Python objects hold is freed first."""
+        with suppress(MemoryError):
+            return self.card.allocate(nbytes)
+        gc.collect()
+        self.card.synchronize()
+        return self.card.allocate(nbytes)
 
     def arena(self, nbytes: int) -> Array:
         return self.empty((nbytes,), np.uint8)
@@ -93,10 +107,9 @@ class Gpu(Device):
     def to_numpy(self, array: Array) -> np.ndarray:
         if not array.size:
             return np.empty(array.shape, array.dtype)
-        with array.device.waiting():
-            host = np.empty(array.shape, array.dtype)
-            self.card.download(array.block, array.offset, host)
-            return host
+        host = np.empty(array.shape, array.dtype)
+        self.card.download(array.block, array.offset, host)
+        return host
 
     def span(self, array: Array) -> tuple[int, int]:
         start = array.address
@@ -111,16 +124,7 @@ class Gpu(Device):
         copy(src, dst)
 
     def synchronize(self) -> None:
-        with self.waiting():
-            self.card.synchronize()
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Give the name of the device to what went wrong on it meanwhile."""
-        try:
-            yield
-        except Exception as error:
-            raise MXNetError(f"{self}: work submitted earlier failed: {error}") from error
+        self.card.synchronize()
 
     # -- execution --------------------------------------------------------------------------
 

@@ -12,8 +12,10 @@ made to a stand-in that records them (`tests/test_gpu_driver.py`), to a real dri
 from __future__ import annotations
 
 import ctypes
+import threading
 import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from math import prod
 from typing import Any
@@ -30,9 +32,11 @@ HALF = 4 << 20
 
 OUT_OF_MEMORY = 2
 CURES = {
+    OUT_OF_MEMORY: "its memory is full: use a smaller batch or more devices",
     **dict.fromkeys((700, 710, 715, 716, 717, 718, 719, 702), (
-        "a kernel failed; what is on this GPU is lost, the CPU goes on. Start the process anew to "
-        "use the GPU; NUMBA_ENABLE_CUDASIM=1 with small tensors finds the kernel")),
+        "a kernel submitted earlier has failed; what is on this GPU is lost, the CPU goes on. "
+        "Start the process anew to use the GPU; NUMBA_ENABLE_CUDASIM=1 with small tensors finds "
+        "the kernel, or compute-sanitizer")),
     **dict.fromkeys((209, 218, 222), (
         "this card or its driver does not know the code; see `nvidia-smi`: CUDA 13 needs compute "
         "capability 7.5 and driver 580, pip install 'nbmod[cu12]' makes do with less")),
@@ -42,7 +46,7 @@ CURES = {
 OLDEST = (5, 0)
 
 
-class DriverError(RuntimeError):
+class DriverError(MXNetError):
     """The driver refused, or a kernel failed."""
 
 
@@ -59,13 +63,23 @@ def _driver() -> Any:
 
 def call(name: str, *args: Any) -> Any:
     """What the driver's function answers: None, a value or several."""
-    driver = _driver()
-    status, *answers = getattr(driver, name)(*args)
+    status, *answers = getattr(_driver(), name)(*args)
     if int(status):
-        kind = OutOfDeviceMemory if int(status) == OUT_OF_MEMORY else DriverError
-        cure = CURES.get(int(status), "")
-        raise kind(f"{name}: {getattr(status, 'name', status)}{'; ' if cure else ''}{cure}")
+        raise _refused(name, status)
     return answers[0] if len(answers) == 1 else answers or None
+
+
+def _refused(what: str, status: Any) -> DriverError:
+    """What to raise: which GPUs it was about, what failed how, and the cure."""
+    kind = OutOfDeviceMemory if int(status) == OUT_OF_MEMORY else DriverError
+    card = getattr(_current, "card", None)
+    parts = [*([f"{card.name}: "] if card else []), f"{what}: {getattr(status, 'name', status)}",
+             *([f"; {CURES[int(status)]}"] if int(status) in CURES else [])]
+    return kind("".join(parts))
+
+
+_current = threading.local()
+"""`card`: the one that this thread has selected."""
 
 
 class Block:
@@ -82,17 +96,19 @@ class Card:
     """A physical GPU."""
 
     @staticmethod
-    @cache
     def count() -> int:
         """How many there are; 0 without a driver or without numba-cuda."""
-        try:
-            call("cuInit", 0)
-            return int(call("cuDeviceGetCount"))
-        except Exception:       # whatever the search for the driver ran into
-            return 0
+        return _found()[0]
+
+    @staticmethod
+    def trouble() -> str:
+        """Why there are none."""
+        return _found()[1]
 
     def __init__(self, number: int):
         self.number = number
+        contexts = range(number, CONFIG.virtual_gpus or Card.count(), Card.count())
+        self.name = ", ".join(f"gpu({i})" for i in contexts)
         self.device = call("cuDeviceGet", number)
         attribute = _driver().CUdevice_attribute
         self.capability: tuple[int, int] = tuple(
@@ -100,8 +116,8 @@ class Card:
                 attribute, f"CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_{part}"), self.device))
             for part in ("MAJOR", "MINOR"))  # type: ignore[assignment]
         if self.capability < OLDEST:
-            raise MXNetError(f"GPU {number} has compute capability {self.capability}, "
-                             f"{OLDEST} is the oldest that works; use mx.cpu()")
+            raise MXNetError(f"{self.name} has compute capability {_version(self.capability)}, "
+                             f"{_version(OLDEST)} is the oldest that works; use mx.cpu()")
         self.context = call("cuDevicePrimaryCtxRetain", self.device)
         self.select()
         self.stream = call("cuStreamCreate", 1)     # does not wait for the default stream
@@ -110,6 +126,7 @@ class Card:
 
     def select(self) -> None:
         """Make the card current on this thread."""
+        _current.card = self
         call("cuCtxSetCurrent", self.context)
 
     # -- memory -----------------------------------------------------------------------------
@@ -127,8 +144,9 @@ class Card:
 
     def free(self, address: int) -> None:
         """Give memory back when the work submitted so far is done."""
-        self.select()
-        call("cuMemFreeAsync", address, self.stream)
+        with suppress(DriverError):     # after a failure nothing is there to be freed
+            self.select()
+            call("cuMemFreeAsync", address, self.stream)
 
     def upload(self, host: np.ndarray, block: Block, offset: int) -> None:
         """Copy a contiguous array; it may change as soon as this returns."""
@@ -243,8 +261,7 @@ class Start:
         self.card.select()
         status = self.start(*self.arguments)[0]
         if int(status):
-            raise DriverError(f"kernel {self.name}: {getattr(status, 'name', status)}; "
-                              f"{CURES.get(int(status), 'it could not be started')}")
+            raise _refused(f"kernel {self.name} was not started", status)
 
     def node(self) -> Any:
         """What the driver wants to know of a launch in a graph; it copies the arguments."""
@@ -289,9 +306,29 @@ class Graph:
 
 
 def _destroy(card: Card, graph: Any, instance: Any) -> None:
-    card.select()
-    call("cuGraphExecDestroy", instance)
-    call("cuGraphDestroy", graph)
+    with suppress(DriverError):
+        card.select()
+        call("cuGraphExecDestroy", instance)
+        call("cuGraphDestroy", graph)
+
+
+@cache
+def _found() -> tuple[int, str]:
+    """The number of cards, and why it is 0."""
+    try:
+        call("cuInit", 0)
+        count = int(call("cuDeviceGetCount"))
+        return count, "" if count else "the driver knows no GPU; is CUDA_VISIBLE_DEVICES set?"
+    except ImportError as error:
+        return 0, f"{error}; pip install 'nbmod[cuda]'"
+    except MXNetError as error:
+        return 0, str(error)
+    except Exception as error:      # whatever the search for the driver ran into
+        return 0, f"install NVIDIA's driver; {error}"
+
+
+def _version(capability: tuple[int, int]) -> str:
+    return f"{capability[0]}.{capability[1]}"
 
 
 @cache
