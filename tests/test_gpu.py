@@ -165,6 +165,7 @@ def ways() -> dict:
     ("float16", "f16"), ("float32", "bf16")])
 def test_products_with_ragged_edges(monkeypatch, schedule, turned, dtype, way):
     from nbmod.ops.cuda import gemm
+    from nbmod.ops.cuda.ending import Ending
 
     if way not in ("plain", "large") and (schedule == "forward" or turned[0] != turned[1]):
         return  # 128 threads each
@@ -180,13 +181,17 @@ def test_products_with_ragged_edges(monkeypatch, schedule, turned, dtype, way):
     arrays = on_gpu(*stored, bias, c)
     scratch = [arrays[0].device.empty(*spec) for spec in gemm.product_scratch(way, (m, n, k))
                if schedule != "deep"]  # sums in parts or not
-    for added, total in ((None, want), (arrays[2], want + bias)):
-        start(*gemm.matrix_product(*arrays[:2], arrays[3], (m, n, k), turned, added, way=way,
+    for end, total in ((Ending(), want), (Ending(arrays[2]), want + bias)):
+        start(*gemm.matrix_product(*arrays[:2], arrays[3], (m, n, k), turned, end, way=way,
                                    scratch=scratch))
         assert_same(host(arrays[3]), total.astype(dtype), tolerance, "product")
-    start(*gemm.matrix_product(*arrays[:2], arrays[3], (m, n, k), turned, None, True, way,
-                               scratch))
+    start(*gemm.matrix_product(*arrays[:2], arrays[3], (m, n, k), turned, add=True, way=way,
+                               scratch=scratch))
     assert_same(host(arrays[3]), (2 * want + bias).astype(dtype), 2 * tolerance, "sum")
+    start(*gemm.matrix_product(*arrays[:2], arrays[3], (m, n, k), turned, Ending(
+        arrays[2], arrays[3], True, 1.5), way=way, scratch=scratch))
+    limited = np.clip(3 * want + 2 * bias, 0, 1.5).astype(dtype)
+    assert_same(host(arrays[3]), limited, 3 * tolerance * abs(want).max(), "limited sum")
 
 
 @pytest.mark.gpu
@@ -235,7 +240,7 @@ def test_a_missing_barrier_is_noticed(name):
         lambda b, g, t, j, k, n: b[t * n + j])
 
     @launch.device_function
-    def store(c, bias, g, s, i, j, n, total, add):
+    def store(c, bias, other, g, s, i, j, n, total, add):
         c[i * n + j] = total
 
     m, n, k = ragged(way.tiles)
@@ -245,7 +250,7 @@ def test_a_missing_barrier_is_noticed(name):
     for make, correct in ((factory, True), (broken[factory.__name__], False)):
         kernel = make(gemm.Product(a, b, store), way.words or real, way.tiles, 1)
         grid = gemm.grid_of((m, n, k), way.tiles, 1)
-        start(launch.Launch(kernel, grid, (way.tiles.threads,), (x, y, c, c, m, n, k, k, False)))
+        start(launch.Launch(kernel, grid, (way.tiles.threads,), (x, y, c, c, c, m, n, k, k, False)))
         assert np.allclose(host(c), left @ right, 1e-2, 1e-2) == correct
 
 

@@ -136,3 +136,54 @@ def test_a_norm_whose_results_are_seen_stays():
                     mx.sym.Group([mx.sym.relu(shown[0]), shown[1]])):
         executor = bound(network, mx.gpu(0), "float32", "write", IMAGES)
         assert "BatchNorm" in [step.node.op_name for step in executor.steps]
+
+
+# -- what follows a layer -----------------------------------------------------------------------
+
+LAYERS = {
+    "convolution": lambda data: mx.sym.Convolution(data, kernel=(3, 3), pad=(1, 1), num_filter=5,
+                                                   name="layer"),
+    "grouped": lambda data: mx.sym.Convolution(data, kernel=(3, 2), pad=(1, 0), num_filter=10,
+                                               num_group=5, no_bias=True, name="layer"),
+    "last": lambda data: mx.sym.Convolution(data, kernel=(1, 1), num_filter=2, layout="NHWC",
+                                            name="layer"),
+    "dense": lambda data: mx.sym.FullyConnected(data, num_hidden=6, name="layer"),
+    "long": lambda data: mx.sym.FullyConnected(mx.sym.tile(data, reps=(1, 3, 1, 1)), num_hidden=3,
+                                               name="layer", no_bias=True),
+}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("layer", LAYERS)
+def test_what_follows_a_layer_in_inference_is_part_of_it(layer, end, dtype):
+    """With a norm between them, which is folded into the layer; sums in parts, too."""
+    data = mx.sym.Variable("data")
+    plain = LAYERS[layer](data)
+    _, (shape,), _ = plain.infer_shape(data=IMAGES["data"])
+    shapes = {"data": IMAGES["data"], "z": shape}
+    network = ENDS[end](mx.sym.BatchNorm(plain, name="n", axis=3 if layer == "last" else 1)
+                        if dtype != "float16" else plain, mx.sym.Variable("z"))
+    runs = []
+    for context in (mx.gpu(0), mx.cpu()):
+        executor = bound(network, context, dtype, "null", shapes)
+        runs.append(executor.forward(is_train=False)[0].asnumpy())
+        if context == mx.gpu(0):
+            assert [step.node.op_name for step in executor.steps][-1] == "_followed_layer"
+            assert len(executor.steps) == 1 + (layer == "long")
+    # Sums of up to 120 terms, folded weights; in half precision the CPU rounds between the nodes.
+    assert_same(*runs, {"float16": 4e-3, "float32": 1e-5, "float64": 1e-12}[dtype], "output")
+
+
+@pytest.mark.gpu
+def test_a_layer_that_learns_stays():
+    """Its gradient asks for the head gradient of its own results."""
+    network = ENDS["relu"](LAYERS["dense"](mx.sym.Variable("data")), None)
+    executor = bound(network, mx.gpu(0), "float32", "write", IMAGES)
+    assert executor.steps[0].node.op_name == "FullyConnected"
+    request = {"data": "null", "layer_weight": "null", "layer_bias": "null"}
+    network = network * mx.sym.Variable("z")
+    executor = bound(network, mx.gpu(0), "float32", request | {"z": "write"},
+                     IMAGES | {"z": (3, 6)})
+    assert executor.steps[0].node.op_name == "_followed_layer"

@@ -22,7 +22,8 @@ __all__ = ["NORMS", "absorb", "learning"]
 
 NORMS = frozenset({"BatchNorm", "_contrib_SyncBatchNorm"})
 FOLLOWED = frozenset({"_blocked_batch_norm", "_followed_batch_norm"})
-LAYERS = frozenset({"_blocked_convolution"})
+PLAIN = frozenset({"Convolution", "Convolution_v1", "FullyConnected"})
+LAYERS = frozenset({"_blocked_convolution", "_followed_layer"})
 
 
 def learning(graph: Graph, trained: Collection[str]) -> set[Node]:
@@ -59,6 +60,10 @@ def absorb(before: Rewritten, trained: Collection[str], plain: bool = False) -> 
             from ..ops.batch_norm import FollowedNorm  # in no network without one
 
             op = FollowedNorm(op)
+        elif plain and op.name in PLAIN and old.node not in learns:
+            from ..ops.followed import FollowedLayer
+
+            op = FollowedLayer(op)
         known = op.name in FOLLOWED or (op.name in LAYERS and old.node not in learns)
         return op if known and not op.relu else None
 

@@ -259,7 +259,7 @@ def depthwise(ghost: Ghost) -> list[Launch]:
 
 
 def followed() -> None:
-    """Norms with what follows them, which only passes make."""
+    """Norms and layers with what follows them, which only passes make."""
     data, z = mx.sym.Variable("data"), mx.sym.Variable("z")
     norm = mx.sym.BatchNorm(data, fix_gamma=False)
     for network in (mx.sym.relu(norm), mx.sym.clip(norm, a_min=0, a_max=6), norm + z,
@@ -271,6 +271,13 @@ def followed() -> None:
                                            **shapes)
             executor.forward(is_train=True)
             executor.backward(executor.outputs)
+    for layer in (mx.sym.Convolution(data, kernel=(3, 3), pad=(1, 1), num_filter=16),
+                  mx.sym.Convolution(data, kernel=(3, 3), num_filter=16, num_group=16),
+                  mx.sym.FullyConnected(data, num_hidden=16)):
+        for dtype in ("float32", "float16"):
+            network = mx.sym.clip(layer + z, a_min=0, a_max=6)
+            network.simple_bind(mx.gpu(0), grad_req="null", data=(8, 16, 8, 8),
+                                type_dict={"data": dtype, "z": dtype}).forward()
 
 
 def updates(ghost: Ghost) -> None:

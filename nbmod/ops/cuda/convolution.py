@@ -25,6 +25,7 @@ from ..geometry import Geometry, Window
 from ..op import Spec
 from . import depthwise
 from .blocks import each_block, sum_kernel
+from .ending import AS_IT_IS, Ending, Tail
 from .gemm import Product, Way, add_parts, grid_of, product_kernel, way_of
 from .geometry import Case, Strides, gradient_function, place_function, seen_function
 from .kernel_math import real_of
@@ -44,13 +45,13 @@ MAX_BATCH = 65535
 
 
 @cache
-def _output_kernel(case: Case, biased: bool, way: Way) -> Any:
-    """Outputs (w, x, bias, y)."""
+def _output_kernel(case: Case, tail: Tail, way: Way) -> Any:
+    """Outputs (w, x, bias, other, y)."""
     geo, real = case.geo, case.real
     group_filters, group_channels = geo.group_filters, geo.group_channels
     taps, positions = geo.window.taps, geo.window.positions
     seen, weight = seen_function(case), place_function(case.w, geo.window.kernel)
-    place = place_function(case.y, geo.window.out)
+    place, finish = place_function(case.y, geo.window.out), tail.function(real)
 
     @device_function
     def load_a(w, g, i, t, m, k):
@@ -61,24 +62,24 @@ def _output_kernel(case: Case, biased: bool, way: Way) -> Any:
         return seen(x, j // positions, g * group_channels + t // taps, j % positions, t % taps)
 
     @device_function
-    def store(y, bias, g, s, i, j, n, total, add):
+    def store(y, bias, other, g, s, i, j, n, total, add):
         filter_ = g * group_filters + i
-        if biased:
-            total += real(bias[filter_])
-        y[place(j // positions, filter_, j % positions)] = total
+        at = place(j // positions, filter_, j % positions)
+        y[at] = finish(total, bias, filter_, other, at)
 
     return product_kernel(Product(load_a, load_b, store), way)
 
 
 @cache
-def _data_kernel(case: Case, biased: bool, way: Way) -> Any:
-    """Gradients (w, gy, bias, gx) of images; for a Deconvolution its output, which has a bias."""
+def _data_kernel(case: Case, tail: Tail, way: Way) -> Any:
+    """Gradients (w, gy, bias, other, gx) of images; for a Deconvolution its output, which has a
+    bias."""
     geo, real = case.geo, case.real
     group_filters, group_channels = geo.group_filters, geo.group_channels
     taps, image = geo.window.taps, geo.window.image
     pixels = image[0] * image[1] * image[2]
     reached, weight = gradient_function(case), place_function(case.w, geo.window.kernel)
-    data = place_function(case.x, image)
+    data, finish = place_function(case.x, image), tail.function(real)
 
     @device_function
     def load_a(w, g, i, t, m, k):
@@ -89,10 +90,9 @@ def _data_kernel(case: Case, biased: bool, way: Way) -> Any:
         return reached(gy, j // pixels, g * group_filters + t // taps, j % pixels, t % taps)
 
     @device_function
-    def store(gx, bias, g, s, i, j, n, total, add):
+    def store(gx, bias, other, g, s, i, j, n, total, add):
         at = data(j // pixels, g * group_channels + i, j % pixels)
-        if biased:
-            total += real(bias[g * group_channels + i])
+        total = finish(total, bias, g * group_channels + i, other, at)
         gx[at] = real(gx[at]) + total if add else total
 
     return product_kernel(Product(load_a, load_b, store, a_inner=taps > 1), way)
@@ -116,7 +116,7 @@ def _weight_kernel(case: Case, parts: int, way: Way) -> Any:
         return seen(x, t // positions, g * group_channels + j // taps, t % positions, j % taps)
 
     @device_function
-    def store(gw, bias, g, s, i, j, n, total, add):
+    def store(gw, bias, other, g, s, i, j, n, total, add):
         at = s * size + weight(g * group_filters + i, j // taps, j % taps)
         gw[at] = real(gw[at]) + total if add else total
 
@@ -156,22 +156,23 @@ def _product(make: Any, case: Case, arrays: tuple, sizes: tuple[int, int, int], 
                   (*arrays, *sizes, span, add))
 
 
-def output(case: Case, x: Any, w: Any, bias: Any, y: Any) -> list[Launch]:
-    """Launches that write what the windows see, times the weight, plus bias (or None)."""
-    geo, arrays, biased = case.geo, (w, x, y if bias is None else bias, y), bias is not None
+def output(case: Case, x: Any, w: Any, y: Any, ending: Ending = AS_IT_IS) -> list[Launch]:
+    """Launches that write what the windows see, times the weight, with its ending."""
+    geo, arrays = case.geo, (w, x, *ending.arrays(y), y)
     if depthwise.applies(geo):
-        return depthwise.gather(case, True, arrays, biased, False)
+        return depthwise.gather(case, True, arrays, ending.tail, False)
     sizes = (geo.group_filters, geo.positions, geo.depth)
-    return [_product(_output_kernel, case, arrays, sizes, biased, False)]
+    return [_product(_output_kernel, case, arrays, sizes, ending.tail, False)]
 
 
-def data_gradient(case: Case, gy: Any, w: Any, bias: Any, gx: Any, add: bool) -> list[Launch]:
-    """Launches that write the gradient of images, plus bias (or None), or add to it."""
-    geo, arrays, biased = case.geo, (w, gy, gx if bias is None else bias, gx), bias is not None
+def data_gradient(case: Case, gy: Any, w: Any, gx: Any, add: bool, ending: Ending = AS_IT_IS
+                  ) -> list[Launch]:
+    """Launches that write the gradient of images, with its ending, or add to it."""
+    geo, arrays = case.geo, (w, gy, *ending.arrays(gx), gx)
     if depthwise.applies(geo):
-        return depthwise.gather(case, False, arrays, biased, add)
+        return depthwise.gather(case, False, arrays, ending.tail, add)
     sizes = (geo.group_channels, gx.size // geo.channels, geo.group_filters * geo.window.taps)
-    return [_product(_data_kernel, case, arrays, sizes, biased, add)]
+    return [_product(_data_kernel, case, arrays, sizes, ending.tail, add)]
 
 
 def weight_gradient(case: Case, gy: Any, x: Any, gw: Any, scratch: Any, add: bool
@@ -183,10 +184,10 @@ def weight_gradient(case: Case, gy: Any, x: Any, gw: Any, scratch: Any, add: boo
         launches = depthwise.weight_gradient(case, gy, x, target, adds)
     else:
         sizes = (geo.group_filters, geo.depth, geo.positions)
-        launches = [_product(_weight_kernel, case, (gy, x, target, target), sizes, parts, adds,
+        launches = [_product(_weight_kernel, case, (gy, x, *[target] * 3), sizes, parts, adds,
                              parts)]
     if parts > 1:
-        launches += add_parts(target, None, gw, add)
+        launches += add_parts(target, gw, add)
     return launches
 
 
@@ -210,9 +211,14 @@ def case_of(op: Convolution, data: Any, output: Any, real: Any = None) -> Case:
                 Strides.of(layout, op.num_filter, window.out), real or real_of(data.dtype))
 
 
-def _forward(op: Convolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def forward(op: Convolution, ins: Any, y: Any, other: Any = None, **limits: Any) -> list[Launch]:
+    """Launches that write the output, which may end as `Ending` says."""
     x, w, *bias = ins
-    return output(case_of(op, x, outs[0]), x, w, bias[0] if bias else None, outs[0])
+    return output(case_of(op, x, y), x, w, y, Ending(bias[0] if bias else None, other, **limits))
+
+
+def _forward(op: Convolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return forward(op, ins, outs[0])
 
 
 def _backward(op: Convolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -221,7 +227,7 @@ def _backward(op: Convolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     geo, add = case.geo, [bool(flag) for flag in (*call.add, False, False, False)]
     gx, gw, gb = (*outs, None)[:3]
     if gx is not None:
-        launches += data_gradient(case, gy, w, None, gx, add[0])
+        launches += data_gradient(case, gy, w, gx, add[0])
     if gw is not None:
         launches += weight_gradient(case, gy, x, gw, call.scratch, add[1])
     if gb is not None:

@@ -10,6 +10,7 @@ from ..geometry import Geometry, Window
 from ..op import Spec
 from .blocks import each_block, sum_kernel
 from .convolution import data_gradient, output, weight_gradient, weight_scratch
+from .ending import Ending
 from .geometry import Case, Strides, place_function
 from .kernel_math import real_of
 from .launch import Launch, device_function, on_gpu
@@ -44,7 +45,7 @@ def _bias_kernel(case: Case) -> Any:
 def forward(op: Deconvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     """Launches that write the output."""
     x, w, *bias = ins
-    return data_gradient(_case(op, x), x, w, bias[0] if bias else None, outs[0], False)
+    return data_gradient(_case(op, x), x, w, outs[0], False, Ending(*bias))
 
 
 def backward(op: Deconvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -54,7 +55,7 @@ def backward(op: Deconvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     geo = case.geo
     gx, gw, gb = (*outs, None)[:3]
     if gx is not None:
-        launches += output(case, gy, w, None, gx)
+        launches += output(case, gy, w, gx)
     if gw is not None:
         launches += weight_gradient(case, x, gy, gw, call.scratch, False)
     if gb is not None:

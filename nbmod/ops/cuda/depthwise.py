@@ -19,6 +19,7 @@ from typing import Any
 from ..geometry import Geometry
 from .blocks import LANES, tree_function
 from .cells import Cells
+from .ending import Tail
 from .geometry import Case, place_function, reaches_function, sees_function
 from .kernel_math import minimum
 from .launch import SIMULATED, Launch, cuda, device_function, each, kernel, thread, threads
@@ -42,7 +43,7 @@ def applies(geo: Geometry) -> bool:
 
 
 @cache
-def _gather_kernel(case: Case, forward: bool, biased: bool, several: int) -> Any:
+def _gather_kernel(case: Case, forward: bool, tail: Tail, several: int) -> Any:
     geo, real = case.geo, case.real
     window, times, taps = geo.window, geo.group_filters, geo.window.taps
     source, target = (case.x, case.y) if forward else (case.y, case.x)
@@ -51,17 +52,17 @@ def _gather_kernel(case: Case, forward: bool, biased: bool, several: int) -> Any
     place, weight = place_function(target, own), place_function(case.w, window.kernel)
     planes, points = geo.filters if forward else geo.channels, own[0] * own[1] * own[2]
     sources, last = 1 if forward else times, target.channel == 1
-    of_image, of_plane = source.image, source.channel
+    of_image, of_plane, finish = source.image, source.channel, tail.function(real)
 
     @kernel
-    def depthwise(w, x, bias, y, add, n):
+    def depthwise(w, x, bias, other, y, add, n):
         totals = cuda.local.array(several, real)
         for i in range(thread(), n, threads()):
             plane = i % planes if last else i // points % planes
             point = i // planes % points if last else i % points
             first = i // (planes * points) * several
             for k in range(several):
-                totals[k] = real(bias[plane]) if biased else real(0)
+                totals[k] = real(0)
             for m in range(sources):
                 filter_ = plane if forward else plane * times + m
                 base = (plane // times if forward else filter_) * of_plane
@@ -73,17 +74,18 @@ def _gather_kernel(case: Case, forward: bool, biased: bool, several: int) -> Any
                             totals[k] += factor * real(x[(first + k) * of_image + base + at])
             for k in range(several):
                 at = place(first + k, plane, point)
-                y[at] = real(y[at]) + totals[k] if add else totals[k]
+                total = finish(totals[k], bias, plane, other, at)
+                y[at] = real(y[at]) + total if add else total
     return depthwise
 
 
-def gather(case: Case, forward: bool, arrays: tuple[Any, ...], biased: bool, add: bool
+def gather(case: Case, forward: bool, arrays: tuple[Any, ...], tail: Tail, add: bool
            ) -> list[Launch]:
     """Launches that write the output, or the gradient of the data, or add to it; `arrays` are
     those of the products of `convolution`."""
-    images, number = case.geo.images, arrays[3].size
+    images, number = case.geo.images, arrays[-1].size
     several = next((k for k in IMAGES if images % k == 0 and number // k >= ENOUGH), 1)
-    make = _gather_kernel(case, forward, biased, several)
+    make = _gather_kernel(case, forward, tail, several)
     return each(make, number // several, *arrays, add)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from ..fully_connected import FullyConnected
 from ..op import Spec
 from .blocks import each_block, sum_kernel
+from .ending import Ending
 from .gemm import matrix_product, product_scratch, way_of
 from .kernel_math import real_of
 from .launch import Launch, device_function, on_gpu
@@ -31,11 +32,17 @@ def sizes_of(op: FullyConnected, data: Any) -> tuple[int, int]:
     return data.size // inner, inner
 
 
-def _forward(op: FullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def forward(op: FullyConnected, ins: Any, y: Any, room: Any, other: Any = None,
+            **limits: Any) -> list[Launch]:
+    """Launches that write the output, which may end as `Ending` says."""
     data, weight, *bias = ins
     rows, inner = sizes_of(op, data)
-    return matrix_product(data, weight, outs[0], (rows, op.num_hidden, inner), (False, True),
-                          bias[0] if bias else None, scratch=call.scratch)
+    return matrix_product(data, weight, y, (rows, op.num_hidden, inner), (False, True),
+                          Ending(bias[0] if bias else None, other, **limits), scratch=room)
+
+
+def _forward(op: FullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return forward(op, ins, outs[0], call.scratch)
 
 
 def _backward(op: FullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -56,7 +63,8 @@ def _backward(op: FullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch
     return launches
 
 
-def _scratch(op: FullyConnected, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+def scratch(op: FullyConnected, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    """Scratch for the sums of the output in parts."""
     rows, inner = sizes_of(op, ins[0])
     return _largest(ins[0], [(rows, op.num_hidden, inner)])
 
@@ -74,4 +82,4 @@ def _largest(factor: Spec, products: list[tuple[int, int, int]]) -> list[Spec]:
     return [max(specs, key=lambda spec: spec.size)] if specs else []
 
 
-on_gpu(FullyConnected, _forward, _backward, _scratch, _backward_scratch)
+on_gpu(FullyConnected, _forward, _backward, scratch, _backward_scratch)

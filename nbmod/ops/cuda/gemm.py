@@ -26,6 +26,7 @@ import numpy as np
 
 from ..op import Spec
 from . import tensor
+from .ending import AS_IT_IS, Ending, Tail
 from .kernel_math import minimum, real_of
 from .launch import SIMULATED, Launch, cuda, device_function, each, kernel, thread, threads
 from .memory import Array
@@ -94,7 +95,7 @@ class Product(NamedTuple):
     """The device functions of a product; g is the number of the product in a batch.
 
     load_a(a, g, i, t, m, k), load_b(b, g, t, j, k, n)    an element
-    store(c, bias, g, s, i, j, n, total, add)             write or add one, of part s
+    store(c, bias, other, g, s, i, j, n, total, add)      write or add one, of part s
 
     `a_inner`, `b_inner`: whether neighbours along t, rather than along i or j, are neighbours in
     memory, so that neighbouring threads take those.
@@ -108,7 +109,7 @@ class Product(NamedTuple):
 
 
 def product_kernel(product: Product, way: Way, parts: int = 1) -> Any:
-    """A kernel (a, b, bias, c, m, n, k, span, add) over blocks (n, m, products * parts).
+    """A kernel (a, b, bias, other, c, m, n, k, span, add) over blocks (n, m, products * parts).
 
     Part s of `parts` sums the terms from s * span to (s + 1) * span.
     """
@@ -129,7 +130,7 @@ def _product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot lea
 
     # Sums in double precision take twice the registers.
     @kernel(resident=1 if real is np.float64 else tiles.resident)
-    def multiply(a, b, bias, c, m, n, k, span, add):  # noqa: C901
+    def multiply(a, b, bias, other, c, m, n, k, span, add):  # noqa: C901
         # Two shared arrays on one source line would be one array in the simulator.
         left = cuda.shared.array((2, depth, spaced), real, alignment=16)
         right = cuda.shared.array((2, depth, columns), real, alignment=16)
@@ -175,7 +176,7 @@ def _product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot lea
                 i = top + y + p // quad * high_step + p % quad
                 j = side + x + q // quad * wide_step + q % quad
                 if i < m and j < n:
-                    store(c, bias, g, s, i, j, n, totals[p, q], add)
+                    store(c, bias, other, g, s, i, j, n, totals[p, q], add)
     return multiply
 
 
@@ -186,30 +187,30 @@ def grid_of(sizes: tuple[int, int, int], tiles: Any, batch: int) -> tuple[int, i
 
 
 @cache
-def _add_parts_kernel(parts: int, real: Any, biased: bool) -> Any:
+def _add_parts_kernel(parts: int, real: Any, tail: Tail) -> Any:
+    finish = tail.function(real)
+
     @kernel
-    def sum_parts(x, bias, y, columns, add, n):
+    def sum_parts(x, bias, other, y, columns, add, n):
         for i in range(thread(), n, threads()):
             total = real(y[i]) if add else real(0)
             for part in range(parts):
                 total += x[(i // columns * parts + part) * columns + i % columns]
-            if biased:
-                total += real(bias[i % columns])
-            y[i] = total
+            y[i] = finish(total, bias, i % columns, other, i)
     return sum_parts
 
 
-def add_parts(sums: Array, bias: Array | None, c: Array, add: bool) -> list[Launch]:
-    """c = the sums over parts, in order, of `sums` (rows, parts, columns), plus bias (columns,) or
-    None; or c += that."""
+def add_parts(sums: Array, c: Array, add: bool, ending: Ending = AS_IT_IS) -> list[Launch]:
+    """c = the sums over parts, in order, of `sums` (rows, parts, columns), with their ending; or
+    c += that."""
     _, parts, columns = sums.shape
-    make = _add_parts_kernel(parts, sums.dtype.type, bias is not None)
-    return each(make, c.size, sums, c if bias is None else bias, c, columns, bool(add))
+    make = _add_parts_kernel(parts, sums.dtype.type, ending.tail)
+    return each(make, c.size, sums, *ending.arrays(c), c, columns, bool(add))
 
 
 @cache
-def _matrix_kernel(way: Way, a_turned: bool, b_turned: bool, biased: bool, parts: int) -> Any:
-    real = way.real
+def _matrix_kernel(way: Way, a_turned: bool, b_turned: bool, tail: Tail, parts: int) -> Any:
+    real, finish = way.real, tail.function(way.real)
 
     @device_function
     def load_a(a, g, i, t, m, k):
@@ -220,10 +221,9 @@ def _matrix_kernel(way: Way, a_turned: bool, b_turned: bool, biased: bool, parts
         return real(b[j * k + t] if b_turned else b[t * n + j])
 
     @device_function
-    def store(c, bias, g, s, i, j, n, total, add):
-        if biased:
-            total += real(bias[j])
+    def store(c, bias, other, g, s, i, j, n, total, add):
         at = (i * parts + s) * n + j
+        total = finish(total, bias, j, other, at)
         c[at] = real(c[at]) + total if add else total
 
     return product_kernel(Product(load_a, load_b, store, not a_turned, b_turned), way, parts)
@@ -242,18 +242,18 @@ def product_scratch(way: Way, sizes: tuple[int, int, int]) -> list[Spec]:
 
 
 def matrix_product(a: Array, b: Array, c: Array, sizes: tuple[int, int, int],
-                   turned: tuple[bool, bool] = (False, False), bias: Array | None = None,
+                   turned: tuple[bool, bool] = (False, False), ending: Ending = AS_IT_IS,
                    add: bool = False, way: Way | None = None, scratch: Sequence[Array] = ()
                    ) -> list[Launch]:
-    """c (m, n) = a (m, k) b (k, n) + bias (n,), for sizes (m, n, k); `turned` ones are stored
+    """c (m, n) = a (m, k) b (k, n), with its ending, for sizes (m, n, k); `turned` ones are stored
     transposed.  `scratch`: nothing, or an array as large as `product_scratch` says, or larger."""
     way = way or way_of(a.dtype, real_of(c.dtype), sizes)
     sums = [scratch[0].device.view(scratch[0], 0, *spec)
             for spec in (product_scratch(way, sizes) if scratch else ())]
     parts, target = (sums[0].shape[1], sums[0]) if sums else (1, c)
-    biased = bias if parts == 1 else None
-    multiply = _matrix_kernel(way, *turned, biased is not None, parts)
-    args = (a, b, target if biased is None else biased, target, *sizes, -(-sizes[2] // parts),
+    here = ending if parts == 1 else AS_IT_IS
+    multiply = _matrix_kernel(way, *turned, here.tail, parts)
+    args = (a, b, *here.arrays(target), target, *sizes, -(-sizes[2] // parts),
             bool(add and parts == 1))
     first = Launch(multiply, grid_of(sizes, way.tiles, parts), (way.tiles.threads,), args)
-    return [first, *(launch for parts in sums for launch in add_parts(parts, bias, c, add))]
+    return [first, *(launch for parts in sums for launch in add_parts(parts, c, add, ending))]

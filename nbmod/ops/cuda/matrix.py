@@ -67,7 +67,7 @@ def _kernel(case: _Case) -> Any:
         return real(b[in_b(g, t, j)])
 
     @device_function
-    def store(c, bias, g, s, i, j, n, total, add):
+    def store(c, bias, other, g, s, i, j, n, total, add):
         at = in_c(g, i, j)
         scaled = real(alpha) * total
         c[at] = real(c[at]) + scaled if add else scaled
@@ -125,7 +125,7 @@ def _launches(views: tuple[View, ...], alpha: float, add: bool) -> list[Launch]:
     case = _Case(way, inner, tuple(view.start for view in views),
                  tuple(view.steps for view in views), alpha)
     return [Launch(_kernel(case), grid_of((m, n, k), way.tiles, outer * inner),
-                   (way.tiles.threads,), (*(view.array for view in views[:2]), c.array, c.array,
+                   (way.tiles.threads,), (*(view.array for view in views[:2]), *[c.array] * 3,
                                           m, n, k, k, bool(add)))]
 
 

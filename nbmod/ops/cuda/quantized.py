@@ -22,6 +22,7 @@ from ..quantized import (
 )
 from ..shape import size_of
 from . import convolution, pooling
+from .ending import Ending
 from .formula_op import COPY, run_program
 from .fully_connected import sizes_of
 from .gemm import TILES, Way, matrix_product, product_scratch
@@ -69,7 +70,7 @@ def range_of_sums(levels: Any, ends: Sequence[Array], outs: Any, spare: Sequence
 def _convolve(op: QuantizedConvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     x, w, ends = ins[0], ins[1], ins[op.num_tensors:]
     case = convolution.case_of(op.layer, x, outs[0], np.int32)
-    return [*convolution.output(case, x, w, None if op.no_bias else ins[2], outs[0]),
+    return [*convolution.output(case, x, w, outs[0], Ending(None if op.no_bias else ins[2])),
             *range_of_sums(op.levels(x.dtype), ends, outs, call.scratch)]
 
 
@@ -94,7 +95,8 @@ def _multiply(op: QuantizedFullyConnected, ins: Any, outs: Any, call: Any) -> li
     rows, inner = sizes_of(op.layer, x)
     launches = [] if op.no_bias else each(_bias_kernel(x.dtype), bias.size, ins[2], *ends, bias)
     return [*launches, *matrix_product(x, w, outs[0], (rows, op.num_hidden, inner), (False, True),
-                                       None if op.no_bias else bias, way=SUMS, scratch=scratch),
+                                       Ending(None if op.no_bias else bias), way=SUMS,
+                                       scratch=scratch),
             *range_of_sums(op.levels(x.dtype), ends, outs, [spare])]
 
 

@@ -96,7 +96,7 @@ def product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot leav
     (word_a, split_a, word_b, split_b), width = _movers(product, words, tiles), words.width
 
     @kernel
-    def multiply(a, b, bias, c, m, n, k, span, add):  # noqa: C901
+    def multiply(a, b, bias, other, c, m, n, k, span, add):  # noqa: C901
         left = cuda.shared.array((2, depth, a_spaced), np.uint32)
         right = cuda.shared.array((2, depth, b_spaced), np.uint32)
         totals = cuda.local.array((patches, 4), np.float32)
@@ -145,7 +145,7 @@ def product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot leav
             i = top + y + e // 4 // broad * 16 + e % 4 // 2 * 8
             j = side + x + e // 4 % broad * 8 + 2 * four + e % 2
             if i < m and j < n:
-                store(c, bias, g, s, i, j, n, totals[e // 4, e % 4], add)
+                store(c, bias, other, g, s, i, j, n, totals[e // 4, e % 4], add)
     return multiply
 
 

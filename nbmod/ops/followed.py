@@ -1,0 +1,49 @@
+"""A layer and what follows it, in inference, as one op on GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from .op import Op, PartialType
+from .shape import PartialShape, unify
+
+if TYPE_CHECKING:
+    from .convolution import Convolution
+    from .fully_connected import FullyConnected
+
+__all__ = ["FollowedLayer"]
+
+
+@dataclass(frozen=True)
+class FollowedLayer(Op):
+    """What `layer` (Convolution, FullyConnected) computes, then `add`, a tensor like its output,
+    and `relu`: what is not above 0 becomes 0, and what is above `most` becomes `most`.
+
+    Passes make it of several nodes (`passes.absorb`).  It runs on GPUs and has no gradient.
+    """
+
+    layer: Convolution | FullyConnected
+    add: bool = False
+    relu: bool = False
+    most: float = np.inf
+
+    name: ClassVar = "_followed_layer"
+    inplace: ClassVar = (("add", "output"),)
+
+    def list_inputs(self) -> tuple[str, ...]:
+        return (*self.layer.list_inputs(), *["add"] * self.add)
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        own = ins[:len(ins) - self.add]
+        known = unify(ins[-1], outs[0], "what is added and output") if self.add else outs[0]
+        own, outs = self.layer.infer_shape(own, [known])
+        return [*own, *outs * self.add], outs
+
+    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
+                   ) -> tuple[list[PartialType], list[PartialType]]:
+        own, outs = self.layer.infer_type(ins[:len(ins) - self.add], outs)
+        return [*own, *outs * self.add], outs
