@@ -1,8 +1,8 @@
 """Pooling: one number for every window position.
 
 Averages are sums divided by a grid of window sizes made at bind, which is where all conventions of
-padding end.  A window that is the whole image (global pooling) is a plain reduction; all others are
-done by the kernels of `pooling_planes`.
+padding end.  A window that is the whole image (global pooling) is a plain reduction, a program; all
+others are done by the kernels of `pooling_planes`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,17 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from .convolution import all_of
+from .formula_op import kernels
 from .geometry import CHANNELS_FIRST, Layout, Window, per_axis, sliding_size
 from .half import FloatOp
+from .jit import kernel, prange
 from .op import Call, Spec
 from .param import Shape
 from .pooling_planes import AVG, CUBE, MAX, SQUARE, SUM, Planes, pool, pool_back
+from .program import Program, Step
 from .shape import PartialShape, ShapeMismatch, unify
+from .simd.address import STEP, room
 from .spatial import SpatialOp
 
 __all__ = ["Pooling", "PoolingV1"]
@@ -29,21 +34,55 @@ LayoutName = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC", "NWC"]
 
 # -------------------------------------------------------------------------------------- whole image
 
-def _whole_forward(mode: int, x: Any, y: Any) -> None:
-    if mode == MAX:
-        np.fmax.reduce(x, axis=1, out=y)
-        return
-    np.add.reduce(x, axis=1, out=y)
-    if mode == AVG:
-        np.divide(y, x.shape[1], out=y)
+TOTAL = Program("total", (Step("y", "x"),), ("x",), ("y",))
+LARGEST = Program("largest", (Step("y", "where(x > lowest, x, lowest)"),), ("x",), ("y",),
+                  ("lowest",), "maximum")
+HALVES = tuple(STEP >> k for k in range(1, STEP.bit_length()))
+SHARE = Program("share", (Step("gx", "gy / n"),), ("gy",), ("gx",), ("n",))
 
 
-def _whole_backward(mode: int, gy: Any, x: Any, gx: Any) -> None:
+def _whole(mode: int, x: Any, y: Any) -> Callable[[], None]:
+    """A function that reduces planes x (planes, pixels) to y (planes, 1)."""
     if mode == MAX:
-        gx[:] = 0
-        gx[np.arange(len(gx)), x.argmax(1)] = gy
-    else:
-        np.divide(gy[:, None], gx.shape[1] if mode == AVG else 1, out=gx)
+        return kernels().prepare(LARGEST, [x], [y], [_lowest(mode, y)])
+    total = kernels().prepare(TOTAL, [x], [y])
+    return total if mode == SUM else all_of([total, partial(np.divide, y, x.shape[1], out=y)])
+
+
+def _whole_back(mode: int, gy: Any, x: Any, gx: Any) -> Callable[[], None]:
+    """A function that gives gy (planes, 1) to pixels gx (planes, pixels)."""
+    if mode == MAX:
+        return partial(_to_first, gy, x, gx, x.dtype.type(_lowest(mode, x)))
+    return kernels().prepare(SHARE, [gy], [gx], [float(gx.shape[1] if mode == AVG else 1)])
+
+
+@kernel(parallel=True)
+def _to_first(gy, x, gx, lowest):
+    """gx is gy at the first of the largest pixels of a plane, if one is above `lowest`."""
+    planes, pixels = x.shape
+    for job in prange(planes):
+        plane, best = np.int64(job), room(x.dtype)
+        for k in range(STEP):
+            best[k] = lowest
+        for start in range(0, pixels, STEP):
+            for k in range(min(STEP, pixels - start)):
+                pixel = x[plane, np.uint64(start) + np.uint64(k)]
+                best[k] = pixel if pixel > best[k] else best[k]
+        for width in HALVES:
+            for k in range(width):
+                best[k] = best[k + width] if best[k + width] > best[k] else best[k]
+        for i in range(pixels):
+            gx[plane, i] = 0
+        if best[0] > lowest:
+            first = 0
+            while x[plane, first] != best[0]:
+                first += 1
+            gx[plane, first] = gy[plane, 0]
+
+
+def _lowest(mode: int, array: Any) -> float:
+    """What a reduction begins with."""
+    return float(np.finfo(array.dtype).min) if mode == MAX else 0.0
 
 
 # ---------------------------------------------------------------------------------------------- ops
@@ -138,7 +177,7 @@ class Pooling(SpatialOp, name="Pooling"):
         return [] if self.is_whole(window) else [Planes(window).room_back(ins[0].dtype)]
 
     def is_whole(self, window: Window) -> bool:
-        """One position that covers the image exactly, and nothing but a NumPy reduction to do."""
+        """One position that covers the image exactly, and a plain reduction."""
         return (window.kernel == window.image and not any(window.pad) and window.positions == 1
                 and self.mode in (MAX, AVG, SUM))
 
@@ -146,9 +185,9 @@ class Pooling(SpatialOp, name="Pooling"):
               ) -> Callable[[], None]:
         x, y, window = ins[0], outs[0], self.window(ins[0].shape[2:])
         if self.is_whole(window):
-            return partial(_whole_forward, self.mode, _planes(x), _planes(y)[:, 0])
-        lowest, planes = np.finfo(y.dtype).min if self.mode == MAX else 0, Planes(window)
-        return partial(pool, x.reshape(-1), y.reshape(-1), self.mode, float(lowest),
+            return _whole(self.mode, _planes(x), _planes(y))
+        planes = Planes(window)
+        return partial(pool, x.reshape(-1), y.reshape(-1), self.mode, _lowest(self.mode, y),
                        self.sizes(window).astype(y.dtype), planes.tables, planes.form, scratch[0])
 
     def steps_backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
@@ -156,7 +195,7 @@ class Pooling(SpatialOp, name="Pooling"):
         gx, window = outs[0], self.window(outs[0].shape[2:])
         gy, x, y = (*ins, *[gx] * (3 - len(ins)))
         if self.is_whole(window):
-            return partial(_whole_backward, self.mode, _planes(gy)[:, 0], _planes(x), _planes(gx))
+            return _whole_back(self.mode, _planes(gy), _planes(x), _planes(gx))
         planes, arrays = Planes(window), (array.reshape(-1) for array in (gy, x, y, gx))
         return partial(pool_back, *arrays, self.mode, self.sizes(window).astype(gx.dtype),
                        planes.tables, planes.form, scratch[0])
