@@ -59,17 +59,25 @@ def test_a_sum_by_shuffles_and_shared_memory():
     (lambda me: cuda.any_sync(ALL, me == 31), lambda me: 1),
     (lambda me: cuda.shfl_sync(0xF, me, 2) if me < 4 else me, lambda me: 2 if me < 4 else me),
     (lambda me: cuda.activemask(), lambda me: ALL),
-    (lambda me: cuda.syncthreads_count(me % 3 == 0), lambda me: 11),
-    (lambda me: cuda.syncthreads_or(me == 7), lambda me: 1),
-    (lambda me: cuda.syncthreads_and(me != 7), lambda me: 0),
+    (lambda me: cuda.syncthreads_count(np.int32(me % 3 == 0)), lambda me: 11),
+    (lambda me: cuda.syncthreads_or(np.int32(me == 7)), lambda me: 1),
+    (lambda me: cuda.syncthreads_and(np.int32(me != 7)), lambda me: 0),
     (lambda me: cuda.syncwarp() or me, lambda me: me),
 ])  # fmt: skip
-def test_operations_of_a_warp(value, want):
+def test_operations_of_threads(value, want):
     def kernel(y):
         me = cuda.threadIdx.x
         y[me] = value(me)
 
     assert list(run(kernel, np.zeros(WARP, np.int64))) == [want(me) for me in range(WARP)]
+
+
+@pytest.mark.parametrize("name", ["syncthreads_count", "syncthreads_or", "syncthreads_and"])
+def test_barriers_refuse_truth_values_as_devices_do(name):
+    def kernel(y):
+        y[0] = getattr(cuda, name)(cuda.threadIdx.x < 3)
+    with pytest.raises(RuntimeError, match=r"take an int32: np\.int32"):
+        run(kernel, np.zeros(1, np.int32))
 
 
 def test_atomics_of_shared_memory():

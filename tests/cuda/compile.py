@@ -40,7 +40,7 @@ from nbmod.ops.arithmetic import sum_program
 from nbmod.ops.cuda import compiler, gemm, tensor
 from nbmod.ops.cuda.device import Gpu
 from nbmod.ops.cuda.formula_op import COPY, run_program
-from nbmod.ops.cuda.launch import Kernel, Launch
+from nbmod.ops.cuda.launch import Kernel, Launch, kernel
 from nbmod.ops.cuda.memory import Array
 from nbmod.ops.formula import VOCABULARY
 from nbmod.ops.formula_op import FormulaOp
@@ -221,6 +221,8 @@ def ghost_launches(samples: Mapping[str, Sample], types: int) -> list[Launch]:
                     raise
     ghost.launches += products(ghost) + depthwise(ghost)
     updates(ghost)
+    for kind in (np.int32, np.uint32):
+        ghost.launches.append(Launch(integers, (1,), (32,), (ghost.empty((13,), kind), kind(5))))
     followed()
     for real in ("float32", "float64"):
         x = ghost.empty((5,), real)
@@ -256,6 +258,17 @@ def depthwise(ghost: Ghost) -> list[Launch]:
         found += ghost._steps(op, [x, w], [y], Call())
         found += ghost._steps(node, [y, x, w], [x, w], Call(scratch=scratch))
     return found
+
+
+@kernel
+def integers(x, n):
+    """Every operator between integers of 32 bits."""
+    m = x[0]
+    x[1], x[2], x[3], x[4], x[5] = m + n, m - n, m * n, m // n, m % n
+    x[6], x[7], x[8], x[9], x[10] = m << n, m >> n, m & n, m | n, m ^ n
+    m <<= 3
+    n >>= m
+    x[11], x[12] = ~n, 1 << (m >> 2)
 
 
 def followed() -> None:

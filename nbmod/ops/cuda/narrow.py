@@ -3,8 +3,9 @@
 numba gives the sum of two 32-bit integers 64 bits, which on a GPU doubles the work of every index
 and makes a division by a size that is no constant a call of some hundred instructions.  Here the
 result of two int32, or of an int32 and a constant that fits, is an int32, and two uint32 give a
-uint32.  `np.int64(x)` says where more is wanted.  Other people's kernels are typed as ever: the
-rule holds inside `narrow()` only.
+uint32.  `np.int64(x)` says where more is wanted, and `np.int32(x << n)` that no more is: shifts
+have 64 bits, since numba writes no code for narrower ones.  Other people's kernels are typed as
+ever: the rule holds inside `narrow()` only.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 __all__ = ["narrow"]
 
-_BINARY = ("add", "sub", "mul", "floordiv", "mod", "lshift", "rshift", "and_", "or_", "xor")
+_BINARY = ("add", "sub", "mul", "floordiv", "mod", "and_", "or_", "xor")
 _KEYS = frozenset([getattr(operator, name) for name in _BINARY]
                   + [getattr(operator, "i" + name.rstrip("_")) for name in _BINARY]
                   + [operator.neg, operator.pos, operator.invert, range])

@@ -118,13 +118,13 @@ class Cuda:
         self.exchange(None, "syncthreads")
 
     def syncthreads_count(self, predicate: Any) -> int:
-        return sum(map(bool, self.exchange(predicate, "syncthreads_count").values()))
+        return sum(map(bool, self.exchange(_vote(predicate), "syncthreads_count").values()))
 
     def syncthreads_and(self, predicate: Any) -> int:
-        return int(all(self.exchange(predicate, "syncthreads_and").values()))
+        return int(all(self.exchange(_vote(predicate), "syncthreads_and").values()))
 
     def syncthreads_or(self, predicate: Any) -> int:
-        return int(any(self.exchange(predicate, "syncthreads_or").values()))
+        return int(any(self.exchange(_vote(predicate), "syncthreads_or").values()))
 
     def syncwarp(self, mask: int = 0xFFFFFFFF) -> None:
         self.exchange(None, "syncwarp", mask)
@@ -160,6 +160,13 @@ class Cuda:
         """Writes of the simulator are seen at once."""
 
     threadfence_block = threadfence_system = threadfence
+
+
+def _vote(predicate: Any) -> Any:
+    """What a thread gives to a barrier that asks: a device refuses truth values there."""
+    if isinstance(predicate, (bool, np.bool_)):
+        raise TypeError("barriers that ask take an int32: np.int32(...) of the condition")
+    return predicate
 
 
 def _poisoned(shape: Any, dtype: Any) -> np.ndarray:
