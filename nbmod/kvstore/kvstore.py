@@ -206,18 +206,25 @@ class KVStore(KVStoreBase):
 
     def _sum_up(self, what: str, names: Sequence[Key], jobs: Sequence[Job]) -> None:
         """Form the sums of jobs; those between GPUs stay prepared for the next call like this."""
+        key = what, tuple(names)
+        known = self._prepared.get(key)
+        if known is None or not known.fits(jobs):
+            joined = self._plain(jobs)
+            if not joined:
+                return
+            if known is None or not known.fits(joined):
+                known = self._prepared[key] = self._joint(joined)
+        known()
+
+    def _plain(self, jobs: Sequence[Job]) -> list[Job]:
+        """Form the sums that are not between GPUs, one by one; the other jobs."""
         joined: list[Job] = []
         for values, out in jobs:
             if self._compression is None and self._joint.possible(values, out):
                 joined.append((values, out))
             else:
                 _sum(values, out.context, out)
-        if joined:
-            key = what, tuple(names)
-            known = self._prepared.get(key)
-            if known is None or not known.fits(joined):
-                known = self._prepared[key] = self._joint(joined)
-            known()
+        return joined
 
     def _given(self, name: Key, values: Sequence[NDArray]) -> tuple[list[NDArray], NDArray]:
         """What was pushed, compressed and of the stored array's type, and that array."""
