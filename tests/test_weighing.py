@@ -24,8 +24,10 @@ CASES = {
     "many tiles": (9, LANES, (13, 21), LANES, (0, 0)),
     "few jobs": (1, 5 * LANES, (6, 6), 5 * LANES, (1, 1)),
 }
-CACHES = {"far": {"FEW": 0}, "near": {}, "in parts": {"NEAR": 0, "FAR": 0}}
-"""How much is taken at a time."""
+CACHES = {"far": {"OWN": 0, "FEW": 0}, "near": {"OWN": 0},
+          "in parts": {"OWN": 0, "NEAR": 0, "FAR": 0},
+          "apart": {"PARTS": 2, "NARROW": 2}, "apart, parts in parts": {"PARTS": 3, "NARROW": 7}}
+"""Who does what, and how much is taken at a time."""
 
 
 def numbers(*shape):

@@ -13,19 +13,26 @@ instead of 36).  With e < 36 (or 16) the places in a transformed tile, there are
     d   U transformed back, in the order in which the strip kernel would read filters
 
 For each e the products are a weight's gradient with one tap, so the outer-product kernel sums them
-up; its pixels are tiles.  A job is some blocks of channels with some vectors of filters: its U is
-small enough for a core's cache.  Where there are so few channels that all U is, V and W are made of
-fewer tiles at a time, and stay in a cache that is further away; else of as many as memory shall
-hold, as what would cost then is to read U again.
+up; its pixels are tiles.  Who does what, the size of U decides:
 
-Tiles are summed up in their order, as many at a time as their number and the channels say: so the
-number of workers changes no bit.
+    apart       All U is small enough for a core's cache, and tiles are many.  A job is a part of
+                the tiles with a U of its own: a worker makes V and W of a few tiles, adds up their
+                products, and goes on, so nothing but images comes from further away than its
+                second cache.  Then the U's of all parts are added up.
+    together    A job is some blocks of channels with some vectors of filters, whose U is small
+                enough.  All workers make one V and W: of fewer tiles at a time where all U stays
+                near, else of as many as memory shall hold, as what would cost then is to read U
+                again.
+
+Tiles are summed up in their order, in parts and as many at a time as their number and the channels
+say: so the number of workers changes no bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,7 +61,10 @@ JOBS = 32
 """Jobs at least, if there are channels and filters enough."""
 TURN = 16
 """Tiles that are transformed at a time."""
-
+OWN = 5 * 2 ** 16
+"""Numbers of U that stay in a core's L2 beside V and W of NARROW tiles."""
+PARTS, NARROW = 8, 64
+"""Parts that tiles have when workers are apart, and tiles of them to take at a time."""
 
 SUM, BACK, MAKE = 4, 4, 14
 """What the sums of a vector of U cost besides products, for each pass over tiles; their way back;
@@ -77,9 +87,16 @@ class Weighing:
         """Numbers of all U."""
         return self.tiling.places * self.blocks[0] * self.blocks[1] * LANES ** 2
 
+    @cached_property
+    def apart(self) -> bool:
+        """Whether workers have tiles of their own, and not channels."""
+        return self.summed <= OWN and len(self.tiling.tiles) >= PARTS * NARROW
+
     @property
     def chunk(self) -> int:
         """Tiles to take at a time."""
+        if self.apart:
+            return part_of(-(-len(self.tiling.tiles) // PARTS), NARROW)
         each = self.tiling.places * sum(self.blocks) * LANES
         return part_of(len(self.tiling.tiles), max(
             CHUNK // 2, (NEAR if self.summed <= FEW else FAR) // each))
@@ -94,6 +111,8 @@ class Weighing:
     def job(self) -> Pair:
         """Blocks of channels and pairs of vectors of a job."""
         blocks, pairs = self.blocks[0], -(-self.blocks[1] // 2)
+        if self.apart:
+            return blocks, pairs
         high, wide = max(1, SIDE // LANES), max(1, SIDE // (2 * LANES))
         while -(-blocks // high) * -(-pairs // wide) < JOBS and high * wide > 1:
             high, wide = (high, wide // 2) if wide >= high else (high // 2, wide)
@@ -103,15 +122,17 @@ class Weighing:
     def jobs(self) -> Pair:
         """How many jobs there are, and numbers of the U of one."""
         high, wide = self.job
-        count = -(-self.blocks[0] // high) * -(-self.blocks[1] // (2 * wide))
+        count = PARTS if self.apart else (
+            -(-self.blocks[0] // high) * -(-self.blocks[1] // (2 * wide)))
         return count, self.tiling.places * high * wide * 2 * LANES ** 2
 
     def room_of(self, workers: int) -> int:
-        """Numbers of the room that so many workers need: only U that tiles to come are added to
-        is kept."""
+        """Numbers of the room that so many workers need: only U that tiles to come, or other
+        parts, are added to is kept."""
         count, area = self.jobs
-        kept = min(workers, count) if self.chunk >= len(self.tiling.tiles) else count
-        return self.tiling.places * sum(self.lines) + kept * area
+        workers = min(workers, count)
+        kept = workers if self.chunk >= len(self.tiling.tiles) else count
+        return (workers if self.apart else 1) * self.tiling.places * sum(self.lines) + kept * area
 
     @property
     def room(self) -> int:
@@ -146,8 +167,11 @@ class Weighing:
         x, g = flat(x), flat(g)
 
         def run() -> None:
-            _weigh(x, g, d, room, tiles, places, steps,
-                   queue_of(times * workers).reshape(times, -1))
+            if self.apart:
+                _apart(x, g, d, room, tiles, places, steps, queue_of(workers))
+            else:
+                _together(x, g, d, room, tiles, places, steps,
+                          queue_of(times * workers).reshape(times, -1))
 
         return run
 
@@ -175,8 +199,8 @@ def _enter(x, g, room, tiles, first, b, how, steps):
 
 
 @inlined
-def _sum(room, places, rows, at, span, tiles, adds, how):
-    """U of a block and a pair of vectors for one place, over all tiles that are there.
+def _sum(near, room, places, at, span, tiles, adds, how):
+    """U of a block and a pair of vectors for one place, over all tiles of which V and W are near.
 
     at   where V, W and U of the block, the pair and the place begin, and V and W of the next place
     """
@@ -190,9 +214,9 @@ def _sum(room, places, rows, at, span, tiles, adds, how):
             place = (v + first * LANES + h, w + first * LANES, u + h * span * LANES, 0, 0, soon)
             sizes = (count, chunk * LANES, np.int64(adds or first > 0), which)
             if span == 2:
-                outer2(room, room, room, rows, places, place, sizes)
+                outer2(near, near, room, places, places, place, sizes)
             else:
-                outer1(room, room, room, rows, places, place, sizes)
+                outer1(near, near, room, places, places, place, sizes)
 
 
 @inlined
@@ -210,8 +234,8 @@ def _leave(room, d, u, start, span, out):
 
 
 @inlined
-def _job(room, d, places, rows, job, here, u, first, last, how, high, wide):
-    """U of one job for the tiles that are there, and if they are the last ones its part of d."""
+def _job(near, room, d, places, job, here, u, first, last, how, high, wide):
+    """U of one job for the tiles that are near, and if they are the last ones its part of d."""
     out, blocks, vectors, chunk, v_line, w_line = how
     count, across, pair = (out + 2) ** 2, (vectors + 2 * wide - 1) // (2 * wide), 2 * LANES * LANES
     b0, o0 = job // across * high, job % across * wide * 2
@@ -225,7 +249,7 @@ def _job(room, d, places, rows, job, here, u, first, last, how, high, wide):
                 at = (v + b * chunk * LANES, w + o * chunk * LANES, place,
                       v + v_line + b * chunk * LANES,
                       w + w_line + (o + (b - b0) % span) * chunk * LANES)
-                _sum(room, places, rows, at, span, here, not first, how)
+                _sum(near, room, places, at, span, here, not first, how)
     for o in range(o0, o1 if last else o0, 2):
         span = min(2, o1 - o)
         for b in range(b0, b1):
@@ -234,11 +258,46 @@ def _job(room, d, places, rows, job, here, u, first, last, how, high, wide):
 
 
 @kernel(parallel=True)
-def _weigh(x, g, d, room, tiles, places, steps, queues):
+def _apart(x, g, d, room, tiles, places, steps, queue):
+    """d, packed, some parts of the tiles at a time (see `simd.queue`)."""
+    how, x_steps, (workers, parts, area, high, wide) = steps
+    out, blocks, vectors, chunk, v_line, w_line = how
+    count = (out + 2) ** 2
+    own = count * (v_line + w_line)
+    every = workers * own
+    for worker in prange(workers):
+        near = room[np.int64(worker) * own:(np.int64(worker) + 1) * own]
+        for turn in range(workers):
+            other = (np.int64(worker) + turn) % workers
+            begin, behind = other * parts // workers, (other + 1) * parts // workers
+            part = begin + take(queue, other * SPACE)
+            while part < behind:
+                start, end = part * len(tiles) // parts, (part + 1) * len(tiles) // parts
+                for s in range(start, end, chunk):
+                    here = min(chunk, end - s)
+                    for b in range(blocks + vectors):
+                        _enter(x, g, near, tiles[s:s + here], 0, b, how, x_steps)
+                    _job(near, room, d, places, 0, here, every + part * area, s == start,
+                         False, how, high, wide)
+                part = begin + take(queue, other * SPACE)
+    for job in prange(high * wide):
+        o, b, u = job // high * 2, job % high, every + np.int64(job) * count * 2 * LANES ** 2
+        span = min(2, vectors - o)
+        size = count * span * LANES ** 2
+        total = room[u:u + size]
+        for part in range(1, parts):
+            more = room[part * area + u:part * area + u + size]
+            for k in range(size):
+                total[k] += more[k]
+        _leave(room, d, u, 9 * LANES ** 2 * (o * blocks + b * span), span, out)
+
+
+@kernel(parallel=True)
+def _together(x, g, d, room, tiles, places, steps, queues):
     """d, packed; V and W of some tiles at a time (see `simd.queue`)."""
     how, x_steps, (workers, jobs, area, high, wide) = steps
     out, blocks, vectors, chunk, v_line, w_line = how
-    everyone, rows = (out + 2) ** 2 * (v_line + w_line), places[:0]
+    everyone = (out + 2) ** 2 * (v_line + w_line)
     for s in range(0, len(tiles), chunk):
         here, queue = min(chunk, len(tiles) - s), queues[s // chunk]
         turns = (here + TURN - 1) // TURN
@@ -252,6 +311,6 @@ def _weigh(x, g, d, room, tiles, places, steps, queues):
                 job = begin + take(queue, other * SPACE)
                 while job < behind:
                     own = np.int64(worker) if len(queues) == 1 else job
-                    _job(room, d, places, rows, job, here, everyone + own * area, s == 0,
+                    _job(room, room, d, places, job, here, everyone + own * area, s == 0,
                          s + chunk >= len(tiles), how, high, wide)
                     job = begin + take(queue, other * SPACE)
