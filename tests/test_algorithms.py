@@ -55,8 +55,8 @@ def test_what_the_environment_allows(most, expected, monkeypatch):
 @pytest.mark.skipif(LANES != 16, reason="the sizes are those of 16 lanes")
 @pytest.mark.parametrize("batch, channels, size, fresh, expected", [
     (16, 64, 56, False, 4), (16, 64, 56, True, 4), (16, 512, 7, False, 4), (16, 512, 7, True, 4),
-    (1, 64, 224, False, 4), (1, 512, 28, False, 4), (1, 512, 14, False, 2), (1, 512, 7, False, 0),
-    (1, 512, 7, True, 0), (1, 16, 3, False, 0)])
+    (1, 64, 224, False, 4), (1, 512, 28, False, 4), (1, 512, 28, True, 4),
+    (1, 512, 14, False, 2), (1, 512, 7, False, 0), (1, 512, 7, True, 0), (1, 16, 3, False, 0)])
 def test_tiles_pay_where_images_are_large_beside_filters(batch, channels, size, fresh, expected):
     """The choices that are the fastest where the constants were measured."""
     assert algorithms.estimated(layer(batch, channels, size, fresh)).algorithm == expected

@@ -10,7 +10,6 @@ from nbmod.ops.blocked.form import LANES, Form
 from nbmod.ops.blocked.reorder import into_blocks
 from nbmod.ops.blocked.tables import Sliding
 from nbmod.ops.blocked.tiled import Tiled
-from nbmod.ops.blocked.weighing import Weighing
 from nbmod.ops.jit import num_threads, set_num_threads
 from nbmod.ops.simd.winograd import FOUR, TWO
 from tests import convolution_sums
@@ -23,6 +22,7 @@ CASES = {
     "odd vectors, padding": (1, 5, (18, 2), 3 * LANES, (2, 2)),
     "many tiles": (9, LANES, (13, 21), LANES, (0, 0)),
     "few jobs": (1, 5 * LANES, (6, 6), 5 * LANES, (1, 1)),
+    "hardly any": (1, LANES, (3, 3), LANES, (1, 1)),
 }
 CACHES = {"far": {"OWN": 0, "FEW": 0}, "near": {"OWN": 0},
           "in parts": {"OWN": 0, "NEAR": 0, "FAR": 0},
@@ -53,10 +53,8 @@ def convolution(batch, channels, image, filters, pad, out):
 def computed(k, x, g, like, adds=False, room=None):
     """The gradient by tiles, `like` another array or added to it."""
     gw, packed = like.astype("f"), np.full(k.summed.shape, np.nan, "f")
-    made = Weighing(k.tiling)
-    room = np.full(made.room, np.nan, "f") if room is None else room
-    by_tiles = type("ByTiles", (Tiled,), {"weighing": made})
-    by_tiles(k.slide, k.x, k.y, k.batch, k.out, True).weight(x, g, packed, gw, adds, room)()
+    room = np.full(k.weight_room.shape, np.nan, "f") if room is None else room
+    k.weight(x, g, packed, gw, adds, room)()
     return gw
 
 
@@ -83,23 +81,13 @@ def test_any_number_of_threads_gives_the_same_bits(caches, monkeypatch):
     try:
         for before, later in ((1, 1), (many, many), (1, many), (many, 1)):
             set_num_threads(before)
-            room = np.empty(Weighing(k.tiling).room, "f")
+            room = np.empty(k.weight_room.shape, "f")
             set_num_threads(later)
             found.append(computed(k, x, g, expected, room=room))
     finally:
         set_num_threads(many)
     for other in found[1:]:
         np.testing.assert_array_equal(found[0], other)
-
-
-def test_few_tiles_are_summed_pixel_by_pixel():
-    many = convolution(8, 64, (16, 16), 64, (1, 1), 4)[0]
-    assert many.weighing is not None and many.weight_room.size == many.weighing.room
-    k, x, g, expected = convolution(1, LANES, (3, 3), LANES, (1, 1), 4)
-    assert k.weighing is None and k.weight_room.size == 0
-    gw, packed = np.empty(expected.shape, "f"), np.empty(k.summed.shape, "f")
-    k.weight(x, g, packed, gw)()
-    np.testing.assert_allclose(gw, expected, atol=1e-5 * abs(expected).max())
 
 
 @pytest.mark.parametrize("way", [TWO, FOUR])

@@ -10,6 +10,9 @@ bytes:
     filters      are read from memory once, or for every few strips again, from a cache
     transforms   of tiles there and back, and of filters where they change with every run
 
+A layer that is trained also has the data's gradient, which is such a convolution, and the weight's
+(see `weighing`); it is computed one way in all directions.
+
 Threads share all of this, so their number decides who does what (see `winograd`), but not which
 algorithm it is: results are the same bits for any number of them.
 
@@ -70,7 +73,7 @@ class Choice(NamedTuple):
 @dataclass(frozen=True)
 class Layer:
     """A convolution of `batch` images to choose an algorithm for; `fresh`: in training, where
-    filters change with every run and the data's gradient is computed, too."""
+    filters change with every run and gradients are computed, too."""
 
     slide: Sliding
     batch: int
@@ -158,21 +161,28 @@ def estimates(layer: Layer) -> dict[int, float]:
 
 def _estimate(layer: Layer, algorithm: int) -> float:
     if algorithm == DIRECT:
-        ways = [(layer.channels, layer.filters, layer.out)]
-        if layer.fresh:
-            ways.append((layer.filters, layer.channels, layer.image))
-        return sum(_of_pixels(layer, *way) for way in ways)
+        forward = _of_pixels(layer, layer.channels, layer.filters, layer.out)
+        if not layer.fresh:
+            return forward
+        sums = _vectors(layer.channels, layer.filters) * layer.batch * layer.out[0] * layer.out[1]
+        return forward + _of_pixels(layer, layer.filters, layer.channels, layer.image) + sums
     kernels = layer.kernels(algorithm)
     assert isinstance(kernels, Tiled)
-    return sum(map(_of_tiles, [kernels.tiling, *[kernels.tiling_back] * layer.fresh]))
+    if not layer.fresh:
+        return _of_tiles(kernels.tiling)
+    return _of_tiles(kernels.tiling) + _of_tiles(kernels.tiling_back) + kernels.weighing.cost
+
+
+def _vectors(channels: int, filters: int) -> int:
+    """Vectors of a weight."""
+    return 9 * -(-channels // LANES) * -(-filters // LANES) * LANES
 
 
 def _of_pixels(layer: Layer, channels: int, filters: int, out: Pair) -> float:
     """Strips of pixels."""
-    vectors = 9 * -(-channels // LANES) * -(-filters // LANES) * LANES
     each, groups, _ = grouped(layer.batch, out[0] * out[1])
     strips = groups * -(-each * out[0] * out[1] // PIXELS)
-    return vectors * (strips * PIXELS + READ)
+    return _vectors(channels, filters) * (strips * PIXELS + READ)
 
 
 def _of_tiles(tiling: Tiling) -> float:

@@ -10,19 +10,15 @@ from typing import Any
 
 from ..op import Spec
 from .convolution import FLOAT, Kernels
-from .form import LANES
 from .weighing import Weighing
 from .winograd import Tiling
 
 __all__ = ["Tiled"]
 
-MARGIN = 0.8
-"""Of the time pixel by pixel that a weight's gradient by tiles may take: it keeps fewer digits."""
-
 
 @dataclass(frozen=True)
 class Tiled(Kernels):
-    """A convolution whose sums and data's gradient are computed by tiles of `out` x `out` pixels;
+    """A convolution whose sums and gradients are computed by tiles of `out` x `out` pixels;
     `fresh`: filters change with every run."""
 
     out: int = 4
@@ -79,17 +75,12 @@ class Tiled(Kernels):
         return self.tiling_back.compute(g, filters, bias, gx, gx, flags, room)
 
     @cached_property
-    def weighing(self) -> Weighing | None:
-        """What computes the weight's gradient by tiles, where they are not too few."""
-        found, pixels = Weighing(self.tiling), self.batch * self.y.height * self.y.width
-        directly = 9 * self.x.blocks * LANES * self.y.blocks * pixels
-        return found if found.cost < MARGIN * directly else None
+    def weighing(self) -> Weighing:
+        return Weighing(self.tiling)
 
     @property
     def weight_room(self) -> Spec:
-        return Spec((self.weighing.room if self.weighing else 0,), FLOAT)
+        return Spec((self.weighing.room,), FLOAT)
 
     def weight_sums(self, x: Any, g: Any, packed: Any, room: Any) -> Callable[[], None]:
-        if self.weighing is None:
-            return super().weight_sums(x, g, packed, room)
         return self.weighing.compute(x, g, packed, room)

@@ -66,9 +66,10 @@ OWN = 5 * 2 ** 16
 PARTS, NARROW = 8, 64
 """Parts that tiles have when workers are apart, and tiles of them to take at a time."""
 
-SUM, BACK, MAKE = 4, 4, 14
+SUM, BACK, MAKE, AGAIN = 4, 26, 16, 7
 """What the sums of a vector of U cost besides products, for each pass over tiles; their way back;
-and one place of a vector of a tile (see `algorithms`)."""
+one place of a vector of a tile; and to read it for a job if workers are together (see
+`algorithms`)."""
 
 
 @dataclass(frozen=True)
@@ -143,11 +144,12 @@ class Weighing:
     def cost(self) -> float:
         """Multiplications and additions of vectors that would take as long, as `algorithms` counts
         them."""
-        blocks, vectors = self.blocks
+        (blocks, vectors), (high, wide) = self.blocks, self.job
         tiles, sums = len(self.tiling.tiles), blocks * LANES * vectors
         passes = -(-tiles // min(CHUNK, self.chunk))
+        read = 0 if self.apart else self.jobs[0] * (high + 2 * wide)
         return self.tiling.places * (sums * (tiles + SUM * passes + BACK)
-                                     + tiles * (blocks + vectors) * MAKE)
+                                     + tiles * ((blocks + vectors) * MAKE + read * AGAIN))
 
     def compute(self, x: Any, g: Any, d: Any, room: Any) -> Callable[[], None]:
         """A function that computes d, packed, from x and the output's gradient g.
