@@ -195,6 +195,26 @@ def test_products_with_ragged_edges(monkeypatch, schedule, turned, dtype, way):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("shape, axis", [((97,), None), ((3, 50), 1), ((41, 2), 0)])
+@pytest.mark.parametrize("name", ["max", "min", "prod", "nanprod", "norm", "argmax", "argmin"])
+def test_few_results_of_many_terms_go_by_pieces(name, shape, axis, schedule, monkeypatch):
+    """Extremes that are there twice, the first one counts; a NaN goes before all."""
+    monkeypatch.setattr(simulator, "schedule", schedule)
+    started, run = [], simulator.run
+    monkeypatch.setattr(simulator, "run", lambda *args: (started.append(args), run(*args)))
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(-9, 9, shape).astype(np.float32) / 8 + 1
+    with_nan = np.where(np.arange(numbers.size).reshape(shape) == numbers.size - 9, np.nan, numbers)
+    for values in (numbers, with_nan.astype(np.float32)):
+        got, want = (getattr(mx.nd, name)(mx.nd.array(values, ctx=ctx), axis=axis).asnumpy()
+                     for ctx in (mx.gpu(0), mx.cpu()))
+        exactly = name in ("max", "min", "argmax", "argmin")
+        assert_same(got, want, 0 if exactly else 1e-5, name)
+    assert not launch.SIMULATED or len(started) >= 4
+
+
+@pytest.mark.gpu
 def test_products_go_the_way_they_may(monkeypatch):
     """Tensor cores where asked for, large tiles where there are blocks enough."""
     from nbmod.ops.cuda import gemm, tensor

@@ -229,6 +229,10 @@ def ghost_launches(samples: Mapping[str, Sample], types: int) -> list[Launch]:
         ghost.launcher(run_program(vocabulary(), [x, x], [x] * len(VOCABULARY)))()
         many, one = ghost.empty((512, 1024), real), ghost.empty((1, 1), real)
         ghost.launcher(run_program(COPY, [many], [one]))()
+        for name in ("max", "prod", "norm", "argmax"):
+            op, y = OPS[name](), ghost.empty((1,), real)
+            scratch = [ghost.empty(*spec) for spec in ghost.scratch(op, [many], [y])]
+            ghost.launches += ghost._steps(op, [many], [y], Call(scratch=scratch))
     return ghost.launches
 
 

@@ -1,7 +1,9 @@
 """Reductions along axes, and repetition, which is the gradient of a sum.
 
 Sums and means are programs.  Other reductions are the work of a block for each result: its threads
-take every so-manieth element and fold what they have by the tree that sums have.
+take every so-manieth element and fold what they have by the tree that sums have.  Few results of
+many elements are folded in pieces, by as many blocks as a card has work for, and what comes of the
+pieces is folded again.
 """
 
 from __future__ import annotations
@@ -35,10 +37,10 @@ from ..reduce import (
     reduced_shape,
 )
 from ..repetition import Broadcast
-from .blocks import LANES, each_block
+from .blocks import LANES, each_block, pieces_of, tree_function
 from .fill import fill_zero
 from .formula_op import COPY, run_program
-from .kernel_math import real_of
+from .kernel_math import minimum, real_of
 from .launch import Launch, cuda, device_function, kernel, on_gpu
 from .memory import Array
 from .strided import offset_function
@@ -141,38 +143,50 @@ def _places(shape: tuple[int, ...], axes: Collection[int]) -> tuple[Any, Any]:
                  for group in (kept, sorted(axes)))
 
 
+def _pieces(cells: int, terms: int) -> tuple[int, int]:
+    """In how many pieces so many terms are folded, none of them empty, and how long they are."""
+    length = max(-(-terms // pieces_of(cells, terms)), 1)
+    return max(-(-terms // length), 1), length
+
+
 @cache
-def _fold_kernel(rule: Any, shape: tuple[int, ...], axes: tuple[int, ...], kind: Any) -> Any:
+def _fold_kernel(rule: Any, again: bool, shape: tuple[int, ...], axes: tuple[int, ...], kind: Any
+                 ) -> Any:
+    """Folds of pieces of cells; `again` of what has been folded."""
     lanes, (base, offset) = LANES, _places(shape, axes)
     take, join, start = FOLDS[rule]
-    first = start is None
-    begin = kind(0 if first else start)
+    take, first = join if again else take, start is None
+    begin, fold_all = kind(0 if first else start), tree_function(1, fold=join)
 
     @kernel
-    def fold(x, y, terms, cells):
-        part = cuda.shared.array(lanes, kind)
+    def fold(x, y, terms, length, cells, tasks):
+        part = cuda.shared.array((1, lanes), kind)
         me = cuda.threadIdx.x
-        for cell in range(cuda.blockIdx.x, cells, cuda.gridDim.x):
-            total = kind(x[base(cell)]) if first else begin
-            for term in range(me, terms, lanes):
+        for task in range(cuda.blockIdx.x, tasks, cuda.gridDim.x):
+            cell, piece = task % cells, task // cells * length
+            total = kind(x[base(cell) + offset(piece)]) if first else begin
+            for term in range(piece + me, minimum(piece + length, terms), lanes):
                 total = take(total, kind(x[base(cell) + offset(term)]))
-            part[me] = total
-            cuda.syncthreads()
-            width = lanes // 2
-            while width > 0:
-                if me < width:
-                    part[me] = join(part[me], part[me + width])
-                cuda.syncthreads()
-                width //= 2
+            part[0, me] = total
+            fold_all(part)
             if me == 0:
-                y[cell] = part[0]
+                y[task] = part[0, 0]
             cuda.syncthreads()
     return fold
 
 
 def _fold(rule: Any, x: Array, axes: tuple[int, ...], y: Array, kind: Any) -> list[Launch]:
-    """Launches that fold `x` over `axes` into `y`."""
-    return each_block(_fold_kernel(rule, x.shape, axes, kind), y.size, x, y, x.size // y.size)
+    """Launches that fold `x` over `axes` into `y`; where results are few, pieces first."""
+    cells, terms = y.size, x.size // max(y.size, 1)
+    pieces, length = _pieces(cells, terms)
+    make = _fold_kernel(rule, False, x.shape, axes, kind)
+    if pieces == 1:
+        return each_block(make, cells, x, y, terms, length, cells)
+    parts = x.device.empty((pieces, cells), np.dtype(kind))
+    join = _fold_kernel(rule, True, parts.shape, (0,), kind)
+    return [launch._replace(own=(parts,)) for launch in (
+        *each_block(make, parts.size, x, parts, terms, length, cells),
+        *each_block(join, cells, parts, y, pieces, pieces, cells))]
 
 
 def _reduced(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -268,40 +282,87 @@ def _winner_function(largest: bool) -> Any:
 
 
 @cache
-def _search_kernel(largest: bool, shape: tuple[int, ...], axes: tuple[int, ...], kind: Any) -> Any:
-    lanes, (base, offset) = LANES, _places(shape, axes)
-    better = _winner_function(largest)
+def _first_function(largest: bool, kind: Any) -> Any:
+    """first(a, i): of what the threads of a block have, the element that goes before all others,
+    and its place; the answer of thread 0 counts."""
+    lanes, better = LANES, _winner_function(largest)
 
-    @kernel
-    def search(x, y, terms, cells):
+    @device_function
+    def first(a, i):
         values = cuda.shared.array(lanes, kind)
         places = cuda.shared.array(lanes, np.int32)
+        me, width = cuda.threadIdx.x, lanes // 2
+        values[me], places[me] = a, i
+        cuda.syncthreads()
+        while width > 0:
+            if me < width and better(values[me], places[me], values[me + width],
+                                     places[me + width]):
+                values[me], places[me] = values[me + width], places[me + width]
+            cuda.syncthreads()
+            width //= 2
+        return values[me], places[me]
+    return first
+
+
+@cache
+def _search_kernel(largest: bool, shape: tuple[int, ...], axes: tuple[int, ...], kind: Any,
+                   keeps: bool) -> Any:
+    """Places of extremes of pieces; `keeps` the extremes, too."""
+    lanes, (base, offset) = LANES, _places(shape, axes)
+    better, first = _winner_function(largest), _first_function(largest, kind)
+
+    @kernel
+    def search(x, extremes, y, terms, length, cells, tasks):
         me = cuda.threadIdx.x
-        for cell in range(cuda.blockIdx.x, cells, cuda.gridDim.x):
-            best, place = kind(x[base(cell)]), np.int32(0)
-            for term in range(me, terms, lanes):
+        for task in range(cuda.blockIdx.x, tasks, cuda.gridDim.x):
+            cell, piece = task % cells, task // cells * length
+            best, place = kind(x[base(cell) + offset(piece)]), np.int32(piece)
+            for term in range(piece + me, minimum(piece + length, terms), lanes):
                 value = kind(x[base(cell) + offset(term)])
                 if better(best, place, value, term):
                     best, place = value, np.int32(term)
-            values[me], places[me] = best, place
-            cuda.syncthreads()
-            width = lanes // 2
-            while width > 0:
-                if me < width and better(values[me], places[me], values[me + width],
-                                         places[me + width]):
-                    values[me], places[me] = values[me + width], places[me + width]
-                cuda.syncthreads()
-                width //= 2
+            best, place = first(best, place)
             if me == 0:
-                y[cell] = places[0]
+                y[task] = place
+                if keeps:
+                    extremes[task] = best
             cuda.syncthreads()
     return search
 
 
+@cache
+def _choice_kernel(largest: bool, kind: Any) -> Any:
+    """Places of extremes from those of pieces."""
+    lanes, better, first = LANES, _winner_function(largest), _first_function(largest, kind)
+
+    @kernel
+    def choose(extremes, places, y, pieces, cells):
+        me = cuda.threadIdx.x
+        for cell in range(cuda.blockIdx.x, cells, cuda.gridDim.x):
+            best, place = extremes[cell], places[cell]
+            for piece in range(me, pieces, lanes):
+                at = piece * cells + cell
+                if better(best, place, extremes[at], places[at]):
+                    best, place = extremes[at], places[at]
+            best, place = first(best, place)
+            if me == 0:
+                y[cell] = place
+            cuda.syncthreads()
+    return choose
+
+
 def _search(largest: bool, axis: int | None, x: Array, y: Array) -> list[Launch]:
-    axes = reduced_axes(None if axis is None else (axis,), x.ndim)
-    kernel = _search_kernel(largest, x.shape, axes, _kind(x.dtype))
-    return each_block(kernel, y.size, x, y, x.size // y.size)
+    axes, kind = reduced_axes(None if axis is None else (axis,), x.ndim), _kind(x.dtype)
+    cells, terms = y.size, x.size // max(y.size, 1)
+    pieces, length = _pieces(cells, terms)
+    make = _search_kernel(largest, x.shape, axes, kind, pieces > 1)
+    if pieces == 1:
+        return each_block(make, cells, x, x, y, terms, length, cells)
+    own = (x.device.empty((pieces, cells), np.dtype(kind)),
+           x.device.empty((pieces, cells), np.dtype(np.int32)))
+    return [launch._replace(own=own) for launch in (
+        *each_block(make, pieces * cells, x, *own, terms, length, cells),
+        *each_block(_choice_kernel(largest, kind), cells, *own, y, pieces))]
 
 
 def _argmax(op: ArgMax, ins: Any, outs: Any, call: Any) -> list[Launch]:
