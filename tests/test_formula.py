@@ -321,7 +321,7 @@ def test_sums_by_chunks_and_by_tiles(b_shape, shape, adds, monkeypatch):
     check(PRODUCT_BACKWARD, [a, a, b], [None, b], (), [False, adds])
 
 
-@pytest.mark.parametrize("join", ["add", "maximum", "minimum"])
+@pytest.mark.parametrize("join", ["add", "multiply", "maximum", "minimum"])
 @pytest.mark.parametrize("shape, kept, adds", [
     ((40, 70), (40, 1), 0), ((3, 20000), (3, 1), 1), ((100, 70), (1, 70), 1),
     ((9, 70, 30), (1, 70, 1), 0),
@@ -329,9 +329,37 @@ def test_sums_by_chunks_and_by_tiles(b_shape, shape, adds, monkeypatch):
 def test_terms_are_joined_as_the_program_says(shape, kept, adds, join):
     program = Program("terms", (Step("y", "x * s"),), ("x",), ("y",), ("s",), join)
     x = normal(*shape)
-    if join != "add":
+    if join == "multiply":  # exact in any order
+        x = np.where(np.abs(x) > 2.5, np.sign(x) * np.float32(0.5), np.float32(1)) * 2
+    elif join != "add":
         x.flat[::1003] = np.nan
     check(program, [x], [np.empty(kept, np.float32)], [0.5], [adds])
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_long_products_stay_in_range(axis):
+    """Products of some of the numbers would not be float32."""
+    x, product = np.full((640, 640), np.float32(1e-5)), np.empty(640, np.float32)
+    x[::2, ::2], x[1::2, 1::2] = 1e5, 1e5
+    program = Program("terms", (Step("y", "x"),), ("x",), ("y",), (), "multiply")
+    compiled(program, [x], [np.expand_dims(product, axis)])()
+    np.testing.assert_allclose(product, np.prod(x, axis, np.float64), rtol=1e-6)
+
+
+@pytest.mark.parametrize("join", ["add", "multiply", "maximum"])
+@pytest.mark.parametrize("shape, kept, adds", [
+    ((40, 70), (40, 1), 1), ((100, 70), (1, 70), 1), ((3, 20000), (3, 1), 0),
+    ((9, 700), (1, 700), 1),
+])  # fmt: skip
+def test_terms_of_halves_are_joined_in_single_precision(shape, kept, adds, join):
+    """No more is lost than when the result is rounded, twice where it is added to something."""
+    program = Program("terms", (Step("y", "x"),), ("x",), ("y",), (), join)
+    x = (1 + normal(*shape) / 512).astype(np.float16)
+    out = np.ones(kept, np.float16)
+    compiled(program, [x], [out], (), [adds])()
+    axis = tuple(d for d, n in enumerate(kept) if n == 1 and shape[d] > 1)
+    expected = adds + getattr(np, join).reduce(x.astype(np.float64), axis, keepdims=True)
+    np.testing.assert_allclose(out, expected, rtol=2 ** -10)
 
 
 def test_long_sums_lose_no_digits():

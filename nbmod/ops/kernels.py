@@ -156,7 +156,7 @@ def _passes(program: Program, operands: tuple[Operand | None, ...], add: tuple[b
         adds = tuple(bool(add) and add[i] for i, out in enumerate(outs) if out in group)
         if _is_idle(part, used, group, adds):
             continue
-        if not _suits([*used.values(), *group], group, summed=group[0] in sums):
+        if not _suits([*used.values(), *group], group):
             return None
         passes.append(_pass(program, part, space, used, group, adds))
     return passes
@@ -169,15 +169,14 @@ def _is_idle(program: Program, used: Mapping[str, Operand], written: Sequence[Op
     return source is not None and not any(add) and source.memory == written[0].memory
 
 
-def _suits(arrays: Sequence[Operand], written: Sequence[Operand], summed: bool) -> bool:
+def _suits(arrays: Sequence[Operand], written: Sequence[Operand]) -> bool:
     """Whether a kernel may do this.
 
-    It writes floating point numbers, adds up sums in their own type, and does not mix half with
-    double precision, which it could only round twice.
+    It writes floating point numbers, and does not mix half with double precision, which it could
+    only round twice.
     """
-    floats = _FLOATS[1:] if summed else _FLOATS
     types = {array.dtype.name for array in arrays}
-    return (all(out.dtype.name in floats for out in written)
+    return (all(out.dtype.name in _FLOATS for out in written)
             and not {"float16", "float64"} <= types)
 
 
@@ -230,7 +229,9 @@ def _partial_sums(spec: KernelSpec, layout: Layout) -> Shape | None:
         jobs, least = size_of(shape[:-1]) * -(-shape[-1] // TILE), FEW // 4
     chunks = 1 if jobs >= CHUNKS else max(1, min(CHUNKS, terms[0] // least))
     apart = chunks > 1 or (spec.add[0] and spec.program.join != "add")
-    return (chunks, *shape) if apart or (not reduced[-1] and size_of(terms) > FEW) else None
+    # What is no chunk's is summed where it ends up.
+    close = size_of(terms) <= FEW and spec.array(spec.targets[0]).dtype != "float16"
+    return (chunks, *shape) if apart or not (reduced[-1] or close) else None
 
 
 # -- files --------------------------------------------------------------------------------------

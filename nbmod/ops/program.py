@@ -46,8 +46,8 @@ class Program:
     outputs: tuple[str, ...]
     scalars: tuple[str, ...] = ()
     join: str = "add"
-    """What makes one number of the terms of an output: `add`, `maximum` or `minimum`, as NumPy
-    has them."""
+    """What makes one number of the terms of an output: `add`, `multiply`, `maximum` or `minimum`,
+    as NumPy has them."""
 
     def __str__(self) -> str:
         return "; ".join(f"{step.target} = {step.formula}" for step in self.steps)

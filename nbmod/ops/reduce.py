@@ -25,12 +25,13 @@ from ..base import MXNetError
 from .convolution import all_of
 from .creation import to_type
 from .formula_op import backward_program, kernels
-from .op import Op
+from .half import accumulator as computed_in
+from .op import Op, Spec
 from .param import Shape
 from .program import Elements, Program, run
 from .rules import data_type
 from .shape import ShapeMismatch, normalize_axes, size_of
-from .terms import fold, sum_elements
+from .terms import COPY, DIRECTION, MOMENTS_BACK, ROOT, SIGN, SPREAD, fold, sum_elements
 
 __all__ = ["add_up", "keep", "reduced_axes", "reduced_shape"]
 
@@ -193,6 +194,8 @@ class Mean(Reduction, name="mean", aliases=("_sparse_mean",)):
         return sum_elements("x / n", *self._needed(ins[0])[1:])
 
     def folded(self, x, out):
+        if out.dtype == np.float16:  # whose sums may be too large
+            return fold(x, keep(x.shape, self.axes(x.ndim), out), "x / n")
         total = super().folded(x, out)
         return total and all_of([total, partial(_share, out, x.size // out.size, out)])
 
@@ -205,6 +208,8 @@ class Prod(Reduction, name="prod"):
     """Product over axes.  The gradient is g y / x, so it is NaN where x is 0, as in MXNet."""
 
     needs: ClassVar = ("ograd", "data", "output")
+    term: ClassVar = "x"
+    join: ClassVar = "multiply"
     slope: ClassVar = "y / x * gy"
 
     def reduce(self, x, axes, out):
@@ -227,6 +232,7 @@ class NanSum(Reduction, name="nansum"):
 class NanProd(Prod, name="nanprod"):
     """Product over axes in which NaN counts as 1 and gets no gradient."""
 
+    term: ClassVar = "where(x == x, x, 1)"
     slope: ClassVar = "where(x == x, y / x * gy, 0)"
 
     def reduce(self, x, axes, out):
@@ -299,15 +305,33 @@ class Norm(Op, name="norm", aliases=("_sparse_norm",)):
             squares = np.square(x, dtype=np.float64)
             np.sqrt(np.add.reduce(squares, axis=axes, keepdims=True), out=out, casting="unsafe")
 
+    def scratch(self, ins, outs):
+        """Sums of squares.  Those of halves are far from the limits of float32."""
+        dtype = np.float32 if ins[0].dtype == np.float16 else np.float64
+        return [Spec(outs[0].shape, np.dtype(dtype))] if self.ord == 2 else []
+
+    def prepare(self, ins, outs, call):
+        x, (total,) = ins[0], call.scratch or outs
+        axes = reduced_axes(self.axis, x.ndim)
+        out, total = (keep(x.shape, axes, array) for array in (outs[0], total))
+        folded = out.dtype.kind == "f" and fold(x, total, "x * x" if self.ord == 2 else "abs(x)")
+        if not folded:
+            return super().prepare(ins, outs, call)
+        root = [kernels().prepare(ROOT, [total], [out])] if self.ord == 2 else []
+        return all_of([folded, *root])
+
     def backward(self, ins, outs, call):
+        run(*self.spread(ins, outs))
+
+    def prepare_backward(self, ins, outs, call):
+        return kernels().prepare(*self.spread(ins, outs))
+
+    def spread(self, ins: Sequence[Any], outs: Sequence[Any]) -> tuple[Program, list, list]:
+        """The program of the gradient, its inputs and its output."""
         gx = outs[0]
         axes = reduced_axes(self.axis, gx.ndim)
-        g = keep(gx.shape, axes, ins[0])
-        if self.ord == 1:
-            np.multiply(np.sign(ins[1]), g, out=gx, casting="unsafe")
-            return
-        slope = g / keep(gx.shape, axes, ins[2])
-        np.multiply(ins[1], slope, out=gx, casting="unsafe")
+        g, *norm = (keep(gx.shape, axes, array) for array in (ins[0], *ins[2:]))
+        return DIRECTION if norm else SIGN, [g, ins[1], *norm], [gx]
 
 
 def _square_sum(flat: np.ndarray, block: int = 1 << 16) -> float:
@@ -345,6 +369,38 @@ class Moments(Op, name="moments"):
         for out, value in zip(outs, moments, strict=True):
             if out is not None:
                 np.copyto(keep(ins[0].shape, axes, out), value, casting="unsafe")
+
+    def _means(self, x: Spec) -> list[Spec]:
+        axes = reduced_axes(self.axes, len(x.shape))
+        return [Spec(reduced_shape(x.shape, axes, True), computed_in(x.dtype))]
+
+    def scratch(self, ins, outs):
+        return self._means(ins[0])
+
+    def backward_scratch(self, ins, outs):
+        return self._means(ins[2])
+
+    def prepare(self, ins, outs, call):
+        x, mean = ins[0], call.scratch[0]
+        first = fold(x, mean, "x / n")
+        if not first:
+            return super().prepare(ins, outs, call)
+        steps, count = [first], [x.size // mean.size]
+        for out, program, read in zip(outs, (COPY, SPREAD), ([mean], [x, mean]), strict=True):
+            if out is not None:
+                steps.append(kernels().prepare(program, read, [out.reshape(mean.shape)],
+                                               count[:len(program.scalars)]))
+        return all_of(steps)
+
+    def prepare_backward(self, ins, outs, call):
+        *grads, x = ins
+        mean = call.scratch[0]
+        first = fold(x, mean, "x / n")
+        if not first:
+            return super().prepare_backward(ins, outs, call)
+        g, v = (array.reshape(mean.shape) for array in grads)
+        return all_of([first, kernels().prepare(MOMENTS_BACK, [g, v, x, mean], outs,
+                                                [x.size // mean.size])])
 
     def backward(self, ins, outs, call):
         g_mean, g_var, x = ins

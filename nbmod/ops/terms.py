@@ -15,7 +15,7 @@ from .param import Shape
 from .program import Elements, Program, Step
 from .shape import size_of
 
-__all__ = ["COPY", "fold", "sum_elements"]
+__all__ = ["COPY", "DIRECTION", "MOMENTS_BACK", "ROOT", "SIGN", "SPREAD", "fold", "sum_elements"]
 
 ROWS = 16
 """Sums that keep all cores busy."""
@@ -29,8 +29,7 @@ def sum_elements(formula: str, shape: Shape, kept: Shape) -> Elements | None:
     if not shape or kept[-1] != 1 or shape[-1] == 1 or size_of(kept) < ROWS:
         return None
     program = _terms(formula, "add")
-    count = size_of(shape) // max(size_of(kept), 1)
-    return Elements(program, (0,), (float(count),) * len(program.scalars), (shape, kept))
+    return Elements(program, (0,), _counts(program, shape, kept), (shape, kept))
 
 
 def fold(x: Any, out: Any, term: str = "x", join: str = "add") -> Callable[[], None] | None:
@@ -38,7 +37,13 @@ def fold(x: Any, out: Any, term: str = "x", join: str = "add") -> Callable[[], N
     good, or no kernel goes."""
     if x.size < kernels().COMPILED_FROM:
         return None
-    return kernels().compiled(_terms(term, join), [x], [out])
+    program = _terms(term, join)
+    return kernels().compiled(program, [x], [out], _counts(program, x.shape, out.shape))
+
+
+def _counts(program: Program, shape: Shape, kept: Shape) -> tuple[float, ...]:
+    """The number of terms, for every scalar."""
+    return (float(size_of(shape) // max(size_of(kept), 1)),) * len(program.scalars)
 
 
 @cache
@@ -48,3 +53,10 @@ def _terms(formula: str, join: str) -> Program:
 
 
 COPY = _terms("x", "add")
+ROOT = Program("root", (Step("y", "sqrt(s)"),), ("s",), ("y",))
+SIGN = Program("norm1_back", (Step("gx", "where(x > 0, g, where(x < 0, -g, x * g))"),),
+               ("g", "x"), ("gx",))
+DIRECTION = Program("norm2_back", (Step("gx", "x * (g / y)"),), ("g", "x", "y"), ("gx",))
+SPREAD = Program("variance", (Step("v", "(x - m) * (x - m) / n"),), ("x", "m"), ("v",), ("n",))
+MOMENTS_BACK = Program("moments_back", (Step("gx", "(2 * (x - m) * v + g) / n"),),
+                       ("g", "v", "x", "m"), ("gx",), ("n",))

@@ -33,8 +33,9 @@ Dim = int | str
 
 TILE = 256
 """Columns that one thread sums at a time: 1 KB of every row, long enough to be fetched ahead."""
-START = {"add": "0", "maximum": "-inf", "minimum": "inf"}
+START = {"add": "0", "multiply": "1", "maximum": "-inf", "minimum": "inf"}
 """What the terms of an output are joined with, and what joining begins with."""
+SIGNS = {"add": "+", "multiply": "*"}
 ROW = 4096
 """Numbers of a flat array that are a row where outputs are streamed: after each, a thread waits
 for its writes."""
@@ -240,7 +241,7 @@ def _functions(spec: KernelSpec) -> list[str]:
     """Functions the text calls besides `real`, sorted."""
     names = {name for step in spec.program.steps for name in functions_in(step.formula)}
     types = {array.dtype for array in spec.arrays}
-    if any(spec.reduced) and spec.program.join != "add":
+    if any(spec.reduced) and spec.program.join not in SIGNS:
         names.add(spec.program.join)
     return sorted(names | ({"from_half", "to_half"} if "float16" in types else set()))
 
@@ -357,17 +358,23 @@ def _row_total(spec: KernelSpec) -> list[str]:
     start, dims = START[spec.program.join], _summed(spec)
     if spec.program.join == "add":
         return [f"total = {start}", *_over_terms(spec, dims, _sum_row)]
-    return ["lanes = room(real)", f"for k in range({STEP}):", f"    lanes[k] = real({start})",
+    kind, pair = "real", ("lanes[k]", "lanes[k + width]")
+    if spec.program.join == "multiply":
+        # A product is in range though that of every other number may not be.
+        kind, pair = "float64", ("lanes[2 * k]", "lanes[2 * k + 1]")
+    return [f"lanes = room({kind})", f"for k in range({STEP}):", f"    lanes[k] = {kind}({start})",
             *_over_terms(spec, dims, _join_row),
             f"for width in {tuple(STEP >> k for k in range(1, STEP.bit_length()))}:",
             "    for k in range(width):",
-            f"        lanes[k] = {_joined(spec, 'lanes[k]', 'lanes[k + width]')}",
+            f"        lanes[k] = {_joined(spec, *pair)}",
             "total = lanes[0]"]
 
 
 def _sum_row(spec: KernelSpec, start: str, stop: str) -> list[str]:
     """A loop along a row that adds to `total`."""
     outer, work = _term(spec)
+    if start != "0":  # an index that might count from the end keeps the compiler from vectors
+        start, stop = f"uint64({start})", f"uint64({stop})"
     return [*outer, f"for i{spec.rank - 1} in range({start}, {stop}):",
             *indent([*work, f"total += float64({spec.program.outputs[0]})"], 1)]
 
@@ -420,7 +427,8 @@ def _over_terms(spec: KernelSpec, dims: Sequence[int],
 
 
 def _joined(spec: KernelSpec, a: str, b: str) -> str:
-    return f"{a} + {b}" if spec.program.join == "add" else f"{spec.program.join}({a}, {b})"
+    join = spec.program.join
+    return f"{a} {SIGNS[join]} {b}" if join in SIGNS else f"{join}({a}, {b})"
 
 
 def _part(kept: Sequence[int]) -> str:

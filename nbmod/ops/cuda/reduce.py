@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from ..half import accumulator
 from ..op import Spec
 from ..program import Program, Step
 from ..reduce import (
@@ -34,9 +33,9 @@ from ..reduce import (
     Sum,
     keep,
     reduced_axes,
-    reduced_shape,
 )
 from ..repetition import Broadcast
+from ..terms import MOMENTS_BACK, ROOT, SPREAD
 from .blocks import LANES, each_block, pieces_of, tree_function
 from .fill import fill_zero
 from .formula_op import COPY, run_program
@@ -202,15 +201,6 @@ on_gpu(NanProd, _reduced)
 
 # -- norms and moments --------------------------------------------------------------------------
 
-ROOT = Program("root", (Step("y", "sqrt(s)"),), ("s",), ("y",))
-SIGN = Program("norm1_back", (Step("gx", "where(x > 0, g, where(x < 0, -g, x * g))"),),
-               ("g", "x"), ("gx",))
-DIRECTION = Program("norm2_back", (Step("gx", "x * (g / y)"),), ("g", "x", "y"), ("gx",))
-SPREAD = Program("variance", (Step("v", "(x - m) * (x - m) / n"),), ("x", "m"), ("v",), ("n",))
-MOMENTS_BACK = Program("moments_back", (Step("gx", "(2 * (x - m) * v + g) / n"),),
-                       ("g", "v", "x", "m"), ("gx",), ("n",))
-
-
 def _norm(op: Norm, ins: Any, outs: Any, call: Any) -> list[Launch]:
     x, axes, total = ins[0], reduced_axes(op.axis, ins[0].ndim), call.scratch[0]
     launches = _fold(op.ord, x, axes, total, total.dtype.type)
@@ -226,10 +216,7 @@ def _norm_scratch(op: Norm, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
 
 
 def _norm_backward(op: Norm, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    gx = outs[0]
-    axes = reduced_axes(op.axis, gx.ndim)
-    g, *rest = (keep(gx.shape, axes, array) for array in (ins[0], *ins[2:]))
-    return run_program(DIRECTION if rest else SIGN, [g, ins[1], *rest], [gx])
+    return run_program(*op.spread(ins, outs))
 
 
 def _mean_of(op: Moments, x: Array, mean: Array) -> list[Launch]:
@@ -258,15 +245,8 @@ def _moments_backward(op: Moments, ins: Any, outs: Any, call: Any) -> list[Launc
                                                [x.size // mean.size])
 
 
-def _means(op: Moments, x: Spec) -> Spec:
-    """Scratch for means."""
-    axes = reduced_axes(op.axes, len(x.shape))
-    return Spec(reduced_shape(x.shape, axes, True), accumulator(x.dtype))
-
-
 on_gpu(Norm, _norm, _norm_backward, _norm_scratch)
-on_gpu(Moments, _moments, _moments_backward, lambda op, ins, outs: [_means(op, ins[0])],
-       lambda op, ins, outs: [_means(op, ins[2])])
+on_gpu(Moments, _moments, _moments_backward, Moments.scratch, Moments.backward_scratch)
 
 # -- places of extremes -------------------------------------------------------------------------
 
