@@ -34,15 +34,15 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, alpha: float = 1.0,
              add: bool = False) -> None:
     """out = alpha a b, or out += alpha a b, for matrices or stacks of them, any strides."""
     half = out.dtype == np.float16
-    if add or half:
-        wide = np.dtype(np.float32) if half else out.dtype
-        found = np.matmul(a.astype(wide, copy=False), b.astype(wide, copy=False))
-        found *= wide.type(alpha)
-        np.copyto(out, out + found if add else found, casting="same_kind")
-        return
-    np.matmul(a, b, out=out)
-    if alpha != 1.0:
-        out *= out.dtype.type(alpha)
+    if half:
+        a, b = a.astype(np.float32), b.astype(np.float32)
+    total = np.matmul(a, b, out=None if add or half else out)
+    if alpha != 1:
+        total *= total.dtype.type(alpha)
+    if add:
+        np.add(out, total, out=out, casting="same_kind")
+    elif half:
+        np.copyto(out, total, casting="same_kind")
 
 
 def multiplying(a: np.ndarray, b: np.ndarray, out: np.ndarray, work: Any, alpha: float = 1.0,

@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from .jit import inlined, kernel, num_threads, prange
-from .matrix import TINY
+from .matrix import TINY, multiply
 from .op import Spec
 from .product_plan import (
     ACROSS,
@@ -48,6 +48,7 @@ from .product_plan import (
     planned,
     ways,
 )
+from .shape import size_of
 from .simd.host import lanes
 from .simd.product import (
     ADD,
@@ -427,14 +428,12 @@ def product(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias: Any 
     matrix lie without gaps.  add: the product is added to c; relu: negative numbers become 0.
     ValueError where this module cannot do it.
     """
-    if not a.size or not c.size:
-        return partial(_without_terms, c, bias, add, relu)
-    if c.strides[-1] != c.itemsize and c.shape[-1] > 1:
+    if c.size and c.strides[-1] != c.itemsize and c.shape[-1] > 1:
         if bias is not None or packed:
             raise ValueError("a transposed result has no bias and no packed factor")
         a, b, c = (np.swapaxes(x, -1, -2) for x in (b, a, c))
     *_, rows, depth = a.shape
-    columns, stack = c.shape[-1], c[..., 0, 0].size
+    columns, stack = c.shape[-1], size_of(c.shape[:-2])
     if rows * depth * columns * stack <= TINY and not packed:
         return partial(_by_numpy, a, b, c, alpha, bias, add, relu)
     width, flags = lanes(c.dtype), BIAS * (bias is not None) | ADD * add | RELU * relu
@@ -456,21 +455,11 @@ def product(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias: Any 
 
 
 def _by_numpy(a: Any, b: Any, c: Any, alpha: float, bias: Any, add: bool, relu: bool) -> None:
-    total = np.matmul(a, b, out=None if add else c)
-    if alpha != 1:
-        total *= alpha
+    multiply(a, b, c, alpha, add)
     if bias is not None:
-        total += bias
-    if add:
-        np.add(c, total, out=c)
+        c += bias
     if relu:
         np.maximum(c, 0, out=c)
-
-
-def _without_terms(c: Any, bias: Any, add: bool, relu: bool) -> None:
-    """c where sums have no terms, or there are none."""
-    total = (c if add else 0) + (0 if bias is None else bias)
-    np.copyto(c, np.maximum(total, 0) if relu else total)
 
 
 def _strides(matrix: Any) -> tuple[int, int]:
