@@ -119,6 +119,11 @@ def _recurrent(op: Any, shapes: Shapes) -> int:
     return steps * samples * (prod(shapes["parameters"]) - biases)
 
 
+def _followed(op: Any, shapes: Shapes) -> int:
+    _, count = _PRODUCTS[op.layer.name]
+    return count(op.layer, shapes)
+
+
 _PRODUCTS: dict[str, tuple[tuple[str, ...], Callable[[Any, Shapes], int]]] = {
     "Convolution": (("data", "weight"), _convolution),
     "_blocked_convolution": (("data", "weight"), _blocked_convolution),
@@ -127,6 +132,7 @@ _PRODUCTS: dict[str, tuple[tuple[str, ...], Callable[[Any, Shapes], int]]] = {
     "Convolution_v1": (("data", "weight"), _convolution),
     "Deconvolution": (("data", "weight"), _deconvolution),
     "FullyConnected": (("data", "weight"), _dense),
+    "_followed_layer": (("data", "weight"), _followed),
     "dot": (("lhs", "rhs"), _product("lhs", "rhs", stacked=False)),
     "batch_dot": (("lhs", "rhs"), _product("lhs", "rhs", stacked=True)),
     "_linalg_gemm2": (("A", "B"), _product("A", "B", stacked=True)),

@@ -171,7 +171,7 @@ def deconv(a, **options):
 
 
 def dense(a, **options):
-    return sym.FullyConnected(a, name="layer", **{"num_hidden": 6, **options})
+    return sym.FullyConnected(a, **{"name": "layer", "num_hidden": 6, **options})
 
 
 def norm(a, **options):
@@ -245,6 +245,47 @@ def test_real_networks_agree(name):
     want, got = plain.forward()[0].asnumpy(), executor.forward()[0].asnumpy()
     assert not any(node.op_name == "BatchNorm" for node in executor.computed)
     np.testing.assert_allclose(got, want, 0, 1e-5 * np.abs(want).max())
+
+
+# -- dense layers ---------------------------------------------------------------------------------
+
+FOLLOWED = {
+    "relu": (1, lambda a: sym.relu(dense(a))),
+    "activation": (1, lambda a: sym.Activation(dense(a, no_bias=True), act_type="relu")),
+    "sum": (1, lambda a: sym.Reshape(a, shape=(0, -1)) + dense(a)),
+    "sum and relu": (1, lambda a: sym.relu(dense(a) + sym.sin(dense(a, name="other")))),
+    "rows": (1, lambda a: sym.relu(dense(a, flatten=False))),
+    "two layers": (2, lambda a: sym.relu(dense(sym.relu(dense(a)) * 2, name="other"))),
+    "two in a sum": (1, lambda a: dense(a) + dense(a * 3, name="other")),
+    "what is added stays": (2, lambda a: sym.Group([
+        y := sym.relu(dense(a)), dense(a * 2, name="other") + y])),
+    "other reader": (0, lambda a: sym.Group([y := dense(a), sym.relu(y)])),
+    "the same twice": (0, lambda a: (y := dense(a)) + y),
+    "sum and then": (1, lambda a: sym.tanh(dense(a) + sym.sum(a, axis=2))),
+    "relu of relu": (1, lambda a: sym.relu(sym.relu(dense(a)))),
+    "relu, then sum": (1, lambda a: sym.relu(dense(a)) + sym.sin(sym.sum(a, axis=2))),
+    "clip": (0, lambda a: sym.clip(dense(a), 0, 6)),
+    "tanh": (0, lambda a: sym.tanh(dense(a))),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("rows", [1, 7, 300])
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_dense_layers_do_what_follows(name, rows, dtype):
+    """Sums of some ten terms below 1, up to the units in their last place."""
+    layers, build = FOLLOWED[name]
+    plain, executor = bound_twice(build(x()), {"x": (rows, 6, 1)}, dtype)
+    assert sum(node.op_name == "_followed_layer" for node in executor.computed) == layers
+    close = {"float32": 1e-6, "float64": 1e-15, "float16": 1e-3}[dtype]
+    for got, want in zip(executor.forward(), plain.forward(), strict=True):
+        np.testing.assert_allclose(got.asnumpy(), want.asnumpy(), close, close)
+
+
+def test_dense_layers_that_learn_stay():
+    executor = sym.relu(dense(x())).simple_bind(mx.cpu(), x=(3, 6))
+    executor.forward(is_train=True)
+    assert [node.op_name for node in executor.computed][:1] == ["FullyConnected"]
 
 
 # -- constants ------------------------------------------------------------------------------------

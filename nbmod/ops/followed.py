@@ -1,13 +1,16 @@
-"""A layer and what follows it, in inference, as one op on GPUs."""
+"""A layer and what follows it, in inference, as one op."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from .op import Op, PartialType
+from .convolution import all_of
+from .half import FloatOp
+from .op import PartialType
 from .shape import PartialShape, unify
 
 if TYPE_CHECKING:
@@ -18,11 +21,12 @@ __all__ = ["FollowedLayer"]
 
 
 @dataclass(frozen=True)
-class FollowedLayer(Op):
+class FollowedLayer(FloatOp):
     """What `layer` (Convolution, FullyConnected) computes, then `add`, a tensor like its output,
     and `relu`: what is not above 0 becomes 0, and what is above `most` becomes `most`.
 
-    Passes make it of several nodes (`passes.absorb`).  It runs on GPUs and has no gradient.
+    Passes make it of several nodes (`passes.absorb`).  CPUs run it where the layer is dense and
+    `most` infinite.  It has no gradient.
     """
 
     layer: Convolution | FullyConnected
@@ -47,3 +51,13 @@ class FollowedLayer(Op):
                    ) -> tuple[list[PartialType], list[PartialType]]:
         own, outs = self.layer.infer_type(ins[:len(ins) - self.add], outs)
         return [*own, *outs * self.add], outs
+
+    def work(self, ins, outs):
+        return self.layer.work(ins[:len(ins) - self.add], outs)
+
+    def compiled(self, ins, outs, call):
+        layer: Any = self.layer
+        run = layer.ending(ins, outs, call, add=self.add, relu=self.relu)
+        if not self.add or np.shares_memory(ins[-1], outs[0]):
+            return run
+        return all_of([partial(np.copyto, outs[0], ins[-1]), run])

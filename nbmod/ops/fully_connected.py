@@ -87,9 +87,14 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
             np.add(y, ins[2], out=y)
 
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+        return self.ending(ins, outs, call)
+
+    def ending(self, ins: Sequence[Any], outs: Sequence[Any], call: Call, **how: bool
+               ) -> Callable[[], None]:
+        """A function that computes the output and does what else `product` can do to it."""
         y = outs[0].reshape(-1, self.num_hidden)
         return product(self._matrix(ins[0]), ins[1].T, y, call.scratch[0],
-                       bias=None if self.no_bias else ins[2])
+                       bias=None if self.no_bias else ins[2], **how)
 
     def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
                           ) -> Callable[[], None]:

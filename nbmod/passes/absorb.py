@@ -2,7 +2,7 @@
 
 Where nobody else reads what comes between, a batch norm does them, or a layer that learns nothing:
 numbers that it has in registers need not be written, read, and written again.  CPUs do so on
-blocked images (`layout`), GPUs on whatever there is.
+blocked images (`layout`) and in dense layers, but for clips there, GPUs in whatever there is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["NORMS", "absorb", "learning"]
 
 NORMS = frozenset({"BatchNorm", "_contrib_SyncBatchNorm"})
 FOLLOWED = frozenset({"_blocked_batch_norm", "_followed_batch_norm"})
-PLAIN = frozenset({"Convolution", "Convolution_v1", "FullyConnected"})
+PLAIN = frozenset({"Convolution", "Convolution_v1"})
 LAYERS = frozenset({"_blocked_convolution", "_followed_layer"})
 
 
@@ -56,21 +56,15 @@ def absorb(before: Rewritten, trained: Collection[str], plain: bool = False) -> 
         op: Any = entry.node.op
         if op is None or entry.index or uses[old] != 1:
             return None
-        if plain and op.name in NORMS and not (op.output_mean_var or any(map(uses.get, hidden))):
-            from ..ops.batch_norm import FollowedNorm  # in no network without one
-
-            op = FollowedNorm(op)
-        elif plain and op.name in PLAIN and old.node not in learns:
-            from ..ops.followed import FollowedLayer
-
-            op = FollowedLayer(op)
+        op = _followed(op, plain, any(map(uses.get, hidden)))
         known = op.name in FOLLOWED or (op.name in LAYERS and old.node not in learns)
         return op if known and not op.relu else None
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         most = _most(node.op)
         own = able(inputs[0], node.inputs[0]) if most else None
-        if own is not None and (most == np.inf or not (trained and own.add)):
+        if own is not None and (most == np.inf or not (trained and own.add or (
+                own.name == "_followed_layer" and not plain))):
             return _replaced(node, inputs[0].node, replace(own, relu=True, most=most))
         if node.op_name != "elemwise_add" or node.inputs[0] == node.inputs[1]:
             return None
@@ -81,6 +75,20 @@ def absorb(before: Rewritten, trained: Collection[str], plain: bool = False) -> 
         return None
 
     return rewrite(before, rule)
+
+
+def _followed(op: Any, plain: bool, watched: bool) -> Any:
+    """An op that can do more than `op` does, of which hidden outputs may be `watched`; `op` itself
+    where there is none.  What has them is imported in networks that need it."""
+    if plain and op.name in NORMS and not (op.output_mean_var or watched):
+        from ..ops.batch_norm import FollowedNorm
+
+        return FollowedNorm(op)
+    if op.name == "FullyConnected" or (plain and op.name in PLAIN):
+        from ..ops.followed import FollowedLayer
+
+        return FollowedLayer(op)
+    return op
 
 
 def _replaced(node: Node, host: Node, op: Any, **more: Entry) -> Replacement:

@@ -41,7 +41,8 @@ def simplify(graph: Graph, specs: Sequence[Spec], exact: bool = False, blocks: b
         found = with_layers(found, graph, specs) if blocks else found
         found = with_blocks(found, graph, specs) if blocks else found
         found = with_chains(found, graph, specs) if blocks else found
-        found = in_parts(found, graph, specs) if blocks else absorb(found, (), plain=True)
+        found = in_parts(found, graph, specs) if blocks else found
+        found = absorb(found, (), plain=not blocks)
     groups = derived_groups(found.graph, found.facts(graph, specs))
     return found._replace(groups=groups)
 
