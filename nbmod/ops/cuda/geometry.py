@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..geometry import Geometry, Layout
+from ..geometry import Geometry, Layout, Window
 from .launch import device_function
 
 __all__ = ["Case", "Strides", "gradient_function", "place_function", "reaches_function",
@@ -51,14 +51,16 @@ class Case(NamedTuple):
     real: Any
 
 
+def _steps(window: Window) -> tuple[tuple[int, ...], ...]:
+    """Rows and columns of taps; strides, padding and dilation of the three axes."""
+    return window.kernel[1:], window.stride, window.pad, window.dilate
+
+
 def sees_function(case: Case) -> Any:
     """sees(position, tap): whether a pixel of the image is there, and where in a channel."""
-    window, at = case.geo.window, case.x
-    depth, height, width = window.image
-    _, oheight, owidth = window.out
-    _, kh, kw = window.kernel
-    (sz, sy, sx), (pz, py, px), (dz, dy, dx) = window.stride, window.pad, window.dilate
-    _, _, of_z, of_y, of_x = at
+    (depth, height, width), (_, oheight, owidth) = case.geo.window.image, case.geo.window.out
+    (kh, kw), (sz, sy, sx), (pz, py, px), (dz, dy, dx) = _steps(case.geo.window)
+    _, _, of_z, of_y, of_x = case.x
 
     @device_function
     def sees(position, tap):
@@ -73,12 +75,9 @@ def sees_function(case: Case) -> Any:
 def reaches_function(case: Case) -> Any:
     """reaches(pixel, tap): whether there is a position at which this tap sees this pixel, and where
     in a filter's output it is."""
-    window, at = case.geo.window, case.y
-    _, height, width = window.image
-    odepth, oheight, owidth = window.out
-    _, kh, kw = window.kernel
-    (sz, sy, sx), (pz, py, px), (dz, dy, dx) = window.stride, window.pad, window.dilate
-    _, _, of_z, of_y, of_x = at
+    (_, height, width), (odepth, oheight, owidth) = case.geo.window.image, case.geo.window.out
+    (kh, kw), (sz, sy, sx), (pz, py, px), (dz, dy, dx) = _steps(case.geo.window)
+    _, _, of_z, of_y, of_x = case.y
 
     @device_function
     def reaches(pixel, tap):
