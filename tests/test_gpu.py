@@ -270,7 +270,8 @@ def test_a_missing_barrier_is_noticed(name):
     for make, correct in ((factory, True), (broken[factory.__name__], False)):
         kernel = make(gemm.Product(a, b, store), way.words or real, way.tiles, 1)
         grid = gemm.grid_of((m, n, k), way.tiles, 1)
-        start(launch.Launch(kernel, grid, (way.tiles.threads,), (x, y, c, c, c, m, n, k, k, False)))
+        start(launch.Launch(kernel, grid, (way.tiles.threads,), (x, y, c, c, c, m, n, k, k, n, n,
+                                                                 False)))
         assert np.allclose(host(c), left @ right, 1e-2, 1e-2) == correct
 
 

@@ -54,15 +54,15 @@ def _output_kernel(case: Case, tail: Tail, way: Way) -> Any:
     place, finish = place_function(case.y, geo.window.out), tail.function(real)
 
     @device_function
-    def load_a(w, g, i, t, m, k):
+    def load_a(w, g, i, t, m, step):
         return real(w[weight(g * group_filters + i, t // taps, t % taps)])
 
     @device_function
-    def load_b(x, g, t, j, k, n):
+    def load_b(x, g, t, j, step, n):
         return seen(x, j // positions, g * group_channels + t // taps, j % positions, t % taps)
 
     @device_function
-    def store(y, bias, other, g, s, i, j, n, total, add):
+    def store(y, bias, other, g, s, i, j, step, total, add):
         filter_ = g * group_filters + i
         at = place(j // positions, filter_, j % positions)
         y[at] = finish(total, bias, filter_, other, at)
@@ -82,15 +82,15 @@ def _data_kernel(case: Case, tail: Tail, way: Way) -> Any:
     data, finish = place_function(case.x, image), tail.function(real)
 
     @device_function
-    def load_a(w, g, i, t, m, k):
+    def load_a(w, g, i, t, m, step):
         return real(w[weight(g * group_filters + t // taps, i, t % taps)])
 
     @device_function
-    def load_b(gy, g, t, j, k, n):
+    def load_b(gy, g, t, j, step, n):
         return reached(gy, j // pixels, g * group_filters + t // taps, j % pixels, t % taps)
 
     @device_function
-    def store(gx, bias, other, g, s, i, j, n, total, add):
+    def store(gx, bias, other, g, s, i, j, step, total, add):
         at = data(j // pixels, g * group_channels + i, j % pixels)
         total = finish(total, bias, g * group_channels + i, other, at)
         gx[at] = real(gx[at]) + total if add else total
@@ -108,15 +108,15 @@ def _weight_kernel(case: Case, parts: int, way: Way) -> Any:
     place = place_function(case.y, geo.window.out)
 
     @device_function
-    def load_a(gy, g, i, t, m, k):
+    def load_a(gy, g, i, t, m, step):
         return real(gy[place(t // positions, g * group_filters + i, t % positions)])
 
     @device_function
-    def load_b(x, g, t, j, k, n):
+    def load_b(x, g, t, j, step, n):
         return seen(x, t // positions, g * group_channels + j // taps, t % positions, j % taps)
 
     @device_function
-    def store(gw, bias, other, g, s, i, j, n, total, add):
+    def store(gw, bias, other, g, s, i, j, step, total, add):
         at = s * size + weight(g * group_filters + i, j // taps, j % taps)
         gw[at] = real(gw[at]) + total if add else total
 
@@ -150,10 +150,10 @@ def _product(make: Any, case: Case, arrays: tuple, sizes: tuple[int, int, int], 
              add: bool, parts: int = 1) -> Launch:
     """One of the products of a convolution, of matrices of `sizes`, by the kernel that
     `make(case, flag, way)` makes."""
-    span, batch = -(-sizes[2] // parts), case.geo.groups * parts
+    batch = case.geo.groups * parts
     way = way_of(arrays[0].dtype, case.real, sizes, batch)
     return Launch(make(case, flag, way), grid_of(sizes, way.tiles, batch), (way.tiles.threads,),
-                  (*arrays, *sizes, span, add))
+                  (*arrays, *sizes, 0, 0, 0, add))
 
 
 def output(case: Case, x: Any, w: Any, y: Any, ending: Ending = AS_IT_IS) -> list[Launch]:

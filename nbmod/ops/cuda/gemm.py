@@ -94,8 +94,10 @@ def way_of(dtype: Any, real: Any, sizes: tuple[int, int, int], batch: int = 1) -
 class Product(NamedTuple):
     """The device functions of a product; g is the number of the product in a batch.
 
-    load_a(a, g, i, t, m, k), load_b(b, g, t, j, k, n)    an element
-    store(c, bias, other, g, s, i, j, n, total, add)      write or add one, of part s
+    load_a(a, g, i, t, m, step), load_b(b, g, t, j, step, n)    an element
+    store(c, bias, other, g, s, i, j, step, total, add)         write or add one, of part s
+
+    where `step` is what the launch says of that matrix: elements from a row to the next.
 
     `a_inner`, `b_inner`: whether neighbours along t, rather than along i or j, are neighbours in
     memory, so that neighbouring threads take those.
@@ -109,9 +111,10 @@ class Product(NamedTuple):
 
 
 def product_kernel(product: Product, way: Way, parts: int = 1) -> Any:
-    """A kernel (a, b, bias, other, c, m, n, k, span, add) over blocks (n, m, products * parts).
+    """A kernel (a, b, bias, other, c, m, n, k, of_a, of_b, of_c, add) over blocks (n, m,
+    products * parts); `of_*` are the steps that a `Product` is told.
 
-    Part s of `parts` sums the terms from s * span to (s + 1) * span.
+    Part s of `parts` sums the s-th stretch of the k terms.
     """
     if way.words is not None:
         return tensor.product_kernel(product, way.words, way.tiles, parts)
@@ -130,39 +133,40 @@ def _product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot lea
 
     # Sums in double precision take twice the registers.
     @kernel(resident=1 if real is np.float64 else tiles.resident)
-    def multiply(a, b, bias, other, c, m, n, k, span, add):  # noqa: C901
+    def multiply(a, b, bias, other, c, m, n, k, of_a, of_b, of_c, add):  # noqa: C901
         # Two shared arrays on one source line would be one array in the simulator.
         left = cuda.shared.array((2, depth, spaced), real, alignment=16)
         right = cuda.shared.array((2, depth, columns), real, alignment=16)
         totals = cuda.local.array((high, wide), real)
         some_a = cuda.local.array(a_count, real)
         some_b = cuda.local.array(b_count, real)
-        of_a = cuda.local.array(high, real)
-        of_b = cuda.local.array(wide, real)
+        some_left = cuda.local.array(high, real)
+        some_right = cuda.local.array(wide, real)
         me, g, s = cuda.threadIdx.x, cuda.blockIdx.z // parts, cuda.blockIdx.z % parts
         top, side = cuda.blockIdx.y * rows, cuda.blockIdx.x * columns
         y, x = me // across * quad, me % across * quad
         for p in range(high * wide):
             totals[p // wide, p % wide] = real(0)
-        now, last = 0, minimum(k, (s + 1) * span)
+        now, span = 0, (k + parts - 1) // parts
+        last = minimum(k, (s + 1) * span)
         for first in range(s * span - depth, last, depth):
             ahead = first + depth
             if ahead < last:
                 for e in range(a_count):
                     t, i = split_a(me + e * threads)
-                    some_a[e] = seen_a(a, g, top + i, ahead + t, m, k, last)
+                    some_a[e] = seen_a(a, g, top + i, ahead + t, m, of_a, last)
                 for e in range(b_count):
                     t, j = split_b(me + e * threads)
-                    some_b[e] = seen_b(b, g, ahead + t, side + j, k, n, last)
+                    some_b[e] = seen_b(b, g, ahead + t, side + j, of_b, n, last)
             if first >= s * span:
                 for t in range(depth):
                     for p in range(high):
-                        of_a[p] = left[now, t, y + p // quad * high_step + p % quad]
+                        some_left[p] = left[now, t, y + p // quad * high_step + p % quad]
                     for q in range(wide):
-                        of_b[q] = right[now, t, x + q // quad * wide_step + q % quad]
+                        some_right[q] = right[now, t, x + q // quad * wide_step + q % quad]
                     for p in range(high):
                         for q in range(wide):
-                            totals[p, q] += of_a[p] * of_b[q]
+                            totals[p, q] += some_left[p] * some_right[q]
             now = 1 - now
             for e in range(a_count):
                 t, i = split_a(me + e * threads)
@@ -176,7 +180,7 @@ def _product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot lea
                 i = top + y + p // quad * high_step + p % quad
                 j = side + x + q // quad * wide_step + q % quad
                 if i < m and j < n:
-                    store(c, bias, other, g, s, i, j, n, totals[p, q], add)
+                    store(c, bias, other, g, s, i, j, of_c, totals[p, q], add)
     return multiply
 
 
@@ -213,16 +217,16 @@ def _matrix_kernel(way: Way, a_turned: bool, b_turned: bool, tail: Tail, parts: 
     real, finish = way.real, tail.function(way.real)
 
     @device_function
-    def load_a(a, g, i, t, m, k):
-        return real(a[t * m + i] if a_turned else a[i * k + t])
+    def load_a(a, g, i, t, m, step):
+        return real(a[t * step + i] if a_turned else a[i * step + t])
 
     @device_function
-    def load_b(b, g, t, j, k, n):
-        return real(b[j * k + t] if b_turned else b[t * n + j])
+    def load_b(b, g, t, j, step, n):
+        return real(b[j * step + t] if b_turned else b[t * step + j])
 
     @device_function
-    def store(c, bias, other, g, s, i, j, n, total, add):
-        at = (i * parts + s) * n + j
+    def store(c, bias, other, g, s, i, j, step, total, add):
+        at = (i * parts + s) * step + j
         total = finish(total, bias, j, other, at)
         c[at] = real(c[at]) + total if add else total
 
@@ -243,17 +247,20 @@ def product_scratch(way: Way, sizes: tuple[int, int, int]) -> list[Spec]:
 
 def matrix_product(a: Array, b: Array, c: Array, sizes: tuple[int, int, int],
                    turned: tuple[bool, bool] = (False, False), ending: Ending = AS_IT_IS,
-                   add: bool = False, way: Way | None = None, scratch: Sequence[Array] = ()
-                   ) -> list[Launch]:
+                   add: bool = False, way: Way | None = None, scratch: Sequence[Array] = (),
+                   steps: tuple[int, int, int] | None = None) -> list[Launch]:
     """c (m, n) = a (m, k) b (k, n), with its ending, for sizes (m, n, k); `turned` ones are stored
-    transposed.  `scratch`: nothing, or an array as large as `product_scratch` says, or larger."""
-    way = way or way_of(a.dtype, real_of(c.dtype), sizes)
+    transposed.  `scratch`: nothing, or an array as large as `product_scratch` says, or larger.
+    `steps`: elements from a row of a, b and c, as they are stored, to the next, if not as many as a
+    row has."""
+    way, (m, n, k) = way or way_of(a.dtype, real_of(c.dtype), sizes), sizes
+    of_a, of_b, of_c = steps or (m if turned[0] else k, k if turned[1] else n, n)
     sums = [scratch[0].device.view(scratch[0], 0, *spec)
-            for spec in (product_scratch(way, sizes) if scratch else ())]
+            for spec in (product_scratch(way, sizes) if scratch and of_c == n else ())]
     parts, target = (sums[0].shape[1], sums[0]) if sums else (1, c)
     here = ending if parts == 1 else AS_IT_IS
     multiply = _matrix_kernel(way, *turned, here.tail, parts)
-    args = (a, b, *here.arrays(target), target, *sizes, -(-sizes[2] // parts),
+    args = (a, b, *here.arrays(target), target, *sizes, of_a, of_b, of_c,
             bool(add and parts == 1))
     first = Launch(multiply, grid_of(sizes, way.tiles, parts), (way.tiles.threads,), args)
     return [first, *(launch for parts in sums for launch in add_parts(parts, c, add, ending))]

@@ -6,6 +6,7 @@ lie along any axis of a tensor.  What is transposed is only looked at otherwise.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import cache
 from math import prod
 from typing import Any, NamedTuple
@@ -13,15 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..matrix import BatchDot, Dot, Gemm2, Gemm3, Stacked
+from ..op import Spec
 from ..program import Program, Step
 from .formula_op import run_program
-from .gemm import Product, Way, grid_of, matrix_product, product_kernel, way_of
+from .gemm import Product, Way, grid_of, matrix_product, product_kernel, product_scratch, way_of
 from .kernel_math import real_of
 from .launch import Launch, device_function, on_gpu
 from .memory import Array
 from .strided import View, view_of
 
-__all__ = ["SCALED", "Pair", "product", "product_gradients", "stack_of", "turned"]
+__all__ = ["SCALED", "Pair", "product", "product_gradients", "product_room", "stack_of", "turned"]
 
 MAX_BATCH = 65535
 """Products that one launch can do: the third dimension of a grid."""
@@ -59,15 +61,15 @@ def _kernel(case: _Case) -> Any:
                         in zip(case.starts, case.steps, strict=True))
 
     @device_function
-    def load_a(a, g, i, t, m, k):
+    def load_a(a, g, i, t, m, step):
         return real(a[in_a(g, i, t)])
 
     @device_function
-    def load_b(b, g, t, j, k, n):
+    def load_b(b, g, t, j, step, n):
         return real(b[in_b(g, t, j)])
 
     @device_function
-    def store(c, bias, other, g, s, i, j, n, total, add):
+    def store(c, bias, other, g, s, i, j, step, total, add):
         at = in_c(g, i, j)
         scaled = real(alpha) * total
         c[at] = real(c[at]) + scaled if add else scaled
@@ -104,38 +106,58 @@ def _pieces(stack: View, most: int) -> list[View]:
                  (min(most, outer - first), *rest), stack.steps) for first in range(0, outer, most)]
 
 
-def product(a: View, b: View, c: View, alpha: float = 1.0, add: bool = False) -> list[Launch]:
-    """c = alpha a b, or c += alpha a b, for stacks of as many matrices."""
+def product(a: View, b: View, c: View, alpha: float = 1.0, add: bool = False,
+            scratch: Sequence[Array] = ()) -> list[Launch]:
+    """c = alpha a b, or c += alpha a b, for stacks of as many matrices; `scratch` as for a
+    `gemm.matrix_product`, where it comes to one."""
     most = max(MAX_BATCH // c.shape[1], 1)
     return [launch for part in zip(*(_pieces(stack, most) for stack in (a, b, c)), strict=True)
-            for launch in _launches(part, float(alpha), add)]
+            for launch in _launches(part, float(alpha), add, scratch)]
 
 
-def _launches(views: tuple[View, ...], alpha: float, add: bool) -> list[Launch]:
+def product_room(dtype: np.dtype, products: Iterable[tuple[int, int, int]]) -> Spec:
+    """Scratch for each of some products of single matrices, of sizes (m, n, k)."""
+    real = _real(dtype)
+    sizes = [spec.size for size in products
+             for spec in product_scratch(way_of(dtype, real, size), size)]
+    return Spec((max(sizes, default=0),), np.dtype(real))
+
+
+def _launches(views: tuple[View, ...], alpha: float, add: bool, scratch: Sequence[Array]
+              ) -> list[Launch]:
     a, b, c = views
     outer, inner, m, n = c.shape
     k = a.shape[-1]
     factors = np.result_type(a.array.dtype, b.array.dtype)
     way = way_of(factors, _real(c.array.dtype), (m, n, k), outer * inner)
-    a_turned, b_turned, c_turned = map(_whole, views)
-    plain = outer * inner == 1 and alpha == 1 and c_turned is False
-    if plain and a_turned is not None and b_turned is not None:
-        return matrix_product(a.array, b.array, c.array, (m, n, k), (a_turned, b_turned), add=add,
-                              way=way)
+    rows: list[Any] = [_rows(view) for view in views]
+    if outer * inner == 1 and alpha == 1 and None not in rows:
+        (a_turned, of_a), (b_turned, of_b), (c_turned, of_c) = rows
+        if not c_turned:
+            return matrix_product(_begun(a), _begun(b), _begun(c), (m, n, k),
+                                  (a_turned, b_turned), add=add, way=way, scratch=scratch,
+                                  steps=(of_a, of_b, of_c))
     case = _Case(way, inner, tuple(view.start for view in views),
                  tuple(view.steps for view in views), alpha)
     return [Launch(_kernel(case), grid_of((m, n, k), way.tiles, outer * inner),
                    (way.tiles.threads,), (*(view.array for view in views[:2]), *[c.array] * 3,
-                                          m, n, k, k, bool(add)))]
+                                          m, n, k, 0, 0, 0, bool(add)))]
 
 
-def _whole(view: View) -> bool | None:
-    """Whether the one matrix that is a whole array is turned, None if it is not whole: kernels for
-    whole ones are the same for all sizes."""
+def _rows(view: View) -> tuple[bool, int] | None:
+    """Whether a single matrix is turned, and the step between the rows it has in memory; None if
+    their numbers are no neighbours.  Kernels for such matrices are the same for all sizes."""
     (*_, rows, columns), (*_, of_row, of_column) = view.shape, view.steps
-    if view.start or view.array.size != rows * columns:
-        return None
-    return {(1, rows): True, (columns, 1): False}.get((of_row, of_column))
+    if of_column == 1 or columns == 1:
+        return False, of_row
+    return (True, of_column) if of_row == 1 or rows == 1 else None
+
+
+def _begun(view: View) -> Array:
+    """The array from the first element of a view on."""
+    array, start = view.array, view.start
+    return array.device.view(array, start * array.dtype.itemsize, (array.size - start,),
+                             array.dtype) if start else array
 
 
 def product_gradients(g: View, factors: Pair, gradients: Pair, call: Any, alpha: float = 1.0

@@ -16,11 +16,11 @@ from ..op import Call, Spec
 from ..rnn import RNN
 from ..rnn_plan import Part, RnnPlan, Store
 from ..rnn_steps import _set_lengths
-from .blocks import each_block, sum_kernel
+from .cells import Cells, two_sums
 from .fill import fill
 from .formula_op import COPY, TIMES, run_program
 from .launch import Launch, device_function, each, kernel, on_gpu, thread, threads, twin_of
-from .matrix import product, stack_of, turned
+from .matrix import product, product_room, stack_of, turned
 from .memory import Array
 from .rnn_cells import Cell, backward_kernel, forward_kernel
 from .strided import View
@@ -110,6 +110,11 @@ def _keep_kernel() -> Any:
             if t < lengths[i // size]:
                 h[i] = y[i // size * across + i % size]
     return keep_projected
+
+
+def _recurrent(plan: RnnPlan) -> list[Part]:
+    """Which rows of h2h add to which columns of the gates: all."""
+    return [Part(0, plan.width - plan.columns, plan.columns)]
 
 
 class _Layer:
@@ -203,25 +208,27 @@ class _Layer:
                     self.plan.data[1], found.shape[-1], across)
 
     def parameter_gradients(self, x: Array, grads: dict, made: dict[str, Array]) -> list[Launch]:
-        plan, rows, launches = self.plan, self.plan.rows, []
+        plan, rows, spare, sums = self.plan, self.plan.rows, [made["split"]], made["sums"]
         dgates = _matrix(_at(made["dgates"], self.d), rows)
-        recurrent = [Part(0, plan.width - plan.columns, plan.columns)]
-        pairs = [("i2h", plan.parts, x), ("h2h", recurrent, _at(made["before"], self.d))]
+        cells = Cells.channels(dgates.shape, 1)
+        launches = two_sums(_columns_of, (dgates,), cells, (_at(sums, 0), _at(sums, 1)),
+                            [_at(made["pieces"], i) for i in range(len(made["pieces"]))])
+        pairs = [("i2h", plan.parts, x), ("h2h", _recurrent(plan), _at(made["before"], self.d))]
         for kind, parts, seen in pairs:
             weight, bias = (grads[self.layer, self.d, f"{kind}_{what}"]
                             for what in ("weight", "bias"))
             for part in parts:
                 columns = _columns(dgates, part.column, part.size)
                 launches += product(turned(columns), stack_of(_matrix(seen, rows)),
-                                    _rows(weight, part))
-                launches += each_block(_sums_kernel(self.real, plan.width), part.size,
-                                       _from(dgates, part.column), _from(bias, part.row), rows,
-                                       False)
+                                    _rows(weight, part), scratch=spare)
+                launches += run_program(COPY, [_from(sums, part.column, (part.size,))],
+                                        [_from(bias, part.row, (part.size,))])
         if self.cell.projected:
             douts, hidden = (_matrix(_at(array, self.d), rows)
                              for array in (made["douts"], self.store.hidden))
             launches += product(turned(stack_of(douts)), stack_of(hidden),
-                                stack_of(grads[self.layer, self.d, "h2r_weight"]))
+                                stack_of(grads[self.layer, self.d, "h2r_weight"]),
+                                scratch=spare)
         return launches
 
     def input_gradient(self, gx: Array, made: dict[str, Array]) -> list[Launch]:
@@ -262,13 +269,10 @@ def _previous_kernel(backwards: bool) -> Any:
     return previous
 
 
-@cache
-def _sums_kernel(real: Any, width: int) -> Any:
-    @device_function
-    def load(x, column, row, columns):
-        return real(x[row * width + column])
-
-    return sum_kernel(load, real)
+@device_function
+def _columns_of(g, x, mean, v, w, column, row, at):
+    """What is added up of columns: their numbers, and nothing beside."""
+    return g[at], 0
 
 
 # -- twins --------------------------------------------------------------------------------------
@@ -351,12 +355,19 @@ def _backward(op: RNN, ins: Any, outs: Any, call: Any) -> list[Any]:
 def _backward_specs(plan: RnnPlan) -> dict[str, Spec]:
     states, out = plan.states(), plan.layout.output_size
     below = 2 if plan.layout.num_layers > 1 else 0
+    cells = Cells.channels((plan.rows, plan.width), 1)
+    pieces = cells.spare(plan.dtype)[0].shape
+    products = [(part.size, matrix.shape[1], plan.rows) for (*_, kind), matrix in
+                plan.matrices.items() if kind.endswith("weight")
+                for part in ([Part(0, 0, matrix.shape[0])] if kind[:3] == "h2r" else
+                             plan.parts if kind[:3] == "i2h" else _recurrent(plan))]
     shapes = {"dgates": plan.per_step(plan.width), "before": plan.per_step(out),
               "olds": plan.per_step(plan.cell_size),
               "douts": plan.per_step(plan.layout.projection_size),
-              "wide": plan.per_step(plan.hidden_size, 1), "gy": (below, *plan.y_shape)}
+              "wide": plan.per_step(plan.hidden_size, 1), "gy": (below, *plan.y_shape),
+              "sums": (2, plan.width), "pieces": (2, *pieces)}
     return {"dh": states["h"], "dc": states["c"], **states,
-            "lengths": Spec((plan.data[1],), INT32),
+            "lengths": Spec((plan.data[1],), INT32), "split": product_room(plan.dtype, products),
             **{name: Spec(shape, plan.dtype) for name, shape in shapes.items()}}
 
 

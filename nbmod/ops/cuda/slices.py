@@ -30,11 +30,11 @@ def guarded(product: Any, real: Any) -> tuple[Any, Any]:
     load_a, load_b = product.load_a, product.load_b
 
     @device_function
-    def seen_a(a, g, i, t, m, k, last):
-        return real(load_a(a, g, i, t, m, k)) if i < m and t < last else real(0)
+    def seen_a(a, g, i, t, m, step, last):
+        return real(load_a(a, g, i, t, m, step)) if i < m and t < last else real(0)
 
     @device_function
-    def seen_b(b, g, t, j, k, n, last):
-        return real(load_b(b, g, t, j, k, n)) if j < n and t < last else real(0)
+    def seen_b(b, g, t, j, step, n, last):
+        return real(load_b(b, g, t, j, step, n)) if j < n and t < last else real(0)
 
     return seen_a, seen_b

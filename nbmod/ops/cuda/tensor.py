@@ -96,42 +96,45 @@ def product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot leav
     (word_a, split_a, word_b, split_b), width = _movers(product, words, tiles), words.width
 
     @kernel
-    def multiply(a, b, bias, other, c, m, n, k, span, add):  # noqa: C901
+    def multiply(a, b, bias, other, c, m, n, k, of_a, of_b, of_c, add):  # noqa: C901
         left = cuda.shared.array((2, depth, a_spaced), np.uint32)
         right = cuda.shared.array((2, depth, b_spaced), np.uint32)
         totals = cuda.local.array((patches, 4), np.float32)
         some_a = cuda.local.array(a_count, np.uint32)
         some_b = cuda.local.array(b_count, np.uint32)
-        of_a = cuda.local.array((tall, 4), np.uint32)
-        of_b = cuda.local.array((broad, 2), np.uint32)
+        words_a = cuda.local.array((tall, 4), np.uint32)
+        words_b = cuda.local.array((broad, 2), np.uint32)
         me, g, s = cuda.threadIdx.x, cuda.blockIdx.z // parts, cuda.blockIdx.z % parts
         top, side = cuda.blockIdx.y * rows, cuda.blockIdx.x * columns
         group, four = me % 32 // 4, me % 4
         y, x = me // 32 // across * high + group, me // 32 % across * wide
         for e in range(patches * 4):
             totals[e // 4, e % 4] = np.float32(0)
-        now, last = 0, minimum(k, (s + 1) * span)
+        now, span = 0, (k + parts - 1) // parts
+        last = minimum(k, (s + 1) * span)
         for first in range(s * span - depth * width, last, depth * width):
             ahead = first + depth * width
             if ahead < last:
                 for e in range(a_count):
                     t, i = split_a(me + e * threads)
-                    some_a[e] = word_a(a, g, top + i, ahead + width * t, m, k, last)
+                    some_a[e] = word_a(a, g, top + i, ahead + width * t, m, of_a, last)
                 for e in range(b_count):
                     t, j = split_b(me + e * threads)
-                    some_b[e] = word_b(b, g, ahead + width * t, side + j, k, n, last)
+                    some_b[e] = word_b(b, g, ahead + width * t, side + j, of_b, n, last)
             if first >= s * span:
                 for step in range(steps):
                     t = step * 8 + four
                     for e in range(tall * 4):
-                        of_a[e // 4, e % 4] = left[now, t + e % 4 // 2 * 4,
-                                                   y + e // 4 * 16 + e % 2 * 8]
+                        words_a[e // 4, e % 4] = left[now, t + e % 4 // 2 * 4,
+                                                      y + e // 4 * 16 + e % 2 * 8]
                     for e in range(broad * 2):
-                        of_b[e // 2, e % 2] = right[now, t + e % 2 * 4, x + e // 2 * 8 + group]
+                        words_b[e // 2, e % 2] = right[now, t + e % 2 * 4,
+                                                       x + e // 2 * 8 + group]
                     for p in range(patches):
                         u, v = p // broad, p % broad
                         totals[p, 0], totals[p, 1], totals[p, 2], totals[p, 3] = mma(
-                            of_a[u, 0], of_a[u, 1], of_a[u, 2], of_a[u, 3], of_b[v, 0], of_b[v, 1],
+                            words_a[u, 0], words_a[u, 1], words_a[u, 2], words_a[u, 3],
+                            words_b[v, 0], words_b[v, 1],
                             totals[p, 0], totals[p, 1], totals[p, 2], totals[p, 3])
             now = 1 - now
             for e in range(a_count):
@@ -145,7 +148,7 @@ def product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot leav
             i = top + y + e // 4 // broad * 16 + e % 4 // 2 * 8
             j = side + x + e // 4 % broad * 8 + 2 * four + e % 2
             if i < m and j < n:
-                store(c, bias, other, g, s, i, j, n, totals[e // 4, e % 4], add)
+                store(c, bias, other, g, s, i, j, of_c, totals[e // 4, e % 4], add)
     return multiply
 
 
@@ -156,12 +159,12 @@ def _movers(product: Any, words: Words, tiles: TensorTiles) -> tuple[Any, Any, A
     seen_a, seen_b = guarded(product, np.float32)
 
     @device_function
-    def word_a(a, g, i, t, m, k, last):
-        return pack(seen_a(a, g, i, t, m, k, last), seen_a(a, g, i, t + second, m, k, last))
+    def word_a(a, g, i, t, m, step, last):
+        return pack(seen_a(a, g, i, t, m, step, last), seen_a(a, g, i, t + second, m, step, last))
 
     @device_function
-    def word_b(b, g, t, j, k, n, last):
-        return pack(seen_b(b, g, t, j, k, n, last), seen_b(b, g, t + second, j, k, n, last))
+    def word_b(b, g, t, j, step, n, last):
+        return pack(seen_b(b, g, t, j, step, n, last), seen_b(b, g, t + second, j, step, n, last))
 
     return (word_a, dealt(product.a_inner, tiles.rows, tiles.depth),
             word_b, dealt(product.b_inner, tiles.columns, tiles.depth))
