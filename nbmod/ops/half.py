@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError
+from .cast import CONVERT
+from .formula_op import kernels
 from .op import Call, Op, PartialType, Spec
 
 __all__ = ["FloatOp", "accumulator", "require_float", "single"]
@@ -87,11 +89,11 @@ class FloatOp(Op):
         _through_single(lambda *arrays: partial(self.compute_backward, *arrays), ins, outs, call)()
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
-        return _through_single(self.compiled, ins, outs, call)
+        return _through_single(self.compiled, ins, outs, call, _copying)
 
     def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
                          ) -> Callable[[], None]:
-        return _through_single(self.compiled_backward, ins, outs, call)
+        return _through_single(self.compiled_backward, ins, outs, call, _copying)
 
 
 def _widened(work: Callable, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
@@ -109,9 +111,23 @@ def _widened(work: Callable, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         for spec, wide in zip((*ins, *outs), (*wide_ins, *wide_outs), strict=True)]
 
 
-def _through_single(make: Make, ins: Sequence[Any], outs: Sequence[Any], call: Call
+def _copying_now(source: Any, target: Any) -> Callable[[], None]:
+    """A function that copies one array to another, of another type."""
+    return partial(np.copyto, target, source, casting="same_kind")
+
+
+def _copying(source: Any, target: Any) -> Callable[[], None]:
+    """The same at bind: on all cores."""
+    if source.flags.c_contiguous and target.flags.c_contiguous:
+        return kernels().prepare(CONVERT, [source], [target])
+    return _copying_now(source, target)
+
+
+def _through_single(make: Make, ins: Sequence[Any], outs: Sequence[Any], call: Call,
+                    copying: Callable[[Any, Any], Callable[[], None]] = _copying_now
                     ) -> Callable[[], None]:
-    """`make(ins, outs, call)`, with float32 stand-ins for float16 arrays."""
+    """`make(ins, outs, call)`, with float32 stand-ins for float16 arrays, filled and read by
+    `copying`."""
     tensors = [*ins, *outs]
     half = [tensor is not None and tensor.dtype == HALF for tensor in tensors]
     if not any(half):
@@ -122,16 +138,17 @@ def _through_single(make: Make, ins: Sequence[Any], outs: Sequence[Any], call: C
              if narrow]
     count = sum(half[:len(ins)])
     reads = [True] * len(ins) + [*call.add, *[False] * len(outs)][:len(outs)]
-    read = [pair for pair, narrow, wanted in zip(
+    before = [copying(*pair) for pair, narrow, wanted in zip(
         zip(tensors, wide, strict=True), half, reads, strict=True) if narrow and wanted]
+    after = [copying(single, tensor) for tensor, single in pairs[count:]]
     run = make(wide[:len(ins)], wide[len(ins):], call)
 
     def converting() -> None:
-        for tensor, single in read:
-            np.copyto(single, tensor)
+        for widen in before:
+            widen()
         run()
         with np.errstate(over="ignore"):  # what does not fit is infinite, as in MXNet
-            for tensor, single in pairs[count:]:
-                np.copyto(tensor, single, casting="same_kind")
+            for narrow in after:
+                narrow()
 
     return converting
