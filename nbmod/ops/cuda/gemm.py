@@ -27,10 +27,10 @@ import numpy as np
 from ..op import Spec
 from . import tensor
 from .ending import AS_IT_IS, Ending, Tail
-from .kernel_math import minimum, real_of
+from .kernel_math import real_of
 from .launch import SIMULATED, Launch, cuda, device_function, each, kernel, thread, threads
 from .memory import Array
-from .slices import dealt, guarded
+from .slices import dealt, guarded, stretch
 
 __all__ = ["LARGE", "TILES", "Product", "Tiles", "Way", "add_parts", "grid_of", "matrix_product",
            "product_kernel", "product_scratch", "way_of"]
@@ -142,14 +142,13 @@ def _product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot lea
         some_b = cuda.local.array(b_count, real)
         some_left = cuda.local.array(high, real)
         some_right = cuda.local.array(wide, real)
-        me, g, s = cuda.threadIdx.x, cuda.blockIdx.z // parts, cuda.blockIdx.z % parts
+        me, g, s, now = cuda.threadIdx.x, cuda.blockIdx.z // parts, cuda.blockIdx.z % parts, 0
         top, side = cuda.blockIdx.y * rows, cuda.blockIdx.x * columns
         y, x = me // across * quad, me % across * quad
         for p in range(high * wide):
             totals[p // wide, p % wide] = real(0)
-        now, span = 0, (k + parts - 1) // parts
-        last = minimum(k, (s + 1) * span)
-        for first in range(s * span - depth, last, depth):
+        begin, last = stretch(k, s, parts)
+        for first in range(begin - depth, last, depth):
             ahead = first + depth
             if ahead < last:
                 for e in range(a_count):
@@ -158,7 +157,7 @@ def _product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot lea
                 for e in range(b_count):
                     t, j = split_b(me + e * threads)
                     some_b[e] = seen_b(b, g, ahead + t, side + j, of_b, n, last)
-            if first >= s * span:
+            if first >= begin:
                 for t in range(depth):
                     for p in range(high):
                         some_left[p] = left[now, t, y + p // quad * high_step + p % quad]

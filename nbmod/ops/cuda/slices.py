@@ -9,9 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from .kernel_math import minimum
 from .launch import device_function
 
-__all__ = ["dealt", "guarded"]
+__all__ = ["dealt", "guarded", "stretch"]
+
+
+@device_function
+def stretch(k, s, parts):
+    """Where part s of some parts of k terms begins and ends."""
+    span = (k + parts - 1) // parts
+    return s * span, minimum(k, (s + 1) * span)
 
 
 def dealt(inner: bool, extent: int, depth: int) -> Any:

@@ -19,9 +19,8 @@ import numpy as np
 
 from ...base import CONFIG
 from . import ptx
-from .kernel_math import minimum
 from .launch import SIMULATED, cuda, device_function, kernel
-from .slices import dealt, guarded
+from .slices import dealt, guarded, stretch
 
 __all__ = ["WORDS", "TensorTiles", "Words", "product_kernel", "words_of"]
 
@@ -102,17 +101,16 @@ def product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot leav
         totals = cuda.local.array((patches, 4), np.float32)
         some_a = cuda.local.array(a_count, np.uint32)
         some_b = cuda.local.array(b_count, np.uint32)
-        words_a = cuda.local.array((tall, 4), np.uint32)
-        words_b = cuda.local.array((broad, 2), np.uint32)
-        me, g, s = cuda.threadIdx.x, cuda.blockIdx.z // parts, cuda.blockIdx.z % parts
+        in_a = cuda.local.array((tall, 4), np.uint32)
+        in_b = cuda.local.array((broad, 2), np.uint32)
+        me, g, s, now = cuda.threadIdx.x, cuda.blockIdx.z // parts, cuda.blockIdx.z % parts, 0
         top, side = cuda.blockIdx.y * rows, cuda.blockIdx.x * columns
         group, four = me % 32 // 4, me % 4
         y, x = me // 32 // across * high + group, me // 32 % across * wide
         for e in range(patches * 4):
             totals[e // 4, e % 4] = np.float32(0)
-        now, span = 0, (k + parts - 1) // parts
-        last = minimum(k, (s + 1) * span)
-        for first in range(s * span - depth * width, last, depth * width):
+        begin, last = stretch(k, s, parts)
+        for first in range(begin - depth * width, last, depth * width):
             ahead = first + depth * width
             if ahead < last:
                 for e in range(a_count):
@@ -121,20 +119,18 @@ def product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot leav
                 for e in range(b_count):
                     t, j = split_b(me + e * threads)
                     some_b[e] = word_b(b, g, ahead + width * t, side + j, of_b, n, last)
-            if first >= s * span:
+            if first >= begin:
                 for step in range(steps):
                     t = step * 8 + four
                     for e in range(tall * 4):
-                        words_a[e // 4, e % 4] = left[now, t + e % 4 // 2 * 4,
-                                                      y + e // 4 * 16 + e % 2 * 8]
+                        in_a[e // 4, e % 4] = left[now, t + e % 4 // 2 * 4,
+                                                   y + e // 4 * 16 + e % 2 * 8]
                     for e in range(broad * 2):
-                        words_b[e // 2, e % 2] = right[now, t + e % 2 * 4,
-                                                       x + e // 2 * 8 + group]
+                        in_b[e // 2, e % 2] = right[now, t + e % 2 * 4, x + e // 2 * 8 + group]
                     for p in range(patches):
                         u, v = p // broad, p % broad
                         totals[p, 0], totals[p, 1], totals[p, 2], totals[p, 3] = mma(
-                            words_a[u, 0], words_a[u, 1], words_a[u, 2], words_a[u, 3],
-                            words_b[v, 0], words_b[v, 1],
+                            in_a[u, 0], in_a[u, 1], in_a[u, 2], in_a[u, 3], in_b[v, 0], in_b[v, 1],
                             totals[p, 0], totals[p, 1], totals[p, 2], totals[p, 3])
             now = 1 - now
             for e in range(a_count):
