@@ -215,6 +215,34 @@ def test_few_results_of_many_terms_go_by_pieces(name, shape, axis, schedule, mon
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("op, left, right, attrs", [
+    ("dot", (3, 70), (70, 5), {}), ("dot", (70, 3), (5, 70), {"transpose_a": 1, "transpose_b": 1}),
+    ("batch_dot", (2, 3, 70), (2, 70, 5), {}),
+    ("batch_dot", (2, 70, 9), (2, 5, 70), {"transpose_a": 1, "transpose_b": 1}),
+    ("linalg_gemm2", (2, 3, 70), (2, 70, 5), {"alpha": 0.5}),
+])  # fmt: skip
+def test_products_of_long_sums_are_split(op, left, right, attrs, schedule, monkeypatch):
+    """One launch for the parts, one that adds them in order; gradients add to what is there."""
+    monkeypatch.setattr(simulator, "schedule", schedule)
+    network = getattr(mx.sym, op)(mx.sym.Variable("a"), mx.sym.Variable("b"), **attrs)
+    runs, started, run = [], [], simulator.run
+    monkeypatch.setattr(simulator, "run", lambda *args: (started.append(args), run(*args)))
+    for context in (mx.cpu(), mx.gpu(0)):
+        executor = network.simple_bind(context, grad_req="add", a=left, b=right)
+        rng = np.random.default_rng(0)
+        for array in (*executor.arg_arrays, *executor.grad_arrays):
+            array[:] = rng.standard_normal(array.shape)
+        started.clear()
+        executor.forward(is_train=True)
+        assert context == mx.cpu() or not launch.SIMULATED or len(started) == 2
+        executor.backward([executor.outputs[0]])
+        runs.append([x.asnumpy() for x in (*executor.outputs, *executor.grad_arrays)])
+    for mine, theirs in zip(*reversed(runs), strict=True):
+        assert_same(mine, theirs, 1e-5, op)
+
+
+@pytest.mark.gpu
 def test_products_go_the_way_they_may(monkeypatch):
     """Tensor cores where asked for, large tiles where there are blocks enough."""
     from nbmod.ops.cuda import gemm, tensor

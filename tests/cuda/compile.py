@@ -242,7 +242,9 @@ def products(ghost: Ghost) -> list[Launch]:
     ways += [("float16" if name == "f16" else "float32", gemm.Way(np.float32, words.tiles, words))
              for name, words in tensor.WORDS.items()]
     x, sizes = ghost.empty, (64, 64, 4096)
-    return [launch for kind, way in ways for turned in ((False, False), (True, True))
+    stacks = [x(shape, "float32") for shape in ((2, 64, 4096), (2, 4096, 64), (2, 64, 64))]
+    found = ghost._steps(OPS["batch_dot"](), stacks[:2], stacks[2:], Call())
+    return found + [launch for kind, way in ways for turned in ((False, False), (True, True))
             for scratch in ([], [x(*spec) for spec in gemm.product_scratch(way, sizes)])
             for launch in gemm.matrix_product(x((64, 4096), kind), x((4096, 64), kind),
                                               x((64, 64), kind), sizes, turned, way=way,

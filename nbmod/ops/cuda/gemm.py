@@ -33,7 +33,7 @@ from .memory import Array
 from .slices import dealt, guarded, stretch
 
 __all__ = ["LARGE", "TILES", "Product", "Tiles", "Way", "add_parts", "grid_of", "matrix_product",
-           "product_kernel", "product_scratch", "way_of"]
+           "parts_of", "product_kernel", "product_scratch", "way_of"]
 
 
 class Tiles(NamedTuple):
@@ -232,15 +232,15 @@ def _matrix_kernel(way: Way, a_turned: bool, b_turned: bool, tail: Tail, parts: 
     return product_kernel(Product(load_a, load_b, store, not a_turned, b_turned), way, parts)
 
 
-def _parts(way: Way, sizes: tuple[int, int, int]) -> int:
-    """Into how many parts the sums of a product are split."""
+def parts_of(way: Way, sizes: tuple[int, int, int], batch: int = 1) -> int:
+    """Into how many parts the sums of products are split."""
     columns, rows, _ = grid_of(sizes, way.tiles, 1)
-    return max(min(ENOUGH // max(columns * rows, 1), sizes[2] // TERMS, MAX_PARTS), 1)
+    return max(min(ENOUGH // max(columns * rows * batch, 1), sizes[2] // TERMS, MAX_PARTS), 1)
 
 
 def product_scratch(way: Way, sizes: tuple[int, int, int]) -> list[Spec]:
     """Scratch that lets `matrix_product` split its sums, where that keeps more blocks busy."""
-    parts = _parts(way, sizes)
+    parts = parts_of(way, sizes)
     return [Spec((sizes[0], parts, sizes[1]), np.dtype(way.real))] if parts > 1 else []
 
 

@@ -17,7 +17,17 @@ from ..matrix import BatchDot, Dot, Gemm2, Gemm3, Stacked
 from ..op import Spec
 from ..program import Program, Step
 from .formula_op import run_program
-from .gemm import Product, Way, grid_of, matrix_product, product_kernel, product_scratch, way_of
+from .gemm import (
+    Product,
+    Way,
+    add_parts,
+    grid_of,
+    matrix_product,
+    parts_of,
+    product_kernel,
+    product_scratch,
+    way_of,
+)
 from .kernel_math import real_of
 from .launch import Launch, device_function, on_gpu
 from .memory import Array
@@ -43,6 +53,9 @@ class _Case(NamedTuple):
     starts: tuple[int, ...]
     steps: tuple[tuple[int, ...], ...]
     alpha: float
+    parts: int
+    size: int
+    """Elements of C, which stands in as many parts behind each other."""
 
 
 def _place_function(inner: int, start: int, steps: tuple[int, ...]) -> Any:
@@ -56,7 +69,7 @@ def _place_function(inner: int, start: int, steps: tuple[int, ...]) -> Any:
 
 @cache
 def _kernel(case: _Case) -> Any:
-    real, alpha = case.way.real, case.alpha
+    real, alpha, size = case.way.real, case.alpha, case.size
     in_a, in_b, in_c = (_place_function(case.inner, start, steps) for start, steps
                         in zip(case.starts, case.steps, strict=True))
 
@@ -70,13 +83,13 @@ def _kernel(case: _Case) -> Any:
 
     @device_function
     def store(c, bias, other, g, s, i, j, step, total, add):
-        at = in_c(g, i, j)
+        at = s * size + in_c(g, i, j)
         scaled = real(alpha) * total
         c[at] = real(c[at]) + scaled if add else scaled
 
     of_a, of_b, _ = case.steps
     return product_kernel(Product(load_a, load_b, store, a_inner=of_a[-1] == 1,
-                                  b_inner=of_b[-1] != 1), case.way)
+                                  b_inner=of_b[-1] != 1), case.way, case.parts)
 
 
 def _real(dtype: np.dtype) -> Any:
@@ -134,14 +147,20 @@ def _launches(views: tuple[View, ...], alpha: float, add: bool, scratch: Sequenc
     if outer * inner == 1 and alpha == 1 and None not in rows:
         (a_turned, of_a), (b_turned, of_b), (c_turned, of_c) = rows
         if not c_turned:
-            return matrix_product(_begun(a), _begun(b), _begun(c), (m, n, k),
-                                  (a_turned, b_turned), add=add, way=way, scratch=scratch,
-                                  steps=(of_a, of_b, of_c))
+            own = () if scratch else tuple(c.array.device.empty(*spec)
+                                           for spec in product_scratch(way, (m, n, k)))
+            return [launch._replace(own=own) for launch in matrix_product(
+                _begun(a), _begun(b), _begun(c), (m, n, k), (a_turned, b_turned), add=add, way=way,
+                scratch=scratch or own, steps=(of_a, of_b, of_c))]
+    batch, is_whole = outer * inner, prod(c.shape) == c.array.size
+    parts = parts_of(way, (m, n, k), batch) if is_whole else 1
     case = _Case(way, inner, tuple(view.start for view in views),
-                 tuple(view.steps for view in views), alpha)
-    return [Launch(_kernel(case), grid_of((m, n, k), way.tiles, outer * inner),
-                   (way.tiles.threads,), (*(view.array for view in views[:2]), *[c.array] * 3,
-                                          m, n, k, 0, 0, 0, bool(add)))]
+                 tuple(view.steps for view in views), alpha, parts, c.array.size)
+    target = c.array if parts == 1 else c.array.device.empty((1, parts, c.array.size), way.real)
+    first = Launch(_kernel(case), grid_of((m, n, k), way.tiles, batch * parts),
+                   (way.tiles.threads,), (a.array, b.array, *[target] * 3, m, n, k, 0, 0, 0,
+                                          bool(add and parts == 1)), (target,))
+    return [first, *(add_parts(target, c.array, add) if parts > 1 else ())]
 
 
 def _rows(view: View) -> tuple[bool, int] | None:
