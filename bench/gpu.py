@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import nbmod as mx
+from nbmod.ops.device import gpus_offered
 from tests.oracle.client import Oracle, OracleCrash, OracleError
 
 from .compare import measured
@@ -57,7 +58,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(argv, argparse.Namespace(threads=1, processor=False))
     if not mx.num_gpus():
-        parser.error("there is no GPU; NUMBA_ENABLE_CUDASIM=1 simulates one, slowly")
+        parser.error(f"this machine offers {gpus_offered()}; NUMBA_ENABLE_CUDASIM=1 simulates one, "
+                     "slowly")
     chosen = [one for one in workloads()
               if not options.names or one.name.startswith(tuple(options.names))]
     if not chosen:

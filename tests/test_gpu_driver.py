@@ -13,11 +13,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import bench.gpu
 import nbmod as mx
 from nbmod.kvstore.sums import Sums
 from nbmod.ndarray import NDArray
 from nbmod.ops import OPS, device
-from nbmod.ops.cuda import compiler, driver
+from nbmod.ops.cuda import check, compiler, driver
 from nbmod.ops.cuda import device as gpu_device
 from nbmod.ops.cuda.launch import Kernel, Launch, PerRun
 from nbmod.ops.cuda.memory import Array
@@ -449,6 +450,14 @@ def test_no_gpus_among_those_of_the_driver(gpus, monkeypatch):
     monkeypatch.setitem(FakeDriver.ANSWERS, "cuDeviceGetCount", (0,))
     with pytest.raises(mx.MXNetError, match="the driver knows no GPU; is CUDA_VISIBLE_DEVICES set"):
         mx.nd.ones((2,), ctx=mx.gpu(0))
+
+
+def test_checks_say_what_there_is_instead_of_a_gpu(gpus, monkeypatch, capsys):
+    monkeypatch.setitem(FakeDriver.ANSWERS, "cuDeviceGetCount", (0,))
+    for tool in (check, bench.gpu):
+        with pytest.raises(SystemExit, match="2"):
+            tool.main([])
+        assert "the driver knows no GPU" in " ".join(capsys.readouterr().err.split())
 
 
 def test_what_the_compilers_do_not_know_is_told(monkeypatch, tmp_path):

@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 
 from ...base import CONFIG, MXNetError
+from ..device import gpu_count, gpus_offered
 
 __all__ = ["Found", "check_sample", "main", "sample_names"]
 
@@ -298,6 +299,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     CONFIG.gpu_products = options.products
+    if not gpu_count():
+        parser.error(f"this machine offers {gpus_offered()}; NUMBA_ENABLE_CUDASIM=1 checks in the "
+                     "simulator")
     if options.worker:
         work(options.seed)
         return 0
@@ -319,10 +323,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _about(seed: int) -> dict[str, Any]:
     from ... import __version__
-    from .device import gpu_count, gpu_memory
+    from .device import gpu_memory
 
-    if not gpu_count():
-        raise MXNetError("check: there is no GPU; NUMBA_ENABLE_CUDASIM=1 checks in the simulator")
     card = "the simulator" if CONFIG.cuda_simulator else f"GPU of {gpu_memory(0)[1] >> 20:,} MiB"
     return {"nbmod": __version__, "numpy": np.__version__, "card": card, "seed": seed,
             "products": CONFIG.gpu_products or "float32"}
