@@ -20,10 +20,12 @@ from nbmod.ndarray import NDArray
 from nbmod.ops import OPS, device
 from nbmod.ops.cuda import check, compiler, driver
 from nbmod.ops.cuda import device as gpu_device
+from nbmod.ops.cuda.kernel_math import NUMBERS, scalar_function
 from nbmod.ops.cuda.launch import Kernel, Launch, PerRun
 from nbmod.ops.cuda.memory import Array
 from nbmod.ops.cuda.replay import Launcher, Replay
 from nbmod.ops.device import CPU
+from nbmod.ops.jit import Inlined
 from nbmod.ops.op import Call
 
 
@@ -458,6 +460,17 @@ def test_checks_say_what_there_is_instead_of_a_gpu(gpus, monkeypatch, capsys):
         with pytest.raises(SystemExit, match="2"):
             tool.main([])
         assert "the driver knows no GPU" in " ".join(capsys.readouterr().err.split())
+
+
+def test_code_of_helpers_of_the_cpu_is_that_of_numbers_too():
+    """A kernel of the CPU, compiled before, has put compiled helpers in their places."""
+    def helper(x):
+        return np.exp(x)
+
+    for form in (helper, Inlined(helper), Inlined(helper).compile()):
+        made = scalar_function(form, {"np": NUMBERS})
+        made = getattr(made, "py_func", made)
+        assert made.__code__ is helper.__code__ and made.__globals__["np"] is NUMBERS
 
 
 def test_what_the_compilers_do_not_know_is_told(monkeypatch, tmp_path):

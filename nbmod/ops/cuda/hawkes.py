@@ -28,7 +28,7 @@ from .memory import Array
 Shape = tuple[int, ...]
 double = np.float64
 exp = WORDS["exp"]
-pass_event, pass_back = (scalar_function(function.function, {"np": NUMBERS})
+pass_event, pass_back = (scalar_function(function, {"np": NUMBERS})
                          for function in (hawkes._event, hawkes._event_backward))
 
 

@@ -97,8 +97,10 @@ _SPECIAL = {**vars(special), **WORDS, "abs": abs, "where": _where, "maximum": ma
 
 
 def scalar_function(function: Callable, names: dict[str, Any]) -> Any:
-    """A function of NumPy's arrays as one of numbers: the same code among other names."""
-    return device_function(FunctionType(function.__code__, names, function.__name__))
+    """A function of NumPy's arrays, or one that kernels of the CPU call, compiled already or not,
+    as one of numbers: the same code among other names."""
+    plain = getattr(function, "function", getattr(function, "py_func", function))
+    return device_function(FunctionType(plain.__code__, names, plain.__name__))
 
 
 for _name in [name for name, value in vars(special).items()

@@ -193,14 +193,17 @@ def _share_function(case: Case) -> Any:
 
 def _winner_function(case: Case) -> Any:
     """wins(x, image, channel, pixel, z0, y0, x0): whether the pixel is the first of the largest in
-    the window that starts there."""
+    the window that starts there; none is where no pixel is above the lowest number."""
     window, real = case.window, case.real
+    lowest = real(np.finfo(real).min)
     (depth, height, width), (kz, ky, kx) = window.image, window.kernel
     place = place_function(case.x, window.image)
 
     @device_function
     def wins(x, image, channel, pixel, z0, y0, x0):
         own = real(x[place(image, channel, pixel)])
+        if not own > lowest:
+            return False
         for z in range(maximum(z0, 0), minimum(z0 + kz, depth)):
             for v in range(maximum(y0, 0), minimum(y0 + ky, height)):
                 for u in range(maximum(x0, 0), minimum(x0 + kx, width)):
