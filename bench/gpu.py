@@ -2,11 +2,12 @@
 
     python -m bench.gpu [NAME ...] [--budget SECONDS] [--rounds N] [--out FILE]
 
-Names are beginnings of workloads' names.  nbmod runs twice, step by step and with all launches of
-forward and of backward as graphs of the driver; PyTorch, if this Python has one that sees the GPU,
-runs in full precision and with factors rounded to TF32.  A step ends when the GPU is done.  The
-columns of rates are those of the faster nbmod; `launches` are 200 tiny layers, so a microsecond of
-each is 0.2 ms.  The table goes to the terminal, all figures to FILE as JSON.
+Names are beginnings of workloads' names.  nbmod runs step by step, with all launches of forward and
+of backward as graphs of the driver, and so with factors rounded to TF32; PyTorch, if this Python
+has one that sees the GPU, runs in full precision and with TF32.  A step ends when the GPU is done.
+Ratios are between equal precisions, the columns of rates those of the fastest nbmod; `launches` are
+200 tiny layers, so a microsecond of each is 0.2 ms.  The table goes to the terminal, all figures to
+FILE as JSON.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from .workloads import Shape, Workload, model, variable
 
 VARIANTS: dict[str, tuple[str, dict[str, bool]]] = {
     "nbmod": ("nbmod", {}), "nbmod graphs": ("nbmod", {"graphs": True}),
+    "nbmod TF32": ("nbmod", {"graphs": True, "tf32": True}),
     "PyTorch": ("pytorch", {}), "PyTorch TF32": ("pytorch", {"tf32": True})}
 """Columns: the framework, and what it is told besides the network."""
 LAYERS = 200
@@ -94,20 +96,25 @@ def _workers() -> Iterator[tuple[str, Variant]]:
 
 
 def table(results: Sequence[Result], columns: Sequence[str], head: bool = True) -> list[str]:
-    """Milliseconds of every column, nbmod's better time over PyTorch's times, rates."""
+    """Milliseconds of every column, nbmod's best times over PyTorch's of that precision, rates."""
     peers = [name for name in columns if not name.startswith("nbmod")]
+
+    def best(one: Result, alike: str | None = None) -> float:
+        return min((one.values[name] for name in columns if name in one.values
+                    and name not in peers
+                    and (alike is None or name.endswith("TF32") == alike.endswith("TF32"))),
+                   default=float("nan"))
+
     lines = []
     if head:
         lines.append(f"{'workload, ms':34}" + "".join(f"{name:>14}" for name in columns)
                      + "".join(f"{'/ ' + name:>16}" for name in peers)
                      + f"{'TFLOP/s':>9}{'GB/s':>7}")
     for one in results:
-        ours = min((one.values[name] for name in columns
-                    if name in one.values and name not in peers), default=float("nan"))
         lines.append(f"{one.name:34}" + "".join(
             f"{one.values.get(name, float('nan')):14.3f}" for name in columns) + "".join(
-            f"{ours / one.values.get(name, float('nan')):16.2f}" for name in peers)
-            + f"{one.operations / ours / 1e9:9.2f}{one.nbytes / ours / 1e6:7.0f}")
+            f"{best(one, name) / one.values.get(name, float('nan')):16.2f}" for name in peers)
+            + f"{one.operations / best(one) / 1e9:9.2f}{one.nbytes / best(one) / 1e6:7.0f}")
     return lines
 
 

@@ -123,7 +123,8 @@ def test_a_run_on_a_gpu_compares_steps_and_graphs(monkeypatch, tmp_path, capsys)
     assert "PyTorch is left out" in said.err and "launches infer" in said.out
     found = json.loads((tmp_path / "gpu.json").read_text())
     (row,) = found["results"]
-    assert row["values"].keys() == {"nbmod", "nbmod graphs"} == found["versions"].keys()
+    assert row["values"].keys() == {"nbmod", "nbmod graphs", "nbmod TF32"} == (
+        found["versions"].keys())
     assert all(value > 0 for value in row["values"].values())
 
 
@@ -132,3 +133,13 @@ def test_workloads_for_gpus_are_named_once():
     assert len(set(names)) == len(names) > 20
     with pytest.raises(SystemExit):
         gpu.main(["absent"])
+
+
+def test_ratios_on_a_gpu_are_between_equal_precisions():
+    found = report.Result("product", "ms", {"nbmod": 4.0, "nbmod graphs": 2.0, "nbmod TF32": 1.0,
+                                            "PyTorch": 8.0, "PyTorch TF32": 2.0}, 3e9, 5e6)
+    (line,) = gpu.table([found], list(gpu.VARIANTS), head=False)
+    assert line.split() == ["product", "4.000", "2.000", "1.000", "8.000", "2.000", "0.25", "0.50",
+                            "3.00", "5"]
+    (line,) = gpu.table([found], ["nbmod", "PyTorch TF32"], head=False)
+    assert line.split() == ["product", "4.000", "2.000", "nan", "0.75", "1"]

@@ -17,4 +17,6 @@ def version() -> str:
 
 def build(network: Network) -> Built:
     CONFIG.cuda_graphs = network.graphs
+    if network.tf32:
+        CONFIG.gpu_products = "tf32"
     return bind(mx, network)
