@@ -17,6 +17,7 @@ from nbmod.pictures import codecs
 from nbmod.pictures.native import DRAWS, Augmentation, recolored
 from nbmod.recordio.frames import MAGIC_WORD as MAGIC
 from tests import iterator_programs, picture_programs, recordio_programs
+from tests.oracle.client import OracleError
 from tests.test_native_iterators import many
 
 SEVEN = [(16, 20)] * 7
@@ -66,9 +67,21 @@ CASES = {  # sizes, labels, options
 }
 
 
+LATE = "number of input must be bigger than batch size"
+"""What MXNet says of a file of fewer pictures than a batch, but only where the thread that reads it
+from its beginning again comes late: in 2 of 60 runs on a quiet machine."""
+
+
 def both(oracle, *arguments):
-    return (picture_programs.batches(mx, *arguments),
-            oracle.call("mx_scripts.run", "picture_programs", "batches", *arguments))
+    """What nbmod and MXNet answer; an MXNet that was late is asked again."""
+    for patience in reversed(range(10)):
+        try:
+            theirs = oracle.call("mx_scripts.run", "picture_programs", "batches", *arguments)
+            break
+        except OracleError as error:
+            if LATE not in str(error) or not patience:
+                raise
+    return picture_programs.batches(mx, *arguments), theirs
 
 
 @pytest.mark.parametrize("name", CASES)
