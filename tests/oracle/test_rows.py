@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from reprlib import Repr
 from typing import Any
 
 import pytest
@@ -26,6 +27,10 @@ from tests.oracle.variants import FLOATS, INTEGERS, SHAPES, applies, tags, varia
 
 MOST = 6
 """Samples of an op that are tried for a cell."""
+
+SHORT = Repr()
+SHORT.maxother = 200
+"""How the inputs of a call are shown: the values of large ones would fill books."""
 
 KNOWN = {
     ("norm", "int32"), ("norm", "int64"), ("norm", "int8"), ("norm", "uint8"),
@@ -80,7 +85,7 @@ def fill(oracle: Any, samples: list[Sample], cell: str) -> tuple[str, list[str]]
             except OracleCrash:
                 return "dies", []
             except AssertionError as error:
-                return "wrong", [f"{cell} {variant.inputs} {variant.attrs}: {error}"]
+                return "wrong", [f"{cell} {SHORT.repr(variant.inputs)} {variant.attrs}: {error}"]
             if answer:
                 return answer, []
     return "refused", []

@@ -61,7 +61,7 @@ def variants(sample: Sample, cell: str) -> Iterator[tuple[Sample, str]]:
         yield from ((made, "float32") for made in from_the_end(sample))
     elif cell == "broadcast":
         yield from ((made, "float32") for made in broadcasting(sample))
-    else:
+    elif "float32" in (sample.mx_dtypes or FLOATS):
         shape = next((s.shape for s in sample.specs.values()), _shape_of(sample.attrs))
         rows = {"one": 1, "large": _many(shape)}[cell]
         for alone in (False, True):
