@@ -45,6 +45,7 @@ _LAZY = {
     "register_op": ("registration", "register_op"),
     "unregister_op": ("registration", "unregister_op"),
     "exact": ("base", "exact"),
+    "without_passes": ("passes.switches", "without_passes"),
     "get_num_threads": ("ops.jit", "num_threads"),
     "set_num_threads": ("ops.jit", "set_num_threads"),
 }

@@ -34,6 +34,10 @@ class Tenant(Protocol):
 class Storages(Protocol):
     """What the storages of a plan are carved from."""
 
+    @property
+    def blocks(self) -> list[Any]:
+        """The memory itself."""
+
     def array(self, sid: int, spec: Spec, piece: Piece | None = None) -> Any:
         """The array of `spec` in storage `sid`."""
 
@@ -68,7 +72,7 @@ class Arena:
         self.nbytes = 0
         self.holder: weakref.ref[Tenant] | None = None
         self._tenants: weakref.WeakSet[Tenant] = weakref.WeakSet()
-        self._block: Any = None
+        self.block: Any = None
 
     def rent(self, tenant: Tenant, nbytes: int) -> None:
         """Make room for `nbytes` of `tenant`, who then may call `view`."""
@@ -76,12 +80,12 @@ class Arena:
         if nbytes > self.nbytes:
             for other in self._tenants:
                 other.vacate()
-            self._block = self.holder = None
-            self._block = self.device.arena(nbytes)
+            self.block = self.holder = None
+            self.block = self.device.arena(nbytes)
             self.nbytes = nbytes
 
     def view(self, offset: int, spec: Spec, piece: Piece | None = None) -> Any:
-        return piece_of(self.device, self._block, offset, spec, piece or Piece(0))
+        return piece_of(self.device, self.block, offset, spec, piece or Piece(0))
 
 
 class Memory:
@@ -109,6 +113,11 @@ class Memory:
             return piece_of(arena.device, self._held[sid], 0, spec, piece or Piece(0))
         return arena.view(storage.offset, spec, piece)
 
+    @property
+    def blocks(self) -> list[Any]:
+        """All memory that storages are carved from."""
+        return [*(arena.block for arena in self._arenas), *self._held.values()]
+
     def claim(self, tenant: Tenant) -> None:
         """From now on the values in the arenas are those of `tenant`."""
         for space in self.plan.arena:
@@ -125,6 +134,11 @@ class Block:
 
     def __init__(self, plan: Plan, device: Device, block: Any):
         self.plan, self.device, self.block = plan, device, block
+
+    @property
+    def blocks(self) -> list[Any]:
+        """The memory that storages are carved from."""
+        return [self.block[:self.plan.arena.get(0, 0)]]
 
     def array(self, sid: int, spec: Spec, piece: Piece | None = None) -> Any:
         return self.view(self.plan.storages[sid].offset, spec, piece)

@@ -49,6 +49,11 @@ def _flag(name: str, default: bool) -> bool:
     return default if text is None else text.strip().lower() not in ("", "0", "false", "no", "off")
 
 
+def _level(name: str) -> int:
+    text = os.environ.get(name, "").strip()
+    return int(text) if text.isdigit() else int(_flag(name, False))
+
+
 def _tiles(name: str) -> int:
     return 2 if os.environ.get(name, "").strip() == "2" else 4 * _flag(name, True)
 
@@ -117,8 +122,13 @@ class Config:
     """NBMOD_CACHE_DIR: where generated kernels and compiled code are kept."""
     cache: bool = field(default_factory=lambda: _flag("NBMOD_CACHE", True))
     """NBMOD_CACHE=0: compile afresh in every process and write nothing."""
-    check: bool = field(default_factory=lambda: _flag("NBMOD_CHECK", False))
-    """NBMOD_CHECK=1: verify every graph and memory plan at bind; memory of GPUs starts as NaN."""
+    check: int = field(default_factory=lambda: _level("NBMOD_CHECK"))
+    """NBMOD_CHECK=1: verify every memory plan and its arrays at bind; memory of GPUs starts as NaN.
+    2: also overwrite memory that holds no value before each step, and verify after it that it wrote
+    nothing but its outputs (see `sanitizer`)."""
+    disabled_passes: frozenset[str] = field(default_factory=lambda: frozenset(
+        os.environ.get("NBMOD_DISABLE_PASSES", "").replace(",", " ").split()))
+    """NBMOD_DISABLE_PASSES=cse,inplace,...: bind without these passes (see `passes.switches`)."""
     gpu_to_cpu: bool = field(default_factory=lambda: _flag("NBMOD_GPU_TO_CPU", False))
     """NBMOD_GPU_TO_CPU=1: `gpu(i)` means `cpu(i)` where there is no GPU, with one warning."""
     virtual_gpus: int = field(

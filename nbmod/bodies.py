@@ -8,9 +8,11 @@ takes from it, apart from those that it lends.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from .arena import Block
+from .base import CONFIG
 from .context import Context
 from .graph import Entry, Node
 from .ops.body import Part
@@ -18,7 +20,9 @@ from .ops.device import device_of
 from .ops.op import Call, Spec
 from .passes.infer import infer_shape, infer_type, require_static
 from .passes.memory import ALIGNMENT, plan_memory
+from .passes.switches import is_enabled
 from .program import Program
+from .sanitizer import Sanitizer, check_arrays
 
 __all__ = ["Body", "body_programs"]
 
@@ -50,7 +54,7 @@ class Body(Program):
         self.spaces = [ctx]
         self.plan_steps = self._plan_steps(wanted)
         self.plan = plan_memory(self.plan_steps, [spec.nbytes for spec in self.specs],
-                                set(self.external))
+                                set(self.external), reuse=is_enabled("reuse_memory"))
         self.offsets, self.nbytes = self._lay_out([e for e in used if e not in part.lent])
         self.added = {self.graph.eid(entry) for entry in part.added}
 
@@ -92,6 +96,11 @@ class Body(Program):
         self._take(arrays)
         self.steps = [self._prepare(*computed) for computed in enumerate(self.computed)]
         calls = device_of(self.ctx).join([step.run for step in self.steps], len(self.steps))
+        if CONFIG.check:
+            check_arrays(self, ())
+        if CONFIG.check > 1:
+            sanitizer = Sanitizer(self)
+            calls = [partial(sanitizer.run, index) for index in range(len(calls))]
         self._calls = [(index, call) for index, call in enumerate(calls) if call is not None]
         return self
 

@@ -47,7 +47,7 @@ from .ops.device import device_of
 from .ops.jit import denormals
 from .ops.op import Mode, Spec
 from .passes.bodies import with_trained_bodies
-from .passes.check import check_plan, survives
+from .passes.check import survives
 from .passes.fuse import Fused, fuse
 from .passes.infer import Inferred, infer_shape, infer_type, require_static
 from .passes.inference import for_training, simplify
@@ -55,8 +55,10 @@ from .passes.memory import Plan, plan_memory
 from .passes.mirror import mirror
 from .passes.place import place, with_copies
 from .passes.rewrite import Rewritten, carry, unchanged
+from .passes.switches import is_enabled
 from .passes.training import land, with_gradients
 from .program import Program, Step
+from .sanitizer import Sanitizer, check_arrays
 
 __all__ = ["Executor", "Step"]
 
@@ -92,7 +94,8 @@ class Executor(Program, BoundArrays, Inputs):
         self.graph, self.context = self._place(trained)
         self.shape = self._infer(infer_shape, self.symbol.shape)
         self.dtype = self._infer(infer_type, self.symbol.dtype)
-        self.fused = self._fuse(CONFIG.fusion and plain_of is None)
+        self.fused = self._fuse(CONFIG.fusion and plain_of is None
+                                and is_enabled("fuse_elementwise"))
         self.graph, self.context = self.fused.graph, self.fused.facts(self.context)
         self.shape, self.dtype = self.fused.facts(self.shape), self.fused.facts(self.dtype)
         self.forward_graph = self.graph.head(len(self._output_names))
@@ -174,7 +177,8 @@ class Executor(Program, BoundArrays, Inputs):
         known |= {id(end.node): self._gradient(name).context
                   for name, end in zip(trained, ends, strict=True)}
         graph, placed = with_copies(self.graph, place(self.graph, self._groups, known, self._ctx))
-        graph = land(graph, [self._grad_req[name] for name in trained])
+        if is_enabled("write_gradients"):
+            graph = land(graph, [self._grad_req[name] for name in trained])
         return graph, [placed[id(node)] for node in graph.nodes for _ in range(node.num_outputs)]
 
     def _infer(self, rule: Callable, facts: list) -> list:
@@ -217,12 +221,13 @@ class Executor(Program, BoundArrays, Inputs):
         return [derive(self.values, self.graph, nodes, self.specs, self._ctx, self.external, read)
                 for nodes in self.lean.groups]
 
+    def _kept(self) -> set[int]:
+        """Outputs of forward that no variable holds."""
+        return {*self.forward_graph.output_ids} - set(self.external)
+
     def _make_plan(self) -> Plan:
-        keep = {self.graph.eid(entry) for entry in self.forward_graph.outputs}
-        keep -= set(self.external)
-        plan = plan_memory(self.plan_steps, self.sizes, set(self.external), keep)
-        if CONFIG.check:
-            check_plan(self.plan_steps, self.sizes, plan, keep)
+        plan = plan_memory(self.plan_steps, self.sizes, set(self.external), self._kept(),
+                           is_enabled("reuse_memory"))
         if CONFIG.debug:
             print(f"bind {self._symbol.name}: {len(self.plan_steps)} steps, {sum(self.sizes):,} "
                   f"bytes of entries in {plan.total_bytes:,} bytes")
@@ -241,6 +246,10 @@ class Executor(Program, BoundArrays, Inputs):
                                                 self.num_forward)
         for taken in self._inputs.values():
             taken.renew()
+        if CONFIG.check:
+            check_arrays(self, self._kept())
+        self._sanitizer = Sanitizer(self, self._repeats(), self.num_forward) if (
+            CONFIG.check > 1) else None
         results = [NDArray(arrays[eid], self.context[eid])
                    for eid in self.graph.output_ids[:len(self._output_names)]]
         for old, new in zip(self.outputs, results, strict=False):
@@ -284,6 +293,8 @@ class Executor(Program, BoundArrays, Inputs):
             with denormals(keep=self._exact):
                 if self._monitor is not None or Executor.watch is not None:
                     self._run_watched(first, last)
+                elif self._sanitizer is not None:
+                    self._run_sanitized(first, last, self._sanitizer)
                 else:
                     self._run_steps(first, last)
         finally:
@@ -298,6 +309,16 @@ class Executor(Program, BoundArrays, Inputs):
                     run = self._calls[index]
                     if run is not None:
                         run()
+        except Exception as error:
+            raise self._located(index, error) from error
+
+    def _run_sanitized(self, first: int, last: int, sanitizer: Sanitizer) -> None:
+        index = first
+        try:
+            sanitizer.begin()
+            with np.errstate(all="ignore"):
+                for index in range(first, last):
+                    sanitizer.run(index)
         except Exception as error:
             raise self._located(index, error) from error
 

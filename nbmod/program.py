@@ -28,6 +28,7 @@ from .ops.internal import CrossDeviceCopy
 from .ops.op import Backward, Call, Mode, Spec
 from .passes.memory import Plan
 from .passes.steps import NONE, PlanStep
+from .passes.switches import is_enabled
 
 if TYPE_CHECKING:
     from .bodies import Body
@@ -63,6 +64,7 @@ class Program:
     plan: Plan
     memory: Storages
     arrays: list[Any]
+    steps: list[Step]
     mode: Mode
     forward_mode: Mode
     _states: dict[int, dict[str, Any]]
@@ -115,7 +117,7 @@ class Program:
                 tuple(_inplace_positions(op)), tuple([spec.nbytes for spec in scratch]),
                 view=op.view, accumulates=op.accumulates, sums=op.name == "_grad_add",
                 space=space[self._context_of(node)], **self._side_by_side(node, ins, outs)))
-        return steps
+        return _without_disabled(steps)
 
     def _side_by_side(self, node: Node, ins: Sequence[int], outs: Sequence[int]) -> dict[str, Any]:
         """What the planner may know of tensors that a node joins, cuts, or has in rows apart."""
@@ -204,6 +206,19 @@ class Program:
         shapes = ", ".join(str(self.specs[eid].shape) for eid in self.graph.input_eids(node))
         kind = OutOfMemory if isinstance(error, MemoryError) else MXNetError
         return kind(f"{node.describe()}: {error} [input shapes: {shapes}]")
+
+
+SHARING: dict[str, dict[str, Any]] = {
+    "view": {"view": False}, "inplace": {"inplace": ()}, "accumulate": {"accumulates": False},
+    "alias_concat": {"joins": ()}, "alias_slice": {"cuts": ()}}
+"""Passes of the memory planner, and the steps that it sees when they are switched off."""
+
+
+def _without_disabled(steps: list[PlanStep]) -> list[PlanStep]:
+    """`steps` that allow less sharing where passes are switched off."""
+    less = {key: value for name, fields in SHARING.items() if not is_enabled(name)
+            for key, value in fields.items()}
+    return [step._replace(**less) for step in steps] if less else steps
 
 
 def _inplace_positions(op: Any) -> list[tuple[int, int]]:

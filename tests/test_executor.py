@@ -218,7 +218,7 @@ def test_a_shared_arena_is_as_large_as_its_largest_tenant_needs():
     net = mx.sym.exp(mx.sym.tanh(mx.sym.Variable("x") * 3) + 1)
     first = net.simple_bind(mx.cpu(), x=(64,))
     first.arg_dict["x"][:] = array(64)
-    want, block = first.forward()[0].asnumpy(), weakref.ref(first.arena._block)
+    want, block = first.forward()[0].asnumpy(), weakref.ref(first.arena.block)
     tenants = [first, *(net.simple_bind(mx.cpu(), shared_exec=first, x=(n,)) for n in (4096, 8))]
     assert first.arena.nbytes == max(tenant.plan.arena[0] for tenant in tenants)
     assert block() is None, "the smaller block is kept beside the larger one"

@@ -115,6 +115,22 @@ def test_what_follows_a_norm_is_part_of_it(end, dtype, attrs, schedule, monkeypa
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("end", ENDS)
+def test_gradients_behind_norms_are_nan_where_the_cpu_gives_nan(end, frozen):
+    symbol, found = followed(end, fix_gamma=False, use_global_stats=frozen), []
+    for ctx in (mx.gpu(0), mx.cpu()):
+        executor = bound(symbol, ctx, "float32", "write", IMAGES)
+        executor.arg_dict["data"][0, 2, 1, 1] = np.nan
+        executor.forward(is_train=True)
+        heads = np.cos(np.arange(executor.outputs[0].size)).reshape(executor.outputs[0].shape)
+        executor.backward(mx.nd.array(heads, ctx))
+        found.append([grad.asnumpy() for grad in executor.grad_arrays])
+    for mine, theirs in zip(*found, strict=True):
+        assert_same(mine, theirs, 1e-5, "gradient")
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("end", ENDS)
 def test_a_followed_norm_is_two_passes_forward_and_two_backward(end):
     """Statistics, results; two sums, with the gradient of what is added, and that of data."""

@@ -29,7 +29,7 @@ LAYERS = (
     ("random", "ndarray"),
     ("name", "attribute", "symbol"),
     ("ahead", "arena", "bodies", "derived", "bound", "inputs", "program", "executor", "binding",
-     "inspection"),
+     "inspection", "sanitizer"),
     ("lr_scheduler", "optimizer", "metric", "initializer", "monitor"),
     ("kvstore",),
     ("recordio", "pictures"),

@@ -124,11 +124,20 @@ def test_an_output_may_be_what_its_node_passed_on():
 
 # -- equal nodes ----------------------------------------------------------------------------------
 
+def merged(symbol, **shapes):
+    """The graph in which equal nodes are one."""
+    graph = Graph(symbol.entries)
+    specs = [None] * graph.num_entries
+    if shapes:
+        specs = list(map(Spec, infer_shape(graph, shapes), infer_type(graph, {})))
+    return merge_equal(unchanged(graph), graph, specs)
+
+
 def test_equal_nodes_are_computed_once_and_so_are_their_readers():
     data, weight = x(), sym.Variable("w")
     first, second = (sym.sqrt(sym.FullyConnected(data, weight, num_hidden=2, no_bias=True))
                      for _ in range(2))
-    found = merge_equal(unchanged(Graph((first + second).entries)))
+    found = merged(first + second)
     assert ops(found.graph) == ["FullyConnected", "sqrt", "elemwise_add"]
     total = found.graph.nodes[-1]
     assert total.inputs[0] == total.inputs[1]
@@ -151,12 +160,20 @@ DIFFERENT = {
 def test_different_nodes_stay(name):
     first, second = DIFFERENT[name](x())
     symbol = sym.Group([first + second])
-    assert merge_equal(unchanged(Graph(symbol.entries))).notes == []
+    assert merged(symbol).notes == []
+
+
+def test_zeros_whose_readers_tell_their_shapes_are_merged_by_shape():
+    """As the first states of cells over batches of several sizes are."""
+    a, b = x(), sym.Variable("y")
+    pairs = [variable + sym.zeros((0, 2)) for variable in (a, b)]
+    assert merged(sym.Group(pairs), x=(3, 2), y=(4, 2)).notes == []
+    assert len(merged(sym.Group(pairs), x=(3, 2), y=(3, 2)).notes) == 1
 
 
 def test_outputs_that_are_equal_stay_two():
     a = x()
-    found = merge_equal(unchanged(Graph(sym.Group([sym.sqrt(a), sym.sqrt(a)]).entries)))
+    found = merged(sym.Group([sym.sqrt(a), sym.sqrt(a)]))
     assert len(set(found.graph.outputs)) == 2
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -139,3 +141,16 @@ def _numbers(seen):
     """Of the two functions before the join."""
     names = sorted(int(name[4:-7]) for name in seen if name.startswith("relu"))
     return names[1:3]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_joins_that_share_memory_one_inside_the_other(exact):
+    """With one row, x is a piece of the inner join and of the outer one, at the same offset."""
+    data = mx.sym.Variable("data")
+    x = mx.sym.transpose(mx.sym.transpose(data) * 2)
+    inner = mx.sym.Concat(mx.sym.reshape(data, (-1, 1, 2)), mx.sym.reshape(x, (-1, 1, 2)), dim=1)
+    y = mx.sym.reshape(mx.sym.sum(inner, axis=1), (-1, 2))
+    net = mx.sym.slice_axis(mx.sym.Concat(y, x, dim=1), axis=1, begin=1, end=3)
+    with mx.exact() if exact else nullcontext():
+        executor = net.bind(mx.cpu(), {"data": mx.nd.array([[1, 2]])})
+    np.testing.assert_array_equal(executor.forward()[0].asnumpy(), [[6, 2]])

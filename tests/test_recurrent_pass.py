@@ -116,6 +116,33 @@ def test_containers_and_modifiers_in_inference(name):
                   data=shape_of_data("TNC"))
 
 
+BETWEEN: dict[str, Any] = {
+    "times 2": lambda x: x * 2, "relu": mx.sym.relu, "tanh": mx.sym.tanh,
+    "twice": lambda x: mx.sym.tanh(x * 2), "reshaped": lambda x: mx.sym.reshape(x * 2, (0, -1)),
+}
+
+
+@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("between", BETWEEN)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_operators_on_every_step_between_stacked_cells(name, between, batch):
+    """Gradients of steps are cut from one block and joined in another, at equal offsets."""
+    steps, _ = CELLS[name]("a_").unroll(STEPS, mx.sym.Variable("data"), merge_outputs=False)
+    symbol, _ = CELLS[name]("b_").unroll(STEPS, [BETWEEN[between](x) for x in steps],
+                                         merge_outputs=True)
+    require_equal(symbol, 2, data=(batch, STEPS, INPUTS))
+
+
+@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("requests", ["write", "null"])
+def test_two_directions_of_small_batches(name, batch, requests):
+    """Of an odd number of steps the middle one is at the same offset in both directions."""
+    cell = mx.rnn.BidirectionalCell(CELLS[name]("l_"), CELLS[name]("r_"))
+    symbol, _ = cell.unroll(5, mx.sym.Variable("data"), layout="NTC", merge_outputs=True)
+    require_equal(symbol, 2, requests == "write", requests=requests, data=(batch, 5, INPUTS))
+
+
 @pytest.mark.parametrize("name", ["bidirectional", "mixed", "residual"])
 def test_containers_and_modifiers_in_training(name):
     make, layers = OTHERS[name]

@@ -21,6 +21,7 @@ from .parts import in_parts
 from .recurrent import with_layers
 from .redundant import merge_equal, skip_identities
 from .rewrite import Rewritten, unchanged
+from .switches import is_enabled, run_pass
 
 __all__ = ["for_training", "simplify"]
 
@@ -32,19 +33,20 @@ def simplify(graph: Graph, specs: Sequence[Spec], exact: bool = False, blocks: b
     With `exact` only what gives the same numbers bit for bit.  With `blocks` images stand in blocks
     of channels where that is faster, and unrolled cells become layers, which CPUs can do.
     """
-    found = skip_identities(unchanged(graph), graph, specs)
-    found = merge_equal(found)
-    found = read_shapes(found, graph, specs)
-    found = with_byte_layers(found, graph, specs) if blocks else found
+    known = graph, specs
+    found = run_pass("skip_identities", skip_identities, unchanged(graph), *known)
+    found = run_pass("cse", merge_equal, found, *known)
+    found = run_pass("hoist_constants", read_shapes, found, *known)
+    found = run_pass("fuse_int8", with_byte_layers, found, *known) if blocks else found
     if not exact:
-        found = fold_batch_norm(found, graph, specs)
-        found = with_layers(found, graph, specs) if blocks else found
-        found = with_blocks(found, graph, specs) if blocks else found
-        found = with_chains(found, graph, specs) if blocks else found
-        found = in_parts(found, graph, specs) if blocks else found
-        found = absorb(found, (), plain=not blocks)
-    groups = derived_groups(found.graph, found.facts(graph, specs))
-    return found._replace(groups=groups)
+        found = run_pass("fold_batch_norm", fold_batch_norm, found, *known)
+        if blocks:
+            found = run_pass("reroll_rnn", with_layers, found, *known)
+            found = run_pass("blocked_layout", with_blocks, found, *known)
+            found = run_pass("fuse_depthwise", with_chains, found, *known)
+            found = run_pass("tile_batch", in_parts, found, *known)
+        found = run_pass("fuse_epilogue", absorb, found, (), not blocks)
+    return _with_groups(found, *known)
 
 
 def for_training(graph: Graph, specs: Sequence[Spec], trained: Collection[str],
@@ -58,8 +60,16 @@ def for_training(graph: Graph, specs: Sequence[Spec], trained: Collection[str],
     if exact:
         return found
     if not blocks:
-        return absorb(found, trained, plain=True)
-    found = with_blocks(with_layers(found, graph, specs), graph, specs, trained)
-    groups = derived_groups(found.graph, found.facts(graph, specs))
-    return found._replace(groups=[group for group in groups
+        return run_pass("fuse_epilogue", absorb, found, trained, True)
+    found = run_pass("reroll_rnn", with_layers, found, graph, specs)
+    found = run_pass("blocked_layout", with_blocks, found, graph, specs, trained)
+    found = _with_groups(found, graph, specs)
+    return found._replace(groups=[group for group in found.groups
                                   if all(node.op and node.op.derived for node in group)])
+
+
+def _with_groups(found: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
+    """`found` with the groups of nodes that need not run every time."""
+    if not is_enabled("hoist_constants"):
+        return found
+    return found._replace(groups=derived_groups(found.graph, found.facts(first, specs)))

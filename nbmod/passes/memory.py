@@ -90,16 +90,18 @@ class Plan:
 
 
 def plan_memory(steps: Sequence[PlanStep], sizes: Sequence[int], external: Collection[int] = (),
-                keep: Collection[int] = ()) -> Plan:
+                keep: Collection[int] = (), reuse: bool = True) -> Plan:
     """Plan the entries of `steps`, whose sizes in bytes are `sizes[eid]`.
 
     Pieces are written in their places unless that takes more memory: what they are joined to has
-    its own from the first of them on.
+    its own from the first of them on.  Without `reuse` no byte belongs to two storages.
     """
     found = homes(steps, sizes, set(external), set(keep))
     plans = []
     for places in (found, {}) if found else ({},):
         plans.append(_Sharing(steps, sizes, set(external), set(keep), places).run())
+        for storage in () if reuse else plans[-1].storages:
+            storage.first, storage.last = 0, len(steps) - 1
         _assign_offsets(plans[-1], len(steps))
     return min(plans, key=lambda plan: plan.total_bytes)
 
@@ -169,7 +171,7 @@ class _Sharing:
                 self._join(eid, self.plan.storage[whole], index)
                 for position, out_position in step.inplace:
                     source = step.inputs[position]
-                    if step.outputs[out_position] == eid and self.plan.pieces.get(source) == piece:
+                    if step.outputs[out_position] == eid and self._share_place(source, eid):
                         self.plan.inplace[eid] = source
 
     def _root(self, eid: int) -> tuple[int, Piece]:
@@ -186,11 +188,16 @@ class _Sharing:
         have been written in their place."""
         out = step.outputs[0]
         if self._is_piece_of(step.inputs, out) or (
-                step.view and out in self.homes
-                and self.plan.pieces.get(step.inputs[0]) == self.plan.pieces.get(out)):
+                step.view and out in self.homes and self._share_place(step.inputs[0], out)):
             self.plan.views.add(index)
             return True
         return False
+
+    def _share_place(self, source: int, eid: int) -> bool:
+        """Whether two entries are the same bytes: equal pieces of different storages are not."""
+        sid = self.plan.storage[source]
+        return (sid != NONE and sid == self.plan.storage[eid]
+                and self.plan.pieces.get(source) == self.plan.pieces.get(eid))
 
     def _is_piece_of(self, eids: Sequence[int], whole: int) -> bool:
         return whole in self.wholes and all(

@@ -6,7 +6,9 @@ a piece are as far apart there as those of the whole.  That is all the same wher
 a join along the first axis, or of single images.  Elsewhere the producer and all readers of a
 piece have to say that they can do it (`PlanStep.apart`); a piece of which one cannot is copied.
 
-What a piece has been computed from in place, or is a view of, goes with it.
+What a piece has been computed from in place, or is a view of, goes with it.  If that is a join
+itself, its own pieces are overwritten in that step, so they can be there only if nothing reads them
+from then on.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ class _Homes:
         self.external, self.own = external, external | keep
         """Entries that have memory already, and those that get some of their own."""
         self.found: dict[int, tuple[int, Piece]] = {}
+        self.overwritten: dict[int, int] = {}
+        """Entry -> the step that computes something else in place of it."""
         self.readers: dict[int, list[int]] = {}
         self.producer: dict[int, int] = {}
         for index, step in enumerate(steps):
@@ -50,7 +54,7 @@ class _Homes:
             for eid, offset in zip(step.inputs, step.joins, strict=True):
                 piece = Piece(offset, step.rows, row if step.rows > 1 else 0)
                 if self._fits(eid, whole, piece, step.space):
-                    self._enter(eid, whole, piece)
+                    self._enter(eid, whole, piece, self.overwritten.get(whole, len(self.steps)))
         return self.found
 
     def _fits(self, eid: int, whole: int, piece: Piece, space: int) -> bool:
@@ -60,15 +64,18 @@ class _Homes:
         if len({*self.readers[eid]}) < len(self.readers[eid]) or any(
                 step.space != space for step in steps):
             return False
+        if max(self.readers[eid]) >= self.overwritten.get(whole, len(self.steps)):
+            return False
         outer = self.found[whole][1].rows if whole in self.found else 1
         if outer > 1 and outer != piece.rows:
             return False
         return piece.rows == 1 or all(eid in step.apart for step in steps)
 
-    def _enter(self, eid: int, whole: int, piece: Piece) -> None:
+    def _enter(self, eid: int, whole: int, piece: Piece, overwritten: int) -> None:
         """`eid` is this piece, and so is the only input that its producer takes over."""
-        self.found[eid] = whole, piece
-        step = self.steps[self.producer[eid]]
+        self.found[eid], self.overwritten[eid] = (whole, piece), overwritten
+        index = self.producer[eid]
+        step = self.steps[index]
         pairs = ((0, 0),) if step.view else step.inplace
         for position, out in pairs:
             source = step.inputs[position]
@@ -76,5 +83,5 @@ class _Homes:
                     and self.sizes[source] == self.sizes[eid] and len(self.readers[source]) == 1
                     and self._fits(source, whole, piece, step.space)
                     and not self.steps[self.producer[source]].cuts):  # is read where it is
-                self._enter(source, whole, piece)
+                self._enter(source, whole, piece, overwritten if step.view else index)
                 return

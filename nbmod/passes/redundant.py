@@ -70,21 +70,26 @@ def _transposed_twice(node: Node, source: Entry, rank: int) -> Replacement | Non
                        f"{source.node.name} and {node.describe()} are one transposition")
 
 
-def merge_equal(before: Rewritten) -> Rewritten:
+def merge_equal(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
     """Common subexpressions: compute once what several nodes compute, equal ops on equal inputs.
 
-    Ops that draw random numbers or keep states are never equal, nor are nodes of different groups.
+    Ops that draw random numbers or keep states are never equal, nor are nodes of different groups,
+    nor nodes whose shape follows from those who read them, such as `_zeros` of unknown shape, where
+    their shapes differ.  `specs` are those of the entries of `first`, from which `before` has been
+    rewritten.
     """
+    known = before.facts(first, specs)
     seen: dict[tuple, dict[Op, Node]] = {}
-    first: dict[tuple, Node] = {}
+    earliest: dict[tuple, Node] = {}
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         op = node.op
         assert op is not None
         if op.aux or op.subgraphs or op.runs_bodies or not op.repeatable:
             return None
-        key = (op.name, node.attrs.get("__ctx_group__"), *inputs)
-        other = first.setdefault(key, node)
+        outs = tuple(known[eid] for eid in before.graph.output_eids(node))
+        key = (op.name, node.attrs.get("__ctx_group__"), outs, *inputs)
+        other = earliest.setdefault(key, node)
         if other is node:
             return None
         assert other.op is not None

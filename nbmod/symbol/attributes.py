@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..base import MXNetError
 from ..graph import Entry, Node, topological_order
 from ..ops.param import HIDDEN_KEYS
-from .compose import read_op, stored_attrs
+from .compose import read_stored_op, stored_attrs
 
 __all__ = ["Attributes"]
 
@@ -69,5 +69,5 @@ class Attributes:
                              "set attributes of one output, as in symbol[0]")
         attrs = {**node.attrs, **stored_attrs(kwargs, node.describe())}
         if node.op is not None and attrs != node.attrs:
-            node.op = read_op(type(node.op), attrs, node.name, node.op.subgraphs)
+            node.op = read_stored_op(type(node.op), attrs, node.name, node.op.subgraphs)
         node.attrs = attrs

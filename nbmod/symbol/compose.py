@@ -19,11 +19,11 @@ from ..base import MXNetError, did_you_mean
 from ..graph import Entry, Graph, Node, topological_order
 from ..name import NameManager
 from ..ops import OPS, Op
-from ..ops.param import HIDDEN_KEYS, to_text
+from ..ops.param import HIDDEN_KEYS, fields_of, to_text
 from ..ops.signature import split_arguments
 
-__all__ = ["apply", "apply_named", "make_node", "read_op", "stored_attrs", "supply_initializers",
-           "copy_graph", "substitute"]
+__all__ = ["apply", "apply_named", "make_node", "read_op", "read_stored_op", "stored_attrs",
+           "supply_initializers", "copy_graph", "substitute"]
 
 
 def apply(op: type[Op], args: Sequence[Any], kwargs: Mapping[str, Any], hint: str,
@@ -87,6 +87,16 @@ def read_op(op_class: type[Op], attrs: dict[str, str], name: str,
     """The op with parameters from `attrs`; `graphs` are those that it holds."""
     op = op_class.from_attrs(attrs, name)
     return op.holding(graphs) if graphs else op
+
+
+def read_stored_op(op_class: type[Op], attrs: dict[str, str], name: str,
+                   graphs: tuple[Graph, ...] = ()) -> Op:
+    """The op of a node that has `attrs` already.
+
+    MXNet keeps any attribute with an op that has no parameters, and its files hold such (GluonCV's
+    `zeros_like` a `dtype`).  They never had a meaning, so they are no parameters here either.
+    """
+    return read_op(op_class, attrs if fields_of(op_class) else {}, name, graphs)
 
 
 def supply_initializers(node: Node) -> None:

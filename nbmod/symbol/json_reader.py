@@ -26,7 +26,7 @@ from ..base import MXNetError
 from ..graph import Entry, Graph, Node
 from ..ops import OPS, Op
 from ..ops.param import HIDDEN_KEYS, MAX_TENSORS
-from .compose import read_op, supply_initializers
+from .compose import read_op, read_stored_op, supply_initializers
 from .json_text import parse_json
 from .json_writer import VERSION
 
@@ -114,12 +114,14 @@ class _Reader:
         late = {} if self.version >= VERSION else _modernised(op_class, attrs)
         if self.version < 905 and op_class.name in _WHOLE and attrs.get("axis") == "-1":
             del attrs["axis"]
-        op = read_op(op_class, attrs, name, graphs).as_stored(len(inputs), 1)
+        # Later versions may have given parameters to an op that has none here.
+        read = read_stored_op if self.version <= VERSION else read_op
+        op = read(op_class, attrs, name, graphs).as_stored(len(inputs), 1)
         names = op.list_inputs()
         for key, value in late.items():
             _place(key, value, names, inputs, attrs)
         if late:
-            op = read_op(op_class, attrs, name, graphs).as_stored(len(inputs), 1)
+            op = read(op_class, attrs, name, graphs).as_stored(len(inputs), 1)
         if self.version < 900:
             inputs += [Entry(Node(None, f"{name}_{missing}", attrs=dict(attrs)))
                        for missing in names[len(inputs):]]

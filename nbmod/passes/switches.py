@@ -1,0 +1,94 @@
+"""Every pass that is an optimization can be switched off by name.
+
+A network computes the same without them, more slowly or in more memory.  So when two results
+disagree, binding once without each pass names the one that is at fault:
+
+    NBMOD_DISABLE_PASSES=cse,fuse_elementwise python script.py
+    with mx.without_passes("inplace"): executor = symbol.simple_bind(...)
+
+`run_pass` runs one that rewrites graphs, unless it is switched off; the memory planner is asked
+for less by leaving out what a step allows (`Program._plan_steps`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from ..base import CONFIG, ArgumentError, did_you_mean
+from .rewrite import Rewritten
+
+__all__ = ["PASSES", "is_enabled", "run_pass", "without_passes"]
+
+PASSES: dict[str, str] = {
+    "skip_identities": "read what a node passes on unchanged instead of its output",
+    "cse": "common subexpression elimination",
+    "hoist_constants": "compute what follows from constants, shapes or parameters once",
+    "fuse_int8": "quantized layers with their requantization as one step",
+    "fold_batch_norm": "batch norm becomes part of the weights of the layer before it",
+    "reroll_rnn": "unrolled recurrent cells become layers",
+    "blocked_layout": "convolutions and their neighbours work on blocks of channels",
+    "fuse_depthwise": "depthwise convolutions run together with their neighbours",
+    "tile_batch": "convolution and pooling run on some images at a time",
+    "fuse_epilogue": "layers add and apply ReLU themselves",
+    "fuse_elementwise": "chains of elementwise nodes become one kernel",
+    "write_gradients": "gradients are computed in the user's arrays",
+    "view": "reshaped tensors share memory with their source",
+    "inplace": "an output overwrites an input that nothing else reads",
+    "accumulate": "a gradient is added to another one where it is computed",
+    "alias_concat": "tensors are written where they are joined",
+    "alias_slice": "slices are read where they are",
+    "reuse_memory": "memory of a tensor that is no longer needed is used again",
+}
+"""Names, and what they do, in the order in which they run."""
+
+_disabled: ContextVar[frozenset[str]] = ContextVar("disabled", default=frozenset())
+
+
+@contextmanager
+def without_passes(*names: str) -> Iterator[None]:
+    """A block in which networks are bound without the passes of these names.
+
+    Parameters
+    ----------
+    *names : str
+        Keys of `PASSES`.
+
+    Raises
+    ------
+    ArgumentError
+        For a name that is not one of them.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> with mx.without_passes("fuse_elementwise", "cse"):
+    ...     executor = mx.sym.relu(mx.sym.Variable("x")).simple_bind(mx.cpu(), x=(2, 3))
+    """
+    _require_known(names, "without_passes")
+    token = _disabled.set(_disabled.get() | frozenset(names))
+    try:
+        yield
+    finally:
+        _disabled.reset(token)
+
+
+def is_enabled(name: str) -> bool:
+    """Whether networks that are bound now go through the pass of this name."""
+    _require_known(CONFIG.disabled_passes, "NBMOD_DISABLE_PASSES")
+    return name not in CONFIG.disabled_passes and name not in _disabled.get()
+
+
+def run_pass(name: str, function: Callable[..., Rewritten], before: Rewritten, *args: Any
+             ) -> Rewritten:
+    """`function(before, *args)`, or `before` where the pass is switched off."""
+    return function(before, *args) if is_enabled(name) else before
+
+
+def _require_known(names: Iterable[str], where: str) -> None:
+    for name in names:
+        if name not in PASSES:
+            raise ArgumentError(f"{where}: there is no pass {name!r}{did_you_mean(name, PASSES)}; "
+                                f"the passes are {', '.join(PASSES)}")
