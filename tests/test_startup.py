@@ -1,10 +1,13 @@
-"""What a new process loads: importing is lazy, and compiles nothing."""
+"""What a new process loads: importing is lazy, and compiles nothing. Processes that compile kernels
+and processes that load them compute the same bits."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 
@@ -53,3 +56,23 @@ for name, sample in all_samples().items():
 print(len(done))
 """
     assert int(run(code)) > 200
+
+
+def results_of_programs(folder, name: str, threads: int) -> dict[str, np.ndarray]:
+    """What `tests.cold_programs` computes in a process of its own, with the cache in `folder`."""
+    path = folder / f"{name}.npz"
+    places = {"NBMOD_CACHE_DIR": folder / "nbmod", "NUMBA_CACHE_DIR": folder / "numba",
+              "NUMBA_NUM_THREADS": threads}
+    environment = os.environ | {key: str(value) for key, value in places.items()}
+    ran = subprocess.run([sys.executable, "-m", "tests.cold_programs", path], timeout=600,
+                         capture_output=True, text=True, env=environment)
+    assert ran.returncode == 0, ran.stderr
+    return dict(np.load(path))
+
+
+def test_processes_that_compile_and_that_load_compute_the_same_bits(tmp_path):
+    cold = results_of_programs(tmp_path, "cold", threads=2)
+    for name, threads in (("warm", 2), ("warm again", 2), ("one thread", 1)):
+        warm = results_of_programs(tmp_path, name, threads)
+        different = [key for key in cold if cold[key].tobytes() != warm[key].tobytes()]
+        assert warm.keys() == cold.keys() and not different, name

@@ -43,6 +43,7 @@ import numpy as np
 from ..base import CONFIG, ArgumentError, MXNetError, is_exact, warn_user
 from .locks import locked
 from .progress import Progress
+from .simd.linkage import compiler
 
 __all__ = ["kernel", "inlined", "prange", "Kernel", "cache_folder", "call_before_compiling",
            "compile_ahead", "denormals", "keeps_code", "kept_files", "num_threads", "rehearsal",
@@ -274,7 +275,8 @@ class Kernel:
                 with _private_cache():
                     self._compiled = numba.njit(
                         self.function, parallel=self.parallel, fastmath=self.fastmath,
-                        nogil=True, error_model="numpy", cache=keeps_code() and in_file)
+                        nogil=True, error_model="numpy", cache=keeps_code() and in_file,
+                        pipeline_class=compiler())
                 if self._compiled._cache.cache_path:
                     _keep(self._compiled)
         return self._compiled
