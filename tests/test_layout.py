@@ -262,6 +262,34 @@ def test_relu_keeps_what_is_no_number(behind):
     assert np.isnan(out[:, 3]).all() and np.isfinite(out[:, :3]).all() and out[:, 4:].min() == 0
 
 
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("end", ["relu", "add", "clip"])
+def test_gradients_behind_norms_are_nan_where_single_nodes_give_nan(end, frozen):
+    """A NaN in the images, whose results are NaN in a pixel (frozen) or in a channel."""
+    x = norm(convolution(mx.sym.Variable("data"), 20, "a", no_bias=True), "n", relu=False,
+             use_global_stats=frozen)  # fmt: skip
+    symbol = {"relu": lambda: mx.sym.relu(x), "clip": lambda: mx.sym.clip(x, a_min=0, a_max=0.5),
+              "add": lambda: mx.sym.relu(x + mx.sym.Variable("z"))}[end]()  # fmt: skip
+    given = {name: SHAPE[:1] + (20,) + SHAPE[2:] for name in ("z",) if end == "add"}
+    found = []
+    for exact in (False, True):
+        with mx.exact() if exact else nullcontext():
+            executor = symbol.simple_bind(mx.cpu(), grad_req="write", data=SHAPE, **given)
+        for name, array in executor.arg_dict.items():
+            array[:] = np.random.RandomState(len(name)).randn(*array.shape)
+        executor.arg_dict["a_weight"][:3] = 0
+        executor.arg_dict["data"][0, 0, 1, 1] = np.nan
+        executor.aux_dict["n_moving_var"][:] = 1
+        executor.forward(is_train=True)
+        executor.backward(mx.nd.ones(executor.outputs[0].shape))
+        found.append({name: grad.asnumpy() for name, grad in executor.grad_dict.items()})
+        assert ("_blocked_batch_norm" in [step.node.op_name for step in executor.steps]) != exact
+    mine, theirs = found
+    assert any(np.isnan(grad).any() for grad in theirs.values())
+    for name, grad in theirs.items():
+        close(np.nan_to_num(mine[name], nan=9), np.nan_to_num(grad, nan=9), name)
+
+
 def tiled():
     """Layers that are worth Winograd's tiles at every width, with all that they do besides."""
     x = mx.sym.relu(convolution(mx.sym.Variable("data"), 64, "a"))

@@ -28,13 +28,14 @@ from typing import Any
 
 import numpy as np
 
-from .geometry import Geometry, Window
+from .geometry import Direction, Geometry, Window
 from .jit import inlined, kernel, num_threads, prange
 from .op import Spec
 from .param import Shape
+from .simd.host import lanes as vector_lanes
 
 __all__ = ["forward", "backward_data", "backward_weight", "forward_room",
-           "data_room", "weight_room", "contract", "correlate",
+           "data_room", "weight_room", "contract", "correlate", "cost",
            "plan_columns", "plan_rows"]
 
 TILE = 512
@@ -146,6 +147,15 @@ def _quad(a, at, sm, sk, b, k, c, count):
 
 
 @inlined(fastmath=True)
+def _four(a, at, sk, b, k, c, count):
+    """c += sum of a[j] b[k + j], j from 0 to 3: a row of `_quad`."""
+    a0, a1, a2, a3 = a[at], a[at + sk], a[at + 2 * sk], a[at + 3 * sk]
+    b0, b1, b2, b3 = b[k], b[k + 1], b[k + 2], b[k + 3]
+    for i in range(count):
+        c[i] += a0 * b0[i] + a1 * b1[i] + a2 * b2[i] + a3 * b3[i]
+
+
+@inlined(fastmath=True)
 def _axpy(a, b, c, count):
     for i in range(count):
         c[i] += a * b[i]
@@ -158,9 +168,13 @@ def _multiply(a, at, sm, sk, b, depth, c, rows, count):
         row = c[m]
         for i in range(count):
             row[i] = 0
-    done = depth // 4 * 4 if rows == 4 else 0
+    done = depth // 4 * 4
     for k in range(0, done, 4):
-        _quad(a, at + k * sk, sm, sk, b, k, c, count)
+        if rows == 4:
+            _quad(a, at + k * sk, sm, sk, b, k, c, count)
+        else:
+            for m in range(rows):
+                _four(a, at + m * sm + k * sk, sk, b, k, c[m], count)
     for k in range(done, depth):
         for m in range(rows):
             _axpy(a[at + m * sm + k * sk], b[k], c[m], count)
@@ -185,6 +199,18 @@ def _dots(a, m, b, k, count, out, at, step):
     o1[0], o1[1], o1[2], o1[3] = o1[0] + s10, o1[1] + s11, o1[2] + s12, o1[3] + s13
     o2[0], o2[1], o2[2], o2[3] = o2[0] + s20, o2[1] + s21, o2[2] + s22, o2[3] + s23
     o3[0], o3[1], o3[2], o3[3] = o3[0] + s30, o3[1] + s31, o3[2] + s32, o3[3] + s33
+
+
+@inlined(fastmath=True)
+def _dot_four(a, b, k, count, out, at):
+    """out[at + j] += a . b[k + j], j from 0 to 3: a row of `_dots`."""
+    b0, b1, b2, b3 = b[k], b[k + 1], b[k + 2], b[k + 3]
+    s0 = s1 = s2 = s3 = a.dtype.type(0)
+    for i in range(count):
+        x = a[i]
+        s0, s1, s2, s3 = s0 + x * b0[i], s1 + x * b1[i], s2 + x * b2[i], s3 + x * b3[i]
+    o = out[at:]
+    o[0], o[1], o[2], o[3] = o[0] + s0, o[1] + s1, o[2] + s2, o[3] + s3
 
 
 @inlined(fastmath=True)
@@ -242,9 +268,11 @@ def _outer(a, rows, b, columns, count, out, at, step):
     for m in range(0, rows - 3, 4):
         for k in range(0, columns - 3, 4):
             _dots(a, m, b, k, count, out, at + m * step + k, step)
+    for m in range(rows // 4 * 4, rows):
+        for k in range(0, columns - 3, 4):
+            _dot_four(a[m], b, k, count, out, at + m * step + k)
     for m in range(rows):
-        whole = columns // 4 * 4 if m < rows // 4 * 4 else 0
-        for k in range(whole, columns):
+        for k in range(columns // 4 * 4, columns):
             out[at + m * step + k] += _dot(a[m], b[k], count)
 
 
@@ -371,6 +399,31 @@ def data_room(geo: Geometry, dtype: np.dtype) -> list[Spec]:
 def weight_room(geo: Geometry, dtype: np.dtype) -> list[Spec]:
     """Scratch memory `backward_weight` needs."""
     return [Spec(_weight_plan(geo, num_threads())[1], dtype)]
+
+
+# -------------------------------------------------------------------------------------------- cost
+
+CALL, QUAD, FOUR, DOTS, PIXEL, STORE, ROW, LOOP = 7000, 0.4, 1, 0.7, 0.4, 4, 14, 30
+"""Nanoseconds (see `convolution`) of a call; of a product of vectors, of four rows or of fewer, or
+in dot products; to gather or scatter a vector of pixels, or a pixel where they lie apart; to read
+or write a vector of the side without a window; to begin a row of pixels; to begin a loop over 16
+products."""
+
+
+def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
+    """About how many nanoseconds a direction takes one thread."""
+    rows, depth, columns, lanes = geo.group_filters, geo.depth, geo.positions, vector_lanes(dtype)
+    width = columns if geo.window.is_pixelwise else geo.window.out[2]
+    apart = geo.window.stride[2] > 1 and width > 1
+    again = {"forward": (1, -(-depth // DEPTH)), "data": (-(-rows // DEPTH), 1),
+             "weight": (-(-rows // BLOCK), -(-depth // STRIP))}[direction]
+    product = (FOUR if min(rows, depth) < 4 else DOTS if direction == "weight" else QUAD) / lanes
+    loops = rows * depth * -(-columns // TILE) / 16
+    windows = depth * columns * again[0]
+    each = (windows * (PIXEL * (1 if apart else 1 / lanes) + ROW / max(width, 1))
+            + rows * columns * again[1] * STORE / lanes
+            + rows * depth * columns * product + loops * LOOP)
+    return CALL + geo.groups * each
 
 
 # --------------------------------------------------------------------------------- three directions

@@ -2,21 +2,27 @@
 
     y[n, f, o] = bias[f] + sum over c, k of w[f, c, k] x[n, c, o * stride - pad + k * dilate]
 
-`Directions` is the only place that knows there is more than one way to compute: a faster engine for
-some geometries is another branch there.
+`Directions` is the only place that knows there is more than one way to compute.  Each is a module
+with a function `cost` that estimates the time of a direction, with what it wastes: lanes without a
+channel, taps that see padding, copies, tables.  The least estimate decides, for each direction by
+itself.  Estimates are in nanoseconds of one thread of a core with vectors of 32 bytes, where their
+constants were fitted to some hundred random shapes (those of `bench.sweep`); but for these vectors,
+nothing but their ratios matters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, ClassVar, Literal
+from functools import cache, lru_cache, partial
+from operator import attrgetter
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from . import contraction, depthwise
 from .geometry import (
+    Direction,
     Geometry,
     Layout,
     Window,
@@ -30,12 +36,46 @@ from .param import Shape
 from .shape import PartialShape, ShapeMismatch, unify
 from .spatial import SpatialOp
 
-__all__ = ["Convolution", "ConvolutionV1", "Directions", "FilterOp", "all_of",
-           "bias_gradient"]
+__all__ = ["Convolution", "ConvolutionV1", "Directions", "FilterOp", "Way", "all_of",
+           "bias_gradient", "way_of"]
 
 Run = Callable[[], None]
 Tune = Literal["fastest", "limited_workspace", "off"]
 LayoutName = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"]
+
+
+class Way(NamedTuple):
+    """The module whose kernels compute a direction, the geometry as they are told it, and about how
+    many nanoseconds it takes one thread."""
+
+    module: Any
+    geo: Geometry
+    cost: float
+
+    def room(self, direction: Direction, dtype: Any) -> list[Spec]:
+        return getattr(self.module, f"{direction}_room")(self.geo, np.dtype(dtype))
+
+    def images(self, array: Any) -> Any:
+        """The data or its gradient, in the shape of the geometry."""
+        return array.reshape(self.geo.images, self.geo.channels, *self.geo.window.image)
+
+    def outputs(self, array: Any) -> Any:
+        """The output or its gradient."""
+        return array.reshape(self.geo.images, self.geo.filters, *self.geo.window.out)
+
+    def weights(self, array: Any) -> Any:
+        """The weight or its gradient."""
+        return array.reshape(self.geo.filters, self.geo.group_channels, *self.geo.window.kernel)
+
+
+@lru_cache(maxsize=1024)
+def way_of(geo: Geometry, direction: Direction, dtype: np.dtype) -> Way:
+    """The fastest way by the estimates of all that can compute a direction, of the geometry as it
+    is given and of the squeezed one."""
+    ways = [Way(module, each, module.cost(each, direction, dtype))
+            for each in dict.fromkeys((geo, geo.squeezed))
+            for module in _modules()]
+    return min(ways, key=attrgetter("cost"))
 
 
 @dataclass(frozen=True)
@@ -44,41 +84,51 @@ class Directions:
 
     geo: Geometry
 
-    def way(self, dtype: Any) -> Any:
-        """The module whose kernels compute these directions."""
-        if depthwise.applies(self.geo):
-            return depthwise
-        blocked = _blocked()
-        return blocked if dtype == np.float32 and blocked.pays(self.geo) else contraction
+    def way(self, direction: Direction, dtype: Any) -> Way:
+        """How a direction is computed."""
+        return way_of(self.geo, direction, np.dtype(dtype))
 
     def forward_room(self, dtype: Any) -> list[Spec]:
-        return self.way(dtype).forward_room(self.geo, dtype)
+        return self.way("forward", dtype).room("forward", dtype)
 
     def data_room(self, dtype: Any) -> list[Spec]:
-        return self.way(dtype).data_room(self.geo, dtype)
+        return self.way("data", dtype).room("data", dtype)
 
     def weight_room(self, dtype: Any) -> list[Spec]:
-        return self.way(dtype).weight_room(self.geo, dtype)
+        return self.way("weight", dtype).room("weight", dtype)
 
     def forward(self, x: Any, w: Any, bias: Any, y: Any, scratch: Sequence[Any]) -> Run:
         """y = convolution of x with w, plus bias or None."""
-        return self.way(x.dtype).forward(self.geo, x, w, bias, y, scratch)
+        way = self.way("forward", x.dtype)
+        return way.module.forward(way.geo, way.images(x), way.weights(w), bias, way.outputs(y),
+                                  scratch)
 
     def data(self, gy: Any, w: Any, bias: Any, gx: Any, scratch: Sequence[Any]) -> Run:
         """gx = gradient of the data, plus bias or None."""
-        return self.way(gy.dtype).backward_data(self.geo, gy, w, bias, gx, scratch)
+        way = self.way("data", gy.dtype)
+        apart = bias is not None and way.geo.channels != self.geo.channels
+        run = way.module.backward_data(way.geo, way.outputs(gy), way.weights(w),
+                                       None if apart else bias, way.images(gx), scratch)
+        if not apart:
+            return run
+        # Pixels have become channels, but bias has an element for each channel that was given.
+        planes = gx.reshape(self.geo.images, self.geo.channels, -1)
+        return all_of([run, partial(np.add, planes, bias[:, None], out=planes)])
 
     def weight(self, x: Any, gy: Any, gw: Any, scratch: Sequence[Any]) -> Run:
         """gw = gradient of the weight."""
-        return self.way(x.dtype).backward_weight(self.geo, x, gy, gw, scratch)
+        way = self.way("weight", x.dtype)
+        return way.module.backward_weight(way.geo, way.images(x), way.outputs(gy), way.weights(gw),
+                                          scratch)
 
 
 @cache
-def _blocked() -> Any:
-    """The module of the vector kernels: imported at the first bind, it asks LLVM for the host."""
+def _modules() -> tuple[Any, ...]:
+    """All ways: some are imported at the first bind, as they ask LLVM for the host."""
+    from . import dense
     from .blocked import direct
 
-    return direct
+    return contraction, depthwise, dense, direct
 
 
 def all_of(runs: Sequence[Run]) -> Run:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
 from typing import Any
 
 import numpy as np
 
-from .geometry import Geometry, corner, meeting
+from .geometry import Direction, Geometry, corner, meeting
 from .jit import inlined, kernel, prange
 from .op import Spec
+from .simd.host import lanes
 
-__all__ = ["applies", "backward_data", "backward_weight", "data_room", "forward",
+__all__ = ["applies", "backward_data", "backward_weight", "cost", "data_room", "forward",
            "forward_room", "weight_room"]
 
 
@@ -99,8 +101,22 @@ def _backward_weight(x, gy, gw, g):
 
 
 def applies(geo: Geometry) -> bool:
-    """Whether these kernels are the better ones: too few filters for a matrix product."""
+    """Whether filters are too few for a matrix product."""
     return geo.group_channels == 1 and geo.group_filters < 4
+
+
+CALL, PRODUCT, APART, ROW = 2500, 1.4, 0.5, 9
+"""Nanoseconds (see `convolution`) of a call, of a product of vectors, of a product of pixels that
+lie apart, to begin a row of pixels."""
+
+
+def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
+    """About how many nanoseconds a direction takes one thread, infinitely many where channels are
+    summed over."""
+    if geo.group_channels > 1:
+        return inf
+    product = APART if geo.window.stride[2] > 1 else PRODUCT / lanes(dtype)
+    return CALL + geo.products * (product + ROW / max(geo.window.out[2], 1))
 
 
 def _planes(array: Any) -> Any:

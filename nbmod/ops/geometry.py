@@ -11,17 +11,21 @@ the image are padding.  `Geometry` adds what a convolution does with it: images,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from .jit import inlined
 from .shape import PartialShape, ShapeMismatch, size_of, unify
 
-__all__ = ["Window", "Geometry", "CHANNELS_FIRST", "Layout", "corner", "expect", "meeting",
-           "per_axis", "sliding_size", "span_of"]
+__all__ = ["Window", "Geometry", "CHANNELS_FIRST", "Direction", "Layout", "corner", "expect",
+           "meeting", "per_axis", "sliding_size", "span_of"]
 
 Triple = tuple[int, int, int]
+Direction = Literal["forward", "data", "weight"]
+"""Of a convolution: its output, the gradient of its data, or that of its weight."""
 CHANNELS_FIRST = ("NCW", "NCHW", "NCDHW")
 
 
@@ -55,8 +59,20 @@ class Window:
         return cls((1, 1, pixels), (1, 1, pixels))
 
     @property
+    def axes(self) -> list[Axis]:
+        """The three axes; one tap has no dilation, whatever is given."""
+        return [Axis(image, out, kernel, stride, pad, dilate if kernel > 1 else 1)
+                for image, out, kernel, stride, pad, dilate in zip(
+                    self.image, self.out, self.kernel, self.stride, self.pad, self.dilate,
+                    strict=True)]
+
+    @property
     def taps(self) -> int:
         return size_of(self.kernel)
+
+    @property
+    def pixels(self) -> int:
+        return size_of(self.image)
 
     @property
     def positions(self) -> int:
@@ -107,6 +123,39 @@ def meeting(g, t, at):
     return (z * g[0, 1] + y) * g[0, 2] + lo * g[0, 8] + g[tap, 2], lo, hi
 
 
+class Axis(NamedTuple):
+    """One spatial axis of a window."""
+
+    image: int
+    out: int
+    kernel: int
+    stride: int
+    pad: int
+    dilate: int
+
+    @property
+    def is_spanned(self) -> bool:
+        """Whether the window covers the axis exactly, so that its only position sees all of it."""
+        return (self.out == 1 and self.kernel == self.image and self.pad == 0
+                and self.dilate == 1)
+
+    @property
+    def is_pixelwise(self) -> bool:
+        return self.kernel == self.stride == 1 and self.pad == 0 and self.out == self.image
+
+    def merged(self, inner: Axis) -> Axis | None:
+        """This axis and the next one, whose pixels follow each other in memory, as a single axis;
+        None if no such axis has the same windows."""
+        size = inner.image
+        if inner.is_spanned and self.dilate == 1:
+            return Axis(self.image * size, self.out, self.kernel * size, self.stride * size,
+                        self.pad * size, 1)
+        if inner.is_pixelwise and self.stride == 1:
+            return Axis(self.image * size, self.out * size, self.kernel, 1, self.pad * size,
+                        self.dilate * size if self.kernel > 1 else 1)
+        return None
+
+
 @dataclass(frozen=True)
 class Geometry:
     """A convolution: `channels` of `images` under `window` give `filters`, all in `groups`."""
@@ -134,6 +183,31 @@ class Geometry:
     def positions(self) -> int:
         """Window positions over all images."""
         return self.images * self.window.positions
+
+    @property
+    def products(self) -> int:
+        """Multiplications of any direction, those with padding among them."""
+        return self.filters * self.depth * self.positions
+
+    @cached_property
+    def squeezed(self) -> Geometry:
+        """The same convolution over as few axes as can be.
+
+        Tensors are the same memory in other shapes.  A first axis that the window spans is more
+        channels; neighbouring axes are one where a single axis has the same windows.  Filters as
+        wide as the image, for example, slide over one long row with a stride of its width.
+        """
+        axes, channels = [axis for axis in self.window.axes if axis[:3] != (1, 1, 1)], self.channels
+        while axes and axes[0].is_spanned:
+            channels *= axes.pop(0).image
+        last = len(axes) - 1
+        while last > 0:
+            both = axes[last - 1].merged(axes[last])
+            if both is not None:
+                axes[last - 1:last + 1] = [both]
+            last -= 1
+        sizes = zip(*axes, strict=True) if axes else [()] * len(Axis._fields)
+        return replace(self, window=Window.over(*sizes), channels=channels)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ LINE = 16
 """Numbers that `fetch` brings, or more."""
 ROWS = 8
 """Rows whose pixels are laid out together: they stay in the first cache."""
+EACH = 24
+"""Pixels to which a tap is compared in the time in which a window finds the one it gives to."""
 SOON = 1 << 16
 """Numbers of a plane that are brought ahead: what second caches hold."""
 
@@ -349,6 +351,19 @@ def _give_one(shares, which, planes, into, start, taps, seen):
 
 
 @inlined
+def _give_each(given, which, planes, taps, starts, columns, whole):
+    """What windows give to one tap each, window by window: for many taps, or few windows."""
+    nothing = planes.dtype.type(0)
+    for i in range(planes.size):
+        planes[i] = nothing
+    for row in range(len(starts)):
+        for i in range(starts[row], starts[row] + columns):
+            t = np.int64(which[np.uintp(i)])
+            if t >= 0:
+                planes[np.uintp(taps[t, 0] * whole + taps[t, 1] + i)] += given[np.uintp(i)]
+
+
+@inlined
 def _find_all(x, soon, planes, which, taps, form):
     """The first maxima of all windows of a plane."""
     area, run, whole = form[1], form[3], form[3] + form[4]
@@ -384,6 +399,7 @@ def _back_some(jobs, gy, x, y, gx, mode, size, tables, form, work):
     shares, which, planes = work[:padded], work[padded:2 * padded], work[2 * padded:]
     given, found = shares[ahead:], which[ahead:]
     blocks = whole // STEP + 1
+    singly = mode == MAX and EACH * len(starts) * columns < len(taps) * blocks * STEP
     for i in range(2 * padded):
         work[i] = 0
     for plane in range(jobs[0], gy.size // out, jobs[1]):
@@ -393,7 +409,9 @@ def _back_some(jobs, gy, x, y, gx, mode, size, tables, form, work):
                 planes[i] = -np.inf
             _move(x, plane * area, planes, tables, step, True)
             _find_all(x, (plane + jobs[1]) * area, planes, found, taps, form)
-        for phase in range(len(first) - 1):
+        if singly:
+            _give_each(given, found, planes, taps, starts, columns, whole)
+        for phase in range(0 if singly else len(first) - 1):
             seen = first[phase], first[phase + 1]
             for start in range(0, whole, STEP):
                 if mode == MAX:

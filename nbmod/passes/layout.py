@@ -2,8 +2,9 @@
 
 The pass goes over the graph three times:
 
-1. *Choose.*  A convolution whose channels fill vectors is blocked.  Ops between convolutions follow
-   the images they get: pooling, batch norm, concat, elementwise ops on blocked images alone.
+1. *Choose.*  A convolution is blocked where the estimates of all ways to compute it say that this
+   takes the least time (see `convolution`).  Ops between convolutions follow the images they get:
+   pooling, batch norm, concat, elementwise ops on blocked images alone.
 2. *Halos.*  A convolution reads its padding from the halo of its input.  Elementwise ops go over
    memory as it lies, so all their images have one halo: the widest that any of them needs.
 3. *Build.*  Blocked ops take the place of the others.  Where a plain op meets blocked images, or a
@@ -25,10 +26,12 @@ import numpy as np
 
 from ..graph import Entry, Graph, Node
 from ..ops.formula_op import FormulaOp
+from ..ops.geometry import Direction
 from ..ops.op import Call, Op, Spec
 from .absorb import NORMS, absorb, learning
 from .infer import specs_of
 from .rewrite import Rewritten
+from .switches import run_pass
 
 if TYPE_CHECKING:
     from ..ops.batch_norm import BatchNormOp
@@ -77,7 +80,7 @@ def with_blocks(before: Rewritten, first: Graph, specs: Sequence[Spec],
     if not chosen.kind:
         return before
     built = _Builder(before, chosen, _halos(chosen), learns).build()
-    return absorb(built, trained)
+    return run_pass("fuse_epilogue", absorb, built, trained)
 
 
 # -- 1. choose ------------------------------------------------------------------------------------
@@ -132,13 +135,14 @@ def _convolution_kind(node: Node, data: Spec, chosen: Chosen, learns: set[Node])
     op: Any = node.op
     if op.channels_last or len(op.kernel) != 2:
         return ""
-    from ..ops.blocked import direct
+    from ..ops.blocked.algorithms import is_worth_blocks
     from ..ops.blocked.convolution import FLAT
-    from ..ops.blocked.depthwise import suits
 
     blocked = node.inputs[0] in chosen.images
-    ways = op.directions(data)
-    if ways.way(data.dtype) is not direct and not suits(ways.geo, blocked):
+    wants: dict[Direction, bool] = {"forward": True, "weight": node in learns,
+                                    "data": node.inputs[0].node in learns}
+    wanted = [direction for direction, is_wanted in wants.items() if is_wanted]
+    if not is_worth_blocks(op.directions(data).geo, wanted, blocked):
         return ""
     chosen.data[node] = data
     few = data.shape[1] < FLAT and not blocked

@@ -66,6 +66,8 @@ SAMPLES = [
            why="real MXNet's float64 forward ignores dilate"),
     deconv((2, 4, 3, 4), (4, 4), 4, stride=(2, 2), pad=(1, 1), num_group=4, note="depthwise"),
     deconv((2, 5, 4, 4), (1, 1), 3, note="pixelwise"),
+    deconv((2, 4, 1, 1), (2, 3), 3, no_bias=False, note="a window spans the output"),
+    deconv((2, 4, 1, 5), (3, 2), 6, num_group=2, no_bias=False, note="in one axis"),
     deconv((2, 4, 5), (3,), 3, stride=(2,), adj=(1,)),
     deconv((1, 2, 3, 2, 4), (3, 2, 2), 3, stride=(2, 1, 2), pad=(1, 0, 0), mx_dtypes=WITHOUT_64,
            why="real MXNet has no 3-D deconvolution in float64"),

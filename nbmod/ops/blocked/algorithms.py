@@ -22,17 +22,20 @@ run, and the fastest is chosen from then on (see `tuned`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from ...base import CONFIG, is_tuning
+from ..convolution import way_of
 from ..device import CPU
+from ..geometry import Direction, Geometry
 from ..simd.strip import PIXELS
-from . import tuned
-from .convolution import FLOAT, Kernels
+from . import depthwise, direct, tuned
+from .convolution import FLAT, FLOAT, Kernels, is_planar
 from .depthwise import kernels_of
 from .form import LANES, Form
 from .tables import Pair, Sliding, grouped
@@ -40,7 +43,7 @@ from .tiled import Tiled
 from .winograd import Tiling, fits
 
 __all__ = ["DIRECT", "FOUR", "PLAIN", "TWO", "Choice", "Layer", "candidates", "chosen",
-           "estimates"]
+           "estimates", "is_worth_blocks"]
 
 DIRECT, TWO, FOUR = 0, 2, 4
 """Algorithms: strips of pixels, or tiles of so many rows and columns."""
@@ -68,6 +71,32 @@ class Choice(NamedTuple):
 
     algorithm: int
     why: str
+
+
+REORDER = 10_000
+"""Nanoseconds of a reorder besides what it moves."""
+NEIGHBOURS, CLEARLY = 50_000, 2
+"""Nanoseconds by which, and how often as long, a direction of a layer on blocks may take: the
+layers around it follow, are faster there and are computed together with it."""
+ENOUGH = 8
+"""Filters that fill enough of the lanes to be worth blocks to those around."""
+
+
+def is_worth_blocks(geo: Geometry, wanted: Collection[Direction], blocked: bool) -> bool:
+    """Whether the directions `wanted` of a layer take less time on blocks of channels than in any
+    other way; `blocked`: its images are in blocks anyway."""
+    if depthwise.fills(geo, blocked):
+        sums = depthwise.sums_cost
+    elif is_planar(geo) and direct.fills(geo) and geo.filters >= ENOUGH:
+        flat = geo.channels < FLAT and not blocked and "data" not in wanted
+        sums = partial(direct.sums_cost, deep=1 if flat else LANES)
+    else:
+        return False
+    moved = REORDER + direct.MOVE * geo.images * geo.channels * geo.window.pixels / LANES
+    here = moved * (not blocked) + sum(
+        sums(geo, each) + direct.halo_cost(geo, each) - NEIGHBOURS for each in wanted)
+    plain = sum(way_of(geo, each, FLOAT).cost for each in wanted) + moved * blocked
+    return here <= CLEARLY * plain
 
 
 @dataclass(frozen=True)

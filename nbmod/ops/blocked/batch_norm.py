@@ -130,13 +130,18 @@ def _forward(x, add, y, sums, norm, channels, form, how):
 
 
 @inlined
-def _enter_grads(sums, norm, channels, b, share):
-    """Gradients of gamma and beta of block b, and its numbers per channel, from its sums."""
+def _enter_grads(sums, norm, channels, b, share, limited):
+    """Gradients of gamma and beta of block b, and its numbers per channel, from its sums.
+
+    `limited` by ReLU, whose gradient at NaN is NaN: beta's is then, as gamma's anyway.
+    """
     for c in range(min(LANES, channels.shape[1] - b * LANES)):
         values, total, along = (channels[:, b * LANES + c], _total(sums, b, 0, c),
                                 _total(sums, b, 1, c))
         inverse = np.float64(values[1])
         values[4], values[5] = along * inverse * (1 - values[3]), total
+        if limited and along != along:
+            values[5] = along
         norm[FORWARD + 1, b, c] = total * share
         norm[FORWARD + 2, b, c] = along * share * inverse * inverse
         norm[FORWARD + 3, b, c] = values[1] * values[2]
@@ -160,6 +165,7 @@ def _backward(g, x, y, gx, gadd, sums, norm, channels, form, how):
     blocks, images, flat, totals = form[0], len(sums), norm.reshape(-1), sums.reshape(-1)
     steps = (form[1], form[2], form[7], form[8], norm.shape[1] * LANES, flags)
     planes, gives = images * blocks, flags & (GX | GADD) != 0
+    limited = flags & WITHIN != 0 and norm[4, 0, 0] == np.inf
     alone = blocks if by_block else 0
     shared = 0 if by_block else planes
     given = shared if gives else 0
@@ -167,13 +173,13 @@ def _backward(g, x, y, gx, gadd, sums, norm, channels, form, how):
         b = np.int64(job)
         for plane in range(b, planes, blocks):
             grad_sums(x, g, y, flat, totals, _at(plane, blocks, form), steps)
-        _enter_grads(sums, norm, channels, b, share)
+        _enter_grads(sums, norm, channels, b, share, limited)
         for plane in range(planes - blocks + b, -1 if gives else planes, -blocks):
             _give_back(x, g, y, gx, gadd, flat, _at(plane, -blocks, form), form, (steps, x_halo))
     for job in prange(shared):
         grad_sums(x, g, y, flat, totals, _at(np.int64(job), 1, form), steps)
     for block in range(0 if by_block else blocks):
-        _enter_grads(sums, norm, channels, block, share)
+        _enter_grads(sums, norm, channels, block, share, limited)
     for job in prange(given):
         _give_back(x, g, y, gx, gadd, flat, _at(np.int64(job), 1, form), form, (steps, x_halo))
 

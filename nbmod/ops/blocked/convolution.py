@@ -30,11 +30,9 @@ from .tables import (
     weight_outers,
 )
 
-__all__ = ["Kernels", "is_planar", "pays", "sliding_of"]
+__all__ = ["Kernels", "is_planar", "sliding_of"]
 
 FLOAT = np.dtype(np.float32)
-LEAST = 8
-"""Filters that fill enough of the lanes: with fewer, other ways are faster."""
 FLAT = LANES // 2
 """Up to fewer channels than this, images stay flat: a picture has three."""
 
@@ -52,16 +50,6 @@ def is_planar(geo: Geometry) -> bool:
     win = geo.window
     return bool(LANES > 1 and win.image[0] == win.kernel[0] == 1 and geo.images
                 and min(win.out) > 0)
-
-
-def pays(geo: Geometry) -> bool:
-    """Whether the blocked form suits a convolution: two axes, and channels that fill vectors."""
-    if not is_planar(geo):
-        return False
-    inner, outer = geo.channels // geo.groups, geo.filters // geo.groups
-    if geo.groups > 1:
-        return inner % LANES == 0 and outer % LANES == 0
-    return geo.filters >= LEAST
 
 
 @dataclass(frozen=True)

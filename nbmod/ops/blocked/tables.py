@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,9 +27,9 @@ from ..simd.outer import ROWS
 from ..simd.strip import PIXELS
 from .form import LANES, Form
 
-__all__ = ["OuterTask", "Pack", "Sliding", "StripTask", "data_pack", "data_strips",
-           "forward_pack", "forward_strips", "grouped", "neighbours", "pixel_places",
-           "weight_outers"]
+__all__ = ["OuterTask", "Pack", "Sliding", "StripTask", "data_pack", "data_strips", "data_work",
+           "forward_pack", "forward_strips", "forward_work", "grouped", "neighbours",
+           "pixel_places", "weight_outers"]
 
 Pair = tuple[int, int]
 FULL = 4 * PIXELS
@@ -59,25 +59,28 @@ class Sliding:
         """The remainders of input pixels by the stride."""
         return list(product(range(self.stride[0]), range(self.stride[1])))
 
+    def along(self, axis: int, remainder: int) -> list[Pair]:
+        """(kernel position, offset of the output pixel) of what input pixels with this remainder
+        see along one axis."""
+        pad, step, wide = self.pad[axis], self.dilate[axis], self.stride[axis]
+        ahead = ((tap, remainder + pad - tap * step) for tap in range(self.kernel[axis]))
+        return [(tap, offset // wide) for tap, offset in ahead if offset % wide == 0]
+
     def seen(self, remainder: Pair) -> list[tuple[int, Pair]]:
         """(kernel position, offset of the output pixel) of what a class of input pixels sees."""
-        found = []
-        for position, tap in enumerate(self.taps):
-            ahead = [r + p - t * d for r, p, t, d
-                     in zip(remainder, self.pad, tap, self.dilate, strict=True)]
-            if all(a % s == 0 for a, s in zip(ahead, self.stride, strict=True)):
-                y, x = (a // s for a, s in zip(ahead, self.stride, strict=True))
-                found.append((position, (y, x)))
-        return found
+        rows, columns = (self.along(axis, remainder[axis]) for axis in (0, 1))
+        return [(i * self.kernel[1] + j, (y, x)) for (i, y), (j, x) in product(rows, columns)]
 
     def data_halo(self, image: Pair, out: Pair) -> int:
         """Halo that the output's gradient needs for that of the data."""
         most = 0
-        for remainder in self.classes:
-            last = [(i - 1 - r) // s for i, r, s in zip(image, remainder, self.stride, strict=True)]
-            for _, offset in self.seen(remainder):
-                for o, end, size in zip(offset, last, out, strict=True):
-                    most = max(most, -o, end + o - size + 1)
+        for axis in (0, 1):
+            stride, size = self.stride[axis], image[axis]
+            for r in range(min(stride, size)):
+                seen = self.along(axis, r)
+                last = (size - 1 - r) // stride
+                for _, ahead in seen[:1] + seen[-1:]:
+                    most = max(most, -ahead, last + ahead - out[axis] + 1)
         return most
 
 
@@ -162,6 +165,32 @@ def grouped(batch: int, pixels: int) -> tuple[int, int, int]:
     each = max(1, min(batch, -(-FULL // max(pixels, 1))))
     groups = -(-batch // each)
     return each, groups, batch - (groups - 1) * each
+
+
+def _strips(batch: int, pixels: Any, most: int) -> Any:
+    """Pixels that strips compute, full or not, of images with so many `pixels`, or so many in each
+    of several classes of which the largest has `most`."""
+    each, groups, last = grouped(batch, most)
+    return PIXELS * ((groups - 1) * -(-each * pixels // PIXELS) + -(-last * pixels // PIXELS))
+
+
+def forward_work(slide: Sliding, out: Pair, batch: int) -> int:
+    """Products of a pixel and a tap that forward computes for each pair of vectors: what
+    `forward_strips` makes tables of."""
+    pixels = out[0] * out[1]
+    return int(_strips(batch, pixels, pixels)) * len(slide.taps)
+
+
+def data_work(slide: Sliding, image: Pair, batch: int) -> int:
+    """The same of the data's gradient, by `data_strips`: taps that see the halo count as well, but
+    not the single tap of zeros of pixels that see none."""
+    sizes, seen = [], []
+    for axis, (size, stride) in enumerate(zip(image, slide.stride, strict=True)):
+        remainders = np.arange(min(size, stride))
+        sizes.append(-(-(size - remainders) // stride))
+        seen.append([len(slide.along(axis, int(r))) for r in remainders])
+    pixels = np.multiply.outer(*sizes)
+    return int((_strips(batch, pixels, int(pixels.max())) * np.multiply.outer(*seen)).sum())
 
 
 class _Places:

@@ -1,0 +1,80 @@
+"""One operator at a time in a worker process: seconds of forward and of each gradient by itself."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+__all__ = ["prepare", "seconds"]
+
+_steps: list[tuple[Callable[[], Any], Callable[[], Any]]] = []
+"""What comes before, and what is timed, for forward and every gradient."""
+MOST = 50
+"""Runs of a direction in one turn."""
+
+
+def prepare(package: str, graph: str, shapes: dict[str, tuple[int, ...]], wanted: list[str]
+            ) -> None:
+    """Bind an operator for forward and for the gradient of each input `wanted`, and run each once,
+    which compiles what is not compiled yet."""
+    mx = importlib.import_module(package)
+    symbol, random = mx.sym.load_json(graph), np.random.default_rng(0)
+    args = {name: mx.nd.array(random.standard_normal(shape, dtype=np.float32))
+            for name, shape in shapes.items()}
+    _steps[:] = [_forward(mx, symbol, args), *(_gradient(mx, symbol, args, name)
+                                               for name in wanted)]
+    for before, run in _steps:
+        before()
+        run()
+
+
+def seconds(budget: float, processor: bool) -> list[list[float]]:
+    """Of runs of every direction, for about `budget` seconds each, by the clock or of all
+    processors together; the first run does not count."""
+    found, clock = [], time.process_time if processor else time.perf_counter
+    for before, run in _steps:
+        _timed(before, run, clock)
+        times: list[float] = []
+        while len(times) < MOST and (not times or sum(times) < budget):
+            times.append(_timed(before, run, clock))
+        found.append(times)
+    return found
+
+
+def _timed(before: Callable[[], Any], run: Callable[[], Any], clock: Callable[[], float]
+           ) -> float:
+    before()
+    started = clock()
+    run()
+    return clock() - started
+
+
+def _forward(mx: Any, symbol: Any, args: dict[str, Any]) -> tuple[Callable, Callable]:
+    executor = symbol.bind(mx.cpu(), args, grad_req="null")
+
+    def run() -> None:
+        executor.forward(is_train=False)
+        mx.nd.waitall()
+
+    return lambda: None, run
+
+
+def _gradient(mx: Any, symbol: Any, args: dict[str, Any], name: str) -> tuple[Callable, Callable]:
+    requests = {each: "write" if each == name else "null" for each in args}
+    executor = symbol.bind(mx.cpu(), args, args_grad={name: mx.nd.zeros(args[name].shape)},
+                           grad_req=requests)
+    heads = [mx.nd.ones(executor.outputs[0].shape)]
+
+    def before() -> None:
+        executor.forward(is_train=True)
+        mx.nd.waitall()
+
+    def run() -> None:
+        executor.backward(heads)
+        mx.nd.waitall()
+
+    return before, run
