@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -27,6 +28,22 @@ def list_ops() -> list[str]:
     size, names = ctypes.c_uint(), ctypes.POINTER(ctypes.c_char_p)()
     base.check_call(base._LIB.MXListAllOpNames(ctypes.byref(size), ctypes.byref(names)))
     return sorted(base.py_str(names[i]) for i in range(size.value))
+
+
+def parameters_of(names: Sequence[str]) -> dict[str, list[str] | None]:
+    """The parameters that ops know, as their refusal of another lists them; None: no refusal."""
+    found: dict[str, list[str] | None] = {}
+    for name in names:
+        handle, symbol = ctypes.c_void_p(), ctypes.c_void_p()
+        base.check_call(base._LIB.NNGetOpHandle(base.c_str(name), ctypes.byref(handle)))
+        keys, values = base.c_str_array(["senseless"]), base.c_str_array(["1"])
+        try:
+            base.check_call(base._LIB.MXSymbolCreateAtomicSymbol(handle, 1, keys, values,
+                                                                 ctypes.byref(symbol)))  # fmt: skip
+            found[name] = None
+        except mx.MXNetError as error:
+            found[name] = re.findall(r"^(\w+) : ", str(error), re.MULTILINE)
+    return found
 
 
 def run_op(

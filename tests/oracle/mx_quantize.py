@@ -114,3 +114,14 @@ def _run(symbol: Any, args: Any, aux: Any, data: np.ndarray) -> dict[str, Any]:
             "aux": {name: array.asnumpy() for name, array in aux.items()},
             "outputs": {name: array.asnumpy() for name, array
                         in zip(names, outputs, strict=True)}}  # fmt: skip
+
+
+def saturates() -> bool:
+    """Whether sums of products of 8-bit integers are cut off here, as they are without VNNI."""
+    data = mx.nd.full((1, 64), 255, dtype="uint8")
+    weight = mx.nd.full((16, 64), 127, dtype="int8")
+    ends = [mx.nd.array([end]) for end in (0, 1, -1, 1)]
+    sums = mx.nd.contrib.quantized_fully_connected(
+        data, weight, min_data=ends[0], max_data=ends[1], min_weight=ends[2], max_weight=ends[3],
+        num_hidden=16, no_bias=True)[0]
+    return bool((sums.asnumpy() != 64 * 255 * 127).any())

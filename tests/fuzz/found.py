@@ -1,0 +1,44 @@
+"""Programs that were found to fail, each made small: what was wrong stands beside it."""
+
+from __future__ import annotations
+
+from tests.fuzz.program import Line, Program
+
+FOUND: dict[str, Program] = {
+    # A view between equal pieces of two storages was taken for done.
+    "a function of every step between two cells": Program(((8, 6, 16),), (
+        Line("stacked", (0,), {"cells": (("lstm", 8), ("lstm", 8)), "steps": 6,
+                               "between": ("double", "double"), "merge": True}),
+    ), (1,)),
+    "two directions at batch 1": Program(((1, 5, 8),), (
+        Line("unroll", (0,), {"cell": ("two", ("tanh", 8), ("tanh", 8)), "layout": "NTC",
+                              "steps": 5, "merge": True, "states": False}),
+    ), (1,)),
+    # First states of equal cells over batches of two sizes became one: their shapes were not asked.
+    "cells over two batch sizes": Program(((3, 6, 4),), (
+        Line("unroll", (0,), {"cell": ("relu", 4), "layout": "NTC", "steps": 6, "merge": True,
+                              "states": False}),
+        Line("unroll", (1,), {"cell": ("lstm", 4), "layout": "TNC", "steps": 3, "merge": False,
+                              "states": False}, 3),
+    ), (4,), request="null"),
+    # An activation in place of a join, whose pieces another step still read.
+    "a join that is overwritten in place": Program(((1, 6, 1),), (
+        Line("unroll", (0,), {"cell": ("two", ("tanh", 8), ("gru", 8)), "layout": "NTC",
+                              "steps": 6, "merge": False, "states": False}, 6),
+        Line("each", (2, 3, 4, 5, 6), {"op": "act_relu"}, 5),
+        Line("concat", (10,), {"axis": -2}),
+        Line("unroll_steps", (10, 11, 12), {"cell": ("tanh", 4), "layout": "NTC", "steps": 3,
+                                            "merge": True, "states": True}, 2),
+    ), (14,), request="null"),
+    # A bias per channel was added to the pixels of a window as to as many channels.
+    "a deconvolution to a single window": Program(((1, 4, 1, 1),), (
+        Line("deconvolution", (0,), {"kernel": (2, 2), "stride": (1, 1), "num_filter": 3,
+                                     "no_bias": False}),
+    ), (1,)),
+    # NumPy formed a choice between two literals in float64, so a chain was rounded late.
+    "a minimum in a chain": Program(((24, 2), (3, 8), (24, 2)), (
+        Line("transpose", (2,), {"axes": (0, 1)}),
+        Line("extreme", (2,), {"op": "min", "axis": 1}),
+        Line("binary", (4, 4), {"op": "maximum"}),
+    ), (3, 1, 0, 5, 2)),
+}

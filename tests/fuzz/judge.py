@@ -1,0 +1,244 @@
+"""Which runs of a program must agree, and how closely.
+
+    plain       no pass, no shared memory: node by node, in float32
+    reference   the same in float64
+    exact       `mx.exact()` with all passes and shared memory: the bits of `plain`
+    default     as users bind: what float32 allows
+    gradient    those of `reference` against finite differences of its own forward pass
+    reshape     a share of them with twice the batch, in the memory of `default`: the same bits
+    MXNet       a share of the programs, against `reference`
+
+Where `default` or `plain` is far from `reference`, the reference is run again on inputs that are
+changed in their last float32 digit: a program that magnifies that difference is ill conditioned,
+and may differ as much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from tests.fuzz import table
+from tests.fuzz.kinds import KINDS
+from tests.fuzz.program import Line, Program, build, drawn
+from tests.fuzz.runs import UNSET, Results, Way, bind, bound, fill, heads, results, run
+
+# Sums are formed in another order where they are formed in the memory of another operand, so these
+# two stay on in the run whose bits are compared.
+SAME_SUMS = ("accumulate", "write_gradients")
+CLOSE = 2e-4
+"""Of the largest element: far above rounding, Winograd's included, and far below a wrong number."""
+LARGEST = 1e30
+"""What is larger may be beyond float32 in one way of computing it, and within it in another."""
+MAGNIFIED = 64
+"""Times the effect of one rounding of the inputs: a program rounds at every node."""
+
+
+class Disagreement(AssertionError):
+    """Two runs of a program that should agree do not."""
+
+
+def require_agreement(mx: Any, program: Program, seed: int = 0) -> None:
+    """Raise Disagreement, or whatever a run raises, if the ways of running `program` differ."""
+    from nbmod.passes.switches import PASSES
+
+    rng = Random(seed)
+    threads = rng.choice([1, 2, 4])
+    off = tuple(name for name in PASSES if name not in SAME_SUMS)
+    plain = run(mx, program, Way("plain", exact=True, without=off, threads=threads))
+    exact = run(mx, program, Way("exact", exact=True, threads=threads,
+                                 check=2 if rng.random() < 0.3 else 1))
+    require_bits(exact, plain, "exact", "plain")
+    default = run(mx, program, Way("default", threads=rng.choice([1, 2, 4])))
+    reference = run(mx, program, Way("reference", "float64", True, tuple(PASSES)))
+    judge = _Judge(mx, program, reference, tuple(PASSES))
+    judge.require_close(plain, "plain")
+    judge.require_close(default, "default")
+    if program.trains and _is_smooth(program):
+        require_derivatives(mx, program, tuple(PASSES))
+    if rng.random() < 0.25 and not program.groups:
+        require_reshapes(mx, program)
+
+
+def require_reshapes(mx: Any, program: Program) -> None:
+    """Reshaped to twice the batch, a program computes what one that is bound so does; both share
+    memory, and the first one computes the same again after it."""
+    doubled = replace(program, inputs=tuple((2 * n, *rest) for n, *rest in program.inputs))
+    shapes = {f"x{i}": shape for i, shape in enumerate(doubled.inputs)}
+    way = Way("default")
+    try:
+        expected = run(mx, doubled, way)
+    except mx.MXNetError:
+        return      # shapes in the program are those of its batch
+    with bound(mx, program, way) as executor:
+        fixed = build(mx, program)[1]
+        before = results(mx, executor, program)
+        known = {name: shape for name, shape in shapes.items() if name in executor.arg_dict}
+        larger = executor.reshape(partial_shaping=True, allow_up_sizing=True, **known)
+        fill(larger, fixed)
+        require_bits(results(mx, larger, doubled), expected, "reshaped", "bound afresh")
+        fill(executor, fixed)
+        require_bits(results(mx, executor, program), before, "after a reshape", "before")
+
+
+def require_bits(found: Results, expected: Results, name: str, other: str) -> None:
+    """Equal bits, but for NaN and the sign of zero."""
+    for key, array in expected.items():
+        if not np.array_equal(found[key], array, equal_nan=True):
+            raise Disagreement(f"{key}: {name} and {other} are not the same bits\n"
+                               f"{_excerpt(found[key], array)}")
+
+
+class _Judge:
+    """Compares float32 runs with the reference."""
+
+    def __init__(self, mx: Any, program: Program, reference: Results, off: tuple[str, ...]):
+        self.mx, self.program, self.reference, self.off = mx, program, reference, off
+        self._moved: Results | None = None
+        self.scale = max(map(_largest, reference.values()), default=0.0)
+
+    def require_close(self, found: Results, name: str, close: float = CLOSE) -> None:
+        for key, expected in self.reference.items():
+            error = _distance(found[key], expected)
+            largest = _largest(expected)
+            if error <= close * largest or error <= close * 1e-2 * self.scale:
+                continue
+            if error > MAGNIFIED * self._magnified(key):
+                raise Disagreement(f"{key}: {name} is {error:.3g} from float64, whose largest "
+                                   f"element is {largest:.3g}\n{_excerpt(found[key], expected)}")
+
+    def _magnified(self, key: str) -> float:
+        """How far a result moves where all inputs move by a rounding."""
+        if self._moved is None:
+            self._moved = self._run_moved()
+        moved, expected = self._moved[key], self.reference[key]
+        if not np.array_equal(_is_moderate(moved), _is_moderate(expected)):
+            return np.inf
+        return _distance(moved, expected)
+
+    def _run_moved(self) -> Results:
+        with self.mx.without_passes(*self.off), self.mx.exact():
+            executor = bind(self.mx, self.program, "float64")
+            for name, array in executor.arg_dict.items():
+                if array.dtype == np.float64:
+                    signs = np.sign(drawn(f"move {name}", array.shape, "float64"))
+                    array[:] = array.asnumpy() * (1 + 1.2e-7 * signs)
+            return results(self.mx, executor, self.program)
+
+
+def _largest(array: np.ndarray) -> float:
+    finite = np.abs(array[_is_moderate(array)])
+    return float(finite.max()) if finite.size else 0.0
+
+
+def _distance(found: np.ndarray, expected: np.ndarray) -> float:
+    """The largest difference; infinite where one is finite and the other is not."""
+    if found.dtype.kind != "f":
+        return float(np.abs(found.astype(float) - expected).max()) if found.size else 0.0
+    same = _is_moderate(found) == _is_moderate(expected)
+    if not same.all():
+        return np.inf
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(found.astype(np.float64) - expected)
+    difference = difference[_is_moderate(expected)]
+    return float(difference.max()) if difference.size else 0.0
+
+
+def _is_moderate(array: np.ndarray) -> np.ndarray:
+    """Where elements are finite, and not the lowest number of their type, which is the maximum of a
+    window without pixels."""
+    with np.errstate(invalid="ignore"):
+        return np.abs(array) < LARGEST
+
+
+def _excerpt(found: np.ndarray, expected: np.ndarray) -> str:
+    with np.errstate(invalid="ignore"):
+        worst = np.abs(found.astype(np.float64) - expected)
+    worst = np.where(np.isnan(worst), np.inf, worst)
+    places = np.argsort(-worst, axis=None)[:3]
+    return "\n".join(f"  at {tuple(map(int, np.unravel_index(i, found.shape)))}: "
+                     f"{found.ravel()[i]!r}, expected {expected.ravel()[i]!r}" for i in places)
+
+
+def require_mxnet(mx: Any, oracle: Any, program: Program) -> bool:
+    """Raise Disagreement if MXNet computes something else; False if it is no judge.
+
+    It refuses some programs, and where two outputs are one entry its gradients are not those that
+    finite differences give.  Its gradients of biases that are added to are wrong in oneDNN's dense
+    layers, and that of LayerNorm where forward is mirrored, so neither is asked for; gradients that
+    it leaves unset are not compared.  GroupNorm computes no mean where nothing reads its output.
+    """
+    from nbmod.passes.switches import PASSES
+    from tests.oracle.client import OracleCrash, OracleError
+
+    program = replace(program, request="write" if program.trains else "null", mirror=False)
+    entries = build(mx, program)[0].entries
+    if len(set(entries)) < len(entries) or any(map(_shows_means, program.lines)):
+        return False
+    try:
+        theirs = oracle.call("mx_fuzz.run", program.to_json(), "float32")
+    except (OracleError, OracleCrash):
+        return False
+    reference = run(mx, program, Way("reference", "float64", True, tuple(PASSES)))
+    judge = _Judge(mx, program, reference, tuple(PASSES))
+    found = {key: np.asarray(theirs[key]) for key in reference}
+    unset = [key for key in found if key.startswith("gradient") and (found[key] == UNSET).all()]
+    judge.require_close({**found, **{key: reference[key] for key in unset}}, "MXNet", 10 * CLOSE)
+    return True
+
+
+def _shows_means(line: Line) -> bool:
+    return line.kind == "table" and (
+        "output_mean_var" in table.samples()[line.params["sample"]].attrs)
+
+
+# -- finite differences -----------------------------------------------------------------------
+
+def _is_smooth(program: Program) -> bool:
+    return all(KINDS[line.kind].smooth and (
+        line.kind != "table" or table.is_smooth(line.params["sample"])) for line in program.lines)
+
+
+def require_derivatives(mx: Any, program: Program, off: tuple[str, ...]) -> None:
+    """The gradient along random directions is what the outputs differ by.
+
+    Functions with kinks may disagree where a kink is near, so another direction is tried twice.
+    """
+    found = ()
+    for attempt in range(3):
+        with mx.without_passes(*off), mx.exact():
+            executor = bind(mx, Program(program.inputs, program.lines, program.outputs), "float64")
+        found = _along(mx, executor, attempt)
+        if found is None or abs(found[0] - found[1]) <= 1e-5 * found[2]:
+            return
+    raise Disagreement(f"gradient along a direction is {found[0]:.8g}, finite differences give "
+                       f"{found[1]:.8g}")
+
+
+def _along(mx: Any, executor: Any, attempt: int) -> tuple[float, float, float] | None:
+    """The derivative along a direction by backward, by differences, and the size of its terms."""
+    executor.forward(is_train=True)
+    given = heads(mx, executor)
+    executor.backward(given)
+    weights = [head.asnumpy() for head in given]
+    point = {name: array.asnumpy() for name, array in executor.arg_dict.items()
+             if array.dtype == np.float64}
+    direction = {name: drawn(f"direction {name} {attempt}", values.shape, "float64")
+                 for name, values in point.items()}
+    gradients = {name: executor.grad_dict[name].asnumpy() for name in point}
+    by_backward = sum(float((gradients[name] * direction[name]).sum()) for name in point)
+    size = sum(float(np.abs(gradients[name] * direction[name]).sum()) for name in point)
+    step, ends = 1e-6 * 10.0 ** -attempt, []
+    for sign in (1, -1):
+        for name, values in point.items():
+            executor.arg_dict[name][:] = values + sign * step * direction[name]
+        executor.forward(is_train=True)
+        ends.append([output.asnumpy() for output in executor.outputs])
+    by_differences = sum(float(((a - b) * w).sum()) for a, b, w in zip(*ends, weights, strict=True)
+                         ) / (2 * step)
+    rounding = sum(float(np.abs(a * w).sum()) for a, w in zip(ends[0], weights, strict=True))
+    size += rounding * 1e-14 / step / 1e-5
+    return None if not np.isfinite(size) else (by_backward, by_differences, size)

@@ -1,0 +1,89 @@
+"""Looking for programs that fail: one process of a search."""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any, NamedTuple
+
+from tests.fuzz import drawing
+from tests.fuzz.judge import require_agreement
+from tests.fuzz.program import Program
+from tests.fuzz.shrink import guilty, smallest
+
+
+class Finding(NamedTuple):
+    """A program that fails, made small, with the error and the passes that are at fault."""
+
+    seed: int
+    program: Program
+    error: str
+    passes: list[str]
+
+    def __str__(self) -> str:
+        passes = ", ".join(self.passes) or "none alone"
+        return f"seed {self.seed}: {self.error}\npasses at fault: {passes}\n{self.program}"
+
+
+@contextmanager
+def small_chains_fuse() -> Iterator[None]:
+    """A block in which chains of few elements are fused, too.  NumPy runs them, so that programs
+    need no kernels of their own."""
+    from nbmod.passes import fuse
+
+    before = fuse._is_large
+    fuse._is_large = lambda shape: 0 not in shape
+    try:
+        yield
+    finally:
+        fuse._is_large = before
+
+
+def error_of(mx: Any, program: Program, seed: int) -> str:
+    """What is wrong with a program; "" if nothing is."""
+    try:
+        require_agreement(mx, program, seed)
+    except Exception as error:
+        if type(error) is mx.MXNetError and _is_refused(error):
+            return ""
+        lines = traceback.format_exception_only(error)
+        return "".join(lines)[:2000]
+    return ""
+
+
+def _is_refused(error: Exception) -> bool:
+    """Errors that programs may end in: what has no second meaning is not drawn in advance."""
+    return "has no gradient" in str(error)
+
+
+def search(mx: Any, seeds: Iterator[int], style: str = "",
+           report: Callable[[Finding], None] = print, until: float = float("inf")) -> int:
+    """Run the programs of `seeds` until it is `until`; the number of programs."""
+    count = 0
+    with small_chains_fuse():
+        for seed in seeds:
+            if time.monotonic() > until:
+                break
+            program = drawing.program(Random(seed), style)
+            error = error_of(mx, program, seed)
+            count += 1
+            if error:
+                report(explained(mx, program, seed, error))
+    return count
+
+
+def explained(mx: Any, program: Program, seed: int, error: str) -> Finding:
+    """The smallest program that fails, and why."""
+    def fails(other: Program) -> bool:
+        return bool(error_of(mx, other, seed))
+
+    try:
+        small = smallest(mx, program, fails)
+        return Finding(seed, small, error_of(mx, small, seed) or error, guilty(mx, small, fails))
+    except Exception:
+        print(traceback.format_exc(), file=sys.stderr)
+        return Finding(seed, program, error, [])

@@ -1,0 +1,237 @@
+"""Every pass by itself: what it makes of a random graph computes what the graph computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import nbmod as mx
+from nbmod.context import cpu
+from nbmod.graph import Graph
+from nbmod.ops.op import Spec
+from nbmod.passes.absorb import absorb
+from nbmod.passes.chains import with_chains
+from nbmod.passes.derive import derived_groups, read_shapes
+from nbmod.passes.fold import fold_batch_norm
+from nbmod.passes.fuse import fuse
+from nbmod.passes.infer import infer_shape, infer_type, specs_of
+from nbmod.passes.layout import with_blocks
+from nbmod.passes.mirror import mirror
+from nbmod.passes.parts import in_parts
+from nbmod.passes.place import place, with_copies
+from nbmod.passes.recurrent import with_layers
+from nbmod.passes.redundant import merge_equal, skip_identities
+from nbmod.passes.rewrite import Rewritten, unchanged
+from nbmod.passes.switches import without_passes
+from nbmod.passes.training import land, with_gradients
+from tests.fuzz import drawing
+from tests.fuzz.evaluate import evaluate
+from tests.fuzz.program import Program, build, drawn
+from tests.fuzz.search import small_chains_fuse
+
+CLOSE = 1e-4
+"""Of the largest element.  Winograd's tiles err by up to 4e-6 of it, a few layers in turn more; a
+wrong graph is off by something like 1."""
+fuzzed = settings(max_examples=25, deadline=None, print_blob=True,
+                  suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large,
+                                         HealthCheck.large_base_example])
+
+
+class Case:
+    """A graph, what is known of its entries, and values of its variables."""
+
+    def __init__(self, program: Program):
+        symbol, fixed = build(mx, program)
+        self.graph = Graph(symbol.entries)
+        shapes = {f"x{i}": shape for i, shape in enumerate(program.inputs)}
+        self.specs = list(map(Spec, infer_shape(self.graph, shapes), infer_type(self.graph, {})))
+        self.values = {}
+        for node in self.graph.variables:
+            spec = self.specs[self.graph.output_eids(node)[0]]
+            given = fixed[node.name]("float32") if node.name in fixed else drawn(
+                node.name, *spec)
+            self.values[node.name] = np.asarray(given, spec.dtype).reshape(spec.shape)
+
+    def require_same(self, found: Rewritten, is_train: bool = False) -> None:
+        """Outputs, and in training gradients, are those of the graph before."""
+        known = specs_of(found.graph, found.facts(self.graph, self.specs))
+        pairs = [(self.graph, self.specs), (found.graph, known)]
+        if is_train:
+            pairs = [self._with_gradients(*pair) for pair in pairs]
+        (before, after) = (evaluate(graph, self.values, specs, is_train) for graph, specs in pairs)
+        scale = max((np.abs(a).max() for a in before if a.size), default=0)
+        for expected, array in zip(before, after, strict=True):
+            close = CLOSE * max(np.abs(expected).max(initial=0), 1e-2 * scale)
+            np.testing.assert_allclose(array, expected, rtol=0, atol=close)
+
+    def _with_gradients(self, graph: Graph, specs: Any) -> tuple[Graph, Any]:
+        """The graph with gradients of all variables that are no states."""
+        states = {node.name for node in graph.states}
+        wrt = [node for name in sorted(self.values) for node in graph.variables
+               if node.name == name and name not in states]
+        trained, heads = with_gradients(graph, wrt)
+        for head, entry in zip(heads, graph.outputs, strict=True):
+            self.values[head.name] = drawn(head.name, *specs[graph.eid(entry)])
+        known: dict[Any, Any] = {head.name: specs[graph.eid(entry)]
+                                 for head, entry in zip(heads, graph.outputs, strict=True)}
+        before = [None] * trained.num_entries
+        for node in trained.nodes:
+            eids = graph.find(node)
+            if eids:
+                for new, old in zip(trained.output_eids(node), eids, strict=True):
+                    before[new] = specs[old]
+        shapes = infer_shape(trained, {name: spec.shape for name, spec in known.items()},
+                             [spec and spec.shape for spec in before])
+        types = infer_type(trained, {name: spec.dtype for name, spec in known.items()},
+                           [spec and spec.dtype for spec in before])
+        return trained, list(map(Spec, shapes, types))
+
+
+def case(rng: Any, style: str) -> Case:
+    """A random case without loops, whose bodies only executors run."""
+    while True:
+        program = replace(drawing.program(rng, style), groups=False)
+        if not any(line.kind in ("foreach", "while") for line in program.lines):
+            return Case(program)
+
+
+def blocked(case: Case) -> Rewritten:
+    """In blocks, but with nothing absorbed."""
+    with without_passes("fuse_epilogue"):
+        return with_blocks(unchanged(case.graph), case.graph, case.specs)
+
+
+def trained_names(case: Case) -> list[str]:
+    return [node.name for node in case.graph.arguments]
+
+
+INFERENCE: dict[str, tuple[str, Callable[[Case], Rewritten]]] = {
+    "skip_identities": ("dense", lambda case: skip_identities(
+        unchanged(case.graph), case.graph, case.specs)),
+    "cse": ("recurrent", lambda case: merge_equal(unchanged(case.graph), case.graph, case.specs)),
+    "cse of dense graphs": ("dense", lambda case: merge_equal(
+        unchanged(case.graph), case.graph, case.specs)),
+    "read_shapes": ("mixed", lambda case: read_shapes(
+        unchanged(case.graph), case.graph, case.specs)),
+    "fold_batch_norm": ("images", lambda case: fold_batch_norm(
+        unchanged(case.graph), case.graph, case.specs)),
+    "reroll_rnn": ("recurrent", lambda case: with_layers(
+        unchanged(case.graph), case.graph, case.specs)),
+    "blocked_layout": ("images", blocked),
+    "fuse_depthwise": ("images", lambda case: with_chains(blocked(case), case.graph, case.specs)),
+    "tile_batch": ("images", lambda case: in_parts(blocked(case), case.graph, case.specs)),
+    "fuse_epilogue": ("images", lambda case: absorb(blocked(case), ())),
+    "fuse_epilogue of plain layers": ("images", lambda case: absorb(
+        unchanged(case.graph), (), plain=True)),
+    "fuse_epilogue of dense layers": ("dense", lambda case: absorb(unchanged(case.graph), ())),
+}
+
+
+@pytest.mark.parametrize("name", INFERENCE)
+@given(rng=st.randoms(use_true_random=False))
+@fuzzed
+def test_graphs_for_inference_compute_the_same(name, rng):
+    style, function = INFERENCE[name]
+    found = case(rng, style)
+    found.require_same(function(found))
+
+
+TRAINING: dict[str, tuple[str, Callable[[Case], Rewritten]]] = {
+    "reroll_rnn": ("recurrent", lambda case: with_layers(
+        unchanged(case.graph), case.graph, case.specs)),
+    "blocked_layout": ("images", lambda case: with_blocks(
+        unchanged(case.graph), case.graph, case.specs, trained_names(case))),
+}
+
+
+@pytest.mark.parametrize("name", TRAINING)
+@given(rng=st.randoms(use_true_random=False))
+@fuzzed
+def test_graphs_for_training_have_the_same_gradients(name, rng):
+    style, function = TRAINING[name]
+    found = case(rng, style)
+    found.require_same(function(found), is_train=True)
+
+
+def trained(rng: Any, style: str) -> tuple[Case, Graph, list[Spec], int]:
+    """A case, its graph with gradients, what is known of that, and the number of its outputs."""
+    found = case(rng, style)
+    graph, specs = found._with_gradients(found.graph, found.specs)
+    return found, graph, specs, len(found.graph.outputs)
+
+
+def facts_of(graph: Graph, before: Graph, specs: list[Spec]) -> list[Spec]:
+    """What follows for `graph` from the variables of `before`, whose entries are `specs`."""
+    known = {node.name: specs[before.output_eids(node)[0]] for node in before.variables}
+    return list(map(Spec, infer_shape(graph, {name: spec.shape for name, spec in known.items()}),
+                    infer_type(graph, {name: spec.dtype for name, spec in known.items()})))
+
+
+def require_equal(case: Case, before: tuple[Graph, Any], after: tuple[Graph, Any]) -> None:
+    """Bit by bit, but for the sign of zero."""
+    expected, found = (evaluate(graph, case.values, specs, True)
+                       for graph, specs in (before, after))
+    for array, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(array, other)
+
+
+@pytest.mark.parametrize("style", ["dense", "recurrent"])
+@given(rng=st.randoms(use_true_random=False))
+@fuzzed
+def test_fused_graphs_compute_the_same_bits(style, rng):
+    case, graph, specs, count = trained(rng, style)
+    with small_chains_fuse():
+        fused = fuse(graph, specs, [cpu(0)] * graph.num_entries, count, (), True)
+    require_equal(case, (graph, specs), (fused.graph, fused.facts(specs)))
+
+
+@pytest.mark.parametrize("style", ["dense", "recurrent", "images"])
+@given(rng=st.randoms(use_true_random=False))
+@fuzzed
+def test_gradients_land_where_they_are_computed(style, rng):
+    case, graph, specs, count = trained(rng, style)
+    requests = [rng.choice(["write", "add"]) for _ in graph.outputs[count:]]
+    landed = land(graph, requests)
+    facts = [specs[graph.output_eids(node)[i]] for node in landed.nodes
+             for i in range(node.num_outputs)]
+    require_equal(case, (graph, specs), (landed, facts))
+
+
+@pytest.mark.parametrize("style", ["dense", "images"])
+@given(rng=st.randoms(use_true_random=False))
+@fuzzed
+def test_recomputing_forward_changes_nothing(style, rng):
+    case, graph, specs, count = trained(rng, style)
+    mirrored = mirror(graph, count, True)
+    require_equal(case, (graph, specs), (mirrored, facts_of(mirrored, graph, specs)))
+
+
+@given(rng=st.randoms(use_true_random=False))
+@fuzzed
+def test_copies_between_devices_change_nothing(rng):
+    case, graph, specs, _ = trained(rng, "dense")
+    for node in graph.nodes:
+        if node.op is not None and rng.random() < 0.5:
+            node.attrs = {**node.attrs, "__ctx_group__": "other"}
+    copied, _ = with_copies(graph, place(graph, {"other": cpu(1)}, {}, cpu(0)))
+    require_equal(case, (graph, specs), (copied, facts_of(copied, graph, specs)))
+
+
+@given(rng=st.randoms(use_true_random=False))
+@fuzzed
+def test_hoisted_groups_read_nothing_that_changes(rng):
+    """Constants and derived values alone; no group reads another one."""
+    found = case(rng, rng.choice(["images", "recurrent"]))
+    graph = found.graph
+    groups = derived_groups(graph, found.specs)
+    group_of = {node: i for i, group in enumerate(groups) for node in group}
+    for node, i in group_of.items():
+        assert all(group_of.get(entry.node) == i for entry in node.inputs
+                   if not entry.node.is_variable)
+        assert node.op.derived or not any(entry.node.is_variable for entry in node.inputs)

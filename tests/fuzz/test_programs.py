@@ -1,0 +1,128 @@
+"""The fuzzer in short: what it has found, fresh programs, and faults that it must find."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from itertools import count, islice
+from random import Random
+from typing import Any
+
+import pytest
+
+import nbmod as mx
+from nbmod.ops.fully_connected import FullyConnected
+from nbmod.ops.slicing import Concat
+from nbmod.passes import gradient
+from tests.fuzz import drawing
+from tests.fuzz.found import FOUND
+from tests.fuzz.judge import require_agreement, require_mxnet
+from tests.fuzz.program import Program
+from tests.fuzz.search import Finding, error_of, explained, search, small_chains_fuse
+from tests.fuzz.shrink import smallest
+from tests.oracle.client import Oracle
+
+FRESH = 15
+"""Programs of every style: a quarter of a minute, and what it takes to compile their kernels."""
+
+
+@pytest.mark.parametrize("name", FOUND)
+@pytest.mark.parametrize("seed", range(3))
+def test_what_was_found_stays_mended(name, seed):
+    with small_chains_fuse():
+        require_agreement(mx, FOUND[name], seed)
+
+
+@pytest.mark.parametrize("style", drawing.SHARES)
+def test_fresh_programs(style):
+    """Others in every run, also in CI: a failure prints the seed and the program."""
+    first = int.from_bytes(os.urandom(5), "little")
+    found: list[Finding] = []
+    search(mx, iter(range(first, first + FRESH)), style, found.append)
+    assert not found, f"python -m tests.fuzz --style {style}\n" + "\n".join(map(str, found))
+
+
+@pytest.mark.parametrize("style", drawing.SHARES)
+def test_programs_compute_what_mxnet_does(oracle_of_programs, style):
+    """The same ones in every run, since MXNet has errors of its own."""
+    programs = [drawing.program(Random(seed), style) for seed in range(20)]
+    asked = sum(require_mxnet(mx, oracle_of_programs, program) for program in programs)
+    assert asked > len(programs) / 2
+
+
+@pytest.fixture(scope="module")
+def oracle_of_programs(oracle):
+    """MXNet, with the programs."""
+    client = Oracle(oracle.python, package="tests.fuzz")
+    yield client
+    client.close()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_programs_are_what_they_say(seed):
+    """Text and JSON make the same program, the same seed draws it again."""
+    from tests.fuzz.program import Line  # noqa: F401  # for `eval`
+
+    program = drawing.program(Random(seed))
+    assert drawing.program(Random(seed)) == program
+    assert Program.from_json(program.to_json()) == program
+    assert eval(str(program)) == program
+
+
+def test_programs_shrink_to_the_line_that_fails():
+    def has_concat(other: Program) -> bool:
+        return any(line.kind == "concat" for line in other.lines)
+
+    drawn = (drawing.program(Random(seed), "dense") for seed in count())
+    program = next(p for p in drawn if len(p.lines) > 5 and has_concat(p))
+    assert [line.kind for line in smallest(mx, program, has_concat).lines] == ["concat"]
+
+
+# -- planted faults -------------------------------------------------------------------------------
+
+def _found(style: str, report: Callable[[Finding], Any] | None = None) -> Finding:
+    """The first of some hundred programs that fails, explained."""
+    with small_chains_fuse():
+        for seed in islice(count(), 150):
+            program = drawing.program(Random(seed), style)
+            error = error_of(mx, program, seed)
+            if error:
+                return explained(mx, program, seed, error)
+    raise AssertionError("the fault was not found in 150 programs")
+
+
+def test_an_inplace_pair_that_is_none_is_found(monkeypatch):
+    """A layer needs the head gradient again after it has written the gradient of its data."""
+    monkeypatch.setattr(FullyConnected, "inplace_backward", (("ograd", "data"),))
+    found = _found("dense")
+    assert "inplace" in found.passes, found
+
+
+def test_a_wrong_alias_of_a_concat_is_found(monkeypatch):
+    """Pieces are written in the reverse order."""
+    right = Concat.joins
+
+    def joins(self: Any, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        found = right(self, ins, outs)
+        if found and len({spec.shape for spec in ins}) == 1:
+            return found._replace(offsets=found.offsets[::-1])
+        return found
+
+    monkeypatch.setattr(Concat, "joins", joins)
+    found = _found("dense")
+    assert "alias_concat" in found.passes, found
+
+
+def test_a_dropped_gradient_addition_is_found(monkeypatch):
+    """Every way of binding drops it: only differences of outputs tell."""
+    right = gradient._total
+
+    def total(contributions: Any, entry: Any) -> Any:
+        parts = contributions.get(entry)
+        if parts and len(parts) > 1:
+            del parts[1:]
+        return right(contributions, entry)
+
+    monkeypatch.setattr(gradient, "_total", total)
+    found = _found("dense")
+    assert "finite differences" in found.error, found
