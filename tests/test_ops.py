@@ -15,6 +15,9 @@ import numpy as np
 import pytest
 
 import nbmod as mx
+from nbmod.ndarray.functions import op_function
+from nbmod.ops import OPS
+from nbmod.symbol.namespace import symbol_function
 from tests import either
 from tests.cases import Sample, all_samples
 from tests.compare import assert_same
@@ -170,3 +173,26 @@ def test_wrong_call_is_a_named_error(name):
     sample = SAMPLES[name]
     with pytest.raises(mx.MXNetError, match=sample.error):
         run(sample, sample.dtypes[0], {})
+
+
+@pytest.mark.parametrize("way", ["nd", "sym"])
+@over(sorted(name for name in OPS if name != "Custom"))  # which hands them to the user's operator
+def test_an_unknown_parameter_is_refused_by_name(name, way):
+    function = (op_function if way == "nd" else symbol_function)(name)
+    with pytest.raises(mx.MXNetError, match=f"{OPS[name].name}.*unknown parameter 'senseless'"):
+        function(senseless=3)
+
+
+@pytest.mark.parametrize("name", ["relu", "FullyConnected"])
+def test_the_op_class_and_attributes_refuse_unknown_parameters_as_well(name):
+    with pytest.raises(mx.MXNetError, match=f"here .{name}.: unknown parameter 'senseless'"):
+        OPS[name].from_attrs({"senseless": "3", "__hidden__": "1"}, "here")
+    with pytest.raises(mx.MXNetError, match="unknown parameter 'senseless'"):
+        symbol_function(name)(mx.sym.var("x"), attr={"senseless": "3"})
+
+
+def test_what_is_known_is_told():
+    with pytest.raises(mx.MXNetError, match="relu: unknown parameter .* it takes no parameters"):
+        mx.nd.relu(mx.nd.ones((1,)), slope=0.5)
+    with pytest.raises(mx.MXNetError, match="it takes .'lower'.; did you mean 'lower'"):
+        mx.nd.linalg.potrf(mx.nd.ones((1, 1)), lowr=False)

@@ -170,6 +170,8 @@ class BatchNormOp(FloatOp):
     add: ClassVar = False
     relu: ClassVar = False
     most: ClassVar = np.inf
+    shows_variance: ClassVar = False
+    """Output 2 is the variance, not the inverse deviation."""
 
     eps: float
     momentum: float
@@ -323,6 +325,8 @@ class SyncBatchNorm(BatchNormOp, name="_contrib_SyncBatchNorm"):
     """BatchNorm over axis 1 whose statistics are meant to span `ndev` devices that share `key`.
 
     The statistics are those of each device's own batch, which is what MXNet computes for one.
+    With `output_mean_var` outputs 1 and 2 are the mean and the variance that were used.  (MXNet
+    leaves them unset where these are the moving ones.)
     """
 
     shapes: ClassVar = "data and output (N, C, ...), all others (C,)"
@@ -334,6 +338,38 @@ class SyncBatchNorm(BatchNormOp, name="_contrib_SyncBatchNorm"):
     ndev: int = 1
     key: str = field(kw_only=True)
     axis: ClassVar = 1  # type: ignore[misc]
+    shows_variance = property(lambda self: self.output_mean_var)
+
+    def compiled(self, ins, outs, call):
+        variance = outs[2] if self.shows_variance else None
+        if variance is None:
+            return super().compiled(ins, outs, call)
+        data, moving_var = ins[0], ins[4]
+        normalize = super().compiled(ins, [*outs[:2], None], call)
+        others = tuple(axis for axis in range(data.ndim) if axis != self.axis)
+
+        def run() -> None:
+            if call.is_train and not self.use_global_stats:
+                np.copyto(variance, np.var(data, axis=others, dtype=np.float64))
+            else:
+                np.copyto(variance, moving_var)
+            normalize()
+
+        return run
+
+    def compiled_backward(self, ins, outs, call):
+        if not self.shows_variance:
+            return super().compiled_backward(ins, outs, call)
+        *tensors, variance, moving_mean, moving_var = ins
+        invstd = np.empty_like(variance)
+        backward = super().compiled_backward([*tensors, invstd, moving_mean, moving_var], outs,
+                                             call)
+
+        def run() -> None:
+            inverse_deviation(variance, self.eps, invstd)
+            backward()
+
+        return run
 
 
 @dataclass(frozen=True)

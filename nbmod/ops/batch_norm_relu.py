@@ -48,7 +48,8 @@ class BatchNormWithReLU(BatchNormOp, name="_contrib_BatchNormWithReLU"):
         backward = super().compiled_backward([masked, *rest], outs, call)
 
         def run() -> None:
-            np.multiply(ograd, y > 0, out=masked)
+            np.copyto(masked, ograd)
+            np.copyto(masked, y, where=~(y > 0))  # 0 or NaN
             backward()
 
         return run

@@ -121,7 +121,18 @@ def _numpy_words() -> dict[str, Any]:
                              if name not in ("mod", *_ELSEWHERE)}
     words.update({name: getattr(np, name) for name in _OPERATORS.values()})
     words.update({name: _special(name) for name in _ELSEWHERE})
-    return {**words, "mod": _mod, "__builtins__": {}}
+    return {**words, "where": _where, "mod": _mod, "__builtins__": {}}
+
+
+def _where(condition: Any, a: Any, b: Any) -> Any:
+    """`np.where` in which small whole literals take the type of what they are combined with.
+
+    NumPy makes two literals an int64 array, whose product with float32 elements is float64: a
+    chain would round later than its nodes do one by one.
+    """
+    if type(a) is int and type(b) is int and max(abs(a), abs(b)) < 128:
+        a, b = np.int8(a), np.int8(b)
+    return np.where(condition, a, b)
 
 
 def _mod(a: Any, b: Any) -> Any:

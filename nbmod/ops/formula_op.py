@@ -2,7 +2,7 @@
 
     class Relu(FormulaOp, name="relu"):
         formula = "where(x <= 0, 0, x)"
-        gradients = {"x": "where(y > 0, gy, 0)"}
+        gradients = {"x": "where(y > 0, gy, y)"}
 
 In formulas every tensor has a short name: the inputs by `letters`, the output is `y`, its gradient
 `gy`.  Any other name is a parameter of the op.  What backward reads (`needs`) is what the gradients
@@ -22,7 +22,7 @@ import numpy as np
 
 from ..base import MXNetError
 from ..graph import Entry, Node
-from .formula import names_in
+from .formula import functions_in, names_in
 from .op import _TABLE, Call, Op, PartialType, Spec
 from .program import Elements, Program, Step, run
 from .spelling import spell, spellable
@@ -81,7 +81,13 @@ class FormulaOp(Op):
     def backward_program(self, kind: str = "f") -> Program:
         """The gradients as a program from what backward reads to `g<letter>` of every input."""
         gradients = tuple(self.gradients.get(letter, "0") for letter in self.letters)
+        if kind != "f" and self._is_stepped():
+            gradients = ("gy * 0",) * len(gradients)
         return backward_program(self.name, gradients, tuple(self.letters))
+
+    def _is_stepped(self) -> bool:
+        """Whether the gradient over integers is 0: the remainder's, as in MXNet."""
+        return "mod" in functions_in(self.formula)
 
     def number(self, name: str, like: Any) -> Any:
         """The value of a parameter that the formula mentions, for arrays such as `like`."""
@@ -111,7 +117,7 @@ class FormulaOp(Op):
     def gradient(self, node: Node, ograds: list[Entry | None]) -> list[Entry | None] | None:
         """Where every gradient is `gy` or `-gy`, `gy` itself and a `negative` node: no copies."""
         formulas = [self.gradients.get(letter) for letter in self.letters]
-        if not set(formulas) <= {"gy", "-gy"}:
+        if not set(formulas) <= {"gy", "-gy"} or self._is_stepped():
             return None
         return [ograds[0] if formula == "gy" else _negative(node, ograds[0])
                 for formula in formulas]

@@ -204,8 +204,8 @@ class Embedding(Gather, name="Embedding", aliases=("_sparse_Embedding",)):
 
 @dataclass(frozen=True)
 class SparseEmbedding(Embedding, name="_contrib_SparseEmbedding"):
-    """Embedding, under a name of MXNet 1.2; weight (input_dim, output_dim) gets a dense gradient.
-    """
+    """An older Embedding; weight (input_dim, output_dim) has a dense, `deterministic` gradient."""
+    deterministic: bool = False
 
 
 @dataclass(frozen=True)

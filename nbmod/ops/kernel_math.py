@@ -3,7 +3,8 @@
 The C library's `expf` and its like stop a compiler from using vector instructions, so the
 functions that networks call for every element (exp, log, tanh, erf, ...) are written out here for
 float32, without branches, and run ten times as fast.  They are accurate to two units in the last
-place (expm1: four); infinities, NaN and overflow come out as in C, denormal results of exp are 0.
+place (exp: one, expm1: four); infinities, NaN and overflow come out as in C, denormal results of
+exp are 0.
 
 Names end in the element type they compute in.  The other functions are those of `special`,
 compiled for single numbers, and the conversions to and from half precision, which numba's CPU

@@ -86,18 +86,33 @@ class _SquareOp(MatrixOp):
         return [shape], [shape]
 
 
-@dataclass(frozen=True)
-class Potrf(_SquareOp, name="_linalg_potrf", aliases=("linalg_potrf",)):
-    """Cholesky factor L, lower triangular, of A = L L^T; of A only the lower triangle is read."""
+class _CholeskyOp(_SquareOp):
+    """What potrf and potri share: the upper factor is the lower one, transposed."""
 
+    lower: bool
+
+    def as_lower(self, x: Matrices) -> Matrices:
+        """A view of x in which the factor is, or that of a symmetric matrix is read, below."""
+        return x if self.lower else turned(x)
+
+
+@dataclass(frozen=True)
+class Potrf(_CholeskyOp, name="_linalg_potrf", aliases=("linalg_potrf",)):
+    """Cholesky factor: lower triangular L of A = L L^T, or with `lower=False` U of A = U^T U.
+
+    Only that triangle of A is read.
+    """
+
+    lower: bool = True
     needs: ClassVar = ("ograd", "output")
 
     def forward(self, ins, outs, call):
-        outs[0][...] = _solved(np.linalg.cholesky, ins[0], hint="expected a symmetric, positive "
-                               "definite matrix")
+        self.as_lower(outs[0])[...] = _solved(
+            np.linalg.cholesky, self.as_lower(ins[0]),
+            hint="expected a symmetric, positive definite matrix")
 
     def backward(self, ins, outs, call):
-        g, factor = ins
+        g, factor = map(self.as_lower, ins)
         if outs[0] is not None:
             inner = _mirrored(turned(factor) @ g)
             left = _solve(turned(factor), inner)
@@ -105,20 +120,24 @@ class Potrf(_SquareOp, name="_linalg_potrf", aliases=("linalg_potrf",)):
 
 
 @dataclass(frozen=True)
-class Potri(_SquareOp, name="_linalg_potri", aliases=("linalg_potri",)):
-    """(A A^T)^-1 of the lower triangle A that potrf gives."""
+class Potri(_CholeskyOp, name="_linalg_potri", aliases=("linalg_potri",)):
+    """The inverse of the matrix whose factor potrf gives: (A A^T)^-1 of a lower triangular A, or
+    with `lower=False` (A^T A)^-1 of an upper one.  Only that triangle of A is read.
+    """
 
+    lower: bool = True
     needs: ClassVar = ("ograd", "A", "output")
 
     def forward(self, ins, outs, call):
-        inverse = _solved(np.linalg.inv, np.tril(ins[0]), hint="expected no zero on its diagonal")
+        inverse = _solved(np.linalg.inv, np.tril(self.as_lower(ins[0])),
+                          hint="expected no zero on its diagonal")
         outs[0][...] = turned(inverse) @ inverse
 
     def backward(self, ins, outs, call):
         g, a, inverse = ins
         if outs[0] is not None:
-            moved = inverse @ (g + turned(g))
-            outs[0][...] = -np.tril(turned(_solve(np.tril(a), turned(moved))))
+            moved, factor = inverse @ (g + turned(g)), np.tril(self.as_lower(a))
+            self.as_lower(outs[0])[...] = -np.tril(turned(_solve(factor, turned(moved))))
 
 
 @dataclass(frozen=True)

@@ -169,11 +169,8 @@ def parse_params(cls: type, attrs: Mapping[str, Any], where: str = "") -> dict[s
 
     Hidden attributes (`__x__`) are skipped; an unknown or unreadable one is an MXNetError that
     names the op, the parameter, what was expected and what was given.  `where` names the node.
-    An op without parameters reads nothing, so it takes any attribute, as in MXNet.
     """
     readers = _readers_of(cls)
-    if not readers:
-        return {}
     place = f"{where} ({cls.name})" if where else cls.name  # type: ignore[attr-defined]
     values = {}
     for key, value in attrs.items():
@@ -181,7 +178,8 @@ def parse_params(cls: type, attrs: Mapping[str, Any], where: str = "") -> dict[s
             continue
         if key not in readers:
             raise MXNetError(f"{place}: unknown parameter {key!r} = {to_text(value)!r}; "
-                             f"it takes {sorted(readers)}{did_you_mean(key, readers)}")
+                             f"it takes {sorted(readers) or 'no parameters'}"
+                             f"{did_you_mean(key, readers)}")
         read, expected, _ = readers[key]
         text = to_text(value).strip()
         try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from tests.cases import Sample, array, nonzero, normal
 
 BIG = (40, 110)  # large enough for kernels instead of NumPy
@@ -19,6 +22,9 @@ def leaky(act_type: str, attrs: dict | None = None, data=KINKS["data"], **option
     return Sample("LeakyReLU", {"data": data}, {"act_type": act_type, **(attrs or {})}, **options)
 
 
+AT_NAN: dict[str, Any] = {"grad": ("data",), "dtypes": ("float32", "float16"), "note": "at nan",
+                          "mx_dtypes": ("float16",),
+                          "why": "oneDNN has rules of its own in float32"}  # fmt: skip
 ACTIVATIONS = ("relu", "sigmoid", "softrelu", "softsign", "tanh")
 
 SAMPLES = [
@@ -26,6 +32,10 @@ SAMPLES = [
     *[Sample("Activation", {"data": nonzero(BIG)}, {"act_type": kind}) for kind in ACTIVATIONS],
     *[Sample("Activation", {"data": EXTREME}, {"act_type": kind}) for kind in ACTIVATIONS],
     Sample("Activation", {"data": nonzero((2, 1, 3, 2, 2))}, {"act_type": "relu"}, is_train=False),
+    *[Sample("Activation", {"data": array([math.nan, -1, 2])}, {"act_type": kind}, **AT_NAN)
+      for kind in ACTIVATIONS],
+    *[leaky(kind, data=array([math.nan, -1, 2]), **AT_NAN)
+      for kind in ("leaky", "elu", "selu", "gelu")],
     Sample("Activation", KINKS, {"act_type": "swish"}, error="parameter act_type"),
     Sample("Activation", KINKS, error="parameter act_type is not given"),
     Sample("Activation", KINKS, {"act_type": "relu"}, dtypes=("int32",), error="type int32"),

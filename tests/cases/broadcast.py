@@ -26,6 +26,9 @@ SAMPLES = [
     *(Sample(f"broadcast_{op}", pair(a, b)) for op in ("plus", "minus", "hypot") for a, b in SOME),
     *(Sample("broadcast_power", pair(positive(a), b)) for a, b in SOME),
     *(Sample("broadcast_mod", pair(uniform(0.1, 0.9, a), uniform(1.1, 4.0, b))) for a, b in SOME),
+    *(Sample("broadcast_mod", pair(array([[5, -7, 3], [2, 0, 9]]), array(b)), grad=("lhs", "rhs"),
+             dtypes=("float32", "int32", "int64", "int8", "uint8"), note="by zero")
+      for b in ([0, 4, 0], [[0], [3]])),
     *(Sample(f"broadcast_{op}", pair(distinct(a), uniform(0.03, 0.04, b)))
       for op in ("maximum", "minimum") for a, b in SOME),
     Sample("broadcast_maximum", pair(array([[1, 2], [3, 2]]), array([2, 2])), grad=("lhs", "rhs"),

@@ -44,7 +44,6 @@ DIVISION = {"lhs": array([-7, 7, -3, 5, 0, 9]), "rhs": array([2, -2, -2, 5, 5, 4
 REMAINDER = {"lhs": array([-7.5, 7.5, -3, 5, 0, 4]), "rhs": array([2, -2, -2, 0, 0, 4])}
 COMPARISONS = ("_equal", "_not_equal", "_greater", "_greater_equal", "_lesser", "_lesser_equal")
 LOGIC = ("_logical_and", "_logical_or", "_logical_xor")
-
 SAMPLES = [
     *(Sample(op, {"data": x}, **(SINGLE_CONSTANTS if op in CONSTANTS else {}))
       for op, x in DOMAIN.items()),
@@ -56,6 +55,8 @@ SAMPLES = [
     *(Sample(op, {"data": HALVES}, note="halves") for op in ("round", "rint", "fix", "ceil")),
     *(Sample(op, {"data": AT_ZERO}, grad=("data",), dtypes=ONE_SIDED, note="at 0")
       for op in ("abs", "sign", "relu", "sqrt", "rsqrt", "cbrt", "reciprocal", "log")),
+    Sample("relu", {"data": array([NAN, INF, -INF, -1, 0, 2])}, grad=("data",), dtypes=ONE_SIDED,
+           note="gradient at nan"),
     *(Sample(op, {"data": array([NAN, INF, -INF, 0])}, note="not finite")
       for op in ("abs", "sign", "relu", "exp", "log", "tanh", "sigmoid", "logical_not", "erf",
                  "square")),
@@ -86,6 +87,9 @@ SAMPLES = [
     *(Sample(op, DIVISION, dtypes=("int32", "int64", "int8"))
       for op in ("elemwise_div", "_mod", "_hypot")),
     Sample("_mod", REMAINDER, dtypes=(*FLOATS, "int32")),
+    Sample("_mod", {"lhs": array([5, -7, 0, 9]), "rhs": array([0, 0, 0, 4])},
+           grad=("lhs", "rhs"), dtypes=(*ONE_SIDED, "int32", "int64", "int8", "uint8"),
+           note="by zero"),
     Sample("_power", {"lhs": array([-2, 3, 7, 0]), "rhs": array([3, 2, -1, 0])}, dtypes=("int32",)),
     *(Sample(op, TIES, dtypes=(*FLOATS, "int32")) for op in COMPARISONS),
     *(Sample(op, {"lhs": array([0, 0, 1, -2]), "rhs": array([0, 3, 0, 1])},

@@ -45,16 +45,21 @@ def wrong(op: str, shape: tuple[int, ...], error: str, attrs: dict | None = None
 STACKS = ((3, 3), (1, 1), (2, 3, 3), (2, 1, 4, 4))
 # Finite differences, done in float64, would move one of two symmetric places: MXNet alone judges.
 ONE_SIDED: dict[str, Any] = {"dtypes": ("float32",)}
+UPPER = {"lower": False}
 FLAGS = [{}, {"transpose": True}, {"rightside": True}, {"lower": False}, {"alpha": -0.5},
          {"transpose": True, "rightside": True, "lower": False, "alpha": 2.0}]  # fmt: skip
 
 SAMPLES = [
     *(alone(op, definite(*s), **ONE_SIDED) for op in ("potrf", "syevd") for s in STACKS),
     *(alone(op, definite(*s), grad=()) for op in ("potrf", "syevd") for s in STACKS),
+    *(alone("potrf", definite(*s), UPPER, **ONE_SIDED) for s in STACKS),
+    *(alone("potrf", definite(*s), UPPER, grad=()) for s in STACKS),
     alone("potrf", array([[4, 9], [1, 3]]), **ONE_SIDED, note="the lower triangle is read"),
+    alone("potrf", array([[4, 1], [9, 3]]), UPPER, **ONE_SIDED, note="the upper triangle is read"),
     alone("syevd", array([[4, 9], [1, 3]]), **ONE_SIDED, note="the lower triangle is read"),
     *(alone(op, well(*s)) for op in ("potri", "inverse", "det", "slogdet", "sumlogdiag")
       for s in STACKS),
+    *(alone("potri", well(*s), UPPER) for s in STACKS),
     *(pair(op, attrs, 2, 3, 3) for op in ("trmm", "trsm") for attrs in FLAGS),
     *(pair(op, {}, *s, columns=n) for op in ("trmm", "trsm")
       for s, n in (((3, 3), 1), ((1, 1), 4))),
@@ -75,6 +80,9 @@ SAMPLES = [
     wrong("extractdiag", (3, 3), "offset is 3", {"offset": 3}),
     wrong("maketrian", (5,), "A holds 5 numbers"),
     Sample("_linalg_potrf", {"A": array([[1, 2], [2, 1]])}, dtypes=BOTH, error="positive definite"),
+    Sample("_linalg_potrf", {"A": array([[1, 2], [0, 1]])}, UPPER, dtypes=BOTH,
+           error="positive definite"),
+    Sample("_linalg_potri", {"A": array([[1, 2], [3, 0]])}, UPPER, dtypes=BOTH, error="diagonal"),
     Sample("_linalg_inverse", {"A": array(np.ones((2, 2)))}, dtypes=BOTH, error="invertible"),
     Sample("_linalg_trmm", {"A": (3, 3), "B": (2, 3)}, error="A and its size for B"),
     Sample("_linalg_potrf", {"A": (3, 3)}, dtypes=("int32", "float16"), error="expected float32"),

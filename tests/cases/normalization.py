@@ -31,6 +31,8 @@ def bn(
 
 FREE = {"fix_gamma": False}
 RELU = "_contrib_BatchNormWithReLU"
+SYNC = "_contrib_SyncBatchNorm"
+SHOWN = {"output_mean_var": True, "key": "a"}
 
 SAMPLES = [
     bn({}),
@@ -60,6 +62,13 @@ SAMPLES = [
     bn({}, op="BatchNorm_v1", mx_dtypes=F32, why="MXNet's is float32 only"),
     bn(FREE, op="BatchNorm_v1", is_train=False, mx_dtypes=F32, why="MXNet's is float32 only"),
     bn({**FREE, "key": "a"}, op="_contrib_SyncBatchNorm", dtypes=F32),
+    # What has one key in MXNet has one size, too.
+    *(bn({**attrs, **SHOWN, "key": f"shown{i}{len(shape)}"}, shape, op=SYNC, dtypes=F32,
+         outputs=None, note="variance shown")
+      for i, attrs in enumerate(({}, FREE, {"eps": 0.5})) for shape in ((4, 3, 5, 2), (7, 5))),
+    *(bn({**FREE, **SHOWN, **attrs}, op=SYNC, is_train=train, oracle=False,
+         why="MXNet leaves outputs 1 and 2 unset", note="moving variance shown", outputs=None)
+      for attrs, train in (({}, False), ({"use_global_stats": True}, True))),
     *(bn(attrs, op=RELU, is_train=train, mx_dtypes=F32, why="MXNet's is float32 only")
       for attrs in ({}, FREE, {**FREE, "use_global_stats": True}) for train in (True, False)),
     bn({**FREE, "output_mean_var": True}, op=RELU, mx_dtypes=F32, why="MXNet's is float32 only"),

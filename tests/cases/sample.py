@@ -161,10 +161,12 @@ class Sample:
 
     def differentiated(self, dtype: str) -> tuple[str, ...]:
         """Names of the inputs whose gradient is checked."""
-        if not self.is_train or np.dtype(dtype).kind != "f":
+        if not self.is_train:
             return ()
         if self.grad is not None:
             return self.grad
+        if np.dtype(dtype).kind != "f":
+            return ()
         return tuple(name for name, spec in self.specs.items() if spec.kind in CONTINUOUS)
 
     def tolerance(self, dtype: str) -> float:

@@ -35,6 +35,9 @@ SAMPLES = [
     Sample("_mod_scalar", {"data": array([-7.5, -2, 0.3, 3, 7])}, TWO_AND_A_HALF, grad=("data",),
            dtypes=ONE_SIDED),
     Sample("_mod_scalar", WHOLE, {"scalar": 0}, grad=("data",), dtypes=(*ONE_SIDED, "int32")),
+    *(Sample("_rmod_scalar", {"data": array([0, 4, -3])}, {"scalar": s}, grad=("data",),
+             dtypes=("float32", "int32", "int64", "int8"), note="by zero") for s in (7, -7)),
+    Sample("_mod_scalar", WHOLE, {"scalar": 3}, grad=("data",), dtypes=("int32", "int64", "int8")),
     Sample("_rmod_scalar", {"data": array([-7.5, -2, 0.3, 3, 7])}, {"scalar": -2},
            grad=("data",), dtypes=ONE_SIDED),
     *(Sample("_power_scalar", {"data": positive((3, 7))}, {"scalar": s})

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..batch_norm import BatchNormOp, FollowedNorm
+from ..batch_norm import BatchNormOp, FollowedNorm, SyncBatchNorm
 from ..half import single
 from ..op import Spec
 from ..program import Program, Step
@@ -29,6 +29,7 @@ from .memory import Array
 __all__ = ["backward", "backward_scratch", "forward", "scratch"]
 
 INVERSE = Program("inverse_deviation", (Step("y", "1 / sqrt(v + eps)"),), ("v",), ("y",), ("eps",))
+SQUARE = Program("square_of_deviation", (Step("y", "d * d"),), ("d",), ("y",))
 ALONG = Program("gamma_gradient", (Step("y", "a * r"),), ("a", "r"), ("y",))
 FOLLOW = Program("moving_statistics", (
     Step("next_mean", "a * momentum + m * share"),
@@ -57,10 +58,10 @@ def _gradient(op: BatchNormOp, passing: str) -> Program:
     steps: list[Step] = []
     if passing == "within":
         steps.append(Step("v", f"(x - m) * {_scale(op)} + b"))
-        passes = ("where(v > 0, g, 0)" if op.most == np.inf
+        passes = ("where(v > 0, g, where(v <= 0, 0, v))" if op.most == np.inf
                   else f"where(v < 0, 0, where(v > {op.most!r}, 0, g))")
     else:
-        passes = {"all": "g", "shown": "where(y > 0, g, 0)"}[passing]
+        passes = {"all": "g", "shown": "where(y > 0, g, y)"}[passing]
     steps += [Step("h", passes),
               Step("gx", f"(h - t * n - (x - m) * (a * n * r * r)) * {_scale(op)}")]
     limit = {"all": [], "shown": ["y"], "within": ["b"]}[passing]
@@ -76,7 +77,7 @@ def _shown_function(real: Any, relu: bool, keeps: bool) -> Any:
 
     @device_function
     def terms(g, x, mean, y, h, cell, term, at):
-        grad = real(g[at]) if not relu or real(y[at]) > zero else zero
+        grad = real(g[at]) if not relu or real(y[at]) > zero else real(y[at])
         if keeps:
             h[at] = grad
         return grad, grad * (real(x[at]) - mean[cell])
@@ -93,8 +94,10 @@ def _within_function(real: Any, most: float) -> Any:
     def terms(g, x, mean, scale, beta, cell, term, at):
         distance = real(x[at]) - mean[cell]
         value = distance * scale[cell] + beta[cell]
-        passes = value >= zero and value <= high if clipped else value > zero
-        grad = real(g[at]) if passes else zero
+        outside = value < zero or value > high if clipped else value <= zero
+        grad = zero if outside else real(g[at])
+        if not clipped and value != value:
+            grad = value
         return grad, grad * distance
     return terms
 
@@ -124,19 +127,31 @@ def forward(op: BatchNormOp, ins: Any, outs: Any, call: Any) -> list[Any]:
     given = dict(zip(op.list_inputs(), ins, strict=True))
     data, gamma, moving_mean, moving_var = (
         given[name] for name in ("data", "gamma", "moving_mean", "moving_var"))
-    mean, inverse = _spares(outs[1:], call.scratch[2:])
+    variance = outs[2] if op.shows_variance else None
+    mean, inverse = _spares((outs[1], None if op.shows_variance else outs[2]), call.scratch[2:])
     # MXNet does this in every eager call; its executor only where it could train.
     ones = fill(gamma, 1) if op.fix_gamma and (not call.specs or outs[1] is not None) else []
     added = [_split(op, given["add"])] if op.add else []
     apply = run_program(_normalize(op), [
         _split(op, data), *_columns(mean, inverse, given["beta"], *[gamma] * (not op.fix_gamma)),
         *added], [_split(op, outs[0])])
-    of_batch = ones + moments(data, _cells(op, data), mean, inverse, call.scratch, op.eps,
-                              True) + apply
+    of_batch = ones + _variance(op, data, variance, call.scratch) + moments(
+        data, _cells(op, data), mean, inverse, call.scratch, op.eps, True) + apply
     of_past = ones + run_program(COPY, [moving_mean], [mean]) + run_program(
         INVERSE, [moving_var], [inverse], [op.eps]) + apply
+    if variance is not None:
+        of_past += run_program(COPY, [moving_var], [variance])
     return [PerRun(
         lambda: of_batch if call.is_train and not op.use_global_stats else of_past)]
+
+
+def _variance(op: BatchNormOp, data: Array, variance: Array | None, spare: Sequence[Array]
+              ) -> list[Launch]:
+    """Launches that write the variance of channels where it is shown."""
+    if variance is None:
+        return []
+    return [*moments(data, _cells(op, data), spare[2], variance, spare, 0.0),
+            *run_program(SQUARE, [variance], [variance])]
 
 
 def backward(op: BatchNormOp, ins: Any, outs: Any, call: Any) -> list[Any]:
@@ -144,9 +159,13 @@ def backward(op: BatchNormOp, ins: Any, outs: Any, call: Any) -> list[Any]:
     given = dict(zip(op.list_needs(), ins, strict=True))
     moving = [given["moving_mean"], given["moving_var"]]
     found, fixed = (given["mean"], given["var"]), call.scratch[4]
+    inverted = []
+    if op.shows_variance:
+        inverted = run_program(INVERSE, [given["var"]], [call.scratch[5]], [op.eps])
+        found = (given["mean"], call.scratch[5])
     momentum = single(op.momentum)
     follow = run_program(FOLLOW, [*moving, *found], moving, [momentum, 1 - momentum, op.eps])
-    of_batch = _gradients(op, given, outs, call, found) + follow
+    of_batch = inverted + _gradients(op, given, outs, call, found) + follow
     of_past = run_program(INVERSE, [moving[1]], [fixed], [op.eps]) + _gradients(
         op, given, outs, call, (moving[0], fixed))
     return [PerRun(
@@ -219,4 +238,5 @@ def backward_scratch(op: BatchNormOp, ins: list[Spec], outs: list[Spec]) -> list
 
 
 on_gpu(BatchNormOp, forward, backward, scratch, backward_scratch)
+on_gpu(SyncBatchNorm, forward, backward, scratch, backward_scratch)
 on_gpu(FollowedNorm, forward, backward, scratch, backward_scratch)

@@ -19,8 +19,8 @@ from .kernel_math import WORDS, real_of
 from .launch import Launch, cuda, device_function, each, kernel, thread, threads
 from .memory import Array
 
-__all__ = ["BOTH", "IDENTITY", "LOWER", "MIRRORED", "TURNED_LOWER", "UPPER", "cholesky", "inverse",
-           "inverse_scratch", "lq", "lq_scratch", "solve", "square"]
+__all__ = ["BOTH", "IDENTITY", "LOWER", "MIRRORED", "TURNED_LOWER", "TURNED_UPPER", "UPPER",
+           "cholesky", "inverse", "inverse_scratch", "lq", "lq_scratch", "solve", "square"]
 
 sqrt, log = WORDS["sqrt"], WORDS["log"]
 Codes = tuple[int, int, int]
@@ -37,6 +37,7 @@ UPPER: Codes = (0, 1, 1)
 MIRRORED: Codes = (1, 1, 2)
 BOTH: Codes = (3, 3, 3)
 TURNED_LOWER: Codes = (2, 2, 0)
+TURNED_UPPER: Codes = (0, 2, 2)
 IDENTITY: Codes = (0, 4, 0)
 """What becomes of a number below, on and above the diagonal, as bits: 1 for the number itself, 2
 for the one that the diagonal mirrors, 4 for one; their sum."""
@@ -133,7 +134,10 @@ def _cholesky_kernel(real: Any) -> Any:
 
 
 def cholesky(a: Array, y: Array) -> list[Launch]:
-    """y = the lower triangle L of a = L L^T; with NaN on its diagonal if a is not definite."""
+    """y = the lower triangle L of a = L L^T, with NaN on its diagonal if a is not definite.
+
+    y may be a.
+    """
     return each_block(_cholesky_kernel(real_of(a.dtype)), _matrices(a), a, y, a.shape[-1])
 
 

@@ -36,6 +36,7 @@ from .factors import (
     LOWER,
     MIRRORED,
     TURNED_LOWER,
+    TURNED_UPPER,
     UPPER,
     cholesky,
     inverse,
@@ -96,16 +97,28 @@ def _sound_scratch(a: Spec) -> Spec:
 
 
 def _potrf(op: Potrf, ins: Any, outs: Any, call: Any) -> list[Any]:
-    a, y = ins[0], outs[0]
-    return [*cholesky(a, y), *_checked(y, a.shape[-1], call.scratch[0], INDEFINITE, positive=True)]
+    a, y, (sound, *spare) = ins[0], outs[0], call.scratch
+    if op.lower:
+        factored = cholesky(a, y)
+    else:
+        lower, = spare
+        factored = [*square(TURNED_LOWER, a, lower), *cholesky(lower, lower),
+                    *square(TURNED_UPPER, lower, y)]
+    return [*factored, *_checked(y, a.shape[-1], sound, INDEFINITE, positive=True)]
 
 
 def _potrf_backward(op: Potrf, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (g, factor), (ga,), (inner, whole) = ins, outs, call.scratch
-    return [*product(turned(stack_of(factor)), stack_of(g), stack_of(inner)),
+    stacks = (stack_of(factor), stack_of(g))
+    left, right = (turned(stacks[0]), stacks[1]) if op.lower else (stacks[0], turned(stacks[1]))
+    return [*product(left, right, stack_of(inner)),
             *square(MIRRORED, inner, whole),
-            *solve(factor, whole, whole, transpose=True),
-            *solve(factor, whole, ga, 0.5, rightside=True)]
+            *solve(factor, whole, whole, 1, op.lower, op.lower),
+            *solve(factor, whole, ga, 0.5, op.lower, not op.lower, rightside=True)]
+
+
+def _potrf_scratch(op: Potrf, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return [_sound_scratch(ins[0]), *ins[:1] * (not op.lower)]
 
 
 def _one_check(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
@@ -116,14 +129,14 @@ def _two_more(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     return [ins[0]] * 2
 
 
-on_gpu(Potrf, _potrf, _potrf_backward, _one_check, _two_more)
+on_gpu(Potrf, _potrf, _potrf_backward, _potrf_scratch, _two_more)
 
 
 def _potri(op: Potri, ins: Any, outs: Any, call: Any) -> list[Any]:
     (a,), (y,), (sound, inverse) = ins, outs, call.scratch
     message = SINGULAR.format("no zero on its diagonal")
     return [*_checked(a, a.shape[-1], sound, message), *square(IDENTITY, a, inverse),
-            *solve(a, inverse, inverse),
+            *solve(a, inverse, inverse, 1, op.lower, not op.lower),
             *product(turned(stack_of(inverse)), stack_of(inverse), stack_of(y))]
 
 
@@ -135,7 +148,8 @@ def _potri_backward(op: Potri, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (g, a, inverse), (ga,), (both, moved) = ins, outs, call.scratch
     return [*square(BOTH, g, both),
             *product(stack_of(both), stack_of(inverse), stack_of(moved)),
-            *solve(a, moved, moved), *square(TURNED_LOWER, moved, ga, -1)]
+            *solve(a, moved, moved, 1, op.lower, not op.lower),
+            *square(TURNED_LOWER if op.lower else UPPER, moved, ga, -1)]
 
 
 on_gpu(Potri, _potri, _potri_backward, _potri_scratch, _two_more)

@@ -19,7 +19,7 @@ class Exponential(NamedTuple):
     whole   added to a number below half of it, this leaves no bits behind the point
     high, low   log(2), the first so short that multiples of it are exact
     least, most   e**x of numbers beyond them is 0, infinity; n - 1 has an exponent for all others
-    series   (e**r - 1 - r) / r**2 where |r| <= log(2) / 2, from the highest power (Chebyshev fit)
+    series   (e**r - 1 - r) / r**2 where |r| <= log(2) / 2, from the highest power (minimax fit)
     """
 
     digits: int
@@ -37,27 +37,32 @@ EXPONENTIALS = {
         1.9890981e-04, 1.3933642e-03, 8.3333105e-03, 4.1666467e-02, 1.6666667e-01, 0.5)),
     64: Exponential(52, 1023, 1.5 * 2 ** 52, 0.6931467056274414, 4.749325039031787e-7,
                     -708.5, 710, (
-        2.5043380465376207e-08, 2.7622468247326014e-07, 2.755745461254666e-06,
-        2.4801516734215775e-05, 1.9841269663662986e-04, 1.3888888919762479e-03,
-        8.33333333341048e-03, 4.1666666666619986e-02, 0.16666666666666563, 0.5)),
+        2.4978388889190675e-08, 2.7625188879462333e-07, 2.7557640847462946e-06,
+        2.4801508677887574e-05, 0.0001984126946622983, 0.0013888888926799616,
+        0.008333333333500037, 0.04166666666660395, 0.16666666666666433, 0.5)),
 }
 LOG2_E = 1.4426950408889634
 
 
 def exp(v: Vectors, x: Any) -> Any:
-    """e**x = 2**n * e**r, n a whole number; results below 2**-125 (float64 2**-1021) are 0."""
+    """e**x = 2**n * e**r, n a whole number; results below 2**-125 (float64 2**-1021) are 0.
+
+    r = high + low.  High is exact and added by itself: what rounding r drops is not lost.
+    """
     b, kind = v.builder, EXPONENTIALS[v.bits]
     x = v.between(x, v.constant(kind.least), v.constant(kind.most))
     shifted = v.fma(x, v.constant(LOG2_E), v.constant(kind.whole))
     n = b.fsub(shifted, v.constant(kind.whole))
-    r = v.fma(n, v.constant(-kind.high), x)
-    r = v.fma(n, v.constant(-kind.low), r)
+    high = v.fma(n, v.constant(-kind.high), x)
+    low = b.fmul(n, v.constant(-kind.low))
+    r = b.fadd(high, low)
     series = v.constant(kind.series[0])
     for factor in kind.series[1:]:
         series = v.fma(series, r, v.constant(factor))
     half_power = _power(v, shifted, kind)
-    value = b.fadd(v.fma(series, b.fmul(r, r), r), v.constant(1))
-    return b.fmul(b.fadd(value, value), half_power)
+    above_one = b.fadd(v.fma(series, b.fmul(r, r), low), high)
+    half = v.fma(above_one, half_power, half_power)
+    return b.fadd(half, half)
 
 
 def _power(v: Vectors, shifted: Any, kind: Exponential) -> Any:

@@ -6,7 +6,8 @@
     grad_plane     gx = (g' - flat - (x - centre) slope) factor, and gadd = g'
 
 Where the result passed is seen in y, which is above 0 there (PASSED), or computed again from x as
-`norm_plane` does: where it is neither below `low` nor above `high` (WITHIN), bounds included.
+`norm_plane` does: where it is neither below `low` nor above `high` (WITHIN), bounds included.  At
+NaN g' is NaN (PASSED) or g (WITHIN, where gx becomes NaN by its distance from the centre).
 
 Sums are float32 along a row, in four parts, and float64 over rows.
 """
@@ -138,14 +139,14 @@ def _by_mask(v: Vectors, norm: Any, body: Callable[[Callable], None]) -> None:
         return _read(v, "g", in_y)
 
     def passed(in_y: Any, value: Any) -> Any:
-        above = b.fcmp_ordered(">", _read(v, "y", in_y), v.zero)
-        return b.select(above, _read(v, "g", in_y), v.zero)
+        y = _read(v, "y", in_y)
+        return b.select(b.fcmp_ordered(">", y, v.zero), _read(v, "g", in_y), y)
 
     def within(in_y: Any, value: Any) -> Any:
         mean, scale, shift, low, high = rows
         result = _normal(v, value, mean, scale, shift)
-        inside = b.and_(b.fcmp_ordered(">=", result, low), b.fcmp_ordered("<=", result, high))
-        return b.select(inside, _read(v, "g", in_y), v.zero)
+        outside = b.or_(b.fcmp_ordered("<", result, low), b.fcmp_ordered(">", result, high))
+        return b.select(outside, v.zero, _read(v, "g", in_y))
 
     def done(grad: Callable) -> list[Any]:
         body(grad)
@@ -233,13 +234,14 @@ def _plane(x, add, y, norm, at, steps):
 
 def _grads(x, g, y, norm, at, steps):
     mean, scale, shift, low, high = _shared(norm, at[2], steps[4])[:FORWARD]
-    result = (_pixels(x, at[0], steps[2], steps) - mean) * scale + shift
-    passes = np.ones(result.shape, bool)
+    grads = _pixels(g, at[1], steps[3], steps)
     if steps[5] & PASSED:
-        passes = _pixels(y, at[1], steps[3], steps) > 0
-    elif steps[5] & WITHIN:
-        passes = (result >= low) & (result <= high)
-    return np.where(passes, _pixels(g, at[1], steps[3], steps), 0)
+        shown = _pixels(y, at[1], steps[3], steps)
+        return np.where(shown > 0, grads, shown)
+    if steps[5] & WITHIN:
+        result = (_pixels(x, at[0], steps[2], steps) - mean) * scale + shift
+        return np.where((result < low) | (result > high), 0, grads)
+    return grads
 
 
 def _grad_sums(x, g, y, norm, sums, at, steps):
