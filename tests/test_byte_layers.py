@@ -7,48 +7,9 @@ import pytest
 
 import nbmod as mx
 from nbmod.ops.blocked.form import LANES
+from tests.fuzz.quantized import Network
 
 pytestmark = pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
-
-
-class Network:
-    """Layers of arrays or of symbols: `functions` is `mx.nd` or `mx.sym`, `values` makes arrays of
-    the one or variables of the other.  A tensor is the list (numbers, low end, high end)."""
-
-    def __init__(self, functions, values):
-        self.contrib, self.values = functions.contrib, values
-
-    def data(self, *shape, dtype="uint8"):
-        return self.tensor("data", shape, dtype)
-
-    def tensor(self, name, shape, dtype="int8"):
-        ends = [self.values(f"{name}_{end}", (1,), "float32") for end in ("low", "high")]
-        return [self.values(name, shape, dtype), *ends]
-
-    def layer(self, op, name, data, weight, filters, **params):
-        tensors = {"data": data, "weight": self.tensor(f"{name}_weight", weight)}
-        if not params.get("no_bias"):
-            tensors["bias"] = self.tensor(f"{name}_bias", (filters,))
-        given = {key: value[0] for key, value in tensors.items()}
-        for i, end in enumerate(("min", "max"), 1):
-            given |= {f"{end}_{key}": value[i] for key, value in tensors.items()}
-        return getattr(self.contrib, f"quantized_{op}")(**given, name=name, **params)
-
-    def conv(self, name, data, channels, filters, kernel=(3, 3), **params):
-        weight = (filters, channels // params.get("num_group", 1), *kernel)
-        return self.layer("conv", name, data, weight, filters, kernel=kernel, num_filter=filters,
-                          **params)
-
-    def dense(self, name, data, depth, hidden, **params):
-        return self.layer("fully_connected", name, data, (hidden, depth), hidden,
-                          num_hidden=hidden, **params)
-
-    def bytes(self, name, sums, low=-3.0, high=2.0, **params):
-        return self.contrib.requantize(*sums, min_calib_range=low, max_calib_range=high,
-                                       name=f"{name}_bytes", **params)
-
-    def relu(self, name, data):
-        return self.contrib.quantized_act(*data, act_type="relu", name=f"{name}_relu")
 
 
 def few(net, dtype, **params):

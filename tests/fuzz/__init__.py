@@ -5,6 +5,7 @@
     python -m pytest tests/fuzz                a short form, and everything that was ever found
 
 `program` says what a program is, `kinds` what its lines do, `drawing` how programs are drawn,
-`runs` how one is bound and run, `judge` which runs must agree and how closely, `shrink` makes a
-program that fails small and names the pass that is at fault.
+`runs` how one is bound and run, `judge` which runs must agree and how closely, `company` what
+executors do among others, `shrink` makes a program that fails small and names the pass that is at
+fault.
 """

@@ -7,7 +7,7 @@ learns to draw smaller programs.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
 
@@ -20,8 +20,8 @@ STYLES: dict[str, dict[str, int]] = {
     "dense": {"unary": 4, "chain": 2, "binary": 3, "broadcast": 2, "add_n": 1, "reshape": 4,
               "expand": 2, "flatten": 1, "transpose": 4, "concat": 6, "stack": 2, "slice": 4,
               "split": 4, "split_join": 3, "reduce": 2, "extreme": 1, "reverse": 1, "tile": 1,
-              "repeat": 1,
-              "widen": 1, "dense": 4, "shared": 1, "residual": 2, "dot": 1, "attention": 1,
+              "repeat": 1, "widen": 1,
+              "dense": 4, "partly_known": 1, "shared": 1, "residual": 2, "dot": 1, "attention": 1,
               "softmax": 1, "layer_norm": 1, "batch_norm": 2, "dropout": 1, "rough": 1,
               "embedding": 1, "softmax_output": 1, "regression": 1, "empty": 1},
     "recurrent": {"unroll": 5, "unroll_steps": 4, "each": 5, "stacked": 4, "fused_rnn": 1,
@@ -88,14 +88,21 @@ def _line(rng: Random, name: str, shapes: list[Shape]) -> tuple[Line, list[Shape
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")     # what is not known is not drawn
             found = mx.sym.Group(made).infer_shape(**known)[1]
-            types = mx.sym.Group(made).infer_type(**dict.fromkeys(known, "float64"))[1]
+            kept = all(_keeps(mx.sym.Group(made), known, dtype)
+                       for dtype in (np.float64, np.float32))
     except mx.MXNetError:
         return None
-    if types and set(types) != {np.float64}:
+    if not kept:
         return None  # of a type of its own, which other lines do not take
     if found is None or any(0 in shape or _size(shape) > LARGEST for shape in found):
         return None
     return Line(name, args, params, len(made)), [tuple(shape) for shape in found]
+
+
+def _keeps(symbol: Any, names: Iterable[str], dtype: Any) -> bool:
+    """Whether outputs have the type of the inputs, as far as it follows from theirs."""
+    types = symbol.infer_type(**dict.fromkeys(names, dtype))[1]
+    return not types or set(types) == {dtype}
 
 
 def _size(shape: Sequence[int]) -> int:

@@ -32,7 +32,7 @@ def evaluate(graph: Graph, values: Mapping[str, np.ndarray], specs: Sequence[Spe
         if node.op is None:
             arrays[Entry(node)] = values[node.name].copy()
             continue
-        outs = [CPU.full(*known[eid], 0xCD) for eid in graph.output_eids(node)]
+        outs = [CPU.full(*known[eid], 0x4D) for eid in graph.output_eids(node)]
         call = Call(Mode(is_train), ctx=cpu(0), state=states.setdefault(
             id(node.source or node), {}))
         with np.errstate(all="ignore"):
@@ -54,6 +54,6 @@ def _run(op: Any, ins: list[np.ndarray], outs: list[np.ndarray], call: Call) -> 
             np.clip(outs[0], 0, op.most, out=outs[0])
     else:
         specs = [[Spec(array.shape, array.dtype) for array in arrays] for arrays in (ins, outs)]
-        scratch = [CPU.full(*spec, 0xCD) for spec in CPU.scratch(op, *specs)]
+        scratch = [CPU.full(*spec, 0x4D) for spec in CPU.scratch(op, *specs)]
         CPU.prepare(op, ins, outs, replace(call, scratch=scratch, add=[False] * len(outs),
                                            specs=specs[1]))()

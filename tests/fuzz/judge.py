@@ -2,33 +2,36 @@
 
     plain       no pass, no shared memory: node by node, in float32
     reference   the same in float64
-    exact       `mx.exact()` with all passes and shared memory: the bits of `plain`
+    exact       `mx.exact()` with passes and shared memory: the bits of `plain`
     default     as users bind: what float32 allows
     gradient    those of `reference` against finite differences of its own forward pass
     reshape     a share of them with twice the batch, in the memory of `default`: the same bits
+    company     a share of them among other executors (`company`): the bits they have alone
+    halves      a share of them in float16
     MXNet       a share of the programs, against `reference`
 
 Where `default` or `plain` is far from `reference`, the reference is run again on inputs that are
-changed in their last float32 digit: a program that magnifies that difference is ill conditioned,
-and may differ as much.
+changed in their last float32 digit, and with what every node gives rounded to float32: a program
+that magnifies these differences is ill conditioned, and may differ as much.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tests.fuzz import table
+from tests.fuzz.company import CHECKS
 from tests.fuzz.kinds import KINDS
 from tests.fuzz.program import Line, Program, build, drawn
 from tests.fuzz.runs import UNSET, Results, Way, bind, bound, fill, heads, results, run
 
-# Sums are formed in another order where they are formed in the memory of another operand, so these
-# two stay on in the run whose bits are compared.
-SAME_SUMS = ("accumulate", "write_gradients")
+# Long sums that are formed in the memory of another operand are formed in another order, and those
+# in float16 are rounded once less, so these two are off where bits are compared.
+ORDER = ("accumulate", "write_gradients")
 CLOSE = 2e-4
 """Of the largest element: far above rounding, Winograd's included, and far below a wrong number."""
 LARGEST = 1e30
@@ -47,20 +50,49 @@ def require_agreement(mx: Any, program: Program, seed: int = 0) -> None:
 
     rng = Random(seed)
     threads = rng.choice([1, 2, 4])
-    off = tuple(name for name in PASSES if name not in SAME_SUMS)
-    plain = run(mx, program, Way("plain", exact=True, without=off, threads=threads))
-    exact = run(mx, program, Way("exact", exact=True, threads=threads,
+    plain = run(mx, program, Way("plain", exact=True, without=tuple(PASSES), threads=threads))
+    exact = run(mx, program, Way("exact", exact=True, without=ORDER, threads=threads,
                                  check=2 if rng.random() < 0.3 else 1))
     require_bits(exact, plain, "exact", "plain")
-    default = run(mx, program, Way("default", threads=rng.choice([1, 2, 4])))
-    reference = run(mx, program, Way("reference", "float64", True, tuple(PASSES)))
-    judge = _Judge(mx, program, reference, tuple(PASSES))
+    default = run(mx, program, Way("default", threads=rng.choice([1, 2, 4]),
+                                   check=2 if rng.random() < 0.2 else 1))
+    judge = _Judge(mx, program)
     judge.require_close(plain, "plain")
     judge.require_close(default, "default")
     if program.trains and _is_smooth(program):
         require_derivatives(mx, program, tuple(PASSES))
     if rng.random() < 0.25 and not program.groups:
         require_reshapes(mx, program)
+    require_company(mx, program, rng)
+    if rng.random() < 0.15:
+        require_halves(mx, program)
+
+
+def require_halves(mx: Any, program: Program) -> None:
+    """The same in float16; not for programs with ops that do not take it."""
+    from nbmod.passes.switches import PASSES
+
+    def halves(name: str, **options: Any) -> Results:
+        return run(mx, program, Way(name, "float16", narrow="float16", **options))
+
+    try:
+        plain = halves("plain", exact=True, without=tuple(PASSES))
+    except mx.MXNetError:
+        return
+    require_bits(halves("exact", exact=True, without=ORDER), plain, "exact halves",
+                 "plain ones")
+    judge = _Judge(mx, program, HALF)
+    judge.require_close(plain, "plain halves")
+    judge.require_close(halves("default"), "halves")
+
+
+def require_company(mx: Any, program: Program, rng: Random) -> None:
+    """Among other executors a program computes what it computes alone."""
+    way = Way("default", threads=rng.choice([1, 2]))
+    for name, (share, check) in CHECKS.items():
+        if rng.random() < share:
+            found, expected = check(mx, program, way, rng)
+            require_bits(found, expected, name, "alone")
 
 
 def require_reshapes(mx: Any, program: Program) -> None:
@@ -92,15 +124,35 @@ def require_bits(found: Results, expected: Results, name: str, other: str) -> No
                                f"{_excerpt(found[key], array)}")
 
 
+class Digits(NamedTuple):
+    """What is expected of a float type."""
+
+    narrow: str
+    close: float
+    """Of the largest element: far above rounding, Winograd's included, and far below a wrong
+    number."""
+    rounding: float
+    """The effect of one rounding, relative to the number."""
+
+
+SINGLE = Digits("float32", CLOSE, 1.2e-7)
+HALF = Digits("float16", 0.02, 1e-3)
+
+
 class _Judge:
-    """Compares float32 runs with the reference."""
+    """Compares runs with the reference."""
 
-    def __init__(self, mx: Any, program: Program, reference: Results, off: tuple[str, ...]):
-        self.mx, self.program, self.reference, self.off = mx, program, reference, off
+    def __init__(self, mx: Any, program: Program, digits: Digits = SINGLE):
+        from nbmod.passes.switches import PASSES
+
+        self.mx, self.program, self.digits = mx, program, digits
+        self.way = Way("reference", "float64", True, tuple(PASSES), narrow=digits.narrow)
+        self.reference = run(mx, program, self.way)
         self._moved: Results | None = None
-        self.scale = max(map(_largest, reference.values()), default=0.0)
+        self.scale = max(map(_largest, self.reference.values()), default=0.0)
 
-    def require_close(self, found: Results, name: str, close: float = CLOSE) -> None:
+    def require_close(self, found: Results, name: str, slack: float = 1) -> None:
+        close = slack * self.digits.close
         for key, expected in self.reference.items():
             error = _distance(found[key], expected)
             largest = _largest(expected)
@@ -111,7 +163,7 @@ class _Judge:
                                    f"element is {largest:.3g}\n{_excerpt(found[key], expected)}")
 
     def _magnified(self, key: str) -> float:
-        """How far a result moves where all inputs move by a rounding."""
+        """How far a result moves where all inputs move by a rounding, and every node rounds."""
         if self._moved is None:
             self._moved = self._run_moved()
         moved, expected = self._moved[key], self.reference[key]
@@ -120,13 +172,18 @@ class _Judge:
         return _distance(moved, expected)
 
     def _run_moved(self) -> Results:
-        with self.mx.without_passes(*self.off), self.mx.exact():
-            executor = bind(self.mx, self.program, "float64")
+        with bound(self.mx, self.program, self.way) as executor:
             for name, array in executor.arg_dict.items():
                 if array.dtype == np.float64:
                     signs = np.sign(drawn(f"move {name}", array.shape, "float64"))
-                    array[:] = array.asnumpy() * (1 + 1.2e-7 * signs)
-            return results(self.mx, executor, self.program)
+                    array[:] = array.asnumpy() * (1 + self.digits.rounding * signs)
+            executor.set_monitor_callback(self._round)
+            return results(self.mx, executor, self.program, self.digits.narrow)
+
+    def _round(self, _: str, array: Any) -> None:
+        if array.dtype == np.float64:
+            with np.errstate(over="ignore"):
+                array[:] = array.asnumpy().astype(self.digits.narrow)
 
 
 def _largest(array: np.ndarray) -> float:
@@ -151,7 +208,7 @@ def _is_moderate(array: np.ndarray) -> np.ndarray:
     """Where elements are finite, and not the lowest number of their type, which is the maximum of a
     window without pixels."""
     with np.errstate(invalid="ignore"):
-        return np.abs(array) < LARGEST
+        return np.abs(array) < (6e4 if array.dtype == np.float16 else LARGEST)
 
 
 def _excerpt(found: np.ndarray, expected: np.ndarray) -> str:
@@ -171,7 +228,6 @@ def require_mxnet(mx: Any, oracle: Any, program: Program) -> bool:
     layers, and that of LayerNorm where forward is mirrored, so neither is asked for; gradients that
     it leaves unset are not compared.  GroupNorm computes no mean where nothing reads its output.
     """
-    from nbmod.passes.switches import PASSES
     from tests.oracle.client import OracleCrash, OracleError
 
     program = replace(program, request="write" if program.trains else "null", mirror=False)
@@ -182,11 +238,11 @@ def require_mxnet(mx: Any, oracle: Any, program: Program) -> bool:
         theirs = oracle.call("mx_fuzz.run", program.to_json(), "float32")
     except (OracleError, OracleCrash):
         return False
-    reference = run(mx, program, Way("reference", "float64", True, tuple(PASSES)))
-    judge = _Judge(mx, program, reference, tuple(PASSES))
+    judge = _Judge(mx, program)
+    reference = judge.reference
     found = {key: np.asarray(theirs[key]) for key in reference}
     unset = [key for key in found if key.startswith("gradient") and (found[key] == UNSET).all()]
-    judge.require_close({**found, **{key: reference[key] for key in unset}}, "MXNet", 10 * CLOSE)
+    judge.require_close({**found, **{key: reference[key] for key in unset}}, "MXNet", 10)
     return True
 
 
@@ -211,7 +267,8 @@ def require_derivatives(mx: Any, program: Program, off: tuple[str, ...]) -> None
     for attempt in range(3):
         with mx.without_passes(*off), mx.exact():
             executor = bind(mx, Program(program.inputs, program.lines, program.outputs), "float64")
-        found = _along(mx, executor, attempt)
+        with np.errstate(over="ignore", invalid="ignore"):  # the maximum of nothing is the lowest
+            found = _along(mx, executor, attempt)
         if found is None or abs(found[0] - found[1]) <= 1e-5 * found[2]:
             return
     raise Disagreement(f"gradient along a direction is {found[0]:.8g}, finite differences give "

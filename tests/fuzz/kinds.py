@@ -176,15 +176,18 @@ def _factors(rng: Random, size: int) -> Shape:
 def _reshape_params(rng: Random, shape: Shape) -> dict[str, Any] | None:
     if 0 in shape:
         return None
-    way = rng.choice(["any", "keep", "flat", "one"])
+    way = rng.choice(["any", "any", "keep", "flat", "one", "copy", "join", "split", "last"])
     if way == "any":
         return {"shape": _factors(rng, prod(shape))}
-    return {"shape": {"keep": (0, -1), "flat": (-1,), "one": (1, -1)}[way]}
+    first = rng.choice([d for d in range(1, shape[0] + 1) if shape[0] % d == 0])
+    return {"shape": {"keep": (0, -1), "flat": (-1,), "one": (1, -1), "copy": (0, -2),
+                      "join": (-3, -2), "last": (-1, 0),
+                      "split": (-4, first, -1, -2)}[way], "reverse": way == "last"}
 
 
 @kind("reshape", one(_reshape_params, lambda shape: len(shape) > 1))
 def _(scope, args, params):
-    return [scope.mx.sym.reshape(args[0], shape=params["shape"])]
+    return [scope.mx.sym.reshape(args[0], **params)]
 
 
 @kind("expand", one(lambda rng, shape: {"axis": rng.randint(0, len(shape))},
@@ -333,6 +336,19 @@ def _(scope, args, params):
     options = {key: params[key] for key in ("num_hidden", "no_bias", "flatten")}
     y = scope.mx.sym.FullyConnected(args[0], name=scope.name, **options)
     return [y if params["act"] is None else UNARY[params["act"]](scope.mx, y)]
+
+
+def _partly_known(rng: Random, shape: Shape) -> dict[str, Any]:
+    hidden = rng.choice([1, 3, 8, 17])
+    return {"num_hidden": hidden, "known": rng.choice([(hidden, 0), (0, shape[1]), (0, 0)])}
+
+
+@kind("partly_known", one(_partly_known, rank(2)))
+def _(scope, args, params):
+    """A dense layer whose weight has dimensions that have to be inferred."""
+    weight = scope.variable("weight", shape=params["known"])
+    return [scope.mx.sym.FullyConnected(args[0], weight=weight, num_hidden=params["num_hidden"],
+                                        no_bias=True, name=scope.name)]
 
 
 @kind("shared", one(lambda rng, shape: {"num_hidden": shape[-1], "times": rng.randint(2, 3)},

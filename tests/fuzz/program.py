@@ -129,10 +129,12 @@ def build(mx: Any, program: Program, dtype: str = "float32") -> tuple[Any, dict[
     return (outputs[0] if len(outputs) == 1 else mx.sym.Group(outputs)), scope.fixed
 
 
-def drawn(name: str, shape: Sequence[int], dtype: Any, round: int = 0) -> np.ndarray:
-    """The values of a variable: a function of its name, its shape and the round alone."""
+def drawn(name: str, shape: Sequence[int], dtype: Any, round: int = 0, narrow: str = "float32"
+          ) -> np.ndarray:
+    """The values of a variable: a function of its name, its shape and the round alone, rounded to
+    numbers of the type `narrow`."""
     rng = np.random.default_rng(zlib.crc32(f"{name} {round}".encode()))
     values = rng.standard_normal(tuple(shape))
     if name.endswith(("_gamma", "_var")):
         values = 1 + 0.2 * np.abs(values)
-    return (0.5 * values if not name.startswith("x") else values).astype(np.float32).astype(dtype)
+    return (0.5 * values if not name.startswith("x") else values).astype(narrow).astype(dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -27,20 +27,31 @@ class Way:
     without: tuple[str, ...] = ()
     threads: int = 2
     check: int = 1
+    narrow: str = "float32"
+    """Values are rounded to numbers of this type first."""
 
 
 Results = dict[str, np.ndarray]
+Built = tuple[Any, dict[str, Any]]
+"""What `build` makes: a symbol, and values of some of its variables."""
 
 
 def run(mx: Any, program: Program, way: Way) -> Results:
     """Outputs, gradients and states, by name."""
     with bound(mx, program, way) as executor:
-        return results(mx, executor, program)
+        return results(mx, executor, program, way.narrow)
 
 
 @contextmanager
 def bound(mx: Any, program: Program, way: Way) -> Iterator[Any]:
     """An executor of `program` in nbmod; what it is bound with holds while it runs."""
+    with settings(mx, program, way):
+        yield bind(mx, program, way.dtype, way.narrow)
+
+
+@contextmanager
+def settings(mx: Any, program: Program, way: Way) -> Iterator[None]:
+    """A block in which executors are bound and run in this way."""
     config = mx.base.CONFIG
     check, threads = config.check, mx.get_num_threads()
     os.environ["MXNET_BACKWARD_DO_MIRROR"] = str(int(program.mirror))
@@ -52,28 +63,49 @@ def bound(mx: Any, program: Program, way: Way) -> Iterator[Any]:
         if way.exact:
             stack.enter_context(mx.exact())
         stack.enter_context(mx.without_passes(*way.without))
-        yield bind(mx, program, way.dtype)
+        yield
 
 
-def bind(mx: Any, program: Program, dtype: str = "float32") -> Any:
+def bind(mx: Any, program: Program, dtype: str = "float32", narrow: str = "float32") -> Any:
     """An executor of `program` in either library, with the values that belong to it."""
-    symbol, fixed = build(mx, program, dtype)
-    shapes = {f"x{i}": shape for i, shape in enumerate(program.inputs)}
-    shapes = {name: shape for name, shape in shapes.items() if name in symbol.list_arguments()}
-    requests = {name: program.request_of(name) for name in symbol.list_arguments()}
-    types = {name: _dtype_of(fixed.get(name), dtype) for name in symbol.list_arguments()}
-    groups = {"group2ctx": {"g0": mx.cpu(0), "g1": mx.cpu(1)}} if program.groups else {}
-    executor = symbol.simple_bind(mx.cpu(), grad_req=requests, type_dict=types, **groups, **shapes)
-    fill(executor, fixed, dtype)
+    built = build(mx, program, dtype)
+    executor = empty(mx, program, built, dtype)
+    fill(executor, built[1], dtype, narrow)
     return executor
 
 
-def fill(executor: Any, fixed: dict[str, Any], dtype: str = "float32") -> None:
-    """Give all arrays of an executor the values that belong to its program."""
+def empty(mx: Any, program: Program, built: Built, dtype: str = "float32", **options: Any) -> Any:
+    """An executor of zeros; `options` are those of `simple_bind`."""
+    symbol, fixed = built
+    shapes = {f"x{i}": shape for i, shape in enumerate(program.inputs)}
+    shapes = {name: shape for name, shape in shapes.items() if name in symbol.list_arguments()}
+    requests = {name: program.request_of(name) for name in symbol.list_arguments()}
+    types = {name: _dtype_of(fixed.get(name), dtype) for name in symbol.list_arguments()
+             if not (dtype == "float16" and name.endswith(("_gamma", "_beta")))}
+    groups = {"group2ctx": {"g0": mx.cpu(0), "g1": mx.cpu(1)}} if program.groups else {}
+    return symbol.simple_bind(mx.cpu(), grad_req=requests, type_dict=types, **groups, **options,
+                              **shapes)
+
+
+def fill(executor: Any, fixed: dict[str, Any], dtype: str = "float32", narrow: str = "float32",
+         but: Collection[str] = ()) -> None:
+    """Give all arrays of an executor the values that belong to its program, but for some."""
     for name, array in {**executor.arg_dict, **executor.aux_dict}.items():
-        values = (fixed[name](dtype) if name in fixed else
-                  drawn(name, array.shape, array.dtype))
-        array[:] = np.asarray(values).reshape(array.shape).astype(array.dtype)
+        if name not in but:
+            array[:] = values_of(name, array, fixed, dtype, narrow)
+    unset_gradients(executor)
+
+
+def values_of(name: str, array: Any, fixed: dict[str, Any], dtype: str = "float32",
+              narrow: str = "float32", number: int = 0) -> np.ndarray:
+    """The values of an array, some of which differ from round to round."""
+    if name not in fixed:
+        return drawn(name, array.shape, array.dtype, number, narrow)
+    values = np.asarray(fixed[name](dtype)).reshape(array.shape)
+    return (values.astype(narrow) if values.dtype.kind == "f" else values).astype(array.dtype)
+
+
+def unset_gradients(executor: Any) -> None:
     for array in executor.grad_dict.values():
         if array is not None:
             array[:] = UNSET
@@ -84,27 +116,49 @@ def _dtype_of(values: Any, dtype: str) -> Any:
     return np.dtype(dtype) if found is None or found.kind == "f" else found
 
 
-def results(mx: Any, executor: Any, program: Program) -> Results:
+def results(mx: Any, executor: Any, program: Program, narrow: str = "float32") -> Results:
     """A few steps with other data each, and inference in between."""
     found: Results = {}
+    for _ in halves(mx, executor, program, found, narrow):
+        pass
+    return found
+
+
+def halves(mx: Any, executor: Any, program: Program, found: Results, narrow: str = "float32"
+           ) -> Iterator[None]:
+    """The same, half a step at a time: forward, and backward.  What comes out joins `found`."""
     for number in range(ROUNDS):
-        for i, shape in enumerate(program.inputs):
-            if f"x{i}" in executor.arg_dict and number:
-                array = executor.arg_dict[f"x{i}"]
-                array[:] = drawn(f"x{i}", shape, array.dtype, number)
+        for name in inputs_of(executor, program) if number else ():
+            array = executor.arg_dict[name]
+            array[:] = drawn(name, array.shape, array.dtype, number, narrow)
         executor.forward(is_train=program.trains)
-        found |= {f"round {number}, output {i}": array.asnumpy()
-                  for i, array in enumerate(executor.outputs)}
+        found.update(outputs_of(executor, f"round {number}"))
+        yield
         if program.trains:
             executor.backward(heads(mx, executor))
-    found |= {f"gradient of {name}": array.asnumpy()
-              for name, array in executor.grad_dict.items() if array is not None}
-    found |= {f"state {name}": array.asnumpy() for name, array in executor.aux_dict.items()}
+            yield
+    found.update(kept_by(executor))
     if program.trains:
         executor.forward(is_train=False)
-        found |= {f"inference, output {i}": array.asnumpy()
-                  for i, array in enumerate(executor.outputs)}
-    return found
+        found.update(outputs_of(executor, "inference"))
+
+
+def inputs_of(executor: Any, program: Program) -> list[str]:
+    """Names of the inputs that an executor reads."""
+    return [name for name in (f"x{i}" for i in range(len(program.inputs)))
+            if name in executor.arg_dict]
+
+
+def outputs_of(executor: Any, when: str) -> Results:
+    return {f"{when}, output {i}": array.asnumpy() for i, array in enumerate(executor.outputs)}
+
+
+def kept_by(executor: Any) -> Results:
+    """Gradients and states."""
+    gradients = {f"gradient of {name}": array.asnumpy()
+                 for name, array in executor.grad_dict.items() if array is not None}
+    return gradients | {f"state {name}": array.asnumpy()
+                        for name, array in executor.aux_dict.items()}
 
 
 def heads(mx: Any, executor: Any) -> list[Any]:

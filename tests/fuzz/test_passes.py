@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 import nbmod as mx
 from nbmod.context import cpu
 from nbmod.graph import Graph
+from nbmod.ops.blocked.form import LANES
 from nbmod.ops.op import Spec
 from nbmod.passes.absorb import absorb
+from nbmod.passes.byte_layers import with_byte_layers
 from nbmod.passes.chains import with_chains
 from nbmod.passes.derive import derived_groups, read_shapes
 from nbmod.passes.fold import fold_batch_norm
@@ -33,6 +36,7 @@ from nbmod.passes.training import land, with_gradients
 from tests.fuzz import drawing
 from tests.fuzz.evaluate import evaluate
 from tests.fuzz.program import Program, build, drawn
+from tests.fuzz.quantized import RandomNetwork, numbers
 from tests.fuzz.search import small_chains_fuse
 
 CLOSE = 1e-4
@@ -235,3 +239,37 @@ def test_hoisted_groups_read_nothing_that_changes(rng):
         assert all(group_of.get(entry.node) == i for entry in node.inputs
                    if not entry.node.is_variable)
         assert node.op.derived or not any(entry.node.is_variable for entry in node.inputs)
+
+
+# -- fuse_int8 ----------------------------------------------------------------------------------
+
+def quantized(rng: Any) -> tuple[Graph, list[Spec], dict[str, np.ndarray]]:
+    """A random network of 8-bit numbers, what is known of its entries, and its values."""
+    network = RandomNetwork(rng)
+    graph = Graph(mx.sym.Group(network.outputs).entries)
+    specs = list(map(Spec, infer_shape(graph, {}), infer_type(graph, {})))
+    return graph, specs, {name: numbers(name, *spec) for name, spec in network.variables.items()}
+
+
+@given(rng=st.randoms(use_true_random=False))
+@fuzzed
+def test_fused_layers_of_bytes_compute_the_same_bits(rng):
+    graph, specs, values = quantized(rng)
+    found = with_byte_layers(unchanged(graph), graph, specs)
+    expected = evaluate(graph, values, specs)
+    for array, other in zip(evaluate(found.graph, values, found.facts(graph, specs)), expected,
+                            strict=True):
+        assert array.dtype == other.dtype
+        np.testing.assert_array_equal(array, other)
+
+
+@pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
+def test_networks_of_bytes_are_such_as_can_be_fused():
+    """Layers in blocks, with what follows them, and without the reorders between them."""
+    notes = ""
+    for seed in range(100):
+        graph, specs, _ = quantized(Random(seed))
+        notes += "".join(with_byte_layers(unchanged(graph), graph, specs).notes)
+    for words in ("works on blocks of bytes", "requantize) is done by", "act) is done by",
+                  "are those of"):
+        assert notes.count(words) > 2

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count, islice
 from random import Random
 from typing import Any
@@ -11,10 +12,15 @@ from typing import Any
 import pytest
 
 import nbmod as mx
+from nbmod import binding, changes, executor
+from nbmod.arena import Memory
+from nbmod.inputs import Input
+from nbmod.ops import half
 from nbmod.ops.fully_connected import FullyConnected
 from nbmod.ops.slicing import Concat
 from nbmod.passes import gradient
 from tests.fuzz import drawing
+from tests.fuzz.company import CHECKS
 from tests.fuzz.found import FOUND
 from tests.fuzz.judge import require_agreement, require_mxnet
 from tests.fuzz.program import Program
@@ -80,15 +86,22 @@ def test_programs_shrink_to_the_line_that_fails():
 
 # -- planted faults -------------------------------------------------------------------------------
 
-def _found(style: str, report: Callable[[Finding], Any] | None = None) -> Finding:
-    """The first of some hundred programs that fails, explained."""
+def _failing(style: str) -> tuple[Program, int, str]:
+    """The first of some hundred programs that fails, its seed and the error."""
     with small_chains_fuse():
         for seed in islice(count(), 150):
             program = drawing.program(Random(seed), style)
             error = error_of(mx, program, seed)
             if error:
-                return explained(mx, program, seed, error)
+                return program, seed, error
     raise AssertionError("the fault was not found in 150 programs")
+
+
+def _found(style: str) -> Finding:
+    """The same, explained."""
+    program, seed, error = _failing(style)
+    with small_chains_fuse():
+        return explained(mx, program, seed, error)
 
 
 def test_an_inplace_pair_that_is_none_is_found(monkeypatch):
@@ -126,3 +139,56 @@ def test_a_dropped_gradient_addition_is_found(monkeypatch):
     monkeypatch.setattr(gradient, "_total", total)
     found = _found("dense")
     assert "finite differences" in found.error, found
+
+
+def test_executors_that_share_memory_by_mistake_are_found(monkeypatch):
+    """Intermediates of all executors are in one arena, and none hears of the others."""
+    arenas: dict[Any, Any] = {}
+
+    class Common(Memory):
+        def __init__(self, plan: Any, spaces: Any, _: Any):
+            super().__init__(plan, spaces, arenas)
+
+        def keeps(self, tenant: Any) -> bool:
+            return True
+
+    monkeypatch.setattr(executor, "Memory", Common)
+    monkeypatch.delitem(CHECKS, "on threads")   # which may crash in memory that is not theirs
+    error = _failing("dense")[2]
+    assert "in turns" in error
+
+
+def test_parameters_that_are_not_shared_are_found(monkeypatch):
+    """What one executor learns, the other does not."""
+    monkeypatch.setattr(binding._Sharing, "_shared", lambda self, table, *spec: self._fresh(*spec))
+    error = _failing("dense")[2]
+    assert "in shared memory" in error
+
+
+def test_parameters_whose_change_is_not_told_are_found(monkeypatch):
+    """Weights in blocks, and with batch norm folded in, are those of the step before."""
+    monkeypatch.setattr(changes, "written_owners", lambda ids: None)
+    error = _failing("images")[2]
+    assert "in shared memory" in error
+
+
+def test_a_batch_that_is_given_back_too_early_is_found(monkeypatch):
+    """No copy is taken when somebody asks for its memory."""
+    monkeypatch.setattr(Input, "land", Input._give_back)
+    error = _failing("dense")[2]
+    assert "on lent batches" in error
+
+
+def test_a_half_that_is_not_added_to_is_found(monkeypatch):
+    """Sums begin with whatever their float32 stand-in holds."""
+    right = half._through_single
+
+    def through_single(make: Any, ins: Any, outs: Any, call: Any, *copying: Any) -> Any:
+        def made(wide_ins: Any, wide_outs: Any, _: Any) -> Any:
+            return make(wide_ins, wide_outs, call)
+
+        return right(made, ins, outs, replace(call, add=[False] * len(outs)), *copying)
+
+    monkeypatch.setattr(half, "_through_single", through_single)
+    error = _failing("recurrent")[2]
+    assert "halves is" in error
