@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
@@ -97,6 +98,8 @@ def fixed_seeds() -> None:
 def _seed() -> None:
     random.seed(0)
     np.random.seed(0)
+    if "nbmod" in sys.modules:
+        sys.modules["nbmod"].random.seed(0)
 
 
 @pytest.hookimpl(wrapper=True)
