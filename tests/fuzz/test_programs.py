@@ -180,15 +180,22 @@ def test_a_batch_that_is_given_back_too_early_is_found(monkeypatch):
 
 
 def test_a_half_that_is_not_added_to_is_found(monkeypatch):
-    """Sums begin with whatever their float32 stand-in holds."""
+    """Sums begin with what their float32 stand-in holds."""
     right = half._through_single
 
     def through_single(make: Any, ins: Any, outs: Any, call: Any, *copying: Any) -> Any:
         def made(wide_ins: Any, wide_outs: Any, _: Any) -> Any:
             return make(wide_ins, wide_outs, call)
 
-        return right(made, ins, outs, replace(call, add=[False] * len(outs)), *copying)
+        run = right(made, ins, outs, replace(call, add=[False] * len(outs)), *copying)
+
+        def spoiled() -> None:
+            for array in call.scratch:
+                array.fill(1)
+            run()
+
+        return spoiled
 
     monkeypatch.setattr(half, "_through_single", through_single)
-    error = _failing("recurrent")[2]
+    error = _failing("dense")[2]
     assert "halves is" in error
