@@ -2,6 +2,7 @@
 
     python -m tests.fuzz --minutes 30          as many programs as fit, in a process for each core
     python -m tests.fuzz --seed 7 --count 1    one program again
+    python -m tests.fuzz --mxnet               programs compared with real MXNet
     python -m pytest tests/fuzz                a short form, and everything that was ever found
 
 `program` says what a program is, `kinds` what its lines do, `drawing` how programs are drawn,

@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
+from typing import Any
 
 
 def main() -> int:
@@ -19,6 +21,8 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--lanes", default="0,8,4,1,16",
                         help="widths of vectors (NBMOD_SIMD_LANES), one for each process in turn")
+    parser.add_argument("--mxnet", action="store_true",
+                        help="compare with real MXNet, which has errors of its own")
     parser.add_argument("--worker", type=int, default=None, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.seed is None:
@@ -39,26 +43,41 @@ def lead(arguments: argparse.Namespace) -> int:
         command = [sys.executable, "-m", "tests.fuzz", "--worker", str(worker)]
         for name in ("minutes", "count", "seed", "style"):
             command += [f"--{name}", str(getattr(arguments, name))]
+        command += ["--mxnet"] * arguments.mxnet
         running.append(subprocess.Popen(command, env=environment))
     return max(process.wait() for process in running)
+
+
+def oracle() -> Any:
+    """Real MXNet, which runs programs."""
+    from tests.oracle import setup
+    from tests.oracle.client import Oracle
+
+    python = setup.find_python()
+    if python is None:
+        sys.exit(setup.absence())
+    return Oracle(python, package="tests.fuzz")
 
 
 def work(arguments: argparse.Namespace) -> int:
     """One process: every seed from its own first one on."""
     import nbmod as mx
-    from tests.fuzz.search import search
+    from tests.fuzz.search import error_of, mxnet_error_of, search
 
-    found = []
+    found, check = [], error_of
 
     def report(finding: object) -> None:
         found.append(finding)
         print(f"\n{finding}\n", flush=True)
 
+    if arguments.mxnet:
+        check = partial(mxnet_error_of, oracle())
     seeds = itertools.count(arguments.seed + arguments.worker * 10 ** 9)
     if arguments.count:
         seeds = itertools.islice(seeds, arguments.count)
     start = time.monotonic()
-    count = search(mx, seeds, arguments.style, report, start + 60 * arguments.minutes)
+    count = search(mx, seeds, arguments.style, report, start + 60 * arguments.minutes,
+                   check)
     lanes = os.environ.get("NBMOD_SIMD_LANES", "0")
     print(f"{count} programs in {(time.monotonic() - start) / 60:.1f} minutes at lanes {lanes}: "
           f"{len(found)} failed", flush=True)
