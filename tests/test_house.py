@@ -38,7 +38,8 @@ LAYERS = (
     ("module",),
 )
 LAST = len(LAYERS)  # cli, visualization, onnx, ... : whatever LAYERS does not name
-FILE_LINES, FUNCTION_LINES, ARGUMENTS = 500, 60, 12
+FILE_LINES, FUNCTION_LINES, ARGUMENTS = 470, 60, 12
+"""Limits; lines are counted without docstrings."""
 # Whole interfaces of MXNet in one signature.
 WIDE = {"fit", "create", "__init__", "check_consistency", "CreateAugmenter",
         "CreateDetAugmenter"}
@@ -137,7 +138,7 @@ def test_parallel_loops_have_plain_counts(path):
 
 @each_file
 def test_budgets(path):
-    lines = path.read_text(encoding="utf-8").count("\n")
+    lines = path.read_text(encoding="utf-8").count("\n") - docstring_lines(tree_of(path))
     assert lines <= FILE_LINES, f"{lines} lines; split it by subject"
     for node in ast.walk(tree_of(path)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -145,6 +146,13 @@ def test_budgets(path):
             assert length <= FUNCTION_LINES, f"{node.name} has {length} lines"
             count = len(node.args.args) + len(node.args.kwonlyargs)
             assert count <= ARGUMENTS or node.name in WIDE, f"{node.name} takes {count} arguments"
+
+
+def docstring_lines(tree: ast.Module) -> int:
+    """Lines of all docstrings of a file."""
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return sum(len(docstring.splitlines()) for node in ast.walk(tree) if isinstance(node, owners)
+               if (docstring := ast.get_docstring(node, clean=False)))
 
 
 def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
