@@ -148,7 +148,7 @@ class _Judge:
         self.mx, self.program, self.digits = mx, program, digits
         self.way = Way("reference", "float64", True, tuple(PASSES), narrow=digits.narrow)
         self.reference = run(mx, program, self.way)
-        self._moved: Results | None = None
+        self._moved: list[Results] = []
         self.scale = max(map(_largest, self.reference.values()), default=0.0)
 
     def require_close(self, found: Results, name: str, slack: float = 1) -> None:
@@ -163,19 +163,22 @@ class _Judge:
                                    f"element is {largest:.3g}\n{_excerpt(found[key], expected)}")
 
     def _magnified(self, key: str) -> float:
-        """How far a result moves where all inputs move by a rounding, and every node rounds."""
-        if self._moved is None:
-            self._moved = self._run_moved()
-        moved, expected = self._moved[key], self.reference[key]
-        if not np.array_equal(_is_moderate(moved), _is_moderate(expected)):
-            return np.inf
-        return _distance(moved, expected)
+        """How far a result moves where every node rounds, and all inputs move by a rounding."""
+        if not self._moved:
+            self._moved = [self._run_moved(number) for number in range(3)]
+        return max(self._difference(moved[key], self.reference[key]) for moved in self._moved)
 
-    def _run_moved(self) -> Results:
+    @staticmethod
+    def _difference(moved: np.ndarray, expected: np.ndarray) -> float:
+        same = np.array_equal(_is_moderate(moved), _is_moderate(expected))
+        return _distance(moved, expected) if same else np.inf
+
+    def _run_moved(self, number: int) -> Results:
+        """On inputs that are moved in one of several directions, or are not."""
         with bound(self.mx, self.program, self.way) as executor:
-            for name, array in executor.arg_dict.items():
+            for name, array in executor.arg_dict.items() if number else ():
                 if array.dtype == np.float64:
-                    signs = np.sign(drawn(f"move {name}", array.shape, "float64"))
+                    signs = np.sign(drawn(f"move {name} {number}", array.shape, "float64"))
                     array[:] = array.asnumpy() * (1 + self.digits.rounding * signs)
             executor.set_monitor_callback(self._round)
             return results(self.mx, executor, self.program, self.digits.narrow)
