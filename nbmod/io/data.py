@@ -1,8 +1,8 @@
-"""What an iterator yields and promises: `DataBatch`, `DataDesc`, `DataIter`.
+"""Base classes of the data iterators: `DataDesc`, `DataBatch` and `DataIter`.
 
-A batch is lists of NDArrays; a description is (name, shape) with an element type and a layout whose
-letter `N` marks the batch axis.  An iterator describes its batches in `provide_data` and
-`provide_label` before it yields the first one.
+A batch consists of lists of NDArrays; a description is (name, shape) with an element type and a
+layout whose letter `N` marks the batch axis.  An iterator describes its batches in `provide_data`
+and `provide_label` before it yields the first one.
 """
 
 from __future__ import annotations
@@ -23,9 +23,28 @@ HANDLES = ("pad", "discard", "roll_over")
 
 
 class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
-    """Name and shape of one input; equal to the plain tuple `(name, shape)`.
+    """Name, shape, element type and layout of one input of a network.
 
-    `dtype` is the element type, `layout` the meaning of the axes ('NCHW', 'TNC', ...).
+    Compares equal to the plain tuple `(name, shape)`.
+
+    Parameters
+    ----------
+    name : str
+        Name of the variable in the symbol.
+    shape : sequence of int
+        Shape of a batch, including the batch axis.
+    dtype : numpy type, default numpy.float32
+        Element type.
+    layout : str or None, default 'NCHW'
+        One letter for each axis; 'N' marks the batch axis, along which a batch is split over
+        several devices.  None: the first axis is the batch axis.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> desc = mx.io.DataDesc("data", (32, 10), layout="NC")
+    >>> desc == ("data", (32, 10)), desc.layout
+    (True, 'NC')
     """
 
     dtype: Any
@@ -46,12 +65,47 @@ class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
 
     @staticmethod
     def get_batch_axis(layout: str | None) -> int:
-        """Position of the batch axis in `layout`: 0 without a layout, -1 if it has no 'N'."""
+        """Return the position of the batch axis in a layout.
+
+        Parameters
+        ----------
+        layout : str or None
+            Layout with one letter for each axis.
+
+        Returns
+        -------
+        int
+            Position of 'N'; 0 for None, -1 for a layout without 'N'.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> mx.io.DataDesc.get_batch_axis("TNC")
+        1
+        """
         return 0 if layout is None else layout.find("N")
 
     @staticmethod
     def get_list(shapes: Any, types: Any) -> list[DataDesc]:
-        """Descriptions from (name, shape) pairs and, optionally, (name, type) pairs."""
+        """Make descriptions from pairs.
+
+        Parameters
+        ----------
+        shapes : list of (str, tuple of int)
+            Names and shapes.
+        types : list of (str, numpy type), or None
+            Names and element types; None: all are float32.
+
+        Returns
+        -------
+        list of DataDesc
+            In the order of `shapes`.
+
+        Raises
+        ------
+        KeyError
+            If `types` lacks one of the names.
+        """
         if types is None:
             return [DataDesc(name, shape) for name, shape in shapes]
         dtypes = dict(types)
@@ -59,10 +113,36 @@ class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
 
 
 class DataBatch:
-    """One batch: `data` and `label` are lists of NDArrays.
+    """One batch of samples.
 
-    `pad` counts the trailing samples that only fill the batch up, `index` numbers the samples,
-    `bucket_key` and the two `provide_*` lists tell a BucketingModule which network it is for.
+    Parameters
+    ----------
+    data : list of NDArray
+        Arrays of the data inputs, in the order of `provide_data`.
+    label : list of NDArray, optional
+        Arrays of the labels, in the order of `provide_label`.
+    pad : int, optional
+        Number of samples at the end of the batch that only fill it up.  `Module.predict` and
+        `Module.score` leave them out.
+    index : array of int, optional
+        Positions of the samples in the data set.
+    bucket_key : optional
+        Key of the network that the batch is for, see `BucketingModule`.
+    provide_data : list of DataDesc, optional
+        Descriptions of `data`; required if batches differ in shape, as with buckets.
+    provide_label : list of DataDesc, optional
+        Descriptions of `label`; required if batches differ in shape.
+
+    Raises
+    ------
+    MXNetError
+        If `data` or `label` is neither None, a list nor a tuple.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> print(mx.io.DataBatch([mx.nd.zeros((2, 3))], [mx.nd.zeros((2,))]))
+    DataBatch: data shapes: [(2, 3)] label shapes: [(2,)]
     """
 
     def __init__(self, data: Any, label: Any = None, pad: int | None = None, index: Any = None,
@@ -104,12 +184,43 @@ def expect_same(iterator: Any, state: dict[str, Any], **ours: Any) -> None:
 
 
 class DataIter:
-    """Base of iterators.  A subclass gives `provide_data`, `provide_label`, `reset`, and either
-    `next`, or `iter_next` with `getdata`, `getlabel`, `getindex` and `getpad`.
+    """Base class of the data iterators.
 
-    An iterator that can be resumed exactly gives `state_dict` and `load_state_dict` too.  It takes
-    its random numbers from a sequence of its own (`ops.rng.Sequence`), whose place is part of the
-    state: then nothing else that draws can change what it yields.
+    A subclass defines `provide_data`, `provide_label` and `reset`, and either `next`, or
+    `iter_next` together with `getdata`, `getlabel`, `getindex` and `getpad`.
+
+    Parameters
+    ----------
+    batch_size : int, default 0
+        Number of samples in a batch.
+
+    Attributes
+    ----------
+    provide_data, provide_label : list of DataDesc
+        Descriptions of the arrays of a batch.
+
+    Notes
+    -----
+    An iterator whose position can be saved and restored also defines `state_dict` and
+    `load_state_dict`.  It draws its random numbers from a sequence of its own
+    (`ops.rng.Sequence`), whose position is part of the state, so that no other random draw changes
+    what it yields.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> class Ones(mx.io.DataIter):
+    ...     provide_data, provide_label = [mx.io.DataDesc("data", (2, 3))], []
+    ...     count = 0
+    ...     def reset(self):
+    ...         self.count = 0
+    ...     def next(self):
+    ...         if self.count == 2:
+    ...             raise StopIteration
+    ...         self.count += 1
+    ...         return mx.io.DataBatch([mx.nd.ones((2, 3))], pad=0)
+    >>> len(list(Ones(batch_size=2)))
+    2
     """
 
     provide_data: Any
@@ -125,21 +236,44 @@ class DataIter:
         """Start the next epoch."""
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Where the iterator stands, between any two batches, or None if it cannot tell.
+        """Return the position of the iterator; allowed between any two batches.
 
-        Plain data: numbers, text, lists, dicts with string keys, NumPy arrays.
+        Returns
+        -------
+        dict or None
+            Plain data: numbers, text, lists, dicts with string keys and NumPy arrays.  None: the
+            iterator cannot tell its position.
         """
         return None
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from where another iterator, made in the same way, was asked for `state_dict`.
+        """Continue from a position that `state_dict` returned.
 
-        Raises MXNetError if that one was made of other data or in another way.
+        Parameters
+        ----------
+        state : dict
+            State of an iterator over the same data, constructed with the same options.
+
+        Raises
+        ------
+        MXNetError
+            If the state is that of other data or other options, or if the class does not define
+            this method.
         """
         raise MXNetError(f"{type(self).__name__} does not define load_state_dict")
 
     def next(self) -> DataBatch:
-        """The next batch; StopIteration at the end of the epoch."""
+        """Return the next batch.
+
+        Returns
+        -------
+        DataBatch
+
+        Raises
+        ------
+        StopIteration
+            At the end of the epoch.
+        """
         if not self.iter_next():
             raise StopIteration
         return DataBatch(data=self.getdata(), label=self.getlabel(), pad=self.getpad(),
@@ -149,44 +283,61 @@ class DataIter:
         return self.next()
 
     def iter_next(self) -> bool:
-        """Move to the next batch; False at the end of the epoch."""
+        """Move to the next batch.
+
+        Returns
+        -------
+        bool
+            False at the end of the epoch.
+        """
         raise NotImplementedError(f"{type(self).__name__} defines neither next nor iter_next")
 
     def getdata(self) -> Any:
-        """The data arrays of the current batch."""
+        """Return the data arrays of the current batch."""
 
     def getlabel(self) -> Any:
-        """The label arrays of the current batch."""
+        """Return the label arrays of the current batch."""
 
     def getindex(self) -> Any:
-        """The sample numbers of the current batch, None if they are not known."""
+        """Return the positions of the samples of the current batch; None if they are not known."""
         return None
 
     def getpad(self) -> int | None:
-        """How many samples at the end of the current batch are filling."""
+        """Return the number of samples at the end of the current batch that only fill it up."""
 
 
 class WholeBatches(DataIter):
-    """Base of iterators whose `iter_next` makes a whole batch, `current_batch`."""
+    """Base class of iterators whose `iter_next` makes a whole batch, `current_batch`.
+
+    Parameters
+    ----------
+    batch_size : int
+        Number of samples in a batch.
+    """
 
     def __init__(self, batch_size: int):
         super().__init__(batch_size)
         self.current_batch: DataBatch | None = None
 
     def next(self) -> DataBatch:
+        """Return the next batch, a `DataBatch`; raises StopIteration at the end of the epoch."""
         if not self.iter_next():
             raise StopIteration
         assert self.current_batch is not None
         return self.current_batch
 
     def getdata(self) -> Any:
+        """Return the list of data arrays of the current batch."""
         return self.current_batch and self.current_batch.data
 
     def getlabel(self) -> Any:
+        """Return the list of label arrays of the current batch."""
         return self.current_batch and self.current_batch.label
 
     def getindex(self) -> Any:
+        """Return the positions of the samples of the current batch; None if they are not known."""
         return self.current_batch and self.current_batch.index
 
     def getpad(self) -> Any:
+        """Return the number of samples at the end of the current batch that only fill it up."""
         return self.current_batch and self.current_batch.pad

@@ -1,9 +1,9 @@
-"""`DatasetIter`: batches of what is a data set to other libraries: samples by number.
+"""`DatasetIter`: batches from map-style data sets of other libraries, whose samples have an index.
 
 A batch is a job of the pipeline, cut into parts.  A part reads its samples and writes them to their
-rows of the batch's arrays.  Which sample is where follows from the seed and the position in the
-epoch alone (`sampler.EpochSampler`), whatever the number of threads, so a position is all it takes
-to go on exactly where another iterator stopped.
+rows of the batch's arrays.  The sample at each position follows from the seed and the position in
+the epoch alone (`sampler.EpochSampler`), for any number of threads, so a position is enough to
+continue exactly where another iterator stopped.
 """
 
 from __future__ import annotations
@@ -29,26 +29,67 @@ __all__ = ["DatasetIter"]
 class DatasetIter(WholeBatches):
     """Batches of the samples of a data set, read ahead by threads.
 
-    dataset: anything with `len(dataset)` and `dataset[index]`: a list, a map-style data set of
-    torch, one of Hugging Face, a table of Arrow, a DataFrame, a dict of arrays.  Samples are as
-    `io.samples` says: tuples (data, label), dicts, arrays; rows of tables are dicts.
+    Parameters
+    ----------
+    dataset : sequence or mapping
+        Anything with `len(dataset)` and `dataset[index]`: a list, a map-style data set of PyTorch,
+        a data set of Hugging Face, an Arrow table, a DataFrame, or a dict of arrays.  A sample is a
+        tuple (data, label), a dict, or an array; rows of tables are dicts.
+    batch_size : int, default 1
+        Number of samples in a batch.
+    shuffle : bool, default False
+        Visit the samples in a new random order in every epoch.
+    last_batch_handle : {'pad', 'discard', 'roll_over'}, default 'pad'
+        What becomes of a last batch that is not full, as in `NDArrayIter`.
+    data_names : str or sequence of str, default 'data'
+        Names of the data inputs of the network.
+    label_names : str or sequence of str, default 'softmax_label'
+        Names of the labels; a tuple or array without a field for labels has none.
+    columns : dict of str to str, int or list, optional
+        Field of a sample that an input is taken from, if not the one of its name (dicts, tables) or
+        position (tuples): `{"data": "image"}`.  A list of fields is stacked along a new last axis:
+        `{"data": ["x", "y"]}`.
+    dtype : str, numpy type, dict or None, default 'float32'
+        Element type of all inputs, or of each in a dict by name; None: those of the first sample.
+    transform : callable, optional
+        Function that is given each sample and returns the sample to use.  Its own random draws do
+        not follow from `seed`.
+    seed : int, optional
+        Seed of the random order; None: the order follows from `mx.random.seed`.
+    num_parts : int, default 1
+        Number of parts that the data set is divided into; they differ in length by at most 1.
+    part_index : int, default 0
+        Part that is read, from 0.
+    preprocess_threads : int, default 1
+        Number of threads that read and transform samples.  With more than one, the data set must
+        allow concurrent reads.
+    prefetch_buffer : int, default 4
+        Number of batches that are made ahead.
 
-    batch_size=1.  shuffle=False: in a new order in every epoch, which follows from `seed`; without
-    one, from `mx.random.seed`.  last_batch_handle="pad": as in `NDArrayIter`.
-    data_names="data", label_names="softmax_label": the inputs of the network, one or several; a
-    tuple without a field for labels has none.
-    columns: which field an input is, if not the one of its name (dicts, tables) or position
-    (tuples): {"data": "image"}; several are stacked along a new last axis: {"data": ["x", "y"]}.
-    dtype="float32": the type of all inputs, of each in a dict by name, or None for those of the
-    first sample.
-    transform: a function that is given each sample and returns what to take for it; tables' rows
-    come as dicts.  What it draws at random does not follow from `seed`.
-    num_parts, part_index: one of several parts, which differ in length by 1 at most.
-    preprocess_threads=1: how many threads read samples and transform them; with more than one, the
-    data set must allow it.  prefetch_buffer=4: how many batches are made ahead.
+    Raises
+    ------
+    MXNetError
+        If an option is invalid, the part is empty, or a sample cannot be read or has another shape
+        than the first; the message names the sample, and the error's cause is what the data set
+        raised.
 
-    Arrays have shape (batch_size, *shape of a field).  `index` of a batch numbers its samples.
-    Raises MXNetError that names the sample, and has what the data set raised as its cause.
+    Notes ----- Arrays of a batch have the shape (batch_size, *shape of the field).  `index` of a
+    batch holds the positions of its samples.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> import numpy as np
+    >>> dataset = [(np.full(3, number), number % 2) for number in range(5)]
+    >>> batches = mx.io.DatasetIter(dataset, batch_size=2)
+    >>> batch = batches.next()
+    >>> batch.data[0].shape, batch.label[0].asnumpy().tolist(), batch.index.tolist()
+    ((2, 3), [0.0, 1.0], [0, 1])
+    >>> table = {"x": np.arange(4), "y": np.arange(4) * 10, "class": np.array([0, 1, 0, 1])}
+    >>> batches = mx.io.DatasetIter(table, batch_size=2,
+    ...                             columns={"data": ["x", "y"], "softmax_label": "class"})
+    >>> batches.next().data[0].asnumpy().tolist()
+    [[0.0, 0.0], [1.0, 10.0]]
     """
 
     def __init__(self, dataset: Any, batch_size: int = 1, shuffle: bool = False,
@@ -142,6 +183,7 @@ class DatasetIter(WholeBatches):
         return f"DatasetIter: sample {', '.join(map(str, indices))}"
 
     def iter_next(self) -> bool:
+        """Move to the next batch; False at the end of the epoch."""
         try:
             self.current_batch = self._pipeline.next()
         except StopIteration:
@@ -150,6 +192,10 @@ class DatasetIter(WholeBatches):
         return True
 
     def reset(self) -> None:
+        """Start the next epoch.
+
+        With 'roll_over' it begins with the samples left over from this one.
+        """
         self._sampler.next_epoch(self._position)
         self._begin(self._sampler.start)
 
@@ -163,10 +209,24 @@ class DatasetIter(WholeBatches):
         return {**self._sampler.state(), "part": self._part}
 
     def state_dict(self) -> dict[str, Any]:
+        """Return the position and the seed: see `DataIter.state_dict`."""
         return {**self._made(), "seed": self._sampler.seed, "turn": self._sampler.turn,
                 "start": self._sampler.start, "position": self._position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a position that `state_dict` returned.
+
+        Parameters
+        ----------
+        state : dict
+            State of an iterator with the same number of samples, part, `batch_size`, `shuffle`,
+            `last_batch_handle`, and `seed` if one was given.
+
+        Raises
+        ------
+        MXNetError
+            If one of these differs.
+        """
         expect_same(self, dict(state), **self._made(),
                     **({} if self._seed is None else {"seed": self._seed}))
         old = self._sampler

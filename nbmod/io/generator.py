@@ -1,8 +1,8 @@
-"""`GeneratorIter`: batches of what can only be run through.
+"""`GeneratorIter`: batches from samples that can only be read in sequence.
 
-One thread, and no other, draws from the iterator of the epoch, ahead of who takes the batches, and
-writes each sample to its row.  A position is the number of items that made the batches so far; to
-go on from it another iterator draws as many and drops them.
+One thread draws from the iterator of the epoch, ahead of the consumer of the batches, and writes
+each sample to its row.  A position is the number of items that made the batches so far; to continue
+from it another iterator draws as many and drops them.
 """
 
 from __future__ import annotations
@@ -27,18 +27,49 @@ _END = object()
 class GeneratorIter(WholeBatches):
     """Batches of samples, or of ready-made batches, from a generator.
 
-    samples: a function without arguments that makes a new generator for every epoch; or what can be
-    iterated over again and again (a streamed data set, a loader of another library); or a generator
-    itself, which has one epoch: drawing from a second one is an error.
-    batch_size=None: each item is a batch, with samples along the first axis, and none is larger
-    than the first.
-    last_batch_handle="pad": a batch that is not full is filled with its own samples over again;
-    "discard": it is dropped.
-    data_names, label_names, columns, dtype, transform, prefetch_buffer: as in `DatasetIter`.
+    Parameters
+    ----------
+    samples : callable or iterable
+        A function without arguments that returns a new generator for every epoch; or an iterable
+        that can be iterated over repeatedly (a streamed data set, a loader of another library); or
+        a generator, which has one epoch: drawing from a second one is an error.
+    batch_size : int, optional
+        Number of samples in a batch.  None: each item is a batch, with samples along the first
+        axis, and none is larger than the first.
+    last_batch_handle : {'pad', 'discard'}, default 'pad'
+        What becomes of a last batch that is not full: it is filled by repeating its own samples, or
+        dropped.
+    data_names : str or sequence of str, default 'data'
+        Names of the data inputs of the network.
+    label_names : str or sequence of str, default 'softmax_label'
+        Names of the labels; a tuple or array without a field for labels has none.
+    columns : dict of str to str, int or list, optional
+        Field of an item that an input is taken from, as in `DatasetIter`.
+    dtype : str, numpy type, dict or None, default 'float32'
+        Element type of all inputs, or of each in a dict by name; None: those of the first item.
+    transform : callable, optional
+        Function that is given each item and returns the item to use.
+    prefetch_buffer : int, default 4
+        Number of batches that are made ahead.
 
-    The first item is drawn when the iterator is made; its shapes are those of all.  Before anything
-    is taken, `reset` does nothing.
-    Raises MXNetError that names the item, and has what the generator raised as its cause.
+    Raises
+    ------
+    MXNetError
+        If there are no items, a generator is used up, or an item has another shape than the first;
+        the message names the item, and the error's cause is what the generator raised.
+
+    Notes ----- The first item is drawn when the iterator is constructed; its shapes are those of
+    all.  `reset` does nothing before the first batch has been taken.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> def squares():
+    ...     for number in range(3):
+    ...         yield [float(number), float(number ** 2)], number
+    >>> batches = mx.io.GeneratorIter(squares, batch_size=2)
+    >>> [(batch.data[0].asnumpy().tolist(), batch.pad) for batch in batches]
+    [([[0.0, 0.0], [1.0, 1.0]], 0), ([[2.0, 4.0], [2.0, 4.0]], 1)]
     """
 
     def __init__(self, samples: Callable[[], Iterable[Any]] | Iterable[Any],
@@ -142,6 +173,7 @@ class GeneratorIter(WholeBatches):
         return f"GeneratorIter: item {number}"
 
     def iter_next(self) -> bool:
+        """Move to the next batch; False at the end of the epoch."""
         self._taken = True
         try:
             while True:
@@ -157,6 +189,7 @@ class GeneratorIter(WholeBatches):
             return False
 
     def reset(self) -> None:
+        """Start the next epoch with a new generator; nothing if no batch of this one was taken."""
         if self._taken:
             self._begin(self._epoch())
 
@@ -167,9 +200,22 @@ class GeneratorIter(WholeBatches):
     # -- resume -----------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
+        """Return the position, the number of items drawn: see `DataIter.state_dict`."""
         return {**self._made, "position": self._position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a position that `state_dict` returned, by drawing and dropping items.
+
+        Parameters
+        ----------
+        state : dict
+            State of an iterator with the same `batch_size` and `last_batch_handle`.
+
+        Raises
+        ------
+        MXNetError
+            If one of these differs, or the generator ends before the position.
+        """
         expect_same(self, dict(state), **self._made)
         self.reset()
         while self._position < state["position"] and self.iter_next():

@@ -2,7 +2,8 @@
 
 The iterator is an order and a position.  `idx` is the order in which samples are visited; `cursor`
 counts from the start of the epoch, minus the samples that were carried over from the last one.  A
-batch is the samples of a list of indices; where they are consecutive it is a view of the source.
+batch consists of the samples at a list of indices; where these are consecutive it is a view of the
+source.
 """
 
 from __future__ import annotations
@@ -53,11 +54,59 @@ def _as_ndarray(name: str, value: Any) -> NDArray:
 
 
 class NDArrayIter(DataIter):
-    """Iterate over `data` and `label` (arrays, lists or dicts of arrays, samples along axis 0).
+    """Iterate over arrays in memory.
 
-    `last_batch_handle` says what happens when the samples do not fill the last batch: 'pad' fills
-    it from the start and sets `pad`, 'discard' drops it, 'roll_over' puts it in front of the next
-    epoch.  `shuffle` draws a new order every epoch, from a random sequence of the iterator's own.
+    Parameters
+    ----------
+    data : NDArray, numpy.ndarray, or a list or dict of them
+        Data inputs, with samples along axis 0.  One array is called `data_name`, those of a list
+        `_0_<data_name>`, `_1_<data_name>`, ...; those of a dict have its keys, and are sorted by
+        name.
+    label : like `data`, optional
+        Labels, with as many samples.
+    batch_size : int, default 1
+        Number of samples in a batch.
+    shuffle : bool, default False
+        Visit the samples in a new random order in every epoch.  The order follows from
+        `mx.random.seed` and from a random sequence of the iterator's own.
+    last_batch_handle : {'pad', 'discard', 'roll_over'}, default 'pad'
+        What becomes of a last batch that is not full.  'pad': it is filled with samples from the
+        start of the epoch, whose number is the batch's `pad`.  'discard': it is dropped.
+        'roll_over': its samples become the beginning of the next epoch.
+    data_name : str, default 'data'
+        Name of the data inputs.
+    label_name : str, default 'softmax_label'
+        Name of the labels.
+    layout : str, default 'NCHW'
+        Layout in the descriptions of the batches; does not change their contents.
+
+    Raises
+    ------
+    MXNetError
+        If there is no array, if the arrays have different numbers of samples, or for an invalid
+        `batch_size` or `last_batch_handle`.
+    TypeError
+        If `data` or `label` has another type.
+
+    Notes ----- Without `shuffle`, a full batch shares memory with the source arrays.  With
+    'roll_over', `pad` of the first batch of an epoch is the number of samples carried over from the
+    epoch before.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> import numpy as np
+    >>> samples = mx.io.NDArrayIter(np.arange(10).reshape(5, 2), np.arange(5), batch_size=2)
+    >>> samples.provide_data[0].name, samples.provide_data[0].shape
+    ('data', (2, 2))
+    >>> [(batch.label[0].asnumpy().tolist(), batch.pad) for batch in samples]
+    [([0.0, 1.0], 0), ([2.0, 3.0], 0), ([4.0, 0.0], 1)]
+    >>> samples = mx.io.NDArrayIter(np.arange(5), batch_size=2, last_batch_handle="roll_over")
+    >>> [batch.data[0].asnumpy().tolist() for batch in samples]
+    [[0.0, 1.0], [2.0, 3.0]]
+    >>> samples.reset()
+    >>> samples.next().data[0].asnumpy().tolist()
+    [4.0, 0.0]
     """
 
     def __init__(self, data: Any, label: Any = None, batch_size: int = 1, shuffle: bool = False,
@@ -91,19 +140,24 @@ class NDArrayIter(DataIter):
 
     @property
     def provide_data(self) -> list[DataDesc]:
+        """Descriptions of the data arrays of a batch, a list of `DataDesc`."""
         return self._describe(self.data)
 
     @property
     def provide_label(self) -> list[DataDesc]:
+        """Descriptions of the label arrays of a batch, a list of `DataDesc`."""
         return self._describe(self.label)
 
     def hard_reset(self) -> None:
-        """Start afresh, forgetting samples carried over."""
+        """Start an epoch, and drop samples that were carried over by 'roll_over'."""
         self._carried = self.idx[:0]
         self._start_epoch()
 
     def reset(self) -> None:
-        """Start the next epoch, carrying the unfinished batch over under 'roll_over'."""
+        """Start the next epoch.
+
+        With 'roll_over', it begins with the samples of the unfinished batch of this one.
+        """
         left = self.num_data - self.cursor
         if self.last_batch_handle == "roll_over" and 0 < left < self.batch_size:
             self._carried = self.idx[self.cursor:] if self.cursor >= 0 else np.concatenate(
@@ -123,10 +177,35 @@ class NDArrayIter(DataIter):
         self.idx = self._random.next().permutation(self.num_data)
 
     def state_dict(self) -> dict[str, Any]:
+        """Return the position and the state of the random sequence: see `DataIter.state_dict`."""
         return {**self._made(), "cursor": self.cursor, "carried": self._carried.tolist(),
                 "random": None if self._random is None else list(self._random.state)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a position that `state_dict` returned.
+
+        Parameters
+        ----------
+        state : dict
+            State of an iterator with the same number of samples, `batch_size`, `shuffle` and
+            `last_batch_handle`.
+
+        Raises
+        ------
+        MXNetError
+            If one of these differs.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> import numpy as np
+        >>> samples = mx.io.NDArrayIter(np.arange(4), batch_size=2)
+        >>> _ = samples.next()
+        >>> other = mx.io.NDArrayIter(np.arange(4), batch_size=2)
+        >>> other.load_state_dict(samples.state_dict())
+        >>> other.next().data[0].asnumpy().tolist()
+        [2.0, 3.0]
+        """
         expect_same(self, state, **self._made())
         if self._random is not None:
             key, draws = state["random"]
@@ -141,12 +220,14 @@ class NDArrayIter(DataIter):
                 "last_batch_handle": self.last_batch_handle}
 
     def iter_next(self) -> bool:
+        """Move to the next batch; False at the end of the epoch."""
         self.cursor += self.batch_size
         if self.last_batch_handle == "pad":
             return self.cursor < self.num_data
         return self.cursor + self.batch_size <= self.num_data
 
     def next(self) -> DataBatch:
+        """Return the next batch, a `DataBatch`; raises StopIteration at the end of the epoch."""
         if not self.iter_next():
             raise StopIteration
         return DataBatch(data=self.getdata(), label=self.getlabel(), pad=self.getpad(),
@@ -169,12 +250,18 @@ class NDArrayIter(DataIter):
         return [values[indices] for _, values in named]
 
     def getdata(self) -> list[NDArray]:
+        """Return the list of data arrays of the current batch."""
         return self._batch(self.data)
 
     def getlabel(self) -> list[NDArray]:
+        """Return the list of label arrays of the current batch."""
         return self._batch(self.label)
 
     def getpad(self) -> int:
+        """Return the number of filling samples in the current batch.
+
+        With 'roll_over' it is the number of samples carried over from the epoch before.
+        """
         if self.last_batch_handle == "pad":
             return max(self.cursor + self.batch_size - self.num_data, 0)
         return -self.cursor if self.last_batch_handle == "roll_over" and self.cursor < 0 else 0

@@ -14,10 +14,36 @@ __all__ = ["PrefetchingIter"]
 
 
 class PrefetchingIter(WholeBatches):
-    """Joins the batches of several iterators, each of which works in a thread of its own.
+    """Make the next batch in a thread while the current one is used, and join several iterators.
 
-    iters: an iterator or several, which must yield batches of one size.  rename_data,
-    rename_label: a dict from old to new names for each of them.
+    Parameters
+    ----------
+    iters : DataIter or list of DataIter
+        Iterators with the same batch size and the same number of batches; each works in a thread
+        of its own.  Their data and labels are concatenated to one list each.
+    rename_data : dict or list of dict, optional
+        For each iterator, new names of its data inputs by their old names.
+    rename_label : dict or list of dict, optional
+        The same for labels.
+
+    Raises
+    ------
+    MXNetError
+        If there are no iterators, or, when a batch is drawn, if they end after different numbers
+        of batches or differ in `pad`.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> import numpy as np
+    >>> left = mx.io.NDArrayIter(np.zeros((4, 2)), batch_size=2)
+    >>> right = mx.io.NDArrayIter(np.ones((4, 3)), batch_size=2)
+    >>> both = mx.io.PrefetchingIter([left, right], rename_data=[{"data": "a"}, {"data": "b"}])
+    >>> [desc.name for desc in both.provide_data]
+    ['a', 'b']
+    >>> [array.shape for array in both.next().data]
+    [(2, 2), (2, 3)]
+    >>> both.close()
     """
 
     def __init__(self, iters: Any, rename_data: Any = None, rename_label: Any = None):
@@ -38,10 +64,12 @@ class PrefetchingIter(WholeBatches):
 
     @property
     def provide_data(self) -> list[DataDesc]:
+        """Descriptions of the data arrays of all iterators, with their new names."""
         return self._describe([it.provide_data for it in self.iters], self.rename_data)
 
     @property
     def provide_label(self) -> list[DataDesc]:
+        """Descriptions of the label arrays of all iterators, with their new names."""
         return self._describe([it.provide_label or [] for it in self.iters], self.rename_label)
 
     def _jobs(self) -> Iterator[Job]:
@@ -62,6 +90,7 @@ class PrefetchingIter(WholeBatches):
             pass
 
     def iter_next(self) -> bool:
+        """Move to the next batch; False at the end of the epoch."""
         try:
             batches = self._pipeline.next()
         except StopIteration:
@@ -85,20 +114,39 @@ class PrefetchingIter(WholeBatches):
         return True
 
     def reset(self) -> None:
+        """Reset all iterators, and start the next epoch."""
         self._pipeline.start(iter(()))
         for iterator in self.iters:
             iterator.reset()
         self._pipeline.start(self._jobs())
 
     def close(self) -> None:
-        """End the threads; what they are at they finish first."""
+        """End the threads, after the batches they are working on."""
         self._pipeline.close()
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Where the next batch begins: one is being made ahead, and does not count."""
+        """Return the position of the next batch; the one that is made ahead does not count.
+
+        Returns
+        -------
+        dict or None
+            None: one of the iterators cannot tell its position.
+        """
         return None if None in self._states else {"iters": list(self._states)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a position that `state_dict` returned.
+
+        Parameters
+        ----------
+        state : dict
+            State of a `PrefetchingIter` over iterators constructed in the same way.
+
+        Raises
+        ------
+        MXNetError
+            If the number of iterators, or one of them, differs.
+        """
         expect_same(self, {"iterators": len(state.get("iters", ()))}, iterators=self.n_iter)
         self._pipeline.start(iter(()))
         for iterator, inner in zip(self.iters, state["iters"], strict=True):

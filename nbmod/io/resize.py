@@ -10,9 +10,26 @@ __all__ = ["ResizeIter"]
 
 
 class ResizeIter(WholeBatches):
-    """Yield exactly `size` batches an epoch from `data_iter`, starting it over when it ends.
+    """Change the number of batches in an epoch of another iterator.
 
-    With `reset_internal=False` an epoch goes on where the last one stopped.
+    Parameters
+    ----------
+    data_iter : DataIter
+        Iterator that yields the batches.  It is reset whenever it ends before `size` batches.
+    size : int
+        Number of batches in an epoch.
+    reset_internal : bool, default True
+        Whether `reset` also resets `data_iter`; False: an epoch continues where the last one
+        stopped.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> import numpy as np
+    >>> samples = mx.io.NDArrayIter(np.arange(4), batch_size=2)
+    >>> longer = mx.io.ResizeIter(samples, 3)
+    >>> [batch.data[0].asnumpy().tolist() for batch in longer]
+    [[0.0, 1.0], [2.0, 3.0], [0.0, 1.0]]
     """
 
     def __init__(self, data_iter: Any, size: int, reset_internal: bool = True):
@@ -27,20 +44,35 @@ class ResizeIter(WholeBatches):
             self.default_bucket_key = data_iter.default_bucket_key
 
     def reset(self) -> None:
+        """Start the next epoch; with `reset_internal` also of the underlying iterator."""
         self.cur = 0
         if self.reset_internal:
             self.data_iter.reset()
 
     def state_dict(self) -> dict[str, Any] | None:
+        """Return the position; None if the underlying iterator cannot tell its own."""
         inner = getattr(self.data_iter, "state_dict", lambda: None)()
         return None if inner is None else {"size": self.size, "cur": self.cur, "data_iter": inner}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a position that `state_dict` returned.
+
+        Parameters
+        ----------
+        state : dict
+            State of a `ResizeIter` of the same `size` over an iterator constructed in the same way.
+
+        Raises
+        ------
+        MXNetError
+            If `size` or the underlying iterator differs.
+        """
         expect_same(self, state, size=self.size)
         self.data_iter.load_state_dict(state["data_iter"])
         self.cur = state["cur"]
 
     def iter_next(self) -> bool:
+        """Move to the next batch; False after `size` batches."""
         if self.cur == self.size:
             return False
         try:
