@@ -20,7 +20,34 @@ __all__ = ["Speedometer", "ProgressBar", "LogValidationMetricsCallback", "do_che
 
 
 def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
-    """Epoch callback: save `prefix-symbol.json` and `prefix-%04d.params` every `period` epochs."""
+    """Make an epoch callback that saves symbol and parameters of a network.
+
+    Parameters
+    ----------
+    prefix : str
+        Beginning of the file names, with a directory if wanted: the symbol is written to
+        ``prefix-symbol.json`` and the parameters after epoch 7 to ``prefix-0007.params``.
+    period : int, default 1
+        Save after every `period`-th epoch. Values below 1 count as 1.
+
+    Returns
+    -------
+    callable
+        For `epoch_end_callback` of `fit`; called as
+        ``callback(epoch, symbol, arg_params, aux_params)`` with epochs counted from 0.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import nbmod as mx
+    >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     callback = mx.callback.do_checkpoint(os.path.join(folder, "net"), period=2)
+    ...     for epoch in range(4):
+    ...         callback(epoch, net, {"fc_bias": mx.nd.zeros((2,))}, {})
+    ...     sorted(os.listdir(folder))
+    ['net-0002.params', 'net-0004.params', 'net-symbol.json']
+    """
     every = int(max(1, period))
 
     def callback(epoch: int, symbol: Any, arg_params: Any, aux_params: Any) -> None:
@@ -32,7 +59,25 @@ def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
 
 def module_checkpoint(mod: Any, prefix: str, period: int = 1, save_optimizer_states: bool = False
                       ) -> Callable[..., None]:
-    """Epoch callback: `mod.save_checkpoint` every `period` epochs, optimizer states on request."""
+    """Make an epoch callback that calls ``mod.save_checkpoint``.
+
+    Parameters
+    ----------
+    mod : Module
+        The module to save; usually the one that `fit` is called on.
+    prefix : str
+        Beginning of the file names, as for `do_checkpoint`.
+    period : int, default 1
+        Save after every `period`-th epoch. Values below 1 count as 1.
+    save_optimizer_states : bool, default False
+        Save the optimizer's states (momentum and so on) to ``prefix-0007.states``, too, so that
+        training can be resumed with `Module.load(..., load_optimizer_states=True)`.
+
+    Returns
+    -------
+    callable
+        For `epoch_end_callback` of `fit`.
+    """
     every = int(max(1, period))
 
     def callback(epoch: int, symbol: Any = None, arg_params: Any = None, aux_params: Any = None
@@ -44,7 +89,36 @@ def module_checkpoint(mod: Any, prefix: str, period: int = 1, save_optimizer_sta
 
 
 def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[Any], None]:
-    """Batch callback: log the metric every `period` batches, and then forget it if asked."""
+    """Make a batch callback that logs the training metric.
+
+    Parameters
+    ----------
+    period : int
+        Log at every `period`-th batch, beginning with the first of an epoch.
+    auto_reset : bool, default False
+        Reset the metric's local values after logging, so that each line shows only the batches
+        since the line before.
+
+    Returns
+    -------
+    callable
+        For `batch_end_callback` of `fit`; called with a `BatchEndParam`. It logs by
+        ``logging.info``.
+
+    Examples
+    --------
+    >>> import logging, sys
+    >>> import nbmod as mx
+    >>> metric = mx.metric.create("acc")
+    >>> metric.update([mx.nd.array([1, 0])], [mx.nd.array([[0.2, 0.8], [0.1, 0.9]])])
+    >>> handler = logging.StreamHandler(sys.stdout)
+    >>> logger, level = logging.getLogger(), logging.getLogger().level
+    >>> logger.addHandler(handler); logger.setLevel(logging.INFO)
+    >>> callback = mx.callback.log_train_metric(period=10)
+    >>> callback(mx.model.BatchEndParam(0, 20, metric, None))
+    Iter[0] Batch[20] Train-accuracy=0.500000
+    >>> logger.removeHandler(handler); logger.setLevel(level)
+    """
 
     def callback(param: Any) -> None:
         if param.nbatch % period == 0 and param.eval_metric is not None:
@@ -58,9 +132,23 @@ def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[Any], N
 
 
 class Speedometer:
-    """Batch callback: log samples per second, and the metric, every `frequent` batches.
+    """Batch callback that logs the training speed in samples per second, and the metric.
 
-    With `auto_reset` each line shows the metric over its own batches, else since the epoch began.
+    Parameters
+    ----------
+    batch_size : int
+        Samples per batch.
+    frequent : int, default 50
+        Log at every `frequent`-th batch. The speed is the mean over these batches.
+    auto_reset : bool, default True
+        Show the metric over the batches since the last line, by resetting its local values;
+        otherwise over the epoch so far.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> speedometer = mx.callback.Speedometer(batch_size=32, frequent=10)
+    >>> # module.fit(train_data, num_epoch=5, batch_end_callback=speedometer)
     """
 
     def __init__(self, batch_size: int, frequent: int = 50, auto_reset: bool = True):
@@ -98,10 +186,25 @@ class Speedometer:
 
 
 class ProgressBar:
-    """Batch callback: how far an epoch of `total` batches is, drawn `length` characters wide.
+    """Batch callback that draws a progress bar of the epoch.
 
-    On a terminal one line is redrawn in place, with the metric and the time left; elsewhere a line
-    is logged at every tenth.  `stream` is standard error unless given.
+    On a terminal one line is redrawn in place, with the metric and the time left; otherwise a
+    line is logged after every tenth of the epoch.
+
+    Parameters
+    ----------
+    total : int
+        Batches per epoch.
+    length : int, default 80
+        Width of the bar in characters; less where the terminal is narrower.
+    stream : text stream, optional
+        Where to draw; standard error by default.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> bar = mx.callback.ProgressBar(total=100, length=40)
+    >>> # module.fit(train_data, num_epoch=5, batch_end_callback=bar)
     """
 
     def __init__(self, total: int, length: int = 80, stream: TextIO | None = None):
@@ -155,7 +258,10 @@ def _metric_text(param: Any) -> str:
 
 
 class LogValidationMetricsCallback:
-    """Score callback: log the validation metrics of an epoch."""
+    """Score callback that logs the validation metrics of an epoch.
+
+    Pass an instance as `eval_end_callback` of `fit`, or as `score_end_callback` of `score`.
+    """
 
     def __call__(self, param: Any) -> None:
         if param.eval_metric is None:

@@ -1,7 +1,8 @@
 """`Monitor` prints a statistic of every output and parameter each `interval` batches.
 
-`tic` before a forward pass opens the queue if this batch's turn has come; the executor then reports
-its outputs to `stat_helper`; `toc` adds the arguments and auxiliary states and empties the queue.
+`tic` before a forward pass starts recording if this batch is to be observed; the executor then
+calls `stat_helper` with the outputs of its ops; `toc` adds the arguments and auxiliary states,
+stops recording and returns what was recorded.
 """
 
 from __future__ import annotations
@@ -20,9 +21,39 @@ def _norm_over_root_size(array: Any) -> Any:
 
 
 class Monitor:
-    """Collects `stat_func(array)` (default |x| / sqrt(size)) of arrays whose name fits `pattern`.
+    """Records a statistic of outputs, parameters and auxiliary states during training.
 
-    `sort`: results in order of names.  `monitor_all`: the executor reports inputs of ops too.
+    Pass it as `monitor` of `fit`, or call `install`, `tic` and `toc`. An observed
+    network runs op by op, without fusion, and is slower.
+
+    Parameters
+    ----------
+    interval : int
+        Observe every `interval`-th batch, beginning with the first.
+    stat_func : callable, optional
+        Statistic of an NDArray: an NDArray, a number, or a list of them. The default is the root
+        mean square, ``norm(x) / sqrt(x.size)``.
+    pattern : str, default '.*'
+        Regular expression; arrays are observed if their name matches it from the beginning.
+        Outputs are named ``<op's name>_output``.
+    sort : bool, default False
+        Sort the results of a batch by name instead of by time.
+    monitor_all : bool, default False
+        Observe inputs of ops, too, not only their outputs.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1, no_bias=True, name="fc")
+    >>> exe = net.bind(mx.cpu(), {"data": mx.nd.ones((1, 2)), "fc_weight": mx.nd.ones((1, 2))})
+    >>> monitor = mx.mon.Monitor(interval=1, pattern="fc.*")
+    >>> monitor.install(exe)
+    >>> monitor.tic()
+    >>> out = exe.forward()
+    >>> for step, name, text in monitor.toc():
+    ...     print(step, name, text.strip())
+    1 fc_output 2.0
+    1 fc_weight 1.0
     """
 
     def __init__(self, interval: int, stat_func: Callable[[Any], Any] | None = None,
@@ -38,31 +69,60 @@ class Monitor:
         self.re_prog = re.compile(pattern)
 
     def stat_helper(self, name: str, array: Any) -> None:
-        """What executors call with each array: note its statistic, if this batch is observed."""
+        """Record the statistic of an array if this batch is observed; called by executors.
+
+        Parameters
+        ----------
+        name : str
+            Name of the array.
+        array : NDArray
+            The array.
+        """
         if self.activated and self.re_prog.match(name):
             self.queue.append((self.step, name, self.stat_func(array)))
 
     def install(self, exe: Any) -> None:
-        """Observe an executor."""
+        """Observe an executor.
+
+        Parameters
+        ----------
+        exe : Executor
+            The executor; several may be observed.
+        """
         exe.set_monitor_callback(self.stat_helper, self.monitor_all)
         self.exes.append(exe)
 
     def follow(self, old: Any, new: Any) -> None:
-        """Observe executor `new` from now on instead of `old`: the same network, reshaped."""
+        """Replace an observed executor by a reshaped one of the same network.
+
+        Parameters
+        ----------
+        old : Executor
+            Not observed any more.
+        new : Executor
+            Observed from now on.
+        """
         if old is not new:
             old.set_monitor_callback(None)
             self.exes = [exe for exe in self.exes if exe is not old]
             self.install(new)
 
     def tic(self) -> None:
-        """A batch begins."""
+        """Begin a batch: start recording if it is to be observed."""
         if self.step % self.interval == 0:
             self.queue = []
             self.activated = True
         self.step += 1
 
     def toc(self) -> list[tuple[int, str, str]]:
-        """A batch ended: [(step, name, statistic as text), ...], empty if it was not observed."""
+        """End a batch: stop recording.
+
+        Returns
+        -------
+        list of (int, str, str)
+            Step, name of the array and its statistic as text; empty if the batch was not
+            observed. Steps are counted by `tic` and are 1 for the first batch.
+        """
         if not self.activated:
             return []
         for exe in self.exes:
@@ -76,13 +136,13 @@ class Monitor:
         return [(step, name, _text(value)) for step, name, value in found]
 
     def toc_print(self) -> None:
-        """`toc`, logged."""
+        """End a batch and log what was recorded by ``logging.info``."""
         for step, name, text in self.toc():
             logging.info("Batch: %7d %-30s %s", step, name, text)
 
 
 def _text(value: Any) -> str:
-    """A statistic, or several, each followed by a tab; arrays of one element as their number."""
+    """A statistic, or several, each followed by a tab; arrays of one element as a scalar."""
     values = value if isinstance(value, (list, tuple)) else [value]
     return "".join(f"{_plain(one)}\t" for one in values)
 

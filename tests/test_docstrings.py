@@ -1,0 +1,108 @@
+"""Docstrings of the user's interface: every parameter is described, every example prints that.
+
+`MODULES` names the modules that promise this; each checks what it defines itself.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+MODULES = (
+    "nbmod.callback",
+    "nbmod.monitor",
+)
+SECTIONS = ("Parameters", "Other Parameters")
+
+each_module = pytest.mark.parametrize("name", MODULES)
+
+
+def public_functions(module: ModuleType) -> Iterator[tuple[str, Any, list[str]]]:
+    """(name, function, docstrings that may describe it) of what users call in a module."""
+    for name, thing in vars(module).items():
+        if name.startswith("_") or getattr(thing, "__module__", None) != module.__name__:
+            continue
+        if inspect.isclass(thing):
+            yield from public_methods(thing)
+        elif inspect.isfunction(thing):
+            yield name, thing, [inspect.getdoc(thing) or ""]
+
+
+def public_methods(owner: type) -> Iterator[tuple[str, Any, list[str]]]:
+    """Methods that a class defines; one that overrides another may be described there."""
+    for name, found in vars(owner).items():
+        method = found.__func__ if isinstance(found, (classmethod, staticmethod)) else found
+        if not inspect.isfunction(method) or (name.startswith("_") and name != "__init__"):
+            continue
+        if "<string>" in method.__code__.co_filename:  # a dataclass writes such a method itself
+            continue
+        owners = owner.__mro__ if name == "__init__" else [
+            vars(base)[name] for base in owner.__mro__ if name in vars(base)]
+        yield (f"{owner.__name__}.{name}", method,
+               [inspect.cleandoc(each.__doc__ or "") for each in owners])
+
+
+def parameters(function: Any) -> set[str]:
+    """Names of the signature's parameters but for the instance or class."""
+    names = list(inspect.signature(function).parameters)
+    return set(names) - {"self", "cls"} if names[:1] in (["self"], ["cls"]) else set(names)
+
+
+def described(docstring: str) -> set[str]:
+    """Names in the sections that a numpydoc docstring has for parameters."""
+    lines = docstring.splitlines()
+    names: set[str] = set()
+    section = ""
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if following and not following.strip("-"):
+            section = line
+        elif section in SECTIONS:
+            head = re.match(r"(\*{0,2}\w+(?:, ?\*{0,2}\w+)*)\s*(:|$)", line)
+            if head:
+                names |= {name.strip(" *") for name in head[1].split(",")}
+    return names
+
+
+@each_module
+def test_every_parameter_is_described(name):
+    missing = {}
+    for where, function, docstrings in public_functions(importlib.import_module(name)):
+        left = parameters(function) - set().union(*map(described, docstrings))
+        if left:
+            missing[where] = sorted(left)
+    assert not missing
+
+
+@each_module
+def test_examples_print_what_they_say(name):
+    module = importlib.import_module(name)
+    runner = doctest.DocTestRunner(verbose=False)
+    printed: list[str] = []
+    for examples in doctest.DocTestFinder(exclude_empty=True).find(module, name):
+        runner.run(examples, out=printed.append)
+    assert not runner.failures, "".join(printed)
+
+
+def test_parameters_are_found_in_docstrings():
+    """What the first test relies on."""
+    text = """Do it.
+
+    Parameters
+    ----------
+    first, second : int
+        One and another: of them.
+    *args
+        The others.
+    Returns
+    -------
+    third : int
+        It.
+    """
+    assert described(inspect.cleandoc(text)) == {"first", "second", "args"}
