@@ -1,13 +1,13 @@
-"""`ImageRecordIter`: pictures from record files, changed at random, as batches.
+"""`ImageRecordIter`: batches of augmented images from record files.
 
-A batch is a job of the pipeline, cut into parts of a few pictures.  A part reads its records by
-position, decodes, changes and normalizes them, each straight into its place in the batch's array,
+A batch is a job of the pipeline, cut into parts of a few images.  A part reads its records by
+position, decodes, augments and normalizes them, each straight into its place in the batch's array,
 which is lent (`ndarray.lending`): between the file and the network nothing is copied.
 
-Order and changes follow from the seed and the position of a sample alone, whatever the number of
-threads, so a position is all it takes to go on exactly where another iterator stopped.
+Order and augmentation follow from the seed and the position of a sample alone, for any number of
+threads, so a position is enough to continue exactly where another iterator stopped.
 
-`RecordIter` does all that; which picture and which label come out is for its heirs to say.
+`RecordIter` does all that; its subclasses define the image and the label of a record.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PART = 8
 
 @dataclass(frozen=True, kw_only=True)
 class RecordOptions(Pixels):
-    """Which records are read, by whom, and how batches are made of them.  See `ImageRecordIter`."""
+    """Options that select records and make batches of them: see `ImageRecordIter`."""
 
     name: ClassVar[str]
     dtypes: ClassVar[tuple[str, ...]]
@@ -82,8 +82,16 @@ class _ImageRecordOptions(Augmentation, RecordOptions):
 
 
 class RecordIter(MXDataIter):
-    """Base of the iterators over record files: `_cut` makes the picture and the label of a record,
-    `_label_numbers` says how many numbers such a label has."""
+    """Base class of the iterators over record files.
+
+    `_cut` returns the image of a record and writes its label; `_label_numbers` returns the number
+    of elements of such a label.
+
+    Parameters
+    ----------
+    options : RecordOptions
+        Parsed options.
+    """
 
     def __init__(self, options: RecordOptions):
         self._options = options
@@ -189,11 +197,13 @@ class RecordIter(MXDataIter):
         return DataBatch([Sealed(data)], [Sealed(label)], chosen.pad, chosen.samples)
 
     def next_batch(self) -> DataBatch:
+        """Return the next batch; raises StopIteration at the end of the epoch."""
         batch = self._pipeline.next()
         self._position += self.batch_size
         return batch
 
     def reset(self) -> None:
+        """Start the next epoch; with `round_batch` after the samples that filled the last batch."""
         self._sampler.next_epoch(self._position)
         self._begin(self._sampler.start)
 
@@ -207,10 +217,24 @@ class RecordIter(MXDataIter):
         return {**self._sampler.state(), "bytes_of_file": self._reader.size()}
 
     def state_dict(self) -> dict[str, Any]:
+        """Return the position and the options that determine batches: see `DataIter.state_dict`."""
         return {"options": deciding(self._options), **self._made(),
                 "start": self._sampler.start, "position": self._position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a position that `state_dict` returned.
+
+        Parameters
+        ----------
+        state : dict
+            State of an iterator over a file of the same size with the same options, apart from
+            paths and the numbers of threads and batches made ahead.
+
+        Raises
+        ------
+        MXNetError
+            If one of these differs.
+        """
         expect_same(self, state.get("options", {}), **deciding(self._options))
         expect_same(self, dict(state), **self._made())
         self._sampler.start = state["start"]
@@ -260,30 +284,209 @@ class _ImageRecordIter(RecordIter):
 
 
 def ImageRecordIter(**options: Any) -> MXDataIter:
-    """Batches of pictures from a record file, decoded and changed by threads.
+    """Batches of images from a record file, decoded and augmented by threads.
 
-    path_imgrec: the file.  path_imgidx: its index, which saves a walk through it.  path_imglist: a
-    list with other labels.  data_shape: (channels, height, width).  label_width=1: how many labels
-    a picture has.  batch_size, round_batch: see `io.native`.  shuffle=False, seed=0.  num_parts,
-    part_index: read one of several equal parts.  preprocess_threads=4.  prefetch_buffer=4: how many
-    batches are made ahead.  dtype: float32, uint8 or int8 (uint8 and int8 are not normalized, but
-    int8 takes the means off).  What is done to pictures: the fields of
-    `nbmod.pictures.native.Augmentation`, with MXNet's names and defaults.  ctx, device_id,
-    shuffle_chunk_size and shuffle_chunk_seed are taken and mean nothing: all records are shuffled.
+    Parameters
+    ----------
+    path_imgrec : str
+        Record file to read.
+    data_shape : tuple of int
+        Shape of an image in a batch, (channels, height, width), with 1, 3 or 4 channels.
+    batch_size : int
+        Number of images in a batch.
+    path_imgidx : str, default ''
+        Index of the record file, which saves scanning it for the starts of the records.
+    path_imglist : str, default ''
+        List file (number, labels, path) whose labels replace those of the records, by their id.
+    label_width : int, default 1
+        Number of labels of an image.
+    shuffle : bool, default False
+        Visit all records in a new random order in every epoch.
+    seed : int, default 0
+        Seed of the order, and of the augmentation unless `seed_aug` is given.
+    seed_aug : int, optional
+        Seed of the augmentation.
+    num_parts : int, default 1
+        Number of parts that the file is divided into: parts have equal numbers of records with an
+        index, equal numbers of bytes without.
+    part_index : int, default 0
+        Part that is read, from 0.
+    round_batch : bool, default True
+        What fills a last batch that is not full.  True: samples from the start of the next epoch,
+        which then begins after them.  False: samples of the batch before.  `pad` of the batch is
+        their number.
+    preprocess_threads : int, default 4
+        Number of threads that decode and augment images.
+    prefetch_buffer : int, default 4
+        Number of batches that are made ahead.
+    verbose : bool, default True
+        Whether to log the file, the number of records and the number of threads.
+    dtype : str, default 'float32'
+        Element type of the data: 'float32', 'uint8' (pixels as they are) or 'int8' (pixels minus
+        the means, clipped to -128 to 127).
+    resize : int, default -1
+        Length that the shorter side of the image is resized to first; not positive: no resizing.
+    inter_method : int, default 1
+        Interpolation: 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 cubic where both sides
+        grow, area where both shrink and linear otherwise, 10 one of 0 to 4 at random.
+    rand_crop : bool, default False
+        Crop at a random position instead of the center.
+    random_resized_crop : bool, default False
+        Crop a window of random area, aspect ratio and position, and resize it to `data_shape`;
+        excludes `rand_crop`, the crop sizes and the random scales.
+    min_random_area : float, default 1
+        Smallest share of the image's area for `random_resized_crop`.
+    max_random_area : float, default 1
+        Largest share of the image's area for `random_resized_crop`.
+    max_aspect_ratio : float, default 0
+        With `random_resized_crop`: largest ratio of width to height if `min_aspect_ratio` is given,
+        or else the ratio is from 1 - max_aspect_ratio to 1 + max_aspect_ratio.  Without: largest
+        random change of the image's aspect ratio, as a share of it.
+    min_aspect_ratio : float, optional
+        Smallest ratio of width to height for `random_resized_crop`.
+    min_crop_size : int, default -1
+        Shortest side of a random square window, see `max_crop_size`.
+    max_crop_size : int, default -1
+        If positive, a square window with a side of `min_crop_size` to `max_crop_size` pixels is
+        cropped and resized to `data_shape`.
+    max_rotate_angle : int, default 0
+        Largest angle of a random rotation, in degrees, in either direction.
+    rotate : int, default -1
+        Angle of a fixed rotation in degrees if positive; replaces `max_rotate_angle`.
+    max_shear_ratio : float, default 0
+        Largest random shear, in either direction.
+    min_random_scale : float, default 1
+        Smallest factor of a random scaling.
+    max_random_scale : float, default 1
+        Largest factor of a random scaling.
+    min_img_size : float, default 0
+        Shortest side of an image after scaling, in pixels.
+    max_img_size : float, default 1e10
+        Longest side of an image after scaling, in pixels.
+    pad : int, default 0
+        Number of pixels added at each edge before cropping.
+    fill_value : int, default 255
+        Value of pixels that padding, rotation and shear add.
+    brightness : float, default 0
+        Largest random change of brightness, as a share: the factor is from 1 - brightness to
+        1 + brightness.
+    contrast : float, default 0
+        Largest random change of the distance to the image's mean gray, as a share.
+    saturation : float, default 0
+        Largest random change of the distance to each pixel's gray, as a share.
+    pca_noise : float, default 0
+        Standard deviation of random shifts along the principal components of colors (Krizhevsky et
+        al., "ImageNet classification with deep convolutional neural networks", 2012).
+    random_h : int, default 0
+        Largest random change of the hue, in units of 2 degrees.
+    random_s : int, default 0
+        Largest random change of the saturation, from 0 to 255.
+    random_l : int, default 0
+        Largest random change of the lightness, from 0 to 255.
+    mirror : bool, default False
+        Mirror all images horizontally.
+    rand_mirror : bool, default False
+        Mirror an image horizontally with probability 1/2.
+    max_random_contrast : float, default 0
+        Largest random change of the factor of normalized pixels, as a share.
+    max_random_illumination : float, default 0
+        Largest random number added to normalized pixels, before `scale`.
+    mean_img : str, default ''
+        File with a mean image, an array 'mean_img' of the shape `data_shape`, which is subtracted.
+        A file that does not exist is written, with the mean of all images of the part as they are
+        cropped.
+    mean_r : float, default 0
+        Mean of the red channel (of the only one if images are gray), which is subtracted;
+        without effect if `mean_img` is given, as the other means.
+    mean_g : float, default 0
+        Mean of the green channel.
+    mean_b : float, default 0
+        Mean of the blue channel.
+    mean_a : float, default 0
+        Mean of the alpha channel.
+    std_r : float, default 1
+        Standard deviation of the red channel (or the only one), which is divided by; 0 counts as 1.
+    std_g : float, default 1
+        Standard deviation of the green channel.
+    std_b : float, default 1
+        Standard deviation of the blue channel.
+    std_a : float, default 1
+        Standard deviation of the alpha channel.
+    scale : float, default 1
+        Factor of the pixels after the means are subtracted.
+    aug_seq : str, default 'aug_default'
+        Accepted for compatibility; 'aug_default' is the only sequence of augmenters.
+    ctx : str, default 'cpu'
+        Accepted for compatibility; has no effect.
+    device_id : int, default 0
+        Accepted for compatibility; has no effect.
+    shuffle_chunk_size : int, default 0
+        Accepted for compatibility; has no effect: all records are shuffled.
+    shuffle_chunk_seed : int, default 0
+        Accepted for compatibility; has no effect.
+    data_name : str, default 'data'
+        Name of the data.
+    label_name : str, default 'softmax_label'
+        Name of the labels.
 
-    Data have shape (batch_size, *data_shape), red first; labels (batch_size,), or (batch_size,
-    label_width).  Raises MXNetError that names file, record and offset.
+    Returns
+    -------
+    MXDataIter
+        Iterator over batches.  Data have the shape (batch_size, *data_shape), with the channels in
+        the order red, green, blue, alpha; labels are float32 of shape (batch_size,), or
+        (batch_size, label_width).
+
+    Raises
+    ------
+    MXNetError
+        For invalid options, a file that cannot be read, or a part without records; while reading,
+        for a damaged record or image, with the file, the record and its offset.
+
+    Notes
+    -----
+    The steps are, in this order: resize; rotate, shear and scale; pad; crop; change colors (only of
+    images with three channels); mirror; normalize.  With dtype 'float32', the last is::
+
+        out = (image - mean) * scale / std * contrast + illumination * scale
+
+    with `contrast` from 1 - max_random_contrast to 1 + max_random_contrast, and `illumination` from
+    -max_random_illumination to max_random_illumination.  The same seed yields the same batches for
+    any number of threads.
+
+    An option with another name has no effect; if it resembles a known one, there is a warning.
     """
     return _ImageRecordIter(options_of(_ImageRecordOptions, options))
 
 
 def ImageRecordUInt8Iter(**options: Any) -> MXDataIter:
-    """`ImageRecordIter` with dtype uint8: pixels as they are."""
+    """`ImageRecordIter` with dtype 'uint8': pixels as they are, not normalized.
+
+    Parameters
+    ----------
+    **options
+        Options of `ImageRecordIter`; `dtype` is replaced.
+
+    Returns
+    -------
+    MXDataIter
+        Iterator over batches.
+    """
     return ImageRecordIter(**options | {"dtype": "uint8"})
 
 
 def ImageRecordInt8Iter(**options: Any) -> MXDataIter:
-    """`ImageRecordIter` with dtype int8: pixels less the means, from -128 to 127."""
+    """`ImageRecordIter` with dtype 'int8': pixels minus the means, clipped to -128 to 127.
+
+    Parameters
+    ----------
+    **options
+        Options of `ImageRecordIter`; `dtype` is replaced.
+
+    Returns
+    -------
+    MXDataIter
+        Iterator over batches.
+    """
     return ImageRecordIter(**options | {"dtype": "int8"})
 
 

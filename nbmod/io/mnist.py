@@ -46,9 +46,24 @@ class _Options:
 
 
 def read_idx(path: str, dimensions: int) -> np.ndarray:
-    """The uint8 array of an idx-ubyte file, which may be packed by gzip.
+    """Read an idx-ubyte file, which may be compressed with gzip.
 
-    Raises MXNetError that names the file, what was expected and found.
+    Parameters
+    ----------
+    path : str
+        File to read.
+    dimensions : int
+        Number of dimensions that the file must have.
+
+    Returns
+    -------
+    numpy.ndarray
+        Contents, uint8.
+
+    Raises
+    ------
+    MXNetError
+        If the file cannot be read or is damaged; names the file, what was expected and found.
     """
     try:
         with open(path, "rb") as file:
@@ -144,14 +159,69 @@ class _MNISTIter(MXDataIter):
 
 
 def MNISTIter(**options: Any) -> MXDataIter:
-    """Batches of handwritten digits from idx-ubyte files, as they are or packed by gzip.
+    """Batches of handwritten digits from idx-ubyte files, which may be compressed with gzip.
 
-    image, label: the files.  batch_size=128.  shuffle=True: in an order that `seed` decides, the
-    same in every epoch.  flat=False: images of shape (batch_size, 1, rows, columns), or
-    (batch_size, rows * columns).  num_parts, part_index: one of several equal parts.
-    silent=False: tell what was read.
+    Parameters
+    ----------
+    image : str, default './train-images-idx3-ubyte'
+        File with the images.
+    label : str, default './train-labels-idx1-ubyte'
+        File with the labels.
+    batch_size : int, default 128
+        Number of images in a batch.
+    shuffle : bool, default True
+        Read the images in a random order, which is the same in every epoch.
+    flat : bool, default False
+        Whether an image is a vector instead of an array (1, rows, columns).
+    seed : int, default 0
+        Seed of the random order.
+    silent : bool, default False
+        Whether not to log what was read.
+    num_parts : int, default 1
+        Number of parts that the images are divided into; the last one has the remainder, too.
+    part_index : int, default 0
+        Part that is read, from 0.
+    prefetch_buffer : int, default 4
+        Accepted for compatibility; has no effect: all images are in memory.
+    ctx : str, default 'cpu'
+        Accepted for compatibility; has no effect.
+    dtype : {'float32', None}, default None
+        Element type of the data; only float32.
+    data_name : str, default 'data'
+        Name of the data.
+    label_name : str, default 'softmax_label'
+        Name of the labels.
 
-    Data are float32 from 0 to 255/256.  A last batch that is not full is dropped.
-    Raises MXNetError for files that are missing or damaged.
+    Returns
+    -------
+    MXDataIter
+        Iterator over batches.  Data are float32 from 0 to 255/256, of shape (batch_size, 1, rows,
+        columns), or (batch_size, rows * columns) if `flat`; labels are float32 of shape
+        (batch_size,).  A last batch that is not full is dropped.
+
+    Raises
+    ------
+    MXNetError
+        For invalid options, and for files that are missing, damaged or of different lengths.
+
+    Notes
+    -----
+    An option with another name has no effect; if it resembles a known one, there is a warning.
+
+    Examples
+    --------
+    >>> import os, struct, tempfile
+    >>> import nbmod as mx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     image, label = os.path.join(folder, "images"), os.path.join(folder, "labels")
+    ...     with open(image, "wb") as file:
+    ...         _ = file.write(struct.pack(">4I", 0x803, 4, 2, 3) + bytes(range(24)))
+    ...     with open(label, "wb") as file:
+    ...         _ = file.write(struct.pack(">2I", 0x801, 4) + bytes([7, 2, 1, 0]))
+    ...     digits = mx.io.MNISTIter(image=image, label=label, batch_size=2, shuffle=False,
+    ...                              silent=True)
+    >>> batch = digits.next()
+    >>> batch.data[0].shape, batch.label[0].asnumpy().tolist()
+    ((2, 1, 2, 3), [7.0, 2.0])
     """
     return _MNISTIter(options_of(_Options, options))

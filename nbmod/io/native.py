@@ -1,11 +1,11 @@
-"""What MXNet's native iterators have in common: `MXDataIter` and how the last batch is filled.
+"""Common parts of MXNet's native iterators: `MXDataIter` and how the last batch is filled.
 
-A native iterator is made by a function that takes any keyword, all of them possibly text; those it
-does not know are passed over.  Its batches are made ahead by threads (`pipeline`).
+A native iterator is made by a function that takes any keyword; all values may be text; unknown
+keywords are ignored.  Its batches are made ahead by threads (`pipeline`).
 
-The rule for the last batch.  Samples form a ring.  With `round_batch` a batch that is not full goes
-on at the start of the ring, says how many samples it took from there in `pad`, and the next epoch
-begins behind them.  Without it the batch is filled with what stood in its place before.
+The rule for the last batch.  Samples form a ring.  With `round_batch` a batch that is not full is
+filled from the start of the ring, `pad` is the number of those samples, and the next epoch begins
+after them.  Without it the batch is filled with what was stored in its place before.
 """
 
 from __future__ import annotations
@@ -27,7 +27,24 @@ Options = TypeVar("Options")
 
 
 class MXDataIter(DataIter):
-    """Base of the native iterators: `next_batch` makes a batch, or raises StopIteration."""
+    """Base class of the native iterators, such as `ImageRecordIter` and `CSVIter`.
+
+    `getdata` and `getlabel` return an NDArray, not a list.  Subclasses define `next_batch`.
+
+    Parameters
+    ----------
+    batch_size : int
+        Number of samples in a batch.
+    data : DataDesc
+        Description of the data.
+    label : DataDesc
+        Description of the labels.
+
+    Raises
+    ------
+    MXNetError
+        If `batch_size` is less than 1.
+    """
 
     def __init__(self, batch_size: int, data: DataDesc, label: DataDesc):
         super().__init__(batch_size)
@@ -39,10 +56,11 @@ class MXDataIter(DataIter):
         self._only: DataBatch | None = None
 
     def next_batch(self) -> DataBatch:
-        """The next batch; StopIteration at the end of the epoch."""
+        """Return the next batch, a `DataBatch`; raises StopIteration at the end of the epoch."""
         raise NotImplementedError(f"{type(self).__name__} does not define next_batch")
 
     def next(self) -> DataBatch:
+        """Return the next batch, a `DataBatch`; raises StopIteration at the end of the epoch."""
         self.current_batch = self._only
         if self._only is None:
             self.current_batch = self.next_batch()
@@ -50,10 +68,14 @@ class MXDataIter(DataIter):
         return self.current_batch
 
     def debug_skip_load(self) -> None:
-        """Yield the next batch over and over, without an end: to time what it is fed to."""
+        """Yield the next batch repeatedly, without an end.
+
+        This measures the time that its consumer takes, without that of loading.
+        """
         self._only = self.next()
 
     def iter_next(self) -> bool:
+        """Move to the next batch; False at the end of the epoch."""
         try:
             self.next()
         except StopIteration:
@@ -67,15 +89,31 @@ class MXDataIter(DataIter):
         return self.current_batch
 
     def getdata(self) -> Any:
+        """Return the data of the current batch, an NDArray.
+
+        Raises MXNetError before the first batch.
+        """
         return self._current().data[0]
 
     def getlabel(self) -> Any:
+        """Return the labels of the current batch, an NDArray.
+
+        Raises MXNetError before the first batch.
+        """
         return self._current().label[0]
 
     def getindex(self) -> np.ndarray:
+        """Return the positions of the samples of the current batch, as int64.
+
+        Raises MXNetError before the first batch.
+        """
         return self._current().index
 
     def getpad(self) -> int:
+        """Return the number of samples at the end of the current batch that only fill it up.
+
+        Raises MXNetError before the first batch.
+        """
         return self._current().pad or 0
 
 

@@ -136,15 +136,64 @@ class _CSVOptions:
 
 
 def CSVIter(**options: Any) -> MXDataIter:
-    """Batches of rows from CSV files, decimals divided by commas.
+    r"""Batches of rows from CSV files: decimals separated by commas, without a header.
 
-    data_csv, label_csv: a file, several with ';' between, or a folder for all its files; without
-    labels they are 0.  data_shape, label_shape: of one row, whose numbers they divide.
-    batch_size.  round_batch=True: fill the last batch from the start, else from the batch before.
-    prefetch_buffer=4: how many blocks of 1 MB are parsed ahead.  dtype: float32, int32 or int64.
+    Parameters
+    ----------
+    data_csv : str
+        File with the data: a path, several separated by ';', or a folder for all its files.
+    data_shape : tuple of int
+        Shape of one sample; a line has as many numbers as it has elements.
+    batch_size : int
+        Number of rows in a batch.
+    label_csv : str, default 'NULL'
+        File with the labels; 'NULL': all labels are 0.
+    label_shape : tuple of int, default (1,)
+        Shape of one label.
+    round_batch : bool, default True
+        What fills a last batch that is not full.  True: rows from the start of the files, and the
+        next epoch begins after them.  False: rows of the batch before.  `pad` of the batch is their
+        number.
+    prefetch_buffer : int, default 4
+        Number of blocks of 1 MB that are parsed ahead.
+    ctx : str, default 'cpu'
+        Accepted for compatibility; has no effect.
+    dtype : {'float32', 'int32', 'int64', None}, default None
+        Element type of data and labels; None: float32.
+    data_name : str, default 'data'
+        Name of the data.
+    label_name : str, default 'softmax_label'
+        Name of the labels.
 
-    Data have shape (batch_size, *data_shape), labels (batch_size, *label_shape), or (batch_size,)
-    for one number each.  Raises MXNetError that names file and line.
+    Returns
+    -------
+    MXDataIter
+        Iterator over batches.  Data have the shape (batch_size, *data_shape), labels
+        (batch_size, *label_shape), or (batch_size,) if `label_shape` is (1,).
+
+    Raises
+    ------
+    MXNetError
+        For invalid options and missing files; while reading, for a malformed line, with its file
+        and number, and for different numbers of rows in data and labels.
+
+    Notes
+    -----
+    An option with another name has no effect; if it resembles a known one, there is a warning.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import nbmod as mx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "rows.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("1,2\n3,4\n5,6\n")
+    ...     rows = mx.io.CSVIter(data_csv=path, data_shape=(2,), batch_size=2)
+    ...     found = [(batch.data[0].asnumpy().tolist(), batch.pad) for batch in rows]
+    ...     rows.close()
+    >>> found
+    [([[1.0, 2.0], [3.0, 4.0]], 0), ([[5.0, 6.0], [1.0, 2.0]], 1)]
     """
     given = options_of(_CSVOptions, options)
     dtype = np.dtype(given.dtype or "float32")
@@ -195,15 +244,69 @@ class _LibSVMOptions:
 
 
 def LibSVMIter(**options: Any) -> MXDataIter:
-    """Batches of compressed rows from LibSVM files: a label and pairs index:value in a line.
+    r"""Batches of compressed rows from LibSVM files: a label and pairs index:value in a line.
 
-    data_libsvm, label_libsvm: a file, several with ';' between, or a folder for all its files;
-    without the latter, labels are the first numbers of the lines.  data_shape: (columns,); indices
-    start at 0.  label_shape: the columns of label_libsvm.  num_parts, part_index: read one of
-    several equal parts.  batch_size, round_batch, prefetch_buffer: as in `CSVIter`.
+    Parameters
+    ----------
+    data_libsvm : str
+        File with the data: a path, several separated by ';', or a folder for all its files.
+    data_shape : tuple of int
+        (columns,); indices start at 0.
+    batch_size : int
+        Number of rows in a batch.
+    label_libsvm : str, default 'NULL'
+        File with the labels as rows of pairs; 'NULL': the label is the first number of a line of
+        the data.
+    label_shape : tuple of int, default (1,)
+        (columns,) of `label_libsvm`.
+    num_parts : int, default 1
+        Number of parts of equal numbers of bytes that the files are divided into.
+    part_index : int, default 0
+        Part that is read, from 0.
+    round_batch : bool, default True
+        What fills a last batch that is not full.  True: rows from the start of the part, and the
+        next epoch begins after them.  False: rows of the batch before.  `pad` of the batch is their
+        number.
+    prefetch_buffer : int, default 4
+        Number of blocks of 1 MB that are parsed ahead.
+    ctx : str, default 'cpu'
+        Accepted for compatibility; has no effect.
+    dtype : {'float32', None}, default None
+        Element type; only float32.
+    data_name : str, default 'data'
+        Name of the data.
+    label_name : str, default 'softmax_label'
+        Name of the labels.
 
-    Data are CSRNDArrays of shape (batch_size, columns), labels float32 of shape (batch_size,), or
-    CSRNDArrays if they have a file.  Raises MXNetError that names file and line.
+    Returns
+    -------
+    MXDataIter
+        Iterator over batches.  Data are a CSRNDArray of shape (batch_size, columns), labels float32
+        of shape (batch_size,), or a CSRNDArray if `label_libsvm` is given.
+
+    Raises
+    ------
+    MXNetError
+        For invalid options and missing files; while reading, for a malformed line or an index that
+        is out of range, with file and line number.
+
+    Notes
+    -----
+    An option with another name has no effect; if it resembles a known one, there is a warning.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import nbmod as mx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "rows.libsvm")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("1 0:2 2:3\n0 1:4\n")
+    ...     rows = mx.io.LibSVMIter(data_libsvm=path, data_shape=(3,), batch_size=2)
+    ...     batch = rows.next()
+    ...     rows.close()
+    >>> batch.data[0].asnumpy().tolist(), batch.label[0].asnumpy().tolist()
+    ([[2.0, 0.0, 3.0], [0.0, 4.0, 0.0]], [1.0, 0.0])
     """
     given = options_of(_LibSVMOptions, options)
     require_part("LibSVMIter", given.num_parts, given.part_index)
