@@ -17,6 +17,17 @@ import pytest
 
 MODULES = (
     "nbmod.callback",
+    "nbmod.io.data",
+    "nbmod.io.dataset",
+    "nbmod.io.generator",
+    "nbmod.io.image_det_record",
+    "nbmod.io.image_record",
+    "nbmod.io.mnist",
+    "nbmod.io.native",
+    "nbmod.io.ndarray_iter",
+    "nbmod.io.prefetching",
+    "nbmod.io.resize",
+    "nbmod.io.text",
     "nbmod.monitor",
 )
 SECTIONS = ("Parameters", "Other Parameters")
@@ -60,7 +71,7 @@ def described(docstring: str) -> set[str]:
     lines = docstring.splitlines()
     names: set[str] = set()
     section = ""
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+    for line, following in zip(lines, [*lines, ""][1:], strict=True):
         if following and not following.strip("-"):
             section = line
         elif section in SECTIONS:
@@ -106,3 +117,4 @@ def test_parameters_are_found_in_docstrings():
         It.
     """
     assert described(inspect.cleandoc(text)) == {"first", "second", "args"}
+    assert described("") == set()

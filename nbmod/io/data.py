@@ -167,7 +167,24 @@ class DataBatch:
 
 def require_batches(iterator: str, batch_size: int, last_batch_handle: str,
                     handles: Sequence[str] = HANDLES) -> None:
-    """MXNetError unless `iterator` can make such batches."""
+    """Check the options of batches that iterators have in common.
+
+    Parameters
+    ----------
+    iterator : str
+        Name of the iterator, for the message.
+    batch_size : int
+        Number of samples in a batch, at least 1.
+    last_batch_handle : str
+        One of `handles`.
+    handles : sequence of str
+        What the iterator supports.
+
+    Raises
+    ------
+    MXNetError
+        If an option is invalid.
+    """
     if last_batch_handle not in handles:
         raise MXNetError(f"{iterator}: last_batch_handle is {last_batch_handle!r}, expected one of "
                          f"{handles}")
@@ -176,7 +193,22 @@ def require_batches(iterator: str, batch_size: int, last_batch_handle: str,
 
 
 def expect_same(iterator: Any, state: dict[str, Any], **ours: Any) -> None:
-    """MXNetError unless a `state_dict` says of its iterator what `ours` says of this one."""
+    """Check that a saved state belongs to an iterator constructed in the same way.
+
+    Parameters
+    ----------
+    iterator : DataIter
+        Iterator that the state is loaded into.
+    state : dict
+        Result of `state_dict`.
+    **ours
+        Values of this iterator that the state must have as well.
+
+    Raises
+    ------
+    MXNetError
+        For the first value that differs.
+    """
     for name, value in ours.items():
         if state.get(name) != value:
             raise MXNetError(f"{type(iterator).__name__}: the saved state is of an iterator with "

@@ -288,6 +288,8 @@ def ImageRecordIter(**options: Any) -> MXDataIter:
 
     Parameters
     ----------
+    **options
+        The options below, by keyword; each may also be given as text.
     path_imgrec : str
         Record file to read.
     data_shape : tuple of int

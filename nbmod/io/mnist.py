@@ -163,6 +163,8 @@ def MNISTIter(**options: Any) -> MXDataIter:
 
     Parameters
     ----------
+    **options
+        The options below, by keyword; each may also be given as text.
     image : str, default './train-images-idx3-ubyte'
         File with the images.
     label : str, default './train-labels-idx1-ubyte'

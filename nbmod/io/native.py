@@ -118,11 +118,22 @@ class MXDataIter(DataIter):
 
 
 def options_of(cls: type[Options], given: Mapping[str, Any]) -> Options:
-    """The options of an iterator, a dataclass, from keywords that may be text, as in MXNet.
+    """Return the options of an iterator, a dataclass, from keywords that may be text.
 
-    An unknown keyword is passed over, with a warning if a known one is close to it; a dtype of None
-    is the iterator's own.
-    Raises MXNetError that names the option, what was expected and given.
+    A dtype of None is the iterator's default.  An unknown keyword is ignored, with a warning if a
+    known one is similar.
+
+    Parameters
+    ----------
+    cls : type
+        Dataclass of the options.
+    given : mapping
+        Values by name.
+
+    Raises
+    ------
+    MXNetError
+        For an invalid value; names the option, what was expected and given.
     """
     known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     for name in sorted(given.keys() - known):
@@ -142,8 +153,15 @@ _NO_MATTER = frozenset({"path_imgrec", "path_imgidx", "path_imglist", "image", "
 
 
 def deciding(options: Any) -> dict[str, Any]:
-    """The options that decide which batches come, as plain data: what two iterators must have in
-    common to go on from each other's positions."""
+    """Return the options that determine the batches, as plain data.
+
+    Two iterators must have them in common to continue from each other's positions.
+
+    Parameters
+    ----------
+    options : dataclass
+        Options of an iterator.
+    """
     values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)
               if field.name not in _NO_MATTER}
     return {name: list(value) if isinstance(value, tuple) else value
@@ -151,8 +169,20 @@ def deciding(options: Any) -> dict[str, Any]:
 
 
 def list_files(name: str, paths: str) -> list[str]:
-    """The files that `paths` names: a path, several with ';' between them, folders for all of
-    their files."""
+    """Return the files that a text names, as a list of paths.
+
+    Parameters
+    ----------
+    name : str
+        Name of the iterator, for the message.
+    paths : str
+        A path, or several separated by ';'; a folder stands for all its files, sorted by name.
+
+    Raises
+    ------
+    MXNetError
+        If a file does not exist.
+    """
     found: list[str] = []
     for path in paths.split(";"):
         path = path.removeprefix("file://")
@@ -167,7 +197,22 @@ def list_files(name: str, paths: str) -> list[str]:
 
 
 def require_part(name: str, num_parts: int, part_index: int) -> None:
-    """MXNetError unless there is such a part."""
+    """Check that a part exists.
+
+    Parameters
+    ----------
+    name : str
+        Name of the iterator, for the message.
+    num_parts : int
+        Number of parts.
+    part_index : int
+        Index of the part, from 0.
+
+    Raises
+    ------
+    MXNetError
+        Unless 0 <= part_index < num_parts.
+    """
     if num_parts < 1 or not 0 <= part_index < num_parts:
         raise MXNetError(f"{name}: part_index is {part_index} of num_parts {num_parts}, expected "
                          "0 <= part_index < num_parts")

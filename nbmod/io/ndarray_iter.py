@@ -23,9 +23,16 @@ __all__ = ["NDArrayIter"]
 
 
 def named_arrays(source: Any, allow_empty: bool, default_name: str) -> list[tuple[str, NDArray]]:
-    """One array, a list, or a dict of arrays as (name, NDArray) pairs.
+    """Return one array, a list, or a dict of arrays as (name, NDArray) pairs, sorted by name.
 
-    A single array takes `default_name`, several are numbered `_0_name`, ..., a dict is sorted.
+    Parameters
+    ----------
+    source : NDArray, numpy.ndarray, list, dict or None
+        Arrays.
+    allow_empty : bool
+        Whether there may be none.
+    default_name : str
+        Name of a single array; several are called `_0_<name>`, `_1_<name>`, ...
     """
     if source is None:
         source = []

@@ -140,6 +140,8 @@ def CSVIter(**options: Any) -> MXDataIter:
 
     Parameters
     ----------
+    **options
+        The options below, by keyword; each may also be given as text.
     data_csv : str
         File with the data: a path, several separated by ';', or a folder for all its files.
     data_shape : tuple of int
@@ -248,6 +250,8 @@ def LibSVMIter(**options: Any) -> MXDataIter:
 
     Parameters
     ----------
+    **options
+        The options below, by keyword; each may also be given as text.
     data_libsvm : str
         File with the data: a path, several separated by ';', or a folder for all its files.
     data_shape : tuple of int
