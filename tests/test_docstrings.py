@@ -29,6 +29,13 @@ MODULES = (
     "nbmod.io.resize",
     "nbmod.io.text",
     "nbmod.monitor",
+    "nbmod.optimizer",
+    "nbmod.optimizer.adaptive",
+    "nbmod.optimizer.base",
+    "nbmod.optimizer.contrib",
+    "nbmod.optimizer.layerwise",
+    "nbmod.optimizer.sgd",
+    "nbmod.optimizer.updater",
 )
 SECTIONS = ("Parameters", "Other Parameters")
 

@@ -1,8 +1,19 @@
 """Optimizers: `create("sgd", momentum=0.9)`, the classes behind the names, and `Updater`.
 
-`base` has the rates, counts and multipliers that all share; `sgd`, `adaptive`, `layerwise` and
-`contrib` the optimizers; `updater` what a training loop calls, `states` the file format of what it
-remembers.  The arithmetic is in `nbmod.ops.update`.
+`base` has learning rates, update counts and multipliers; `sgd`, `adaptive`, `layerwise` and
+`contrib` have the optimizers; `updater` has the `Updater`, which training loops call; `states` has
+the file format of optimizer states.  The arithmetic is in `nbmod.ops.update`.
+
+Examples
+--------
+>>> import nbmod as mx
+>>> optimizer = mx.optimizer.create("adam", learning_rate=0.1)
+>>> updater = mx.optimizer.get_updater(optimizer)
+>>> weight = mx.nd.array([4.0])
+>>> for _ in range(100):
+...     updater(0, 2 * weight, weight)
+>>> abs(weight.asscalar().item()) < 0.1
+True
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""`Optimizer`: how one parameter is stepped, and the rates and counts that go with it.
+"""`Optimizer`: how one parameter is stepped, and its learning rate, weight decay and update count.
 
-A parameter is known by its index (an int, or its name under a kvstore).  Its learning rate is the
-global one (fixed, or from the scheduler at the highest update count so far) times its multiplier,
-which is looked up by index in `param_dict`, by index in `lr_mult`, or by the name that `idx2name`
-gives the index.  Weight decay works the same way; names that do not end in `_weight` or `_gamma`
-have multiplier 0 unless told otherwise.
+A parameter is identified by its index (an int, or its name under a kvstore).  Its learning rate is
+the global rate (constant, or that of the scheduler at the highest update count so far) times its
+multiplier, which is looked up by index in `param_dict`, by index in `lr_mult`, or by the name that
+`idx2name` has for the index.  Weight decay works the same way; names that do not end in `_weight`
+or `_gamma` have multiplier 0 by default.
 
 Update counts are kept per device, because with several devices one optimizer steps the copies of a
-parameter one after the other and each must see the same count.
+parameter one after the other and each must have the same count.
 
-An optimizer implements `create_state` and `update`; the arithmetic itself is an op of `ops.update`,
-run on the weight in place by `step`.
+An optimizer implements `create_state` and `update`; the arithmetic itself is an operator of
+`ops.update`, run on the weight in place by `step`.
 """
 
 from __future__ import annotations
@@ -36,9 +36,16 @@ __all__ = ["Optimizer", "RuleOptimizer", "Turn", "create", "register", "state_li
 
 
 def step(op: Op, weight: NDArray, grad: NDArray, *states: NDArray) -> None:
-    """Run an update op, writing the new weight over the old one and changing the states in place.
+    """Run an update operator, which writes the new weight and the new states in place.
 
-    Goes past `nd.invoke`, whose caches would fill up with ops that differ in their rates only.
+    Parameters
+    ----------
+    op : Op
+        The update operator.
+    weight, grad : NDArray
+        Weight and gradient.
+    *states : NDArray
+        The operator's auxiliary inputs.
     """
     arrays = [array.handle for array in (weight, grad, *states)]
     require_trainable(arrays[0].dtype)
@@ -62,22 +69,82 @@ def _check_shapes(op: Op, weight: tuple[int, ...], arrays: Sequence[Any]) -> Non
 
 
 def state_like(weight: NDArray) -> NDArray:
-    """Zeros of the weight's shape and type, where the weight is."""
+    """Zeros of a weight's shape and element type, on its device.
+
+    Parameters
+    ----------
+    weight : NDArray
+        The weight.
+    """
     return zeros(weight.shape, ctx=weight.context, dtype=weight.dtype)
 
 
 def states_like(weight: NDArray, count: int) -> tuple[NDArray, ...]:
-    """So many of them."""
+    """Several arrays of `state_like`.
+
+    Parameters
+    ----------
+    weight : NDArray
+        The weight.
+    count : int
+        Number of arrays.
+    """
     return tuple(state_like(weight) for _ in range(count))
 
 
 class Optimizer:
     """Base class of optimizers.
 
-    `param_idx2name` maps indices to names; `sym` gives `lr_mult` and `wd_mult` attributes of its
-    variables; `param_dict` maps indices to objects with `lr_mult` and `wd_mult`.  Gradients are
-    multiplied by `rescale_grad` and, where `clip_gradient` is given, cut to that magnitude.
-    `multi_precision` keeps float32 master copies of float16 weights.
+    Parameters
+    ----------
+    rescale_grad : float, default 1.0
+        Factor of gradients; often 1 / batch size, if the loss is a sum over the batch.
+    param_idx2name : dict of int to str, optional
+        Names of the parameters, by index.
+    wd : float, default 0.0
+        Global weight decay, the factor of the L2 penalty.
+    clip_gradient : float, optional
+        Limit of the magnitude of every element of a gradient; None for no limit.
+    learning_rate : float, optional
+        Global learning rate, 0.01 unless given.  With a scheduler it replaces the scheduler's
+        `base_lr`.
+    lr_scheduler : LRScheduler, optional
+        Called with the number of updates, returns the global learning rate.
+    sym : Symbol, optional
+        A network whose variables may have attributes `__lr_mult__` and `__wd_mult__`.
+    begin_num_update : int, default 0
+        The number of updates from which counting begins.
+    multi_precision : bool, default False
+        Whether to keep float32 master copies of float16 weights, which are stepped in their place.
+    param_dict : dict, optional
+        Objects with attributes `lr_mult` and `wd_mult`, by index.  They take precedence over all
+        other multipliers.
+
+    Raises
+    ------
+    MXNetError
+        If `param_idx2name` is not a dict.
+
+    Notes
+    -----
+    A subclass defines `update`, and `create_state` if it needs a state.  In `update` it calls
+    `_update_count(index)`, then `_get_lr(index)` and `_get_wd(index)` for the parameter's learning
+    rate and weight decay.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> @mx.optimizer.register
+    ... class Halving(mx.optimizer.Optimizer):
+    ...     def update(self, index, weight, grad, state):
+    ...         self._update_count(index)
+    ...         weight[:] = 0.5 * (weight - self._get_lr(index) * grad)
+    >>> optimizer = mx.optimizer.create("halving", learning_rate=1.0)
+    >>> weight = mx.nd.array([5.0])
+    >>> optimizer.update(0, weight, mx.nd.array([1.0]), optimizer.create_state(0, weight))
+    >>> weight.asscalar().item()
+    2.0
+    >>> del mx.optimizer.Optimizer.opt_registry["halving"]
     """
 
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
@@ -122,7 +189,18 @@ class Optimizer:
 
     @staticmethod
     def register(klass: type[Optimizer]) -> type[Optimizer]:
-        """Class decorator: let `create` find the class under its lower-cased name."""
+        """Class decorator: register an optimizer for `create` under its lower-cased name.
+
+        Parameters
+        ----------
+        klass : type
+            A subclass of `Optimizer`.  It replaces another of that name, with a warning.
+
+        Returns
+        -------
+        type
+            The class itself.
+        """
         name = klass.__name__.lower()
         known = Optimizer.opt_registry.get(name, klass)
         if known is not klass:
@@ -133,7 +211,32 @@ class Optimizer:
 
     @staticmethod
     def create_optimizer(name: str, **kwargs: Any) -> Optimizer:
-        """The optimizer of that name (case does not matter), made with `kwargs`."""
+        """Create a registered optimizer; also `mx.optimizer.create`.
+
+        Parameters
+        ----------
+        name : str
+            Name of the class, in upper or lower case.
+        **kwargs
+            Arguments of the class.
+
+        Returns
+        -------
+        Optimizer
+            The new optimizer.
+
+        Raises
+        ------
+        ArgumentError
+            If no optimizer has that name.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> optimizer = mx.optimizer.create("sgd", learning_rate=0.2, momentum=0.9)
+        >>> type(optimizer).__name__, optimizer.learning_rate
+        ('SGD', 0.2)
+        """
         found = Optimizer.opt_registry.get(name.lower()) if isinstance(name, str) else None
         if found is None:
             hint = did_you_mean(str(name).lower(), Optimizer.opt_registry)
@@ -144,11 +247,34 @@ class Optimizer:
     # -- what subclasses implement ----------------------------------------------------------
 
     def create_state(self, index: Any, weight: NDArray) -> Any:
-        """What must be kept for a parameter between updates: None, an array, or a tuple."""
+        """The state that a parameter needs between updates; None unless a subclass defines it.
+
+        Parameters
+        ----------
+        index : int or str
+            The index of the parameter.
+        weight : NDArray
+            Its weight.
+
+        Returns
+        -------
+        None, NDArray or tuple
+            The state.
+        """
         return None
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """Step `weight` in place, given its gradient and its state."""
+        """Step `weight` in place; to be defined by subclasses.
+
+        Parameters
+        ----------
+        index : int or str
+            The index of the parameter.
+        weight, grad : NDArray
+            Weight and gradient, of equal shape.
+        state : object
+            What `create_state` returned for the parameter; its arrays are changed in place.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define update")
 
     # -- multi-precision --------------------------------------------------------------------
@@ -164,14 +290,37 @@ class Optimizer:
         return self.multi_precision
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
-        """`create_state`, or (master copy, its state) for a float16 weight."""
+        """`create_state`, with a float32 master copy of a float16 weight under `multi_precision`.
+
+        Parameters
+        ----------
+        index : int or str
+            The index of the parameter.
+        weight : NDArray
+            Its weight.
+
+        Returns
+        -------
+        None, NDArray or tuple
+            The state, or the pair (master weight, state of the master weight).
+        """
         if not self._keeps_master(weight):
             return self.create_state(index, weight)
         master = weight.astype(np.float32)
         return master, self.create_state(index, master)
 
     def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        """`update`, on the master copy where there is one."""
+        """`update`, on the master copy where there is one.
+
+        Parameters
+        ----------
+        index : int or str
+            The index of the parameter.
+        weight, grad : NDArray
+            Weight and gradient, of equal shape; the weight is changed in place.
+        state : object
+            What `create_state_multi_precision` returned for the parameter.
+        """
         if not (self.multi_precision and weight.dtype == np.float16):
             self.update(index, weight, grad, state)
             return
@@ -185,9 +334,16 @@ class Optimizer:
         return state[0] if ours else None
 
     def weight_was_set(self, weight: NDArray, state: Any) -> None:
-        """Let the master copy, if there is one, follow a weight that was set by hand.
+        """Copy a weight that was set from outside to its master copy, if it has one.
 
-        Where the weight still is what the master is when rounded, the master keeps its digits.
+        Where the weight is still the rounded master weight, the master keeps its precision.
+
+        Parameters
+        ----------
+        weight : NDArray
+            The new weight.
+        state : object
+            What `create_state_multi_precision` returned for the parameter.
         """
         if not (self.multi_precision and weight.dtype == np.float16):
             return
@@ -201,29 +357,78 @@ class Optimizer:
 
     @property
     def learning_rate(self) -> float:
-        """The global learning rate now."""
+        """The global learning rate; with a scheduler, its rate at the current update count."""
         if self.lr_scheduler is not None:
             return self.lr_scheduler(self.num_update)
         assert self.lr is not None
         return self.lr
 
     def set_learning_rate(self, lr: float) -> None:
-        """Change the global learning rate; an error while a scheduler decides it."""
+        """Change the global learning rate.
+
+        Parameters
+        ----------
+        lr : float
+            The new rate.
+
+        Raises
+        ------
+        MXNetError
+            If there is a scheduler, which decides the rate.
+        """
         if self.lr_scheduler is not None:
             raise MXNetError("the learning rate is decided by the optimizer's lr_scheduler; set "
                              "lr_scheduler.base_lr instead")
         self.lr = lr
 
     def set_lr_scale(self, args_lrscale: Any) -> None:
-        """MXNet's first name of `set_lr_mult`; raises DeprecationWarning, as there."""
+        """The former name of `set_lr_mult`, which MXNet keeps for its error only.
+
+        Parameters
+        ----------
+        args_lrscale : object
+            Ignored.
+
+        Raises
+        ------
+        DeprecationWarning
+            Always.
+        """
         raise DeprecationWarning("set_lr_scale is gone: use set_lr_mult")
 
     def set_lr_mult(self, args_lr_mult: Mapping[Any, float]) -> None:
-        """Multipliers of the learning rate by name or index, over those of the symbol."""
+        """Set multipliers of the learning rate.
+
+        Parameters
+        ----------
+        args_lr_mult : dict of (int or str) to float
+            Multipliers by index or by name; 1 for all others.  They take precedence over those of
+            the symbol's attributes, and replace what was set before.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> names = {0: "a_weight", 1: "b_weight"}
+        >>> optimizer = mx.optimizer.SGD(learning_rate=1.0, param_idx2name=names)
+        >>> optimizer.set_lr_mult({"b_weight": 0.5})
+        >>> weights = [mx.nd.zeros(1), mx.nd.zeros(1)]
+        >>> for index, weight in enumerate(weights):
+        ...     optimizer.update(index, weight, mx.nd.ones(1), None)
+        >>> [weight.asscalar().item() for weight in weights]
+        [-1.0, -0.5]
+        """
         self.lr_mult = {**self._symbol_multipliers("__lr_mult__"), **args_lr_mult}
 
     def set_wd_mult(self, args_wd_mult: Mapping[Any, float]) -> None:
-        """Multipliers of weight decay by name or index, over those of the symbol."""
+        """Set multipliers of weight decay.
+
+        Parameters
+        ----------
+        args_wd_mult : dict of (int or str) to float
+            Multipliers by index or by name.  Others are 1, but 0 for names that do not end in
+            `_weight` or `_gamma`.  They take precedence over those of the symbol's attributes, and
+            replace what was set before.
+        """
         undecayed = {name: 0.0 for name in self.idx2name.values()
                      if not name.endswith(("_weight", "_gamma"))}
         self.wd_mult = {**undecayed, **self._symbol_multipliers("__wd_mult__"), **args_wd_mult}
@@ -279,7 +484,7 @@ class Optimizer:
 
 
 class Turn(NamedTuple):
-    """One parameter's turn in a step."""
+    """What `RuleOptimizer.rule` needs to know of a parameter in a step."""
 
     index: Any
     lr: float
@@ -292,10 +497,17 @@ class Turn(NamedTuple):
 
 
 class RuleOptimizer(Optimizer):
-    """Base of optimizers whose step is an op, which `rule` makes for every parameter in turn.
+    """Base of optimizers whose step is an operator, which `rule` makes for every parameter.
 
+    Parameters
+    ----------
+    **kwargs
+        Arguments of `Optimizer`.
+
+    Notes
+    -----
     `update` takes one parameter, or lists of parameters, which count as one step: all are counted
-    before the first rate is asked for.  Results are the same.
+    before the first rate is looked up.  Results are the same.
     """
 
     clips_to_zero: ClassVar[bool] = False
@@ -304,10 +516,32 @@ class RuleOptimizer(Optimizer):
     """Whether turns that differ in nothing but parameters have one rule."""
 
     def rule(self, turn: Turn) -> Op:
-        """The op that does a parameter's step; it depends on what `shares_rules` says."""
+        """The operator that performs the step of one parameter.
+
+        Parameters
+        ----------
+        turn : Turn
+            Index, learning rate, weight decay, update number and state of the parameter.
+
+        Returns
+        -------
+        Op
+            An operator of (weight, gradient, *arrays of the state).
+        """
         raise NotImplementedError(f"{type(self).__name__} must define rule")
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """Step one parameter, or each of a list, in place.
+
+        Parameters
+        ----------
+        index : int, str or list
+            The index of the parameter, or a list of indices.
+        weight, grad : NDArray or list of NDArray
+            Weight and gradient, of equal shape.
+        state : object or list
+            What `create_state` returned for the parameter.
+        """
         self._step_all(index, weight, grad, state, master=False)
 
     def _step_all(self, index: Any, weight: Any, grad: Any, state: Any, master: bool) -> None:

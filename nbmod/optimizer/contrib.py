@@ -1,4 +1,4 @@
-"""`mx.optimizer.contrib`: optimizers that MXNet keeps apart."""
+"""`mx.optimizer.contrib`: optimizers that MXNet keeps in a module of their own."""
 
 from __future__ import annotations
 
@@ -15,9 +15,39 @@ __all__ = ["GroupAdaGrad"]
 
 @register
 class GroupAdaGrad(RuleOptimizer):
-    """AdaGrad with one rate for every row of a matrix, as for the vectors of an embedding.
+    """AdaGrad with one sum of squares for each row of a matrix, as for the vectors of an embedding.
 
-    Weight decay is not supported.  State: the sum of the rows' mean squares, of shape (rows, 1).
+    Parameters
+    ----------
+    eps : float, default 1e-5
+        Added to the sum of squares, under the root.
+    **kwargs
+        Arguments of `Optimizer`: `learning_rate` (0.01 unless given), `rescale_grad`,
+        `clip_gradient`, `lr_scheduler`, `multi_precision`, `param_idx2name`, `param_dict`, `sym`
+        and `begin_num_update`.  `wd` has to be 0.
+
+    Raises
+    ------
+    MXNetError
+        From `create_state` if the weight is not a matrix; from `update` if there is weight decay.
+
+    Notes
+    -----
+    With x = clip(rescale_grad * g, -clip_gradient, clip_gradient) ::
+
+        history = history + mean of x^2 over each row
+        w = w - lr * x / sqrt(history + eps)
+
+    The state is history, of shape (rows, 1).  `clip_gradient=0` sets gradients to 0.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> optimizer = mx.optimizer.contrib.GroupAdaGrad(learning_rate=1.0)
+    >>> weight, grad = mx.nd.zeros((2, 2)), mx.nd.array([[1.0, 7.0], [3.0, 3.0]])
+    >>> optimizer.update(0, weight, grad, optimizer.create_state(0, weight))
+    >>> [[round(x, 3) for x in row] for row in weight.asnumpy().tolist()]
+    [[-0.2, -1.4], [-1.0, -1.0]]
     """
 
     clips_to_zero = True
@@ -27,12 +57,27 @@ class GroupAdaGrad(RuleOptimizer):
         self.float_stable_eps = eps
 
     def create_state(self, index: Any, weight: NDArray) -> NDArray:
+        """The state that a parameter needs between updates.
+
+        Parameters
+        ----------
+        index : int or str
+            The index of the parameter.
+        weight : NDArray
+            Its weight.
+
+        Returns
+        -------
+        NDArray
+            Zeros of shape (rows, 1).
+        """
         if len(weight.shape) != 2:
             raise MXNetError(f"GroupAdaGrad: parameter {index!r} has shape {weight.shape}, "
                              "expected a matrix")
         return zeros((weight.shape[0], 1), ctx=weight.context, dtype=weight.dtype)
 
     def rule(self, turn: Turn) -> Op:
+        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         if turn.wd:
             raise MXNetError(f"GroupAdaGrad: weight decay of parameter {turn.index!r} is "
                              f"{turn.wd}, expected 0: it is not supported")

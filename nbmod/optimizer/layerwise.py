@@ -1,4 +1,4 @@
-"""Optimizers for large batches: rates that are chosen for each layer, and warm-up."""
+"""Optimizers for large batches: learning rates that depend on the layer, and warm-up."""
 
 from __future__ import annotations
 
@@ -21,12 +21,47 @@ __all__ = ["LAMB", "LARS", "LBSGD"]
 
 @register
 class LARS(Momentum):
-    """Layer-wise adaptive rate scaling, You et al. (2017): SGD whose rate is, for every weight, a
-    share `eta` of the ratio of its length to its gradient's.
+    """Layer-wise adaptive rate scaling: SGD with a learning rate for every parameter.
 
-    Parameters whose names end in gamma, beta or bias have the plain rate, and only names that end
-    in `_weight` decay.  With `momentum_correction` the momentum is scaled where the rate changes,
-    for all parameters of that step.
+    Parameters
+    ----------
+    momentum : float, default 0.0
+        Decay of the velocity; 0 means no velocity and no state.
+    lazy_update : bool, default True
+        Accepted for compatibility; it has no effect.
+    eta : float, default 0.001
+        The trust coefficient: which fraction of the weight's norm a step may have.
+    eps : float, default 0
+        Added to the denominator of the trust ratio.
+    momentum_correction : bool, default True
+        Whether to multiply the momentum by (rate of this step) / (rate of the last step).
+    **kwargs
+        Arguments of `Optimizer`: `learning_rate` (0.01 unless given), `wd`, `rescale_grad`,
+        `clip_gradient`, `lr_scheduler`, `multi_precision`, `param_idx2name`, `param_dict`, `sym`
+        and `begin_num_update`.
+
+    Notes
+    -----
+    With the L2 norms |w| and |g| of a parameter's weight and gradient, its learning rate is ::
+
+        lr * eta * |w| / (rescale_grad * |g| + wd * |w| + eps)
+
+    or lr itself where either norm is 0.  Then the step is that of `SGD`.  Parameters whose names
+    end in gamma, beta or bias have the rate lr, and only those whose names end in `_weight` have
+    weight decay, unless `set_wd_mult` says otherwise.
+
+    References
+    ----------
+    You, Gitman and Ginsburg, "Large batch training of convolutional networks", 2017.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> optimizer = mx.optimizer.LARS(learning_rate=1.0, eta=0.5, param_idx2name={0: "fc_weight"})
+    >>> weight, grad = mx.nd.array([3.0, 4.0]), mx.nd.array([0.0, 10.0])
+    >>> optimizer.update(0, weight, grad, None)
+    >>> [round(x, 4) for x in weight.asnumpy().tolist()]
+    [3.0, 1.5]
     """
 
     _rated = -1
@@ -45,7 +80,13 @@ class LARS(Momentum):
         self.cur_lr: float | None = None
 
     def set_wd_mult(self, args_wd_mult: Mapping[Any, float]) -> None:
-        """Multipliers of weight decay by name or index, over those of the symbol."""
+        """Set multipliers of weight decay; 0 by default for names that do not end in `_weight`.
+
+        Parameters
+        ----------
+        args_wd_mult : dict of (int or str) to float
+            Multipliers by index or by name.  They take precedence over those of the symbol.
+        """
         undecayed = {name: 0.0 for name in self.idx2name.values() if not name.endswith("_weight")}
         self.wd_mult = {**undecayed, **self._symbol_multipliers("__wd_mult__"), **args_wd_mult}
 
@@ -83,13 +124,61 @@ class LARS(Momentum):
 
 @register
 class LBSGD(RuleOptimizer):
-    """SGD for large batches: gradients of `batch_scale` updates are averaged before a step, whose
-    rate is multiplied by a warm-up.
+    """SGD for large batches: averages gradients of several updates, and warms up the learning rate.
 
-    `warmup_strategy` 'linear', 'power2' or 'sqrt' lets the multiplier grow from 1 to `batch_scale`
-    in `warmup_epochs` epochs of `updates_per_epoch` updates; with 'lars' it is the root of the
-    ratio of the weight's square to the gradient's (kept within 0.01 and 100); with any other there
-    is none.  State: the momentum.
+    Parameters
+    ----------
+    momentum : float, default 0.0
+        Decay of the velocity; 0 means no velocity and no state.
+    multi_precision : bool, default False
+        Whether to keep float32 master copies of float16 weights.
+    warmup_strategy : str, default 'linear'
+        'linear', 'power2' or 'sqrt': see Notes.  'lars': the rate is multiplied by a trust ratio of
+        the parameter instead.  With any other string the rate is multiplied by 1 during the
+        warm-up.
+    warmup_epochs : int, default 5
+        Epochs of the warm-up.
+    batch_scale : int, default 1
+        Number of updates whose gradients are averaged for a step; the target of the warm-up.
+    updates_per_epoch : int, default 32
+        Number of updates in an epoch.
+    begin_epoch : int, default 0
+        The epoch from which the updates are counted, when training resumes.
+    num_epochs : int, default 60
+        Accepted for compatibility; it has no effect.
+    **kwargs
+        Further arguments of `Optimizer`: `learning_rate` (0.01 unless given), `wd`, `rescale_grad`,
+        `clip_gradient`, `lr_scheduler`, `param_idx2name`, `param_dict`, `sym` and
+        `begin_num_update`.
+
+    Notes
+    -----
+    A step is that of `SGD` with the averaged gradient and the learning rate lr * m.  In update
+    number n, with N = warmup_epochs * updates_per_epoch ::
+
+        m = 1 + (batch_scale - 1) * (n / N)^p  for n < N, else batch_scale
+
+    where p is 1 for 'linear', 2 for 'power2' and 0.5 for 'sqrt'.  For 'lars' ::
+
+        m = sqrt(|w|^2 / (|g|^2 + wd * |w|^2)), limited to the range from 0.01 to 100
+
+    The state is the velocity, of the weight's shape, or None.
+
+    References
+    ----------
+    Goyal et al., "Accurate, large minibatch SGD: training ImageNet in 1 hour", 2017.
+    You, Gitman and Ginsburg, "Large batch training of convolutional networks", 2017.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> optimizer = mx.optimizer.LBSGD(learning_rate=1.0, batch_scale=2, warmup_epochs=0)
+    >>> weight = mx.nd.zeros(1)
+    >>> for grad in (1.0, 3.0):
+    ...     optimizer.update(0, weight, mx.nd.array([grad]), None)
+    ...     print(weight.asscalar().item())
+    0.0
+    -4.0
     """
 
     def __init__(self, momentum: float = 0.0, multi_precision: bool = False,
@@ -110,9 +199,34 @@ class LBSGD(RuleOptimizer):
         self.admult = 1
 
     def create_state(self, index: Any, weight: NDArray) -> NDArray | None:
+        """The state that a parameter needs between updates.
+
+        Parameters
+        ----------
+        index : int or str
+            The index of the parameter.
+        weight : NDArray
+            Its weight.
+
+        Returns
+        -------
+        NDArray or None
+            A velocity of zeros, or None without momentum.
+        """
         return state_like(weight) if self.momentum else None
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
+        """Add a gradient, and step `weight` in place after every `batch_scale` of them.
+
+        Parameters
+        ----------
+        index : int or str
+            The index of the parameter.
+        weight, grad : NDArray
+            Weight and gradient, of equal shape.
+        state : NDArray or None
+            What `create_state` returned for the parameter.
+        """
         # The rate is that of the counts before this update, as in MXNet.
         lr, wd = self._get_lr(index), self._get_wd(index)
         self._update_count(index)
@@ -127,6 +241,7 @@ class LBSGD(RuleOptimizer):
             saved["cum_grad"] = 0
 
     def rule(self, turn: Turn) -> Op:
+        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         if turn.state is None:
             return SGDUpdate(**self._common(turn))
         return SGDMomUpdate(momentum=self.momentum, **self._common(turn))
@@ -150,10 +265,51 @@ class LBSGD(RuleOptimizer):
 
 @register
 class LAMB(RuleOptimizer):
-    """Adam whose step has, for every weight, a length in proportion to the weight's.
+    """Adam with a step that is scaled, for every parameter, to the norm of its weight.
 
-    The weight's length counts within `lower_bound` and `upper_bound`, where these are given.
-    State: (mean, variance); under `multi_precision` (master weight, (mean, variance)).
+    Parameters
+    ----------
+    learning_rate : float, default 0.001
+        Global learning rate.
+    beta1, beta2 : float, default 0.9 and 0.999
+        Decay of the running mean of the gradient, and of its square.
+    epsilon : float, default 1e-6
+        Added to the denominator.
+    lower_bound, upper_bound : float, optional
+        Limits of the weight's norm in the trust ratio; None or 0 for no limit.
+    bias_correction : bool, default True
+        Whether running means are divided by 1 - beta^t.
+    **kwargs
+        Further arguments of `Optimizer`: `wd`, `rescale_grad`, `clip_gradient`, `lr_scheduler`,
+        `multi_precision`, `param_idx2name`, `param_dict`, `sym` and `begin_num_update`.
+
+    Notes
+    -----
+    With x = clip(rescale_grad * g, -clip_gradient, clip_gradient), in the parameter's update number
+    t ::
+
+        mean = beta1 * mean + (1 - beta1) * x
+        var = beta2 * var + (1 - beta2) * x^2
+        step = mean / (1 - beta1^t) / (sqrt(var / (1 - beta2^t)) + epsilon) + wd * w
+        w = w - lr * r1 / r2 * step
+
+    where r1 is the L2 norm of w, limited to the range from lower_bound to upper_bound, r2 is the
+    norm of step, and r1 / r2 is 1 where either is 0.  The state is (mean, var), both of the
+    weight's shape; with `multi_precision`, for a float16 weight, it is (master weight, (mean,
+    var)).  `clip_gradient=0` does not clip.
+
+    References
+    ----------
+    You et al., "Large batch optimization for deep learning: training BERT in 76 minutes", 2020.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> optimizer = mx.optimizer.LAMB(learning_rate=0.1)
+    >>> weight, grad = mx.nd.array([10.0]), mx.nd.array([2.0])
+    >>> optimizer.update(0, weight, grad, optimizer.create_state(0, weight))
+    >>> round(weight.asscalar().item(), 4)
+    9.0
     """
 
     def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999,
@@ -169,9 +325,34 @@ class LAMB(RuleOptimizer):
         self.aggregate_num = max(1, min(45, CONFIG.aggregation_size(45)))
 
     def create_state(self, index: Any, weight: NDArray) -> tuple[NDArray, ...]:
+        """The state that a parameter needs between updates.
+
+        Parameters
+        ----------
+        index : int or str
+            The index of the parameter.
+        weight : NDArray
+            Its weight.
+
+        Returns
+        -------
+        tuple of NDArray
+            (mean, var), zeros of the weight's shape.
+        """
         return states_like(weight, 2)
 
     def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """Step one parameter, or each of a list, on the master copy where there is one.
+
+        Parameters
+        ----------
+        index : int, str or list
+            The index of the parameter, or a list of indices.
+        weight, grad : NDArray or list of NDArray
+            Weight and gradient, of equal shape; the weight is changed in place.
+        state : tuple or list of tuple
+            What `create_state_multi_precision` returned for the parameter.
+        """
         first = weight[0] if isinstance(weight, (list, tuple)) else weight
         if not (self.multi_precision and first.dtype == np.float16):
             self.update(index, weight, grad, state)
@@ -182,6 +363,7 @@ class LAMB(RuleOptimizer):
                            turned if isinstance(index, (list, tuple)) else turned[0], master=True)
 
     def rule(self, turn: Turn) -> Op:
+        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         kind = MPLambUpdate if turn.master else LambUpdate
         return kind(t=turn.t, beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon,
                     bias_correction=self.bias_correction, lower_bound=self.lower_bound or -1.0,

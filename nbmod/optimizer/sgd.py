@@ -1,4 +1,4 @@
-"""Gradient descent: plain, with momentum of several kinds, with noise, by signs only."""
+"""Gradient descent: plain, with momentum, with noise, and by the signs of gradients only."""
 
 from __future__ import annotations
 
@@ -29,10 +29,22 @@ __all__ = ["SGD", "ccSGD", "NAG", "Signum", "SGLD", "DCASGD", "Momentum"]
 
 
 class Momentum(RuleOptimizer):
-    """What SGD and its like share: their states and how the op is chosen.
+    """Base of SGD, NAG and LARS: their states, and the choice of the update operator.
 
-    State: the momentum (None without); for a float16 weight under `multi_precision` the pair
-    (momentum, master weight), in this order unlike other optimizers.
+    Parameters
+    ----------
+    momentum : float, default 0.0
+        Decay of the velocity; 0 means no velocity and no state.
+    **kwargs
+        Arguments of `Optimizer`: `learning_rate` (0.01 unless given), `wd`, `rescale_grad`,
+        `clip_gradient`, `lr_scheduler`, `multi_precision`, `param_idx2name`, `param_dict`, `sym`
+        and `begin_num_update`.
+
+    Notes
+    -----
+    The state is the velocity, of the weight's shape (None without momentum).  For a float16 weight
+    with `multi_precision` it is the pair (velocity, master weight), in this order, unlike that of
+    other optimizers.
     """
 
     _with_momentum: tuple[type[Op], type[Op]] = (SGDMomUpdate, MPSGDMomUpdate)
@@ -42,9 +54,37 @@ class Momentum(RuleOptimizer):
         self.momentum = momentum
 
     def create_state(self, index: Any, weight: NDArray) -> NDArray | None:
+        """The state that a parameter needs between updates.
+
+        Parameters
+        ----------
+        index : int or str
+            The index of the parameter.
+        weight : NDArray
+            Its weight.
+
+        Returns
+        -------
+        NDArray or None
+            A velocity of zeros, or None without momentum.
+        """
         return state_like(weight) if self.momentum else None
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
+        """`create_state`, with a float32 master copy of a float16 weight under `multi_precision`.
+
+        Parameters
+        ----------
+        index : int or str
+            The index of the parameter.
+        weight : NDArray
+            Its weight.
+
+        Returns
+        -------
+        NDArray, None or tuple
+            The velocity (or None), or the pair (velocity or None, master weight).
+        """
         if not self._keeps_master(weight):
             return self.create_state(index, weight)
         master = weight.astype(np.float32)
@@ -55,11 +95,23 @@ class Momentum(RuleOptimizer):
         return state[1] if ours else super()._master(state)
 
     def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """Step one parameter, or each of a list, on the master copy where there is one.
+
+        Parameters
+        ----------
+        index : int, str or list
+            The index of the parameter, or a list of indices.
+        weight, grad : NDArray or list of NDArray
+            Weight and gradient, of equal shape; the weight is changed in place.
+        state : object or list
+            What `create_state_multi_precision` returned for the parameter.
+        """
         first = weight[0] if isinstance(weight, (list, tuple)) else weight
         master = self.multi_precision and first.dtype == np.float16
         self._step_all(index, weight, grad, state, master)
 
     def rule(self, turn: Turn) -> Op:
+        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         momentum = turn.state[0] if turn.master else turn.state
         if momentum is None:
             return (SGDUpdate, MPSGDUpdate)[turn.master](**self._common(turn))
@@ -74,8 +126,52 @@ class Momentum(RuleOptimizer):
 class SGD(Momentum):
     """Stochastic gradient descent with momentum and weight decay.
 
-    `lazy_update` concerns row-sparse gradients only.  The updater hands it `aggregate_num`
-    parameters at a time (MXNET_OPTIMIZER_AGGREGATION_SIZE, 4).
+    Parameters
+    ----------
+    momentum : float, default 0.0
+        Decay of the velocity; 0 means plain gradient descent and no state.
+    lazy_update : bool, default True
+        Accepted for compatibility: it concerns row-sparse gradients only.
+    **kwargs
+        Arguments of `Optimizer`: `learning_rate` (0.01 unless given), `wd`, `rescale_grad`,
+        `clip_gradient`, `lr_scheduler`, `multi_precision`, `param_idx2name`, `param_dict`, `sym`
+        and `begin_num_update`.
+
+    Notes
+    -----
+    With gradient g, weight w and x = clip(rescale_grad * g, -clip_gradient, clip_gradient), an
+    update without momentum is ::
+
+        w = w - lr * (x + wd * w)
+
+    and with momentum ::
+
+        mom = momentum * mom - lr * (x + wd * w)
+        w = w + mom
+
+    lr and wd are the rate and the weight decay of the parameter, that is, multiplied by its
+    `lr_mult` and `wd_mult`.  Weight decay is added after clipping.  `clip_gradient=0` does not
+    clip.
+
+    An `Updater` passes `aggregate_num` parameters at a time, which is 4 unless the environment
+    variable `MXNET_OPTIMIZER_AGGREGATION_SIZE` says otherwise.
+
+    References
+    ----------
+    Polyak, "Some methods of speeding up the convergence of iteration methods", 1964.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> optimizer = mx.optimizer.SGD(momentum=0.5, learning_rate=0.1)
+    >>> weight, grad = mx.nd.array([1.0, 2.0]), mx.nd.array([1.0, -1.0])
+    >>> state = optimizer.create_state(0, weight)
+    >>> optimizer.update(0, weight, grad, state)
+    >>> [round(x, 4) for x in weight.asnumpy().tolist()]
+    [0.9, 2.1]
+    >>> optimizer.update(0, weight, grad, state)
+    >>> [round(x, 4) for x in weight.asnumpy().tolist()]
+    [0.75, 2.25]
     """
 
     def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Any):
@@ -90,22 +186,100 @@ class SGD(Momentum):
 
 @register
 class ccSGD(SGD):  # noqa: N801 - the name scripts use
-    """SGD, under the name of its former C++ version."""
+    """`SGD`, under the name of its former C++ version.
+
+    Parameters
+    ----------
+    momentum, lazy_update, **kwargs
+        As for `SGD`.
+    """
 
 
 @register
 class NAG(Momentum):
-    """Nesterov's accelerated gradient; without momentum plain SGD."""
+    """Nesterov's accelerated gradient.
+
+    Parameters
+    ----------
+    momentum : float, default 0.0
+        Decay of the velocity; 0 means plain SGD and no state.
+    **kwargs
+        Arguments of `Optimizer`: `learning_rate` (0.01 unless given), `wd`, `rescale_grad`,
+        `clip_gradient`, `lr_scheduler`, `multi_precision`, `param_idx2name`, `param_dict`, `sym`
+        and `begin_num_update`.
+
+    Notes
+    -----
+    With gradient g, weight w and x = clip(rescale_grad * g, -clip_gradient, clip_gradient) ::
+
+        y = lr * (x + wd * w)
+        w = w + momentum * (momentum * mom - y) - y
+        mom = momentum * mom - lr * (x + wd * w)
+
+    where the last line has the new w.  The state is mom, of the weight's shape.  `clip_gradient=0`
+    does not clip.
+
+    References
+    ----------
+    Nesterov, "A method of solving a convex programming problem with convergence rate O(1/k^2)",
+    1983.  Sutskever et al., "On the importance of initialization and momentum in deep learning",
+    2013.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> optimizer = mx.optimizer.NAG(momentum=0.5, learning_rate=0.1)
+    >>> weight, grad = mx.nd.array([1.0]), mx.nd.array([1.0])
+    >>> optimizer.update(0, weight, grad, optimizer.create_state(0, weight))
+    >>> round(weight.asscalar().item(), 4)
+    0.85
+    """
 
     _with_momentum = (NAGMomUpdate, MPNAGMomUpdate)
 
 
 @register
 class Signum(RuleOptimizer):
-    """Steps of equal size in the direction of the momentum's sign, or the gradient's without.
+    """Steps of equal size in the direction of the sign of the momentum, or of the gradient.
 
-    `wd_lh` is weight decay apart from the gradient; it counts with momentum only.  State: the
-    momentum.
+    Parameters
+    ----------
+    learning_rate : float, default 0.01
+        The size of every step.
+    momentum : float, default 0.9
+        Decay of the running mean of gradients; 0 means to take the sign of the gradient (SignSGD).
+    wd_lh : float, default 0.0
+        Weight decay that is applied to the weight and not to the gradient, after Loshchilov and
+        Hutter.  It has an effect with momentum only.
+    **kwargs
+        Further arguments of `Optimizer`: `wd`, `rescale_grad`, `clip_gradient`, `lr_scheduler`,
+        `multi_precision`, `param_idx2name`, `param_dict`, `sym` and `begin_num_update`.
+
+    Notes
+    -----
+    With momentum and x = clip(rescale_grad * g, -clip_gradient, clip_gradient) ::
+
+        mom = momentum * mom - (1 - momentum) * (x + wd * w)
+        w = (1 - lr * wd_lh) * w + lr * sign(mom)
+
+    and without, where `rescale_grad` and `clip_gradient` do not matter ::
+
+        w = (1 - lr * wd) * w - lr * sign(g)
+
+    The state is mom, of the weight's shape, or None.  `clip_gradient=0` does not clip.
+
+    References
+    ----------
+    Bernstein et al., "signSGD: Compressed optimisation for non-convex problems", 2018.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> optimizer = mx.optimizer.Signum(learning_rate=0.25)
+    >>> weight, grad = mx.nd.array([1.0, 1.0, 1.0]), mx.nd.array([30.0, -0.1, 0.0])
+    >>> optimizer.update(0, weight, grad, optimizer.create_state(0, weight))
+    >>> weight.asnumpy().tolist()
+    [0.75, 1.25, 1.0]
     """
 
     def __init__(self, learning_rate: float = 0.01, momentum: float = 0.9, wd_lh: float = 0.0,
@@ -115,9 +289,24 @@ class Signum(RuleOptimizer):
         self.wd_lh = wd_lh
 
     def create_state(self, index: Any, weight: NDArray) -> NDArray | None:
+        """The state that a parameter needs between updates.
+
+        Parameters
+        ----------
+        index : int or str
+            The index of the parameter.
+        weight : NDArray
+            Its weight.
+
+        Returns
+        -------
+        NDArray or None
+            A momentum of zeros, or None without momentum.
+        """
         return state_like(weight) if self.momentum else None
 
     def rule(self, turn: Turn) -> Op:
+        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         if turn.state is None:
             return SignSGDUpdate(**self._common(turn))
         return SignumUpdate(momentum=self.momentum, wd_lh=self.wd_lh, **self._common(turn))
@@ -125,23 +314,104 @@ class Signum(RuleOptimizer):
 
 @register
 class SGLD(RuleOptimizer):
-    """Stochastic gradient Langevin dynamics: half a gradient step, and noise of variance lr."""
+    """Stochastic gradient Langevin dynamics: half a gradient step and Gaussian noise.
+
+    Parameters
+    ----------
+    **kwargs
+        Arguments of `Optimizer`: `learning_rate` (0.01 unless given), `wd`, `rescale_grad`,
+        `clip_gradient`, `lr_scheduler`, `multi_precision`, `param_idx2name`, `param_dict`, `sym`
+        and `begin_num_update`.
+
+    Notes
+    -----
+    With x = clip(rescale_grad * g, -clip_gradient, clip_gradient) ::
+
+        w = w - lr / 2 * (x + wd * w) + sqrt(lr) * noise
+
+    where the elements of noise are drawn from the standard normal distribution; `mx.random.seed`
+    makes them repeatable.  There is no state.  `clip_gradient=0` sets gradients to 0.
+
+    References
+    ----------
+    Welling and Teh, "Bayesian learning via stochastic gradient Langevin dynamics", 2011.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.random.seed(1)
+    >>> optimizer = mx.optimizer.SGLD(learning_rate=0.01)
+    >>> weight = mx.nd.zeros(1000)
+    >>> optimizer.update(0, weight, mx.nd.zeros(1000), None)
+    >>> 0.09 < float(weight.asnumpy().std()) < 0.11
+    True
+    """
 
     clips_to_zero = True
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
+        """Step `weight` in place; see `Optimizer.update`.
+
+        Parameters
+        ----------
+        index : int or str
+            The index of the parameter.
+        weight, grad : NDArray
+            Weight and gradient, of equal shape.
+        state : None
+            There is no state; what is given is ignored.
+        """
         noise = random.normal(0, 1, weight.shape, dtype=weight.dtype, ctx=weight.context)
         super().update(index, weight, grad, noise)
 
     def rule(self, turn: Turn) -> Op:
+        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         return SGLDUpdate(**self._common(turn))
 
 
 @register
 class DCASGD(RuleOptimizer):
-    """Asynchronous SGD whose late gradients are corrected for the way the weight has gone.
+    """Asynchronous SGD with delay compensation: a first-order correction of late gradients.
 
-    State: (momentum or None, the weight before the last step).
+    Parameters
+    ----------
+    momentum : float, default 0.0
+        Decay of the velocity; 0 means none.
+    lamda : float, default 0.04
+        Weight of the correction.
+    **kwargs
+        Arguments of `Optimizer`: `learning_rate` (0.01 unless given), `wd`, `rescale_grad`,
+        `clip_gradient`, `lr_scheduler`, `multi_precision`, `param_idx2name`, `param_dict`, `sym`
+        and `begin_num_update`.
+
+    Notes
+    -----
+    With x = clip(rescale_grad * g, -clip_gradient, clip_gradient) and the weight w' before the last
+    step ::
+
+        mom = momentum * mom - lr * (x + wd * w + lamda * x^2 * (w - w'))
+        w' = w
+        w = w + mom
+
+    The state is (mom, w'), both of the weight's shape, with None for mom without momentum.
+    `clip_gradient=0` sets gradients to 0.
+
+    References
+    ----------
+    Zheng et al., "Asynchronous stochastic gradient descent with delay compensation", 2017.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> optimizer = mx.optimizer.DCASGD(learning_rate=0.5, lamda=1.0)
+    >>> weight, grad = mx.nd.array([2.0]), mx.nd.array([1.0])
+    >>> state = optimizer.create_state(0, weight)
+    >>> optimizer.update(0, weight, grad, state)
+    >>> weight.asscalar().item()
+    1.5
+    >>> optimizer.update(0, weight, grad, state)
+    >>> weight.asscalar().item()
+    1.25
     """
 
     clips_to_zero = True
@@ -153,9 +423,24 @@ class DCASGD(RuleOptimizer):
         self.lamda = lamda
 
     def create_state(self, index: Any, weight: NDArray) -> tuple[NDArray | None, NDArray]:
+        """The state that a parameter needs between updates.
+
+        Parameters
+        ----------
+        index : int or str
+            The index of the parameter.
+        weight : NDArray
+            Its weight.
+
+        Returns
+        -------
+        tuple
+            (velocity of zeros, or None without momentum; a copy of the weight).
+        """
         return state_like(weight) if self.momentum else None, weight.copy()
 
     def rule(self, turn: Turn) -> Op:
+        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         if turn.state[0] is None:
             return DCASGDUpdate(lamda=self.lamda, **self._common(turn))
         return DCASGDMomUpdate(lamda=self.lamda, momentum=self.momentum, **self._common(turn))

@@ -22,24 +22,70 @@ KEPT = 16
 
 @register
 class Test(Optimizer):
-    """Adds gradients to weights; for tests of what surrounds an optimizer.  State: the weight."""
+    """Adds gradients to weights, for tests of the code around an optimizer.
+
+    Parameters
+    ----------
+    **kwargs
+        Arguments of `Optimizer`, of which only `rescale_grad` has an effect.
+
+    Notes
+    -----
+    w = w + rescale_grad * g.  The state is a copy of the new weight.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> optimizer = mx.optimizer.Test(rescale_grad=2.0)
+    >>> weight = mx.nd.array([1.0])
+    >>> optimizer.update(0, weight, mx.nd.array([3.0]), optimizer.create_state(0, weight))
+    >>> weight.asscalar().item()
+    7.0
+    """
 
     __test__ = False  # not a test case, whatever pytest thinks of the name
 
     def create_state(self, index: Any, weight: NDArray) -> NDArray:
+        """Zeros of the weight's shape."""
         return state_like(weight)
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
+        """Add `rescale_grad` times the gradient to the weight, and copy the result to the state."""
         weight[:] = weight + grad * self.rescale_grad
         state[:] = weight
 
 
 class Updater:
-    """Called with (index, gradient, weight), steps the weight; makes states when first needed.
+    """Applies an optimizer to parameters, and keeps their states.
 
-    Index, gradient and weight may also be lists of equal length.  An optimizer with an
-    `aggregate_num` is then handed so many parameters at a time, of one element type each time.
-    The arithmetic of lists is one call where it can be (`optimizer.together`).
+    Parameters
+    ----------
+    optimizer : Optimizer
+        The optimizer that steps the parameters.
+
+    Attributes
+    ----------
+    optimizer : Optimizer
+        The optimizer.
+    states : dict
+        The state of every parameter that has been stepped, by index.
+
+    Notes
+    -----
+    An updater is called as `updater(index, grad, weight)`, where index is an int or a str, or with
+    three lists of equal length.  The weight is changed in place; its state is made at the first
+    call.  Parameters of a list are stepped by one call of the CPU kernel where that is possible.
+    An optimizer with an `aggregate_num` is passed that many parameters at a time, all of one
+    element type.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> updater = mx.optimizer.get_updater(mx.optimizer.create("sgd", learning_rate=0.5))
+    >>> weight = mx.nd.array([1.0, 2.0])
+    >>> updater(0, mx.nd.array([1.0, 1.0]), weight)
+    >>> weight.asnumpy().tolist()
+    [0.5, 1.5]
     """
 
     def __init__(self, optimizer: Optimizer):
@@ -59,7 +105,15 @@ class Updater:
 
     def one_by_one(self, index: Sequence[Any], grad: Sequence[NDArray], weight: Sequence[NDArray]
                    ) -> None:
-        """Step parameters, of any devices, as one call for each would."""
+        """Step parameters, which may be on several devices, with the result of one call for each.
+
+        Parameters
+        ----------
+        index : sequence of int or str
+            The indices of the parameters.
+        grad, weight : sequence of NDArray
+            Their gradients and weights.
+        """
         devices: dict[Any, list[int]] = {}
         for position, array in enumerate(weight):
             devices.setdefault(device_of(array.context), []).append(position)
@@ -126,7 +180,15 @@ class Updater:
         self.states_synced[index] = True
 
     def weight_was_set(self, index: Any, weight: NDArray) -> None:
-        """Go on from a weight that was set by hand; only a float32 master has to know."""
+        """Continue from a weight that was set from outside, in its master copy if it has one.
+
+        Parameters
+        ----------
+        index : int or str
+            The index of the parameter.
+        weight : NDArray
+            Its new weight.
+        """
         if index in self.states:
             self.optimizer.weight_was_set(weight, self.states[index])
 
@@ -141,7 +203,20 @@ class Updater:
                 yield positions[start:start + size]
 
     def sync_state_context(self, state: Any, context: Context) -> Any:
-        """A loaded state with its arrays moved to a device."""
+        """A loaded state, with its arrays copied to a device.
+
+        Parameters
+        ----------
+        state : object
+            An array, a tuple or list of states, or anything else, which is returned as it is.
+        context : Context
+            The device.
+
+        Returns
+        -------
+        object
+            The state on that device.
+        """
         if isinstance(state, NDArray):
             return state.as_in_context(context)
         if isinstance(state, (tuple, list)):
@@ -149,13 +224,42 @@ class Updater:
         return state
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:
-        """The content of a `.states` file, which MXNet reads too; see `optimizer.states`."""
+        """The states as the content of a `.states` file, which MXNet can read.
+
+        Parameters
+        ----------
+        dump_optimizer : bool, default False
+            Whether to write the optimizer, with its update counts, too.
+
+        Returns
+        -------
+        bytes
+            The content.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> first = mx.optimizer.get_updater(mx.optimizer.Adam())
+        >>> first(0, mx.nd.ones(3), mx.nd.zeros(3))
+        >>> second = mx.optimizer.get_updater(mx.optimizer.Adam())
+        >>> second.set_states(first.get_states(dump_optimizer=True))
+        >>> second.optimizer.num_update
+        1
+        """
         return dump_states((self.states, self.optimizer) if dump_optimizer else self.states)
 
     def set_states(self, states: bytes) -> None:
-        """Take over the states, and the optimizer if there is one, of a `.states` file's content.
+        """Replace the states, and the optimizer if one was written, by those of a `.states` file.
 
-        Raises MXNetError for anything but numbers, strings, containers, arrays and optimizers.
+        Parameters
+        ----------
+        states : bytes
+            The content of a file that nbmod or MXNet wrote.
+
+        Raises
+        ------
+        MXNetError
+            If the content has anything but numbers, strings, containers, arrays and optimizers.
         """
         self.states, optimizer = load_states(states)
         self._prepared.clear()
@@ -165,19 +269,53 @@ class Updater:
 
 
 def get_updater(optimizer: Optimizer) -> Updater:
-    """The function `(index, gradient, weight)` that steps with this optimizer."""
+    """An `Updater` with this optimizer.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        The optimizer that steps the parameters.
+
+    Returns
+    -------
+    Updater
+        A callable `(index, grad, weight)`.
+    """
     return Updater(optimizer)
 
 
 def save_states_file(updater: Any, fname: str, dump_optimizer: bool = False) -> None:
-    """Write the states of an updater to a `.states` file, whole or not at all."""
+    """Write the states of an updater to a `.states` file, as a whole or not at all.
+
+    Parameters
+    ----------
+    updater : Updater
+        The updater.
+    fname : str
+        Name of the file.
+    dump_optimizer : bool, default False
+        Whether to write the optimizer, too.
+    """
     content = updater.get_states(dump_optimizer)
     with atomic_write(fname) as file:
         file.write(content)
 
 
 def load_states_file(updater: Any, fname: str) -> None:
-    """Let an updater take over the states in a file.  MXNetError, naming it, for a bad one."""
+    """Replace the states of an updater by those of a `.states` file.
+
+    Parameters
+    ----------
+    updater : Updater
+        The updater.
+    fname : str
+        Name of the file.
+
+    Raises
+    ------
+    MXNetError
+        With the name of the file, if its content is not that of a `.states` file.
+    """
     with open(fname, "rb") as file:
         content = file.read()
     try:
