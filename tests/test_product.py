@@ -16,6 +16,8 @@ from nbmod.ops import jit
 from nbmod.ops.blocked.form import LANES
 from nbmod.ops.product import add_share, most_room, packing, panels, product, room
 from nbmod.ops.product_plan import ACROSS, DEPTH, LEFT, RIGHT, planned
+from nbmod.ops.product_small import COLUMNS, DOTS, PACKED, small_way
+from nbmod.ops.product_small import ROWS as ROWS_OF_C
 from nbmod.ops.row_sums import summing_rows
 from nbmod.ops.simd.product import ROWS, VECTORS, pitch_of
 
@@ -126,6 +128,34 @@ def test_stacks(stack, m, k, n, order):
     same = np.broadcast_to(b[:1], b.shape)
     product(a, same, c, work)()
     np.testing.assert_array_equal(c, a @ same)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("add", [False, True])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("m, k, n", [(3, 333, 1), (200, 3, 2), (2, 84, 49), (5, 30, 6), (1, 7, 99)])
+def test_small_matrices_of_a_stack(m, k, n, order, add, dtype):
+    """Each way by itself, into a transposed result as well."""
+    rng, alpha = np.random.default_rng(0), 3
+    a, b = (whole(rng, 5, *shape, dtype=dtype, order=way)
+            for shape, way in zip(((m, k), (k, n)), ORDERS[order], strict=True))
+    for turned in (False, True):
+        start = whole(rng, 5, m, n, dtype=dtype, order="F" if turned else "C")
+        for way in (ROWS_OF_C, COLUMNS, DOTS, None):
+            c = start.copy(order="K")
+            with pytest.MonkeyPatch.context() as patch:
+                if way is not None:
+                    patch.setattr("nbmod.ops.product.small_way", lambda *_, way=way: way)
+                product(a, b, c, scratch(m, k, n, dtype, 5), alpha=alpha, add=add)()
+            np.testing.assert_array_equal(c, alpha * (a @ b) + add * start)
+
+
+def test_thin_matrices_are_not_packed():
+    wide, tall = planned(4, 1933, 5, 37, 8, 1), planned(1933, 4, 5, 37, 8, 1)
+    assert small_way((4, 1933, 5), (1933, 1), (5, 1), 5, wide) != PACKED
+    assert small_way((1933, 4, 5), (1, 1933), (5, 1), 5, tall) == COLUMNS
+    full = planned(32, 32, 32, 64, 8, 1)
+    assert small_way((32, 32, 32), (32, 1), (32, 1), 32, full) == PACKED
 
 
 @pytest.mark.parametrize("m, k, n", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0)])

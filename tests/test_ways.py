@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import nbmod as mx
-from nbmod.ops import contraction, convolution, dense, depthwise
+from nbmod.ops import contraction, convolution, dense, depthwise, jit, shifted, unrolled
 from nbmod.ops.blocked import algorithms, direct
 from nbmod.ops.blocked.convolution import sliding_of
 from nbmod.ops.blocked.form import LANES
@@ -31,6 +32,29 @@ def geometry(batch, channels, image, filters, kernel, **how):
     out = sliding_size(image, span_of(kernel, dilate), stride, pad)
     window = Window.over(image, out, kernel, stride, pad, dilate)
     return Geometry(window, batch, channels, filters, how.get("groups", 1))
+
+
+def results(way, geo, direction, random, dtype):
+    """What a way computes in a direction, in scratch of NaN, twice."""
+    x = random.standard_normal((geo.images, geo.channels, *geo.window.image)).astype(dtype)
+    w = random.standard_normal((geo.filters, geo.group_channels, *geo.window.kernel)).astype(dtype)
+    g = random.standard_normal((geo.images, geo.filters, *geo.window.out)).astype(dtype)
+    bias = random.standard_normal(geo.channels if direction == "data" else geo.filters)
+    room = [np.full(*spec) for spec in (
+        (spec.shape, np.nan, spec.dtype)
+        for spec in getattr(way, f"{direction}_room")(geo, np.dtype(dtype)))]
+    if direction == "weight":
+        run, out = way.backward_weight(geo, x, g, w, room), w
+    elif direction == "data":
+        run, out = way.backward_data(geo, g, w, bias.astype(dtype), x, room), x
+    else:
+        run, out = way.forward(geo, x, w, bias.astype(dtype), g, room), g
+    out[...] = np.nan
+    run()
+    first = out.copy()
+    run()
+    np.testing.assert_array_equal(out, first)
+    return out
 
 
 @st.composite
@@ -84,6 +108,69 @@ def test_a_squeezed_window_sees_the_same_pixels(geo):
 def test_squeezed_windows(image, kernel, how, window):
     found = geometry(2, 4, image, 8, kernel, **how).squeezed.window
     assert (found.image, found.kernel, found.stride) == window
+
+
+ODD = [
+    geometry(3, 4, (7, 7, 7), 6, (5, 5, 5), pad=(1, 1, 1), dilate=(2, 2, 2), groups=2),
+    geometry(5, 1, (9, 20, 2), 5, (7, 8, 2), stride=(1, 2, 2), pad=(6, 0, 1), dilate=(2, 1, 2)),
+    geometry(2, 3, (140,), 4, (140,), stride=(2,), pad=(139,), dilate=(3,)),
+    geometry(7, 6, (4, 5, 6), 6, (3, 3, 3), groups=6), geometry(2, 2, (40, 30), 9, (1, 1)),
+    geometry(2, 3, (40, 30), 7, (3, 1)), geometry(9, 4, (4, 4), 10, (3, 3), stride=(2, 2)),
+    geometry(2, 10, (11, 70), 15, (1, 1), groups=5), geometry(3, 2, (2,), 3, (1,), pad=(3,)),
+    geometry(3, 4, (5, 3), 8, (2, 2), stride=(7, 1), pad=(1, 1)),
+    geometry(2, 4, (9, 9), 12, (3, 3), pad=(4, 0), stride=(3, 1), groups=2),
+]
+"""Taps in the padding alone, pixels that no window sees, rows of a position, images in place."""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("way", [shifted, unrolled])
+@pytest.mark.parametrize("geo", ODD, ids=str)
+def test_ways_compute_the_same(geo, way, direction, dtype):
+    assert way.cost(geo, direction, np.dtype(dtype)) < math.inf
+    found, expected = (results(each, geo, direction, np.random.default_rng(0), dtype)
+                       for each in (way, contraction))
+    close = 1e-4 if dtype == "float32" else 1e-11
+    np.testing.assert_allclose(found, expected, rtol=close, atol=close * abs(expected).max())
+
+
+@given(geometries(most=9), st.sampled_from(DIRECTIONS), st.sampled_from((shifted, unrolled)))
+@settings(max_examples=150, deadline=None)
+def test_ways_compute_the_same_for_any_geometry(geo, direction, way):
+    assume(way.cost(geo, direction, FLOAT) < math.inf)
+    found, expected = (results(each, geo, direction, np.random.default_rng(0), "float32")
+                       for each in (way, contraction))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * max(abs(expected).max(), 1))
+
+
+@pytest.mark.parametrize("way", [shifted, unrolled])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_any_number_of_threads_sums_alike(way, direction):
+    """Bit by bit: parts of a group's filters, and of its channels."""
+    before = jit.num_threads()
+    for geo in (ODD[0], ODD[1], ODD[5]):
+        found = []
+        try:
+            for count in {1, before}:
+                jit.set_num_threads(count)
+                found.append(results(way, geo, direction, np.random.default_rng(0), "float32"))
+        finally:
+            jit.set_num_threads(before)
+        np.testing.assert_array_equal(found[0], found[-1])
+
+
+@given(geometries(most=9))
+@settings(max_examples=150, deadline=None)
+def test_trimmed_windows_see_all_that_is_seen(geo):
+    """What is left of a window sees the same pixels, and the dead taps saw none."""
+    all_taps, live = seen(geo), geo.window.live
+    trimmed = seen(replace(geo, window=geo.window.trimmed))
+    kept = np.zeros(geo.window.kernel, bool)
+    kept[tuple(slice(taps.start, taps.stop) for taps in live)] = True
+    kept = np.tile(kept.ravel(), geo.group_channels)
+    np.testing.assert_array_equal(all_taps[:, kept], trimmed)
+    assert (all_taps[:, ~kept] == -1).all()
 
 
 def products(geo, direction):
@@ -148,7 +235,7 @@ def test_no_way_wastes_much(name, direction):
 def test_the_least_estimate_decides(geo, direction):
     way = convolution.way_of(geo, direction, FLOAT)
     others = [module.cost(each, direction, FLOAT) for each in (geo, geo.squeezed)
-              for module in (contraction, depthwise, dense, direct)]
+              for module in (contraction, depthwise, dense, direct, shifted, unrolled)]
     assert way.cost == min(others) < math.inf
     assert way.cost == way.module.cost(way.geo, direction, FLOAT)
 

@@ -413,7 +413,7 @@ products."""
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     """About how many nanoseconds a direction takes one thread."""
     rows, depth, columns, lanes = geo.group_filters, geo.depth, geo.positions, vector_lanes(dtype)
-    width = columns if geo.window.is_pixelwise else geo.window.out[2]
+    width = geo.window.positions if geo.window.is_pixelwise else geo.window.out[2]
     apart = geo.window.stride[2] > 1 and width > 1
     again = {"forward": (1, -(-depth // DEPTH)), "data": (-(-rows // DEPTH), 1),
              "weight": (-(-rows // BLOCK), -(-depth // STRIP))}[direction]
@@ -421,7 +421,7 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     loops = rows * depth * -(-columns // TILE) / 16
     windows = depth * columns * again[0]
     each = (windows * (PIXEL * (1 if apart else 1 / lanes) + ROW / max(width, 1))
-            + rows * columns * again[1] * STORE / lanes
+            + rows * columns * again[1] * (STORE / lanes + ROW / max(geo.window.positions, 1))
             + rows * depth * columns * product + loops * LOOP)
     return CALL + geo.groups * each
 

@@ -125,10 +125,10 @@ class Directions:
 @cache
 def _modules() -> tuple[Any, ...]:
     """All ways: some are imported at the first bind, as they ask LLVM for the host."""
-    from . import dense
+    from . import dense, shifted, unrolled
     from .blocked import direct
 
-    return contraction, depthwise, dense, direct
+    return contraction, depthwise, dense, direct, shifted, unrolled
 
 
 def all_of(runs: Sequence[Run]) -> Run:

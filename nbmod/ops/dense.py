@@ -17,7 +17,7 @@ import numpy as np
 from .geometry import Direction, Geometry
 from .op import Spec
 from .product import product, room
-from .product_plan import planned
+from .product_plan import planned, ways
 from .simd.host import lanes
 
 __all__ = ["backward_data", "backward_weight", "cost", "data_room", "forward", "forward_room",
@@ -25,7 +25,7 @@ __all__ = ["backward_data", "backward_weight", "cost", "data_room", "forward", "
 
 Run = Callable[[], None]
 
-CALL, CYCLE, MATRIX, STORE = 4000, 0.4, 150, 1
+CALL, CYCLE, MATRIX, STORE = 4000, 0.4, 150, 1.2
 """Nanoseconds (see `convolution`) of a call, of a cycle by the count of `product_plan`, of a matrix
 of a stack, to bring in or store a vector."""
 
@@ -36,10 +36,11 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     if not geo.positions or not geo.window.is_pixelwise or (
             direction == "weight" and geo.window.pixels > 1):
         return inf
-    stack, rows, depth, columns = _sizes(geo, direction)
-    plan = planned(rows, depth, columns, stack, lanes(dtype), 1)
-    stored = geo.images * geo.window.pixels * max(geo.channels, geo.filters) / lanes(dtype)
-    return CALL + stack * MATRIX + CYCLE * plan.cost(1) + STORE * stored
+    (stack, rows, depth, columns), width = _sizes(geo, direction), lanes(dtype)
+    way = ways(rows, depth, columns, width, _order(geo, direction))
+    plan = planned(rows, depth, columns, stack, width, 1, way)
+    stored = geo.images * geo.window.pixels * (geo.channels + geo.filters) / width
+    return CALL + stack * MATRIX + CYCLE * (plan.cost(1) + plan.edges) + STORE * stored
 
 
 def _sizes(geo: Geometry, direction: Direction) -> tuple[int, int, int, int]:
@@ -52,6 +53,13 @@ def _sizes(geo: Geometry, direction: Direction) -> tuple[int, int, int, int]:
         return geo.groups, filters, images, channels
     sides = (channels, filters) if direction == "forward" else (filters, channels)
     return geo.groups, images, *sides
+
+
+def _order(geo: Geometry, direction: Direction) -> str:
+    """How factors lie: see `product_plan.ways`."""
+    if geo.window.pixels > 1:
+        return "CC" if direction == "forward" else "FC"
+    return {"forward": "CF", "data": "CC", "weight": "FC"}[direction]
 
 
 def _room(direction: Direction, geo: Geometry, dtype: Any) -> list[Spec]:

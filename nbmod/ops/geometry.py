@@ -99,6 +99,21 @@ class Window:
         return table
 
     @property
+    def live(self) -> tuple[range, ...]:
+        """For each axis the taps from the first to the last that any position sees in the image;
+        the first tap of all where there are none."""
+        return tuple(axis.live for axis in self.axes)
+
+    @property
+    def trimmed(self) -> Window:
+        """The window with its `live` taps only; its pad is negative where the image begins before
+        the first of them."""
+        pad = (p - taps.start * d for p, taps, d in zip(self.pad, self.live, self.dilate,
+                                                        strict=True))
+        return replace(self, kernel=three([len(taps) for taps in self.live], 1),
+                       pad=three(list(pad), 0))
+
+    @property
     def is_padded(self) -> bool:
         ends = ((o - 1) * s + (k - 1) * d - p for o, s, k, d, p in zip(
             self.out, self.stride, self.kernel, self.dilate, self.pad, strict=True))
@@ -142,6 +157,15 @@ class Axis(NamedTuple):
     @property
     def is_pixelwise(self) -> bool:
         return self.kernel == self.stride == 1 and self.pad == 0 and self.out == self.image
+
+    @property
+    def live(self) -> range:
+        """The taps from the first to the last that any position sees in the image."""
+        offset = np.arange(self.kernel) * self.dilate - self.pad
+        first = np.maximum(-(offset // self.stride), 0)
+        last = np.minimum((self.image - 1 - offset) // self.stride, self.out - 1)
+        seen = np.flatnonzero(first <= last)
+        return range(int(seen[0]), int(seen[-1]) + 1) if len(seen) else range(1)
 
     def merged(self, inner: Axis) -> Axis | None:
         """This axis and the next one, whose pixels follow each other in memory, as a single axis;

@@ -21,7 +21,18 @@ from .half import FloatOp
 from .jit import kernel, prange
 from .op import Call, Spec
 from .param import Shape
-from .pooling_planes import AVG, CUBE, MAX, SQUARE, SUM, Planes, pool, pool_back
+from .planes import Planes
+from .pooling_planes import (
+    AVG,
+    CUBE,
+    MAX,
+    SQUARE,
+    SUM,
+    pool,
+    pool_back,
+    pool_back_room,
+    pool_room,
+)
 from .program import Program, Step
 from .shape import PartialShape, ShapeMismatch, unify
 from .simd.address import STEP, room
@@ -170,11 +181,11 @@ class Pooling(SpatialOp, name="Pooling"):
 
     def room(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
         window = self.window(ins[0].shape[2:])
-        return [] if self.is_whole(window) else [Planes(window).room(ins[0].dtype)]
+        return [] if self.is_whole(window) else [pool_room(Planes(window), ins[0].dtype)]
 
     def room_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
         window = self.window(outs[0].shape[2:])
-        return [] if self.is_whole(window) else [Planes(window).room_back(ins[0].dtype)]
+        return [] if self.is_whole(window) else [pool_back_room(Planes(window), ins[0].dtype)]
 
     def is_whole(self, window: Window) -> bool:
         """One position that covers the image exactly, and a plain reduction."""

@@ -1,190 +1,45 @@
 """Kernels of pooling: windows over planes, in long runs of neighbours.
 
-A plane is first laid out anew (`Planes`): with its padding, and in phases, so that pixels which lie
-a stride apart are neighbours.  There tap t of every window is at one distance from the window's
-position, whatever the stride, and no window asks where the image ends.  So what windows are reduced
-to are runs of memory, shifted and joined, and so is the gradient of the image: what the windows
-that see a pixel give to it.  Runs go over the gaps between rows, where nobody reads the results.
+A plane is first laid out anew (see `planes`).  What windows are reduced to are runs of memory,
+shifted and joined, and so is the gradient of the image: what the windows that see a pixel give to
+it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from .geometry import Window
 from .jit import inlined, kernel, num_threads, prange
 from .op import Spec
+from .planes import Planes, move
 from .shape import size_of
 from .simd.address import STEP, room
-from .simd.pixels import LEAST, fetch, join, split
+from .simd.pixels import fetch
 
-__all__ = ["AVG", "CUBE", "MAX", "SQUARE", "SUM", "Planes", "pool", "pool_back"]
+__all__ = ["AVG", "CUBE", "MAX", "SQUARE", "SUM", "pool", "pool_back", "pool_back_room",
+           "pool_room"]
 
 MAX, AVG, SUM, SQUARE, CUBE = range(5)
 """What windows are reduced to; SQUARE and CUBE are lp pooling with p 2 and 3, SUM with p 1."""
 LINE = 16
 """Numbers that `fetch` brings, or more."""
-ROWS = 8
-"""Rows whose pixels are laid out together: they stay in the first cache."""
 EACH = 24
 """Pixels to which a tap is compared in the time in which a window finds the one it gives to."""
 SOON = 1 << 16
 """Numbers of a plane that are brought ahead: what second caches hold."""
 
 
-@dataclass(frozen=True)
-class Planes:
-    """How planes of an image under a window are laid out.
-
-    Pixel c of an axis, counted from where the padding begins, is number c // stride of phase
-    c % stride.  Pixels that no window sees have no place.
-    """
-
-    window: Window
-
-    @cached_property
-    def phases(self) -> tuple[int, ...]:
-        """Phases along each axis."""
-        return tuple(map(min, self.window.kernel, self.window.stride))
-
-    @cached_property
-    def size(self) -> tuple[int, ...]:
-        """Numbers of a phase along each axis: one for all positions and taps."""
-        w = self.window
-        return tuple(out + (wide - 1) // step
-                     for out, wide, step in zip(w.out, w.kernel, w.stride, strict=True))
-
-    def at(self, phase: Any, number: Any) -> Any:
-        """Where number (z, y, x) of phase (z, y, x) is; numbers or arrays."""
-        return _flat(phase, self.phases) * size_of(self.size) + _flat(number, self.size)
-
-    @property
-    def form(self) -> tuple[int, ...]:
-        """What kernels read: stride, pixels of a plane of the image, width of the output; numbers
-        from the first position to the last, from a position to its last tap at most."""
-        w = self.window
-        run = _flat([out - 1 for out in w.out], self.size) + 1
-        return w.stride[2], size_of(w.image), w.out[2], run, size_of(self.size) - run
-
-    @property
-    def tables(self) -> tuple[np.ndarray, ...]:
-        """Where rows of the image begin there, and in a phase; `runs` of each row; where rows of
-        positions are; `taps`, and where phases begin in their order, and the last ends."""
-        (z, *planes), (y, *lines) = self.seen(0)[:, :, None], self.seen(1)[:, None]
-        begin = (z * self.window.image[1] + y) * self.window.image[2]
-        rows = begin, self.at(*((*both, 0) for both in zip(planes, lines, strict=True)))
-        z, y = np.indices(self.window.out[:2]).reshape(2, -1)
-        taps = self.taps
-        first = np.searchsorted(taps[taps[:, 2], 0], np.arange(size_of(self.phases) + 1))
-        return np.stack(rows, 2).reshape(-1, 2), self.runs, _flat((z, y, 0), self.size), taps, first
-
-    @property
-    def runs(self) -> np.ndarray:
-        """Pixels of a row that are a stride apart: the first, where it is from where the row is,
-        how many; in the order of the first."""
-        pixel, phase, number = self.seen(2)
-        _, first, count = np.unique(phase, return_index=True, return_counts=True)
-        places = self.at((0, 0, phase[first]), (0, 0, number[first]))
-        return np.stack([pixel[first], places, count], 1)[np.argsort(first)]
-
-    @property
-    def taps(self) -> np.ndarray:
-        """(taps, 3), their phases, where they are in them, and the taps in the order of phases."""
-        step = np.array(self.window.stride)[:, None]
-        taps = np.indices(self.window.kernel).reshape(3, -1)
-        phase, number = _flat(taps % step, self.phases), _flat(taps // step, self.size)
-        return np.stack([phase, number, np.argsort(phase, kind="stable")], 1)
-
-    def seen(self, axis: int) -> np.ndarray:
-        """The pixels of an axis of the image that windows see, their phases, and their numbers in
-        these: (3, count)."""
-        w = self.window
-        step, wide, pad = w.stride[axis], w.kernel[axis], w.pad[axis]
-        pixels = np.arange(pad, min(pad + w.image[axis], (w.out[axis] - 1) * step + wide))
-        pixels = pixels[pixels % step < wide]
-        return np.stack([pixels - pad, pixels % step, pixels // step])
-
-    def room(self, dtype: Any) -> Spec:
-        """Scratch memory of `pool`: for every thread a plane, and its reduced windows."""
-        run = self.form[3]
-        return Spec((num_threads(), self.numbers + run + 2 * STEP), dtype)
-
-    def room_back(self, dtype: Any) -> Spec:
-        """Scratch memory of `pool_back`: a plane; what windows give, and to which tap."""
-        padded = self.form[4] + size_of(self.size) + STEP
-        return Spec((num_threads(), self.numbers + STEP + 2 * padded), dtype)
-
-    @property
-    def numbers(self) -> int:
-        """All that is laid out of a plane."""
-        return size_of(self.phases) * size_of(self.size)
+def pool_room(planes: Planes, dtype: Any) -> Spec:
+    """Scratch memory of `pool`: for every thread a plane, and its reduced windows."""
+    return Spec((num_threads(), planes.numbers + planes.form[3] + 2 * STEP), dtype)
 
 
-def _flat(index: Sequence[Any], size: Sequence[int]) -> Any:
-    """The place of (z, y, x) in what has this size; numbers or arrays."""
-    z, y, x = index
-    return (z * size[1] + y) * size[2] + x
-
-
-# Unsigned indices spare the compiler the question whether they count from the end, and flat arrays
-# the counting of references to parts of them.
-
-@inlined(always=True)
-def _move_run(image, planes, at, step, count, inward):
-    """Pixels at[0], at[0] + step, ... of the image to neighbours from at[1] on, or back."""
-    pixel, number = np.uintp(at[0]), np.uintp(at[1])
-    for i in range(count):
-        if inward:
-            planes[number + np.uintp(i)] = image[pixel + np.uintp(i * step)]
-        else:
-            image[pixel + np.uintp(i * step)] = planes[number + np.uintp(i)]
-
-
-@inlined(always=True)
-def _move_pairs(image, planes, at, count, inward):
-    """Pairs of pixels from at[0] on: their first to at[1], their second to at[2], or back."""
-    pixel, first, second = np.uintp(at[0]), np.uintp(at[1]), np.uintp(at[2])
-    if inward:
-        split(image, planes, (pixel, first, second), count)
-    else:
-        join(planes, image, (first, second, pixel), count)
-
-
-@inlined(always=True)
-def _move_rows(image, begin, planes, tables, near, step, inward):
-    """The pixels of rows near[0] to near[1]."""
-    rows, runs = tables[0], tables[1]
-    pairs = min(runs[0, 2], runs[1, 2]) if step == 2 and len(runs) == 2 else 0
-    pairs = pairs if pairs >= LEAST else 0
-    if pairs:
-        for row in range(near[0], near[1]):
-            place = rows[row, 1]
-            at = begin + rows[row, 0], place + runs[0, 1], place + runs[1, 1]
-            _move_pairs(image, planes, at, pairs, inward)
-    for run in range(len(runs)):
-        pixel, place = runs[run, 0] + pairs * step, runs[run, 1] + pairs
-        count = runs[run, 2] - pairs
-        if count == 0:
-            continue
-        for row in range(near[0], near[1]):
-            start = begin + rows[row, 0] + pixel, rows[row, 1] + place
-            if step == 1:
-                _move_run(image, planes, start, 1, count, inward)
-            else:
-                _move_run(image, planes, start, step, count, inward)
-
-
-@inlined
-def _move(image, begin, planes, tables, step, inward):
-    """Lay out the pixels of a plane of `image` that begins there, or take them back."""
-    count = len(tables[0])
-    for top in range(0, count, ROWS):
-        _move_rows(image, begin, planes, tables, (top, min(top + ROWS, count)), step, inward)
+def pool_back_room(planes: Planes, dtype: Any) -> Spec:
+    """Scratch memory of `pool_back`: a plane; what windows give, and to which tap."""
+    padded = planes.form[4] + size_of(planes.size) + STEP
+    return Spec((num_threads(), planes.numbers + STEP + 2 * padded), dtype)
 
 
 @inlined
@@ -255,7 +110,7 @@ def _pool_some(jobs, x, y, mode, lowest, size, tables, form, work):
     for i in range(work.size):
         work[i] = neutral
     for plane in range(jobs[0], y.size // out, jobs[1]):
-        _move(x, plane * area, planes, tables, step, True)
+        move(x, plane * area, planes, tables, step, True)
         if mode == SQUARE or mode == CUBE:
             for i in range(planes.size):
                 planes[i] *= planes[i] if mode == SQUARE else planes[i] * planes[i]
@@ -380,7 +235,7 @@ def _settle(planes, gx, x, begin, mode, tables, form):
     if len(rows) * runs[:, 2].sum() < area:
         for i in range(area):
             gx[np.uintp(begin) + np.uintp(i)] = 0
-    _move(gx, begin, planes, tables, step, False)
+    move(gx, begin, planes, tables, step, False)
     if mode == SQUARE or mode == CUBE:
         for row in range(len(rows)):
             for run in range(len(runs)):
@@ -407,7 +262,7 @@ def _back_some(jobs, gy, x, y, gx, mode, size, tables, form, work):
         if mode == MAX:
             for i in range(planes.size):
                 planes[i] = -np.inf
-            _move(x, plane * area, planes, tables, step, True)
+            move(x, plane * area, planes, tables, step, True)
             _find_all(x, (plane + jobs[1]) * area, planes, found, taps, form)
         if singly:
             _give_each(given, found, planes, taps, starts, columns, whole)

@@ -48,6 +48,7 @@ from .product_plan import (
     planned,
     ways,
 )
+from .product_small import PACKED, multiply_small, multiply_small_here, small_way
 from .shape import size_of
 from .simd.host import lanes
 from .simd.product import (
@@ -110,8 +111,9 @@ def _fill(out, to, pitch, lines, whole, depth):
     """out[to + k pitch + j] = 0 for lines <= j < whole, k < depth: tiles multiply these too, and
     are ten times slower if they find denormals."""
     for k in range(depth):
-        for j in range(lines, whole):
-            out[to + k * pitch + j] = 0
+        first = np.uintp(to + k * pitch + lines)
+        for j in range(whole - lines):
+            out[first + np.uintp(j)] = 0
 
 
 @inlined
@@ -146,8 +148,10 @@ def _pack_columns(x, at, steps, columns, depth, width, out, to, far):
             if count:
                 lift_columns(x, out, (at + k * row, to + k * panel),
                              (count, panel, far, min(AHEAD, depth - 1 - k) * row))
-            for j in range(count * panel, columns):
-                out[to + count * far + k * panel + j - count * panel] = x[at + k * row + j]
+            source = np.uintp(at + k * row + count * panel)
+            target = np.uintp(to + count * far + k * panel)
+            for j in range(columns - count * panel):
+                out[target + np.uintp(j)] = x[source + np.uintp(j)]
     else:
         for j in range(0, columns, panel):
             _pack(x, at + j * column, (column, row), min(panel, columns - j), depth, width, out,
@@ -170,9 +174,9 @@ def _tile(a, b, scale, bias, c, at, steps):
 @inlined
 def _copy_tile(source, at, pitch, target, to, distance, rows, columns):
     for r in range(rows):
-        here, there = at + r * pitch, to + r * distance
+        here, there = np.uintp(at + r * pitch), np.uintp(to + r * distance)
         for j in range(columns):
-            target[there + j] = source[here + j]
+            target[there + np.uintp(j)] = source[here + np.uintp(j)]
 
 
 @inlined
@@ -446,6 +450,12 @@ def product(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias: Any 
         raise ValueError(f"{work.shape[1]} numbers of scratch, expected {plan.work}")
     places = [np.zeros(stack, np.int64) if packed and x is b else _places(x, c.shape[:-2])
               for x in (a, b, c)]
+    small = PACKED if bias is not None or relu or packed else small_way(
+        (rows, depth, columns), left, right, _strides(c)[0], plan)
+    if small != PACKED:
+        return partial(multiply_small if len(work) > 1 else multiply_small_here, _flat(a), _flat(b),
+                       _flat(c), c.dtype.type(alpha), np.stack(places, 1),
+                       (*left, *right, _strides(c)[0]), (rows, depth, columns), small, add)
     return partial(
         _multiply if len(work) > 1 else _multiply_here, _flat(a),
         b.reshape(-1) if packed else _flat(b), _flat(c),

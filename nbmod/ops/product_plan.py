@@ -91,6 +91,16 @@ class Plan:
         return -(-self.jobs // workers) * job
 
     @property
+    def edges(self) -> float:
+        """About how many cycles all workers together take for columns that do not fill a panel and
+        rows that do not fill a strip, besides `cost`, which a division into jobs does not save."""
+        if self.way & ACROSS:
+            return 0
+        partial = self.columns % (VECTORS * self.width) > 0
+        each = self.depth * (EDGE * partial + REST * (self.rows % ROWS > 0))
+        return self.stack * (each + -(-self.rows // ROWS) * TILE * partial)
+
+    @property
     def reads(self) -> int:
         """Numbers of both factors that all jobs read: the larger factor is rather divided.  So each
         worker meets the same weights again in every pass, and has them in its own cache."""
@@ -101,6 +111,9 @@ class Plan:
 CALL, SUM, PACK = 50, 80, 1.2
 """Cycles of a tile's prologue and epilogue, of that of dot products, of packing a number that lies
 across."""
+EDGE, REST, TILE = 15, 5, 1000
+"""And for each term to pack columns that do not fill a panel, rows that do not fill a strip; for a
+strip to store such columns."""
 
 
 def planned(rows: int, depth: int, columns: int, stack: int, width: int, workers: int,
