@@ -1,4 +1,4 @@
-"""`mx.random`: the seed of everything random in nbmod, and the distributions of `mx.nd.random`."""
+"""`mx.random`: the seed of all random numbers in nbmod, and the distributions of `mx.nd.random`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,32 @@ __all__ = ["seed", "get_state", "set_state", "uniform", "normal", "randn", "pois
 
 
 def seed(seed_state: int, ctx: Context | str | Any = "all") -> None:
-    """Start every random sequence of nbmod over: sampling, dropout, shuffling, initializers.
+    """Set the seed of all random numbers of nbmod: sampling, dropout, shuffling and initializers.
 
-    There is one sequence for all devices, so `ctx` is accepted and has no meaning.
-    Raises ValueError for a seed that is not an integer.
+    Parameters
+    ----------
+    seed_state : int
+        Seed.
+    ctx : Context or str, default 'all'
+        Accepted for compatibility; has no effect: one random sequence serves all devices.
+
+    Raises
+    ------
+    ValueError
+        If `seed_state` is not an integer.
+
+    Notes
+    -----
+    The random numbers of Python and NumPy are not affected; `mx.image` draws from these.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.random.seed(7)
+    >>> first = mx.nd.random.uniform(shape=3).asnumpy().tolist()
+    >>> mx.random.seed(7)
+    >>> mx.nd.random.uniform(shape=3).asnumpy().tolist() == first
+    True
     """
     if not isinstance(seed_state, integer_types):
         raise ValueError(f"seed_state must be int, given {seed_state!r}")
@@ -38,10 +60,31 @@ def seed(seed_state: int, ctx: Context | str | Any = "all") -> None:
 
 
 def get_state() -> tuple[int, int]:
-    """Where the random sequence stands, for `set_state` to continue from later."""
+    """Return the position of the random sequence.
+
+    Returns
+    -------
+    tuple of int
+        State that `set_state` accepts.
+    """
     return rng.get_state()
 
 
 def set_state(state: tuple[int, int]) -> None:
-    """Continue the random sequence from where `get_state` was called."""
+    """Continue the random sequence from a position that `get_state` returned.
+
+    Parameters
+    ----------
+    state : tuple of int
+        Result of `get_state`.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> state = mx.random.get_state()
+    >>> first = mx.nd.random.normal(shape=2).asnumpy().tolist()
+    >>> mx.random.set_state(state)
+    >>> mx.nd.random.normal(shape=2).asnumpy().tolist() == first
+    True
+    """
     rng.set_state(state)

@@ -29,6 +29,9 @@ MODULES = (
     "nbmod.io.resize",
     "nbmod.io.text",
     "nbmod.monitor",
+    "nbmod.ndarray.creation",
+    "nbmod.ndarray.random",
+    "nbmod.ndarray.saving",
     "nbmod.optimizer",
     "nbmod.optimizer.adaptive",
     "nbmod.optimizer.base",
@@ -36,6 +39,7 @@ MODULES = (
     "nbmod.optimizer.layerwise",
     "nbmod.optimizer.sgd",
     "nbmod.optimizer.updater",
+    "nbmod.random",
 )
 SECTIONS = ("Parameters", "Other Parameters")
 

@@ -1,4 +1,4 @@
-"""Making arrays: from data, filled, or as a sequence of numbers."""
+"""Creation of arrays: from data, filled with a value, or as a sequence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,18 @@ Shape = int | Sequence[int]
 
 
 def place_of(ctx: Context | str | None) -> Context:
-    """The device meant by a `ctx` argument, which may also be text such as 'cpu(0)'."""
+    """Return the device that a `ctx` argument names.
+
+    Parameters
+    ----------
+    ctx : Context, str or None
+        A context, text such as 'cpu(0)', or None for the current context.
+
+    Raises
+    ------
+    MXNetError
+        If the device does not exist.
+    """
     if isinstance(ctx, str) and ctx:
         kind, _, number = ctx.rstrip(")").partition("(")
         if not number.isdecimal():
@@ -52,10 +63,36 @@ def _dense_only(stype: str | None) -> None:
 
 
 def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
-    """A copy of numbers, nested lists, a NumPy array or an NDArray.
+    """Make an array with a copy of given elements.
 
-    The type is `dtype`, else that of an NDArray source, else float32, whatever NumPy's is.
-    Raises TypeError for what is not numbers.
+    Parameters
+    ----------
+    source_array : array_like
+        Number, nested lists, NumPy array or NDArray.
+    ctx : Context, optional
+        Device of the result; None: the current context.
+    dtype : str or numpy type, optional
+        Element type; None: that of the source if it is an NDArray, or else float32, also for a
+        NumPy array of another type.
+
+    Returns
+    -------
+    NDArray
+        New array.
+
+    Raises
+    ------
+    TypeError
+        If the source does not consist of numbers, or the element type is not supported.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> x = mx.nd.array([[1, 2], [3, 4]])
+    >>> x.shape, x.dtype.__name__, x.asnumpy().tolist()
+    ((2, 2), 'float32', [[1.0, 2.0], [3.0, 4.0]])
+    >>> mx.nd.array([1, 2], dtype="int32").asnumpy().tolist()
+    [1, 2]
     """
     if dtype is None and isinstance(source_array, NDArray):
         dtype = source_array.dtype
@@ -70,10 +107,35 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
 
 
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
-    """An array of the same type on the CPU; with `zero_copy` it shares memory with `ndarray`.
+    """Make an array on the CPU from a NumPy array, of the same element type.
 
-    `ndarray` must then be C-contiguous, and is read-only from now on: both would otherwise change
-    behind each other's back.
+    Parameters
+    ----------
+    ndarray : numpy.ndarray
+        Source.  With `zero_copy` it must be C-contiguous, and becomes read-only, since both share
+        memory.
+    zero_copy : bool, default True
+        Whether to share memory instead of copying.
+
+    Returns
+    -------
+    NDArray
+        Array on `cpu(0)`.
+
+    Raises
+    ------
+    TypeError
+        If the source is not a NumPy array, or its element type is not supported.
+    ValueError
+        If the source is not C-contiguous and `zero_copy` is set.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> import numpy as np
+    >>> source = np.arange(3, dtype="int32")
+    >>> mx.nd.from_numpy(source).asnumpy().tolist(), source.flags.writeable
+    ([0, 1, 2], False)
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"from_numpy: given a {type(ndarray).__name__}, expected a numpy.ndarray")
@@ -91,7 +153,30 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
 
 def empty(shape: Shape, ctx: Context | None = None, dtype: Any = None, stype: str | None = None
           ) -> NDArray:
-    """An array of undefined contents."""
+    """Make an array with undefined contents.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Shape of the result.
+    ctx : Context, optional
+        Device of the result; None: the current context.
+    dtype : str or numpy type, optional
+        Element type; None: float32.
+    stype : {'default', None}, optional
+        Storage type; only dense arrays exist, another one raises MXNetError.
+
+    Returns
+    -------
+    NDArray
+        New array.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.nd.empty((2, 3)).shape
+    (2, 3)
+    """
     _dense_only(stype)
     place = place_of(ctx)
     return NDArray(device_of(place).empty(_shape(shape), as_dtype(dtype)), place)
@@ -110,19 +195,101 @@ def _filled(shape: Shape, value: float, ctx: Context | None, dtype: Any, kwargs:
 
 def zeros(shape: Shape, ctx: Context | None = None, dtype: Any = None, stype: str | None = None,
           **kwargs: Any) -> NDArray:
-    """An array of zeros; `out=` fills an existing one."""
+    """Make an array of zeros.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Shape of the result.
+    ctx : Context, optional
+        Device of the result; None: the current context.
+    dtype : str or numpy type, optional
+        Element type; None: float32.
+    stype : {'default', None}, optional
+        Storage type; only dense arrays exist, another one raises MXNetError.
+    **kwargs
+        Only `out` is accepted: an NDArray to fill and return, instead of making a new one; the
+        other arguments then have no effect.
+
+    Returns
+    -------
+    NDArray
+        New array, or `out`.
+
+    Raises
+    ------
+    MXNetError
+        For an invalid shape or storage type.
+    TypeError
+        For an element type that is not supported, or an unknown keyword.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.nd.zeros((2, 3), dtype="int32").asnumpy().tolist()
+    [[0, 0, 0], [0, 0, 0]]
+    """
     _dense_only(stype)
     return _filled(shape, 0.0, ctx, dtype, kwargs)
 
 
 def ones(shape: Shape, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
-    """An array of ones; `out=` fills an existing one."""
+    """Make an array of ones.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Shape of the result.
+    ctx : Context, optional
+        Device of the result; None: the current context.
+    dtype : str or numpy type, optional
+        Element type; None: float32.
+    **kwargs
+        Only `out` is accepted: an NDArray to fill and return, instead of making a new one; the
+        other arguments then have no effect.
+
+    Returns
+    -------
+    NDArray
+        New array, or `out`.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.nd.ones(3).asnumpy().tolist()
+    [1.0, 1.0, 1.0]
+    """
     return _filled(shape, 1.0, ctx, dtype, kwargs)
 
 
 def full(shape: Shape, val: Any, ctx: Context | None = None, dtype: Any = np.float32,
          out: NDArray | None = None) -> NDArray:
-    """An array filled with `val`, a number or an array that broadcasts to `shape`."""
+    """Make an array filled with a value.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Shape of the result.
+    val : float or array_like
+        Value of all elements, or values that broadcast to `shape`.
+    ctx : Context, optional
+        Device of the result; None: the current context.
+    dtype : str or numpy type, default numpy.float32
+        Element type.
+    out : NDArray, optional
+        Array to fill and return, instead of making a new one.
+
+    Returns
+    -------
+    NDArray
+        New array, or `out`.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.nd.full((2, 2), 7).asnumpy().tolist()
+    [[7.0, 7.0], [7.0, 7.0]]
+    """
     out = empty(shape, ctx, dtype) if out is None else out
     out[:] = val
     return out
@@ -137,7 +304,38 @@ def _generate(name: str, ctx: Context | None, **params: Any) -> NDArray:
 def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: int = 1,
            infer_range: bool | None = None, ctx: Context | None = None, dtype: Any = np.float32
            ) -> NDArray:
-    """start, start + step, ... below `stop`, each `repeat` times; `arange(n)` starts at 0."""
+    """Make a sequence of equally spaced elements in [start, stop).
+
+    Parameters
+    ----------
+    start : float
+        First element; with `stop` None the end of a sequence that starts at 0.
+    stop : float, optional
+        End of the sequence, which is excluded.
+    step : float, default 1
+        Difference of consecutive elements.
+    repeat : int, default 1
+        Number of times that each element is repeated.
+    infer_range : bool, optional
+        Accepted for compatibility; has no effect here.
+    ctx : Context, optional
+        Device of the result; None: the current context.
+    dtype : str or numpy type, default numpy.float32
+        Element type.
+
+    Returns
+    -------
+    NDArray
+        Array with one axis.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.nd.arange(3).asnumpy().tolist()
+    [0.0, 1.0, 2.0]
+    >>> mx.nd.arange(2, 6, step=2, repeat=2, dtype="int32").asnumpy().tolist()
+    [2, 2, 4, 4]
+    """
     if stop is None:
         start, stop = 0, start
     return _generate("_arange", ctx, start=start, stop=stop, step=step, repeat=repeat,
@@ -146,7 +344,34 @@ def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: i
 
 def linspace(start: float, stop: float, num: int, endpoint: bool = True, ctx: Context | None = None,
              dtype: Any = np.float32) -> NDArray:
-    """`num` numbers at equal distances from `start` to `stop`, which `endpoint` includes."""
+    """Make a sequence of `num` equally spaced elements from `start` to `stop`.
+
+    Parameters
+    ----------
+    start : float
+        First element.
+    stop : float
+        End of the sequence.
+    num : int
+        Number of elements.
+    endpoint : bool, default True
+        Whether `stop` is the last element.
+    ctx : Context, optional
+        Device of the result; None: the current context.
+    dtype : str or numpy type, default numpy.float32
+        Element type.
+
+    Returns
+    -------
+    NDArray
+        Array of shape (num,).
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.nd.linspace(0, 1, 5).asnumpy().tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
     with _enough_memory("linspace"):
         return array(np.linspace(start, stop, num, endpoint=endpoint), ctx, dtype)
 
@@ -162,12 +387,65 @@ def _enough_memory(function: str) -> Iterator[None]:
 
 def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: Any = None,
         **kwargs: Any) -> NDArray:
-    """An N x M matrix (N x N if M is 0) with ones on diagonal `k`."""
+    """Make a matrix with ones on a diagonal and zeros elsewhere.
+
+    Parameters
+    ----------
+    N : int
+        Number of rows.
+    M : int, default 0
+        Number of columns; 0: `N`.
+    k : int, default 0
+        Diagonal: 0 is the main one, positive ones are above, negative ones below it.
+    ctx : Context, optional
+        Device of the result; None: the current context.
+    dtype : str or numpy type, optional
+        Element type; None: float32.
+    **kwargs
+        Nothing else is accepted; an unknown name raises MXNetError.
+
+    Returns
+    -------
+    NDArray
+        Array of shape (N, M).
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.nd.eye(2, 3, k=1).asnumpy().tolist()
+    [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
     return _generate("_eye", ctx, N=N, M=M, k=k, dtype=as_dtype(dtype), **kwargs)
 
 
 def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
-    """Join arrays of one type along `axis`; a single array is itself with `always_copy=False`."""
+    """Join arrays along an axis.
+
+    Parameters
+    ----------
+    arrays : list of NDArray
+        Arrays of one element type, whose shapes differ only along `axis`.
+    axis : int, default 0
+        Axis along which they are joined.
+    always_copy : bool, default True
+        False: a single array is returned itself.
+
+    Returns
+    -------
+    NDArray
+        Joined array.
+
+    Raises
+    ------
+    MXNetError
+        If the list is empty, or shapes or types do not fit.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.nd.concatenate([mx.nd.ones((1, 2)), mx.nd.zeros((2, 2))]).shape
+    (3, 2)
+    """
     if not isinstance(arrays, (list, tuple)) or not arrays:
         raise MXNetError("concatenate: expected a list of at least one NDArray")
     if len(arrays) == 1 and not always_copy:
@@ -177,7 +455,33 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
 
 
 def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
-    """With axes `source` moved to positions `destination`; the others keep their order."""
+    """Move axes to other positions; the others keep their order.
+
+    Parameters
+    ----------
+    tensor : NDArray
+        Array.
+    source : int or sequence of int
+        Axes to move.
+    destination : int or sequence of int
+        Their positions in the result.
+
+    Returns
+    -------
+    NDArray
+        Transposed copy.
+
+    Raises
+    ------
+    ValueError
+        If the axes are not distinct, do not exist, or differ in number.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.nd.moveaxis(mx.nd.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
     sources = _axes(source, tensor.ndim, "source")
     targets = _axes(destination, tensor.ndim, "destination")
     if len(sources) != len(targets):
@@ -197,7 +501,26 @@ def _axes(axes: Any, ndim: int, name: str) -> list[int]:
 
 
 def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
-    """Write the one-hot rows of `indices` (n,) to `out` (n, depth) and return it."""
+    """Write the one-hot vectors of indices to an array.
+
+    Parameters
+    ----------
+    indices : NDArray
+        Indices of shape (n,).
+    out : NDArray
+        Array of shape (n, depth) to write to.
+
+    Returns
+    -------
+    NDArray
+        `out`.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.nd.onehot_encode(mx.nd.array([2, 0]), mx.nd.zeros((2, 3))).asnumpy().tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    """
     op = OPS.find("one_hot").from_attrs({"depth": out.shape[1]})
     out[:] = invoke(op, [indices])
     return out
@@ -205,7 +528,35 @@ def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
 
 def split_v2(ary: NDArray, indices_or_sections: int | Sequence[int], axis: int = 0,
              squeeze_axis: bool = False) -> list[NDArray] | NDArray:
-    """Split into equal parts, or before the given indices, along `axis`."""
+    """Split an array into equal parts, or at given indices.
+
+    Parameters
+    ----------
+    ary : NDArray
+        Array.
+    indices_or_sections : int or sequence of int
+        Number of equal parts, or the indices before which to split.
+    axis : int, default 0
+        Axis to split.
+    squeeze_axis : bool, default False
+        Remove `axis` from the parts, which must have length 1 along it.
+
+    Returns
+    -------
+    list of NDArray, or NDArray
+        Copies of the parts; a single part is not in a list.
+
+    Raises
+    ------
+    ValueError
+        If the axis cannot be divided into that many equal parts.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> [part.asnumpy().tolist() for part in mx.nd.split_v2(mx.nd.arange(5), (2, 3))]
+    [[0.0, 1.0], [2.0], [3.0, 4.0]]
+    """
     size = ary.shape[axis]
     if isinstance(indices_or_sections, int):
         if indices_or_sections < 1 or size % indices_or_sections:
@@ -225,7 +576,30 @@ def split_v2(ary: NDArray, indices_or_sections: int | Sequence[int], axis: int =
 
 def histogram(a: NDArray, bins: int | NDArray = 10, range: tuple[float, float] | None = None
               ) -> list[NDArray]:
-    """[counts (int64), bin edges]; `bins` is their number, over `range`, or the edges."""
+    """Count elements in intervals.
+
+    Parameters
+    ----------
+    a : NDArray
+        Array; all elements are counted.
+    bins : int or NDArray, default 10
+        Number of intervals of equal width, or their edges in increasing order.
+    range : tuple of float, optional
+        Lower and upper end of the intervals, if `bins` is a number; None: the smallest and the
+        largest element.
+
+    Returns
+    -------
+    list of NDArray
+        Counts (int64) and edges; there is one more edge than counts.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> counts, edges = mx.nd.histogram(mx.nd.array([0, 1, 1, 4]), bins=2, range=(0, 4))
+    >>> counts.asnumpy().tolist(), edges.asnumpy().tolist()
+    ([3, 1], [0.0, 2.0, 4.0])
+    """
     edges = bins.asnumpy() if isinstance(bins, NDArray) else bins
     with _enough_memory("histogram"):
         counts, found = np.histogram(a.asnumpy(), edges, range)
@@ -235,5 +609,8 @@ def histogram(a: NDArray, bins: int | NDArray = 10, range: tuple[float, float] |
 
 
 def waitall() -> None:
-    """Return when all work on all devices is done."""
+    """Wait until all work on all devices is done.
+
+    On the CPU, work is done when a call returns.
+    """
     synchronize()

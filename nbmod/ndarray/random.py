@@ -1,8 +1,8 @@
-"""`mx.nd.random`: distributions.
+"""`mx.nd.random`: samples from probability distributions.
 
-Each takes its parameters as numbers, and then `shape` is the shape of the result, or as arrays, and
-then `shape` is what is drawn for each of their elements.  All draw from the one source that
-`mx.random.seed` sets.
+Each function takes the parameters of the distribution as numbers, and then `shape` is the shape of
+the result, or as arrays, and then `shape` is that of the draws for each of their elements.  All
+functions draw from the random sequence that `mx.random.seed` sets.
 """
 
 from __future__ import annotations
@@ -50,18 +50,119 @@ def _draw(name: str, parameters: dict[str, Any], shape: Any, dtype: Any, ctx: Co
 
 def uniform(low: Any = 0, high: Any = 1, shape: Any = None, dtype: Any = None,
             ctx: Context | None = None, out: NDArray | None = None, **kwargs: Any) -> NDArray:
-    """Numbers spread evenly over [low, high)."""
+    """Draw from the uniform distribution over [low, high).
+
+    Parameters
+    ----------
+    low : float or NDArray, default 0
+        Lower bound, included.
+    high : float or NDArray, default 1
+        Upper bound, excluded.
+    shape : int or tuple of int, optional
+        Shape of the result if the parameters are numbers, (1,) by default; if they are arrays,
+        shape of what is drawn for each of their elements, appended to their shape.
+    dtype : str, optional
+        Element type, 'float16', 'float32' or 'float64'; None: float32, or that of `out`.
+    ctx : Context, optional
+        Device of the result; None: the current context.
+    out : NDArray, optional
+        Array to write the result to.
+    **kwargs
+        Nothing else is accepted; an unknown name raises MXNetError.
+
+    Returns
+    -------
+    NDArray
+        The draws, or `out`.
+
+    Raises
+    ------
+    MXNetError
+        If parameters are neither all numbers nor all NDArrays, or outside their domain.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.random.seed(0)
+    >>> draws = mx.nd.random.uniform(2, 3, shape=(4, 5))
+    >>> draws.shape, bool((draws >= 2).min() == 1), bool((draws < 3).min() == 1)
+    ((4, 5), True, True)
+    >>> mx.nd.random.uniform(mx.nd.array([0, 10]), mx.nd.array([1, 20]), shape=3).shape
+    (2, 3)
+    """
     return _draw("uniform", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)
 
 
 def normal(loc: Any = 0, scale: Any = 1, shape: Any = None, dtype: Any = None,
            ctx: Context | None = None, out: NDArray | None = None, **kwargs: Any) -> NDArray:
-    """Normally distributed numbers of mean `loc` and standard deviation `scale`."""
+    """Draw from the normal distribution.
+
+    Parameters
+    ----------
+    loc : float or NDArray, default 0
+        Mean.
+    scale : float or NDArray, default 1
+        Standard deviation.
+    shape : int or tuple of int, optional
+        Shape of the result if the parameters are numbers, (1,) by default; if they are arrays,
+        shape of what is drawn for each of their elements, appended to their shape.
+    dtype : str, optional
+        Element type, 'float16', 'float32' or 'float64'; None: float32, or that of `out`.
+    ctx : Context, optional
+        Device of the result; None: the current context.
+    out : NDArray, optional
+        Array to write the result to.
+    **kwargs
+        Nothing else is accepted; an unknown name raises MXNetError.
+
+    Returns
+    -------
+    NDArray
+        The draws, or `out`.
+
+    Raises
+    ------
+    MXNetError
+        If parameters are neither all numbers nor all NDArrays, or outside their domain.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.random.seed(1)
+    >>> draws = mx.nd.random.normal(5, 2, shape=(100, 100))
+    >>> round(float(draws.mean().asscalar()), 1)
+    5.0
+    """
     return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, ctx, out, kwargs)
 
 
 def randn(*shape: int, **kwargs: Any) -> NDArray:
-    """`normal` with the shape as separate integers and everything else by name."""
+    """Draw from the normal distribution, with the shape as separate integers.
+
+    Parameters
+    ----------
+    *shape : int
+        Shape of the result, at least one integer.
+    **kwargs
+        `loc` (mean, default 0), `scale` (standard deviation, default 1), `dtype`, `ctx` and `out`,
+        as in `normal`.
+
+    Returns
+    -------
+    NDArray
+        The draws.
+
+    Raises
+    ------
+    MXNetError
+        If no shape is given, or for an unknown keyword.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.nd.random.randn(2, 3, loc=5).shape
+    (2, 3)
+    """
     loc, scale = kwargs.pop("loc", 0), kwargs.pop("scale", 1)
     if not shape:
         raise MXNetError("random.randn: shape is empty, expected one integer or more")
@@ -70,40 +171,233 @@ def randn(*shape: int, **kwargs: Any) -> NDArray:
 
 def poisson(lam: Any = 1, shape: Any = None, dtype: Any = None, ctx: Context | None = None,
             out: NDArray | None = None, **kwargs: Any) -> NDArray:
-    """Poisson distributed counts of mean `lam`, as floating-point numbers."""
+    """Draw counts from the Poisson distribution, as floating-point numbers.
+
+    Parameters
+    ----------
+    lam : float or NDArray, default 1
+        Mean.
+    shape : int or tuple of int, optional
+        Shape of the result if the parameters are numbers, (1,) by default; if they are arrays,
+        shape of what is drawn for each of their elements, appended to their shape.
+    dtype : str, optional
+        Element type, 'float16', 'float32' or 'float64'; None: float32, or that of `out`.
+    ctx : Context, optional
+        Device of the result; None: the current context.
+    out : NDArray, optional
+        Array to write the result to.
+    **kwargs
+        Nothing else is accepted; an unknown name raises MXNetError.
+
+    Returns
+    -------
+    NDArray
+        The draws, or `out`.
+
+    Raises
+    ------
+    MXNetError
+        If parameters are neither all numbers nor all NDArrays, or outside their domain.
+
+    Notes
+    -----
+    P(k) = lam**k exp(-lam) / k!
+    """
     return _draw("poisson", {"lam": lam}, shape, dtype, ctx, out, kwargs)
 
 
 def exponential(scale: Any = 1, shape: Any = None, dtype: Any = None, ctx: Context | None = None,
                 out: NDArray | None = None, **kwargs: Any) -> NDArray:
-    """Exponentially distributed numbers of mean `scale`."""
+    """Draw from the exponential distribution.
+
+    Parameters
+    ----------
+    scale : float or NDArray, default 1
+        Mean, the inverse of the rate.
+    shape : int or tuple of int, optional
+        Shape of the result if the parameters are numbers, (1,) by default; if they are arrays,
+        shape of what is drawn for each of their elements, appended to their shape.
+    dtype : str, optional
+        Element type, 'float16', 'float32' or 'float64'; None: float32, or that of `out`.
+    ctx : Context, optional
+        Device of the result; None: the current context.
+    out : NDArray, optional
+        Array to write the result to.
+    **kwargs
+        Nothing else is accepted; an unknown name raises MXNetError.
+
+    Returns
+    -------
+    NDArray
+        The draws, or `out`.
+
+    Raises
+    ------
+    MXNetError
+        If parameters are neither all numbers nor all NDArrays, or outside their domain.
+
+    Notes
+    -----
+    The density is exp(-x / scale) / scale for x >= 0.
+    """
     return _draw("exponential", {"lam": 1.0 / scale}, shape, dtype, ctx, out, kwargs)
 
 
 def gamma(alpha: Any = 1, beta: Any = 1, shape: Any = None, dtype: Any = None,
           ctx: Context | None = None, out: NDArray | None = None, **kwargs: Any) -> NDArray:
-    """Gamma distributed numbers of shape `alpha` and scale `beta`: their mean is alpha beta."""
+    """Draw from the gamma distribution.
+
+    Parameters
+    ----------
+    alpha : float or NDArray, default 1
+        Shape of the distribution.
+    beta : float or NDArray, default 1
+        Scale of the distribution.
+    shape : int or tuple of int, optional
+        Shape of the result if the parameters are numbers, (1,) by default; if they are arrays,
+        shape of what is drawn for each of their elements, appended to their shape.
+    dtype : str, optional
+        Element type, 'float16', 'float32' or 'float64'; None: float32, or that of `out`.
+    ctx : Context, optional
+        Device of the result; None: the current context.
+    out : NDArray, optional
+        Array to write the result to.
+    **kwargs
+        Nothing else is accepted; an unknown name raises MXNetError.
+
+    Returns
+    -------
+    NDArray
+        The draws, or `out`.
+
+    Raises
+    ------
+    MXNetError
+        If parameters are neither all numbers nor all NDArrays, or outside their domain.
+
+    Notes
+    -----
+    The mean is alpha beta, the variance alpha beta**2.
+    """
     return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, ctx, out, kwargs)
 
 
 def negative_binomial(k: Any = 1, p: Any = 1, shape: Any = None, dtype: Any = None,
                       ctx: Context | None = None, out: NDArray | None = None, **kwargs: Any
                       ) -> NDArray:
-    """Failures before the k-th success, each of probability `p`."""
+    """Draw from the negative binomial distribution: failures before the k-th success.
+
+    Parameters
+    ----------
+    k : float or NDArray, default 1
+        Number of successes.
+    p : float or NDArray, default 1
+        Probability of a success.
+    shape : int or tuple of int, optional
+        Shape of the result if the parameters are numbers, (1,) by default; if they are arrays,
+        shape of what is drawn for each of their elements, appended to their shape.
+    dtype : str, optional
+        Element type, 'float16', 'float32' or 'float64'; None: float32, or that of `out`.
+    ctx : Context, optional
+        Device of the result; None: the current context.
+    out : NDArray, optional
+        Array to write the result to.
+    **kwargs
+        Nothing else is accepted; an unknown name raises MXNetError.
+
+    Returns
+    -------
+    NDArray
+        The draws, or `out`.
+
+    Raises
+    ------
+    MXNetError
+        If parameters are neither all numbers nor all NDArrays, or outside their domain.
+
+    Notes
+    -----
+    The mean is k (1 - p) / p.
+    """
     return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, ctx, out, kwargs)
 
 
 def generalized_negative_binomial(mu: Any = 1, alpha: Any = 1, shape: Any = None,
                                   dtype: Any = None, ctx: Context | None = None,
                                   out: NDArray | None = None, **kwargs: Any) -> NDArray:
-    """Negative binomial counts of mean `mu` and dispersion `alpha`."""
+    """Draw from the negative binomial distribution, given its mean and dispersion.
+
+    Parameters
+    ----------
+    mu : float or NDArray, default 1
+        Mean.
+    alpha : float or NDArray, default 1
+        Dispersion: the variance is mu + alpha mu**2.
+    shape : int or tuple of int, optional
+        Shape of the result if the parameters are numbers, (1,) by default; if they are arrays,
+        shape of what is drawn for each of their elements, appended to their shape.
+    dtype : str, optional
+        Element type, 'float16', 'float32' or 'float64'; None: float32, or that of `out`.
+    ctx : Context, optional
+        Device of the result; None: the current context.
+    out : NDArray, optional
+        Array to write the result to.
+    **kwargs
+        Nothing else is accepted; an unknown name raises MXNetError.
+
+    Returns
+    -------
+    NDArray
+        The draws, or `out`.
+
+    Raises
+    ------
+    MXNetError
+        If parameters are neither all numbers nor all NDArrays, or outside their domain.
+    """
     return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, ctx,
                  out, kwargs)
 
 
 def randint(low: int, high: int, shape: Any = None, dtype: Any = None,
             ctx: Context | None = None, out: NDArray | None = None, **kwargs: Any) -> NDArray:
-    """Integers (int32 unless `dtype` is int64) from `low` up to but not including `high`."""
+    """Draw integers from the uniform distribution over [low, high).
+
+    Parameters
+    ----------
+    low : int
+        Lower bound, included.
+    high : int
+        Upper bound, excluded.
+    shape : int or tuple of int, optional
+        Shape of the result; None: (1,).
+    dtype : {'int32', 'int64', None}, optional
+        Element type; None: int32.
+    ctx : Context, optional
+        Device of the result; None: the current context.
+    out : NDArray, optional
+        Array to write the result to.
+    **kwargs
+        Nothing else is accepted; an unknown name raises MXNetError.
+
+    Returns
+    -------
+    NDArray
+        The draws, or `out`.
+
+    Raises
+    ------
+    MXNetError
+        If `low` or `high` is an array, or there is no integer between them.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.random.seed(0)
+    >>> draws = mx.nd.random.randint(3, 6, shape=100)
+    >>> sorted(set(draws.asnumpy().tolist()))
+    [3, 4, 5]
+    """
     if isinstance(low, NDArray) or isinstance(high, NDArray):
         raise MXNetError("random.randint: low and high must be integers")
     return _draw("randint", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)
@@ -111,9 +405,34 @@ def randint(low: int, high: int, shape: Any = None, dtype: Any = None,
 
 def multinomial(data: NDArray, shape: Any = None, get_prob: bool = False,
                 out: Any = None, dtype: Any = "int32", **kwargs: Any) -> Any:
-    """Indices drawn with the probabilities in the rows of `data`, `shape` of them per row.
+    """Draw indices with given probabilities.
 
-    With `get_prob` also their log probabilities, which carry gradients to `data`.
+    Parameters
+    ----------
+    data : NDArray
+        Probabilities of shape (k,), or (n, k) for n distributions; each row adds up to 1.
+    shape : int or tuple of int, optional
+        Shape of what is drawn for each row; None: one index.
+    get_prob : bool, default False
+        Also return the log probabilities of the draws; gradients flow through them to `data`.
+    out : NDArray or list of NDArray, optional
+        Arrays to write the results to.
+    dtype : str, default 'int32'
+        Element type of the indices.
+    **kwargs
+        Nothing else is accepted; an unknown name raises MXNetError.
+
+    Returns
+    -------
+    NDArray or list of NDArray
+        Indices, of the shape (n, *shape) or `shape`; with `get_prob` a list of the indices and
+        their log probabilities.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.nd.random.multinomial(mx.nd.array([[0, 1], [1, 0]]), shape=3).asnumpy().tolist()
+    [[1, 1, 1], [0, 0, 0]]
     """
     given = {"get_prob": get_prob, "dtype": dtype, **kwargs}
     if shape is not None:
@@ -122,5 +441,26 @@ def multinomial(data: NDArray, shape: Any = None, get_prob: bool = False,
 
 
 def shuffle(data: NDArray, out: NDArray | None = None, **kwargs: Any) -> NDArray:
-    """A copy of `data` with its rows in random order."""
+    """Return a copy with the rows in random order.
+
+    Parameters
+    ----------
+    data : NDArray
+        Array whose first axis is shuffled; the elements of a row stay together.
+    out : NDArray, optional
+        Array to write the result to.
+    **kwargs
+        Nothing is accepted; an unknown name raises MXNetError.
+
+    Returns
+    -------
+    NDArray
+        Shuffled copy, or `out`.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> sorted(mx.nd.random.shuffle(mx.nd.arange(4)).asnumpy().tolist())
+    [0.0, 1.0, 2.0, 3.0]
+    """
     return invoke(OPS.find("_shuffle").from_attrs(kwargs), [data], out)

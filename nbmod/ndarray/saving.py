@@ -1,8 +1,8 @@
 """`nd.save` and `nd.load`: lists and dicts of NDArrays in MXNet's `.params` format.
 
-The format itself is `nbmod.serialization`, on plain NumPy arrays; here they are wrapped.
-Everything is loaded onto `cpu(0)`, whatever device it was saved from.  The format's module is
-imported on first use, so that programs that save nothing do not wait for it.
+The format itself is implemented in `nbmod.serialization`, on NumPy arrays; here they are wrapped.
+Everything is loaded onto `cpu(0)`, from any device it was saved on.  The format's module is
+imported on first use, so that programs that save nothing do not load it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,34 @@ __all__ = ["save", "load", "load_frombuffer"]
 
 
 def save(fname: str, data: NDArray | list[NDArray] | dict[str, NDArray]) -> None:
-    """Write one array, a list, or a dict of names to arrays; the file appears whole or not at all.
+    """Write arrays to a file in MXNet's `.params` format.
 
-    Raises TypeError or ValueError for other data, MXNetError where the file cannot be written.
+    Parameters
+    ----------
+    fname : str
+        Path.  The file is replaced as a whole: a failure leaves the old one.
+    data : NDArray, list of NDArray, or dict of str to NDArray
+        Arrays to write.
+
+    Raises
+    ------
+    ValueError
+        If `data` is neither an array, a list nor a dict.
+    TypeError
+        If one of the elements is not an NDArray, or one of the keys is not text.
+    MXNetError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import nbmod as mx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "net.params")
+    ...     mx.nd.save(path, {"weight": mx.nd.array([1, 2])})
+    ...     loaded = mx.nd.load(path)
+    >>> loaded["weight"].asnumpy().tolist()
+    [1.0, 2.0]
     """
     if isinstance(data, NDArray):
         data = [data]
@@ -42,9 +67,24 @@ def save(fname: str, data: NDArray | list[NDArray] | dict[str, NDArray]) -> None
 
 
 def load(fname: str) -> list[NDArray] | dict[str, NDArray]:
-    """The arrays of a file: a dict in file order if they have names, else a list.
+    """Read the arrays of a file in MXNet's `.params` format.
 
-    Raises MXNetError naming the file and the place of the damage, if there is any.
+    Parameters
+    ----------
+    fname : str
+        Path.
+
+    Returns
+    -------
+    list of NDArray, or dict of str to NDArray
+        Arrays on `cpu(0)`: a dict in the order of the file if they have names, or else a list.
+
+    Raises
+    ------
+    TypeError
+        If `fname` is not a path.
+    MXNetError
+        If the file cannot be read, is damaged (with the position), or holds sparse arrays.
     """
     if not isinstance(fname, (str, os.PathLike)):
         raise TypeError(f"fname required to be a string, given a {type(fname).__name__}")
@@ -52,14 +92,40 @@ def load(fname: str) -> list[NDArray] | dict[str, NDArray]:
 
 
 def load_frombuffer(buf: bytes) -> list[NDArray] | dict[str, NDArray]:
-    """`load` of a file's content."""
+    """Read the arrays in the contents of a `.params` file.
+
+    Parameters
+    ----------
+    buf : bytes
+        Contents of the file.
+
+    Returns
+    -------
+    list of NDArray, or dict of str to NDArray
+        As `load` returns.
+
+    Raises
+    ------
+    TypeError
+        If `buf` is not bytes.
+    MXNetError
+        If the contents are damaged or hold sparse arrays.
+    """
     if not isinstance(buf, (bytes, bytearray, memoryview)):
         raise TypeError(f"buf required to be bytes, given a {type(buf).__name__}")
     return _read(buf, "<buffer>")
 
 
 def from_record(record: bytes | None, ctx: Context) -> Any:
-    """The device array in one bare record of a pickle; None for None."""
+    """Return the device array of one bare record of a pickle; None for None.
+
+    Parameters
+    ----------
+    record : bytes or None
+        Record as `serialization.record_bytes` makes it.
+    ctx : Context
+        Device of the array.
+    """
     from ..serialization import array_from_record
 
     if record is None:
