@@ -1,12 +1,22 @@
 """How parameters get their first values.
 
 An initializer is called with an `InitDesc`, which is the parameter's name and attributes, and the
-array to fill.  Who decides, in this order: the `__init__` attribute of the variable (its
-`_init_weight` then fills whatever the name is), else the ending of the name: `weight` is what the
-initializer is about, the others (`bias`, `gamma`, ...) have fixed values.  Any other ending is an
-error.  Called with a plain string, as before MXNet 0.9, a few more names are known.
+array to fill.  The `__init__` attribute of the variable takes precedence (its `_init_weight` then
+fills the array, whatever the name is); otherwise the ending of the name decides: `weight` is filled
+by the initializer's distribution, the others (`bias`, `gamma`, ...) have fixed values.  Any other
+ending is an error.  Called with a plain string, as before MXNet 0.9, a few more names are known.
 
 Random values come from `nbmod.random`, so `nbmod.random.seed` governs them.
+
+Examples
+--------
+>>> import nbmod as mx
+>>> weight, bias = mx.nd.zeros((2, 3)), mx.nd.ones(2)
+>>> init = mx.init.Xavier()
+>>> init(mx.init.InitDesc("fc_weight"), weight)
+>>> init(mx.init.InitDesc("fc_bias"), bias)
+>>> bias.asnumpy().tolist()
+[0.0, 0.0]
 """
 
 from __future__ import annotations
@@ -31,7 +41,26 @@ __all__ = ["InitDesc", "Initializer", "register", "alias", "create", "Zero", "On
 
 
 class InitDesc(str):
-    """A parameter's name, with its attributes and the initializer used for the whole network."""
+    """A parameter's name, with its attributes and the initializer of the whole network.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter; the object is a str with this value.
+    attrs : dict of str to str, optional
+        Attributes of the variable; `__init__` is the JSON of an initializer of its own.
+    global_init : Initializer, optional
+        The initializer of the whole network; that which is called unless given.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> desc = mx.init.InitDesc("a_weight", {"__init__": mx.init.One().dumps()})
+    >>> array = mx.nd.zeros(2)
+    >>> mx.init.Zero()(desc, array)
+    >>> array.asnumpy().tolist()
+    [1.0, 1.0]
+    """
 
     attrs: dict[str, str]
     global_init: Any
@@ -74,9 +103,29 @@ _BY_PLAIN_NAME = (
 
 
 class Initializer:
-    """Base class: a subclass defines `_init_weight(desc, array)`, which fills the array.
+    """Base class of initializers: a subclass defines `_init_weight(desc, array)`.
 
-    Keyword arguments given to this constructor are what `dumps` writes and `create` passes back.
+    Parameters
+    ----------
+    **kwargs
+        Arguments of the subclass, which `dumps` writes and `create` passes on.
+
+    Notes
+    -----
+    Parameters are filled by the endings of their names: `weight` by `_init_weight`; `bias` and
+    `beta` with 0; `gamma` with 1; `min` with 0; `max` with 1; `weight_quantize` with random int8
+    values; `bias_quantize` with 0.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> class Ramp(mx.init.Initializer):
+    ...     def _init_weight(self, desc, array):
+    ...         array[:] = mx.nd.arange(array.size).reshape(array.shape)
+    >>> array = mx.nd.zeros((2, 2))
+    >>> Ramp()(mx.init.InitDesc("a_weight"), array)
+    >>> array.asnumpy().tolist()
+    [[0.0, 1.0], [2.0, 3.0]]
     """
 
     def __init__(self, **kwargs: Any):
@@ -86,7 +135,20 @@ class Initializer:
 
     def set_verbosity(self, verbose: bool = False,
                       print_func: Callable[[Any], str] | None = None) -> Initializer:
-        """Log every initialization, with `print_func(array)` (default: root mean square)."""
+        """Log every initialization at level INFO.
+
+        Parameters
+        ----------
+        verbose : bool, default False
+            Whether to log.
+        print_func : callable, optional
+            Called with the array, returns the text to log; the root mean square unless given.
+
+        Returns
+        -------
+        Initializer
+            The initializer itself.
+        """
         self._verbose = verbose
         self._print_func = print_func or _root_mean_square
         return self
@@ -96,7 +158,19 @@ class Initializer:
             logging.info("Initialized %s as %s: %s", desc, init, self._print_func(arr))
 
     def dumps(self) -> str:
-        """JSON `["name", {arguments}]`, as stored in a variable's `__init__` attribute."""
+        """The initializer as JSON, as it is stored in a variable's `__init__` attribute.
+
+        Returns
+        -------
+        str
+            JSON of [name, {arguments}].
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> mx.init.Normal(0.1).dumps()
+        '["normal", {"sigma": 0.1}]'
+        """
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
     def __eq__(self, other: object) -> bool:
@@ -106,7 +180,20 @@ class Initializer:
     __hash__ = None  # type: ignore[assignment]
 
     def __call__(self, desc: str, arr: Any) -> None:
-        """Fill `arr` for the parameter `desc`, an `InitDesc` or (old style) its name alone."""
+        """Fill an array with the first values of a parameter.
+
+        Parameters
+        ----------
+        desc : InitDesc or str
+            The parameter, or, as before MXNet 0.9, its name only.
+        arr : NDArray
+            The array to fill.
+
+        Raises
+        ------
+        ArgumentError
+            If no rule fits the name.
+        """
         if not isinstance(desc, InitDesc):
             self._legacy_init(desc, arr)
             return
@@ -183,14 +270,34 @@ create = registry.get_create_func(Initializer, "initializer")
 
 
 def register(klass: type) -> type:
-    """Class decorator: let `__init__` attributes and strings name a custom initializer."""
+    """Class decorator: register an initializer under its lower-cased name.
+
+    Parameters
+    ----------
+    klass : type
+        A subclass of `Initializer`.
+
+    Returns
+    -------
+    type
+        The class itself.
+    """
     return _register(klass)
 
 
 @alias("zeros")
 @register
 class Zero(Initializer):
-    """0 everywhere."""
+    """Fills parameters with 0.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> array = mx.nd.ones(2)
+    >>> mx.init.Zero()("a_weight", array)
+    >>> array.asnumpy().tolist()
+    [0.0, 0.0]
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -202,7 +309,16 @@ class Zero(Initializer):
 @alias("ones")
 @register
 class One(Initializer):
-    """1 everywhere."""
+    """Fills parameters with 1.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> array = mx.nd.zeros(2)
+    >>> mx.init.One()("a_weight", array)
+    >>> array.asnumpy().tolist()
+    [1.0, 1.0]
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -213,7 +329,21 @@ class One(Initializer):
 
 @register
 class Constant(Initializer):
-    """`value` everywhere: a number, or an array that broadcasts to the parameter."""
+    """Fills parameters with a constant.
+
+    Parameters
+    ----------
+    value : float, list, numpy.ndarray or NDArray
+        The value, or an array that broadcasts to the parameter's shape.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> array = mx.nd.zeros((2, 2))
+    >>> mx.init.Constant([3.0, 5.0])("a_weight", array)
+    >>> array.asnumpy().tolist()
+    [[3.0, 5.0], [3.0, 5.0]]
+    """
 
     def __init__(self, value: Any):
         values = value.asnumpy() if isinstance(value, NDArray) else value
@@ -227,7 +357,21 @@ class Constant(Initializer):
 
 @register
 class Uniform(Initializer):
-    """Uniform over [-scale, scale]."""
+    """Fills weights from a uniform distribution.
+
+    Parameters
+    ----------
+    scale : float, default 0.07
+        Values are from -scale to scale.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> array = mx.nd.zeros(1000)
+    >>> mx.init.Uniform(0.5)("a_weight", array)
+    >>> 0.4 < float(array.asnumpy().max()) <= 0.5
+    True
+    """
 
     def __init__(self, scale: float = 0.07):
         super().__init__(scale=scale)
@@ -239,7 +383,21 @@ class Uniform(Initializer):
 
 @register
 class Normal(Initializer):
-    """Normal with mean 0 and standard deviation sigma."""
+    """Fills weights from a normal distribution of mean 0.
+
+    Parameters
+    ----------
+    sigma : float, default 0.01
+        The standard deviation.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> array = mx.nd.zeros(10000)
+    >>> mx.init.Normal(2.0)("a_weight", array)
+    >>> 1.9 < float(array.asnumpy().std()) < 2.1
+    True
+    """
 
     def __init__(self, sigma: float = 0.01):
         super().__init__(sigma=sigma)
@@ -251,10 +409,41 @@ class Normal(Initializer):
 
 @register
 class Xavier(Initializer):
-    """Glorot and Bengio (2010): spread sqrt(magnitude / fan), which keeps variances alike.
+    """Fills weights so that activations and gradients keep their variance from layer to layer.
 
-    fan is the mean of inputs and outputs ('avg'), the inputs ('in') or the outputs ('out'); the
-    spread is the half-width of a 'uniform' or the deviation of a 'gaussian' distribution.
+    Parameters
+    ----------
+    rnd_type : {'uniform', 'gaussian'}, default 'uniform'
+        The distribution.
+    factor_type : {'avg', 'in', 'out'}, default 'avg'
+        The fan: the number of inputs of a unit ('in'), the number of outputs ('out'), or their
+        mean.
+    magnitude : float, default 3
+        Factor of the variance.
+
+    Raises
+    ------
+    ArgumentError
+        When called, if the array has fewer than 2 dimensions or an option is none of these.
+
+    Notes
+    -----
+    With scale = sqrt(magnitude / fan), values are uniform from -scale to scale, or normal with
+    standard deviation scale.  For a weight of shape (outputs, inputs, ...), both are multiplied by
+    the product of the remaining dimensions.
+
+    References
+    ----------
+    Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks",
+    2010.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> array = mx.nd.zeros((100, 200))
+    >>> mx.init.Xavier(factor_type="in", magnitude=2)("a_weight", array)
+    >>> 0.09 < float(array.asnumpy().max()) <= 0.1  # sqrt(2 / 200)
+    True
     """
 
     def __init__(self, rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3):
@@ -288,7 +477,32 @@ class Xavier(Initializer):
 
 @register
 class MSRAPrelu(Xavier):
-    """He et al. (2015) for PReLU of initial slope `slope`: a gaussian Xavier of that magnitude."""
+    """Fills weights of layers that are followed by a PReLU or ReLU.
+
+    Parameters
+    ----------
+    factor_type : {'avg', 'in', 'out'}, default 'avg'
+        The fan, as of `Xavier`.
+    slope : float, default 0.25
+        Initial slope of the PReLU for negative values; 0 for ReLU.
+
+    Notes
+    -----
+    Values are normal with standard deviation sqrt(2 / ((1 + slope^2) fan)).
+
+    References
+    ----------
+    He et al., "Delving deep into rectifiers: surpassing human-level performance on ImageNet
+    classification", 2015.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> array = mx.nd.zeros((100, 200))
+    >>> mx.init.MSRAPrelu("in", slope=0)("a_weight", array)
+    >>> 0.098 < float(array.asnumpy().std()) < 0.102  # sqrt(2 / 200)
+    True
+    """
 
     def __init__(self, factor_type: str = "avg", slope: float = 0.25):
         super().__init__("gaussian", factor_type, 2 / (1 + slope ** 2))
@@ -297,7 +511,40 @@ class MSRAPrelu(Xavier):
 
 @register
 class Orthogonal(Initializer):
-    """Saxe et al. (2014): the rows, flattened, are orthogonal and of length `scale`."""
+    """Fills weights with a random orthogonal matrix.
+
+    Parameters
+    ----------
+    scale : float, default 1.414
+        Factor of the matrix; sqrt(2) suits ReLU.
+    rand_type : {'uniform', 'normal'}, default 'uniform'
+        Distribution of the random matrix from which the orthogonal one is computed.
+
+    Raises
+    ------
+    MXNetError
+        When called, if `rand_type` is none of these.
+
+    Notes
+    -----
+    The weight is treated as a matrix of shape (outputs, all else).  Its rows, or its columns where
+    it has more rows than columns, are orthogonal and have norm `scale`.  They are singular vectors
+    of a random matrix.
+
+    References
+    ----------
+    Saxe, McClelland and Ganguli, "Exact solutions to the nonlinear dynamics of learning in deep
+    linear neural networks", 2014.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> array = mx.nd.zeros((2, 3))
+    >>> mx.init.Orthogonal(scale=2.0)("a_weight", array)
+    >>> product = mx.nd.dot(array, array.T).asnumpy()
+    >>> [[abs(round(x, 3)) for x in row] for row in product.tolist()]
+    [[4.0, 0.0], [0.0, 4.0]]
+    """
 
     def __init__(self, scale: float = 1.414, rand_type: str = "uniform"):
         super().__init__(scale=scale, rand_type=rand_type)
@@ -320,7 +567,21 @@ class Orthogonal(Initializer):
 
 @register
 class Bilinear(Initializer):
-    """The kernel of bilinear upsampling, for a Deconvolution weight (C, 1, H, W)."""
+    """Fills weights with the kernel of bilinear upsampling.
+
+    Notes
+    -----
+    For weights of shape (C, 1, H, W) of a `Deconvolution` with stride s, kernel 2 s - s % 2 and
+    num_group C.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> array = mx.nd.zeros((1, 1, 4, 4))
+    >>> mx.init.Bilinear()("up_weight", array)
+    >>> array[0, 0, 1].asnumpy().tolist()
+    [0.1875, 0.5625, 0.5625, 0.1875]
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -339,7 +600,27 @@ def _bilinear_kernel(shape: Sequence[int]) -> np.ndarray:
 
 @register
 class LSTMBias(Initializer):
-    """0, except `forget_bias` for the forget gate: the second quarter (gates i, f, c, o)."""
+    """Fills biases of an LSTM with 0, and those of the forget gate with a constant.
+
+    Parameters
+    ----------
+    forget_bias : float, default 1.0
+        The bias of the forget gate, which is the second quarter of the array (gates i, f, c, o).
+
+    References
+    ----------
+    Jozefowicz, Zaremba and Sutskever, "An empirical exploration of recurrent network
+    architectures", 2015.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> array = mx.nd.zeros(8)
+    >>> desc = mx.init.InitDesc("lstm_i2h_bias", {"__init__": mx.init.LSTMBias(2.0).dumps()})
+    >>> mx.init.Uniform()(desc, array)
+    >>> array.asnumpy().tolist()
+    [0.0, 0.0, 2.0, 2.0, 0.0, 0.0, 0.0, 0.0]
+    """
 
     def __init__(self, forget_bias: float = 1.0):
         super().__init__(forget_bias=forget_bias)
@@ -354,11 +635,37 @@ class LSTMBias(Initializer):
 
 @register
 class FusedRNN(Initializer):
-    """The flat parameter vector of an `RNN` operator, piece by piece (see `ops.rnn_layout`).
+    """Fills the flat parameter vector of an `RNN` operator, one gate after the other.
 
-    Every gate's weight and bias is a parameter with a name of its own, `l0_i2h_f_weight`, which
-    `init` fills: an initializer, its JSON, or None for the one of the whole network.  But biases of
-    forget gates (lstm) are `forget_bias`.
+    Parameters
+    ----------
+    init : Initializer, str or None
+        Fills the weights and biases of gates, which have names like `l0_i2h_f_weight`: an
+        initializer, its name or JSON, or None for that of the whole network.
+    num_hidden : int
+        Number of hidden units.
+    num_layers : int
+        Number of layers.
+    mode : {'rnn_relu', 'rnn_tanh', 'lstm', 'gru'}
+        The kind of cell.
+    bidirectional : bool, default False
+        Whether there are two directions.
+    forget_bias : float, default 1.0
+        Bias of the forget gates of an LSTM.
+
+    Raises
+    ------
+    MXNetError
+        If `mode` is none of these; when called, if there is no initializer.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> array = mx.nd.zeros(4 * (2 + 3 + 2))  # inputs, hidden units, two biases
+    >>> init = mx.init.FusedRNN(mx.init.Zero(), num_hidden=1, num_layers=1, mode="lstm")
+    >>> init("lstm_weight", array)
+    >>> float(array.sum().asscalar())
+    2.0
     """
 
     def __init__(self, init: Initializer | str | None, num_hidden: int, num_layers: int, mode: str,
@@ -389,9 +696,32 @@ class FusedRNN(Initializer):
 
 
 class Load:
-    """Takes parameters from a file or a dict; those it lacks are left to `default_init`.
+    """Takes parameters from a file or a dict.
 
-    `arg:` and `aux:` before the names are dropped.
+    Parameters
+    ----------
+    param : str or dict of str to NDArray
+        A file that `mx.nd.save` wrote, or arrays by name.  Prefixes `arg:` and `aux:` are removed.
+    default_init : callable, optional
+        Called with name and array for parameters that are missing.
+    verbose : bool, default False
+        Whether to log where every parameter comes from.
+
+    Raises
+    ------
+    MXNetError
+        If the file has no names; when called, if the shape is another, or if a parameter is missing
+        and there is no `default_init`.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> init = mx.init.Load({"arg:a_weight": mx.nd.array([1, 2])}, default_init=mx.init.One())
+    >>> a, b = mx.nd.zeros(2), mx.nd.zeros(2)
+    >>> init("a_weight", a)
+    >>> init("b_weight", b)
+    >>> a.asnumpy().tolist(), b.asnumpy().tolist()
+    ([1.0, 2.0], [1.0, 1.0])
     """
 
     def __init__(self, param: str | Mapping[str, Any],
@@ -421,7 +751,33 @@ class Load:
 
 
 class Mixed:
-    """The first initializer whose regular expression matches the beginning of the name."""
+    """Selects an initializer by the name of the parameter.
+
+    Parameters
+    ----------
+    patterns : list of str
+        Regular expressions, which have to match at the beginning of the name; the first that does
+        counts.
+    initializers : list of callable
+        The initializer of every pattern.
+
+    Raises
+    ------
+    MXNetError
+        If the lists differ in length.
+    ArgumentError
+        When called, if no pattern matches.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> init = mx.init.Mixed(["fc1_", ".*"], [mx.init.Zero(), mx.init.One()])
+    >>> a, b = mx.nd.ones(2), mx.nd.zeros(2)
+    >>> init("fc1_weight", a)
+    >>> init("fc2_weight", b)
+    >>> a.asnumpy().tolist(), b.asnumpy().tolist()
+    ([0.0, 0.0], [1.0, 1.0])
+    """
 
     def __init__(self, patterns: Sequence[str], initializers: Sequence[Callable[[str, Any], None]]):
         if len(patterns) != len(initializers):

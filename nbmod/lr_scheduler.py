@@ -1,9 +1,20 @@
 """Learning rates as a function of the number of updates.
 
-A scheduler is called with the update count (1, 2, ...) and answers the rate; it is stateful, as in
-MXNet: counts must not go back, and `base_lr` is the current rate of the stepwise ones.  All begin
-with an optional warm-up of `warmup_steps` updates from `warmup_begin_lr` to `base_lr`, linear or
-constant (`warmup_mode`).
+A scheduler is called with the update count (1, 2, ...) and returns the rate; it is stateful, as in
+MXNet: counts must not decrease, and `base_lr` is the current rate of the stepwise schedulers.  All
+begin with an optional warm-up of `warmup_steps` updates from `warmup_begin_lr` to `base_lr`, linear
+or constant (`warmup_mode`).
+
+Examples
+--------
+>>> import nbmod as mx
+>>> scheduler = mx.lr_scheduler.FactorScheduler(step=2, factor=0.5, base_lr=1.0)
+>>> optimizer = mx.optimizer.SGD(lr_scheduler=scheduler)
+>>> weight = mx.nd.zeros(1)
+>>> for _ in range(5):
+...     optimizer.update(0, weight, mx.nd.ones(1), None)
+>>> optimizer.learning_rate
+0.25
 """
 
 from __future__ import annotations
@@ -24,7 +35,40 @@ def _check(condition: bool, message: str) -> None:
 
 
 class LRScheduler:
-    """Base class: subclasses define `__call__(num_update) -> rate`."""
+    """Base class of learning rate schedulers: subclasses define `__call__(num_update)`.
+
+    Parameters
+    ----------
+    base_lr : float, default 0.01
+        The rate after the warm-up.
+    warmup_steps : int, default 0
+        Number of updates of the warm-up.
+    warmup_begin_lr : float, default 0
+        The rate at the beginning of the warm-up; at most `base_lr`.
+    warmup_mode : {'linear', 'constant'}, default 'linear'
+        Whether the rate grows linearly during the warm-up or is `warmup_begin_lr` throughout.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument is out of range.
+
+    Notes
+    -----
+    The rate of update t < warmup_steps is, with 'linear' ::
+
+        warmup_begin_lr + (base_lr - warmup_begin_lr) * t / warmup_steps
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> class InverseRoot(mx.lr_scheduler.LRScheduler):
+    ...     def __call__(self, num_update):
+    ...         return self.base_lr / num_update ** 0.5
+    >>> scheduler = InverseRoot(base_lr=1.0)
+    >>> [scheduler(t) for t in (1, 4, 16)]
+    [1.0, 0.5, 0.25]
+    """
 
     def __init__(self, base_lr: float = 0.01, warmup_steps: int = 0, warmup_begin_lr: float = 0,
                  warmup_mode: str = "linear"):
@@ -41,7 +85,25 @@ class LRScheduler:
         self.warmup_mode = warmup_mode
 
     def get_warmup_lr(self, num_update: int) -> float:
-        """The rate of an update before `warmup_steps`."""
+        """The rate of an update of the warm-up.
+
+        Parameters
+        ----------
+        num_update : int
+            Number of the update, less than `warmup_steps`.
+
+        Returns
+        -------
+        float
+            The rate.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> scheduler = mx.lr_scheduler.LRScheduler(base_lr=1.0, warmup_steps=4)
+        >>> [scheduler.get_warmup_lr(t) for t in range(4)]
+        [0.0, 0.25, 0.5, 0.75]
+        """
         if self.warmup_mode == "constant":
             return self.warmup_begin_lr
         rise = (self.warmup_final_lr - self.warmup_begin_lr) * num_update / self.warmup_steps
@@ -52,7 +114,41 @@ class LRScheduler:
 
 
 class FactorScheduler(LRScheduler):
-    """Multiplies the rate by `factor` after every `step` updates, down to `stop_factor_lr`."""
+    """Multiplies the rate by a factor after every `step` updates.
+
+    Parameters
+    ----------
+    step : int
+        Number of updates between changes, at least 1.
+    factor : float, default 1
+        What the rate is multiplied by, at most 1.
+    stop_factor_lr : float, default 1e-8
+        The smallest rate.
+    base_lr : float, default 0.01
+        The rate after the warm-up.
+    warmup_steps : int, default 0
+        Number of updates of the warm-up.
+    warmup_begin_lr : float, default 0
+        The rate at the beginning of the warm-up; at most `base_lr`.
+    warmup_mode : {'linear', 'constant'}, default 'linear'
+        Whether the rate grows linearly during the warm-up or is `warmup_begin_lr` throughout.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument is out of range.
+
+    Notes
+    -----
+    The rate of update t is base_lr * factor^((t - 1) // step), but at least `stop_factor_lr`.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> scheduler = mx.lr_scheduler.FactorScheduler(step=2, factor=0.5, base_lr=1.0)
+    >>> [scheduler(t) for t in range(1, 7)]
+    [1.0, 1.0, 0.5, 0.5, 0.25, 0.25]
+    """
 
     def __init__(self, step: int, factor: float = 1, stop_factor_lr: float = 1e-8,
                  base_lr: float = 0.01, warmup_steps: int = 0, warmup_begin_lr: float = 0,
@@ -82,7 +178,39 @@ class FactorScheduler(LRScheduler):
 
 
 class MultiFactorScheduler(LRScheduler):
-    """Multiplies the rate by `factor` after each of the update counts in `step` (ascending)."""
+    """Multiplies the rate by a factor after each of several update counts.
+
+    Parameters
+    ----------
+    step : list of int
+        The update counts, in ascending order.
+    factor : float, default 1
+        What the rate is multiplied by, at most 1.
+    base_lr : float, default 0.01
+        The rate after the warm-up.
+    warmup_steps : int, default 0
+        Number of updates of the warm-up.
+    warmup_begin_lr : float, default 0
+        The rate at the beginning of the warm-up; at most `base_lr`.
+    warmup_mode : {'linear', 'constant'}, default 'linear'
+        Whether the rate grows linearly during the warm-up or is `warmup_begin_lr` throughout.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument is out of range, or `step` is not an ascending list.
+
+    Notes
+    -----
+    The rate of update t is base_lr * factor^n, where n is the number of counts in `step` below t.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> scheduler = mx.lr_scheduler.MultiFactorScheduler(step=[2, 3], factor=0.5, base_lr=1.0)
+    >>> [scheduler(t) for t in range(1, 6)]
+    [1.0, 1.0, 0.5, 0.25, 0.25]
+    """
 
     def __init__(self, step: Sequence[int], factor: float = 1, base_lr: float = 0.01,
                  warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: str = "linear"):
@@ -137,7 +265,43 @@ class _Decay(LRScheduler):
 
 
 class PolyScheduler(_Decay):
-    """final_lr + (base_lr - final_lr) (1 - progress)^pwr."""
+    """Decreases the rate to `final_lr` by a power of the remaining updates.
+
+    Parameters
+    ----------
+    max_update : int
+        The update at which the rate is `final_lr`; it is constant afterwards.
+    base_lr : float, default 0.01
+        The rate after the warm-up.
+    pwr : float, default 2
+        The power.
+    final_lr : float, default 0
+        The last rate.
+    warmup_steps : int, default 0
+        Number of updates of the warm-up.
+    warmup_begin_lr : float, default 0
+        The rate at the beginning of the warm-up; at most `base_lr`.
+    warmup_mode : {'linear', 'constant'}, default 'linear'
+        Whether the rate grows linearly during the warm-up or is `warmup_begin_lr` throughout.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument is out of range.
+
+    Notes
+    -----
+    The rate of update t is, until `max_update` ::
+
+        final_lr + (base_lr - final_lr) * (1 - (t - warmup_steps) / (max_update - warmup_steps))^pwr
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> scheduler = mx.lr_scheduler.PolyScheduler(max_update=4, base_lr=1.0)
+    >>> [scheduler(t) for t in range(1, 6)]
+    [0.5625, 0.25, 0.0625, 0.0, 0.0]
+    """
 
     def __init__(self, max_update: int, base_lr: float = 0.01, pwr: float = 2, final_lr: float = 0,
                  warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: str = "linear"):
@@ -149,7 +313,47 @@ class PolyScheduler(_Decay):
 
 
 class CosineScheduler(_Decay):
-    """final_lr + (base_lr - final_lr) (1 + cos(pi progress)) / 2."""
+    """Decreases the rate to `final_lr` along half a cosine.
+
+    Parameters
+    ----------
+    max_update : int
+        The update at which the rate is `final_lr`; it is constant afterwards.
+    base_lr : float, default 0.01
+        The rate after the warm-up.
+    final_lr : float, default 0
+        The last rate.
+    warmup_steps : int, default 0
+        Number of updates of the warm-up.
+    warmup_begin_lr : float, default 0
+        The rate at the beginning of the warm-up; at most `base_lr`.
+    warmup_mode : {'linear', 'constant'}, default 'linear'
+        Whether the rate grows linearly during the warm-up or is `warmup_begin_lr` throughout.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument is out of range.
+
+    Notes
+    -----
+    The rate of update t is, until `max_update` ::
+
+        progress = (t - warmup_steps) / (max_update - warmup_steps)
+        final_lr + (base_lr - final_lr) * (1 + cos(pi * progress)) / 2
+
+    References
+    ----------
+    Loshchilov and Hutter, "SGDR: Stochastic gradient descent with warm restarts", 2017 (without
+    restarts).
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> scheduler = mx.lr_scheduler.CosineScheduler(max_update=6, base_lr=1.0, warmup_steps=2)
+    >>> [round(scheduler(t), 4) for t in range(1, 8)]
+    [0.5, 1.0, 0.8536, 0.5, 0.1464, 0.0, 0.0]
+    """
 
     def __init__(self, max_update: int, base_lr: float = 0.01, final_lr: float = 0,
                  warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: str = "linear"):

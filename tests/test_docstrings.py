@@ -17,6 +17,7 @@ import pytest
 
 MODULES = (
     "nbmod.callback",
+    "nbmod.initializer",
     "nbmod.io.data",
     "nbmod.io.dataset",
     "nbmod.io.generator",
@@ -28,6 +29,12 @@ MODULES = (
     "nbmod.io.prefetching",
     "nbmod.io.resize",
     "nbmod.io.text",
+    "nbmod.lr_scheduler",
+    "nbmod.metric",
+    "nbmod.metric.base",
+    "nbmod.metric.classification",
+    "nbmod.metric.likelihood",
+    "nbmod.metric.regression",
     "nbmod.monitor",
     "nbmod.ndarray.creation",
     "nbmod.ndarray.random",

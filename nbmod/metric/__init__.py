@@ -1,6 +1,15 @@
 """Evaluation metrics: `create("acc")`, the classes behind the names, and the base class.
 
-`base` has what all share, `classification`, `regression` and `likelihood` the metrics.
+`base` has the base class, composite and custom metrics; `classification`, `regression` and
+`likelihood` have the others.
+
+Examples
+--------
+>>> import nbmod as mx
+>>> metric = mx.metric.create(["acc", "ce"])
+>>> metric.update([mx.nd.array([0, 1])], [mx.nd.array([[0.5, 0.25], [0.25, 0.5]])])
+>>> [(name, round(float(value), 4)) for name, value in metric.get_name_value()]
+[('accuracy', 1.0), ('cross-entropy', 0.6931)]
 """
 
 from __future__ import annotations
@@ -29,5 +38,32 @@ __all__ = ["EvalMetric", "CompositeEvalMetric", "CustomMetric", "Accuracy", "Top
 
 def np(numpy_feval: Callable[[Any, Any], Any], name: str | None = None,
        allow_extra_outputs: bool = False) -> CustomMetric:
-    """A metric from a function of numpy arrays `(label, pred)` that answers a number."""
+    """A metric from a function of numpy arrays.
+
+    Parameters
+    ----------
+    numpy_feval : callable
+        Called as `numpy_feval(label, pred)` for every pair of label and prediction; returns the
+        value of the pair, or a tuple (sum, count).
+    name : str, optional
+        Name of the metric; the function's name unless given.
+    allow_extra_outputs : bool, default False
+        Whether there may be more predictions than labels, of which the last are ignored.
+
+    Returns
+    -------
+    CustomMetric
+        The metric.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> def worst(label, pred):
+    ...     return abs(label - pred).max()
+    >>> metric = mx.metric.np(worst)
+    >>> metric.update([mx.nd.array([1, 2, 3])], [mx.nd.array([1, 2.5, 2])])
+    >>> name, value = metric.get()
+    >>> name, float(value)
+    ('worst', 1.0)
+    """
     return CustomMetric(numpy_feval, name, allow_extra_outputs)

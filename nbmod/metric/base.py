@@ -1,10 +1,10 @@
 """`EvalMetric`: a sum and a count, kept twice.
 
-`sum_metric / num_inst` is the value since the last `reset_local` (the Speedometer resets it after
-each line it prints); `global_sum_metric / global_num_inst` the value since `reset` (one epoch).
+`sum_metric / num_inst` is the value since the last `reset_local` (`Speedometer` calls it after each
+line that it prints); `global_sum_metric / global_num_inst` is the value since `reset` (one epoch).
 A subclass implements `update` and either adds through `_add`, which keeps both, or, as metrics
-written for older MXNet do, touches `sum_metric` and `num_inst` only: those have no global part
-(`_has_global_stats` is false) and `get_global` answers `get`.
+written for older MXNet do, changes `sum_metric` and `num_inst` only: those have no global part
+(`_has_global_stats` is false) and `get_global` returns what `get` does.
 
 Labels and predictions are lists of NDArrays or numpy arrays; arithmetic is numpy's.
 """
@@ -25,14 +25,44 @@ __all__ = ["EvalMetric", "CompositeEvalMetric", "CustomMetric", "create", "regis
 
 
 def as_numpy(array: Any) -> numpy.ndarray:
-    """The values of an NDArray, or of anything numpy understands."""
+    """Values as a numpy array.
+
+    Parameters
+    ----------
+    array : NDArray or array_like
+        An NDArray, or anything that `numpy.asarray` accepts.
+    """
     return array.asnumpy() if hasattr(array, "asnumpy") else numpy.asarray(array)
 
 
 def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool = False) -> tuple:
-    """`(labels, preds)` after checking that there are as many of one as of the other.
+    """Check that there are as many labels as predictions.
 
-    `shape`: compare their shapes rather than their lengths.  `wrap`: put single arrays into lists.
+    Parameters
+    ----------
+    labels, preds : NDArray, numpy.ndarray or list of them
+        Labels and predictions.
+    wrap : bool, default False
+        Whether to return single arrays as lists of one.
+    shape : bool, default False
+        Whether to compare the shapes of two arrays instead of their lengths.
+
+    Returns
+    -------
+    tuple
+        (labels, preds).
+
+    Raises
+    ------
+    ArgumentError
+        If they do not agree.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> labels, preds = mx.metric.check_label_shapes(mx.nd.ones(2), mx.nd.ones((2, 3)), wrap=True)
+    >>> len(labels), labels[0].shape, preds[0].shape
+    (1, (2,), (2, 3))
     """
     given = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
     if given[0] != given[1]:
@@ -47,20 +77,63 @@ def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool 
 
 
 def pairs_of(labels: Any, preds: Any) -> Iterable[tuple[numpy.ndarray, numpy.ndarray]]:
-    """(label, prediction) pairs as numpy arrays, from lists of equal length or single arrays."""
+    """(label, prediction) pairs as numpy arrays.
+
+    Parameters
+    ----------
+    labels, preds : NDArray, numpy.ndarray or list of them
+        Lists of equal length, or single arrays.
+    """
     labels, preds = check_label_shapes(labels, preds, wrap=True)
     return [(as_numpy(label), as_numpy(pred)) for label, pred in zip(labels, preds, strict=True)]
 
 
 def quotient(total: Any, count: Any) -> float:
-    """total / count, NaN where nothing was counted."""
+    """total / count; NaN if nothing was counted.
+
+    Parameters
+    ----------
+    total, count : float
+        Dividend and divisor.
+    """
     return total / count if count else math.nan
 
 
 class EvalMetric:
     """Base class of metrics.
 
-    `output_names` and `label_names` choose what `update_dict` passes on; default everything.
+    Parameters
+    ----------
+    name : str
+        Name under which the value is reported.
+    output_names : list of str, optional
+        Outputs of the network that `update_dict` passes on; None for all.
+    label_names : list of str, optional
+        Labels that `update_dict` passes on; None for all.
+    **kwargs
+        `has_global_stats` (bool, default False): whether `update` maintains the global sums, too,
+        as `_add` does.  Others are stored for `get_config`.
+
+    Notes
+    -----
+    A subclass defines `update` and calls `self._add(total, count)` in it.  The value of the metric
+    is the sum of all totals divided by the sum of all counts, NaN if that is 0.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> class Largest(mx.metric.EvalMetric):
+    ...     def __init__(self):
+    ...         super().__init__("largest", has_global_stats=True)
+    ...     def update(self, labels, preds):
+    ...         for pred in preds:
+    ...             self._add(pred.max().asscalar().item(), 1)
+    >>> metric = Largest()
+    >>> metric.update(None, [mx.nd.array([1, 5, 3])])
+    >>> metric.reset_local()
+    >>> metric.update(None, [mx.nd.array([1, 2, 3])])
+    >>> metric.get(), metric.get_global()
+    (('largest', 3.0), ('largest', 4.0))
     """
 
     def __init__(self, name: Any, output_names: Any = None, label_names: Any = None, **kwargs: Any):
@@ -75,17 +148,44 @@ class EvalMetric:
         return f"EvalMetric: {dict(self.get_name_value())}"
 
     def get_config(self) -> dict[str, Any]:
-        """Keyword arguments from which `create` makes this metric again."""
+        """The configuration of the metric.
+
+        Returns
+        -------
+        dict
+            The class name as `metric`, and the keyword arguments of the constructor.
+        """
         return {**self._kwargs, "metric": type(self).__name__, "name": self.name,
                 "output_names": self.output_names, "label_names": self.label_names}
 
     def update_dict(self, label: Mapping[str, Any], pred: Mapping[str, Any]) -> None:
-        """`update` with the labels and outputs chosen by name."""
+        """Update with labels and outputs that are selected by `label_names` and `output_names`.
+
+        Parameters
+        ----------
+        label : dict of str to NDArray
+            Labels by name.
+        pred : dict of str to NDArray
+            Outputs by name.
+
+        Raises
+        ------
+        MXNetError
+            If a name that was asked for is missing.
+        """
         self.update(_chosen(label, self.label_names, "label"),
                     _chosen(pred, self.output_names, "output"))
 
     def update(self, labels: Any, preds: Any) -> None:
-        """Take a batch into account: lists of labels and of predictions."""
+        """Update the metric with a batch; to be defined by subclasses.
+
+        Parameters
+        ----------
+        labels : list of NDArray or numpy.ndarray
+            Labels of the batch, or a single array.
+        preds : list of NDArray or numpy.ndarray
+            Predictions of the batch, or a single array.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define update(labels, preds)")
 
     def _add(self, total: Any, count: Any) -> None:
@@ -95,14 +195,14 @@ class EvalMetric:
         self.global_num_inst += count
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Clear all sums and counts, the global ones too."""
         self.num_inst: Any = 0
         self.sum_metric: Any = 0.0
         self.global_num_inst: Any = 0
         self.global_sum_metric: Any = 0.0
 
     def reset_local(self) -> None:
-        """Forget what `get` answers, but not what `get_global` does."""
+        """Clear the sums and counts of `get`, but not those of `get_global`."""
         if self._has_global_stats:
             self.num_inst = 0
             self.sum_metric = 0.0
@@ -110,21 +210,45 @@ class EvalMetric:
             self.reset()  # a metric of the old kind may keep its sums in a list
 
     def get(self) -> tuple[Any, Any]:
-        """(name, value) since the last `reset_local`; both may be lists."""
+        """The value since the last `reset_local`.
+
+        Returns
+        -------
+        tuple
+            (name, value); both are lists for metrics that have several values.
+        """
         return self.name, quotient(self.sum_metric, self.num_inst)
 
     def get_global(self) -> tuple[Any, Any]:
-        """(name, value) since the last `reset`."""
+        """The value since the last `reset`.
+
+        Returns
+        -------
+        tuple
+            (name, value); both are lists for metrics that have several values.
+        """
         if not self._has_global_stats:
             return self.get()
         return self.name, quotient(self.global_sum_metric, self.global_num_inst)
 
     def get_name_value(self) -> list[tuple[str, Any]]:
-        """[(name, value), ...] since the last `reset_local`."""
+        """The values since the last `reset_local`.
+
+        Returns
+        -------
+        list of tuple
+            [(name, value), ...].
+        """
         return _zipped(*self.get())
 
     def get_global_name_value(self) -> list[tuple[str, Any]]:
-        """[(name, value), ...] since the last `reset`."""
+        """The values since the last `reset`.
+
+        Returns
+        -------
+        list of tuple
+            [(name, value), ...].
+        """
         return _zipped(*self.get_global())
 
 
@@ -149,7 +273,30 @@ _create = registry.get_create_func(EvalMetric, "metric")
 
 
 def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
-    """A metric from a name, a function `feval(label, pred)`, a list of such, or as it is."""
+    """Create a metric.
+
+    Parameters
+    ----------
+    metric : str, callable, list or EvalMetric
+        A registered name ('acc', 'mse', ...), in upper or lower case; a function
+        `feval(label, pred)`, of which a `CustomMetric` is made; a list of such, of which a
+        `CompositeEvalMetric` is made; or a metric, which is returned as it is.
+    *args, **kwargs
+        Arguments of the metric's class; for a list, those of each.
+
+    Returns
+    -------
+    EvalMetric
+        The metric.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.metric.create("top_k_accuracy", top_k=3).name
+    'top_k_accuracy_3'
+    >>> type(mx.metric.create(["acc", "mse"])).__name__
+    'CompositeEvalMetric'
+    """
     if callable(metric) and not isinstance(metric, EvalMetric):
         return CustomMetric(metric, *args, **kwargs)
     if isinstance(metric, list):
@@ -160,7 +307,27 @@ def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
 @alias("composite")
 @register
 class CompositeEvalMetric(EvalMetric):
-    """Several metrics updated together; names and values come as lists."""
+    """Several metrics that are updated together; names and values are lists.
+
+    Parameters
+    ----------
+    metrics : list, optional
+        The metrics, or anything that `create` accepts.
+    name : str
+        Name under which the value is reported; the default is in the signature.
+    output_names : list of str, optional
+        Outputs of the network that `update_dict` passes on; None for all.
+    label_names : list of str, optional
+        Labels that `update_dict` passes on; None for all.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> metric = mx.metric.CompositeEvalMetric(["mae", "mse"])
+    >>> metric.update([mx.nd.array([1.0, 2.0])], [mx.nd.array([1.0, 4.0])])
+    >>> metric.get()
+    (['mae', 'mse'], [1.0, 2.0])
+    """
 
     def __init__(self, metrics: Iterable[Any] | None = None, name: str = "composite",
                  output_names: Any = None, label_names: Any = None):
@@ -168,11 +335,33 @@ class CompositeEvalMetric(EvalMetric):
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
     def add(self, metric: Any) -> None:
-        """Append a metric (anything `create` understands)."""
+        """Append a metric.
+
+        Parameters
+        ----------
+        metric : str, callable or EvalMetric
+            The metric, or anything that `create` accepts.
+        """
         self.metrics.append(create(metric))
 
     def get_metric(self, index: int) -> EvalMetric:
-        """The metric at a position."""
+        """One of the metrics.
+
+        Parameters
+        ----------
+        index : int
+            Its position.
+
+        Returns
+        -------
+        EvalMetric
+            The metric.
+
+        Raises
+        ------
+        MXNetError
+            If the index is out of range.
+        """
         try:
             return self.metrics[index]
         except IndexError:
@@ -180,6 +369,15 @@ class CompositeEvalMetric(EvalMetric):
                              ) from None
 
     def update_dict(self, labels: Mapping[str, Any], preds: Mapping[str, Any]) -> None:
+        """Update every metric with the labels and outputs that this metric's names select.
+
+        Parameters
+        ----------
+        labels : dict of str to NDArray
+            Labels by name.
+        preds : dict of str to NDArray
+            Outputs by name.
+        """
         if self.label_names is not None:
             labels = {name: labels[name] for name in labels if name in self.label_names}
         if self.output_names is not None:
@@ -216,9 +414,36 @@ def _unzipped(pairs: Iterable[tuple[str, Any]]) -> tuple[list, list]:
 
 @register
 class CustomMetric(EvalMetric):
-    """The mean over batches of `feval(label, pred)`, called with numpy arrays.
+    """The mean of a function of label and prediction.
 
-    `feval` answers a number, or a pair (sum, count).
+    Parameters
+    ----------
+    feval : callable
+        Called as `feval(label, pred)` with numpy arrays, for every pair of label and prediction;
+        returns a value, or a tuple (sum, count).
+    name : str, optional
+        Name under which the value is reported; the function's name unless given.
+    allow_extra_outputs : bool, default False
+        Whether there may be more predictions than labels, of which the last are ignored.
+    output_names : list of str, optional
+        Outputs of the network that `update_dict` passes on; None for all.
+    label_names : list of str, optional
+        Labels that `update_dict` passes on; None for all.
+
+    Notes
+    -----
+    The value is the sum of what `feval` returned divided by the number of calls, or by the sum of
+    the counts.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> def wrong(label, pred):
+    ...     return float((label != pred).sum()), label.size
+    >>> metric = mx.metric.CustomMetric(wrong)
+    >>> metric.update([mx.nd.array([1, 2, 3, 4])], [mx.nd.array([1, 2, 3, 0])])
+    >>> metric.get()
+    ('wrong', 0.25)
     """
 
     def __init__(self, feval: Callable[[Any, Any], Any], name: str | None = None,
@@ -240,4 +465,11 @@ class CustomMetric(EvalMetric):
             self._add(total, count)
 
     def get_config(self) -> dict[str, Any]:
+        """Not available: the metric holds a function.
+
+        Raises
+        ------
+        NotImplementedError
+            Always.
+        """
         raise NotImplementedError("CustomMetric cannot be serialized: it holds a function")

@@ -1,4 +1,4 @@
-"""Metrics of class predictions: accuracy, top-k, and what a confusion matrix tells."""
+"""Metrics of predicted classes: accuracy, top-k accuracy, and figures of a confusion matrix."""
 
 from __future__ import annotations
 
@@ -26,9 +26,33 @@ def _flat_classes(label: numpy.ndarray, pred: numpy.ndarray, axis: int
 @alias("acc")
 @register
 class Accuracy(EvalMetric):
-    """Share of predictions equal to their label.
+    """The fraction of predictions that equal their label.
 
-    Predictions are classes (same shape as the label) or scores, whose largest along `axis` counts.
+    Parameters
+    ----------
+    axis : int, default 1
+        The axis of scores that counts the classes.
+    name : str
+        Name under which the value is reported; the default is in the signature.
+    output_names : list of str, optional
+        Outputs of the network that `update_dict` passes on; None for all.
+    label_names : list of str, optional
+        Labels that `update_dict` passes on; None for all.
+
+    Notes
+    -----
+    Predictions have the shape of the label and are classes, or are scores with one more axis, of
+    which the class with the largest counts.  The value is (number of equal elements) / (number of
+    elements).
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> metric = mx.metric.Accuracy()
+    >>> scores = mx.nd.array([[0.3, 0.7], [0.9, 0.1], [0.4, 0.6], [0.2, 0.8]])
+    >>> metric.update([mx.nd.array([1, 0, 0, 1])], [scores])
+    >>> metric.get()
+    ('accuracy', 0.75)
     """
 
     def __init__(self, axis: int = 1, name: str = "accuracy", output_names: Any = None,
@@ -45,7 +69,38 @@ class Accuracy(EvalMetric):
 @alias("top_k_accuracy", "top_k_acc")
 @register
 class TopKAccuracy(EvalMetric):
-    """Share of labels among the `top_k` largest scores; predictions are (N, classes)."""
+    """The fraction of labels that are among the classes with the `top_k` largest scores.
+
+    Parameters
+    ----------
+    top_k : int
+        Number of classes, at least 2; `Accuracy` is for 1, which is the default of the signature
+        and is refused.
+    name : str
+        Name under which the value is reported; the default is in the signature.
+    output_names : list of str, optional
+        Outputs of the network that `update_dict` passes on; None for all.
+    label_names : list of str, optional
+        Labels that `update_dict` passes on; None for all.
+
+    Notes
+    -----
+    The reported name is `name`, an underscore and `top_k`.
+
+    Raises
+    ------
+    ArgumentError
+        If `top_k` is less than 2; from `update` if predictions are not of shape (N, classes).
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> metric = mx.metric.TopKAccuracy(top_k=2)
+    >>> scores = mx.nd.array([[0.1, 0.6, 0.3], [0.5, 0.1, 0.4]])
+    >>> metric.update([mx.nd.array([2, 1])], [scores])
+    >>> metric.get()
+    ('top_k_accuracy_2', 0.5)
+    """
 
     def __init__(self, top_k: int = 1, name: str = "top_k_accuracy", output_names: Any = None,
                  label_names: Any = None):
@@ -143,7 +198,39 @@ class _BinaryMetric(EvalMetric):
 
 @register
 class F1(_BinaryMetric):
-    """F1 score of class 1 among two: 2 TP / (2 TP + FP + FN)."""
+    """F1 score of binary classification, the harmonic mean of precision and recall of class 1.
+
+    Parameters
+    ----------
+    name : str
+        Name under which the value is reported; the default is in the signature.
+    output_names : list of str, optional
+        Outputs of the network that `update_dict` passes on; None for all.
+    label_names : list of str, optional
+        Labels that `update_dict` passes on; None for all.
+    average : {'macro', 'micro'}, default 'macro'
+        'macro': the mean of the scores of all batches.  'micro': the score of all elements
+        together.
+
+    Raises
+    ------
+    ArgumentError
+        From `update` if there are more than two classes among the labels.
+
+    Notes
+    -----
+    2 TP / (2 TP + FP + FN), with the numbers of true positives, false positives and false
+    negatives; 0 if there are no true positives.  Predictions are scores of shape (N, 2).
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> metric = mx.metric.F1()
+    >>> scores = mx.nd.array([[0.3, 0.7], [0.9, 0.1], [0.4, 0.6], [0.8, 0.2]])
+    >>> metric.update([mx.nd.array([1, 0, 0, 1])], [scores])
+    >>> metric.get()
+    ('f1', 0.5)
+    """
 
     figure = "f1"
 
@@ -154,7 +241,44 @@ class F1(_BinaryMetric):
 
 @register
 class MCC(_BinaryMetric):
-    """Matthews correlation coefficient of two classes."""
+    """Matthews correlation coefficient of binary classification.
+
+    Parameters
+    ----------
+    name : str
+        Name under which the value is reported; the default is in the signature.
+    output_names : list of str, optional
+        Outputs of the network that `update_dict` passes on; None for all.
+    label_names : list of str, optional
+        Labels that `update_dict` passes on; None for all.
+    average : {'macro', 'micro'}, default 'macro'
+        'macro': the mean of the coefficients of all batches.  'micro': the coefficient of all
+        elements together.
+
+    Raises
+    ------
+    ArgumentError
+        From `update` if there are more than two classes among the labels.
+
+    Notes
+    -----
+    (TP TN - FP FN) / sqrt((TP + FP) (TP + FN) (TN + FP) (TN + FN)), where factors that are 0 are
+    left out.  Predictions are scores of shape (N, 2).
+
+    References
+    ----------
+    Matthews, "Comparison of the predicted and observed secondary structure of T4 phage lysozyme",
+    1975.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> metric = mx.metric.MCC()
+    >>> scores = mx.nd.array([[0.3, 0.7], [0.9, 0.1], [0.4, 0.6], [0.8, 0.2]])
+    >>> metric.update([mx.nd.array([1, 0, 0, 1])], [scores])
+    >>> metric.get()
+    ('mcc', 0.0)
+    """
 
     figure = "matthews"
 
@@ -176,7 +300,41 @@ def _multiclass_matthews(matrix: numpy.ndarray) -> float:
 
 @register
 class PCC(EvalMetric):
-    """Correlation of labels and predictions over any number of classes (MCC for two)."""
+    """Correlation of labels and predicted classes, for any number of classes (`MCC` for two).
+
+    Parameters
+    ----------
+    name : str
+        Name under which the value is reported; the default is in the signature.
+    output_names : list of str, optional
+        Outputs of the network that `update_dict` passes on; None for all.
+    label_names : list of str, optional
+        Labels that `update_dict` passes on; None for all.
+    has_global_stats : bool, default True
+        Whether `get_global` has the value since `reset`.
+
+    Notes
+    -----
+    The coefficient R_K of the confusion matrix C of all elements since the reset, with sums p over
+    its rows (predictions), a over its columns (labels) and n of all ::
+
+        (n trace(C) - p a) / sqrt(sum(p (n - p)) sum(a (n - a)))
+
+    NaN if predictions or labels are all of one class.
+
+    References
+    ----------
+    Gorodkin, "Comparing two K-category assignments by a K-category correlation coefficient", 2004.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> metric = mx.metric.PCC()
+    >>> metric.update([mx.nd.array([0, 1, 2, 2])], [mx.nd.array([0, 1, 2, 1])])
+    >>> name, value = metric.get()
+    >>> name, round(value, 4)
+    ('pcc', 0.7)
+    """
 
     def __init__(self, name: str = "pcc", output_names: Any = None, label_names: Any = None,
                  has_global_stats: bool = True):

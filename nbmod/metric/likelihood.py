@@ -1,4 +1,4 @@
-"""Metrics of predicted probabilities, and plain means of loss outputs."""
+"""Metrics of predicted probabilities, and means of loss outputs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,38 @@ class _LogLikelihood(EvalMetric):
 @alias("ce")
 @register
 class CrossEntropy(_LogLikelihood):
-    """Cross-entropy of (N, classes) probabilities against N labels."""
+    """Cross-entropy of predicted probabilities.
+
+    Parameters
+    ----------
+    eps : float, default 1e-12
+        Added to probabilities, so that the logarithm is finite.
+    name : str
+        Name under which the value is reported; the default is in the signature.
+    output_names : list of str, optional
+        Outputs of the network that `update_dict` passes on; None for all.
+    label_names : list of str, optional
+        Labels that `update_dict` passes on; None for all.
+
+    Raises
+    ------
+    ArgumentError
+        From `update` if predictions are not of shape (number of labels, classes).
+
+    Notes
+    -----
+    The mean of -log(p[label] + eps) over all labels.  Predictions have shape (N, classes); labels
+    have N elements.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> metric = mx.metric.CrossEntropy()
+    >>> metric.update([mx.nd.array([0, 1])], [mx.nd.array([[0.5, 0.5], [0.75, 0.25]])])
+    >>> name, value = metric.get()
+    >>> name, round(value, 4)
+    ('cross-entropy', 1.0397)
+    """
 
     def __init__(self, eps: float = 1e-12, name: str = "cross-entropy", output_names: Any = None,
                  label_names: Any = None):
@@ -43,7 +74,28 @@ class CrossEntropy(_LogLikelihood):
 @alias("nll_loss")
 @register
 class NegativeLogLikelihood(_LogLikelihood):
-    """Negative log-likelihood; the same figure as CrossEntropy under its other name."""
+    """Negative log-likelihood of predicted probabilities: `CrossEntropy` under another name.
+
+    Parameters
+    ----------
+    eps : float, default 1e-12
+        Added to probabilities, so that the logarithm is finite.
+    name : str
+        Name under which the value is reported; the default is in the signature.
+    output_names : list of str, optional
+        Outputs of the network that `update_dict` passes on; None for all.
+    label_names : list of str, optional
+        Labels that `update_dict` passes on; None for all.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> metric = mx.metric.NegativeLogLikelihood()
+    >>> metric.update([mx.nd.array([0])], [mx.nd.array([[0.5, 0.5]])])
+    >>> name, value = metric.get()
+    >>> name, round(value, 4)
+    ('nll-loss', 0.6931)
+    """
 
     def __init__(self, eps: float = 1e-12, name: str = "nll-loss", output_names: Any = None,
                  label_names: Any = None):
@@ -52,9 +104,35 @@ class NegativeLogLikelihood(_LogLikelihood):
 
 @register
 class Perplexity(EvalMetric):
-    """exp of the mean of -log p(label), for probabilities (..., classes).
+    """Perplexity of predicted probabilities, as of language models.
 
-    Labels equal to `ignore_label` do not count.  Labels outside the classes are clipped.
+    Parameters
+    ----------
+    ignore_label : int or None
+        Elements with this label are not counted; None to count all.
+    axis : int, default -1
+        The axis of predictions that counts the classes.
+    name : str
+        Name under which the value is reported; the default is in the signature.
+    output_names : list of str, optional
+        Outputs of the network that `update_dict` passes on; None for all.
+    label_names : list of str, optional
+        Labels that `update_dict` passes on; None for all.
+
+    Notes
+    -----
+    exp of the mean of -log(max(p[label], 1e-10)) over all labels that count.  Labels outside of the
+    classes are clipped to them.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> metric = mx.metric.Perplexity(ignore_label=0)
+    >>> probabilities = mx.nd.array([[0.1, 0.5, 0.4], [0.2, 0.3, 0.5], [0.9, 0.05, 0.05]])
+    >>> metric.update([mx.nd.array([1, 2, 0])], [probabilities])
+    >>> name, value = metric.get()
+    >>> name, round(value, 4)
+    ('perplexity', 2.0)
     """
 
     def __init__(self, ignore_label: int | None, axis: int = -1, name: str = "perplexity",
@@ -87,7 +165,25 @@ class Perplexity(EvalMetric):
 
 @register
 class Loss(EvalMetric):
-    """Mean of everything in the outputs; labels are not looked at."""
+    """The mean of all elements of the outputs; labels are ignored.
+
+    Parameters
+    ----------
+    name : str
+        Name under which the value is reported; the default is in the signature.
+    output_names : list of str, optional
+        Outputs of the network that `update_dict` passes on; None for all.
+    label_names : list of str, optional
+        Labels that `update_dict` passes on; None for all.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> metric = mx.metric.Loss()
+    >>> metric.update(None, [mx.nd.array([1, 2]), mx.nd.array([6])])
+    >>> metric.get()
+    ('loss', 3.0)
+    """
 
     def __init__(self, name: str = "loss", output_names: Any = None, label_names: Any = None):
         super().__init__(name, output_names, label_names, has_global_stats=True)
@@ -100,7 +196,17 @@ class Loss(EvalMetric):
 
 @register
 class Torch(Loss):
-    """`Loss` under the name it has for Torch criterions."""
+    """`Loss` under the name that MXNet has for Torch criterions.
+
+    Parameters
+    ----------
+    name : str
+        Name under which the value is reported; the default is in the signature.
+    output_names : list of str, optional
+        Outputs of the network that `update_dict` passes on; None for all.
+    label_names : list of str, optional
+        Labels that `update_dict` passes on; None for all.
+    """
 
     def __init__(self, name: str = "torch", output_names: Any = None, label_names: Any = None):
         super().__init__(name, output_names, label_names)
@@ -108,7 +214,17 @@ class Torch(Loss):
 
 @register
 class Caffe(Loss):
-    """`Loss` under the name it has for Caffe criterions."""
+    """`Loss` under the name that MXNet has for Caffe criterions.
+
+    Parameters
+    ----------
+    name : str
+        Name under which the value is reported; the default is in the signature.
+    output_names : list of str, optional
+        Outputs of the network that `update_dict` passes on; None for all.
+    label_names : list of str, optional
+        Labels that `update_dict` passes on; None for all.
+    """
 
     def __init__(self, name: str = "caffe", output_names: Any = None, label_names: Any = None):
         super().__init__(name, output_names, label_names)

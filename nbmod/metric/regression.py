@@ -1,7 +1,7 @@
-"""Metrics of numbers: errors and correlation.
+"""Metrics of regression: errors and correlation.
 
-The errors are means over batches of each batch's mean, as in MXNet: a smaller last batch weighs as
-much as the others.
+The errors are means over batches of each batch's mean, as in MXNet: a smaller last batch has the
+same weight as the others.
 """
 
 from __future__ import annotations
@@ -35,7 +35,29 @@ class _Error(EvalMetric):
 
 @register
 class MAE(_Error):
-    """Mean absolute error."""
+    """Mean absolute error.
+
+    Parameters
+    ----------
+    name : str
+        Name under which the value is reported; the default is in the signature.
+    output_names : list of str, optional
+        Outputs of the network that `update_dict` passes on; None for all.
+    label_names : list of str, optional
+        Labels that `update_dict` passes on; None for all.
+
+    Notes
+    -----
+    The mean over batches of mean(|label - pred|).  Vectors are treated as matrices of one column.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> metric = mx.metric.MAE()
+    >>> metric.update([mx.nd.array([1, 2])], [mx.nd.array([1, 5])])
+    >>> metric.get()
+    ('mae', 1.5)
+    """
 
     def __init__(self, name: str = "mae", output_names: Any = None, label_names: Any = None):
         super().__init__(name, output_names, label_names)
@@ -46,7 +68,29 @@ class MAE(_Error):
 
 @register
 class MSE(_Error):
-    """Mean squared error."""
+    """Mean squared error.
+
+    Parameters
+    ----------
+    name : str
+        Name under which the value is reported; the default is in the signature.
+    output_names : list of str, optional
+        Outputs of the network that `update_dict` passes on; None for all.
+    label_names : list of str, optional
+        Labels that `update_dict` passes on; None for all.
+
+    Notes
+    -----
+    The mean over batches of mean((label - pred)^2).  Vectors are treated as matrices of one column.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> metric = mx.metric.MSE()
+    >>> metric.update([mx.nd.array([1, 2])], [mx.nd.array([1, 5])])
+    >>> metric.get()
+    ('mse', 4.5)
+    """
 
     def __init__(self, name: str = "mse", output_names: Any = None, label_names: Any = None):
         super().__init__(name, output_names, label_names)
@@ -57,7 +101,30 @@ class MSE(_Error):
 
 @register
 class RMSE(_Error):
-    """Root of the mean squared error, batch by batch."""
+    """Root of the mean squared error, of each batch.
+
+    Parameters
+    ----------
+    name : str
+        Name under which the value is reported; the default is in the signature.
+    output_names : list of str, optional
+        Outputs of the network that `update_dict` passes on; None for all.
+    label_names : list of str, optional
+        Labels that `update_dict` passes on; None for all.
+
+    Notes
+    -----
+    The mean over batches of sqrt(mean((label - pred)^2)), which is not the root of the mean over
+    all elements.  Vectors are treated as matrices of one column.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> metric = mx.metric.RMSE()
+    >>> metric.update([mx.nd.array([1, 2])], [mx.nd.array([4, 5])])
+    >>> metric.get()
+    ('rmse', 3.0)
+    """
 
     def __init__(self, name: str = "rmse", output_names: Any = None, label_names: Any = None):
         super().__init__(name, output_names, label_names)
@@ -93,9 +160,38 @@ class _Moments:
 @alias("pearsonr")
 @register
 class PearsonCorrelation(EvalMetric):
-    """Correlation of labels and predictions: mean over batches ('macro') or of all ('micro').
+    """Pearson's correlation coefficient of labels and predictions.
 
-    The global value of 'micro' is that of all batches since `reset` (MXNet answers 0 there).
+    Parameters
+    ----------
+    name : str
+        Name under which the value is reported; the default is in the signature.
+    output_names : list of str, optional
+        Outputs of the network that `update_dict` passes on; None for all.
+    label_names : list of str, optional
+        Labels that `update_dict` passes on; None for all.
+    average : {'macro', 'micro'}, default 'macro'
+        'macro': the mean of the coefficients of all batches.  'micro': the coefficient of all
+        elements together.
+
+    Raises
+    ------
+    ArgumentError
+        From `update` if labels and predictions differ in shape.
+
+    Notes
+    -----
+    cov(label, pred) / (std(label) std(pred)), NaN if either is constant.  The global value of
+    'micro' is that of all batches since `reset` (in MXNet it is 0).
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> metric = mx.metric.PearsonCorrelation()
+    >>> metric.update([mx.nd.array([1, 2, 3])], [mx.nd.array([2, 4, 6])])
+    >>> name, value = metric.get()
+    >>> name, round(value, 4)
+    ('pearsonr', 1.0)
     """
 
     def __init__(self, name: str = "pearsonr", output_names: Any = None, label_names: Any = None,
@@ -110,7 +206,7 @@ class PearsonCorrelation(EvalMetric):
         self.reset_micro()
 
     def reset_micro(self) -> None:
-        """Forget what 'micro' is computed from."""
+        """Clear the moments that 'micro' is computed from."""
         self._moments = _Moments()
 
     def update(self, labels: Any, preds: Any) -> None:
