@@ -1,12 +1,12 @@
-"""`mx.autograd`: gradients of what ordinary Python does with NDArrays.
+"""`mx.autograd`: gradients of ordinary Python code on NDArrays.
 
     x.attach_grad()
     with mx.autograd.record():
         y = (x * x).sum()
     y.backward()            # x.grad is 2 x
 
-What runs under `record` is entered on a tape (`ndarray.tape`), and `backward` differentiates that
-with the rules that bound symbols use (`passes.gradient`).  The flags belong to the thread.
+Operations under `record` are entered on a tape (`ndarray.tape`), and `backward` differentiates the
+tape by the rules that bound symbols use (`passes.gradient`).  The flags belong to the thread.
 """
 
 from __future__ import annotations
@@ -35,44 +35,107 @@ _REQUESTS = ("null", "write", "add")
 
 
 def set_recording(is_recording: bool) -> bool:
-    """Record from now on, or stop; returns how it was."""
+    """Switch recording on or off for the current thread.
+
+    Parameters
+    ----------
+    is_recording : bool
+        Whether to record operations from now on.
+
+    Returns
+    -------
+    bool
+        The setting before.
+    """
     before, STATE.recording = STATE.recording, bool(is_recording)
     return before
 
 
 def set_training(train_mode: bool) -> bool:
-    """Run operations in training mode from now on, or in inference mode; returns how it was."""
+    """Switch training mode on or off for the current thread.
+
+    Parameters
+    ----------
+    train_mode : bool
+        Whether operations run in training mode from now on; otherwise in inference mode.
+
+    Returns
+    -------
+    bool
+        The setting before.
+    """
     before, STATE.training = STATE.training, bool(train_mode)
     return before
 
 
 def is_recording() -> bool:
-    """Whether operations are recorded."""
+    """Return whether the current thread records operations.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> with mx.autograd.record():
+    ...     print(mx.autograd.is_recording(), mx.autograd.is_training())
+    True True
+    """
     return STATE.recording
 
 
 def is_training() -> bool:
-    """Whether operations run in training mode: Dropout drops, BatchNorm uses the batch."""
+    """Return whether operations run in training mode: Dropout drops, BatchNorm uses the batch."""
     return STATE.training
 
 
 def record(train_mode: bool = True) -> RecordingScope:
-    """`with record():` operations on arrays with a gradient are recorded, in training mode."""
+    """Return a scope in which operations are recorded, for a `with` statement.
+
+    Parameters
+    ----------
+    train_mode : bool, default True
+        Whether operations in the scope run in training mode.
+
+    Returns
+    -------
+    RecordingScope
+        Context manager that restores both flags at its end.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> x = mx.nd.array([1, 2, 3])
+    >>> x.attach_grad()
+    >>> with mx.autograd.record():
+    ...     y = (x * x).sum()
+    >>> y.backward()
+    >>> x.grad.asnumpy().tolist()
+    [2.0, 4.0, 6.0]
+    """
     return RecordingScope(True, train_mode)
 
 
 def pause(train_mode: bool = False) -> RecordingScope:
-    """`with pause():` nothing is recorded."""
+    """Return a scope in which nothing is recorded, for a `with` statement.
+
+    Parameters
+    ----------
+    train_mode : bool, default False
+        Whether operations in the scope run in training mode.
+
+    Returns
+    -------
+    RecordingScope
+        Context manager that restores both flags at its end.
+    """
     return RecordingScope(False, train_mode)
 
 
 def train_mode() -> RecordingScope:
-    """`with train_mode():` operations run in training mode; recording stays as it is."""
+    """Return a scope in which operations run in training mode; recording is not changed."""
     return RecordingScope(None, True)
 
 
 def predict_mode() -> RecordingScope:
-    """`with predict_mode():` operations run in inference mode; recording stays as it is."""
+    """Return a scope in which operations run in inference mode; recording is not changed."""
     return RecordingScope(None, False)
 
 
@@ -81,10 +144,37 @@ def predict_mode() -> RecordingScope:
 
 def mark_variables(variables: Arrays, gradients: Arrays, grad_reqs: str | Sequence[str] = "write"
                    ) -> None:
-    """Let gradients of `variables` go to the arrays `gradients`.
+    """Assign arrays for the gradients of variables.
 
-    `grad_reqs`, one or one for each: "write" overwrites, "add" adds, "null" computes none.
-    A variable that was computed becomes a leaf: nothing flows on to what it was computed from.
+    A variable that is itself the result of recorded operations becomes a leaf: gradients do not
+    flow further back.
+
+    Parameters
+    ----------
+    variables : NDArray or list of NDArray
+        Arrays to differentiate by.
+    gradients : NDArray or list of NDArray
+        Arrays that receive the gradients, of the same shapes and types.
+    grad_reqs : {'write', 'add', 'null'} or list of these, default 'write'
+        How a gradient is stored: overwriting, added to what is there, or not at all.
+
+    Raises
+    ------
+    ValueError
+        If the lists differ in length, or for another `grad_reqs`.
+    MXNetError
+        If a gradient has another shape or type than its variable.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> x, gradient = mx.nd.array([3]), mx.nd.zeros(1)
+    >>> mx.autograd.mark_variables(x, gradient)
+    >>> with mx.autograd.record():
+    ...     y = x ** 2
+    >>> y.backward()
+    >>> gradient.asnumpy().tolist()
+    [6.0]
     """
     arrays, grads = _listed("variables", variables), _listed("gradients", gradients)
     requests = [grad_reqs] * len(arrays) if isinstance(grad_reqs, str) else list(grad_reqs)
@@ -117,11 +207,35 @@ def _listed(what: str, arrays: Arrays) -> list[NDArray]:
 
 def backward(heads: Arrays, head_grads: Any = None, retain_graph: bool = False,
              train_mode: bool = True) -> None:
-    """Compute the gradients of `heads` for all arrays with `attach_grad` they were computed from.
+    """Compute the gradients of recorded results for all marked arrays that they depend on.
 
-    `head_grads`: weights shaped like the heads, one NDArray or None (ones) for each.
-    What was recorded for the heads is freed, unless `retain_graph`.
-    Raises MXNetError if a head was not recorded or nothing it depends on has a gradient.
+    Parameters
+    ----------
+    heads : NDArray or list of NDArray
+        Recorded results.
+    head_grads : NDArray, or list of NDArray or None, optional
+        Gradients of the heads, of the same shapes; None: ones.
+    retain_graph : bool, default False
+        Keep what was recorded, for another `backward`; otherwise it is freed.
+    train_mode : bool, default True
+        Whether operations are differentiated in training mode.
+
+    Raises
+    ------
+    MXNetError
+        If a head was not recorded, its graph was freed, or no array that it depends on has a
+        gradient.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> x = mx.nd.array([1, 2])
+    >>> x.attach_grad()
+    >>> with mx.autograd.record():
+    ...     y = x * 2
+    >>> mx.autograd.backward(y, mx.nd.array([1, 10]))
+    >>> x.grad.asnumpy().tolist()
+    [2.0, 20.0]
     """
     problem = _Problem(heads, head_grads)
     wrt = [node for node in problem.graph.variables
@@ -141,11 +255,45 @@ def backward(heads: Arrays, head_grads: Any = None, retain_graph: bool = False,
 def grad(heads: Arrays, variables: Arrays, head_grads: Any = None,
          retain_graph: bool | None = None, create_graph: bool = False, train_mode: bool = True
          ) -> Any:
-    """The gradients of `heads` for `variables`, returned and not stored: a list for a list.
+    """Return the gradients of recorded results for given variables, without storing them.
 
-    `create_graph` records their computation, so that they can be differentiated again; then
-    `retain_graph` is the default.  Raises MXNetError for a variable that is not marked or that
-    the heads do not depend on.
+    Parameters
+    ----------
+    heads : NDArray or list of NDArray
+        Recorded results.
+    variables : NDArray or list of NDArray
+        Marked arrays to differentiate by.
+    head_grads : NDArray, or list of NDArray or None, optional
+        Gradients of the heads, of the same shapes; None: ones.
+    retain_graph : bool, optional
+        Keep what was recorded; None: as `create_graph`.
+    create_graph : bool, default False
+        Record the computation of the gradients as well, so that they can be differentiated again.
+    train_mode : bool, default True
+        Whether operations are differentiated in training mode.
+
+    Returns
+    -------
+    list of NDArray
+        One gradient for each variable.
+
+    Raises
+    ------
+    MXNetError
+        If a variable is not marked, or the heads do not depend on it.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> x = mx.nd.array([2])
+    >>> x.attach_grad()
+    >>> with mx.autograd.record():
+    ...     slope, = mx.autograd.grad(x ** 3, [x], create_graph=True)
+    >>> slope.asnumpy().tolist()
+    [12.0]
+    >>> slope.backward()
+    >>> x.grad.asnumpy().tolist()
+    [12.0]
     """
     problem, arrays = _Problem(heads, head_grads), _listed("variables", variables)
     if not arrays:
@@ -232,7 +380,33 @@ def _freed(what: str) -> MXNetError:
 
 
 def get_symbol(x: NDArray) -> Any:
-    """The recorded computation of `x` as a symbol; its variables are called var0, var1, ..."""
+    """Return the recorded computation of an array as a symbol.
+
+    Parameters
+    ----------
+    x : NDArray
+        Recorded result.
+
+    Returns
+    -------
+    Symbol
+        Graph whose variables are called var0, var1, ...
+
+    Raises
+    ------
+    MXNetError
+        If `x` was not recorded.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> x = mx.nd.array([2])
+    >>> x.attach_grad()
+    >>> with mx.autograd.record():
+    ...     y = x.exp()
+    >>> mx.autograd.get_symbol(y).list_arguments()
+    ['var0']
+    """
     from .symbol import Symbol
 
     entry = live(x)
@@ -252,36 +426,74 @@ def get_symbol(x: NDArray) -> Any:
 class Function:
     """A function of arrays with a gradient of its own.
 
-        class Sigmoid(mx.autograd.Function):
-            def forward(self, x):
-                y = 1 / (1 + mx.nd.exp(-x))
-                self.save_for_backward(y)
-                return y
-            def backward(self, dy):
-                y, = self.saved_tensors
-                return dy * y * (1 - y)
+    Subclasses define `forward` and `backward`.  Nothing inside these is recorded.  An instance can
+    be called once.
 
-        y = Sigmoid()(x)
-
-    Nothing inside is recorded.  An instance serves one recorded call.
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> class Sigmoid(mx.autograd.Function):
+    ...     def forward(self, x):
+    ...         y = 1 / (1 + mx.nd.exp(-x))
+    ...         self.save_for_backward(y)
+    ...         return y
+    ...     def backward(self, dy):
+    ...         y, = self.saved_tensors
+    ...         return dy * y * (1 - y)
+    >>> x = mx.nd.zeros(2)
+    >>> x.attach_grad()
+    >>> with mx.autograd.record():
+    ...     y = Sigmoid()(x)
+    >>> y.backward()
+    >>> x.grad.asnumpy().tolist()
+    [0.25, 0.25]
     """
 
     saved_tensors: tuple[Any, ...] = ()
     _used = False
 
     def save_for_backward(self, *args: Any) -> None:
-        """Keep what backward needs, as `saved_tensors`."""
+        """Keep arrays for `backward`, as the tuple `saved_tensors`.
+
+        Parameters
+        ----------
+        *args : NDArray
+            What to keep.
+        """
         self.saved_tensors = args
 
     def forward(self, *inputs: Any) -> Any:
-        """The output, or a list or tuple of outputs."""
+        """Compute the outputs.
+
+        Parameters
+        ----------
+        *inputs : NDArray
+            Arguments of the call.
+
+        Returns
+        -------
+        NDArray, or list or tuple of NDArray
+            Outputs.
+        """
         raise NotImplementedError(f"{type(self).__name__} defines no forward")
 
     def backward(self, *output_grads: Any) -> Any:
-        """The gradient of the input, or one for each, given those of the outputs."""
+        """Compute the gradients of the inputs.
+
+        Parameters
+        ----------
+        *output_grads : NDArray
+            Gradients of the outputs.
+
+        Returns
+        -------
+        NDArray, or list or tuple of NDArray
+            One gradient for each input.
+        """
         raise NotImplementedError(f"{type(self).__name__} defines no backward")
 
     def __call__(self, *inputs: NDArray) -> Any:
+        """Call `forward` and record it as one operation; an instance can be called once."""
         if self._used:
             raise AssertionError("Each Function instance can only be called once. Please create "
                                  "another instance.")

@@ -1,7 +1,7 @@
 """Devices.  A `Context` names one: `cpu(i)` is a logical CPU device, `gpu(i)` a CUDA device.
 
-A context is a plain value: comparing, hashing and printing it touches no hardware.  Whether a GPU
-exists is asked when something is first placed on it, never at import.
+A context is a plain value: comparing, hashing and printing it does not access any hardware.
+Whether a GPU exists is determined when something is first placed on it, never at import.
 """
 
 from __future__ import annotations
@@ -16,9 +16,37 @@ __all__ = ["Context", "cpu", "cpu_pinned", "cpu_shared", "gpu", "num_gpus", "cur
 
 
 class Context:
-    """A device: `device_type` is 'cpu', 'gpu', 'cpu_pinned' or 'cpu_shared', `device_id` from 0.
+    """A device.
 
-    Used in a `with` statement it becomes the default context of the current thread.
+    In a `with` statement it becomes the default context of the current thread.
+
+    Parameters
+    ----------
+    device_type : {'cpu', 'gpu', 'cpu_pinned', 'cpu_shared'} or Context
+        Kind of device, or a context to copy.
+    device_id : int, default 0
+        Number of the device of its kind.
+
+    Attributes
+    ----------
+    device_type : str
+        Kind of device.
+    device_id : int
+        Number of the device.
+
+    Raises
+    ------
+    MXNetError
+        For an unknown kind of device.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.Context("gpu", 1)
+    gpu(1)
+    >>> with mx.cpu(1):
+    ...     print(mx.nd.zeros(1).context)
+    cpu(1)
     """
 
     devtype2str: ClassVar[dict[int, str]] = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
@@ -42,10 +70,12 @@ class Context:
 
     @property
     def device_type(self) -> str:
+        """Kind of device, such as 'cpu'."""
         return self.devtype2str[self.device_typeid]
 
     @property
     def is_gpu(self) -> bool:
+        """Whether the device is a GPU."""
         return self.device_typeid == 2
 
     def __eq__(self, other: object) -> bool:
@@ -70,43 +100,102 @@ class Context:
         self._default.value = self._outer.pop()
 
     def empty_cache(self) -> None:
-        """Accepted for compatibility: nbmod keeps no pool of freed device memory."""
+        """Accepted for compatibility; has no effect: nbmod keeps no pool of freed device memory."""
 
 
 def cpu(device_id: int = 0) -> Context:
-    """Logical CPU device `device_id`; all of them share the machine's memory and cores."""
+    """Return the context of a logical CPU device; all of them share the machine's memory and cores.
+
+    Parameters
+    ----------
+    device_id : int, default 0
+        Number of the device.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.cpu(), mx.cpu(1) == mx.cpu(0)
+    (cpu(0), False)
+    """
     return Context("cpu", device_id)
 
 
 def cpu_pinned(device_id: int = 0) -> Context:
-    """Host memory for transfers to a GPU; an ordinary CPU device here."""
+    """Return the context of host memory for transfers to a GPU; in nbmod an ordinary CPU device.
+
+    Parameters
+    ----------
+    device_id : int, default 0
+        Number of the device.
+    """
     return Context("cpu_pinned", device_id)
 
 
 def cpu_shared(device_id: int = 0) -> Context:
-    """Host memory shared between processes; an ordinary CPU device here."""
+    """Return the context of host memory shared between processes; in nbmod an ordinary CPU device.
+
+    Parameters
+    ----------
+    device_id : int, default 0
+        Number of the device.
+    """
     return Context("cpu_shared", device_id)
 
 
 def gpu(device_id: int = 0) -> Context:
-    """CUDA device `device_id`.  Creating the name never touches a driver."""
+    """Return the context of a CUDA device; does not check that the device exists.
+
+    Parameters
+    ----------
+    device_id : int, default 0
+        Number of the device.
+    """
     return Context("gpu", device_id)
 
 
 def current_context() -> Context:
-    """The context of the innermost `with` statement of this thread, `cpu(0)` outside any."""
+    """Return the default context of the current thread.
+
+    Returns
+    -------
+    Context
+        That of the innermost `with` statement, or `cpu(0)` outside any.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.current_context()
+    cpu(0)
+    """
     return getattr(Context._default, "value", None) or cpu(0)
 
 
 def num_gpus() -> int:
-    """How many CUDA devices can be used; 0 when there is no driver or no `nbmod[cuda]`."""
+    """Return the number of CUDA devices that can be used.
+
+    Returns
+    -------
+    int
+        0 without a driver or without the extra `nbmod[cuda]`.
+    """
     from .ops import device
 
     return device.gpu_count()
 
 
 def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
-    """(free, total) bytes of a CUDA device."""
+    """Return the memory of a CUDA device.
+
+    Parameters
+    ----------
+    device_id : int, default 0
+        Number of the device.
+
+    Returns
+    -------
+    tuple of int
+        Free and total memory, in bytes.
+    """
     from .ops import device
 
     return device.gpu_memory(device_id)
@@ -116,10 +205,24 @@ _warned = threading.Event()
 
 
 def resolve(ctx: Context) -> Context:
-    """The device that `ctx` really means on this machine; called where memory is first placed.
+    """Return the device that a context stands for on this machine; called where memory is first
+    placed.
 
-    A `gpu(i)` that does not exist is an MXNetError that says how to go on, or, with
-    `NBMOD_GPU_TO_CPU=1` (and under `python -m nbmod run`), `cpu(i)` with a single warning.
+    Parameters
+    ----------
+    ctx : Context
+        Context to look up.
+
+    Returns
+    -------
+    Context
+        `ctx`, or `cpu(i)` for a missing `gpu(i)` with `NBMOD_GPU_TO_CPU=1` (and under
+        `python -m nbmod run`), with a single warning.
+
+    Raises
+    ------
+    MXNetError
+        For a GPU that does not exist otherwise; says how to continue.
     """
     if not ctx.is_gpu or ctx.device_id < num_gpus():
         return ctx

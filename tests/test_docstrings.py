@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 
 MODULES = (
+    "nbmod.autograd",
     "nbmod.callback",
+    "nbmod.context",
     "nbmod.initializer",
     "nbmod.io.data",
     "nbmod.io.dataset",
@@ -37,6 +39,8 @@ MODULES = (
     "nbmod.metric.regression",
     "nbmod.monitor",
     "nbmod.ndarray.creation",
+    "nbmod.ndarray.differentiable",
+    "nbmod.ndarray.ndarray",
     "nbmod.ndarray.random",
     "nbmod.ndarray.saving",
     "nbmod.optimizer",

@@ -24,14 +24,33 @@ class Differentiable:
 
     @property
     def grad(self) -> Any:
-        """The NDArray that gradients go to; None without `attach_grad`."""
+        """The NDArray that receives the gradients; None without `attach_grad`."""
         node = None if self._entry is None else self._entry.node
         return node.grad if isinstance(node, tape.Marked) and node.request != "null" else None
 
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
-        """Make a gradient array of zeros and let gradients go there: see `autograd.mark_variables`.
+        """Make an array of zeros that receives the gradients of this array, `grad`.
 
         The array becomes a leaf: `backward` ends at it.
+
+        Parameters
+        ----------
+        grad_req : {'write', 'add', 'null'}, default 'write'
+            How a gradient is stored: overwriting, added to what is there, or not at all.
+        stype : {'default', None}, optional
+            Storage type of the gradient; only dense arrays exist.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> x = mx.nd.array([1, 2])
+        >>> x.attach_grad(grad_req="add")
+        >>> for _ in range(2):
+        ...     with mx.autograd.record():
+        ...         y = 3 * x
+        ...     y.backward()
+        >>> x.grad.asnumpy().tolist()
+        [6.0, 6.0]
         """
         from ..autograd import mark_variables
         from .creation import zeros
@@ -41,7 +60,23 @@ class Differentiable:
 
     def backward(self, out_grad: Any = None, retain_graph: bool = False, train_mode: bool = True
                  ) -> None:
-        """Gradients of this array, weighted by `out_grad` (ones): see `autograd.backward`."""
+        """Compute the gradients of this array for all marked arrays that it depends on.
+
+        Parameters
+        ----------
+        out_grad : NDArray, optional
+            Gradient of this array, of the same shape; None: ones.
+        retain_graph : bool, default False
+            Keep what was recorded, for another `backward`; otherwise it is freed.
+        train_mode : bool, default True
+            Whether operations are differentiated in training mode.
+
+        Raises
+        ------
+        MXNetError
+            If the array was not recorded, its graph was freed, or no array that it depends on has a
+            gradient.
+        """
         from ..autograd import backward
 
         head: Any = self

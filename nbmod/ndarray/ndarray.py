@@ -37,7 +37,22 @@ __all__ = ["NDArray", "invoke", "binary", "as_dtype", "host_array"]
 
 
 def as_dtype(dtype: Any) -> np.dtype:
-    """The element type that `dtype` names; None is float32.  TypeError for one nbmod has not."""
+    """Return the element type that a `dtype` argument names.
+
+    Parameters
+    ----------
+    dtype : str, numpy type or None
+        Element type; None: float32.
+
+    Returns
+    -------
+    numpy.dtype
+
+    Raises
+    ------
+    TypeError
+        For an element type that is not supported.
+    """
     try:
         found = np.dtype(np.float32 if dtype is None else dtype)
     except TypeError:
@@ -49,9 +64,19 @@ def as_dtype(dtype: Any) -> np.dtype:
 
 
 def host_array(value: Any, dtype: np.dtype | None = None) -> np.ndarray:
-    """Numbers, nested lists, NumPy arrays and NDArrays as a NumPy array; TypeError for others.
+    """Return numbers, nested lists, NumPy arrays and NDArrays as a NumPy array.
 
-    `dtype` is only a wish: the caller converts.  None stands for NaN.
+    Parameters
+    ----------
+    value : array_like or NDArray
+        Source; None in it stands for NaN.
+    dtype : numpy.dtype, optional
+        Type for a source of Python objects; others keep their own, and the caller converts them.
+
+    Raises
+    ------
+    TypeError
+        If the source does not consist of numbers.
     """
     if isinstance(value, NDArray):
         return value.asnumpy()
@@ -77,10 +102,29 @@ _Fluent: Any = fluent_methods(_function)
 
 
 class NDArray(Operators, Differentiable, _Fluent):
-    """A tensor of one element type on one device; made by `nd.array`, `nd.zeros` and so on.
+    """An array of one element type on one device.
 
-    `handle` is an array of the device, or None for an array that is still to get its contents
-    (as unpickling needs it).
+    Arrays are made by functions such as `nd.array`, `nd.zeros` and `nd.arange`, and by operations
+    on other arrays.
+
+    Parameters
+    ----------
+    handle : numpy.ndarray or array of a device
+        Memory of the array, which is shared, not copied; None for an array that gets its contents
+        later, as in unpickling.
+    ctx : Context, optional
+        Device of the array; None: the current context.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> x = mx.nd.array([[1, 2, 3], [4, 5, 6]])
+    >>> x.shape, x.size, x.ndim, x.context
+    ((2, 3), 6, 2, cpu(0))
+    >>> (x + 1).asnumpy().tolist()
+    [[2.0, 3.0, 4.0], [5.0, 6.0, 7.0]]
+    >>> x[:, 1].asnumpy().tolist(), x.sum(axis=0).asnumpy().tolist()
+    ([2.0, 5.0], [5.0, 7.0, 9.0])
     """
 
     __slots__ = ("_data", "_ctx", "_entry", "_seal", "__weakref__")
@@ -94,6 +138,7 @@ class NDArray(Operators, Differentiable, _Fluent):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Length of each axis, a tuple of int."""
         return self._data.shape
 
     @property
@@ -108,6 +153,7 @@ class NDArray(Operators, Differentiable, _Fluent):
 
     @property
     def ndim(self) -> int:
+        """Number of axes."""
         return self._data.ndim
 
     @property
@@ -124,11 +170,12 @@ class NDArray(Operators, Differentiable, _Fluent):
 
     @property
     def handle(self) -> Any:
-        """The array of the device, for nbmod's own use."""
+        """The array of the device, for internal use."""
         return self._data
 
     @property
     def writable(self) -> bool:
+        """Whether elements can be assigned; true of all dense arrays."""
         return True
 
     @property
@@ -156,22 +203,62 @@ class NDArray(Operators, Differentiable, _Fluent):
     # -- to and from elsewhere --------------------------------------------------------------
 
     def asnumpy(self) -> np.ndarray:
-        """A NumPy array with a copy of the elements."""
+        """Return a copy of the elements as a NumPy array; waits for work on the array to be done.
+
+        Returns
+        -------
+        numpy.ndarray
+            Array of the same shape and type.
+        """
         return device_of(self._ctx).to_numpy(self._data)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self.asnumpy() if dtype is None else self.asnumpy().astype(dtype, copy=False)
 
     def asscalar(self) -> Any:
-        """The only element as a NumPy scalar; ValueError if there are more."""
+        """Return the only element as a NumPy scalar.
+
+        Raises
+        ------
+        ValueError
+            If the array does not have exactly one element.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> float(mx.nd.array([2.5]).asscalar())
+        2.5
+        """
         if self.size != 1:
             raise ValueError("The current array is not a scalar")
         return self.asnumpy().reshape(-1)[0]
 
     def copyto(self, other: NDArray | Context) -> NDArray | bool:
-        """Copy into `other`, converting the type, or onto a device.  Returns the destination.
+        """Copy the elements to another array, converting their type, or to a device.
 
-        Copying to itself warns, does nothing and returns False.
+        Parameters
+        ----------
+        other : NDArray or Context
+            Destination: an array of the same shape, or a device, on which an array is made.
+
+        Returns
+        -------
+        NDArray or bool
+            The destination.  Copying an array to itself warns, does nothing and returns False.
+
+        Raises
+        ------
+        MXNetError
+            If the shapes differ.
+        TypeError
+            If `other` is neither an array nor a context.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> y = mx.nd.zeros(2, dtype="int32")
+        >>> mx.nd.array([1, 2]).copyto(y).asnumpy().tolist()
+        [1, 2]
         """
         if isinstance(other, Context):
             ctx = resolve(other)
@@ -193,7 +280,7 @@ class NDArray(Operators, Differentiable, _Fluent):
         return self._noted(target, tape.note_copy, target._data.dtype)
 
     def copy(self) -> NDArray:
-        """A copy on the same device."""
+        """Return a copy on the same device."""
         return self._as(self._data.dtype)
 
     def __copy__(self) -> NDArray:
@@ -203,11 +290,46 @@ class NDArray(Operators, Differentiable, _Fluent):
         return self.copy()
 
     def as_in_context(self, context: Context) -> NDArray:
-        """This array if it is on `context`, else a copy there."""
+        """Return this array if it is on the given device, or else a copy on that device.
+
+        Parameters
+        ----------
+        context : Context
+            Device.
+
+        Returns
+        -------
+        NDArray
+            This array or a copy.
+        """
         return self if self._ctx == resolve(context) else self.copyto(context)  # type: ignore
 
     def astype(self, dtype: Any, copy: bool = True) -> NDArray:
-        """A copy of another element type; with `copy=False` itself if it is of that type."""
+        """Return a copy with another element type.
+
+        Parameters
+        ----------
+        dtype : str or numpy type
+            Element type of the result.
+        copy : bool, default True
+            False: an array that has this type is returned itself.
+
+        Returns
+        -------
+        NDArray
+            Copy, or this array.
+
+        Raises
+        ------
+        TypeError
+            For an element type that is not supported.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> mx.nd.array([1.7, -1.7]).astype("int32").asnumpy().tolist()
+        [1, -1]
+        """
         wanted = as_dtype(dtype)
         return self if not copy and wanted == self._data.dtype else self._as(wanted)
 
@@ -218,12 +340,24 @@ class NDArray(Operators, Differentiable, _Fluent):
         return self._noted(NDArray(data, self._ctx), tape.note_copy, dtype)
 
     def tostype(self, stype: str) -> NDArray:
-        """A copy of storage type `stype`; only 'default' exists."""
+        """Return a copy with another storage type.
+
+        Parameters
+        ----------
+        stype : {'default'}
+            Storage type; only dense arrays exist.
+
+        Raises
+        ------
+        MXNetError
+            For another storage type.
+        """
         if stype != "default":
             raise MXNetError(f"tostype: storage type {stype!r} is not supported, only 'default'")
         return self.copy()
 
     def as_nd_ndarray(self) -> NDArray:
+        """Return this array; for compatibility with MXNet's NumPy interface."""
         return self
 
     def _sync_copyfrom(self, source_array: Any) -> None:
@@ -235,11 +369,11 @@ class NDArray(Operators, Differentiable, _Fluent):
         written(self._data)
 
     def wait_to_read(self) -> None:
-        """Return when all work that writes this array is done."""
+        """Wait until all work that writes this array is done."""
         device_of(self._ctx).synchronize()
 
     def wait_to_write(self) -> None:
-        """Return when all work that reads or writes this array is done."""
+        """Wait until all work that reads or writes this array is done."""
         device_of(self._ctx).synchronize()
 
     def __reduce__(self) -> tuple:
@@ -260,16 +394,24 @@ class NDArray(Operators, Differentiable, _Fluent):
     # -- gradients: see `Differentiable` ------------------------------------------------------
 
     def detach(self) -> NDArray:
-        """A view of the whole array that nothing is recorded of: gradients end here."""
+        """Return a view of the whole array through which no gradients flow.
+
+        Returns
+        -------
+        NDArray
+            Array that shares memory with this one.
+        """
         return NDArray(self._data, self._ctx)
 
     # -- elements ---------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> NDArray:
-        """Basic indices give a view if its elements lie together in memory, else a copy.
+        """Return the elements at an index.
 
-        Integers, slices, None, Ellipsis, integer and boolean arrays, lists, and tuples of these.
-        There are no 0-d results: `x[0, 1]` of a matrix has shape (1,).
+        Indices are integers, slices, None, Ellipsis, integer and boolean arrays, lists, and tuples
+        of these.  Integers and slices give a view if its elements are contiguous in memory; all
+        others give a copy.  There are no arrays without axes: `x[0, 1]` of a matrix has the shape
+        (1,).
         """
         normal, basic = indexing.normalize(key, _index_array)
         found = NDArray(device_of(self._ctx).index(self._data, normal), self._ctx)
@@ -278,7 +420,7 @@ class NDArray(Operators, Differentiable, _Fluent):
         return found
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Write `value`, broadcast and converted to this array's type, to the indexed elements."""
+        """Write `value`, broadcast and converted to this type, to the elements at an index."""
         normal, _ = indexing.normalize(key, _index_array)
         if STATE.recording:
             self._note_assignment(normal, value if isinstance(value, NDArray) else None)
@@ -292,23 +434,82 @@ class NDArray(Operators, Differentiable, _Fluent):
         written(self._data)
 
     def slice_assign(self, rhs: NDArray, begin: Sequence, end: Sequence, step: Sequence) -> NDArray:
-        """Write `rhs` to the given slice, in place."""
+        """Write an array to a slice of this array, in place.
+
+        Parameters
+        ----------
+        rhs : NDArray
+            Elements to write; broadcasts to the shape of the slice.
+        begin : sequence of int
+            Start of the slice on each axis.
+        end : sequence of int
+            End of the slice on each axis, excluded.
+        step : sequence of int
+            Step on each axis.
+
+        Returns
+        -------
+        NDArray
+            This array.
+        """
         self[indexing.to_slices(begin, end, step)] = rhs
         return self
 
     def slice_assign_scalar(self, value: float, begin: Sequence, end: Sequence, step: Sequence
                             ) -> NDArray:
-        """Write a number to the given slice, in place."""
+        """Write a number to all elements of a slice of this array, in place.
+
+        Parameters
+        ----------
+        value : float
+            Number to write.
+        begin : sequence of int
+            Start of the slice on each axis.
+        end : sequence of int
+            End of the slice on each axis, excluded.
+        step : sequence of int
+            Step on each axis.
+
+        Returns
+        -------
+        NDArray
+            This array.
+        """
         self[indexing.to_slices(begin, end, step)] = value
         return self
 
     # -- shape ------------------------------------------------------------------------------
 
     def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
-        """A view of another shape, given as integers or a tuple.
+        """Return a view with another shape.
 
-        0 keeps a dimension, -1 is inferred, -2 keeps all the rest, -3 merges two, -4 splits one
-        into the next two numbers; `reverse=True` matches dimensions from the right.
+        Parameters
+        ----------
+        *shape : int, or one tuple of int
+            New shape.  0 keeps the length of an axis, -1 is inferred, -2 keeps all remaining axes,
+            -3 merges two axes, and -4 splits one into the next two lengths.
+        **kwargs
+            `shape`, in place of the positional arguments, and `reverse` (default False), which
+            matches axes from the right.
+
+        Returns
+        -------
+        NDArray
+            View with the same elements.
+
+        Raises
+        ------
+        MXNetError
+            If the number of elements differs.
+        TypeError
+            For another keyword.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> x = mx.nd.zeros((2, 3, 4))
+        >>> x.reshape(0, -1).shape, x.reshape((-3, 0)).shape, x.reshape(-4, 1, 2, -2).shape
+        ((2, 12), (6, 4), (1, 2, 3, 4))
         """
         reverse = bool(kwargs.pop("reverse", False))
         wanted = kwargs.pop("shape", shape)
@@ -328,30 +529,93 @@ class NDArray(Operators, Differentiable, _Fluent):
         return self._noted(NDArray(self._data.reshape(shape), self._ctx), tape.note_shape, shape)
 
     def flatten(self, inplace: bool = False) -> NDArray:
-        """(batch, everything else); a view with `inplace=True`, else a copy."""
+        """Return the array with all axes but the first merged into one.
+
+        Parameters
+        ----------
+        inplace : bool, default False
+            Return a view instead of a copy.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> mx.nd.zeros((2, 3, 4)).flatten().shape
+        (2, 12)
+        """
         view = self.reshape((0, -1)) if self.ndim > 1 else self.reshape((0, 1))
         return view if inplace else view.copy()
 
     def expand_dims(self, axis: int, inplace: bool = False) -> NDArray:
-        """With a dimension of 1 inserted at `axis`; a view with `inplace=True`, else a copy."""
+        """Return the array with a new axis of length 1.
+
+        Parameters
+        ----------
+        axis : int
+            Position of the axis in the result.
+        inplace : bool, default False
+            Return a view instead of a copy.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> mx.nd.zeros((2, 3)).expand_dims(1).shape
+        (2, 1, 3)
+        """
         at = normalize_axis(axis, self.ndim + 1)
         view = self._reshaped((*self.shape[:at], 1, *self.shape[at:]))
         return view if inplace else view.copy()
 
     def squeeze(self, axis: Any = None, inplace: bool = False) -> NDArray:
-        """Without dimensions of 1; a view with `inplace=True`, else a copy."""
+        """Return the array without axes of length 1.
+
+        Parameters
+        ----------
+        axis : int or tuple of int, optional
+            Axes to remove; None: all of length 1.
+        inplace : bool, default False
+            Return a view instead of a copy.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> mx.nd.zeros((1, 3, 1)).squeeze(axis=0).shape
+        (3, 1)
+        """
         result = _function("squeeze")(self, axis=axis)
         return self._reshaped(result.shape) if inplace else result
 
     def broadcast_to(self, shape: Sequence[int]) -> NDArray:
-        """Repeated along dimensions of 1 (and new leading ones) to `shape`; 0 keeps a dimension."""
+        """Repeat the array along axes of length 1.
+
+        Parameters
+        ----------
+        shape : int or tuple of int
+            Shape of the result; 0 keeps the length of an axis.  New axes are added in front.
+
+        Returns
+        -------
+        NDArray
+            Copy of that shape.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> mx.nd.array([1, 2]).broadcast_to((2, 2)).asnumpy().tolist()
+        [[1.0, 2.0], [1.0, 2.0]]
+        """
         target = (shape,) if isinstance(shape, int) else tuple(shape)
         lead = len(target) - self.ndim
         view = self.reshape((1,) * lead + self.shape) if lead > 0 else self
         return _function("broadcast_to")(view, shape=target)
 
     def broadcast_like(self, other: NDArray) -> NDArray:
-        """Broadcast to the shape of `other`."""
+        """Repeat the array along axes of length 1, to the shape of another one.
+
+        Parameters
+        ----------
+        other : NDArray
+            Array that has the shape of the result.
+        """
         return self.broadcast_to(other.shape)
 
     # -- operators --------------------------------------------------------------------------
@@ -383,10 +647,28 @@ def _device_of_pair(a: NDArray, b: NDArray) -> Any:
 
 
 def invoke(op: Op, inputs: Sequence[NDArray], out: Any = None, ctx: Context | None = None) -> Any:
-    """Run `op` on arrays now; an NDArray, or a list where the op has several outputs.
+    """Run an operation on arrays.
 
-    `out`: an NDArray or a list of them to write to, returned as given.  `ctx` places ops without
-    inputs; None is the current context.  Raises MXNetError naming op, argument, expected, given.
+    Parameters
+    ----------
+    op : Op
+        Operation with its parameters.
+    inputs : sequence of NDArray
+        Inputs, all on one device.
+    out : NDArray or list of NDArray, optional
+        Arrays to write the results to.
+    ctx : Context, optional
+        Device of an operation without inputs; None: the current context.
+
+    Returns
+    -------
+    NDArray or list of NDArray
+        Output, or a list if the operation has several; `out` if it is given.
+
+    Raises
+    ------
+    MXNetError
+        For invalid inputs; names the operation, the argument, what was expected and given.
     """
     place = inputs[0]._ctx if inputs else resolve(ctx if ctx is not None else current_context())
     device = device_of(place)
@@ -450,7 +732,22 @@ def _invoke_into(op: Op, inputs: Sequence[NDArray], out: Any, device: Any) -> An
 
 
 def binary(name: str, lhs: Any, rhs: Any) -> Any:
-    """`nd.add` and its like: arrays, numbers, or one of each."""
+    """Apply an arithmetic operation to arrays, numbers, or one of each.
+
+    Parameters
+    ----------
+    name : str
+        Name of the operation, such as 'add'.
+    lhs : NDArray or float
+        Left operand.
+    rhs : NDArray or float
+        Right operand.
+
+    Raises
+    ------
+    TypeError
+        For operands of other types.
+    """
     operation = BINARY[name]
     if isinstance(lhs, NDArray):
         return lhs._binary(operation, rhs)
