@@ -1,4 +1,4 @@
-"""The arrays of an executor as its users see them: by list and by name, to read and to fill."""
+"""The arrays of an executor for its users: as lists and by name."""
 
 from __future__ import annotations
 
@@ -27,22 +27,26 @@ class BoundArrays:
     outputs: list[NDArray]
     _output_names: list[str]
     _head_arrays: dict[int, NDArray]
-    """By number of the output, where the head gradients that backward reads are."""
+    """Head gradients that backward reads, by index of the output."""
 
     @property
     def arg_arrays(self) -> list[NDArray]:
+        """Arguments, in the order of `list_arguments`."""
         return list(self.arg_dict.values())
 
     @property
     def grad_arrays(self) -> list[NDArray | None]:
+        """Gradients of the arguments; None for those without."""
         return list(self.grad_dict.values())
 
     @property
     def aux_arrays(self) -> list[NDArray]:
+        """Auxiliary states, in the order of `list_auxiliary_states`."""
         return list(self.aux_dict.values())
 
     @property
     def output_dict(self) -> dict[str, NDArray]:
+        """Outputs by name; ArgumentError if several have the same name."""
         names = self._output_names
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -52,7 +56,33 @@ class BoundArrays:
     def copy_params_from(self, arg_params: Mapping[str, NDArray],
                          aux_params: Mapping[str, NDArray] | None = None,
                          allow_extra_params: bool = False) -> None:
-        """Copy parameters by name; a name the symbol does not have is an error unless allowed."""
+        """Copy parameters by name into the arrays bound.
+
+        Parameters
+        ----------
+        arg_params : dict of str to NDArray
+            Values of arguments; cast to the types bound.
+        aux_params : dict of str to NDArray, optional
+            Values of auxiliary states.
+        allow_extra_params : bool, default False
+            Whether names that the symbol does not have are ignored.
+
+        Raises
+        ------
+        ArgumentError
+            If a name is unknown and `allow_extra_params` is False.
+        MXNetError
+            If a shape differs from that bound.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> exe = (mx.sym.Variable("a") * 2).simple_bind(mx.cpu(), a=(2,))
+        >>> exe.copy_params_from({"a": mx.nd.array([3, 4]), "b": mx.nd.ones((1,))},
+        ...                      allow_extra_params=True)
+        >>> exe.arg_dict["a"].asnumpy().tolist()
+        [3.0, 4.0]
+        """
         for given, bound, kind in ((arg_params, self.arg_dict, "arguments"),
                                    (aux_params or {}, self.aux_dict, "auxiliary states")):
             for name, value in given.items():
@@ -65,7 +95,7 @@ class BoundArrays:
     # -- what users hand to forward and backward ----------------------------------------------
 
     def _load(self, values: Mapping[str, Any]) -> None:
-        """Copy inputs of a run into the arguments of these names."""
+        """Copy the inputs of a run into the arguments by name."""
         for name, value in values.items():
             if name not in self.arg_dict:
                 raise MXNetError(f"forward: unknown argument {name!r}"

@@ -13,7 +13,7 @@ after any of them and print it:
     plan    where every other entry lives
     memory  the bytes themselves    steps   functions without arguments, ready to call
 
-`forward` and `backward` are the loop: call the prepared steps of their half, one after another.
+`forward` and `backward` are the loop: they call the prepared steps of their half in order.
 Nothing is inferred, allocated or decided while it runs.
 
 Memory.  Arguments, gradients and auxiliary states are NDArrays the user can see.  Intermediate
@@ -64,14 +64,51 @@ __all__ = ["Executor", "Step"]
 
 
 class Executor(Program, BoundArrays, Inputs):
-    """A symbol bound to arrays.  Made by `Symbol.bind` and `Symbol.simple_bind`.
+    """A symbol bound to arrays, ready to compute.
 
-    What users see of its arrays is described with `BoundArrays`, what becomes of batches with
-    `inputs`.
+    Executors are created by `Symbol.bind` and `Symbol.simple_bind`; the parameters below are what
+    these have prepared. `BoundArrays` describes the attributes for arrays.
+
+    Parameters
+    ----------
+    symbol : Symbol
+        The network.
+    ctx : Context
+        Where to compute.
+    args : dict of str to NDArray
+        All arguments by name.
+    grads : dict of str to NDArray
+        Where gradients of arguments are stored.
+    reqs : dict of str to str
+        For each argument 'write', 'add' or 'null'.
+    aux : dict of str to NDArray
+        All auxiliary states by name.
+    shared : Executor, optional
+        An executor whose memory for intermediate results is shared.
+    groups : dict of str to Context, optional
+        Context of nodes by the attribute ``ctx_group``.
+    inferred : Inferred, optional
+        Graph, shapes and types of the symbol, if they are known.
+    exact : bool, optional
+        Whether only optimizations that keep all results bitwise are allowed; as set globally by
+        default.
+    plain_of : Executor, optional
+        An executor that this one replaces with a graph that is not optimized.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> x = mx.sym.Variable("x")
+    >>> exe = (x * x).simple_bind(mx.cpu(), x=(3,))
+    >>> exe.forward(is_train=True, x=mx.nd.array([1, 2, 3]))[0].asnumpy().tolist()
+    [1.0, 4.0, 9.0]
+    >>> exe.backward(mx.nd.ones((3,)))
+    >>> exe.grad_dict["x"].asnumpy().tolist()
+    [2.0, 4.0, 6.0]
     """
 
     watch: ClassVar[Callable[[Executor, int], None] | None] = None
-    """Runs a step in the loop's place: the profiler, while it measures."""
+    """Runs a step instead of the loop: the profiler, while it measures."""
 
     memory: Memory
     external: dict[int, Any]
@@ -157,7 +194,7 @@ class Executor(Program, BoundArrays, Inputs):
     def _differentiate(self) -> tuple[Graph, list[Node], list[str]]:
         """Forward and gradients in one graph, head-gradient variables, arguments with gradients.
 
-        What is mirrored stands in it twice.
+        Mirrored nodes are in it twice.
         """
         forward = self.lean.graph
         if any(req != "null" for req in self._grad_req.values()):
@@ -267,7 +304,7 @@ class Executor(Program, BoundArrays, Inputs):
                               f"shape {self.shape[eid]}, {size >> 20:,} MiB") from None
 
     def vacate(self) -> None:
-        """Let go of the arenas' memory; the next run takes what it needs again."""
+        """Release the memory for intermediate results; the next run allocates it again."""
         self.arrays, self.steps, self._calls = [], [], []
         for taken in self._inputs.values():
             taken.vacate()
@@ -278,6 +315,18 @@ class Executor(Program, BoundArrays, Inputs):
         return self._states.setdefault(id(self.lean.origin.get(node, node)), {})
 
     def place(self, eid: int) -> str:
+        """Describe where the user's array of an entry is.
+
+        Parameters
+        ----------
+        eid : int
+            Entry of the executor's graph.
+
+        Returns
+        -------
+        str
+            The gradient that it is; empty for other entries.
+        """
         return f"user: gradient of {self.sinks[eid]}" if eid in self.sinks else ""
 
     def _adds(self, eid: int) -> bool:
@@ -358,9 +407,38 @@ class Executor(Program, BoundArrays, Inputs):
                 callback(name, array)
 
     def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
-        """Run the forward half; `kwargs` are copied into the arguments of these names first.
+        """Compute the outputs.
 
-        Returns `outputs`.  Shapes must be the bound ones: `reshape` for others.
+        Parameters
+        ----------
+        is_train : bool, default False
+            Whether ops such as Dropout and BatchNorm work as in training. Needed before
+            `backward`.
+        **kwargs
+            Values for arguments by name, NDArrays or numpy arrays, which are copied into the bound
+            arrays first. Shapes must be those bound; see `reshape` for others.
+
+        Returns
+        -------
+        list of NDArray
+            `outputs`, the same arrays at each call; copy those to be kept.
+
+        Raises
+        ------
+        MXNetError
+            If a name is not an argument.
+        ArgumentError
+            If a value is not an array or has another shape than that bound.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> a, b = mx.sym.Variable("a"), mx.sym.Variable("b")
+        >>> exe = (a + b).bind(mx.cpu(), {"a": mx.nd.ones((2,)), "b": mx.nd.ones((2,))})
+        >>> exe.forward()[0].asnumpy().tolist()
+        [2.0, 2.0]
+        >>> exe.forward(b=mx.nd.array([10, 20]))[0].asnumpy().tolist()
+        [11.0, 21.0]
         """
         self._load(kwargs)
         if self._monitor is not None:
@@ -383,7 +461,7 @@ class Executor(Program, BoundArrays, Inputs):
         self._backward_runs = 0
 
     def _forward_plain(self, is_train: bool) -> None:
-        """Forward node by node, as the symbol says: for training, and for who watches."""
+        """Run every node of the symbol by itself: for training, and under observation."""
         self.plain._monitor = self._monitor
         self.plain._forward(is_train)
         for mine, other in zip(self.outputs, self.plain.outputs, strict=True):
@@ -401,10 +479,34 @@ class Executor(Program, BoundArrays, Inputs):
                         self.aux_dict, self, None, self.symbol, plain_of=self)
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
-        """Run the gradient half; gradients land in `grad_arrays` as `grad_req` says.
+        """Compute the gradients of the last `forward`, into `grad_arrays`.
 
-        `out_grads`: one NDArray per output (or a single one, or a dict by output name).  Outputs
-        whose gradient nothing reads, such as those of loss layers, need none.
+        With ``grad_req="write"`` they overwrite these arrays, with ``"add"`` they are added.
+
+        Parameters
+        ----------
+        out_grads : NDArray, list or dict of NDArray, optional
+            Gradients of a loss with respect to the outputs: that of a single output, one for each,
+            or by name of the output. Outputs that are losses, such as that of `SoftmaxOutput`,
+            need none.
+        is_train : bool, default True
+            Whether ops work as in training.
+
+        Raises
+        ------
+        MXNetError
+            If `forward` has not been called, its intermediate results have been overwritten, or
+            a gradient is missing or has another shape than its output.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> exe = mx.sym.exp(mx.sym.Variable("x")).simple_bind(mx.cpu(), x=(2,), grad_req="add")
+        >>> for _ in range(2):
+        ...     out = exe.forward(is_train=True)
+        ...     exe.backward([mx.nd.array([1, 10])])
+        >>> exe.grad_arrays[0].asnumpy().tolist()
+        [2.0, 20.0]
         """
         if not self.heads:
             return
@@ -418,7 +520,7 @@ class Executor(Program, BoundArrays, Inputs):
         self._backward_runs = 1
 
     def _require_values(self) -> None:
-        """The results of forward that backward reads must still stand in memory."""
+        """The results of forward that backward reads must still be in memory."""
         again = "call forward(is_train=True) again before backward"
         if self._backward_runs is None:
             raise MXNetError("backward: call forward(is_train=True) first")
@@ -430,7 +532,7 @@ class Executor(Program, BoundArrays, Inputs):
                              f"longer needed, so it runs once for each forward; {again}")
 
     def _repeats(self) -> bool:
-        """Whether backward leaves alone what it reads of the forward half (found when asked)."""
+        """Whether backward keeps what it reads of the forward half (found when asked)."""
         if self._repeatable is None:
             self._repeatable = survives(self.plan_steps, self.sizes, self.plan, self.num_forward)
         return self._repeatable
@@ -442,7 +544,26 @@ class Executor(Program, BoundArrays, Inputs):
 
     def set_monitor_callback(self, callback: Callable[[str, NDArray], None] | None,
                              monitor_all: bool = False) -> None:
-        """Call `callback(name, array)` for every output (and input) as steps run; None stops."""
+        """Observe the arrays that the network computes.
+
+        The network then runs op by op, without fusion, and slower.
+
+        Parameters
+        ----------
+        callback : callable or None
+            Called as ``callback(name, array)`` after each op; None ends the observation.
+        monitor_all : bool, default False
+            Whether it is called with the inputs of each op, too.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> net = mx.sym.relu(mx.sym.Variable("x"), name="act")
+        >>> exe = net.bind(mx.cpu(), {"x": mx.nd.array([-1, 1])})
+        >>> exe.set_monitor_callback(lambda name, array: print(name, array.asnumpy().tolist()))
+        >>> out = exe.forward()
+        act_output [0.0, 1.0]
+        """
         if not (callback is None or callable(callback)):
             raise TypeError(f"set_monitor_callback: callback is a {type(callback).__name__}, "
                             "expected a function of a name and an NDArray")
@@ -451,19 +572,68 @@ class Executor(Program, BoundArrays, Inputs):
 
     def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False,
                 **shapes: tuple[int, ...]) -> Executor:
-        """An executor for other input shapes that shares parameters and memory with this one."""
+        """Create an executor for other input shapes.
+
+        It shares arrays whose shapes stay, and memory for intermediate results, with this one;
+        arrays that become smaller reuse the memory of the larger ones.
+
+        Parameters
+        ----------
+        partial_shaping : bool, default False
+            Whether the shapes of arguments that are not given may change.
+        allow_up_sizing : bool, default False
+            Whether arrays may become larger than they are, which allocates new ones.
+        **shapes : tuple of int
+            New shapes by name of the argument.
+
+        Returns
+        -------
+        Executor
+            The new executor.
+
+        Raises
+        ------
+        MXNetError
+            If a name is not an argument, or a shape would change or grow that must not.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="fc")
+        >>> exe = net.simple_bind(mx.cpu(), data=(8, 5))
+        >>> small = exe.reshape(data=(2, 5))
+        >>> small.outputs[0].shape, small.arg_dict["fc_weight"] is exe.arg_dict["fc_weight"]
+        ((2, 3), True)
+        """
         from .binding import reshape
 
         return reshape(self, partial_shaping, allow_up_sizing, shapes)
 
     def debug_str(self) -> str:
-        """The plan as a table: every step, its arrays and where they live, and the total."""
+        """Describe the execution plan.
+
+        Returns
+        -------
+        str
+            A table of the steps, their arrays and the places of these in memory, and the total.
+        """
         from .inspection import debug_str
 
         return debug_str(self)
 
     def plan_chart(self, path: Any = None) -> str:
-        """The memory plan as an SVG picture: steps to the right, addresses upwards."""
+        """Draw the memory plan as an SVG image: steps on the x-axis, addresses on the y-axis.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            File that the image is written to.
+
+        Returns
+        -------
+        str
+            The image as SVG text.
+        """
         from .inspection import plan_chart
 
         return plan_chart(self, path)

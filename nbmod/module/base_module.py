@@ -38,7 +38,26 @@ def _without_padding(outputs: Sequence[Any], pad: int | None, axes: Sequence[int
 
 
 class BaseModule:
-    """Base of all modules; see the module docstring."""
+    """Base of all modules: the training loop, evaluation and prediction.
+
+    Subclasses provide `bind`, `init_params`, `init_optimizer`, `forward`, `backward`, `update`,
+    `get_outputs`, `update_metric` and `get_params`; `fit`, `score` and `predict` rely on these.
+
+    Parameters
+    ----------
+    logger : logging.Logger, optional
+        Where progress and warnings are logged; the root logger by default.
+
+    Attributes
+    ----------
+    binded, params_initialized, optimizer_initialized : bool
+        Whether `bind`, `init_params` and `init_optimizer` have been called.
+    for_training, inputs_need_grad : bool
+        As given to `bind`.
+    history : list of dict
+        Results of each epoch of `fit`: its number ``epoch``, the metrics ``train`` and
+        ``validation`` (name -> value) and the ``seconds`` of training. See `nbmod.history.plot`.
+    """
 
     def __init__(self, logger: Any = logging):
         self.logger = logger
@@ -63,16 +82,63 @@ class BaseModule:
     # -- training and evaluation ------------------------------------------------------------
 
     def forward_backward(self, data_batch: Any) -> None:
-        """One forward pass in training mode, and the backward pass."""
+        """Run forward in training mode, then backward.
+
+        Parameters
+        ----------
+        data_batch : DataBatch
+            Data and labels, as for `forward`.
+        """
         self.forward(data_batch, is_train=True)
         self.backward()
 
     def score(self, eval_data: Any, eval_metric: Any, num_batch: int | None = None,
               batch_end_callback: Any = None, score_end_callback: Any = None, reset: bool = True,
               epoch: int = 0, sparse_row_id_fn: Any = None) -> list[tuple[str, float]]:
-        """Evaluate on `eval_data` (at most `num_batch` batches): (metric name, value) pairs.
+        """Evaluate the network on labelled data.
 
-        Filling samples of the last batch count, as in MXNet.
+        Samples that pad the last batch are counted, as in MXNet; choose a batch size that divides
+        the number of samples, or an iterator with ``last_batch_handle="discard"``, for exact
+        values.
+
+        Parameters
+        ----------
+        eval_data : DataIter
+            Batches of data and labels.
+        eval_metric : str, EvalMetric, callable or list
+            What is computed, in any form that `mx.metric.create` takes.
+        num_batch : int, optional
+            Evaluate on at most this many batches; on all by default.
+        batch_end_callback : callable or list, optional
+            Called after each batch with a `BatchEndParam`.
+        score_end_callback : callable or list, optional
+            Called once at the end with a `BatchEndParam` whose `nbatch` is the number of batches.
+        reset : bool, default True
+            Reset `eval_data` first.
+        epoch : int, default 0
+            Epoch number that callbacks are given.
+        sparse_row_id_fn : callable, optional
+            As for `prepare`.
+
+        Returns
+        -------
+        list of (str, float)
+            Name and value of each metric.
+
+        Raises
+        ------
+        MXNetError
+            If the module is not bound or has no parameters yet.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> data = mx.io.NDArrayIter(mx.nd.array([[1, 0], [0, 1]]), mx.nd.array([0, 0]), 2)
+        >>> module = mx.mod.Module(mx.sym.SoftmaxOutput(mx.sym.Variable("data"), name="softmax"))
+        >>> module.bind(data.provide_data, data.provide_label, for_training=False)
+        >>> module.init_params()
+        >>> module.score(data, "acc")
+        [('accuracy', 0.5)]
         """
         self._require("binded", "params_initialized")
         _require_iterator("score: eval_data", eval_data, "reset")
@@ -101,7 +167,25 @@ class BaseModule:
 
     def iter_predict(self, eval_data: Any, num_batch: int | None = None, reset: bool = True,
                      sparse_row_id_fn: Any = None) -> Iterator[tuple[list[Any], int, Any]]:
-        """Yield (outputs without filling samples, batch number, batch)."""
+        """Iterate over predictions, batch by batch.
+
+        Parameters
+        ----------
+        eval_data : DataIter
+            Batches of data; labels are not needed.
+        num_batch : int, optional
+            Predict at most this many batches; all by default.
+        reset : bool, default True
+            Reset `eval_data` first.
+        sparse_row_id_fn : callable, optional
+            As for `prepare`.
+
+        Yields
+        ------
+        (list of NDArray, int, DataBatch)
+            Outputs without the samples that pad the last batch, the number of the batch, and the
+            batch. Outputs may be overwritten by the next iteration; copy those to be kept.
+        """
         self._require("binded", "params_initialized")
         if reset:
             eval_data.reset()
@@ -122,10 +206,46 @@ class BaseModule:
     def predict(self, eval_data: Any, num_batch: int | None = None, merge_batches: bool = True,
                 reset: bool = True, always_output_list: bool = False,
                 sparse_row_id_fn: Any = None) -> Any:
-        """Outputs for all samples of an iterator, or of one array.
+        """Compute the outputs for all samples of an iterator, or for one array.
 
-        With `merge_batches` the batches are joined along the batch axis: one NDArray, or a list if
-        there are several outputs or `always_output_list`.  Otherwise a list of lists, per batch.
+        Samples that pad the last batch are removed.
+
+        Parameters
+        ----------
+        eval_data : DataIter, NDArray or numpy.ndarray
+            Batches of data, or one batch as an array. Labels are not needed.
+        num_batch : int, optional
+            Predict at most this many batches; all by default.
+        merge_batches : bool, default True
+            Join the outputs of all batches along the batch axis.
+        reset : bool, default True
+            Reset `eval_data` first.
+        always_output_list : bool, default False
+            Return a list even if the network has only one output; has no effect without
+            `merge_batches`.
+        sparse_row_id_fn : callable, optional
+            As for `prepare`.
+
+        Returns
+        -------
+        NDArray or list
+            With `merge_batches`, one NDArray, or a list with one for each output; without it a
+            list with a list of outputs for each batch. For an array: the first output.
+
+        Raises
+        ------
+        MXNetError
+            If the number of outputs differs between batches that are to be merged.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> data = mx.io.NDArrayIter(mx.nd.array([[1], [2], [3]]), batch_size=2)
+        >>> module = mx.mod.Module(mx.sym.Variable("data") * 10, label_names=None)
+        >>> module.bind(data.provide_data, for_training=False)
+        >>> module.init_params()
+        >>> module.predict(data).asnumpy().tolist()
+        [[10.0], [20.0], [30.0]]
         """
         self._require("binded", "params_initialized")
         if isinstance(eval_data, (nd.NDArray, np.ndarray)):
@@ -155,12 +275,79 @@ class BaseModule:
             force_init: bool = False, begin_epoch: int = 0, num_epoch: int | None = None,
             validation_metric: Any = None, monitor: Any = None, sparse_row_id_fn: Any = None
             ) -> None:
-        """Train for epochs `begin_epoch` .. `num_epoch - 1`.
+        """Train the network for the epochs from `begin_epoch` to ``num_epoch - 1``.
 
-        Binds, initialises parameters and optimizer as far as that has not been done.  Per batch:
-        forward_backward, update, metric, batch callbacks; per epoch: log, sync parameters, epoch
-        callbacks, score on `eval_data`.  Callbacks may be one function or a list.  `history` keeps
-        what came out of each epoch.
+        Calls `bind`, `init_params` and `init_optimizer` unless that has been done. Each batch is
+        then run forward and backward, parameters are updated, the metric is updated and batch
+        callbacks are called. After each epoch the metric is logged, epoch callbacks are called
+        and the network is evaluated on `eval_data`. Results are recorded in `history`.
+
+        Parameters
+        ----------
+        train_data : DataIter
+            Batches of data and labels; reset after each epoch.
+        eval_data : DataIter, optional
+            Validation data, evaluated after each epoch.
+        eval_metric : str, EvalMetric, callable or list, default 'acc'
+            Metric of the training data, in any form that `mx.metric.create` takes.
+        epoch_end_callback : callable or list, optional
+            Called after each epoch as ``callback(epoch, symbol, arg_params, aux_params)``, before
+            validation; see `mx.callback.do_checkpoint`.
+        batch_end_callback : callable or list, optional
+            Called after each training batch with a `BatchEndParam`; see
+            `mx.callback.Speedometer`.
+        kvstore : str, KVStore or None, default 'local'
+            Where gradients of several devices are summed: 'local', 'device', 'nccl' or a store.
+            A name has no effect on a single device.
+        optimizer : str or Optimizer, default 'sgd'
+            The optimizer, or the name of one.
+        optimizer_params : dict or sequence of pairs, default learning_rate=0.01
+            Options of an optimizer that is given by name. ``rescale_grad`` defaults to 1 / batch
+            size.
+        eval_end_callback : callable or list, optional
+            Called after each validation with a `BatchEndParam`.
+        eval_batch_end_callback : callable or list, optional
+            Called after each validation batch with a `BatchEndParam`.
+        initializer : Initializer, default Uniform(0.01)
+            Initializes parameters that are not given.
+        arg_params, aux_params : dict of str to NDArray, optional
+            Initial parameters and auxiliary states by name, from a checkpoint for example.
+        allow_missing : bool, default False
+            Whether `arg_params` and `aux_params` may lack names; `initializer` provides these.
+        force_rebind : bool, default False
+            Bind again even if the module is bound, for example after it was bound for inference.
+        force_init : bool, default False
+            Initialize parameters even if they have been.
+        begin_epoch : int, default 0
+            Number of the first epoch; that of the checkpoint when training is resumed.
+        num_epoch : int
+            Number of the epoch at which training stops, itself not trained; required.
+        validation_metric : str, EvalMetric, callable or list, optional
+            Metric of `eval_data`; `eval_metric` by default.
+        monitor : Monitor, optional
+            Observes the network; its results are logged.
+        sparse_row_id_fn : callable, optional
+            As for `prepare`.
+
+        Raises
+        ------
+        MXNetError
+            If `num_epoch` is not given or `train_data` has no batches.
+        TypeError
+            If `train_data` or `eval_data` is not an iterator.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> x, y = mx.nd.array([[0, 1], [1, 0], [0, 2], [2, 0]]), mx.nd.array([0, 1, 0, 1])
+        >>> data = mx.io.NDArrayIter(x, y, batch_size=2)
+        >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
+        >>> module = mx.mod.Module(mx.sym.SoftmaxOutput(net, name="softmax"))
+        >>> module.fit(data, optimizer_params={"learning_rate": 0.5}, num_epoch=5)
+        >>> module.score(data, "acc")
+        [('accuracy', 1.0)]
+        >>> [past["epoch"] for past in module.history]
+        [0, 1, 2, 3, 4]
         """
         if num_epoch is None:
             raise MXNetError("fit: please specify number of epochs (num_epoch)")
@@ -246,17 +433,46 @@ class BaseModule:
 
     def set_params(self, arg_params: Any, aux_params: Any, allow_missing: bool = False,
                    force_init: bool = True, allow_extra: bool = False) -> None:
-        """Assign parameters and auxiliary states by name."""
+        """Assign parameters and auxiliary states by name.
+
+        Parameters
+        ----------
+        arg_params, aux_params : dict of str to NDArray
+            Values of parameters and auxiliary states.
+        allow_missing : bool, default False
+            Whether names may be missing; these parameters keep their values.
+        force_init : bool, default True
+            Assign even if parameters have been initialized; otherwise that is a warning.
+        allow_extra : bool, default False
+            Whether unknown names are ignored.
+        """
         self.init_params(initializer=None, arg_params=arg_params, aux_params=aux_params,
                          allow_missing=allow_missing, force_init=force_init,
                          allow_extra=allow_extra)
 
     def save_params(self, fname: str) -> None:
-        """Write parameters and auxiliary states to one `.params` file."""
+        """Save parameters and auxiliary states to a file in MXNet's format.
+
+        Parameters
+        ----------
+        fname : str
+            Path of the file.
+        """
         nd.save(fname, join_params(*self.get_params()))
 
     def load_params(self, fname: str) -> None:
-        """Read what `save_params` wrote."""
+        """Load parameters and auxiliary states that `save_params` or MXNet saved.
+
+        Parameters
+        ----------
+        fname : str
+            Path of the file.
+
+        Raises
+        ------
+        MXNetError
+            If the file is damaged, or its arrays are not named ``arg:...`` or ``aux:...``.
+        """
         loaded = nd.load(fname)
         if not isinstance(loaded, dict):
             raise MXNetError(f"{fname}: the arrays have no names, so these are no parameters")
@@ -264,24 +480,57 @@ class BaseModule:
 
     @property
     def symbol(self) -> Any:
-        """The network."""
+        """Symbol of the network."""
         return self._symbol
 
     # -- what some modules have nothing to do for -------------------------------------------
 
     def _begin(self, progress: Progress) -> None:
-        """Before the first epoch of `fit`: go on from a checkpoint, if one was loaded for it."""
+        """Before the first epoch of `fit`: resume from a checkpoint, if one was loaded for it."""
 
     def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
-        """Get ready for a batch that will come next."""
+        """Prepare the module for the next batch; called by `fit`, `score` and `predict`.
+
+        Parameters
+        ----------
+        data_batch : DataBatch
+            The next batch.
+        sparse_row_id_fn : callable, optional
+            Function of a batch that returns the rows of row-sparse parameters that it needs:
+            a dict of parameter name to NDArray of row indices.
+        """
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
-        """States carried from batch to batch: none here."""
+        """Get the states that are carried from batch to batch: none in this kind of module.
+
+        Parameters
+        ----------
+        merge_multi_context : bool, default True
+            Join the states of several devices along the batch axis.
+
+        Returns
+        -------
+        list
+            Always empty here.
+        """
         self._require("binded", "params_initialized")
         return []
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
-        """Set states carried from batch to batch: there are none here."""
+        """Set the states that are carried from batch to batch: none in this kind of module.
+
+        Parameters
+        ----------
+        states : list of NDArray, optional
+            Values of the states.
+        value : float, optional
+            One value for all elements of all states.
+
+        Raises
+        ------
+        MXNetError
+            If anything is given.
+        """
         self._require("binded", "params_initialized")
         if states or value is not None:
             raise MXNetError(f"{type(self).__name__} has no states to set")
@@ -293,61 +542,184 @@ class BaseModule:
 
     @property
     def data_names(self) -> list[str]:
+        """Names of the data inputs."""
         raise self._abstract("data_names")
 
     @property
     def output_names(self) -> list[str]:
+        """Names of the outputs."""
         raise self._abstract("output_names")
 
     @property
     def data_shapes(self) -> list[DataDesc]:
+        """Descriptions of the data inputs, as bound."""
         raise self._abstract("data_shapes")
 
     @property
     def label_shapes(self) -> list[DataDesc] | None:
+        """Descriptions of the label inputs, as bound; None or empty without labels."""
         raise self._abstract("label_shapes")
 
     @property
     def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Pairs of name and shape of the outputs."""
         raise self._abstract("output_shapes")
 
     def get_params(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Get the parameters.
+
+        Returns
+        -------
+        (dict, dict)
+            Parameters and auxiliary states by name.
+        """
         raise self._abstract("get_params")
 
     def init_params(self, initializer: Any = Uniform(0.01), arg_params: Any = None,  # noqa: B008
                     aux_params: Any = None, allow_missing: bool = False, force_init: bool = False,
                     allow_extra: bool = False) -> None:
+        """Initialize the parameters; does nothing if that was done, unless `force_init`.
+
+        Parameters
+        ----------
+        initializer : Initializer, default Uniform(0.01)
+            Initializes parameters that are not given.
+        arg_params, aux_params : dict of str to NDArray, optional
+            Initial parameters and auxiliary states by name.
+        allow_missing : bool, default False
+            Whether these dicts may lack names.
+        force_init : bool, default False
+            Initialize even if parameters have been initialized.
+        allow_extra : bool, default False
+            Whether unknown names are ignored.
+        """
         raise self._abstract("init_params")
 
     def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
              inputs_need_grad: bool = False, force_rebind: bool = False, shared_module: Any = None,
              grad_req: Any = "write", tune: bool = False) -> None:
+        """Allocate memory for inputs of given shapes and prepare to compute.
+
+        Parameters
+        ----------
+        data_shapes : list of DataDesc or (str, tuple)
+            Names and shapes of the data inputs; `provide_data` of an iterator.
+        label_shapes : list of DataDesc or (str, tuple), optional
+            Names and shapes of the label inputs; `provide_label` of an iterator.
+        for_training : bool, default True
+            Whether gradients are to be computed.
+        inputs_need_grad : bool, default False
+            Whether gradients of the data inputs are to be computed, too.
+        force_rebind : bool, default False
+            Bind again if the module is bound; otherwise that is a warning.
+        shared_module : Module, optional
+            A bound module whose parameters and memory are shared.
+        grad_req : str, list or dict, default 'write'
+            How gradients are stored: 'write', 'add' or 'null', for all arguments, in their order,
+            or by name.
+        tune : bool, default False
+            Measure which algorithm is fastest for each convolution.
+        """
         raise self._abstract("bind")
 
     def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd",
                        optimizer_params: Any = (("learning_rate", 0.01),),
                        force_init: bool = False) -> None:
+        """Create the optimizer.
+
+        Parameters
+        ----------
+        kvstore : str, KVStore or None, default 'local'
+            Where gradients of several devices are summed.
+        optimizer : str or Optimizer, default 'sgd'
+            The optimizer, or the name of one.
+        optimizer_params : dict or sequence of pairs, default learning_rate=0.01
+            Options of an optimizer that is given by name.
+        force_init : bool, default False
+            Replace an optimizer that has been created; otherwise that is a warning.
+        """
         raise self._abstract("init_optimizer")
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+        """Compute the outputs of a batch.
+
+        Parameters
+        ----------
+        data_batch : DataBatch
+            Data, and labels where they are needed.
+        is_train : bool, optional
+            Whether ops such as Dropout work as in training; `for_training` by default.
+        """
         raise self._abstract("forward")
 
     def backward(self, out_grads: Any = None) -> None:
+        """Compute the gradients of the last `forward`.
+
+        Parameters
+        ----------
+        out_grads : NDArray or list of NDArray, optional
+            Gradients of a loss with respect to the outputs; not needed for outputs that are
+            losses themselves.
+        """
         raise self._abstract("backward")
 
     def update(self) -> None:
+        """Update the parameters by the optimizer and the gradients of the last `backward`."""
         raise self._abstract("update")
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+        """Get the outputs of the last `forward`.
+
+        Parameters
+        ----------
+        merge_multi_context : bool, default True
+            Join the outputs of several devices along the batch axis; otherwise each output is a
+            list with one NDArray per device.
+
+        Returns
+        -------
+        list
+            One item for each output.
+        """
         raise self._abstract("get_outputs")
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+        """Get the gradients with respect to the data inputs.
+
+        Parameters
+        ----------
+        merge_multi_context : bool, default True
+            As for `get_outputs`.
+
+        Returns
+        -------
+        list
+            One item for each data input.
+        """
         raise self._abstract("get_input_grads")
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+        """Update a metric by the outputs of the last `forward`.
+
+        Parameters
+        ----------
+        eval_metric : EvalMetric
+            The metric.
+        labels : list of NDArray
+            Labels of the batch.
+        pre_sliced : bool, default False
+            Whether `labels` is a list with such a list for each device.
+        """
         raise self._abstract("update_metric")
 
     def install_monitor(self, mon: Any) -> None:
+        """Observe the executors of the module.
+
+        Parameters
+        ----------
+        mon : Monitor
+            The monitor.
+        """
         raise self._abstract("install_monitor")
 
 

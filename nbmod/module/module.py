@@ -1,8 +1,8 @@
 """`Module`: one symbol, its parameters, and what trains them.
 
-Parameters live twice.  `_arg_params` and `_aux_params` are the host copies that users get and set;
-the executors' argument arrays are what training changes.  `_params_dirty` says that the executors
-are ahead; `get_params` then brings the host copies up to date (the mean over devices).
+Parameters are stored twice.  `_arg_params` and `_aux_params` are the host copies that users get and
+set; training changes the argument arrays of the executors.  `_params_dirty` tells that the host
+copies are out of date; `get_params` then updates them (to the mean over devices).
 """
 
 from __future__ import annotations
@@ -32,13 +32,58 @@ __all__ = ["Module"]
 
 
 class Module(OptimizedModule):
-    """A network given by `symbol`, computed on one or several contexts.
+    """A network given by a symbol, with its parameters and optimizer, on one or several contexts.
 
-    `data_names` and `label_names` are the inputs a batch brings; `fixed_param_names` are not
-    trained; `state_names` are inputs that keep their values from batch to batch.  All other
-    arguments of the symbol are parameters.  `group2ctxs` puts parts of the network on contexts of
-    their own: a context by `ctx_group`, or a list with one for every context of the module, or a
-    list of such dicts.
+    Arguments of the symbol that are not named below are parameters. With several contexts each
+    batch is split along its batch axis, and gradients are summed.
+
+    Parameters
+    ----------
+    symbol : Symbol
+        The network, with losses as outputs (such as `SoftmaxOutput`) if it is to be trained.
+    data_names : list of str, default ('data',)
+        Names of the data inputs, in the order in which batches contain them.
+    label_names : list of str, default ('softmax_label',)
+        Names of the label inputs; None for a network without labels. A name that is not an
+        argument of the symbol is a warning.
+    logger : logging.Logger, optional
+        Where progress and warnings are logged; the root logger by default.
+    context : Context or list of Context, default cpu()
+        Where to compute.
+    work_load_list : list of float, optional
+        Relative share of each batch that each context computes; equal by default.
+    fixed_param_names : list of str, optional
+        Parameters that are not trained.
+    state_names : list of str, optional
+        Inputs that are not part of batches and keep their values between them; see `set_states`.
+    group2ctxs : dict or list of dict, optional
+        Model parallelism: context by value of the symbol's attribute ``ctx_group``. A value may be
+        a list with one context for each context of the module; so may the whole be a list of
+        dicts.
+    compression_params : dict, optional
+        Gradient compression between several devices, such as
+        ``{"type": "2bit", "threshold": 0.5}``; needs a 'device' key-value store.
+
+    Raises
+    ------
+    ArgumentError
+        If a data, state or fixed parameter name is not an argument of the symbol, or a name is
+        used twice. It is a ValueError, too.
+    TypeError
+        If `symbol` is not a Symbol, or `context` does not consist of contexts.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="fc")
+    >>> module = mx.mod.Module(net, label_names=None)
+    >>> module.bind([("data", (2, 4))], for_training=False)
+    >>> module.init_params(mx.init.One())
+    >>> module.forward(mx.io.DataBatch([mx.nd.ones((2, 4))]))
+    >>> module.get_outputs()[0].asnumpy().tolist()
+    [[4.0, 4.0, 4.0], [4.0, 4.0, 4.0]]
+
+    `fit` shows how to train.
     """
 
     def __init__(self, symbol: Any, data_names: Sequence[str] | None = ("data",),
@@ -96,7 +141,43 @@ class Module(OptimizedModule):
 
     @staticmethod
     def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
-        """A Module from a checkpoint; `kwargs` go to the constructor."""
+        """Create a module from a checkpoint.
+
+        The module has parameters, which `init_params` keeps; it has to be bound.
+
+        Parameters
+        ----------
+        prefix : str
+            Beginning of the file names, as given to `save_checkpoint`.
+        epoch : int
+            Number of the checkpoint.
+        load_optimizer_states : bool, default False
+            Load ``<prefix>-<epoch>.states``, too, when the optimizer is created. If `fit` is then
+            called with ``begin_epoch=epoch`` and ``<prefix>-<epoch>.resume`` exists, training
+            continues exactly as if it had not been interrupted.
+        **kwargs
+            Further arguments of `Module`, such as `context` and `label_names`.
+
+        Returns
+        -------
+        Module
+            The module, not bound yet.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import nbmod as mx
+        >>> module = mx.mod.Module(mx.sym.Dropout(mx.sym.Variable("data")), label_names=None)
+        >>> module.bind([("data", (2, 4))])
+        >>> module.init_params()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     module.save_checkpoint(os.path.join(folder, "net"), 3)
+        ...     sorted(os.listdir(folder))
+        ...     again = mx.mod.Module.load(os.path.join(folder, "net"), 3, label_names=None)
+        ['net-0003.params', 'net-symbol.json']
+        >>> again.data_names, again.binded
+        (['data'], False)
+        """
         return Module._from_checkpoint(prefix, epoch, load_optimizer_states, kwargs)
 
     @classmethod
@@ -112,9 +193,22 @@ class Module(OptimizedModule):
 
     def save_checkpoint(self, prefix: str, epoch: int, save_optimizer_states: bool = False,
                         remove_amp_cast: bool = True) -> None:
-        """Write `<prefix>-symbol.json`, `<prefix>-<epoch>.params` and, on demand, `.states`.
+        """Save the network and its parameters in MXNet's format.
 
-        Beside optimizer states stands `.resume`, for training to go on exactly (`module.resume`).
+        Writes ``<prefix>-symbol.json`` and ``<prefix>-<epoch>.params``, `epoch` with four digits.
+
+        Parameters
+        ----------
+        prefix : str
+            Beginning of the file names, with a directory if wanted.
+        epoch : int
+            Number of the checkpoint: the number of epochs that are finished.
+        save_optimizer_states : bool, default False
+            Write ``<prefix>-<epoch>.states``, too, and ``<prefix>-<epoch>.resume``, which contains
+            what else is needed to resume training exactly: random states, update counts and the
+            positions of iterators.
+        remove_amp_cast : bool, default True
+            Omit casts that mixed precision inserted from the saved symbol.
         """
         self._symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
         name = f"{prefix}-{epoch:04d}.params"
@@ -156,7 +250,19 @@ class Module(OptimizedModule):
     # -- parameters -------------------------------------------------------------------------
 
     def get_params(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """(arg_params, aux_params) as NDArrays on the CPU."""
+        """Get the parameters, on the CPU.
+
+        Returns
+        -------
+        arg_params, aux_params : dict of str to NDArray
+            Parameters and auxiliary states by name. With several contexts each is the mean over
+            them. The arrays are the module's own: copy those that are to be kept or changed.
+
+        Raises
+        ------
+        MXNetError
+            If parameters have not been initialized.
+        """
         self._require("params_initialized")
         if self._params_dirty:
             self._sync_params_from_devices()
@@ -170,11 +276,40 @@ class Module(OptimizedModule):
     def init_params(self, initializer: Any = Uniform(0.01), arg_params: Any = None,  # noqa: B008
                     aux_params: Any = None, allow_missing: bool = False, force_init: bool = False,
                     allow_extra: bool = False) -> None:
-        """Fill parameters: from `arg_params`/`aux_params` where given, else by `initializer`.
+        """Initialize parameters from given values where there are any, else by the initializer.
 
-        A parameter missing from given dicts is an error unless `allow_missing`.  Names the symbol
-        does not have are ignored, whatever `allow_extra` says, as in MXNet: checkpoints of whole
-        networks are given to parts of them.
+        If parameters have been initialized, that is a warning and nothing else is done, unless
+        `force_init`.
+
+        Parameters
+        ----------
+        initializer : Initializer or None, default Uniform(0.01)
+            Initializes parameters that are not given. With None they keep their values.
+        arg_params, aux_params : dict of str to NDArray, optional
+            Values by name, from `load_checkpoint` for example; cast to the types bound.
+        allow_missing : bool, default False
+            Whether the dicts that are given may lack names.
+        force_init : bool, default False
+            Initialize even if parameters have been initialized.
+        allow_extra : bool, default False
+            Accepted for compatibility: names that the symbol does not have are always ignored, as
+            in MXNet, so that checkpoints of whole networks can be given to parts of them.
+
+        Raises
+        ------
+        MXNetError
+            If the module is not bound, a name is missing or a shape differs.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1, name="fc")
+        >>> module = mx.mod.Module(net, label_names=None)
+        >>> module.bind([("data", (1, 2))])
+        >>> module.init_params(mx.init.Zero(), {"fc_weight": mx.nd.array([[2, 3]])},
+        ...                    allow_missing=True)
+        >>> {name: array.asnumpy().tolist() for name, array in module.get_params()[0].items()}
+        {'fc_weight': [[2.0, 3.0]], 'fc_bias': [0.0]}
         """
         if self.params_initialized and not force_init:
             warn_user("Parameters already initialized and force_init=False. init_params call "
@@ -220,10 +355,24 @@ class Module(OptimizedModule):
 
     def set_params(self, arg_params: Any, aux_params: Any, allow_missing: bool = False,
                    force_init: bool = True, allow_extra: bool = False) -> None:
-        """Assign parameters by name; with `allow_missing` the others keep their values.
+        """Assign parameters and auxiliary states by name.
 
-        With `allow_missing`, names the symbol does not have are a ValueError unless `allow_extra`;
-        without it they are ignored (so MXNet has it).
+        Parameters
+        ----------
+        arg_params, aux_params : dict of str to NDArray
+            Values by name.
+        allow_missing : bool, default False
+            Whether names may be missing; these parameters keep their values.
+        force_init : bool, default True
+            Assign even if parameters have been initialized; otherwise that is a warning.
+        allow_extra : bool, default False
+            With `allow_missing`, whether names that the symbol does not have are ignored instead
+            of a ValueError. Without `allow_missing` they are always ignored, as in MXNet.
+
+        Raises
+        ------
+        MXNetError
+            If the module is not bound, a name is missing or a shape differs.
         """
         if not allow_missing:
             super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
@@ -243,9 +392,50 @@ class Module(OptimizedModule):
     def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
              inputs_need_grad: bool = False, force_rebind: bool = False, shared_module: Any = None,
              grad_req: Any = "write", tune: bool = False) -> None:
-        """Allocate executors for inputs of these shapes; parameters keep their values.
+        """Create executors for inputs of given shapes. Parameters keep their values.
 
-        With `tune` algorithms of convolutions are measured, as in `Symbol.simple_bind`.
+        Shapes may change later: `forward` adapts to each batch.
+
+        Parameters
+        ----------
+        data_shapes : list of DataDesc or (str, tuple of int)
+            Names and shapes of the data inputs, batch axis included; `provide_data` of an
+            iterator.
+        label_shapes : list of DataDesc or (str, tuple of int), optional
+            Names and shapes of the label inputs; `provide_label` of an iterator. Not needed for
+            inference.
+        for_training : bool, default True
+            Whether gradients are to be computed. Without them less memory is used, and the
+            network is simplified.
+        inputs_need_grad : bool, default False
+            Whether gradients of the data inputs are to be computed, too; see `get_input_grads`.
+        force_rebind : bool, default False
+            Bind again if the module is bound; otherwise that is a warning and nothing is done.
+        shared_module : Module, optional
+            A bound module with initialized parameters. Parameters, memory and, if there is one,
+            the optimizer are shared with it.
+        grad_req : {'write', 'add', 'null'}, list or dict, default 'write'
+            Whether gradients overwrite those of the last `backward`, are added to them, or are
+            not computed: for all trained parameters, for all arguments in their order, or by name.
+        tune : bool, default False
+            Measure which algorithm is fastest for each convolution, where that has not been done
+            on this machine.
+
+        Raises
+        ------
+        ArgumentError
+            If names of the data inputs differ from `data_names`.
+        MXNetError
+            If shapes do not fit the network.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), num_filter=8)
+        >>> module = mx.mod.Module(net, label_names=None)
+        >>> module.bind(data_shapes=[("data", (1, 3, 32, 32))], for_training=False)
+        >>> [shape for name, shape in module.output_shapes]
+        [(1, 8, 30, 30)]
         """
         if force_rebind:
             if self.binded and self._params_dirty:
@@ -297,7 +487,15 @@ class Module(OptimizedModule):
         return group
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Change the input shapes, keeping parameters and optimizer."""
+        """Change the input shapes; parameters and optimizer are kept.
+
+        Parameters
+        ----------
+        data_shapes : list of DataDesc or (str, tuple of int)
+            As for `bind`.
+        label_shapes : list of DataDesc or (str, tuple of int), optional
+            As for `bind`.
+        """
         self._require("binded")
         data, labels = _parse_data_desc(self._data_names, self._label_names, data_shapes,
                                         label_shapes)
@@ -307,9 +505,25 @@ class Module(OptimizedModule):
     # -- computing --------------------------------------------------------------------------
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Run forward; a batch of other shapes than the last one rebinds first.
+        """Compute the outputs of a batch; `get_outputs` returns them.
 
-        A list of batches gives one to each device; their shapes may differ.
+        If the shapes of the batch differ from those bound, the module is reshaped first.
+
+        Parameters
+        ----------
+        data_batch : DataBatch or list of DataBatch
+            Its `data` is a list of NDArrays in the order of `data_names`, its `label`, which may
+            be missing in inference, in the order of `label_names`. A list has one batch for each
+            context; their shapes may differ.
+        is_train : bool, optional
+            Whether ops such as Dropout and BatchNorm work as in training; `for_training` by
+            default.
+
+        Raises
+        ------
+        MXNetError
+            If the module is not bound or has no parameters, or the batch has too few or too many
+            arrays.
         """
         self._require("binded", "params_initialized")
         group = self._exec_group
@@ -334,12 +548,51 @@ class Module(OptimizedModule):
         return data, with_samples(self._label_shapes, samples_in(data))
 
     def backward(self, out_grads: Any = None) -> None:
-        """Run backward."""
+        """Compute the gradients of the last `forward`.
+
+        Parameters
+        ----------
+        out_grads : NDArray or list of NDArray, optional
+            Gradients of a loss with respect to each output. Not needed for outputs that are
+            losses themselves, such as `SoftmaxOutput`.
+
+        Raises
+        ------
+        MXNetError
+            If `forward` has not been called, the module was bound with ``for_training=False``, or
+            a gradient is missing.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> module = mx.mod.Module(mx.sym.square(mx.sym.Variable("data")), label_names=None)
+        >>> module.bind([("data", (1, 2))], inputs_need_grad=True)
+        >>> module.init_params()
+        >>> module.forward(mx.io.DataBatch([mx.nd.array([[3, 4]])]))
+        >>> module.backward([mx.nd.ones((1, 2))])
+        >>> module.get_input_grads()[0].asnumpy().tolist()
+        [[6.0, 8.0]]
+        """
         self._require("binded", "params_initialized")
         self._exec_group.backward(out_grads=out_grads)
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        """Outputs of the last forward; overwritten by the next one."""
+        """Get the outputs of the last `forward`.
+
+        On a single context these are buffers that the next `forward` overwrites; copy those to be
+        kept.
+
+        Parameters
+        ----------
+        merge_multi_context : bool, default True
+            Join the arrays of several contexts along the batch axis; otherwise each item is a
+            list with one NDArray per context.
+
+        Returns
+        -------
+        list of NDArray, or list of lists
+            One item for each output of the symbol.
+        """
         self._require("binded", "params_initialized")
         return self._exec_group.get_outputs(merge_multi_context)
 
@@ -347,26 +600,77 @@ class Module(OptimizedModule):
         return self._exec_group.output_layouts
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """Gradients of the data inputs after backward (needs `inputs_need_grad`)."""
+        """Get the gradients of the data inputs after `backward`.
+
+        The module must have been bound with ``inputs_need_grad=True``.
+
+        Parameters
+        ----------
+        merge_multi_context : bool, default True
+            Join the arrays of several contexts along the batch axis; otherwise each item is a
+            list with one NDArray per context.
+
+        Returns
+        -------
+        list of NDArray, or list of lists
+            One item for each of `data_names`.
+        """
         self._require("binded", "params_initialized")
         return self._exec_group.get_input_grads(merge_multi_context)
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
-        """Values of the state inputs."""
+        """Get the values of the state inputs.
+
+        Parameters
+        ----------
+        merge_multi_context : bool, default True
+            Join the arrays of several contexts along the batch axis; otherwise each item is a
+            list with one NDArray per context.
+
+        Returns
+        -------
+        list of NDArray, or list of lists
+            One item for each of `state_names`.
+        """
         self._require("binded", "params_initialized")
         return self._exec_group.get_states(merge_multi_context)
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
-        """Set the state inputs."""
+        """Set the state inputs; give either `states` or `value`.
+
+        Parameters
+        ----------
+        states : list, optional
+            For each of `state_names` an NDArray for the whole batch, or a list with one NDArray
+            per context, as `get_states` returns them.
+        value : float, optional
+            One value for all elements of all states.
+        """
         self._require("binded", "params_initialized")
         self._exec_group.set_states(states, value)
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Update `eval_metric` with the outputs of the last forward."""
+        """Update a metric by the outputs of the last `forward`.
+
+        Parameters
+        ----------
+        eval_metric : EvalMetric
+            The metric.
+        labels : list of NDArray
+            Labels of the batch, in the order of `label_names`.
+        pre_sliced : bool, default False
+            Whether `labels` is a list with such a list for each context.
+        """
         self._exec_group.update_metric(eval_metric, labels, pre_sliced)
 
     def install_monitor(self, mon: Any) -> None:
-        """Let `mon` watch the executors."""
+        """Observe the executors by a monitor.
+
+        Parameters
+        ----------
+        mon : Monitor
+            The monitor; call its `tic` before a batch and its `toc` after it.
+        """
         self._require("binded")
         self._exec_group.install_monitor(mon)
 

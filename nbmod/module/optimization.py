@@ -30,7 +30,15 @@ __all__ = ["OptimizedModule"]
 
 
 class OptimizedModule(BaseModule):
-    """The half of `Module` that updates parameters.  See the module docstring."""
+    """The half of `Module` that updates parameters.  See the module docstring.
+
+    Parameters
+    ----------
+    logger : logging.Logger, optional
+        Where progress and warnings are logged.
+    compression_params : dict, optional
+        Options of gradient compression.
+    """
 
     _context: list[Context]
     _exec_group: Any
@@ -56,7 +64,40 @@ class OptimizedModule(BaseModule):
                        force_init: bool = False) -> None:
         """Create the optimizer and connect it to the key-value store.
 
-        Gradients are scaled by 1/batch size unless `rescale_grad` is among `optimizer_params`.
+        Parameters
+        ----------
+        kvstore : str, KVStore or None, default 'local'
+            Where gradients of several contexts are summed: 'local' (on the CPU), 'device' (on the
+            devices), 'nccl', a registered name or a store. On one context a name has no effect.
+        optimizer : str or Optimizer, default 'sgd'
+            The optimizer, or the name of one. It is a warning if the `rescale_grad` of an object
+            is not 1 / batch size.
+        optimizer_params : dict or sequence of pairs, default learning_rate=0.01
+            Options of an optimizer that is given by name. ``rescale_grad`` defaults to 1 / batch
+            size.
+        force_init : bool, default False
+            Replace the optimizer if there is one; otherwise that is a warning and nothing is done.
+
+        Raises
+        ------
+        MXNetError
+            If the module is not bound or has no parameters.
+        TypeError
+            If `optimizer` is neither a name nor an Optimizer.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1, no_bias=True,
+        ...                             name="fc")
+        >>> module = mx.mod.Module(mx.sym.make_loss(net), label_names=None)
+        >>> module.bind([("data", (1, 2))])
+        >>> module.init_params(mx.init.One())
+        >>> module.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 0.5})
+        >>> module.forward_backward(mx.io.DataBatch([mx.nd.array([[1, 4]])]))
+        >>> module.update()
+        >>> module.get_params()[0]["fc_weight"].asnumpy().tolist()
+        [[0.5, -1.0]]
         """
         self._require("binded", "params_initialized")
         if self.optimizer_initialized and not force_init:
@@ -116,9 +157,9 @@ class OptimizedModule(BaseModule):
         return {i * count + k: name for i, name in enumerate(names) for k in range(count)}
 
     def _params_were_set(self, arg_params: dict[str, Any]) -> None:
-        """Let what updates parameters go on from those that were set by hand.
+        """Tell the store and the updater about parameters that were assigned by the user.
 
-        An updater that is borrowed knows them by the numbers they have in the module it is from.
+        A borrowed updater knows them by their indices in the module that it is from.
         """
         keys: dict[str, list[Any]] = {}
         if self._updater is not None:
@@ -134,7 +175,13 @@ class OptimizedModule(BaseModule):
                 self._updater.weight_was_set(key, copy)
 
     def borrow_optimizer(self, shared_module: Any) -> None:
-        """Use the optimizer, store and updater of another module."""
+        """Use the optimizer, store and updater of another module.
+
+        Parameters
+        ----------
+        shared_module : Module
+            A module with an optimizer.
+        """
         shared_module._require("optimizer_initialized")
         self._optimizer = shared_module._optimizer
         self._kvstore = shared_module._kvstore
@@ -144,9 +191,15 @@ class OptimizedModule(BaseModule):
         self.optimizer_initialized = True
 
     def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
-        """Get ready for a batch that comes next: fetch the rows of sparse parameters it needs.
+        """Fetch the rows of row-sparse parameters that the next batch needs from the store.
 
-        `sparse_row_id_fn(data_batch)` gives them: parameter name -> NDArray of row numbers.
+        Parameters
+        ----------
+        data_batch : DataBatch
+            The next batch.
+        sparse_row_id_fn : callable, optional
+            Function of the batch that returns a dict of parameter name to NDArray of row indices.
+            Without it nothing is done.
         """
         self._require("binded")
         if sparse_row_id_fn is None:
@@ -170,7 +223,7 @@ class OptimizedModule(BaseModule):
                 warn_user(f"{name}.stype is not 'row_sparse'. No need to perform row_sparse_pull.")
 
     def update(self) -> None:
-        """Let the optimizer use the gradients of the last backward."""
+        """Update the parameters by the optimizer and the gradients of the last `backward`."""
         self._require("binded", "params_initialized", "optimizer_initialized")
         self._params_dirty = True
         group = self._exec_group
@@ -182,7 +235,13 @@ class OptimizedModule(BaseModule):
                            len(self._context), self._kvstore, group.param_names)
 
     def save_optimizer_states(self, fname: str) -> None:
-        """Write the optimizer's states."""
+        """Save the states of the optimizer, such as momentum.
+
+        Parameters
+        ----------
+        fname : str
+            Path of the file.
+        """
         self._require("optimizer_initialized")
         if self._update_on_kvstore:
             self._kvstore.save_optimizer_states(fname)
@@ -190,7 +249,13 @@ class OptimizedModule(BaseModule):
             save_states_file(self._updater, fname)
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Read the optimizer's states."""
+        """Load states that `save_optimizer_states` saved.
+
+        Parameters
+        ----------
+        fname : str
+            Path of the file.
+        """
         self._require("optimizer_initialized")
         if self._update_on_kvstore:
             self._kvstore.load_optimizer_states(fname)
@@ -198,7 +263,7 @@ class OptimizedModule(BaseModule):
             load_states_file(self._updater, fname)
 
     def _save_states(self, stem: str, epoch: int) -> None:
-        """Write the part of a checkpoint that training needs to go on."""
+        """Write the part of a checkpoint that is needed to resume training."""
         self.save_optimizer_states(f"{stem}.states")
         self.logger.info('Saved optimizer state to "%s"', f"{stem}.states")
         self.save_training_state(f"{stem}.resume", epoch=epoch)
@@ -207,10 +272,21 @@ class OptimizedModule(BaseModule):
 
     def save_training_state(self, fname: str, train_data: Any = None, eval_data: Any = None,
                             epoch: int = 0, batch: int = 0) -> None:
-        """Write what a checkpoint leaves out, for training to go on exactly (`module.resume`).
+        """Save what a checkpoint omits and an exact resume needs (see `module.resume`).
 
-        `save_checkpoint` does so beside optimizer states.  In and after `fit` the other arguments
-        are known; else training is to go on in `epoch`, after `batch` batches of it.
+        `save_checkpoint` with ``save_optimizer_states=True`` calls it. During and after `fit` only
+        `fname` is needed.
+
+        Parameters
+        ----------
+        fname : str
+            Path of the file, usually ``<prefix>-<epoch>.resume``.
+        train_data, eval_data : DataIter, optional
+            Iterators whose positions are saved.
+        epoch : int, default 0
+            Epoch in which training is to be resumed.
+        batch : int, default 0
+            Batches of that epoch that are finished.
         """
         self._require("optimizer_initialized")
         progress = self._progress
@@ -228,10 +304,27 @@ class OptimizedModule(BaseModule):
 
     def load_training_state(self, fname: str, train_data: Any = None, eval_data: Any = None
                             ) -> tuple[int, int]:
-        """Go on from what `save_training_state` wrote: (epoch, batches of it that are done).
+        """Load what `save_training_state` saved.
 
-        Iterators stand where they stood, so one that stood at an epoch's end is to be reset.
-        Raises MXNetError for a damaged file and for iterators that are not as they were.
+        Iterators are moved to where they were; one that was at the end of an epoch has to be
+        reset.
+
+        Parameters
+        ----------
+        fname : str
+            Path of the file.
+        train_data, eval_data : DataIter, optional
+            Iterators of the same kind and data as before.
+
+        Returns
+        -------
+        (int, int)
+            Epoch in which to resume, and the batches of it that are finished.
+
+        Raises
+        ------
+        MXNetError
+            If the file is damaged or the iterators differ from those saved.
         """
         self._require("optimizer_initialized")
         state, progress = resume.read(fname), resume.Progress(train_data, eval_data)
@@ -239,7 +332,7 @@ class OptimizedModule(BaseModule):
         return progress.epoch, progress.batch
 
     def _current_optimizer(self) -> Any:
-        """The optimizer that steps: one that came with loaded states may have replaced ours."""
+        """The optimizer in use: one that was loaded with its states may have replaced ours."""
         updater = self._updater or getattr(self._kvstore, "_updater", None)
         return getattr(updater, "optimizer", self._optimizer)
 
@@ -258,7 +351,7 @@ class OptimizedModule(BaseModule):
             raise MXNetError(f"{fname}: damaged: {type(error).__name__}: {error}") from None
 
     def _begin(self, progress: resume.Progress) -> None:
-        """Go on exactly if the states of a checkpoint were loaded and `fit` begins at its epoch."""
+        """Resume exactly if a checkpoint's states were loaded and `fit` begins at its epoch."""
         states, self._resume_from = self._resume_from, None
         fname = "" if states is None else states.removesuffix(".states") + ".resume"
         if not os.path.exists(fname):
