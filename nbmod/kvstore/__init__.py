@@ -1,8 +1,8 @@
-"""Key-value stores: where gradients of several devices meet and parameters are kept.
+"""Key-value stores: they sum gradients of several devices and store parameters.
 
-`base` is what every store promises and the register of names, `kvstore` the store of one process,
-`sums` how its GPUs add gradients, `nccl` how NVIDIA's library does that, `compression` gradients in
-two bits.
+`base` defines the interface and the registry of names, `kvstore` the store of one process, `sums`
+how its GPUs add gradients, `nccl` how NVIDIA's library does that, `compression` gradients in two
+bits.
 """
 
 from .base import KVStoreBase, create

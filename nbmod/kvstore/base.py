@@ -1,9 +1,9 @@
-"""What every key-value store promises, and the register that `mx.kv.create` looks names up in.
+"""The interface of key-value stores, and the registry for `mx.kv.create`.
 
-A store is where the gradients of several devices meet.  Two calls are all that training needs:
-`broadcast` hands the first value of a key to every device, `pushpull` hands out what became of the
-values that the devices gave.  A store that is `is_capable("optimizer")` may also be given the
-optimizer, and then hands out updated parameters instead of summed gradients.
+A store combines the gradients of several devices.  Training needs two methods: `broadcast` copies
+the first value of a key to every device, `pushpull` combines the values of the devices and copies
+the result to them.  A store that is `is_capable("optimizer")` may also be given the optimizer, and
+then returns updated parameters instead of summed gradients.
 
     @mx.kv.KVStoreBase.register
     class Mine(mx.kv.KVStoreBase): ...
@@ -23,16 +23,42 @@ __all__ = ["KVStoreBase", "TestStore", "create"]
 
 
 class KVStoreBase:
-    """Base of all stores, those of users too.  Methods without a body here are for subclasses."""
+    """Base of all key-value stores; subclass it for a store of your own.
+
+    A subclass defines `broadcast`, `pushpull`, `is_capable`, `type`, `rank` and `num_workers`, and
+    the methods for optimizers if it updates parameters. It is used by passing an instance as
+    `kvstore` of `Module.fit`, or its name after `register`.
+    """
 
     OPTIMIZER: ClassVar[str] = "optimizer"
-    """The only capability there is a name for."""
+    """The only capability that has a name."""
 
     kv_registry: ClassVar[dict[str, type[KVStoreBase]]] = {}
 
     @staticmethod
     def register(klass: type[KVStoreBase]) -> type[KVStoreBase]:
-        """Class decorator: let `create` find the class under its lower-cased name."""
+        """Register a class, as a decorator, for `create` under its name in lower case.
+
+        Parameters
+        ----------
+        klass : type
+            Subclass of KVStoreBase whose constructor needs no arguments.
+
+        Returns
+        -------
+        type
+            The class.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> @mx.kv.KVStoreBase.register
+        ... class Summing(mx.kv.base.TestStore):
+        ...     pass
+        >>> isinstance(mx.kv.create("summing"), Summing)
+        True
+        >>> del mx.kv.KVStoreBase.kv_registry["summing"]
+        """
         if not isinstance(klass, type) or not issubclass(klass, KVStoreBase):
             raise TypeError(f"KVStoreBase.register: expected a subclass of KVStoreBase, given "
                             f"{klass!r}")
@@ -49,7 +75,18 @@ class KVStoreBase:
 
     @staticmethod
     def is_capable(capability: str) -> bool:
-        """Whether the store can do `capability`, such as 'optimizer'."""
+        """Whether the store has a capability.
+
+        Parameters
+        ----------
+        capability : str
+            'optimizer': whether `set_optimizer` may be called.
+
+        Returns
+        -------
+        bool
+            Whether it has.
+        """
         raise MXNetError("kvstore: the class does not define is_capable")
 
     @property
@@ -59,38 +96,82 @@ class KVStoreBase:
 
     @property
     def rank(self) -> int:
-        """Number of this worker, from 0."""
+        """Index of this worker, from 0."""
         raise self._abstract("rank")
 
     @property
     def num_workers(self) -> int:
+        """Number of workers."""
         raise self._abstract("num_workers")
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
-        """Set `key` for the first time and copy its value into every array of `out`."""
+        """Create a key and copy its value to the devices.
+
+        Parameters
+        ----------
+        key : int or str
+            The new key.
+        value : NDArray
+            Its value.
+        out : NDArray or list of NDArray
+            The arrays to copy into.
+        priority : int, default 0
+            A hint in which order to process keys, larger first; may be ignored.
+        """
         raise self._abstract("broadcast")
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
-        """Give one value per device, take what they sum up to (or update) into `out`.
+        """Sum the values of the devices and copy the sum, or the updated parameter, to them.
 
-        Without `out` the values themselves are overwritten.
+        Parameters
+        ----------
+        key : int or str
+            The key.
+        value : NDArray or list of NDArray
+            One value, or one for each device.
+        out : NDArray or list of NDArray, optional
+            The arrays to copy into; those of `value` by default.
+        priority : int, default 0
+            A hint in which order to process keys, larger first; may be ignored.
         """
         raise self._abstract("pushpull")
 
     def set_optimizer(self, optimizer: Any) -> None:
-        """Update stored arrays by `optimizer` from now on."""
+        """Update stored arrays from now on, instead of returning sums.
+
+        Parameters
+        ----------
+        optimizer : Optimizer
+            The optimizer.
+        """
         raise self._abstract("set_optimizer")
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
+        """Save the states of the optimizer.
+
+        Parameters
+        ----------
+        fname : str
+            Path of the file.
+        dump_optimizer : bool, default False
+            Save the optimizer itself, too.
+        """
         raise self._abstract("save_optimizer_states")
 
     def load_optimizer_states(self, fname: str) -> None:
+        """Load states that `save_optimizer_states` saved.
+
+        Parameters
+        ----------
+        fname : str
+            Path of the file.
+        """
         raise self._abstract("load_optimizer_states")
 
 
 @KVStoreBase.register
 class TestStore(KVStoreBase):
-    """The least that a store can be: it sums, from left to right, and remembers nothing."""
+    """A minimal store: it sums from left to right and stores nothing."""
 
     __test__ = False  # not a test case, whatever pytest thinks of the name
 
@@ -125,17 +206,44 @@ class TestStore(KVStoreBase):
 
 
 def check_capability(capability: str) -> None:
-    """ArgumentError unless it is one there is."""
+    """Check the name of a capability.
+
+    Parameters
+    ----------
+    capability : str
+        'optimizer' in any case; ArgumentError for others.
+    """
     if capability.lower() != KVStoreBase.OPTIMIZER:
         raise ArgumentError(f"Unknown capability: {capability}; there is "
                             f"{KVStoreBase.OPTIMIZER!r}")
 
 
 def create(name: str = "local") -> KVStoreBase:
-    """A store by name (case does not matter): 'local', 'device', 'nccl' or one that was registered.
+    """Create a key-value store.
 
-    Raises MXNetError for an unknown name, for stores over several machines, and for 'nccl' where
-    there is no GPU or no NCCL.
+    Parameters
+    ----------
+    name : str, default 'local'
+        'local' sums on the CPU, 'device' on the devices of the values, 'nccl' on GPUs by NVIDIA's
+        NCCL (needs the package nccl4py); or the name of a registered class. Case is ignored.
+
+    Returns
+    -------
+    KVStoreBase
+        The store.
+
+    Raises
+    ------
+    MXNetError
+        If the name is unknown, such as those of distributed stores, or if it is 'nccl' and there
+        is no GPU or no NCCL.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> store = mx.kv.create("local")
+    >>> store.type, store.rank, store.num_workers
+    ('local', 0, 1)
     """
     from .kvstore import KINDS, KVStore
 

@@ -1,8 +1,8 @@
-"""Gradients in two bits: what a device gives is one of -threshold, 0 and threshold.
+"""Gradients in two bits: each element becomes one of -threshold, 0 and threshold.
 
-What that leaves out is not lost: it is the device's residual, which is added to its next gradient
+The quantization error is not lost: it is the device's residual, which is added to its next gradient
 (error feedback; Seide et al., "1-bit stochastic gradient descent", Interspeech 2014).  Stores of
-one process have no wire to save bytes on; the point of it here is to train as MXNet does.
+one process transmit nothing, so nothing is saved; the purpose is to train as MXNet does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ __all__ = ["TwoBit"]
 
 
 class TwoBit:
-    """Two-bit compression with a residual for every key and every place among its values."""
+    """Two-bit compression with a residual for every key and device.
+
+    Parameters
+    ----------
+    threshold : float
+        Elements whose absolute value, with the residual, reaches it are transmitted.
+    """
 
     def __init__(self, threshold: float):
         self.threshold = threshold
@@ -27,9 +33,22 @@ class TwoBit:
 
     @staticmethod
     def from_params(params: Any) -> TwoBit:
-        """From `{'type': '2bit', 'threshold': 0.5}`; other keys mean nothing.
+        """Create a compression from the options that users give.
 
-        Raises MXNetError for another type or a threshold that is not a positive number.
+        Parameters
+        ----------
+        params : dict
+            ``{"type": "2bit", "threshold": 0.5}``; other keys are ignored.
+
+        Returns
+        -------
+        TwoBit
+            The compression.
+
+        Raises
+        ------
+        MXNetError
+            If the type is another one, or the threshold is not a positive number.
         """
         if not isinstance(params, Mapping):
             raise TypeError(f"compression_params is a {type(params).__name__}, expected a dict "
@@ -47,7 +66,7 @@ class TwoBit:
         return TwoBit(threshold)
 
     def __call__(self, key: Any, values: list[NDArray]) -> list[NDArray]:
-        """What is transmitted of the gradients of one key, one per device."""
+        """The compressed gradients of one key, one per device."""
         return [self._quantize((key, place), value) for place, value in enumerate(values)]
 
     def _quantize(self, place: tuple[Any, int], value: NDArray) -> NDArray:

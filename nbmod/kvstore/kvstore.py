@@ -5,8 +5,8 @@ so two runs are bitwise equal; then either an updater merges the sum into the st
 sum replaces it.  `pull` copies the stored array out.  There is one process, so the kinds differ
 only in where sums are formed and arrays stored: on the CPU, or on the devices of the values, where
 every one of these keeps its share of the keys (and in gradient compression, which is for the
-latter).  All `cpu(i)` share one memory: values are summed where they lie.  A store of the kind
-`nccl` is a `device` store whose GPUs exchange values by NVIDIA's library (see `kvstore.nccl`).
+latter).  All `cpu(i)` share one memory: values are summed in place.  A store of the kind `nccl` is
+a `device` store whose GPUs exchange values by NVIDIA's library (see `kvstore.nccl`).
 
 Invariant: keys are all integers or all strings.  A call first checks all that it is given, every
 key of a list, and changes nothing if it raises; what an updater raises leaves the keys before it
@@ -74,9 +74,30 @@ def _arrays(key: Any, values: Any, what: str) -> list[NDArray]:
 
 
 class KVStore(KVStoreBase):
-    """A key-value store of one process; `mx.kv.create` makes them.  See the module docstring.
+    """A key-value store of one process, as created by `mx.kv.create`.
 
-    `priority` is accepted everywhere and has no meaning: work is done when a call returns.
+    It maps keys, all integers or all strings, to NDArrays. Gradients of several devices are summed
+    in it, from left to right, so that results are reproducible; with `set_optimizer` it updates
+    parameters, too. Methods take one key with its value (or a list of values, one per device), or
+    lists of keys and values of equal length. All work is finished when a call returns.
+
+    Parameters
+    ----------
+    kind : str, default 'local'
+        Where values are summed and stored: 'local' on the CPU; 'device' on the devices of the
+        values; 'nccl' like 'device', with NVIDIA's NCCL between GPUs. 'local_update_cpu' and
+        'local_allreduce_cpu' work like 'local', 'local_allreduce_device' like 'device'.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> store = mx.kv.create("local")
+    >>> store.init("w", mx.nd.zeros((2,)))
+    >>> store.push("w", [mx.nd.array([1, 2]), mx.nd.array([10, 20])])
+    >>> out = mx.nd.empty((2,))
+    >>> store.pull("w", out=out)
+    >>> out.asnumpy().tolist()
+    [11.0, 22.0]
     """
 
     def __init__(self, kind: str = "local"):
@@ -92,20 +113,33 @@ class KVStore(KVStoreBase):
 
     @property
     def type(self) -> str:
+        """The kind of the store."""
         return self._kind
 
     @property
     def rank(self) -> int:
-        """Number of this worker: 0, there is one."""
+        """Index of this worker: 0, as there is only one."""
         return 0
 
     @property
     def num_workers(self) -> int:
+        """Number of workers: 1."""
         return 1
 
     @staticmethod
     def is_capable(capability: str) -> bool:
-        """True for 'optimizer'; ArgumentError for what is no capability."""
+        """Whether the store has a capability.
+
+        Parameters
+        ----------
+        capability : str
+            'optimizer', the only one there is; ArgumentError for others.
+
+        Returns
+        -------
+        bool
+            True.
+        """
         check_capability(capability)
         return True
 
@@ -116,7 +150,20 @@ class KVStore(KVStoreBase):
     # -- values -----------------------------------------------------------------------------
 
     def init(self, key: Any, value: Any) -> None:
-        """Set every key for the first time, each to a copy of its one value."""
+        """Create keys, each with a copy of its value.
+
+        Parameters
+        ----------
+        key : int, str or list
+            New keys.
+        value : NDArray or list of NDArray
+            One value for each key.
+
+        Raises
+        ------
+        MXNetError
+            If a key exists, or integers and strings are mixed.
+        """
         pairs = _pairs(key, value, "value")
         self._check_new(pairs)
         for name, (given,) in pairs:
@@ -157,10 +204,24 @@ class KVStore(KVStoreBase):
                                      f"expected {expected}")
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
-        """Sum the values of each key; hand the sum to the updater, or store it if there is none.
+        """Sum the values of each key; store the sum, or update the stored array by the optimizer.
 
-        Keys are taken in the order in which they were initialised, integers in their own; values
-        of a key that is listed twice are summed all together.
+        Keys are processed in the order in which they were created, integers in ascending order;
+        all values of a key that is listed twice are summed.
+
+        Parameters
+        ----------
+        key : int, str or list
+            Keys.
+        value : NDArray or list
+            For each key a value, or a list with one for each device.
+        priority : int, default 0
+            Accepted for compatibility; has no effect.
+
+        Raises
+        ------
+        MXNetError
+            If a key does not exist or a shape differs from that stored.
         """
         pairs = _pairs(key, value, "value")
         self._check_pushed(pairs)
@@ -192,7 +253,7 @@ class KVStore(KVStoreBase):
 
     def _job(self, name: Key, values: Sequence[NDArray]) -> Job:
         """What is to be summed, and where: in the stored array, or, for an optimizer, where the
-        last sum was (nobody keeps a gradient); one value on the right device is its own sum."""
+        last sum was (gradients are not kept); one value on the right device is its own sum."""
         values, stored = self._given(name, values)
         if self._updater is None:
             return values, stored
@@ -250,9 +311,23 @@ class KVStore(KVStoreBase):
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True
              ) -> None:
-        """Copy the stored array of each key into `out` (one array, or one per device).
+        """Copy the stored array of each key.
 
-        `ignore_sparse` has no meaning: there are no sparse arrays here.
+        Parameters
+        ----------
+        key : int, str or list
+            Keys.
+        out : NDArray or list
+            For each key the array to copy into, or a list with one for each device; required.
+        priority : int, default 0
+            Accepted for compatibility; has no effect.
+        ignore_sparse : bool, default True
+            Accepted for compatibility; has no effect, as all stored arrays are dense.
+
+        Raises
+        ------
+        MXNetError
+            If a key does not exist or a shape differs from that stored.
         """
         pairs = self._targets("pull", key, out)
         self._check(pairs)
@@ -270,7 +345,29 @@ class KVStore(KVStoreBase):
                       for target in targets])
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
-        """`push`, then `pull` into `out` (default: back into `value`)."""
+        """Call `push`, then `pull`.
+
+        Parameters
+        ----------
+        key : int, str or list
+            Keys.
+        value : NDArray or list
+            As for `push`.
+        out : NDArray or list, optional
+            As for `pull`; the arrays of `value` by default.
+        priority : int, default 0
+            Accepted for compatibility; has no effect.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> store = mx.kv.create("device")
+        >>> store.init(0, mx.nd.zeros((1,)))
+        >>> grads = [mx.nd.array([1]), mx.nd.array([2])]
+        >>> store.pushpull(0, grads)
+        >>> [grad.asscalar().item() for grad in grads]
+        [3.0, 3.0]
+        """
         pairs = _pairs(key, value, "value")
         targets = pairs if out is None else _pairs(key, out, "out")
         self._check_pushed(pairs)
@@ -279,7 +376,19 @@ class KVStore(KVStoreBase):
         self._pull(targets)
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
-        """`init`, then `pull`."""
+        """Create keys and copy their values: `init`, then `pull`.
+
+        Parameters
+        ----------
+        key : int, str or list
+            New keys.
+        value : NDArray or list of NDArray
+            One value for each key.
+        out : NDArray or list
+            For each key the array to copy into, or a list with one for each device.
+        priority : int, default 0
+            Accepted for compatibility; has no effect.
+        """
         pairs, targets = _pairs(key, value, "value"), self._targets("broadcast", key, out)
         self._check_new(pairs)
         for (name, (given,)), (_, arrays) in zip(pairs, targets, strict=True):
@@ -301,10 +410,24 @@ class KVStore(KVStoreBase):
 
     def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None
                         ) -> None:
-        """Copy the rows `row_ids` of each key into `out` and set its other rows to 0.
+        """Copy some rows of the stored array of each key; other rows of `out` become 0.
 
-        `row_ids` is an NDArray of row numbers, in any order and repeated or not, for every array
-        of `out`, or a list with one for each.  Raises MXNetError for rows that do not exist.
+        Parameters
+        ----------
+        key : int, str or list
+            Keys.
+        out : NDArray or list
+            For each key the array to copy into, or a list with one for each device; required.
+        priority : int, default 0
+            Accepted for compatibility; has no effect.
+        row_ids : NDArray or list of NDArray
+            Indices of the rows, in any order; they may repeat. One array for all of `out`, or a
+            list with one for each; required.
+
+        Raises
+        ------
+        MXNetError
+            If a row does not exist.
         """
         pairs = self._targets("row_sparse_pull", key, out)
         self._check(pairs)
@@ -326,7 +449,24 @@ class KVStore(KVStoreBase):
     # -- updates ----------------------------------------------------------------------------
 
     def set_optimizer(self, optimizer: Any) -> None:
-        """Update stored arrays by `optimizer` at every push."""
+        """Update stored arrays at every push from now on.
+
+        Parameters
+        ----------
+        optimizer : Optimizer
+            Takes the sum that is pushed as gradient and the stored array as weight.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> store = mx.kv.create("local")
+        >>> store.init("w", mx.nd.array([1]))
+        >>> store.set_optimizer(mx.optimizer.SGD(learning_rate=0.5))
+        >>> w = mx.nd.empty((1,))
+        >>> store.pushpull("w", mx.nd.array([1]), out=w)
+        >>> w.asscalar().item()
+        0.5
+        """
         from ..optimizer import Optimizer, get_updater
 
         if not isinstance(optimizer, Optimizer):
@@ -339,9 +479,20 @@ class KVStore(KVStoreBase):
         self._updater = updater
 
     def set_gradient_compression(self, compression_params: Any) -> None:
-        """Compress what is pushed from now on: `{'type': '2bit', 'threshold': 0.5}`.
+        """Compress what is pushed from now on.
 
-        For 'device' stores and float32 (see `kvstore.compression`); MXNetError for others.
+        Each element is replaced by ``-threshold``, 0 or ``threshold``; the difference is added to
+        the next value of the same key and device (see `kvstore.compression`).
+
+        Parameters
+        ----------
+        compression_params : dict
+            ``{"type": "2bit", "threshold": 0.5}``; the threshold is a positive number.
+
+        Raises
+        ------
+        MXNetError
+            If the store is not of kind 'device', or the parameters are invalid.
         """
         if "device" not in self._kind:
             raise MXNetError("Gradient compression is not supported for this type of kvstore: it "
@@ -354,23 +505,59 @@ class KVStore(KVStoreBase):
         return self._updater
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
-        """Write the optimizer's states to `fname`, whole or not at all."""
+        """Save the states of the optimizer; the file is replaced as a whole or not at all.
+
+        Parameters
+        ----------
+        fname : str
+            Path of the file.
+        dump_optimizer : bool, default False
+            Save the optimizer itself, too.
+
+        Raises
+        ------
+        MXNetError
+            If there is no optimizer.
+        """
         from ..optimizer.updater import save_states_file
 
         save_states_file(self._require_updater(), fname, dump_optimizer)
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Read the optimizer's states from `fname`."""
+        """Load states that `save_optimizer_states` saved.
+
+        Parameters
+        ----------
+        fname : str
+            Path of the file.
+
+        Raises
+        ------
+        MXNetError
+            If there is no optimizer.
+        """
         from ..optimizer.updater import load_states_file
 
         load_states_file(self._require_updater(), fname)
 
     def state_dict(self) -> dict[str, Any]:
-        """What the store remembers besides values and optimizer states, for an exact resume."""
+        """Get the state apart from values and optimizer states, for an exact resume.
+
+        Returns
+        -------
+        dict
+            The residuals of gradient compression.
+        """
         return {"residuals": {} if self._compression is None else dict(self._compression.residuals)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from there; for a store with the same gradient compression."""
+        """Restore what `state_dict` returned.
+
+        Parameters
+        ----------
+        state : dict
+            State of a store with the same gradient compression.
+        """
         if self._compression is not None:
             self._compression.residuals = dict(state["residuals"])
 

@@ -1,8 +1,8 @@
 """`BucketingModule`: one network per bucket of input lengths, one set of parameters.
 
-`sym_gen` draws the network for a bucket key.  `_buckets` maps every key met so far to a `Module`;
+`sym_gen` creates the network for a bucket key.  `_buckets` maps every key so far to a `Module`;
 `_curr_module` is the one that ran last.  The default bucket's module is bound first and owns what
-all others borrow when their key first comes: parameters (the same arrays on every device), the
+all others borrow when their key first occurs: parameters (the same arrays on every device), the
 optimizer with its states, and one arena for intermediates, as large as the largest bucket needs.
 So every parameter of every bucket must be a parameter of the default bucket, and through its
 module all of them are read and written, whichever bucket trained last.
@@ -31,13 +31,56 @@ __all__ = ["BucketingModule"]
 
 
 class BucketingModule(BaseModule):
-    """Networks drawn on demand by `sym_gen(bucket_key) -> (symbol, data_names, label_names)`.
+    """Several networks that share their parameters, such as unrolled RNNs of several lengths.
 
-    `default_bucket_key` is the bucket that is bound first: one with all parameters, and the largest
-    if memory is to be allocated once.  The other arguments are those of `Module`, for every bucket.
-    A batch says which bucket it is for, and its shapes, in `bucket_key`, `provide_data` and
-    `provide_label`; without a key it is for the default bucket.  Outputs of a bucket stay until the
-    same bucket runs again.
+    A batch names its network in `bucket_key`, and its shapes in `provide_data` and
+    `provide_label`; without a key it belongs to the default bucket. Networks are created when
+    their keys first occur. Outputs of a bucket stay until the same bucket runs again.
+
+    Parameters
+    ----------
+    sym_gen : callable
+        Function of a bucket key that returns ``(symbol, data_names, label_names)``.
+    default_bucket_key : hashable
+        Bucket that is bound first; required. Its network has all parameters. Best the largest, so
+        that memory is allocated once.
+    logger : logging.Logger, optional
+        Where progress and warnings are logged; the root logger by default.
+    context : Context or list of Context, default cpu()
+        Where to compute.
+    work_load_list : list of float, optional
+        Relative share of each batch that each context computes; equal by default.
+    fixed_param_names : list of str, optional
+        Parameters that are not trained.
+    state_names : list of str, optional
+        Inputs that are not part of batches and keep their values between them, also across buckets
+        if their shapes agree.
+    group2ctxs : dict or list of dict, optional
+        Context by ``ctx_group``, as for `Module`.
+    compression_params : dict, optional
+        Gradient compression, as for `Module`.
+
+    Raises
+    ------
+    MXNetError
+        If `default_bucket_key` is missing or `sym_gen` fails for it.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> def sym_gen(length):
+    ...     net = mx.sym.sum(mx.sym.Variable("data"), axis=1, keepdims=True)
+    ...     net = mx.sym.FullyConnected(net, num_hidden=1, no_bias=True, name="fc")
+    ...     return net, ["data"], None
+    >>> module = mx.mod.BucketingModule(sym_gen, default_bucket_key=4)
+    >>> module.bind([("data", (1, 4))], for_training=False)
+    >>> module.init_params(mx.init.One())
+    >>> for length in (4, 2):
+    ...     module.forward(mx.io.DataBatch([mx.nd.ones((1, length))], bucket_key=length,
+    ...                                    provide_data=[("data", (1, length))]))
+    ...     print(length, module.get_outputs()[0].asscalar())
+    4 4.0
+    2 2.0
     """
 
     def __init__(self, sym_gen: Callable[[Any], Any], default_bucket_key: Any = None,
@@ -70,7 +113,7 @@ class BucketingModule(BaseModule):
     # -- buckets ----------------------------------------------------------------------------
 
     def _draw(self, key: Any, symbol: Any = None) -> Module:
-        """A module for a bucket, not bound yet; of `symbol` if given, instead of sym_gen's."""
+        """A module for a bucket, not bound yet; of `symbol` if given, else of sym_gen's."""
         try:
             drawn = self._sym_gen(key)
         except Exception as error:
@@ -132,7 +175,7 @@ class BucketingModule(BaseModule):
         return any(module._params_dirty for module in self._buckets.values())
 
     def _reset_bind(self) -> None:
-        """Forget all executors; parameters and optimizer stay."""
+        """Discard all executors; parameters and optimizer stay."""
         if self.binded and self.params_initialized:
             self.get_params()
         for module in self._buckets.values():
@@ -143,10 +186,24 @@ class BucketingModule(BaseModule):
     def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
              inputs_need_grad: bool = False, force_rebind: bool = False, shared_module: Any = None,
              grad_req: Any = "write", tune: bool = False) -> None:
-        """Bind the default bucket; the others are bound when their keys come.
+        """Bind the default bucket; others are bound when their keys first occur.
 
-        With `tune` the algorithms of all buckets' convolutions are measured, as in
-        `Symbol.simple_bind`.
+        Parameters
+        ----------
+        data_shapes, label_shapes : list of DataDesc or (str, tuple of int)
+            Shapes of the default bucket, as for `Module.bind`.
+        for_training : bool, default True
+            Whether gradients are to be computed.
+        inputs_need_grad : bool, default False
+            Whether gradients of the data inputs are to be computed, too.
+        force_rebind : bool, default False
+            Bind again if the module is bound; otherwise that is a warning and nothing is done.
+        shared_module : None
+            Not supported: MXNetError for anything else.
+        grad_req : {'write', 'add', 'null'}, list or dict, default 'write'
+            How gradients are stored, as for `Module.bind`, in all buckets.
+        tune : bool, default False
+            Measure which algorithm is fastest for each convolution, in all buckets.
         """
         if shared_module is not None:
             raise MXNetError("BucketingModule: bind takes no shared_module; buckets share "
@@ -169,9 +226,16 @@ class BucketingModule(BaseModule):
             module.install_monitor(self._monitor)
 
     def switch_bucket(self, bucket_key: Any, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Make a bucket the current one; bind it first, to these shapes, if its key is new.
+        """Make a bucket the current one, after binding it if its key is new.
 
         States (`state_names`) keep their values if they have the same shapes in both buckets.
+
+        Parameters
+        ----------
+        bucket_key : hashable
+            Key of the bucket.
+        data_shapes, label_shapes : list of DataDesc or (str, tuple of int)
+            Shapes to bind a new bucket to.
         """
         self._require("binded")
         module = self._bound(bucket_key, data_shapes, label_shapes)
@@ -180,7 +244,15 @@ class BucketingModule(BaseModule):
         self._curr_module, self._curr_bucket_key = module, bucket_key
 
     def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
-        """Bind the bucket of a coming batch; the current bucket stays."""
+        """Bind the bucket of the next batch; the current bucket stays.
+
+        Parameters
+        ----------
+        data_batch : DataBatch
+            The next batch.
+        sparse_row_id_fn : callable, optional
+            As for `Module.prepare`.
+        """
         self._require("binded", "params_initialized")
         module = self._bound(*self._bucket_of(data_batch))
         module.prepare(data_batch, sparse_row_id_fn=sparse_row_id_fn)
@@ -223,7 +295,13 @@ class BucketingModule(BaseModule):
     # -- parameters and optimizer -----------------------------------------------------------
 
     def get_params(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """(arg_params, aux_params) as NDArrays on the CPU."""
+        """Get the parameters of all buckets, on the CPU.
+
+        Returns
+        -------
+        arg_params, aux_params : dict of str to NDArray
+            Parameters and auxiliary states by name.
+        """
         self._require("params_initialized")
         params = self._default().get_params()
         for module in self._buckets.values():
@@ -233,7 +311,21 @@ class BucketingModule(BaseModule):
     def init_params(self, initializer: Any = Uniform(0.01), arg_params: Any = None,  # noqa: B008
                     aux_params: Any = None, allow_missing: bool = False, force_init: bool = False,
                     allow_extra: bool = False) -> None:
-        """Fill the parameters of all buckets, as `Module.init_params` does."""
+        """Initialize the parameters of all buckets, as `Module.init_params` does.
+
+        Parameters
+        ----------
+        initializer : Initializer or None, default Uniform(0.01)
+            Initializes parameters that are not given.
+        arg_params, aux_params : dict of str to NDArray, optional
+            Values by name.
+        allow_missing : bool, default False
+            Whether these dicts may lack names.
+        force_init : bool, default False
+            Initialize even if parameters have been initialized; otherwise nothing is done.
+        allow_extra : bool, default False
+            Accepted for compatibility: unknown names are always ignored.
+        """
         if self.params_initialized and not force_init:
             return
         self._require("binded")
@@ -243,7 +335,19 @@ class BucketingModule(BaseModule):
 
     def set_params(self, arg_params: Any, aux_params: Any, allow_missing: bool = False,
                    force_init: bool = True, allow_extra: bool = False) -> None:
-        """Assign parameters by name, as `Module.set_params` does."""
+        """Assign parameters of all buckets by name, as `Module.set_params` does.
+
+        Parameters
+        ----------
+        arg_params, aux_params : dict of str to NDArray
+            Values by name.
+        allow_missing : bool, default False
+            Whether names may be missing; these parameters keep their values.
+        force_init : bool, default True
+            Assign even if parameters have been initialized.
+        allow_extra : bool, default False
+            With `allow_missing`, whether unknown names are ignored instead of an error.
+        """
         if not allow_missing:
             super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
             return
@@ -254,7 +358,20 @@ class BucketingModule(BaseModule):
     def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd",
                        optimizer_params: Any = (("learning_rate", 0.01),),
                        force_init: bool = False) -> None:
-        """Create one optimizer for all buckets, those to come included."""
+        """Create one optimizer for all buckets, including those that are bound later.
+
+        Parameters
+        ----------
+        kvstore : str, KVStore or None, default 'local'
+            Where gradients of several contexts are summed, as for `Module.init_optimizer`.
+        optimizer : str or Optimizer, default 'sgd'
+            The optimizer, or the name of one.
+        optimizer_params : dict or sequence of pairs, default learning_rate=0.01
+            Options of an optimizer that is given by name. ``rescale_grad`` defaults to 1 / batch
+            size of the current bucket.
+        force_init : bool, default False
+            Replace the optimizer if there is one; otherwise that is a warning and nothing is done.
+        """
         self._require("binded", "params_initialized")
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring.")
@@ -281,48 +398,126 @@ class BucketingModule(BaseModule):
     # -- computing --------------------------------------------------------------------------
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Switch to the bucket of the batch and run forward."""
+        """Switch to the bucket of a batch and compute its outputs.
+
+        Parameters
+        ----------
+        data_batch : DataBatch
+            The batch, with `bucket_key`, and `provide_data` and `provide_label` if its bucket is
+            new.
+        is_train : bool, optional
+            Whether ops work as in training; `for_training` by default.
+
+        Raises
+        ------
+        MXNetError
+            If the bucket is new and the batch has no `provide_data`, or its network has
+            parameters that the default bucket lacks.
+        """
         self._require("binded", "params_initialized")
         self.switch_bucket(*self._bucket_of(data_batch))
         self._curr_module.forward(data_batch, is_train=is_train)
 
     def backward(self, out_grads: Any = None) -> None:
-        """Run backward in the current bucket."""
+        """Compute the gradients of the last `forward` in the current bucket.
+
+        Parameters
+        ----------
+        out_grads : NDArray or list of NDArray, optional
+            Gradients of a loss with respect to the outputs, as for `Module.backward`.
+        """
         self._require("binded", "params_initialized")
         self._curr_module.backward(out_grads=out_grads)
 
     def update(self) -> None:
-        """Let the optimizer use the gradients of the last backward."""
+        """Update the parameters by the optimizer and the gradients of the last `backward`."""
         self._require("binded", "params_initialized", "optimizer_initialized")
         self._curr_module.update()
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        """Outputs of the current bucket's last forward."""
+        """Get the outputs of the current bucket's last `forward`.
+
+        Parameters
+        ----------
+        merge_multi_context : bool, default True
+            Join the outputs of several contexts along the batch axis.
+
+        Returns
+        -------
+        list of NDArray, or list of lists
+            One item for each output.
+        """
         self._require("binded", "params_initialized")
         return self._curr_module.get_outputs(merge_multi_context)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """Gradients of the current bucket's data inputs (needs `inputs_need_grad`)."""
+        """Get the gradients of the current bucket's data inputs.
+
+        Parameters
+        ----------
+        merge_multi_context : bool, default True
+            Join the gradients of several contexts along the batch axis.
+
+        Returns
+        -------
+        list of NDArray, or list of lists
+            One item for each data input.
+        """
         self._require("binded", "params_initialized")
         return self._curr_module.get_input_grads(merge_multi_context)
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
-        """Values of the state inputs."""
+        """Get the values of the state inputs, as `Module.get_states` does.
+
+        Parameters
+        ----------
+        merge_multi_context : bool, default True
+            Join the states of several contexts along the batch axis.
+
+        Returns
+        -------
+        list of NDArray, or list of lists
+            One item for each of `state_names`.
+        """
         self._require("binded", "params_initialized")
         return self._curr_module.get_states(merge_multi_context)
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
-        """Set the state inputs."""
+        """Set the state inputs; give either `states` or `value`.
+
+        Parameters
+        ----------
+        states : list, optional
+            Values, as for `Module.set_states`.
+        value : float, optional
+            One value for all elements of all states.
+        """
         self._require("binded", "params_initialized")
         self._curr_module.set_states(states, value)
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Update `eval_metric` with the outputs of the last forward."""
+        """Update a metric by the outputs of the last `forward`.
+
+        Parameters
+        ----------
+        eval_metric : EvalMetric
+            The metric.
+        labels : list of NDArray
+            Labels of the batch.
+        pre_sliced : bool, default False
+            Whether `labels` is a list with such a list for each context.
+        """
         self._require("binded", "params_initialized")
         self._curr_module.update_metric(eval_metric, labels, pre_sliced)
 
     def install_monitor(self, mon: Any) -> None:
-        """Let `mon` watch all buckets, those to come included."""
+        """Observe all buckets, including those that are bound later.
+
+        Parameters
+        ----------
+        mon : Monitor
+            The monitor.
+        """
         self._require("binded")
         self._monitor = mon
         for module in self._buckets.values():
@@ -332,12 +527,24 @@ class BucketingModule(BaseModule):
     # -- checkpoints ------------------------------------------------------------------------
 
     def save_optimizer_states(self, fname: str) -> None:
-        """Write the states of the optimizer that all buckets share."""
+        """Save the states of the optimizer, which all buckets share.
+
+        Parameters
+        ----------
+        fname : str
+            Path of the file.
+        """
         self._require("optimizer_initialized")
         self._default().save_optimizer_states(fname)
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Read the states of the optimizer that all buckets share."""
+        """Load the states of the optimizer, which all buckets share.
+
+        Parameters
+        ----------
+        fname : str
+            Path of the file.
+        """
         self._require("optimizer_initialized")
         self._default().load_optimizer_states(fname)
 
@@ -350,11 +557,26 @@ class BucketingModule(BaseModule):
 
     def save_checkpoint(self, prefix: str, epoch: int, save_optimizer_states: bool = False,
                         remove_amp_cast: bool = False) -> None:
-        """Write the network of every bucket so far, their keys, and the parameters.
+        """Save the networks of all buckets so far, their keys and the parameters.
 
-        `<prefix>-<key>-symbol.json` each, `<prefix>.buckets` and `<prefix>-<epoch:04d>.params`; on
-        demand `.states` and `.resume`, as `Module.save_checkpoint` does.  Keys must be ints, or
-        tuples of ints of one length.
+        Writes ``<prefix>-<key>-symbol.json`` for each bucket, ``<prefix>.buckets`` and
+        ``<prefix>-<epoch>.params``, `epoch` with four digits.
+
+        Parameters
+        ----------
+        prefix : str
+            Beginning of the file names, with a directory if wanted.
+        epoch : int
+            Number of the checkpoint.
+        save_optimizer_states : bool, default False
+            Write ``.states`` and ``.resume``, too, as `Module.save_checkpoint` does.
+        remove_amp_cast : bool, default False
+            Omit casts that mixed precision inserted from the saved symbols.
+
+        Raises
+        ------
+        ArgumentError
+            If a bucket key is neither an int nor a tuple of ints, or these have several lengths.
         """
         if not self._buckets:
             raise MXNetError("BucketingModule: there is no bucket to save; call bind() first")
@@ -375,10 +597,28 @@ class BucketingModule(BaseModule):
     @staticmethod
     def load(prefix: str, epoch: int, sym_gen: Any = None, default_bucket_key: Any = None,
              load_optimizer_states: bool = False, **kwargs: Any) -> BucketingModule:
-        """A BucketingModule from what `save_checkpoint` wrote.
+        """Create a module from a checkpoint.
 
-        Networks are those of the files, for keys they have; which inputs are data and labels is
-        what `sym_gen` says.  `kwargs` go to the constructor.
+        Parameters
+        ----------
+        prefix : str
+            Beginning of the file names, as given to `save_checkpoint`.
+        epoch : int
+            Number of the checkpoint.
+        sym_gen : callable
+            As for the constructor; required. Networks are read from the checkpoint where it
+            contains them; names of data and labels come from `sym_gen`.
+        default_bucket_key : hashable
+            As for the constructor; required.
+        load_optimizer_states : bool, default False
+            Load optimizer states, too, when the optimizer is created.
+        **kwargs
+            Further arguments of the constructor.
+
+        Returns
+        -------
+        BucketingModule
+            The module, not bound yet.
         """
         symbols = {key: sym.load(f"{prefix}-{key}-symbol.json")
                    for key in _read_keys(f"{prefix}.buckets")}
@@ -392,7 +632,26 @@ class BucketingModule(BaseModule):
     def load_dict(sym_dict: Mapping[Any, Any] | None = None, sym_gen: Any = None,
                   default_bucket_key: Any = None, arg_params: Any = None, aux_params: Any = None,
                   **kwargs: Any) -> BucketingModule:
-        """A BucketingModule from networks by bucket key and from parameters."""
+        """Create a module from networks and parameters in memory; all arguments are required.
+
+        Parameters
+        ----------
+        sym_dict : dict of hashable to Symbol
+            Networks by bucket key.
+        sym_gen : callable
+            As for the constructor.
+        default_bucket_key : hashable
+            As for the constructor.
+        arg_params, aux_params : dict of str to NDArray
+            Values by name.
+        **kwargs
+            Further arguments of the constructor.
+
+        Returns
+        -------
+        BucketingModule
+            The module, not bound yet.
+        """
         for name, value in (("sym_dict", sym_dict), ("sym_gen", sym_gen),
                             ("default_bucket_key", default_bucket_key),
                             ("arg_params", arg_params), ("aux_params", aux_params)):

@@ -1,8 +1,8 @@
 """`DetModule`: the Module of detection networks, as SimpleDet's scripts use it.
 
-Two things differ from `Module`.  Parameters that are not trained are told by parts of their names,
-because a backbone has hundreds.  And images of one step have different sizes, so a step is a list
-with one batch for each device; every `Module` takes such lists, `DetModule` is made for them.
+It differs from `Module` in two respects.  Parameters that are not trained are given by parts of
+their names, because a backbone has hundreds.  And images of one step have different sizes, so a
+step is a list with one batch for each device; every `Module` takes such lists.
 """
 
 from __future__ import annotations
@@ -22,10 +22,44 @@ PROFILED = 10
 
 
 class DetModule(Module):
-    """A `Module` whose fixed parameters are chosen by fragments of names.
+    """A `Module` whose fixed parameters are chosen by parts of their names.
 
-    A parameter is fixed if its name contains one of `fixed_param` and none of `excluded_param`.
-    The remaining arguments are `Module`'s; there are no inputs but those that are named.
+    Parameters
+    ----------
+    symbol : Symbol
+        The network.
+    data_names : list of str, optional
+        Names of the data inputs; none by default.
+    label_names : list of str, optional
+        Names of the label inputs; none by default.
+    logger : logging.Logger, optional
+        Where progress and warnings are logged; the root logger by default.
+    context : Context or list of Context, default cpu()
+        Where to compute.
+    fixed_param : list of str, optional
+        A parameter is not trained if its name contains one of these ...
+    excluded_param : list of str, optional
+        ... and none of these.
+    **options
+        Further arguments of `Module`, except `fixed_param_names`.
+
+    Examples
+    --------
+    >>> import logging
+    >>> import nbmod as mx
+    >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="stage1_fc")
+    >>> net = mx.sym.FullyConnected(net, num_hidden=2, name="stage2_fc")
+    >>> module = mx.mod.DetModule(net, ["data"], logger=logging.getLogger("quiet"),
+    ...                           fixed_param=["stage1"], excluded_param=["bias"])
+    >>> module.bind([("data", (1, 2))])
+    >>> module.init_params(mx.init.One())
+    >>> module.init_optimizer()
+    >>> module.forward(mx.io.DataBatch([mx.nd.ones((1, 2))]))
+    >>> module.backward([mx.nd.ones((1, 2))])
+    >>> module.update()
+    >>> params, _ = module.get_params()
+    >>> sorted(name for name in params if float(params[name].sum().asscalar()) == params[name].size)
+    ['stage1_fc_weight']
     """
 
     def __init__(self, symbol: Any, data_names: Sequence[str] | None = None,
@@ -45,15 +79,42 @@ class DetModule(Module):
     @staticmethod
     def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any
              ) -> DetModule:
-        """A DetModule from a checkpoint; `kwargs` go to the constructor."""
+        """Create a module from a checkpoint.
+
+        Parameters
+        ----------
+        prefix : str
+            Beginning of the file names, as given to `save_checkpoint`.
+        epoch : int
+            Number of the checkpoint.
+        load_optimizer_states : bool, default False
+            Load optimizer states, too, when the optimizer is created.
+        **kwargs
+            Arguments of the constructor.
+
+        Returns
+        -------
+        DetModule
+            The module, not bound yet.
+        """
         return DetModule._from_checkpoint(prefix, epoch, load_optimizer_states, kwargs)
 
     def fit(self, train_data: Any, eval_data: Any = None, eval_metric: Any = "acc",
             epoch_end_callback: Any = None, batch_end_callback: Any = None, *args: Any,
             profile: bool = False, **kwargs: Any) -> None:
-        """`BaseModule.fit`; with `profile` the profiler records the first `PROFILED` batches.
+        """Train as `BaseModule.fit` does, and profile the beginning on request.
 
-        It writes its file then; `mx.profiler.set_config` says where to.
+        Parameters
+        ----------
+        train_data, eval_data, eval_metric, epoch_end_callback, batch_end_callback
+            As for `BaseModule.fit`.
+        *args
+            Further arguments of `BaseModule.fit` by position.
+        profile : bool, default False
+            Record the first 10 batches by the profiler and write its file, whose name is set by
+            `mx.profiler.set_config`.
+        **kwargs
+            Further arguments of `BaseModule.fit` by name.
         """
         callbacks = [] if batch_end_callback is None else _as_list(batch_end_callback)
         recording = _Recording(self.logger) if profile else None

@@ -1,9 +1,9 @@
-"""`SequentialModule`: modules in a row; the outputs of each are the data of the next.
+"""`SequentialModule`: a chain of modules; the outputs of each are the data of the next.
 
 `_modules[i]` was added with the options `_metas[i]`: whether it gets the batch's labels, and
-whether it takes its inputs by position instead of by name.  Forward goes down the row with outputs
-as data, backward goes up with input gradients as head gradients; every module has its own
-parameters and optimizer.
+whether it takes its inputs by position instead of by name.  Forward runs from first to last with
+outputs as data, backward from last to first with input gradients as head gradients; every module
+has its own parameters and optimizer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,28 @@ __all__ = ["SequentialModule"]
 
 
 class SequentialModule(BaseModule):
-    """A row of modules, filled by `add`.  See the module docstring."""
+    """A chain of modules: the outputs of each are the data of the next.
+
+    Modules are appended by `add`. Each has its own parameters and optimizer; names of parameters
+    must differ between modules.
+
+    Parameters
+    ----------
+    logger : logging.Logger, optional
+        Where progress and warnings are logged; the root logger by default.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> double = mx.mod.Module(mx.sym.Variable("data") * 2, label_names=None)
+    >>> minus = mx.mod.Module(mx.sym.Variable("data") - 1, label_names=None)
+    >>> chain = mx.mod.SequentialModule().add(double).add(minus, auto_wiring=True)
+    >>> chain.bind([("data", (1, 2))], for_training=False)
+    >>> chain.init_params()
+    >>> chain.forward(mx.io.DataBatch([mx.nd.array([[3, 4]])]))
+    >>> chain.get_outputs()[0].asnumpy().tolist()
+    [[5.0, 7.0]]
+    """
 
     META_TAKE_LABELS = "take_labels"
     META_AUTO_WIRING = "auto_wiring"
@@ -34,11 +55,26 @@ class SequentialModule(BaseModule):
         self._label_shapes: Any = None
 
     def add(self, module: BaseModule, **kwargs: Any) -> SequentialModule:
-        """Append a module; returns self, so that calls can be chained.
+        """Append a module. The chain must be bound (again) afterwards.
 
-        `take_labels=True` gives it the labels, for losses and for metrics.  `auto_wiring=True`
-        gives it the outputs of the module before in their order; without it they must have the
-        names of its inputs.  The row must be bound (again) afterwards.
+        Parameters
+        ----------
+        module : BaseModule
+            The module.
+        **kwargs
+            ``take_labels=True`` gives it the labels of the batch, for losses and metrics.
+            ``auto_wiring=True`` connects the outputs of the previous module to its inputs in their
+            order; without it they must have the same names.
+
+        Returns
+        -------
+        SequentialModule
+            The chain itself.
+
+        Raises
+        ------
+        ArgumentError
+            If an option is unknown.
         """
         if not isinstance(module, BaseModule):
             raise TypeError(f"SequentialModule: add got a {type(module).__name__}, expected a "
@@ -79,7 +115,7 @@ class SequentialModule(BaseModule):
 
     @property
     def label_shapes(self) -> Any:
-        """What `bind` was given, None if no module takes labels."""
+        """Labels as given to `bind`, None if no module takes labels."""
         self._require("binded")
         return self._label_shapes
 
@@ -93,11 +129,28 @@ class SequentialModule(BaseModule):
     def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
              inputs_need_grad: bool = False, force_rebind: bool = False, shared_module: Any = None,
              grad_req: Any = "write", tune: bool = False) -> None:
-        """Bind every module to the output shapes of the one before.
+        """Bind every module to the output shapes of the previous one.
 
-        A module that was bound before it was added, or before another one was, is bound again; its
-        parameters and optimizer stay.  With `tune` the algorithms of all modules' convolutions are
-        measured, as in `Symbol.simple_bind`.
+        A module that is bound already is bound again; its parameters and optimizer stay.
+
+        Parameters
+        ----------
+        data_shapes : list of DataDesc or (str, tuple of int)
+            Names and shapes of the first module's data.
+        label_shapes : list of DataDesc or (str, tuple of int), optional
+            Names and shapes of the labels, for the modules that take them.
+        for_training : bool, default True
+            Whether gradients are to be computed.
+        inputs_need_grad : bool, default False
+            Whether gradients of the first module's data are to be computed, too.
+        force_rebind : bool, default False
+            Bind again if the chain is bound; otherwise that is a warning and nothing is done.
+        shared_module : None
+            Not supported: MXNetError for anything else.
+        grad_req : {'write', 'add', 'null'}, list or dict, default 'write'
+            How gradients are stored, passed to every module.
+        tune : bool, default False
+            Measure which algorithm is fastest for each convolution.
         """
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
@@ -123,7 +176,7 @@ class SequentialModule(BaseModule):
         self.binded = True
 
     def _wired(self, i: int, shapes: Any) -> list[DataDesc]:
-        """Descriptions of the i-th module's inputs, from those of what comes in."""
+        """Descriptions of the i-th module's inputs, from those of its data."""
         descs, names = as_descs(shapes), self._modules[i].data_names
         given = [desc.name for desc in descs]
         if self._metas[i].get(self.META_AUTO_WIRING):
@@ -141,7 +194,13 @@ class SequentialModule(BaseModule):
     # -- parameters and optimizer -----------------------------------------------------------
 
     def get_params(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """(arg_params, aux_params) of all modules together."""
+        """Get the parameters of all modules.
+
+        Returns
+        -------
+        arg_params, aux_params : dict of str to NDArray
+            Parameters and auxiliary states by name.
+        """
         self._require("params_initialized")
         args: dict[str, Any] = {}
         auxs: dict[str, Any] = {}
@@ -153,9 +212,25 @@ class SequentialModule(BaseModule):
     def init_params(self, initializer: Any = Uniform(0.01), arg_params: Any = None,  # noqa: B008
                     aux_params: Any = None, allow_missing: bool = False, force_init: bool = False,
                     allow_extra: bool = False) -> None:
-        """Fill the parameters of every module from the same dicts, or by `initializer`.
+        """Initialize the parameters of every module.
 
-        A name that two modules use is an error naming both.
+        Parameters
+        ----------
+        initializer : Initializer or None, default Uniform(0.01)
+            Initializes parameters that are not given.
+        arg_params, aux_params : dict of str to NDArray, optional
+            Values by name; every module takes its own.
+        allow_missing : bool, default False
+            Whether these dicts may lack names.
+        force_init : bool, default False
+            Initialize even if parameters have been initialized; otherwise nothing is done.
+        allow_extra : bool, default False
+            Passed to every module; instances of `Module` always ignore unknown names.
+
+        Raises
+        ------
+        MXNetError
+            If two modules have parameters of the same name.
         """
         if self.params_initialized and not force_init:
             return
@@ -181,7 +256,19 @@ class SequentialModule(BaseModule):
     def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd",
                        optimizer_params: Any = (("learning_rate", 0.01),),
                        force_init: bool = False) -> None:
-        """Give every module an optimizer of this kind."""
+        """Create an optimizer for every module.
+
+        Parameters
+        ----------
+        kvstore : str, KVStore or None, default 'local'
+            Where gradients of several contexts are summed, as for `Module.init_optimizer`.
+        optimizer : str or Optimizer, default 'sgd'
+            Name of the optimizer, or one that all modules share.
+        optimizer_params : dict or sequence of pairs, default learning_rate=0.01
+            Options of an optimizer that is given by name.
+        force_init : bool, default False
+            Replace optimizers if there are any; otherwise that is a warning and nothing is done.
+        """
         self._require("binded", "params_initialized")
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring.")
@@ -193,7 +280,15 @@ class SequentialModule(BaseModule):
     # -- computing --------------------------------------------------------------------------
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Run the row forward; only modules that take labels see them."""
+        """Compute the outputs of all modules, from first to last.
+
+        Parameters
+        ----------
+        data_batch : DataBatch
+            Data for the first module, labels for the modules that take them.
+        is_train : bool, optional
+            Whether ops work as in training; `for_training` by default.
+        """
         self._require("binded", "params_initialized")
         data, shapes = data_batch.data, getattr(data_batch, "provide_data", None)
         for i, module in enumerate(self._modules):
@@ -211,7 +306,13 @@ class SequentialModule(BaseModule):
                           zip(module.output_names, data, strict=True)]
 
     def backward(self, out_grads: Any = None) -> None:
-        """Run the row backward, from the head gradients of the last module, if it needs any."""
+        """Compute the gradients of all modules, from last to first.
+
+        Parameters
+        ----------
+        out_grads : NDArray or list of NDArray, optional
+            Gradients of a loss with respect to the last module's outputs, unless these are losses.
+        """
         self._require("binded", "params_initialized")
         for i in reversed(range(len(self._modules))):
             self._modules[i].backward(out_grads=out_grads)
@@ -225,26 +326,64 @@ class SequentialModule(BaseModule):
             module.update()
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        """Outputs of the last module."""
+        """Get the outputs of the last module.
+
+        Parameters
+        ----------
+        merge_multi_context : bool, default True
+            Join the outputs of several contexts along the batch axis.
+
+        Returns
+        -------
+        list of NDArray, or list of lists
+            One item for each output.
+        """
         self._require("binded", "params_initialized")
         return self._modules[-1].get_outputs(merge_multi_context)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """Gradients of the first module's inputs (needs `inputs_need_grad`)."""
+        """Get the gradients of the first module's data; needs ``inputs_need_grad=True``.
+
+        Parameters
+        ----------
+        merge_multi_context : bool, default True
+            Join the gradients of several contexts along the batch axis.
+
+        Returns
+        -------
+        list of NDArray, or list of lists
+            One item for each data input.
+        """
         self._require("binded", "params_initialized")
         if not self.inputs_need_grad:
             raise MXNetError("get_input_grads: bind with inputs_need_grad=True first")
         return self._modules[0].get_input_grads(merge_multi_context)
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Update `eval_metric` with the outputs of every module that takes labels."""
+        """Update a metric by the outputs of every module that takes labels.
+
+        Parameters
+        ----------
+        eval_metric : EvalMetric
+            The metric.
+        labels : list of NDArray
+            Labels of the batch.
+        pre_sliced : bool, default False
+            Whether `labels` is a list with such a list for each context.
+        """
         self._require("binded", "params_initialized")
         for i, module in enumerate(self._modules):
             if self._takes_labels(i):
                 module.update_metric(eval_metric, labels, pre_sliced)
 
     def install_monitor(self, mon: Any) -> None:
-        """Let `mon` watch every module."""
+        """Observe every module.
+
+        Parameters
+        ----------
+        mon : Monitor
+            The monitor.
+        """
         self._require("binded")
         for module in self._modules:
             module.install_monitor(mon)
