@@ -75,7 +75,8 @@ def public_functions(module: ModuleType) -> Iterator[tuple[str, Any, list[str]]]
             continue
         if inspect.isclass(thing):
             yield from public_methods(thing)
-        elif inspect.isfunction(thing):
+        elif inspect.isfunction(thing) and (
+                inspect.unwrap(thing).__code__.co_filename == module.__file__):  # not an operator
             yield name, thing, [inspect.getdoc(thing) or ""]
 
 
