@@ -112,6 +112,23 @@ def test_fuse_chains_programs_under_one_set_of_names():
     same(again, out, "kernel")
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("formulas, expected", [
+    (("where(x > 0, 1, -1)", "tanh(s)"), np.tanh),
+    (("where(x > 0, 1, -1)", "s * 100", "t * 100"), lambda sign: sign * 10000),
+    (("x > 0", "s + s"), lambda sign: 1 + sign),
+    (("1", "exp(s) * x"), lambda sign: np.e * sign)])
+def test_numpy_computes_with_literals_as_kernels_do(formulas, expected, dtype):
+    """In the type of the elements, whatever types NumPy has for literals and truth values."""
+    names = ["s", "t", "u"][:len(formulas)]
+    program = Program("chain", tuple(map(Step, names, formulas)), ("x",), (names[-1],))
+    x = np.array([1, -1], dtype)
+    out = np.empty_like(x)
+    run(program, [x], [out])
+    exact = expected(x.astype("float64")).astype("float32" if dtype == "float16" else dtype)
+    np.testing.assert_array_max_ulp(out, exact.astype(dtype), 1)
+
+
 def test_sum_to_undoes_broadcasting():
     value = normal(2, 3, 4)
     assert sum_to(value, (3, 1)).shape == (3, 1)

@@ -150,6 +150,8 @@ class How(NamedTuple):
     space: tuple[int, ...]
     direct: bool
     """NumPy may write what it computes straight to the output."""
+    real: np.dtype | None
+    """The type in which it is computed, where that is one of real numbers."""
 
 
 @lru_cache(maxsize=4096)
@@ -166,7 +168,9 @@ def _how(program: Program, ins: tuple[Known, ...], outs: tuple[Known | None, ...
     widened, dtypes = _widened(part, types), {*types.values()}
     direct = (not widened and len(dtypes) == 1 and written == [(space, *dtypes)]
               and written[0][1].kind == "f")
-    return How(part, inputs, scalars, widened, space, direct)
+    computed = {widened.get(name, dtype) for name, dtype in types.items()}
+    real = max((dtype for dtype in computed if dtype.kind == "f"), default=None)
+    return How(part, inputs, scalars, widened, space, direct, real)
 
 
 def _widened(program: Program, types: Mapping[str, np.dtype]) -> dict[str, np.dtype]:
@@ -192,7 +196,7 @@ def _run_one(formula: str, values: Mapping[str, Any], how: How, target: Target) 
 def _run_all(values: Mapping[str, Any], how: How, targets: Sequence[Target]) -> None:
     known = _as_computed(values, how.widened)
     for step in how.program.steps:
-        known[step.target] = evaluate(step.formula, known)
+        known[step.target] = _as_real(evaluate(step.formula, known), how.real)
     results = [known[name] for name in how.program.outputs]
     for k, result in enumerate(results):
         # A result may be an input, which an output written before it takes over.
@@ -200,6 +204,14 @@ def _run_all(values: Mapping[str, Any], how: How, targets: Sequence[Target]) -> 
             results[k] = result.copy()
     for result, (out, adds) in zip(results, targets, strict=True):
         _store(result, how, out, adds)
+
+
+def _as_real(value: Any, real: np.dtype | None) -> Any:
+    """Literals and truth values as real numbers: those that NumPy has for them are bytes, which
+    wrap around and whose functions are rounded to halves, or else double precision."""
+    if real is None or (isinstance(value, np.ndarray) and value.dtype.kind == "f"):
+        return value
+    return np.asarray(value, real)
 
 
 def _as_computed(values: Mapping[str, Any], widened: Mapping[str, np.dtype]) -> dict[str, Any]:
