@@ -1,7 +1,7 @@
-"""Augmenters: objects that change a picture when they are called, most of them at random.
+"""Augmenters: objects that change an image when they are called, most of them at random.
 
-A picture is an NDArray of shape (height, width, channels).  Randomness is Python's `random` (and
-NumPy's for `LightingAug`), drawn in MXNet's order.  A changed picture is a new array.
+An image is an NDArray of shape (height, width, channels).  Random numbers come from Python's
+`random` (from NumPy's for `LightingAug`), drawn in MXNet's order.  A changed image is a new array.
 """
 
 from __future__ import annotations
@@ -36,21 +36,44 @@ IMAGENET_EIGENVECTORS = ((-0.5675, 0.7192, 0.4009), (-0.5808, -0.0045, -0.8140),
 
 
 class Described:
-    """Base of what says its name and parameters."""
+    """Base class of objects that return their name and parameters as JSON.
+
+    Parameters
+    ----------
+    **kwargs
+        Parameters for `dumps`; arrays become lists.
+    """
 
     def __init__(self, **kwargs: Any):
         self._kwargs = {name: _plain(value) for name, value in kwargs.items()}
 
     def dumps(self) -> Any:
-        """Name and parameters as JSON."""
+        """Return the name of the class in lower case and the parameters, as JSON."""
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
 
 class Augmenter(Described):
-    """Base of all.  A subclass passes its parameters on, for `dumps`, and defines `__call__`."""
+    """Base class of augmenters.
+
+    A subclass passes its parameters to this constructor, for `dumps`, and defines `__call__`.
+
+    Parameters
+    ----------
+    **kwargs
+        Parameters for `dumps`; arrays become lists.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> class Invert(mx.image.Augmenter):
+    ...     def __call__(self, src):
+    ...         return 255 - src
+    >>> Invert()(mx.nd.zeros((1, 1, 1))).asnumpy().tolist()
+    [[[255.0]]]
+    """
 
     def __call__(self, src: NDArray) -> NDArray:
-        """The changed picture."""
+        """Return the changed image."""
         raise NotImplementedError(f"{type(self).__name__} does not define __call__")
 
 
@@ -65,7 +88,13 @@ def _of(values: np.ndarray, like: NDArray) -> NDArray:
 
 
 class _Several(Augmenter):
-    """Base of augmenters of augmenters."""
+    """Base class of augmenters that apply others.
+
+    Parameters
+    ----------
+    ts : sequence of Augmenter
+        Augmenters to apply.
+    """
 
     def __init__(self, ts: Sequence[Augmenter]):
         super().__init__()
@@ -77,7 +106,20 @@ class _Several(Augmenter):
 
 
 class SequentialAug(_Several):
-    """Some augmenters, one after the other."""
+    """Apply several augmenters, one after another.
+
+    Parameters
+    ----------
+    ts : sequence of Augmenter
+        Augmenters to apply.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> augment = mx.image.SequentialAug([mx.image.ResizeAug(4), mx.image.CenterCropAug((3, 3))])
+    >>> augment(mx.nd.zeros((8, 10, 3), dtype="uint8")).shape
+    (3, 3, 3)
+    """
 
     def __call__(self, src: NDArray) -> NDArray:
         for aug in self.ts:
@@ -86,7 +128,13 @@ class SequentialAug(_Several):
 
 
 class RandomOrderAug(_Several):
-    """Some augmenters in random order."""
+    """Apply several augmenters in random order.
+
+    Parameters
+    ----------
+    ts : sequence of Augmenter
+        Augmenters to apply.
+    """
 
     def __call__(self, src: NDArray) -> NDArray:
         random.shuffle(self.ts)
@@ -96,7 +144,15 @@ class RandomOrderAug(_Several):
 
 
 class ResizeAug(Augmenter):
-    """The shorter side gets `size` pixels."""
+    """Resize the shorter side, keeping the aspect ratio: see `resize_short`.
+
+    Parameters
+    ----------
+    size : int
+        Length of the shorter side.
+    interp : int, default 2
+        Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
+    """
 
     def __init__(self, size: int, interp: int = 2):
         super().__init__(size=size, interp=interp)
@@ -107,7 +163,15 @@ class ResizeAug(Augmenter):
 
 
 class ForceResizeAug(Augmenter):
-    """The picture gets `size`, (width, height), whatever its shape."""
+    """Resize the image to a given size, whatever its aspect ratio.
+
+    Parameters
+    ----------
+    size : tuple of int
+        (width, height) of the result.
+    interp : int, default 2
+        Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
+    """
 
     def __init__(self, size: functions.Size, interp: int = 2):
         super().__init__(size=size, interp=interp)
@@ -118,7 +182,15 @@ class ForceResizeAug(Augmenter):
 
 
 class RandomCropAug(Augmenter):
-    """A part of `size`, (width, height), anywhere."""
+    """Crop at a random position: see `random_crop`.
+
+    Parameters
+    ----------
+    size : tuple of int
+        (width, height) of the result.
+    interp : int, default 2
+        Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
+    """
 
     def __init__(self, size: functions.Size, interp: int = 2):
         super().__init__(size=size, interp=interp)
@@ -129,7 +201,22 @@ class RandomCropAug(Augmenter):
 
 
 class RandomSizedCropAug(Augmenter):
-    """A part of random area and shape, resized to `size`; see `random_size_crop`."""
+    """Crop a part of random area and aspect ratio, and resize it: see `random_size_crop`.
+
+    Parameters
+    ----------
+    size : tuple of int
+        (width, height) of the result.
+    area : float or tuple of float
+        Smallest and largest share of the image's area; a number: the smallest, and the largest is
+        1.
+    ratio : tuple of float
+        Smallest and largest ratio of width to height.
+    interp : int, default 2
+        Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
+    **kwargs
+        Only `min_area`, an older name of `area`.
+    """
 
     def __init__(self, size: functions.Size, area: Any, ratio: tuple[float, float],
                  interp: int = 2, **kwargs: Any):
@@ -144,7 +231,15 @@ class RandomSizedCropAug(Augmenter):
 
 
 class CenterCropAug(Augmenter):
-    """The part of `size`, (width, height), in the middle."""
+    """Crop the center: see `center_crop`.
+
+    Parameters
+    ----------
+    size : tuple of int
+        (width, height) of the result.
+    interp : int, default 2
+        Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
+    """
 
     def __init__(self, size: functions.Size, interp: int = 2):
         super().__init__(size=size, interp=interp)
@@ -155,7 +250,13 @@ class CenterCropAug(Augmenter):
 
 
 class BrightnessJitterAug(Augmenter):
-    """Times 1 + a, with a from -brightness to brightness."""
+    """Multiply the image by 1 + a.
+
+    Parameters
+    ----------
+    brightness : float
+        `a` is drawn from -brightness to brightness.
+    """
 
     def __init__(self, brightness: float):
         super().__init__(brightness=brightness)
@@ -166,7 +267,13 @@ class BrightnessJitterAug(Augmenter):
 
 
 class ContrastJitterAug(Augmenter):
-    """Times 1 + a, about the mean gray of the picture."""
+    """Multiply the distance of the pixels to the mean gray of the image by 1 + a.
+
+    Parameters
+    ----------
+    contrast : float
+        `a` is drawn from -contrast to contrast.
+    """
 
     def __init__(self, contrast: float):
         super().__init__(contrast=contrast)
@@ -179,7 +286,13 @@ class ContrastJitterAug(Augmenter):
 
 
 class SaturationJitterAug(Augmenter):
-    """Times 1 + a, about the gray of each pixel."""
+    """Multiply the distance of the channels to the gray of each pixel by 1 + a.
+
+    Parameters
+    ----------
+    saturation : float
+        `a` is drawn from -saturation to saturation.
+    """
 
     def __init__(self, saturation: float):
         super().__init__(saturation=saturation)
@@ -192,7 +305,13 @@ class SaturationJitterAug(Augmenter):
 
 
 class HueJitterAug(Augmenter):
-    """Colors turned in the plane of I and Q (of YIQ) by a half-turns, a from -hue to hue."""
+    """Rotate the colors in the plane of I and Q of the YIQ color space, by pi a.
+
+    Parameters
+    ----------
+    hue : float
+        `a` is drawn from -hue to hue.
+    """
 
     def __init__(self, hue: float):
         super().__init__(hue=hue)
@@ -213,7 +332,18 @@ def _mixed(src: NDArray, matrix: np.ndarray) -> NDArray:
 
 
 class ColorJitterAug(RandomOrderAug):
-    """Brightness, contrast and saturation in random order, those that are not 0."""
+    """Change brightness, contrast and saturation in random order; a limit of 0 excludes that
+    change.
+
+    Parameters
+    ----------
+    brightness : float
+        Limit of `BrightnessJitterAug`.
+    contrast : float
+        Limit of `ContrastJitterAug`.
+    saturation : float
+        Limit of `SaturationJitterAug`.
+    """
 
     def __init__(self, brightness: float, contrast: float, saturation: float):
         kinds = ((BrightnessJitterAug, brightness), (ContrastJitterAug, contrast),
@@ -222,7 +352,22 @@ class ColorJitterAug(RandomOrderAug):
 
 
 class LightingAug(Augmenter):
-    """Colors shifted along the main axes, as for AlexNet (Krizhevsky et al., 2012)."""
+    """Shift the colors along their principal components.
+
+    Parameters
+    ----------
+    alphastd : float
+        Standard deviation of the coefficients.
+    eigval : array_like
+        Eigenvalues of the colors' covariance, of shape (3,).
+    eigvec : array_like
+        Eigenvectors in the columns, of shape (3, 3).
+
+    Notes
+    -----
+    The method is that of Krizhevsky et al., "ImageNet classification with deep convolutional neural
+    networks", 2012.
+    """
 
     def __init__(self, alphastd: float, eigval: Any, eigvec: Any):
         super().__init__(alphastd=alphastd, eigval=eigval, eigvec=eigvec)
@@ -238,7 +383,15 @@ def _array(values: Any) -> np.ndarray:
 
 
 class ColorNormalizeAug(Augmenter):
-    """(picture - mean) / std, for each channel."""
+    """Return (image - mean) / std.
+
+    Parameters
+    ----------
+    mean : array_like or None
+        Mean of each channel; None: nothing is subtracted.
+    std : array_like or None
+        Standard deviation of each channel; None: nothing is divided by.
+    """
 
     def __init__(self, mean: Any, std: Any):
         super().__init__(mean=mean, std=std)
@@ -250,7 +403,13 @@ class ColorNormalizeAug(Augmenter):
 
 
 class RandomGrayAug(Augmenter):
-    """Gray with probability p."""
+    """Convert the image to gray, in three equal channels.
+
+    Parameters
+    ----------
+    p : float
+        Probability of the conversion.
+    """
 
     def __init__(self, p: float):
         super().__init__(p=p)
@@ -263,7 +422,20 @@ class RandomGrayAug(Augmenter):
 
 
 class HorizontalFlipAug(Augmenter):
-    """Mirrored with probability p."""
+    """Mirror the image horizontally.
+
+    Parameters
+    ----------
+    p : float
+        Probability of mirroring.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> image = mx.nd.array([[[1], [2]]])
+    >>> mx.image.HorizontalFlipAug(1)(image).asnumpy().tolist()
+    [[[2.0], [1.0]]]
+    """
 
     def __init__(self, p: float):
         super().__init__(p=p)
@@ -274,7 +446,13 @@ class HorizontalFlipAug(Augmenter):
 
 
 class CastAug(Augmenter):
-    """Another element type."""
+    """Convert the element type.
+
+    Parameters
+    ----------
+    typ : str, default 'float32'
+        Element type of the result.
+    """
 
     def __init__(self, typ: str = "float32"):
         super().__init__(type=typ)
@@ -289,9 +467,57 @@ def CreateAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: bool 
                     std: Any = None, brightness: float = 0, contrast: float = 0,
                     saturation: float = 0, hue: float = 0, pca_noise: float = 0,
                     rand_gray: float = 0, inter_method: int = 2) -> list[Augmenter]:
-    """The usual list: resize, cut to `data_shape` (channels, height, width), mirror, colors.
+    """Return a list of augmenters for classification.
 
-    mean, std: numbers for each channel; True for those of ImageNet.
+    They resize, crop to `data_shape`, mirror, convert to float32, change colors and normalize, in
+    this order.
+
+    Parameters
+    ----------
+    data_shape : tuple of int
+        (channels, height, width) of the result.
+    resize : int, default 0
+        Length that the shorter side is resized to first; 0: no resizing.
+    rand_crop : bool, default False
+        Crop at a random position instead of the center.
+    rand_resize : bool, default False
+        Crop a part of random area, from 8% of the image, and of an aspect ratio from 3/4 to 4/3;
+        needs `rand_crop`.
+    rand_mirror : bool, default False
+        Mirror with probability 1/2.
+    mean : array_like or True, optional
+        Mean of each channel, which is subtracted; True: that of ImageNet.
+    std : array_like or True, optional
+        Standard deviation of each channel, which is divided by; True: that of ImageNet.
+    brightness : float, default 0
+        Largest random change of brightness, see `BrightnessJitterAug`; 0: none.
+    contrast : float, default 0
+        Largest random change of contrast, see `ContrastJitterAug`; 0: none.
+    saturation : float, default 0
+        Largest random change of saturation, see `SaturationJitterAug`; 0: none.
+    hue : float, default 0
+        Largest random change of the hue, see `HueJitterAug`; 0: none.
+    pca_noise : float, default 0
+        Standard deviation of the shift of colors, see `LightingAug`; 0: none.
+    rand_gray : float, default 0
+        Probability of a conversion to gray.
+    inter_method : int, default 2
+        Interpolation, as `interp` of `imresize`.
+
+    Returns
+    -------
+    list of Augmenter
+
+    Raises
+    ------
+    ValueError
+        If `rand_resize` is set without `rand_crop`.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> [type(aug).__name__ for aug in mx.image.CreateAugmenter((3, 4, 4), rand_mirror=True)]
+    ['CenterCropAug', 'HorizontalFlipAug', 'CastAug']
     """
     size = (data_shape[2], data_shape[1])
     augs: list[Augmenter] = [ResizeAug(resize, inter_method)] if resize > 0 else []
@@ -313,7 +539,27 @@ def CreateAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: bool 
 
 def color_augmenters(mean: Any, std: Any, brightness: float, contrast: float, saturation: float,
                      hue: float, pca_noise: float, rand_gray: float) -> list[Augmenter]:
-    """The second half of such lists: a picture becomes float32, and its colors change."""
+    """Return the second half of such lists: a conversion to float32, and changes of colors.
+
+    Parameters
+    ----------
+    mean : array_like or True, optional
+        Mean of each channel, which is subtracted; True: that of ImageNet.
+    std : array_like or True, optional
+        Standard deviation of each channel, which is divided by; True: that of ImageNet.
+    brightness : float, default 0
+        Largest random change of brightness, see `BrightnessJitterAug`; 0: none.
+    contrast : float, default 0
+        Largest random change of contrast, see `ContrastJitterAug`; 0: none.
+    saturation : float, default 0
+        Largest random change of saturation, see `SaturationJitterAug`; 0: none.
+    hue : float, default 0
+        Largest random change of the hue, see `HueJitterAug`; 0: none.
+    pca_noise : float, default 0
+        Standard deviation of the shift of colors, see `LightingAug`; 0: none.
+    rand_gray : float, default 0
+        Probability of a conversion to gray.
+    """
     augs: list[Augmenter] = [CastAug()]
     if brightness or contrast or saturation:
         augs.append(ColorJitterAug(brightness, contrast, saturation))

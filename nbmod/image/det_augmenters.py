@@ -1,8 +1,8 @@
-"""Augmenters for detection: objects that change a picture and the boxes of its objects together.
+"""Augmenters for detection: objects that change an image and the boxes of its objects together.
 
-A label is an array of shape (objects, 5 or more): class, xmin, ymin, xmax, ymax as shares of width
-and height, then whatever else.  Randomness is Python's `random`, drawn in MXNet's order.  Changed
-pictures and labels are new arrays.
+A label is an array of shape (objects, 5 or more): class, xmin, ymin, xmax, ymax as fractions of
+width and height, then further numbers.  Random numbers come from Python's `random`, drawn in
+MXNet's order.  Changed images and labels are new arrays.
 """
 
 from __future__ import annotations
@@ -33,15 +33,34 @@ _MARGIN = 2
 
 
 class DetAugmenter(Described):
-    """Base of all.  A subclass passes its parameters on, for `dumps`, and defines `__call__`."""
+    """Base class of augmenters for detection.
+
+    A subclass passes its parameters to this constructor, for `dumps`, and defines `__call__`.
+
+    Parameters
+    ----------
+    **kwargs
+        Parameters for `dumps`; arrays become lists.
+    """
 
     def __call__(self, src: NDArray, label: np.ndarray) -> Sample:
-        """The changed picture and label."""
+        """Return the changed image and label."""
         raise NotImplementedError(f"{type(self).__name__} does not define __call__")
 
 
 class DetBorrowAug(DetAugmenter):
-    """An `Augmenter` that leaves everything in its place, so that boxes stay as they are."""
+    """Apply an augmenter that does not move anything in the image, so that boxes remain valid.
+
+    Parameters
+    ----------
+    augmenter : Augmenter
+        Augmenter of images.
+
+    Raises
+    ------
+    TypeError
+        For anything else.
+    """
 
     def __init__(self, augmenter: Augmenter):
         if not isinstance(augmenter, Augmenter):
@@ -50,7 +69,7 @@ class DetBorrowAug(DetAugmenter):
         self.augmenter = augmenter
 
     def dumps(self) -> Any:
-        """Name, and what the other dumps."""
+        """Return the name of the class in lower case, and what the augmenter dumps."""
         return [type(self).__name__.lower(), self.augmenter.dumps()]
 
     def __call__(self, src: NDArray, label: np.ndarray) -> Sample:
@@ -58,7 +77,20 @@ class DetBorrowAug(DetAugmenter):
 
 
 class DetRandomSelectAug(DetAugmenter):
-    """One of some augmenters; none with probability `skip_prob`."""
+    """Apply one of several augmenters, chosen at random.
+
+    Parameters
+    ----------
+    aug_list : DetAugmenter or list of DetAugmenter
+        Augmenters to choose from.
+    skip_prob : float, default 0
+        Probability that none is applied.
+
+    Raises
+    ------
+    ArgumentError
+        If an element is not a DetAugmenter.
+    """
 
     def __init__(self, aug_list: Any, skip_prob: float = 0):
         super().__init__(skip_prob=skip_prob)
@@ -69,7 +101,7 @@ class DetRandomSelectAug(DetAugmenter):
         self.skip_prob = skip_prob if self.aug_list else 1
 
     def dumps(self) -> Any:
-        """Name, and what the others dump."""
+        """Return the name of the class in lower case, and what the augmenters dump."""
         return [type(self).__name__.lower(), [x.dumps() for x in self.aug_list]]
 
     def __call__(self, src: NDArray, label: np.ndarray) -> Sample:
@@ -80,7 +112,22 @@ class DetRandomSelectAug(DetAugmenter):
 
 
 class DetHorizontalFlipAug(DetAugmenter):
-    """Mirrored with probability p."""
+    """Mirror the image and its boxes horizontally.
+
+    Parameters
+    ----------
+    p : float
+        Probability of mirroring.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> import numpy as np
+    >>> flip = mx.image.DetHorizontalFlipAug(1)
+    >>> _, label = flip(mx.nd.zeros((4, 4, 3)), np.array([[0, 0.0, 0.25, 0.5, 1.0]]))
+    >>> label.tolist()
+    [[0.0, 0.5, 0.25, 1.0, 1.0]]
+    """
 
     def __init__(self, p: float):
         super().__init__(p=p)
@@ -153,10 +200,29 @@ def _areas(boxes: np.ndarray) -> np.ndarray:
 
 
 class DetRandomCropAug(_Reframed):
-    """A random part that shows enough of the objects in it (after Liu et al., "SSD", 2016).
+    """Crop a random part that shows enough of the objects in it.
 
-    min_object_covered: of every object that is seen at all, more than this share is seen.
-    min_eject_coverage: objects of which less is seen lose their label, and one at least keeps it.
+    Parameters
+    ----------
+    min_object_covered : float, default 0.1
+        Share of every visible object that must be exceeded inside the part.
+    aspect_ratio_range : tuple of float, or float, default (0.75, 1.33)
+        Smallest and largest ratio of width to height.
+    area_range : tuple of float, or float, default (0.05, 1)
+        Smallest and largest share of the image's area.
+    min_eject_coverage : float, default 0.3
+        Objects of which no larger share is visible lose their label; one at least keeps it.
+    max_attempts : int, default 50
+        Number of parts tried; after it, the image is not changed.
+
+    Raises
+    ------
+    ArgumentError
+        For invalid ranges.
+
+    Notes
+    -----
+    The method follows Liu et al., "SSD: Single shot multibox detector", 2016.
     """
 
     min_object_covered: float
@@ -218,9 +284,23 @@ class DetRandomCropAug(_Reframed):
 
 
 class DetRandomPadAug(_Reframed):
-    """The picture somewhere in a larger frame.
+    """Place the image at a random position in a larger one.
 
-    pad_val: the frame's color, a number for each channel, or one for all.
+    Parameters
+    ----------
+    aspect_ratio_range : tuple of float, or float, default (0.75, 1.33)
+        Smallest and largest ratio of width to height.
+    area_range : tuple of float, or float, default (1, 3)
+        Smallest and largest ratio of the new area to that of the image.
+    max_attempts : int, default 50
+        Number of sizes tried; after it, the image is not changed.
+    pad_val : float or tuple of float, default (128, 128, 128)
+        Value of the added pixels, one for all channels or one for each.
+
+    Raises
+    ------
+    ArgumentError
+        For invalid ranges or values.
     """
 
     pad_val: Any
@@ -263,9 +343,33 @@ def CreateMultiRandCropAugmenter(min_object_covered: Any = 0.1,
                                  area_range: Any = (0.05, 1.0), min_eject_coverage: Any = 0.3,
                                  max_attempts: Any = 50, skip_prob: float = 0
                                  ) -> DetRandomSelectAug:
-    """One of several `DetRandomCropAug`, none with probability `skip_prob`.
+    """Return an augmenter that applies one of several `DetRandomCropAug`.
 
-    A list has the parameter of each; all lists are of one length, or hold what all have in common.
+    A list holds the parameter of each of them; all lists have the same length, or one element.
+
+    Parameters
+    ----------
+    min_object_covered : float or list of float, default 0.1
+        See `DetRandomCropAug`.
+    aspect_ratio_range : tuple of float or list of tuple, default (0.75, 1.33)
+        See `DetRandomCropAug`.
+    area_range : tuple of float or list of tuple, default (0.05, 1)
+        See `DetRandomCropAug`.
+    min_eject_coverage : float or list of float, default 0.3
+        See `DetRandomCropAug`.
+    max_attempts : int or list of int, default 50
+        See `DetRandomCropAug`.
+    skip_prob : float, default 0
+        Probability that none is applied.
+
+    Returns
+    -------
+    DetRandomSelectAug
+
+    Raises
+    ------
+    ArgumentError
+        If lists differ in length.
     """
     given = {"min_object_covered": min_object_covered, "aspect_ratio_range": aspect_ratio_range,
              "area_range": area_range, "min_eject_coverage": min_eject_coverage,
@@ -289,10 +393,64 @@ def CreateDetAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: fl
                        aspect_ratio_range: Any = (0.75, 1.33), area_range: Any = (0.05, 3.0),
                        min_eject_coverage: Any = 0.3, max_attempts: Any = 50,
                        pad_val: Any = (127, 127, 127)) -> list[DetAugmenter]:
-    """The usual list: cut, mirror, pad, resize to `data_shape` (channels, height, width), colors.
+    """Return a list of augmenters for detection.
 
-    rand_crop, rand_pad: how probable they are.  area_range: from the smallest part to the largest
-    frame.  Lists of parameters make several kinds of parts: see `CreateMultiRandCropAugmenter`.
+    They resize the shorter side, crop, mirror, pad, resize to `data_shape`, convert to float32,
+    change colors and normalize, in this order.
+
+    Parameters
+    ----------
+    data_shape : tuple of int
+        (channels, height, width) of the result.
+    resize : int, default 0
+        Length that the shorter side is resized to first; 0: no resizing.
+    rand_crop : float, default 0
+        Probability of a random crop.
+    rand_pad : float, default 0
+        Probability of random padding.
+    rand_gray : float, default 0
+        Probability of a conversion to gray.
+    rand_mirror : bool, default False
+        Mirror with probability 1/2.
+    mean : array_like or True, optional
+        Mean of each channel, which is subtracted; True: that of ImageNet.
+    std : array_like or True, optional
+        Standard deviation of each channel, which is divided by; True: that of ImageNet.
+    brightness : float, default 0
+        Largest random change of brightness, see `BrightnessJitterAug`; 0: none.
+    contrast : float, default 0
+        Largest random change of contrast, see `ContrastJitterAug`; 0: none.
+    saturation : float, default 0
+        Largest random change of saturation, see `SaturationJitterAug`; 0: none.
+    pca_noise : float, default 0
+        Standard deviation of the shift of colors, see `LightingAug`; 0: none.
+    hue : float, default 0
+        Largest random change of the hue, see `HueJitterAug`; 0: none.
+    inter_method : int, default 2
+        Interpolation, as `interp` of `imresize`.
+    min_object_covered : float or list of float, default 0.1
+        See `DetRandomCropAug`; lists make several kinds of crops.
+    aspect_ratio_range : tuple of float or list of tuple, default (0.75, 1.33)
+        Smallest and largest ratio of width to height, of crops and of padded images.
+    area_range : tuple of float, default (0.05, 3)
+        Share of the image's area, from the smallest crop to the largest padded image.
+    min_eject_coverage : float or list of float, default 0.3
+        See `DetRandomCropAug`.
+    max_attempts : int or list of int, default 50
+        Number of crops or sizes tried.
+    pad_val : float or tuple of float, default (127, 127, 127)
+        Value of the pixels that padding adds.
+
+    Returns
+    -------
+    list of DetAugmenter
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> augs = mx.image.CreateDetAugmenter((3, 4, 4), rand_mirror=True)
+    >>> [type(aug).__name__ for aug in augs]
+    ['DetHorizontalFlipAug', 'DetBorrowAug', 'DetBorrowAug']
     """
     augs: list[DetAugmenter] = []
     if resize > 0:

@@ -1,7 +1,7 @@
-"""Pictures as NDArrays of shape (height, width, channels): reading, sizes, cuts, turns.
+"""Images as NDArrays of shape (height, width, channels): reading, resizing, cropping, rotating.
 
-Sizes are (width, height), as in MXNet.  What is random draws from Python's `random`, in MXNet's
-order, so that a script's seed gives the same cuts.
+Sizes are (width, height), as in MXNet.  Random functions draw from Python's `random`, in MXNet's
+order, so that a script's seed gives the same crops.
 """
 
 from __future__ import annotations
@@ -30,12 +30,56 @@ _BY_SIZE, _ANY = 9, 10
 
 def imread(filename: str, flag: int = 1, to_rgb: bool = True, out: NDArray | None = None
            ) -> NDArray:
-    """The picture in a file, uint8; flag 0 makes it gray, `to_rgb=False` blue first."""
+    """Read an image from a file; needs the extra `[image]`.
+
+    Parameters
+    ----------
+    filename : str
+        Path of the file.
+    flag : {1, 0}, default 1
+        1: three channels; 0: gray, one channel.
+    to_rgb : bool, default True
+        Order of the channels: red, green, blue; False: blue, green, red.
+    out : NDArray, optional
+        Array to write the result to.
+
+    Returns
+    -------
+    NDArray
+        uint8 array of shape (height, width, channels).
+
+    Raises
+    ------
+    MXNetError
+        If the file cannot be read or decoded.
+    """
     return internal._cvimread(filename, flag=flag, to_rgb=to_rgb, out=out)
 
 
 def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: NDArray | None = None) -> NDArray:
-    """The picture whose file is `buf`: bytes, or uint8 in an array; else as `imread`."""
+    """Decode an image from the contents of a file; needs the extra `[image]`.
+
+    Parameters
+    ----------
+    buf : bytes, numpy.ndarray or NDArray
+        Contents of the file; arrays are uint8.
+    flag : {1, 0}, default 1
+        1: three channels; 0: gray, one channel.
+    to_rgb : bool, default True
+        Order of the channels: red, green, blue; False: blue, green, red.
+    out : NDArray, optional
+        Array to write the result to.
+
+    Returns
+    -------
+    NDArray
+        uint8 array of shape (height, width, channels).
+
+    Raises
+    ------
+    MXNetError
+        If the contents are not an image.
+    """
     if not isinstance(buf, NDArray):
         plain = buf if isinstance(buf, np.ndarray) else np.frombuffer(buf, np.uint8)
         if not plain.size:
@@ -45,20 +89,99 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: NDArray | None =
 
 
 def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None = None) -> NDArray:
-    """The picture in another size; `interp` as for `nd.image.resize`, or 9: by the size."""
+    """Resize an image.
+
+    Parameters
+    ----------
+    src : NDArray
+        Image of shape (height, width, channels).
+    w : int
+        Width of the result.
+    h : int
+        Height of the result.
+    interp : int, default 1
+        Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
+    out : NDArray, optional
+        Array to write the result to.
+
+    Returns
+    -------
+    NDArray
+        Image of shape (h, w, channels).
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.image.imresize(mx.nd.zeros((4, 6, 3), dtype="uint8"), 3, 2).shape
+    (2, 3, 3)
+    """
     method = interpolation(interp, (src.shape[1], src.shape[0]), (w, h))
     return internal._cvimresize(src, w=int(w), h=int(h), interp=method, out=out)
 
 
 def copyMakeBorder(src: NDArray, top: int, bot: int, left: int, right: int, *args: Any,
                    **kwargs: Any) -> NDArray:
-    """The picture with a border; see the op `_cvcopyMakeBorder`."""
+    """Add a border to an image.
+
+    Parameters
+    ----------
+    src : NDArray
+        Image of shape (height, width, channels).
+    top : int
+        Number of rows added above.
+    bot : int
+        Number of rows added below.
+    left : int
+        Number of columns added on the left.
+    right : int
+        Number of columns added on the right.
+    *args
+        `type`, `value` and `values` by position.
+    **kwargs
+        `type` (default 0): 0 constant, 1 the nearest pixel, 2 mirrored, 3 repeated, 4 mirrored at
+        the border pixel; `value` (default 0) and `values`: the constant, for all channels or for
+        each; `out`: an array to write the result to.
+
+    Returns
+    -------
+    NDArray
+        Image with the border.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.image.copyMakeBorder(mx.nd.ones((2, 2, 1), dtype="uint8"), 1, 0, 0, 1, value=7).reshape(
+    ...     (3, 3)).asnumpy().tolist()
+    [[7, 7, 7], [1, 1, 7], [1, 1, 7]]
+    """
     return internal._cvcopyMakeBorder(src, top, bot, left, right, *args, **kwargs)
 
 
 def interpolation(interp: int, old: Size | None = None, new: Size | None = None) -> int:
-    """How to resize: 0 to 4 as they are; 9: cubic if both sides grow, by area if both shrink, else
-    linear; 10: any."""
+    """Return the interpolation, 0 to 4, that a number stands for.
+
+    Parameters
+    ----------
+    interp : int
+        0 to 4: themselves; 9: cubic if both sides grow, area if both shrink, linear otherwise
+        (cubic without sizes); 10: one of 0 to 4 at random.
+    old : tuple of int, optional
+        Size before.
+    new : tuple of int, optional
+        Size after.
+
+    Raises
+    ------
+    ValueError
+        For another number.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> from nbmod.image.functions import interpolation
+    >>> interpolation(9, (10, 10), (20, 20)), interpolation(9, (10, 10), (5, 5))
+    (2, 3)
+    """
     if interp == _BY_SIZE:
         return resample.CUBIC if old is None or new is None else resample.by_size(old, new)
     if interp == _ANY:
@@ -69,7 +192,26 @@ def interpolation(interp: int, old: Size | None = None, new: Size | None = None)
 
 
 def scale_down(src_size: Size, size: Size) -> Size:
-    """`size` made smaller, in its shape, until it fits into `src_size`."""
+    """Scale a size down, keeping its aspect ratio, until it fits into an image.
+
+    Parameters
+    ----------
+    src_size : tuple of int
+        (width, height) of the image.
+    size : tuple of int
+        (width, height) wanted.
+
+    Returns
+    -------
+    tuple of int
+        `size`, or a smaller one.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.image.scale_down((640, 480), (720, 120))
+    (640, 106)
+    """
     (width, height), (w, h) = src_size, (float(size[0]), float(size[1]))
     if height < h:
         w, h = w * height / h, float(height)
@@ -79,7 +221,28 @@ def scale_down(src_size: Size, size: Size) -> Size:
 
 
 def resize_short(src: NDArray, size: int, interp: int = 2) -> NDArray:
-    """The picture with its shorter side `size` long; the other is rounded down."""
+    """Resize an image so that its shorter side has a given length; the other is rounded down.
+
+    Parameters
+    ----------
+    src : NDArray
+        Image of shape (height, width, channels).
+    size : int
+        Length of the shorter side.
+    interp : int, default 2
+        Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
+
+    Returns
+    -------
+    NDArray
+        Resized image.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.image.resize_short(mx.nd.zeros((4, 8, 3), dtype="uint8"), 2).shape
+    (2, 4, 3)
+    """
     height, width = src.shape[:2]
     if height > width:
         return imresize(src, size, size * height // width, interp)
@@ -88,7 +251,36 @@ def resize_short(src: NDArray, size: int, interp: int = 2) -> NDArray:
 
 def fixed_crop(src: NDArray, x0: int, y0: int, w: int, h: int, size: Size | None = None,
                interp: int = 2) -> NDArray:
-    """The part of `w` by `h` pixels at (x0, y0), in another size if one is given."""
+    """Crop an image at a given position, and resize the part if a size is given.
+
+    Parameters
+    ----------
+    src : NDArray
+        Image of shape (height, width, channels).
+    x0 : int
+        Left edge of the part.
+    y0 : int
+        Upper edge of the part.
+    w : int
+        Width of the part.
+    h : int
+        Height of the part.
+    size : tuple of int, optional
+        (width, height) of the result; None: (w, h).
+    interp : int, default 2
+        Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
+
+    Returns
+    -------
+    NDArray
+        Part of the image.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.image.fixed_crop(mx.nd.zeros((4, 6, 3)), 1, 2, 3, 2).shape
+    (2, 3, 3)
+    """
     part = ops.slice(src, begin=(y0, x0, 0), end=(y0 + h, x0 + w, int(src.shape[2])))
     if size is None or (w, h) == tuple(size):
         return part
@@ -96,7 +288,26 @@ def fixed_crop(src: NDArray, x0: int, y0: int, w: int, h: int, size: Size | None
 
 
 def random_crop(src: NDArray, size: Size, interp: int = 2) -> tuple[NDArray, Box]:
-    """A part anywhere, of a size that fits, and where: (x, y, width, height)."""
+    """Crop an image at a random position.
+
+    A part that does not fit is scaled down, and resized to `size` after.
+
+    Parameters
+    ----------
+    src : NDArray
+        Image of shape (height, width, channels).
+    size : tuple of int
+        (width, height) of the result.
+    interp : int, default 2
+        Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
+
+    Returns
+    -------
+    NDArray
+        Part of the image.
+    tuple of int
+        Position and size of the part in the image, (x, y, width, height).
+    """
     height, width = src.shape[:2]
     w, h = scale_down((width, height), size)
     x, y = random.randint(0, width - w), random.randint(0, height - h)
@@ -104,7 +315,33 @@ def random_crop(src: NDArray, size: Size, interp: int = 2) -> tuple[NDArray, Box
 
 
 def center_crop(src: NDArray, size: Size, interp: int = 2) -> tuple[NDArray, Box]:
-    """The part in the middle, and where it is."""
+    """Crop the center of an image.
+
+    A part that does not fit is scaled down, and resized to `size` after.
+
+    Parameters
+    ----------
+    src : NDArray
+        Image of shape (height, width, channels).
+    size : tuple of int
+        (width, height) of the result.
+    interp : int, default 2
+        Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
+
+    Returns
+    -------
+    NDArray
+        Part of the image.
+    tuple of int
+        Position and size of the part in the image, (x, y, width, height).
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> part, box = mx.image.center_crop(mx.nd.zeros((4, 6, 3)), (2, 2))
+    >>> part.shape, box
+    ((2, 2, 3), (2, 1, 2, 2))
+    """
     height, width = src.shape[:2]
     w, h = scale_down((width, height), size)
     x, y = (width - w) // 2, (height - h) // 2
@@ -114,10 +351,35 @@ def center_crop(src: NDArray, size: Size, interp: int = 2) -> tuple[NDArray, Box
 def random_size_crop(src: NDArray, size: Size, area: float | tuple[float, float],
                      ratio: tuple[float, float], interp: int = 2, **kwargs: Any
                      ) -> tuple[NDArray, Box]:
-    """A part of random area and shape (Szegedy et al., "Going deeper with convolutions", 2015).
+    """Crop a part of random area and aspect ratio, and resize it.
 
-    area: its range as a share of the picture, or its least.  ratio: the range of width to height,
-    drawn evenly over its logarithm.  After ten misses the part in the middle.
+    Parameters
+    ----------
+    src : NDArray
+        Image of shape (height, width, channels).
+    size : tuple of int
+        (width, height) of the result.
+    area : float or tuple of float
+        Smallest and largest share of the image's area; a number: the smallest, and the largest is
+        1.
+    ratio : tuple of float
+        Smallest and largest ratio of width to height, whose logarithm is drawn uniformly.
+    interp : int, default 2
+        Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
+    **kwargs
+        Only `min_area`, an older name of `area`.
+
+    Returns
+    -------
+    NDArray
+        Part of the image, of the given size.
+    tuple of int
+        Position and size of the part in the image, (x, y, width, height).
+
+    Notes
+    -----
+    After ten draws that do not fit, the center is cropped.  The method is that of Szegedy et al.,
+    "Going deeper with convolutions", 2015.
     """
     area = kwargs.pop("min_area", area)
     if kwargs:
@@ -136,7 +398,23 @@ def random_size_crop(src: NDArray, size: Size, area: float | tuple[float, float]
 
 
 def color_normalize(src: NDArray, mean: Any, std: Any = None) -> NDArray:
-    """(src - mean) / std, both for each channel."""
+    """Return (src - mean) / std.
+
+    Parameters
+    ----------
+    src : NDArray
+        Image.
+    mean : NDArray, float or None
+        Mean of each channel; None: nothing is subtracted.
+    std : NDArray or float, optional
+        Standard deviation of each channel; None: nothing is divided by.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.image.color_normalize(mx.nd.array([[[3, 4]]]), mx.nd.array([1, 2]), 2).asnumpy().tolist()
+    [[[1.0, 1.0]]]
+    """
     if mean is not None:
         src = src - mean
     return src if std is None else src / std
@@ -144,10 +422,36 @@ def color_normalize(src: NDArray, mean: Any, std: Any = None) -> NDArray:
 
 def imrotate(src: NDArray, rotation_degrees: Any, zoom_in: bool = False, zoom_out: bool = False
              ) -> NDArray:
-    """Pictures turned about their centers, float32 (channels, height, width) or a batch of them.
+    """Rotate images about their centers.
 
-    rotation_degrees: a number, or one for each of a batch.  What was outside is 0.  zoom_in: as
-    large as it takes for nothing of that to be seen; zoom_out: as small as it takes to see all.
+    Parameters
+    ----------
+    src : NDArray
+        float32 image (channels, height, width), or a batch of them.
+    rotation_degrees : float or NDArray
+        Angle in degrees, or one for each image of a batch.
+    zoom_in : bool, default False
+        Enlarge the image until nothing outside of it is visible.
+    zoom_out : bool, default False
+        Shrink the image until all of it is visible.
+
+    Returns
+    -------
+    NDArray
+        Array of the same shape; what was outside of the image is 0.
+
+    Raises
+    ------
+    TypeError
+        For arrays of another type or number of axes.
+    ValueError
+        If both zooms are set, or the number of angles differs from the number of images.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.image.imrotate(mx.nd.array([[[1, 2], [3, 4]]]), 90).round().asnumpy().tolist()
+    [[[2.0, 4.0], [1.0, 3.0]]]
     """
     if zoom_in and zoom_out:
         raise ValueError("imrotate: zoom_in and zoom_out cannot be both True")
@@ -182,7 +486,24 @@ def _affine(angle: float, height: int, width: int, zoom_in: bool, zoom_out: bool
 
 def random_rotate(src: NDArray, angle_limits: tuple[float, float], zoom_in: bool = False,
                   zoom_out: bool = False) -> NDArray:
-    """Pictures turned by angles from a range, in degrees; each of a batch by its own."""
+    """Rotate images by random angles; each image of a batch by its own.
+
+    Parameters
+    ----------
+    src : NDArray
+        float32 image (channels, height, width), or a batch of them.
+    angle_limits : tuple of float
+        Smallest and largest angle in degrees.
+    zoom_in : bool, default False
+        Enlarge the image until nothing outside of it is visible.
+    zoom_out : bool, default False
+        Shrink the image until all of it is visible.
+
+    Returns
+    -------
+    NDArray
+        Array of the same shape.
+    """
     if src.ndim == 3:
         return imrotate(src, np.random.uniform(*angle_limits), zoom_in, zoom_out)
     angles = np.random.uniform(*angle_limits, size=src.shape[0])
