@@ -1,9 +1,8 @@
 """`FeedForward`, MXNet's first model class: one object with data arrays in, predictions out.
 
-A thin layer over Module: training binds a Module (a BucketingModule if the network is drawn per
-bucket), prediction another one on the first context.  What is its own: numpy arrays as data,
-batches counted from 1 in callbacks, and epochs of `epoch_size` batches that may end in the middle
-of the data.
+A thin layer over Module: training binds a Module (a BucketingModule if there is a network per
+bucket), prediction another one on the first context.  It adds numpy arrays as data, batches counted
+from 1 in callbacks, and epochs of `epoch_size` batches that may end in the middle of the data.
 """
 
 from __future__ import annotations
@@ -31,10 +30,34 @@ __all__ = ["FeedForward"]
 
 
 class FeedForward:
-    """A network with its parameters, trained on and asked about arrays or iterators.
+    """A network with its parameters, trained and evaluated on arrays or iterators.
 
-    `symbol` is a Symbol, or a function that draws one from a bucket key.  `kwargs` are the
-    optimizer's parameters.  `epoch_size` is the number of batches of an epoch, default all of them.
+    It is deprecated in MXNet in favour of `Module`.
+
+    Parameters
+    ----------
+    symbol : Symbol or callable
+        The network, or a function of a bucket key that returns it.
+    ctx : Context or list of Context, default cpu()
+        Where to compute.
+    num_epoch : int, optional
+        Number of the epoch at which training stops; required by `fit`.
+    epoch_size : int, optional
+        Batches per epoch; all of the data by default.
+    optimizer : str or Optimizer, default 'sgd'
+        The optimizer, or the name of one.
+    initializer : Initializer, default Uniform(0.01)
+        Initializes parameters that are not given.
+    numpy_batch_size : int, default 128
+        Batch size for data that are arrays.
+    arg_params, aux_params : dict of str to NDArray, optional
+        Parameters and auxiliary states by name.
+    allow_extra_params : bool, default False
+        Whether these dicts may have names that the network does not have.
+    begin_epoch : int, default 0
+        Number of the first epoch.
+    **kwargs
+        Options of the optimizer, such as `learning_rate`.
     """
 
     def __init__(self, symbol: Any, ctx: Any = None, num_epoch: int | None = None,
@@ -103,10 +126,34 @@ class FeedForward:
             logger: Any = None, work_load_list: Any = None, monitor: Any = None,
             eval_end_callback: Any = LogValidationMetricsCallback(),  # noqa: B008
             eval_batch_end_callback: Any = None) -> None:
-        """Train for epochs `begin_epoch` .. `num_epoch - 1` on `X` (and `y`, if `X` is an array).
+        """Train for the epochs from `begin_epoch` to ``num_epoch - 1``.
 
-        `eval_data` is an iterator or a pair of arrays.  Callbacks as in `BaseModule.fit`, except
-        that `nbatch` of batch callbacks counts from 1.
+        Parameters
+        ----------
+        X : DataIter, numpy.ndarray or NDArray
+            Training data; arrays have the samples along axis 0.
+        y : numpy.ndarray or NDArray, optional
+            Labels, shape (samples,) or (samples, 1); required if `X` is an array.
+        eval_data : DataIter or pair of arrays, optional
+            Validation data, evaluated after each epoch.
+        eval_metric : str, EvalMetric, callable or list, default 'acc'
+            Metric of training and validation.
+        epoch_end_callback : callable or list, optional
+            Called after each epoch, as in `BaseModule.fit`.
+        batch_end_callback : callable or list, optional
+            Called after each batch, as in `BaseModule.fit`, but `nbatch` counts from 1.
+        kvstore : str, KVStore or None, default 'local'
+            Where gradients of several contexts are summed.
+        logger : logging.Logger, optional
+            Where progress is logged; the root logger by default.
+        work_load_list : list of float, optional
+            Relative share of each batch that each context computes; equal by default.
+        monitor : Monitor, optional
+            Observes the network.
+        eval_end_callback : callable or list, default LogValidationMetricsCallback()
+            Called after each validation.
+        eval_batch_end_callback : callable or list, optional
+            Called after each validation batch.
         """
         train_data, eval_data = self._init_iter(X, y, True), self._init_eval_iter(eval_data)
         if self.num_epoch is None:
@@ -204,14 +251,28 @@ class FeedForward:
               BatchEndParam(epoch, count, eval_metric, {**arguments, **locals()}))
         eval_data.reset()
 
-    # -- asking -----------------------------------------------------------------------------
+    # -- inference --------------------------------------------------------------------------
 
     def predict(self, X: Any, num_batch: int | None = None, return_data: bool = False,
                 reset: bool = True) -> Any:
-        """Outputs for all samples (of at most `num_batch` batches) as numpy arrays.
+        """Compute the outputs for all samples, as numpy arrays.
 
-        One array, or a list if the network has several outputs; with `return_data` the triple of
-        outputs, data and labels.
+        Parameters
+        ----------
+        X : DataIter, numpy.ndarray or NDArray
+            The data.
+        num_batch : int, optional
+            Predict at most this many batches; all by default.
+        return_data : bool, default False
+            Return data and labels, too.
+        reset : bool, default True
+            Reset an iterator first.
+
+        Returns
+        -------
+        numpy.ndarray or list, or a tuple of three such
+            The outputs: an array, or a list if the network has several. With `return_data`
+            outputs, data and labels.
         """
         rows: list[list[np.ndarray]] = []
         counts = (0, 0)
@@ -229,7 +290,26 @@ class FeedForward:
 
     def score(self, X: Any, eval_metric: Any = "acc", num_batch: int | None = None,
               batch_end_callback: Any = None, reset: bool = True) -> Any:
-        """The value of a metric on an iterator with labels, filling samples included."""
+        """Compute a metric, including samples that pad the last batch.
+
+        Parameters
+        ----------
+        X : DataIter
+            Data with labels.
+        eval_metric : str, EvalMetric, callable or list, default 'acc'
+            The metric.
+        num_batch : int, optional
+            Evaluate on at most this many batches; all by default.
+        batch_end_callback : callable or list, optional
+            Called after each batch with a `BatchEndParam`.
+        reset : bool, default True
+            Reset the iterator first.
+
+        Returns
+        -------
+        float or list of float
+            Value of the metric, a list if it consists of several.
+        """
         eval_metric = _metric.create(eval_metric)
         eval_metric.reset()
         for nbatch, (batch, outputs) in enumerate(self._run(X, num_batch, reset)):
@@ -273,7 +353,17 @@ class FeedForward:
     # -- files ------------------------------------------------------------------------------
 
     def save(self, prefix: str, epoch: int | None = None, remove_amp_cast: bool = True) -> None:
-        """Write a checkpoint, by default of epoch `num_epoch`."""
+        """Save a checkpoint.
+
+        Parameters
+        ----------
+        prefix : str
+            Beginning of the file names, as for `save_checkpoint`.
+        epoch : int, optional
+            Number of the checkpoint; `num_epoch` by default.
+        remove_amp_cast : bool, default True
+            Omit casts that mixed precision inserted from the saved symbol.
+        """
         epoch = self.num_epoch if epoch is None else epoch
         if epoch is None:
             raise MXNetError("FeedForward.save: give the epoch, as num_epoch is not set")
@@ -282,7 +372,24 @@ class FeedForward:
 
     @staticmethod
     def load(prefix: str, epoch: int, ctx: Any = None, **kwargs: Any) -> FeedForward:
-        """A model from a checkpoint; training it goes on after that epoch."""
+        """Create a model from a checkpoint; training continues after that epoch.
+
+        Parameters
+        ----------
+        prefix : str
+            Beginning of the file names, as given to `save`.
+        epoch : int
+            Number of the checkpoint.
+        ctx : Context or list of Context, default cpu()
+            Where to compute.
+        **kwargs
+            Further arguments of the constructor.
+
+        Returns
+        -------
+        FeedForward
+            The model.
+        """
         network, arg_params, aux_params = load_checkpoint(prefix, epoch)
         return FeedForward(network, ctx=ctx, arg_params=arg_params, aux_params=aux_params,
                            begin_epoch=epoch, **kwargs)
@@ -296,7 +403,24 @@ class FeedForward:
                work_load_list: Any = None,
                eval_end_callback: Any = LogValidationMetricsCallback(),  # noqa: B008
                eval_batch_end_callback: Any = None, **kwargs: Any) -> FeedForward:
-        """A model that has been trained; arguments as those of the constructor and `fit`."""
+        """Create a model and train it.
+
+        Parameters
+        ----------
+        symbol, ctx, num_epoch, epoch_size, optimizer, initializer
+            As for the constructor.
+        X, y, eval_data, eval_metric, epoch_end_callback, batch_end_callback, kvstore, logger
+            As for `fit`.
+        work_load_list, eval_end_callback, eval_batch_end_callback
+            As for `fit`.
+        **kwargs
+            Further arguments of the constructor.
+
+        Returns
+        -------
+        FeedForward
+            The trained model.
+        """
         model = FeedForward(symbol, ctx, num_epoch, epoch_size, optimizer, initializer, **kwargs)
         model.fit(X, y, eval_data, eval_metric, epoch_end_callback, batch_end_callback, kvstore,
                   logger, work_load_list, eval_end_callback=eval_end_callback,
@@ -305,7 +429,7 @@ class FeedForward:
 
 
 def _network(given: Any) -> tuple[Any, Any]:
-    """(symbol, None), or (None, function that draws it)."""
+    """(symbol, None), or (None, function that returns it)."""
     if isinstance(given, symbol.Symbol):
         return given, None
     if not callable(given):

@@ -1,6 +1,6 @@
-"""Pictures of how training went.
+"""Plots of the training history.
 
-A history is what `fit` keeps as `module.history`: a list with a dict per epoch, of its number
+A history is what `fit` stores as `module.history`: a list with a dict per epoch, of its number
 `epoch`, the metrics `train` and `validation` (name -> value; empty without validation data) and
 the `seconds` that training took.  It is plain data: `json.dump` writes it.
 """
@@ -16,10 +16,29 @@ __all__ = ["plot"]
 
 
 def plot(history: Sequence[Mapping[str, Any]], path: Any = None, title: str = "") -> Any:
-    """A matplotlib figure with one panel per metric, over epochs counted from 1.
+    """Plot the metrics over the epochs, with one panel per metric.
 
-    It is written to `path` (its ending tells the format) if there is one.  Training and validation
-    share the panel of the metric that they have in common.
+    Training and validation share the panel of a metric. Epochs are counted from 1. Needs
+    matplotlib.
+
+    Parameters
+    ----------
+    history : list of dict
+        ``module.history`` after `fit`.
+    path : str or path, optional
+        File that the figure is written to; its suffix determines the format.
+    title : str, default ''
+        Title of the figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Raises
+    ------
+    MXNetError
+        If there are no metrics in the history, or matplotlib is not installed.
     """
     try:
         from matplotlib.figure import Figure

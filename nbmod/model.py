@@ -26,7 +26,37 @@ UPDATE_LOCALLY_ABOVE = 1024 * 1024 * 16
 
 def save_checkpoint(prefix: str, epoch: int, symbol: Any, arg_params: Mapping[str, Any],
                     aux_params: Mapping[str, Any], remove_amp_cast: bool = True) -> None:
-    """Write `<prefix>-symbol.json` (if `symbol` is given) and `<prefix>-<epoch:04d>.params`."""
+    """Save a network and its parameters in MXNet's format.
+
+    Writes ``<prefix>-symbol.json`` and ``<prefix>-<epoch>.params``, `epoch` with four digits.
+
+    Parameters
+    ----------
+    prefix : str
+        Beginning of the file names, with a directory if wanted.
+    epoch : int
+        Number of the checkpoint.
+    symbol : Symbol or None
+        The network; with None only parameters are saved.
+    arg_params, aux_params : dict of str to NDArray
+        Parameters and auxiliary states by name.
+    remove_amp_cast : bool, default True
+        Omit casts that mixed precision inserted from the saved symbol.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import nbmod as mx
+    >>> net = mx.sym.Variable("data") * mx.sym.Variable("scale")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     prefix = os.path.join(folder, "net")
+    ...     mx.model.save_checkpoint(prefix, 12, net, {"scale": mx.nd.array([2])}, {})
+    ...     sorted(os.listdir(folder))
+    ...     symbol, arg_params, aux_params = mx.model.load_checkpoint(prefix, 12)
+    ['net-0012.params', 'net-symbol.json']
+    >>> symbol.list_arguments(), arg_params["scale"].asnumpy().tolist(), aux_params
+    (['data', 'scale'], [2.0], {})
+    """
     if symbol is not None:
         symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
     name = f"{prefix}-{epoch:04d}.params"
@@ -35,7 +65,25 @@ def save_checkpoint(prefix: str, epoch: int, symbol: Any, arg_params: Mapping[st
 
 
 def load_params(prefix: str, epoch: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(arg_params, aux_params) from `<prefix>-<epoch:04d>.params`."""
+    """Load the parameters of a checkpoint.
+
+    Parameters
+    ----------
+    prefix : str
+        Beginning of the file names, as given to `save_checkpoint`.
+    epoch : int
+        Number of the checkpoint.
+
+    Returns
+    -------
+    arg_params, aux_params : dict of str to NDArray
+        Parameters and auxiliary states by name.
+
+    Raises
+    ------
+    MXNetError
+        If the file is damaged or is not a checkpoint.
+    """
     name = f"{prefix}-{epoch:04d}.params"
     loaded = nd.load(name)
     if not loaded:
@@ -48,14 +96,38 @@ def load_params(prefix: str, epoch: int) -> tuple[dict[str, Any], dict[str, Any]
 
 
 def join_params(arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]) -> dict[str, Any]:
-    """Both kinds on the CPU in one dict, as `arg:<name>` and `aux:<name>`."""
+    """Join parameters and auxiliary states, on the CPU, under the names used in files.
+
+    Parameters
+    ----------
+    arg_params, aux_params : dict of str to NDArray
+        Parameters and auxiliary states by name.
+
+    Returns
+    -------
+    dict of str to NDArray
+        Arrays named ``arg:<name>`` and ``aux:<name>``.
+    """
     return {f"{kind}:{name}": value.as_in_context(cpu())
             for kind, params in (("arg", arg_params), ("aux", aux_params))
             for name, value in params.items()}
 
 
 def split_params(arrays: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """`arg:`/`aux:` names taken apart; any other name is an MXNetError."""
+    """Split what `join_params` joined.
+
+    Parameters
+    ----------
+    arrays : dict of str to NDArray
+        Arrays named ``arg:<name>`` and ``aux:<name>``; MXNetError for other names.
+    where : str
+        Name of the file, for the error message.
+
+    Returns
+    -------
+    arg_params, aux_params : dict of str to NDArray
+        Parameters and auxiliary states by name.
+    """
     params: dict[str, dict[str, Any]] = {"arg": {}, "aux": {}}
     for key, value in arrays.items():
         kind, _, name = key.partition(":")
@@ -66,7 +138,27 @@ def split_params(arrays: Mapping[str, Any], where: str) -> tuple[dict[str, Any],
 
 
 def load_checkpoint(prefix: str, epoch: int) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """(symbol, arg_params, aux_params) of a checkpoint written by nbmod or MXNet."""
+    """Load a network and its parameters, saved by nbmod or MXNet.
+
+    Parameters
+    ----------
+    prefix : str
+        Beginning of the file names, as given to `save_checkpoint`.
+    epoch : int
+        Number of the checkpoint.
+
+    Returns
+    -------
+    symbol : Symbol
+        The network.
+    arg_params, aux_params : dict of str to NDArray
+        Parameters and auxiliary states by name.
+
+    Raises
+    ------
+    MXNetError
+        If a file is damaged or is not part of a checkpoint.
+    """
     from . import symbol as sym
 
     symbol = sym.load(f"{prefix}-symbol.json")
@@ -105,7 +197,7 @@ def _initialize_kvstore(kvstore: Any, param_arrays: Sequence[Any], arg_params: M
 
 def _update_params_on_kvstore(param_arrays: Sequence[Any], grad_arrays: Sequence[Any],
                               kvstore: Any, param_names: Sequence[str]) -> None:
-    """Push every gradient, pull every updated parameter; a store of our own takes all at once."""
+    """Push every gradient, pull every updated parameter; `KVStore` takes all at once."""
     trained = _trained(grad_arrays)
     if type(kvstore) is kvs.KVStore and trained:
         kvstore.pushpull([param_names[index] for index in trained],
@@ -118,7 +210,7 @@ def _update_params_on_kvstore(param_arrays: Sequence[Any], grad_arrays: Sequence
 
 
 def _trained(grad_arrays: Sequence[Any]) -> list[int]:
-    """Numbers of the parameters that have gradients."""
+    """Indices of the parameters that have gradients."""
     return [index for index, grads in enumerate(grad_arrays) if grads[0] is not None]
 
 
@@ -140,7 +232,7 @@ def _update_params(param_arrays: Sequence[Any], grad_arrays: Sequence[Any], upda
 
 
 def __getattr__(name: str) -> Any:
-    """`mx.model.FeedForward` stands on modules, which stand on this file: found when asked for."""
+    """Import `FeedForward` on first use, as it imports modules, which import this file."""
     if name == "FeedForward":
         from .feedforward import FeedForward
 

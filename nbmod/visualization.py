@@ -1,11 +1,11 @@
-"""Networks as a table of layers, and as a picture.
+"""Networks as a table of layers, and as a graph for Graphviz.
 
     mx.viz.print_summary(net, {"data": (1, 3, 224, 224)})
     mx.viz.plot_network(net, shape={"data": (1, 3, 224, 224)}).render("net")
-    mx.viz.network_dot(net)         the same picture as text, without the package graphviz
+    mx.viz.network_dot(net)         the same graph as text, without the package graphviz
 
-Both read the graph and the shapes that follow from those given.  A picture is two plain lists,
-`_Box`es and `_Arrow`s; what Graphviz wants of them is added at the end.
+Both read the graph and the shapes that follow from those given.  A drawing is two plain lists,
+`_Box`es and `_Arrow`s; they are translated for Graphviz at the end.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from .symbol import Symbol
 __all__ = ["print_summary", "plot_network", "network_dot"]
 
 PARAMETERS = ("weight", "bias", "gamma", "beta", "parameters")
-"""Names of ops' inputs that hold what is learned."""
+"""Names of ops' inputs that are trained."""
 HIDDEN = ("_weight", "_bias", "_gamma", "_beta", "_moving_mean", "_moving_var", "_running_mean",
           "_running_var")
-"""Ends of the names of variables that a picture leaves out."""
+"""Suffixes of the names of variables that a drawing omits."""
 
 
 def _require_symbol(symbol: Any) -> Symbol:
@@ -64,13 +64,46 @@ def _dims(shape: Sequence[int]) -> str:
 
 def print_summary(symbol: Symbol, shape: Mapping[str, Any] | None = None, line_length: int = 120,
                   positions: Sequence[float] = (.44, .64, .74, 1.)) -> None:
-    """Print a table of layers: name and op, shape without the batch, parameters, what it reads.
+    """Print a table of the layers.
 
-    `shape` maps inputs to shapes; without it only the parameters are counted whose size needs no
-    input.  `positions` are the ends of the columns, as fractions of `line_length` if the last one
-    is at most 1.  A parameter is counted where it is first used.
+    Columns are the name and op of a layer, the shape of its output without the batch axis, the
+    number of its parameters and the layers that it reads. A parameter is counted where it is first
+    used.
 
-    Raises TypeError for what is no Symbol, ValueError if the shapes given do not suffice.
+    Parameters
+    ----------
+    symbol : Symbol
+        The network.
+    shape : dict of str to tuple, optional
+        Shapes of inputs by name. Without it, only those parameters are counted whose sizes do not
+        depend on inputs.
+    line_length : int, default 120
+        Width of the table in characters.
+    positions : list of float, default (.44, .64, .74, 1.)
+        Ends of the four columns: fractions of `line_length` if the last one is at most 1, else
+        characters.
+
+    Raises
+    ------
+    TypeError
+        If `symbol` is not a Symbol.
+    ValueError
+        If not all shapes follow from those given.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=10, name="fc")
+    >>> mx.viz.print_summary(net, {"data": (1, 4)}, line_length=60)  # doctest: +ELLIPSIS
+    ____________________________________________________________
+    Layer (type)              Output Shape...
+    ============================================================
+    data(null)                4...
+    ____________________________________________________________
+    fc(FullyConnected)        10          50    data...
+    ============================================================
+    Total params: 50
+    ____________________________________________________________
     """
     entries = _require_symbol(symbol).entries
     graph = Graph(entries)
@@ -125,7 +158,7 @@ def _reads(node: Node) -> Iterator[tuple[str, Entry]]:
         yield from zip(node.op.list_inputs(), node.inputs, strict=True)
 
 
-# -- the picture ------------------------------------------------------------------------------
+# -- the drawing ------------------------------------------------------------------------------
 
 
 class _Box(NamedTuple):
@@ -135,7 +168,7 @@ class _Box(NamedTuple):
 
 
 class _Arrow(NamedTuple):
-    """From what is read to who reads it, which Graphviz is told the other way round."""
+    """From what is read to the node that reads it; Graphviz is given the reverse direction."""
 
     reader: str
     read: str
@@ -152,7 +185,7 @@ OTHERS = "#fccde5"
 
 
 def _label(node: Node) -> str:
-    """The op and what matters of it for the best known ops, the name for all others."""
+    """The op with its main attributes for the most common ops, the name for all others."""
     attrs = node.attrs
     kernel, stride = _by(attrs.get("kernel", ""), "[]"), _by(attrs.get("stride", ""), "1")
     labels = {"Convolution": lambda: f"{kernel}/{stride}, {attrs['num_filter']}",
@@ -197,13 +230,38 @@ def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf",
                  shape: Mapping[str, Any] | None = None, dtype: Mapping[str, Any] | None = None,
                  node_attrs: Mapping[str, str] = {},  # noqa: B006  # as MXNet's signature has it
                  hide_weights: bool = True) -> Any:
-    """The network as a `graphviz.Digraph`; `.source` is its text, `.render()` needs Graphviz.
+    """Draw the network as a graph. Needs the package graphviz.
 
-    `shape` and `dtype`, of inputs by name, label the arrows; `node_attrs` are attributes for every
-    node; `hide_weights` leaves out the arrows from weights.
+    Parameters
+    ----------
+    symbol : Symbol
+        The network.
+    title : str, default 'plot'
+        Name of the graph.
+    save_format : str, default 'pdf'
+        File format of `render`.
+    shape : dict of str to tuple, optional
+        Shapes of inputs by name; arrows are then labelled with shapes.
+    dtype : dict of str to type, optional
+        Types of inputs by name; arrows are then labelled with types.
+    node_attrs : dict of str to str, optional
+        Graphviz attributes for all nodes.
+    hide_weights : bool, default True
+        Omit arrows from variables that are named like weights; their nodes are always omitted.
 
-    Raises TypeError for what is no Symbol, ValueError if what is given does not suffice,
-    MXNetError without the package graphviz.
+    Returns
+    -------
+    graphviz.Digraph
+        The graph; ``.source`` is its text, ``.render(name)`` writes it to a file by Graphviz.
+
+    Raises
+    ------
+    TypeError
+        If `symbol` is not a Symbol.
+    ValueError
+        If not all shapes or types follow from those given.
+    MXNetError
+        If the package graphviz is not installed.
     """
     boxes, arrows = _picture(symbol, shape, dtype, node_attrs, hide_weights)
     try:
@@ -222,7 +280,24 @@ def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf",
 def network_dot(symbol: Symbol, title: str = "plot", shape: Mapping[str, Any] | None = None,
                 dtype: Mapping[str, Any] | None = None,
                 node_attrs: Mapping[str, str] | None = None, hide_weights: bool = True) -> str:
-    """The picture of `plot_network` as text in Graphviz's language, which needs no package."""
+    """Describe the graph of `plot_network` in Graphviz's language; needs no package.
+
+    Parameters
+    ----------
+    symbol, title, shape, dtype, node_attrs, hide_weights
+        As for `plot_network`.
+
+    Returns
+    -------
+    str
+        The graph in the DOT language.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> print(mx.viz.network_dot(mx.sym.Variable("x"), title="net").splitlines()[0])
+    digraph "net" {
+    """
     boxes, arrows = _picture(symbol, shape, dtype, node_attrs or {}, hide_weights)
     lines = [f"{_quoted(box.name)} [{_listed({'label': box.label, **box.attributes})}]"
              for box in boxes]

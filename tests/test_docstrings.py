@@ -21,6 +21,8 @@ MODULES = (
     "nbmod.callback",
     "nbmod.context",
     "nbmod.executor",
+    "nbmod.feedforward",
+    "nbmod.history",
     "nbmod.image.augmenters",
     "nbmod.image.det_augmenters",
     "nbmod.image.functions",
@@ -45,11 +47,13 @@ MODULES = (
     "nbmod.metric.classification",
     "nbmod.metric.likelihood",
     "nbmod.metric.regression",
+    "nbmod.model",
     "nbmod.module.base_module",
     "nbmod.module.bucketing_module",
     "nbmod.module.det_module",
     "nbmod.module.module",
     "nbmod.module.optimization",
+    "nbmod.module.python_module",
     "nbmod.module.sequential_module",
     "nbmod.monitor",
     "nbmod.ndarray.creation",
@@ -65,6 +69,7 @@ MODULES = (
     "nbmod.optimizer.sgd",
     "nbmod.optimizer.updater",
     "nbmod.random",
+    "nbmod.visualization",
 )
 SECTIONS = ("Parameters", "Other Parameters")
 

@@ -1,9 +1,9 @@
 """`PythonModule`: a step of a network written in Python, with no parameters of its own.
 
-A subclass says what shapes come out (`_compute_output_shapes`) and how to go `forward` and
-`backward`; all else that a module promises has an answer here.  `PythonLossModule` is the one that
-people use, at the end of a `SequentialModule`: scores pass through it, and a function of scores and
-labels gives the gradient.
+A subclass defines the shapes of its outputs (`_compute_output_shapes`), `forward` and `backward`;
+the rest of a module's interface is defined here.  `PythonLossModule` is used at the end of a
+`SequentialModule`: its outputs are its inputs, and a function of scores and labels computes the
+gradient.
 """
 
 from __future__ import annotations
@@ -23,9 +23,21 @@ __all__ = ["PythonModule", "PythonLossModule"]
 
 
 class PythonModule(BaseModule):
-    """Base of modules written in Python.  See the module docstring.
+    """Base of modules without parameters that are written in Python.
 
-    `data_names` and `label_names` (None: no labels) are the inputs, `output_names` the outputs.
+    A subclass defines `_compute_output_shapes`, `forward`, `backward`, `get_outputs` and
+    `get_input_grads`.
+
+    Parameters
+    ----------
+    data_names : list of str
+        Names of the data inputs.
+    label_names : list of str or None
+        Names of the label inputs; None for a module without labels.
+    output_names : list of str
+        Names of the outputs.
+    logger : logging.Logger, optional
+        Where warnings are logged; the root logger by default.
     """
 
     def __init__(self, data_names: Sequence[str], label_names: Sequence[str] | None,
@@ -58,30 +70,40 @@ class PythonModule(BaseModule):
 
     @property
     def output_shapes(self) -> Any:
-        """(name, shape) of every output, None before bind."""
+        """Pairs of name and shape of the outputs, None before bind."""
         return self._output_shapes
 
     def get_params(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Two empty dicts: there are no parameters."""
+        """Return two empty dicts: there are no parameters."""
         return {}, {}
 
     def init_params(self, initializer: Any = Uniform(0.01), arg_params: Any = None,  # noqa: B008
                     aux_params: Any = None, allow_missing: bool = False, force_init: bool = False,
                     allow_extra: bool = False) -> None:
-        """Nothing to do: there are no parameters."""
+        """Do nothing, as there are no parameters; arguments have no effect."""
         self.params_initialized = True
 
     def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd",
                        optimizer_params: Any = (("learning_rate", 0.01),),
                        force_init: bool = False) -> None:
-        """Nothing to do: there are no parameters."""
+        """Do nothing, as there are no parameters; arguments have no effect."""
         self.optimizer_initialized = True
 
     def update(self) -> None:
-        """Nothing to do: there are no parameters."""
+        """Do nothing, as there are no parameters."""
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Update `eval_metric` with labels and outputs, if the module is bound with labels."""
+        """Update a metric by the outputs, if the module is bound with labels.
+
+        Parameters
+        ----------
+        eval_metric : EvalMetric
+            The metric.
+        labels : list of NDArray
+            Labels of the batch.
+        pre_sliced : bool, default False
+            Not supported: MXNetError for True.
+        """
         if pre_sliced:
             raise MXNetError(f"{type(self).__name__}: PythonModule does not support presliced "
                              "labels; give the labels of the whole batch")
@@ -89,14 +111,25 @@ class PythonModule(BaseModule):
             eval_metric.update(labels, self.get_outputs())
 
     def install_monitor(self, mon: Any) -> None:
-        """Nothing to do: there are no executors to watch."""
+        """Do nothing, as there are no executors to observe."""
 
     def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
              inputs_need_grad: bool = False, force_rebind: bool = False, shared_module: Any = None,
              grad_req: Any = "write", tune: bool = False) -> None:
-        """Take note of the shapes; binding again takes note of others.
+        """Store the shapes of inputs and compute those of outputs. It may be called again.
 
-        There are no algorithms to `tune`.
+        Parameters
+        ----------
+        data_shapes, label_shapes : list of DataDesc or (str, tuple of int)
+            Names and shapes of the inputs, in the order of `data_names` and `label_names`.
+        for_training : bool, default True
+            Whether gradients are to be computed.
+        inputs_need_grad : bool, default False
+            Whether gradients of the data inputs are to be computed.
+        force_rebind, shared_module, tune
+            Accepted for compatibility; have no effect.
+        grad_req : {'write'}, default 'write'
+            Others are not supported: MXNetError.
         """
         if grad_req != "write":
             raise MXNetError(f"{type(self).__name__}: grad_req is {grad_req!r}, but Python modules "
@@ -116,16 +149,39 @@ class PythonModule(BaseModule):
         return given
 
     def _compute_output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
-        """(name, shape) of every output for the bound inputs; a subclass says."""
+        """(name, shape) of every output for the bound inputs; defined by subclasses."""
         raise self._abstract("_compute_output_shapes")
 
 
 class PythonLossModule(PythonModule):
-    """A loss: gives its one input back, and `grad_func(scores, labels)` as that input's gradient.
+    """A loss whose gradient is a Python function. Its output is its input.
 
-    `grad_func` gets the NDArrays of the batch and returns the gradient, of the shape of the scores,
-    as an NDArray or what `nd.array` takes.  A subclass may instead override `_backward_impl`, which
-    sets `_scores_grad` from `_scores` and `_labels`.
+    A subclass may override `_backward_impl`, which sets `_scores_grad` from `_scores` and
+    `_labels`, instead of passing `grad_func`.
+
+    Parameters
+    ----------
+    name : str, default 'pyloss'
+        Name of the module; the output is named ``<name>_output``.
+    data_names : list of str, default ('data',)
+        Name of the input, a list of one.
+    label_names : list of str, default ('softmax_label',)
+        Name of the labels, a list of one.
+    logger : logging.Logger, optional
+        Where warnings are logged; the root logger by default.
+    grad_func : callable, optional
+        Called as ``grad_func(scores, labels)`` with NDArrays; returns the gradient with respect to
+        the scores, of their shape, as an NDArray or what `nd.array` takes.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> loss = mx.mod.PythonLossModule(grad_func=lambda scores, labels: scores - labels)
+    >>> loss.bind([("data", (2,))], [("softmax_label", (2,))])
+    >>> loss.forward(mx.io.DataBatch([mx.nd.array([3, 5])], [mx.nd.array([1, 1])]))
+    >>> loss.backward()
+    >>> loss.get_input_grads()[0].asnumpy().tolist()
+    [2.0, 4.0]
     """
 
     def __init__(self, name: str = "pyloss", data_names: Sequence[str] = ("data",),
@@ -145,12 +201,20 @@ class PythonLossModule(PythonModule):
         self._scores_grad: Any = None
 
     def _compute_output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
-        """The scores, as they come."""
+        """The shape of the scores."""
         assert self._data_shapes is not None
         return [(self._output_names[0], self._data_shapes[0].shape)]
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Keep the scores, and in training the labels."""
+        """Store the scores, and in training the labels.
+
+        Parameters
+        ----------
+        data_batch : DataBatch
+            Scores as data, and labels.
+        is_train : bool, optional
+            Whether labels are needed; `for_training` by default.
+        """
         self._require("binded")
         self._scores, self._scores_grad = data_batch.data[0], None
         if self.for_training if is_train is None else is_train:
@@ -161,12 +225,24 @@ class PythonLossModule(PythonModule):
             self._labels = data_batch.label[0]
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        """The scores of the last forward."""
+        """Get the scores of the last `forward`.
+
+        Parameters
+        ----------
+        merge_multi_context : bool, default True
+            Must be True, as there are no devices.
+        """
         self._require_merge("get_outputs", merge_multi_context)
         return [self._scores]
 
     def backward(self, out_grads: Any = None) -> None:
-        """Compute the gradient of the scores."""
+        """Compute the gradient with respect to the scores.
+
+        Parameters
+        ----------
+        out_grads : None
+            A loss takes none: MXNetError for anything else.
+        """
         self._require("binded")
         if out_grads is not None:
             raise MXNetError(f"PythonLossModule {self._name}: a loss takes no out_grads; add "
@@ -190,7 +266,13 @@ class PythonLossModule(PythonModule):
         self._scores_grad = grad
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """The gradient of the scores."""
+        """Get the gradient with respect to the scores.
+
+        Parameters
+        ----------
+        merge_multi_context : bool, default True
+            Must be True, as there are no devices.
+        """
         self._require_merge("get_input_grads", merge_multi_context)
         return [self._scores_grad]
 
