@@ -1,8 +1,8 @@
-"""What scripts with a training loop of their own import: executors on several devices, the old way.
+"""Executors on several devices, for scripts with a training loop of their own.
 
 `DataParallelExecutorManager` trains a network without a Module: set the parameters, load a batch,
-forward, backward, and read `param_arrays` and `grad_arrays`.  It stands on Module's own group of
-executors, as does `DataParallelExecutorGroup` here, which is the same under older names.
+forward, backward, and read `param_arrays` and `grad_arrays`.  It is based on Module's own group of
+executors, as is `DataParallelExecutorGroup` here, which has older names.
 """
 
 from __future__ import annotations
@@ -51,7 +51,22 @@ def _load_label(batch: Any, targets: Sequence[Any]) -> None:
 class DataParallelExecutorGroup:
     """Executors of one network, one per context, for the batches of one iterator.
 
-    Parameters other than `param_names` have no gradient.  `shared_group` lends its parameters.
+    Parameters
+    ----------
+    sym : Symbol
+        The network.
+    arg_names : list of str
+        All arguments of the network.
+    param_names : list of str
+        The arguments that are trained; others have no gradient.
+    ctx : list of Context
+        Where to compute.
+    slices : list of slice
+        The part of a batch for each context.
+    train_data : DataIter
+        Its `provide_data` and `provide_label` are bound.
+    shared_group : DataParallelExecutorGroup, optional
+        A group whose parameters are shared.
     """
 
     def __init__(self, sym: Any, arg_names: Sequence[str], param_names: Sequence[str],
@@ -73,25 +88,65 @@ class DataParallelExecutorGroup:
         self.data_arrays, self.label_arrays = group.data_arrays, group.label_arrays
 
     def load_data_batch(self, data_batch: Any) -> None:
-        """Copy a batch into the executors."""
+        """Copy a batch into the executors.
+
+        Parameters
+        ----------
+        data_batch : DataBatch
+            The batch.
+        """
         self._group.load(data_batch)
 
     def forward(self, is_train: bool = False) -> None:
-        """Run every executor on the batch that was loaded last."""
+        """Compute the outputs of the batch that was loaded last.
+
+        Parameters
+        ----------
+        is_train : bool, default False
+            Whether ops work as in training.
+        """
         for executor in self.train_execs:
             executor.forward(is_train=is_train)
 
     def backward(self) -> None:
-        """Run every executor backward."""
+        """Compute the gradients."""
         self._group.backward()
 
     def update_metric(self, metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Update `metric` with the outputs of the last forward."""
+        """Update a metric by the outputs of the last `forward`.
+
+        Parameters
+        ----------
+        metric : EvalMetric
+            The metric.
+        labels : list of NDArray
+            Labels of the batch.
+        pre_sliced : bool, default False
+            Whether `labels` is a list with such a list for each context.
+        """
         self._group.update_metric(metric, labels, pre_sliced)
 
 
 class DataParallelExecutorManager:
-    """A network on several contexts; with `sym_gen` a network per `bucket_key` of the batch."""
+    """A network on several contexts, or several networks by `bucket_key` of the batch.
+
+    Parameters
+    ----------
+    symbol : Symbol
+        The network.
+    ctx : list of Context
+        Where to compute.
+    train_data : DataIter
+        Iterator whose batches are computed.
+    arg_names, param_names, aux_names : list of str
+        All arguments, those that are trained, and the auxiliary states of the network.
+    work_load_list : list of float, optional
+        Relative share of each batch that each context computes; equal by default.
+    logger : logging.Logger, optional
+        Where the start is logged; the root logger by default.
+    sym_gen : callable, optional
+        Function of a bucket key that returns a network.
+    """
 
     def __init__(self, symbol: Any, ctx: Sequence[Context], train_data: Any,
                  arg_names: Sequence[str], param_names: Sequence[str], aux_names: Sequence[str],
@@ -110,17 +165,35 @@ class DataParallelExecutorManager:
         self.curr_execgrp: DataParallelExecutorGroup = self.execgrp
 
     def install_monitor(self, monitor: Any) -> None:
-        """Let `monitor` watch the executors."""
+        """Observe the executors; not with `sym_gen`.
+
+        Parameters
+        ----------
+        monitor : Monitor
+            The monitor.
+        """
         if self.sym_gen is not None:
             raise MXNetError("install_monitor: buckets are not watched; use mx.mod.BucketingModule")
         self.execgrp._group.install_monitor(monitor)
 
     def set_params(self, arg_params: Any, aux_params: Any) -> None:
-        """Copy parameters to every device."""
+        """Copy parameters to every device.
+
+        Parameters
+        ----------
+        arg_params, aux_params : dict of str to NDArray
+            Parameters and auxiliary states by name.
+        """
         self.execgrp._group.set_params(arg_params, aux_params)
 
     def copy_to(self, arg_params: dict[str, Any], aux_params: dict[str, Any]) -> None:
-        """Write the mean over devices of every parameter into the given arrays."""
+        """Copy the mean over devices of every parameter.
+
+        Parameters
+        ----------
+        arg_params, aux_params : dict of str to NDArray
+            Arrays to copy into, by name.
+        """
         self.execgrp._group.get_params(arg_params, aux_params)
 
     @property
@@ -139,7 +212,13 @@ class DataParallelExecutorManager:
         return self.execgrp.aux_arrays
 
     def load_data_batch(self, data_batch: Any) -> None:
-        """Copy a batch into the executors, those of its bucket if there are buckets."""
+        """Copy a batch into the executors, those of its bucket if there are buckets.
+
+        Parameters
+        ----------
+        data_batch : DataBatch
+            The batch.
+        """
         if self.sym_gen is not None:
             key = data_batch.bucket_key
             if key not in self.execgrp_bucket:
@@ -152,13 +231,29 @@ class DataParallelExecutorManager:
                                          self.ctx, self.slices, data_batch, self.execgrp)
 
     def forward(self, is_train: bool = False) -> None:
-        """Run the executors on the batch that was loaded last."""
+        """Compute the outputs of the batch that was loaded last.
+
+        Parameters
+        ----------
+        is_train : bool, default False
+            Whether ops work as in training.
+        """
         self.curr_execgrp.forward(is_train)
 
     def backward(self) -> None:
-        """Run the executors backward."""
+        """Compute the gradients."""
         self.curr_execgrp.backward()
 
     def update_metric(self, metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Update `metric` with the outputs of the last forward."""
+        """Update a metric by the outputs of the last `forward`.
+
+        Parameters
+        ----------
+        metric : EvalMetric
+            The metric.
+        labels : list of NDArray
+            Labels of the batch.
+        pre_sliced : bool, default False
+            Whether `labels` is a list with such a list for each context.
+        """
         self.curr_execgrp.update_metric(metric, labels, pre_sliced)

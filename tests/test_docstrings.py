@@ -21,6 +21,7 @@ MODULES = (
     "nbmod.callback",
     "nbmod.context",
     "nbmod.executor",
+    "nbmod.executor_manager",
     "nbmod.feedforward",
     "nbmod.history",
     "nbmod.image.augmenters",
@@ -68,6 +69,8 @@ MODULES = (
     "nbmod.optimizer.layerwise",
     "nbmod.optimizer.sgd",
     "nbmod.optimizer.updater",
+    "nbmod.profiler.control",
+    "nbmod.profiler.objects",
     "nbmod.random",
     "nbmod.visualization",
 )

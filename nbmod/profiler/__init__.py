@@ -8,11 +8,11 @@
     mx.profiler.dump()              # the file
 
     recorder   what was measured: a list of events, and sums by category and name
-    watching   where measuring is let in while the profiler runs, and taken out again
-    control    what users call        objects   `Domain`, `Task`, `Counter` and the like
+    watching   instruments functions while the profiler runs
+    control    the functions for users    objects   `Domain`, `Task`, `Counter` and the like
 
 A profiler that does not run costs nothing: functions are replaced by measuring ones when it starts
-and put back when it stops, and executors look for a watcher once for each run, not for each step.
+and restored when it stops, and executors look for a watcher once for each run, not for each step.
 On a GPU a step is measured until the device has finished it, so steps do not overlap then.
 """
 

@@ -1,4 +1,4 @@
-"""What users call: configuration, on and off, the file and the table."""
+"""The profiler's interface: configuration, start and stop, the trace file and the table."""
 
 from __future__ import annotations
 
@@ -18,17 +18,29 @@ _config: dict[str, Any] = {
     "profile_memory": True, "profile_api": True, "filename": "profile.json",
     "continuous_dump": True, "dump_period": 1.0, "aggregate_stats": False,
     "profile_process": "worker"}
-"""What `set_config` takes, with what holds until it is called."""
+"""The options of `set_config` with their defaults."""
 
 
 def set_config(**kwargs: Any) -> None:
-    """Say what to measure; takes effect when the profiler is started.
+    """Configure what the profiler measures; takes effect when it is started.
 
-    `filename` ("profile.json") is what `dump` writes.  `profile_symbolic` (steps of executors),
-    `profile_imperative` (eager operations), `profile_memory` (sizes of arenas) and `profile_api`
-    (modules, stores, iterators) are on by default; `profile_all` is all of them.
-    `aggregate_stats`, `continuous_dump` and `dump_period` are accepted: totals are always kept,
-    and the file is written by `dump`.  An unknown name is an MXNetError.
+    Parameters
+    ----------
+    **kwargs
+        ``filename`` (str, default 'profile.json'): the file that `dump` writes.
+        ``profile_symbolic`` (bool, default True): steps of executors.
+        ``profile_imperative`` (bool, default True): operations on NDArrays.
+        ``profile_memory`` (bool, default True): memory of executors for intermediate results.
+        ``profile_api`` (bool, default True): methods of modules, key-value stores and iterators.
+        ``profile_all`` (bool, default False): all of these.
+        ``aggregate_stats``, ``continuous_dump``, ``dump_period`` and ``profile_process`` are
+        accepted for compatibility and have no effect: totals are always recorded, and the file is
+        written by `dump`.
+
+    Raises
+    ------
+    MXNetError
+        If a name is unknown or a value is of the wrong type.
     """
     for name, value in kwargs.items():
         if name not in _config:
@@ -55,7 +67,24 @@ def _require_worker(profile_process: str) -> None:
 
 
 def set_state(state: str = "stop", profile_process: str = "worker") -> None:
-    """Start ("run") or stop ("stop") measuring."""
+    """Start or stop the profiler.
+
+    Parameters
+    ----------
+    state : {'run', 'stop'}, default 'stop'
+        Whether to start or to stop.
+    profile_process : {'worker'}, default 'worker'
+        Accepted for compatibility: there are no server processes.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.profiler.set_state("run")
+    >>> total = mx.nd.ones((2,)) + mx.nd.ones((2,))
+    >>> mx.profiler.set_state("stop")
+    >>> "operator" in mx.profiler.dumps(reset=True)
+    True
+    """
     _require_worker(profile_process)
     if state not in ("run", "stop"):
         raise ArgumentError(f"profiler.set_state: state is {state!r}, expected 'run' or 'stop'")
@@ -70,17 +99,37 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
 
 
 def pause(profile_process: str = "worker") -> None:
-    """Stop measuring until `resume`."""
+    """Stop measuring until `resume`.
+
+    Parameters
+    ----------
+    profile_process : {'worker'}, default 'worker'
+        Accepted for compatibility: there are no server processes.
+    """
     set_state("stop", profile_process)
 
 
 def resume(profile_process: str = "worker") -> None:
-    """Go on measuring."""
+    """Continue measuring.
+
+    Parameters
+    ----------
+    profile_process : {'worker'}, default 'worker'
+        Accepted for compatibility: there are no server processes.
+    """
     set_state("run", profile_process)
 
 
 def dump(finished: bool = True, profile_process: str = "worker") -> None:
-    """Write the trace to the configured file; `finished` also stops and drops what was traced."""
+    """Write the trace to the configured file, in Chrome's trace format.
+
+    Parameters
+    ----------
+    finished : bool, default True
+        Also stop the profiler and discard the events.
+    profile_process : {'worker'}, default 'worker'
+        Accepted for compatibility: there are no server processes.
+    """
     _require_worker(profile_process)
     RECORDER.write(_config["filename"])
     if finished:
@@ -94,9 +143,28 @@ _KEYS = {"total": lambda t: t.total, "avg": lambda t: t.mean, "min": lambda t: t
 
 def dumps(reset: bool = False, format: str = "table", sort_by: str = "total",
           ascending: bool = False) -> str:
-    """Totals by category and name, as a table (milliseconds, kB) or as JSON.
+    """Summarize the measurements by category and name, in milliseconds and kB.
 
-    `sort_by`: "total", "avg", "min", "max" or "count".  `reset` starts the totals afresh.
+    Parameters
+    ----------
+    reset : bool, default False
+        Set the totals to zero afterwards.
+    format : {'table', 'json'}, default 'table'
+        Format of the text.
+    sort_by : {'total', 'avg', 'min', 'max', 'count'}, default 'total'
+        Order of names within a category.
+    ascending : bool, default False
+        Whether the smallest comes first.
+
+    Returns
+    -------
+    str
+        The summary.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument is none of these. It is a ValueError, too.
     """
     if format not in ("table", "json"):
         raise ArgumentError(f"profiler.dumps: format is {format!r}, expected 'table' or 'json'")
@@ -168,7 +236,15 @@ def _json(times: Groups, memory: Groups) -> str:
 
 
 def profiler_set_config(mode: str = "symbolic", filename: str = "profile.json") -> None:
-    """`set_config` of old: `profile_<mode>` is switched on."""
+    """Enable ``profile_<mode>``; an older form of `set_config`.
+
+    Parameters
+    ----------
+    mode : {'symbolic', 'imperative', 'memory', 'api', 'all'}, default 'symbolic'
+        What to measure, in addition to what is enabled.
+    filename : str, default 'profile.json'
+        The file that `dump` writes.
+    """
     modes = [name.removeprefix("profile_") for name, value in _config.items()
              if name.startswith("profile_") and isinstance(value, bool)]
     if mode not in modes:
@@ -177,17 +253,29 @@ def profiler_set_config(mode: str = "symbolic", filename: str = "profile.json") 
 
 
 def profiler_set_state(state: str = "stop") -> None:
-    """`set_state` of old."""
+    """Start or stop the profiler; an older form of `set_state`.
+
+    Parameters
+    ----------
+    state : {'run', 'stop'}, default 'stop'
+        Whether to start or to stop.
+    """
     set_state(state)
 
 
 def dump_profile() -> None:
-    """`dump` of old."""
+    """Stop the profiler and write the trace; an older form of `dump`."""
     dump(True)
 
 
 def set_kvstore_handle(handle: Any) -> None:
-    """Accepted: there are no server processes to profile."""
+    """Do nothing, as there are no server processes to profile.
+
+    Parameters
+    ----------
+    handle : object
+        Accepted for compatibility; has no effect.
+    """
 
 
 if CONFIG.profile:  # the first import, which that variable caused

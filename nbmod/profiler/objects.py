@@ -1,4 +1,4 @@
-"""What users measure themselves; nothing is recorded while the profiler does not run."""
+"""Measurements by users; nothing is recorded while the profiler does not run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,22 @@ __all__ = ["Counter", "Domain", "Event", "Frame", "Marker", "Task", "scope"]
 
 
 class Domain:
-    """A name that groups tasks, frames, counters and markers."""
+    """A name that groups tasks, frames, counters and markers.
+
+    Parameters
+    ----------
+    name : str
+        Its name, the category in the trace.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> domain = mx.profiler.Domain("reading")
+    >>> with domain.new_task("decode"):
+    ...     pass  # is measured while the profiler runs
+    >>> images = domain.new_counter("images", 0)
+    >>> images += 1
+    """
 
     def __init__(self, name: str):
         self.name = name
@@ -22,19 +37,45 @@ class Domain:
         return self.name
 
     def new_task(self, name: str) -> Task:
-        """A task of this domain."""
+        """Create a task of this domain.
+
+        Parameters
+        ----------
+        name : str
+            Its name in the trace.
+        """
         return Task(self, name)
 
     def new_frame(self, name: str) -> Frame:
-        """A frame of this domain."""
+        """Create a frame of this domain.
+
+        Parameters
+        ----------
+        name : str
+            Its name in the trace.
+        """
         return Frame(self, name)
 
     def new_counter(self, name: str, value: float | None = None) -> Counter:
-        """A counter of this domain."""
+        """Create a counter of this domain.
+
+        Parameters
+        ----------
+        name : str
+            Its name in the trace.
+        value : float, optional
+            Its first value, which is recorded.
+        """
         return Counter(self, name, value)
 
     def new_marker(self, name: str) -> Marker:
-        """A marker of this domain."""
+        """Create a marker of this domain.
+
+        Parameters
+        ----------
+        name : str
+            Its name in the trace.
+        """
         return Marker(self, name)
 
 
@@ -49,11 +90,11 @@ class _Span:
         return self.name
 
     def start(self) -> None:
-        """Begin."""
+        """Start measuring."""
         self._start = now()
 
     def stop(self) -> None:
-        """End; a stop without a start means nothing."""
+        """Stop measuring and record the duration; has no effect without `start`."""
         if self._start is not None and RECORDER.running:
             RECORDER.span(self._category, self.name, self._start, now() - self._start)
         self._start = None
@@ -67,28 +108,60 @@ class _Span:
 
 
 class Task(_Span):
-    """A piece of work in a domain."""
+    """A span of time in a domain: `start` and `stop` it, or use it in a with statement.
+
+    Parameters
+    ----------
+    domain : Domain
+        The domain that it belongs to.
+    name : str
+        Its name in the trace.
+    """
 
     def __init__(self, domain: Domain, name: str):
         super().__init__(name, str(domain))
 
 
 class Frame(_Span):
-    """One of many that follow each other, such as an iteration."""
+    """A span of time that is repeated, such as an iteration; used like `Task`.
+
+    Parameters
+    ----------
+    domain : Domain
+        The domain that it belongs to.
+    name : str
+        Its name in the trace.
+    """
 
     def __init__(self, domain: Domain, name: str):
         super().__init__(name, f"{domain},frame")
 
 
 class Event(_Span):
-    """A piece of work without a domain."""
+    """A span of time without a domain; used like `Task`.
+
+    Parameters
+    ----------
+    name : str
+        Its name in the trace.
+    """
 
     def __init__(self, name: str):
         super().__init__(name, "event")
 
 
 class Counter:
-    """A number that changes; `counter += 1` changes it as well."""
+    """A value that changes over time; supports ``+=`` and ``-=``.
+
+    Parameters
+    ----------
+    domain : Domain
+        The domain that it belongs to.
+    name : str
+        Its name in the trace.
+    value : float, optional
+        Its first value, which is recorded; 0, not recorded, by default.
+    """
 
     def __init__(self, domain: Domain, name: str, value: float | None = None):
         self.name, self._category, self._value = name, str(domain), 0.0
@@ -99,17 +172,35 @@ class Counter:
         return self.name
 
     def set_value(self, value: float) -> None:
-        """The number is `value` from now on."""
+        """Set and record the value.
+
+        Parameters
+        ----------
+        value : float
+            The new value.
+        """
         self._value = value
         if RECORDER.running:
             RECORDER.counter(self._category, self.name, value)
 
     def increment(self, delta: float = 1) -> None:
-        """Add to it."""
+        """Increase and record the value.
+
+        Parameters
+        ----------
+        delta : float, default 1
+            What to add.
+        """
         self.set_value(self._value + delta)
 
     def decrement(self, delta: float = 1) -> None:
-        """Take from it."""
+        """Decrease and record the value.
+
+        Parameters
+        ----------
+        delta : float, default 1
+            What to subtract.
+        """
         self.set_value(self._value - delta)
 
     def __iadd__(self, delta: float) -> Counter:
@@ -125,13 +216,27 @@ _SCOPES = {"global": "g", "process": "p", "thread": "t", "task": "t", "marker": 
 
 
 class Marker:
-    """A moment."""
+    """A point in time.
+
+    Parameters
+    ----------
+    domain : Domain
+        The domain that it belongs to.
+    name : str
+        Its name in the trace.
+    """
 
     def __init__(self, domain: Domain, name: str):
         self.name, self._category = name, f"{domain},instant_marker"
 
     def mark(self, scope: str = "process") -> None:
-        """Now, for the whole of `scope`: "global", "process", "thread", "task" or "marker"."""
+        """Record the current time.
+
+        Parameters
+        ----------
+        scope : {'global', 'process', 'thread', 'task', 'marker'}, default 'process'
+            What the mark is drawn across in the trace viewer; the last two are those of a thread.
+        """
         if scope not in _SCOPES:
             raise ArgumentError(f"Marker.mark: scope is {scope!r}, expected one of "
                                 f"{list(_SCOPES)}")
@@ -141,8 +246,21 @@ class Marker:
 
 @contextmanager
 def scope(name: str = "<unk>:", append_mode: bool = True) -> Iterator[None]:
-    """A block whose operations have `name` before theirs in the trace, after that of the block
-    around it if `append_mode`."""
+    """Prefix the names of operations in the trace, in a with statement.
+
+    Parameters
+    ----------
+    name : str, default '<unk>:'
+        The prefix; a colon is appended if it does not end with one.
+    append_mode : bool, default True
+        Append it to the prefix of the enclosing scope, instead of replacing that.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> with mx.profiler.scope("encoder"):
+    ...     total = mx.nd.ones((2,)) + 1
+    """
     before = RECORDER.prefix
     ended = name if name.endswith(":") else f"{name}:"
     RECORDER.prefix = before + ended if append_mode else ended
