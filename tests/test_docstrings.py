@@ -26,7 +26,9 @@ MODULES = (
     "nbmod.history",
     "nbmod.image.augmenters",
     "nbmod.image.det_augmenters",
+    "nbmod.image.det_iterator",
     "nbmod.image.functions",
+    "nbmod.image.iterator",
     "nbmod.initializer",
     "nbmod.io.data",
     "nbmod.io.dataset",
@@ -72,6 +74,8 @@ MODULES = (
     "nbmod.profiler.control",
     "nbmod.profiler.objects",
     "nbmod.random",
+    "nbmod.recordio.files",
+    "nbmod.recordio.headers",
     "nbmod.visualization",
 )
 SECTIONS = ("Parameters", "Other Parameters")

@@ -1,8 +1,8 @@
-"""`ImageDetIter`: pictures and the boxes of objects in them, changed by augmenters together.
+"""`ImageDetIter`: images and the boxes of objects in them, changed together by augmenters.
 
-The label of a record is [A, B, more up to A numbers, then B numbers for every object]: class, xmin,
-ymin, xmax, ymax as shares of width and height, and whatever else.  A batch has a row for each
-object, and rows of -1 where a picture has fewer than the one with most.
+The label of a record is [A, B, further numbers up to A, then B numbers for every object]: class,
+xmin, ymin, xmax, ymax as fractions of width and height, and further numbers.  A batch has a row for
+each object, and rows of -1 where an image has fewer objects than the one with most.
 """
 
 from __future__ import annotations
@@ -24,13 +24,52 @@ __all__ = ["ImageDetIter"]
 
 
 class ImageDetIter(ImageIter):
-    """Batches of pictures, float32 (batch_size, *data_shape), and of objects, float32 (batch_size,
-    objects, 5 or more): class, xmin, ymin, xmax, ymax as shares, or -1 throughout.
+    """Batches of images and of the boxes of objects in them.
 
-    Arguments are `ImageIter`'s, and those of `CreateDetAugmenter` in place of `aug_list`.  Objects
-    without area are left out, and pictures that after augmentation show no object with a class of 0
-    or more are passed over.  The constructor reads all labels for the number of objects,
-    `label_shape` is (objects, numbers of each); MXNetError names the picture with a wrong label.
+    Parameters
+    ----------
+    batch_size : int
+        Number of images in a batch.
+    data_shape : tuple of int
+        Shape of an image in a batch, (3, height, width).
+    path_imgrec : str, optional
+        Record file to read.
+    path_imglist : str, optional
+        List file (number, labels, path), see `ImageIter`.
+    path_root : str, optional
+        Folder that the paths of a list are relative to.
+    path_imgidx : str, optional
+        Index of the record file.
+    shuffle : bool, default False
+        Visit the images in a new random order in every epoch, by Python's `random`.
+    part_index : int, default 0
+        Part that is read, from 0.
+    num_parts : int, default 1
+        Number of equal parts that the images are divided into.
+    aug_list : list of DetAugmenter, optional
+        Augmenters; None: `CreateDetAugmenter(data_shape, **kwargs)`.
+    imglist : list, optional
+        Lists of labels and a path, in place of a list file.
+    data_name : str, default 'data'
+        Name of the data.
+    label_name : str, default 'label'
+        Name of the labels.
+    last_batch_handle : {'pad', 'discard', 'roll_over'}, default 'pad'
+        What becomes of a last batch that is not full, see `ImageIter`.
+    **kwargs
+        Arguments of `CreateDetAugmenter`, if `aug_list` is None.
+
+    Raises
+    ------
+    MXNetError
+        If no source is given, there are no images, an option is invalid, or a label has another
+        form; names the image.
+
+    Notes ----- Data are float32 of shape (batch_size, *data_shape).  Labels are float32 of shape
+    (batch_size, *label_shape), with `label_shape` (objects, numbers of each): class, xmin, ymin,
+    xmax, ymax, or -1 throughout.  The constructor reads all labels to find the largest number of
+    objects. Objects without area are left out, and so are images that after augmentation show no
+    object with a class of 0 or more.
     """
 
     def __init__(self, batch_size: int, data_shape: Sequence[int], path_imgrec: str | None = None,
@@ -101,7 +140,18 @@ class ImageDetIter(ImageIter):
         return most, widths.pop()
 
     def check_label_shape(self, label_shape: Sequence[int]) -> None:
-        """ValueError unless it is (as many objects as now or more, the numbers of each)."""
+        """Check a shape of labels.
+
+        Parameters
+        ----------
+        label_shape : tuple of int
+            (objects, numbers of each).
+
+        Raises
+        ------
+        ValueError
+            Unless there are as many objects as now or more, and as many numbers of each.
+        """
         expected = f"expected ({self.label_shape[0]} or more, {self.label_shape[1]})"
         if len(label_shape) != 2 or label_shape[1] != self.label_shape[1]:
             raise ArgumentError(f"ImageDetIter: label_shape is {tuple(label_shape)}, {expected}")
@@ -111,9 +161,22 @@ class ImageDetIter(ImageIter):
 
     def reshape(self, data_shape: Sequence[int] | None = None,
                 label_shape: Sequence[int] | None = None) -> None:
-        """Other shapes from the next batch on; augmenters that were made here are made anew.
+        """Change the shapes of batches, beginning with the next one.
 
-        What was kept for the next epoch ('roll_over') is lost.
+        The list that `CreateDetAugmenter` made is made again.  Images that were kept for the next
+        epoch ('roll_over') are lost.
+
+        Parameters
+        ----------
+        data_shape : tuple of int, optional
+            Shape of images, (3, height, width).
+        label_shape : tuple of int, optional
+            (objects, numbers of each).
+
+        Raises
+        ------
+        ValueError
+            For invalid shapes.
         """
         if data_shape is not None:
             self.check_data_shape(data_shape)
@@ -129,7 +192,26 @@ class ImageDetIter(ImageIter):
         self._kept = None
 
     def sync_label_shape(self, it: ImageDetIter, verbose: bool = False) -> ImageDetIter:
-        """Give this iterator and another, for validation say, labels of the larger shape."""
+        """Give this iterator and another one, such as that for validation, labels of the larger
+        shape.
+
+        Parameters
+        ----------
+        it : ImageDetIter
+            The other iterator.
+        verbose : bool, default False
+            Whether to log a change.
+
+        Returns
+        -------
+        ImageDetIter
+            `it`.
+
+        Raises
+        ------
+        TypeError
+            If `it` is not an ImageDetIter.
+        """
         if not isinstance(it, ImageDetIter):
             raise TypeError(f"ImageDetIter: sync_label_shape with {it!r}, expected an ImageDetIter")
         shape = max(self.label_shape[0], it.label_shape[0]), self.label_shape[1]
@@ -144,7 +226,22 @@ class ImageDetIter(ImageIter):
 
     def augmentation_transform(self, data: NDArray, label: np.ndarray  # type: ignore[override]
                                ) -> tuple[NDArray, np.ndarray]:
-        """The picture and its objects after all augmenters."""
+        """Apply all augmenters to an image and its objects.
+
+        Parameters
+        ----------
+        data : NDArray
+            Image of shape (height, width, channels).
+        label : numpy.ndarray
+            Objects, of shape (objects, 5 or more).
+
+        Returns
+        -------
+        NDArray
+            Changed image.
+        numpy.ndarray
+            Changed objects.
+        """
         for aug in self.auglist:
             data, label = aug(data, label)
         return data, label
@@ -180,13 +277,32 @@ class ImageDetIter(ImageIter):
     def draw_next(self, color: Any = None, thickness: int = 2, mean: Any = None, std: Any = None,
                   clip: bool = True, waitKey: int | None = None, window_name: str = "draw_next",
                   id2labels: Any = None) -> Iterator[np.ndarray]:
-        """Each picture of the rest of the epoch with its boxes: uint8 (height, width, 3), blue
-        first.
+        """Draw the boxes of objects into the images of the rest of the epoch.
 
-        color: of the lines, red first; random by default.  mean, std: what pictures were
-        normalized by, which is undone; True for those of ImageNet.  clip: to 0 ... 255.  waitKey:
-        show each in a window for so many milliseconds (0: until a key is pressed), with OpenCV.
-        id2labels: the names of classes, which are written by Pillow (the extra `[image]`).
+        Parameters
+        ----------
+        color : tuple of int, optional
+            Color of the lines, (red, green, blue); None: random.
+        thickness : int, default 2
+            Width of the lines in pixels.
+        mean : array_like or True, optional
+            Mean that was subtracted from images, which is added; True: that of ImageNet.
+        std : array_like or True, optional
+            Standard deviation that images were divided by, which is undone; True: that of ImageNet.
+        clip : bool, default True
+            Limit pixels to 0 to 255.
+        waitKey : int, optional
+            Show each image in a window of OpenCV for that many milliseconds; 0: until a key is
+            pressed; None: show none.
+        window_name : str, default 'draw_next'
+            Title of the window.
+        id2labels : dict or list, optional
+            Names of the classes, which are drawn with Pillow (the extra `[image]`).
+
+        Yields
+        ------
+        numpy.ndarray
+            uint8 image (height, width, 3), with the channels blue, green, red.
         """
         mean = IMAGENET_MEAN if mean is True else mean
         std = IMAGENET_STD if std is True else std

@@ -1,4 +1,4 @@
-"""`ImageIter`: pictures from a record file, a list, or files, changed by augmenters."""
+"""`ImageIter`: images from a record file, a list, or image files, changed by augmenters."""
 
 from __future__ import annotations
 
@@ -27,18 +27,62 @@ __all__ = ["ImageIter"]
 
 
 class ImageIter(DataIter):
-    """Batches of pictures, float32 (batch_size, *data_shape), and labels.
+    """Batches of images and labels from a record file, or from image files.
 
-    batch_size, data_shape: (channels, height, width).  label_width=1.  path_imgrec: a record file,
-    path_imgidx its index.  path_imglist: a list, or imglist: lists of labels and a path; paths are
-    below path_root, and with a record file as well the list gives labels by number.  shuffle: by
-    Python's `random`, anew in every epoch.  part_index, num_parts: one of several equal parts.
-    aug_list: augmenters, default: `CreateAugmenter(data_shape, **kwargs)`.  last_batch_handle: the
-    last batch is filled from the start ('pad'), dropped ('discard'), or begins the next epoch
-    ('roll_over').
+    Subclasses may override `next_sample`, `imdecode`, `check_valid_image`, `augmentation_transform`
+    and `postprocess_data`.
 
-    Subclasses replace `next_sample`, `imdecode`, `check_valid_image`, `augmentation_transform` or
-    `postprocess_data`.
+    Parameters
+    ----------
+    batch_size : int
+        Number of images in a batch.
+    data_shape : tuple of int
+        Shape of an image in a batch, (3, height, width).
+    label_width : int, default 1
+        Number of labels of an image.
+    path_imgrec : str, optional
+        Record file to read.
+    path_imglist : str, optional
+        List file (number, labels, path).  With a record file it replaces the labels of the records,
+        by number; otherwise it names the image files.
+    path_root : str, optional
+        Folder that the paths of a list are relative to.
+    path_imgidx : str, optional
+        Index of the record file; without one, the file is scanned for the starts of the records.
+    shuffle : bool, default False
+        Visit the images in a new random order in every epoch, by Python's `random`.
+    part_index : int, default 0
+        Part that is read, from 0.
+    num_parts : int, default 1
+        Number of equal parts that the images are divided into; the remainder is left out.
+    aug_list : list of Augmenter, optional
+        Augmenters; None: `CreateAugmenter(data_shape, **kwargs)`.
+    imglist : list, optional
+        Lists of labels and a path, in place of a list file: `[[label, path], ...]`.
+    data_name : str, default 'data'
+        Name of the data.
+    label_name : str, default 'softmax_label'
+        Name of the labels.
+    dtype : str, default 'float32'
+        Element type of the data.
+    last_batch_handle : {'pad', 'discard', 'roll_over'}, default 'pad'
+        What becomes of a last batch that is not full: it is filled from the start, dropped, or its
+        images become the beginning of the next epoch.
+    **kwargs
+        Arguments of `CreateAugmenter`, if `aug_list` is None.
+
+    Raises
+    ------
+    MXNetError
+        If no source is given, there are no images, or an option is invalid; while reading, for
+        damaged records and files, and for augmented images of another shape than `data_shape`.
+    ValueError
+        If `data_shape` is not (3, height, width).
+
+    Notes
+    -----
+    Data have the shape (batch_size, *data_shape); labels are float32 of shape (batch_size,), or
+    (batch_size, label_width).
     """
 
     def __init__(self, batch_size: int, data_shape: Sequence[int], label_width: int = 1,
@@ -111,14 +155,24 @@ class ImageIter(DataIter):
         self.cur, self._allow_read = 0, True
 
     def hard_reset(self) -> None:
-        """Start afresh, without what was kept for the next epoch."""
+        """Start an epoch, and drop images that were kept by 'roll_over'."""
         self._kept = None
         self.reset()
 
     def next_sample(self) -> tuple[Any, bytes]:
-        """Label and encoded picture; StopIteration at the end of the epoch.
+        """Read the next sample.
 
-        A label is what the record has, a number or several, or an NDArray from a list.
+        Returns
+        -------
+        float, numpy.ndarray or NDArray
+            Labels: those of the record, or an NDArray from a list.
+        bytes
+            Encoded image.
+
+        Raises
+        ------
+        StopIteration
+            At the end of the epoch.
         """
         if self.cur >= len(self.seq):
             raise StopIteration
@@ -137,7 +191,23 @@ class ImageIter(DataIter):
         return array(label), self.read_image(name)
 
     def read_image(self, fname: str) -> bytes:
-        """The bytes of a file below `path_root`."""
+        """Read a file relative to `path_root`.
+
+        Parameters
+        ----------
+        fname : str
+            Path.
+
+        Returns
+        -------
+        bytes
+            Contents of the file.
+
+        Raises
+        ------
+        MXNetError
+            If the file cannot be read.
+        """
         path = fname if self.path_root is None else os.path.join(self.path_root, fname)
         try:
             with open(path, "rb") as file:
@@ -148,34 +218,85 @@ class ImageIter(DataIter):
     # -- what is done to them ---------------------------------------------------------------
 
     def imdecode(self, s: bytes) -> NDArray:
-        """The picture of these bytes."""
+        """Decode an image.
+
+        Parameters
+        ----------
+        s : bytes
+            Encoded image.
+
+        Returns
+        -------
+        NDArray
+            uint8 array of shape (height, width, 3).
+        """
         return functions.imdecode(s)
 
     def check_data_shape(self, data_shape: Sequence[int]) -> None:
-        """ValueError unless it is (3, height, width)."""
+        """Check the shape of images in a batch.
+
+        Parameters
+        ----------
+        data_shape : sequence of int
+            Shape of an image.
+
+        Raises
+        ------
+        ValueError
+            Unless it is (3, height, width).
+        """
         if len(data_shape) != 3:
             raise ValueError("data_shape should have length 3, with dimensions CxHxW")
         if data_shape[0] != 3:
             raise ValueError("This iterator expects inputs to have 3 channels.")
 
     def check_valid_image(self, data: Sequence[NDArray]) -> None:
-        """RuntimeError for a picture without pixels."""
+        """Check a decoded image; a RuntimeError excludes it from the batch.
+
+        Parameters
+        ----------
+        data : list of NDArray
+            The image.
+
+        Raises
+        ------
+        RuntimeError
+            For an image without pixels.
+        """
         if len(data[0].shape) == 0:
             raise RuntimeError("Data shape is wrong")
 
     def augmentation_transform(self, data: NDArray) -> NDArray:
-        """The picture after all augmenters."""
+        """Apply all augmenters to an image.
+
+        Parameters
+        ----------
+        data : NDArray
+            Image of shape (height, width, channels).
+
+        Returns
+        -------
+        NDArray
+            Changed image.
+        """
         for aug in self.auglist:
             data = aug(data)
         return data
 
     def postprocess_data(self, datum: NDArray) -> NDArray:
-        """The picture as (channels, height, width)."""
+        """Transpose an image to (channels, height, width).
+
+        Parameters
+        ----------
+        datum : NDArray
+            Image of shape (height, width, channels).
+        """
         return datum.transpose((2, 0, 1))
 
     # -- batches ----------------------------------------------------------------------------
 
     def next(self) -> DataBatch:
+        """Return the next batch, a `DataBatch`; raises StopIteration at the end of the epoch."""
         if not self._allow_read:
             raise StopIteration
         data, label, start = self._kept or (*self._rent(), 0)
@@ -270,9 +391,10 @@ class ImageIter(DataIter):
                 "bytes_of_file": 0 if self.imgrec is None else self.imgrec.size()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Order and place, and where the common sequences stand that it draws from.
+        """Return the order, the position, and the states of the random generators of Python and
+        NumPy.
 
-        The list `order` is shared by all states of an epoch.
+        All states of an epoch share the list `order`.
         """
         kept = self._kept and [self._kept[0].asnumpy(), self._kept[1].asnumpy(), self._kept[2]]
         return {**self._made(), "order": self._order(), "cur": self.cur,
@@ -285,6 +407,21 @@ class ImageIter(DataIter):
         return self._ordered[1]
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a position that `state_dict` returned.
+
+        The random generators of Python and NumPy are set to their saved states, too.
+
+        Parameters
+        ----------
+        state : dict
+            State of an iterator over the same images with the same `batch_size`, `data_shape` and
+            `last_batch_handle`.
+
+        Raises
+        ------
+        MXNetError
+            If one of these differs.
+        """
         expect_same(self, state, **self._made())
         if set(state["order"]) != set(self.seq):
             raise MXNetError(f"{type(self).__name__}: the saved state is of an iterator over "

@@ -154,14 +154,42 @@ def _cut(window: bytes, start: int) -> tuple[list[int], list[slice]]:
 
 
 class MXRecordIO:
-    """A file of records, read or written in turn.
+    r"""A file of records, read or written in sequence.
 
-    uri: a path.  flag: "r" reads, "w" writes anew.  strict: whether damage is a `DamagedRecord`
-    error that names file, offset, what was expected and found; otherwise `read` goes on with the
-    next intact record, and `lost` counts the stretches that were passed over.
+    Parameters
+    ----------
+    uri : str or os.PathLike
+        Path of the file.
+    flag : {'r', 'w'}
+        'r' reads; 'w' writes, and empties an existing file.
+    strict : bool, default True
+        Whether damage raises `DamagedRecord`.  Otherwise `read` continues with the next intact
+        record, and `lost` counts the damaged stretches.
 
+    Raises
+    ------
+    ArgumentError
+        For another flag.
+    MXNetError
+        If the file cannot be opened.
+
+    Notes
+    -----
     Threads may share a reader: each record is read by one of them.  A reader also works in forked
-    processes and can be pickled (it starts at the beginning then); a writer cannot.
+    processes and can be pickled (the copy starts at the first record); a writer cannot.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import nbmod as mx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "a.rec")
+    ...     with mx.recordio.MXRecordIO(path, "w") as writer:
+    ...         for number in range(3):
+    ...             writer.write(bytes([number]))
+    ...     with mx.recordio.MXRecordIO(path, "r") as reader:
+    ...         print(list(reader))
+    [b'\x00', b'\x01', b'\x02']
     """
 
     def __init__(self, uri: str | os.PathLike[str], flag: str, *, strict: bool = True):
@@ -186,7 +214,7 @@ class MXRecordIO:
         self.pid, self.is_open = os.getpid(), True
 
     def close(self) -> None:
-        """Close the file; twice is fine."""
+        """Close the file; closing it again has no effect."""
         if not self.is_open:
             return
         self.is_open, handle, self.handle = False, self.handle, None
@@ -196,18 +224,42 @@ class MXRecordIO:
             handle.close()
 
     def reset(self) -> None:
-        """Start again: a reader at the first record, a writer with an empty file."""
+        """Open the file again: a reader continues with the first record, a writer with an empty
+        file.
+        """
         self.close()
         self.open()
 
     def read(self) -> bytes | None:
-        """The next record; None at the end of the file."""
+        """Read the next record.
+
+        Returns
+        -------
+        bytes or None
+            The record; None at the end of the file.
+
+        Raises
+        ------
+        DamagedRecord
+            If the file is damaged and `strict` is set.
+        """
         handle = self.handle
         data = next(handle.window, None) if type(handle) is _Reader else None
         return self._reader().next() if data is None else data
 
     def read_at(self, offset: int) -> bytes:
-        """The record that starts at an offset.  Any number of threads may call it at once."""
+        """Read the record at an offset; any number of threads may do so at once.
+
+        Parameters
+        ----------
+        offset : int
+            Start of the record in bytes.
+
+        Raises
+        ------
+        MXNetError
+            If there is no intact record.
+        """
         data = self._reader().at(offset)
         if data is None:
             raise MXNetError(f"{self.uri}: expected a record at offset {offset}, found the end of "
@@ -215,19 +267,46 @@ class MXRecordIO:
         return data
 
     def first_bytes(self, offset: int, count: int) -> bytes:
-        """The first `count` bytes of the record at an offset, or all of it."""
+        """Return the first bytes of the record at an offset, or all of it if it is shorter.
+
+        Parameters
+        ----------
+        offset : int
+            Start of the record in bytes.
+        count : int
+            Number of bytes.
+        """
         return self._reader().chain.first_bytes(offset, count)
 
     def size(self) -> int:
-        """Bytes of the file that is read."""
+        """Return the length of the file in bytes; of a reader only."""
         return self._reader().source.size()
 
     def offsets(self) -> Iterator[int]:
-        """Where the records start, by a walk from head to head.  Raises DamagedRecord."""
+        """Iterate over the starts of the records, reading only their headers.
+
+        Raises
+        ------
+        DamagedRecord
+            If the file is damaged.
+        """
         return self._reader().chain.starts()
 
     def write(self, buf: bytes | bytearray | memoryview) -> None:
-        """Append a record of fewer than 2**29 bytes."""
+        """Append a record.
+
+        Parameters
+        ----------
+        buf : bytes, bytearray or memoryview
+            Contents of fewer than 2**29 bytes.
+
+        Raises
+        ------
+        TypeError
+            For anything else.
+        MXNetError
+            If the file was not opened with 'w', or in another process.
+        """
         try:
             data = bytes(memoryview(buf))
         except TypeError:
@@ -239,7 +318,7 @@ class MXRecordIO:
             self._written += len(piece)
 
     def tell(self) -> int:
-        """Where the next record starts: the offset in bytes."""
+        """Return the offset of the next record in bytes."""
         if self.writable:
             self._writer()
             return self._written
@@ -247,7 +326,7 @@ class MXRecordIO:
 
     @property
     def lost(self) -> int:
-        """Damaged stretches that reading has passed over; each cost one record or more."""
+        """Number of damaged stretches that reading has skipped; each cost at least one record."""
         return self._reader().chain.lost
 
     def _reader(self) -> _Reader:
@@ -292,10 +371,40 @@ class MXRecordIO:
 
 
 class MXIndexedRecordIO(MXRecordIO):
-    """A file of records with keys: the index says where each one starts.
+    """A file of records with keys, whose positions are stored in an index.
 
-    idx_path: the index, lines of `key<tab>offset`.  key_type: what makes a key of a line's text.
-    `idx` maps keys to offsets, `keys` lists them in the order of the file.
+    Parameters
+    ----------
+    idx_path : str or os.PathLike
+        Path of the index, which has lines of key, tab, offset.
+    uri : str or os.PathLike
+        Path of the record file.
+    flag : {'r', 'w'}
+        'r' reads; 'w' writes, and empties existing files.
+    key_type : callable, default int
+        Function that makes a key of the text in the index.
+    strict : bool, default True
+        Whether damage raises `DamagedRecord`, see `MXRecordIO`.
+
+    Attributes
+    ----------
+    idx : dict
+        Offsets by key.
+    keys : list
+        Keys in the order of the index.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import nbmod as mx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     paths = os.path.join(folder, "a.idx"), os.path.join(folder, "a.rec")
+    ...     with mx.recordio.MXIndexedRecordIO(*paths, "w") as writer:
+    ...         writer.write_idx(7, b"seven")
+    ...         writer.write_idx(9, b"nine")
+    ...     with mx.recordio.MXIndexedRecordIO(*paths, "r") as reader:
+    ...         print(reader.keys, reader.read_idx(9))
+    [7, 9] b'nine'
     """
 
     def __init__(self, idx_path: str | os.PathLike[str], uri: str | os.PathLike[str], flag: str,
@@ -317,7 +426,7 @@ class MXIndexedRecordIO(MXRecordIO):
             self.idx = dict(zip(self.keys, offsets, strict=True))
 
     def close(self) -> None:
-        """Close both files; twice is fine."""
+        """Close both files; closing them again has no effect."""
         super().close()
         if self.fidx is not None:
             if self.pid == os.getpid():
@@ -325,11 +434,40 @@ class MXIndexedRecordIO(MXRecordIO):
             self.fidx = None
 
     def seek(self, idx: Any) -> None:
-        """Let `read` go on with the record of this key."""
+        """Continue reading with the record of a key.
+
+        Parameters
+        ----------
+        idx : int
+            Key.
+
+        Raises
+        ------
+        KeyError
+            If the index has no such key.
+        """
         self._reader().go(self._offset(idx))
 
     def read_idx(self, idx: Any) -> bytes:
-        """The record of this key.  Any number of threads may call it at once."""
+        """Read the record of a key; any number of threads may do so at once.
+
+        Parameters
+        ----------
+        idx : int
+            Key.
+
+        Returns
+        -------
+        bytes
+            The record.
+
+        Raises
+        ------
+        KeyError
+            If the index has no such key.
+        MXNetError
+            If there is no intact record at its offset.
+        """
         offset = self._offset(idx)
         data = self._reader().at(offset)
         if data is None:
@@ -339,7 +477,15 @@ class MXIndexedRecordIO(MXRecordIO):
         return data
 
     def write_idx(self, idx: Any, buf: bytes | bytearray | memoryview) -> None:
-        """Append a record under a key."""
+        """Append a record under a key.
+
+        Parameters
+        ----------
+        idx : int
+            Key.
+        buf : bytes, bytearray or memoryview
+            Contents of fewer than 2**29 bytes.
+        """
         key, position = self.key_type(idx), self.tell()
         self.write(buf)
         assert self.fidx is not None

@@ -1,8 +1,8 @@
-"""What stands in the record of an image: a header with its label, then the encoded picture.
+"""Contents of an image's record: a header with its label, then the encoded image.
 
-The header is `IRHeader` in 24 bytes: flag (32-bit), label (float32), id, id2 (64-bit).  A label
-that is a list or an array follows the header as float32 numbers; flag is then how many, and the
-label in the header itself 0.
+The header is an `IRHeader` in 24 bytes: flag (32-bit), label (float32), id, id2 (64-bit).  A label
+that is a list or an array follows the header as float32; flag is then its number of elements, and
+the label in the header itself 0.
 """
 
 from __future__ import annotations
@@ -19,8 +19,19 @@ __all__ = ["HEADER_SIZE", "IRHeader", "pack", "pack_img", "read_header", "unpack
 
 
 class IRHeader(NamedTuple):
-    """flag: how many numbers the label has, 0 for one in the header itself; label: a number or an
-    array; id, id2: numbers for the user, id as a rule the key in the index."""
+    """Header of an image's record.
+
+    Parameters
+    ----------
+    flag : int
+        Number of elements of a label that follows the header; 0: the label is in the header.
+    label : float or array_like
+        Label.
+    id : int
+        Number of the record, as a rule its key in the index.
+    id2 : int
+        Second number, as a rule 0.
+    """
 
     flag: int
     label: Any
@@ -33,10 +44,32 @@ HEADER_SIZE = _HEADER.size
 
 
 def pack(header: IRHeader | tuple, s: bytes) -> bytes:
-    """A record of a header and data.  Raises MXNetError where the header does not fit its format.
+    """Return a record with a header and data.
 
-    header: `IRHeader` or a tuple like it; a label that is no plain number is kept as float32
-    numbers, whatever its shape.
+    Parameters
+    ----------
+    header : IRHeader or tuple
+        Header; `flag` follows from the label.  An array is stored as float32, flattened.
+    s : bytes
+        Data.
+
+    Returns
+    -------
+    bytes
+        The record.
+
+    Raises
+    ------
+    MXNetError
+        If a number does not fit into its field.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> record = mx.recordio.pack(mx.recordio.IRHeader(0, [1, 2], 5, 0), b"data")
+    >>> header, data = mx.recordio.unpack(record)
+    >>> header.flag, header.label.tolist(), header.id, data
+    (2, [1.0, 2.0], 5, b'data')
     """
     header = IRHeader(*header)
     numbers = b""
@@ -54,7 +87,18 @@ def pack(header: IRHeader | tuple, s: bytes) -> bytes:
 
 
 def read_header(s: bytes) -> IRHeader:
-    """The header that a record starts with; a label of several numbers is not read."""
+    """Return the header of a record, without a label that follows it.
+
+    Parameters
+    ----------
+    s : bytes
+        The record.
+
+    Raises
+    ------
+    MXNetError
+        If the record is too short.
+    """
     if len(s) < HEADER_SIZE:
         raise MXNetError(f"unpack: a record of {len(s)} bytes, expected a header of {HEADER_SIZE} "
                          "at least")
@@ -62,9 +106,24 @@ def read_header(s: bytes) -> IRHeader:
 
 
 def unpack(s: bytes) -> tuple[IRHeader, bytes]:
-    """Header and data of a record; a label of several numbers is a float32 array.
+    """Return the header and the data of a record.
 
-    Raises MXNetError if the record is too short for its header.
+    Parameters
+    ----------
+    s : bytes
+        The record.
+
+    Returns
+    -------
+    IRHeader
+        Header; a label of several elements is a float32 array.
+    bytes
+        Data.
+
+    Raises
+    ------
+    MXNetError
+        If the record is too short for its header.
     """
     header, start = read_header(s), HEADER_SIZE
     if header.flag > 0:
@@ -79,11 +138,24 @@ def unpack(s: bytes) -> tuple[IRHeader, bytes]:
 
 def pack_img(header: IRHeader | tuple, img: np.ndarray, quality: int = 95,
              img_fmt: str = ".jpg") -> bytes:
-    """A record of a header and a picture, which is encoded here.
+    """Encode an image, and return a record with it; needs the extra `[image]`.
 
-    img: uint8 (height, width, 3) with the channels blue, green, red as in OpenCV, or
-    (height, width).  quality: of JPEG, 1 to 100; of PNG the strength of compression, 0 to 9.
-    img_fmt: ".jpg" or ".png".
+    Parameters
+    ----------
+    header : IRHeader or tuple
+        Header, see `pack`.
+    img : numpy.ndarray
+        uint8 image: (height, width, 3) with the channels blue, green, red, as in OpenCV, or
+        (height, width).
+    quality : int, default 95
+        Quality of JPEG, 1 to 100, or compression level of PNG, 0 to 9.
+    img_fmt : {'.jpg', '.png'}, default '.jpg'
+        Format.
+
+    Returns
+    -------
+    bytes
+        The record.
     """
     from ..pictures.codecs import encode
 
@@ -91,10 +163,27 @@ def pack_img(header: IRHeader | tuple, img: np.ndarray, quality: int = 95,
 
 
 def unpack_img(s: bytes, iscolor: int = -1) -> tuple[IRHeader, np.ndarray]:
-    """Header and picture of a record: uint8 (height, width, channels), or (height, width) if gray.
+    """Return the header and the decoded image of a record; needs the extra `[image]`.
 
-    The channels are blue, green, red as in OpenCV.  iscolor: 1 for three of them, 0 for gray, -1
-    for those of the file.  Raises MXNetError if the data is no picture.
+    Parameters
+    ----------
+    s : bytes
+        The record.
+    iscolor : {-1, 0, 1}, default -1
+        1: three channels; 0: gray; -1: as in the file.
+
+    Returns
+    -------
+    IRHeader
+        Header.
+    numpy.ndarray
+        uint8 image: (height, width, channels) with the channels blue, green, red, as in OpenCV, or
+        (height, width) if it is gray.
+
+    Raises
+    ------
+    MXNetError
+        If the data is not an image.
     """
     from ..pictures.codecs import decode
 
