@@ -76,6 +76,12 @@ MODULES = (
     "nbmod.random",
     "nbmod.recordio.files",
     "nbmod.recordio.headers",
+    "nbmod.symbol",
+    "nbmod.symbol.attributes",
+    "nbmod.symbol.binding",
+    "nbmod.symbol.functions",
+    "nbmod.symbol.inference",
+    "nbmod.symbol.symbol",
     "nbmod.visualization",
 )
 SECTIONS = ("Parameters", "Other Parameters")

@@ -1,10 +1,15 @@
 """Symbols: networks as values.
 
-    data = sym.Variable("data")
-    net = sym.FullyConnected(data, num_hidden=10, name="fc1")
-    net = sym.SoftmaxOutput(net, name="softmax")
+Every operator in the table is a function here, made on first use (see `namespace`).
 
-Every op in the table is a function here, made on first use (see `namespace`).
+Examples
+--------
+>>> import nbmod as mx
+>>> data = mx.sym.Variable("data")
+>>> net = mx.sym.FullyConnected(data, num_hidden=10, name="fc1")
+>>> net = mx.sym.SoftmaxOutput(net, name="softmax")
+>>> net.list_arguments()
+['data', 'fc1_weight', 'fc1_bias', 'softmax_label']
 """
 
 from __future__ import annotations

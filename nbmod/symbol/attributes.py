@@ -1,7 +1,7 @@
 """Attributes of nodes as users see them.
 
-A node keeps text by key.  Keys the framework knows (`lr_mult`, `ctx_group`, ...) are kept as
-`__lr_mult__` and answer to both spellings when they are read.
+A node keeps strings by key.  Keys that the framework knows (`lr_mult`, `ctx_group`, ...) are stored
+as `__lr_mult__` and can be read under both spellings.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ __all__ = ["Attributes"]
 
 
 def shown_attrs(attrs: Mapping[str, str]) -> dict[str, str]:
-    """`attrs`, with the framework's own keys under both spellings."""
+    """Attributes with the framework's own keys under both spellings.
+
+    Parameters
+    ----------
+    attrs : dict of str to str
+        The attributes that a node stores.
+    """
     shown = dict(attrs)
     for key in HIDDEN_KEYS:
         if f"__{key}__" in attrs:
@@ -37,21 +43,67 @@ class Attributes:
         def _only_node(self) -> Node | None: ...
 
     def attr(self, key: str) -> str | None:
-        """The attribute `key` of the symbol's node; None without it, or for several nodes."""
+        """An attribute of the symbol's node.
+
+        Parameters
+        ----------
+        key : str
+            Name of the attribute; `name` is the node's name.
+
+        Returns
+        -------
+        str or None
+            The value; None if there is none, or if the outputs belong to several nodes.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> mx.sym.Variable("w", lr_mult=0.5).attr("lr_mult")
+        '0.5'
+        """
         node = self._only_node()
         if node is None:
             return None
         return node.name if key == "name" else shown_attrs(node.attrs).get(key)
 
     def list_attr(self, recursive: bool = False) -> dict[str, str]:
-        """All attributes of the node of the first output."""
+        """All attributes of the node of the first output.
+
+        Parameters
+        ----------
+        recursive : bool, default False
+            Not supported, as in MXNet: `attr_dict` has the attributes of all nodes.
+
+        Returns
+        -------
+        dict of str to str
+            The attributes.
+
+        Raises
+        ------
+        DeprecationWarning
+            If `recursive` is true.
+        """
         if recursive:
             raise DeprecationWarning("list_attr(recursive=True) is gone, as in MXNet: "
                                      "use attr_dict()")
         return shown_attrs(self.entries[0].node.attrs)
 
     def attr_dict(self) -> dict[str, dict[str, str]]:
-        """Attributes of every node below that has any, by node name."""
+        """Attributes of all nodes of the graph that have any.
+
+        Returns
+        -------
+        dict of str to dict
+            The attributes, by name of the node.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> net = mx.sym.Activation(mx.sym.Variable("x", wd_mult=0), act_type="relu", name="relu")
+        >>> net.attr_dict()["relu"]
+        {'act_type': 'relu'}
+        """
         return {node.name: shown_attrs(node.attrs)
                 for node in topological_order(self.entries) if node.attrs}
 

@@ -1,4 +1,4 @@
-"""Binding: the way from a symbol to an executor."""
+"""Binding: from a symbol to an executor."""
 
 from __future__ import annotations
 
@@ -32,16 +32,52 @@ class Binding:
                     shared_exec: Executor | None = None,
                     shared_buffer: dict[str, NDArray] | None = None, tune: bool = False,
                     **kwargs: Any) -> Executor:
-        """An executor with arrays of its own, zeros, of the shapes that follow from `kwargs`.
+        """Bind the symbol to new arrays of zeros, whose shapes follow from those given.
 
-        `grad_req` is 'write', 'add' or 'null', for all arguments or as list or dict.  `type_dict`
-        gives element types by argument (float32 otherwise).  Arrays are shared with `shared_exec`
-        for the names in `shared_arg_names`, and taken from `shared_buffer` where they fit.
-        `group2ctx` says on which context the nodes and variables of each `ctx_group` are; all else
-        is on `ctx`, or where the first input is.  With `tune` the algorithms of convolutions are
-        measured where that has not been done on this machine, and the fastest are used, here and
-        by all who bind later; else they are estimated (see docs/internals/cpu-engine.md).
-        Raises MXNetError listing the arguments whose shapes do not follow.
+        Parameters
+        ----------
+        ctx : Context
+            The device.
+        grad_req : str, list of str or dict of str to str, default 'write'
+            'write', 'add' or 'null': what happens to gradients, for all arguments, in the order of
+            `list_arguments()`, or by name.
+        type_dict : dict of str to dtype, optional
+            Element types of arguments; float32 for others.
+        stype_dict : dict, optional
+            Accepted for compatibility: there are no sparse arrays.
+        group2ctx : dict of str to Context, optional
+            The device of the nodes and variables of each `ctx_group`; everything else is on `ctx`,
+            or where its first input is.
+        shared_arg_names : list of str, optional
+            Arguments whose arrays are taken from `shared_exec`.
+        shared_exec : Executor, optional
+            An executor to share arrays and memory with.
+        shared_buffer : dict of str to NDArray, optional
+            Arrays that are used where they fit; new arrays are added to it.
+        tune : bool, default False
+            Whether to measure the algorithms of convolutions where that has not been done on this
+            machine, and use the fastest, here and in later binds; otherwise they are estimated.
+        **kwargs : tuple of int
+            Known shapes, by name of the argument.
+
+        Returns
+        -------
+        Executor
+            The executor; its arrays are in `arg_dict`, `grad_dict` and `aux_dict`.
+
+        Raises
+        ------
+        MXNetError
+            If some shapes do not follow, with the names of those arguments.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
+        >>> executor = net.simple_bind(mx.cpu(), data=(1, 3))
+        >>> executor.arg_dict["fc_weight"][:] = 2
+        >>> executor.forward(data=mx.nd.array([[1, 2, 3]]))[0].asnumpy().tolist()
+        [[12.0, 12.0]]
         """
         from ..binding import simple_bind
 
@@ -56,11 +92,48 @@ class Binding:
     def bind(self, ctx: Context, args: Any, args_grad: Any = None, grad_req: Any = "write",
              aux_states: Any = None, group2ctx: Mapping[str, Context] | None = None,
              shared_exec: Executor | None = None, tune: bool = False) -> Executor:
-        """An executor on the given arrays.
+        """Bind the symbol to arrays.
 
-        `args`, `args_grad` and `aux_states` are lists in the order of `list_arguments()` and
-        `list_auxiliary_states()`, or dicts by name.  Without `args_grad` nothing is differentiated.
-        With `group2ctx` (see `simple_bind`) they may be on any context; `tune` is as there.
+        Parameters
+        ----------
+        ctx : Context
+            The device.
+        args : list of NDArray or dict of str to NDArray
+            The arguments, in the order of `list_arguments()` or by name.
+        args_grad : list of NDArray or dict of str to NDArray, optional
+            Arrays for the gradients; arguments without one have no gradient.
+        grad_req : str, list of str or dict of str to str, default 'write'
+            'write', 'add' or 'null': what happens to gradients.
+        aux_states : list of NDArray or dict of str to NDArray, optional
+            The auxiliary states, in the order of `list_auxiliary_states()` or by name.
+        group2ctx : dict of str to Context, optional
+            As for `simple_bind`; arrays may then be on any device.
+        shared_exec : Executor, optional
+            An executor to share memory with.
+        tune : bool, default False
+            As for `simple_bind`.
+
+        Returns
+        -------
+        Executor
+            The executor, which writes to the arrays that were given.
+
+        Raises
+        ------
+        TypeError
+            If `args` is neither a list nor a dict.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> x = mx.sym.Variable("x")
+        >>> value, gradient = mx.nd.array([3.0]), mx.nd.zeros(1)
+        >>> executor = (x * x).bind(mx.cpu(), {"x": value}, args_grad={"x": gradient})
+        >>> executor.forward(is_train=True)[0].asscalar().item()
+        9.0
+        >>> executor.backward(mx.nd.ones(1))
+        >>> gradient.asscalar().item()
+        6.0
         """
         from ..binding import bind
 
@@ -72,22 +145,77 @@ class Binding:
                         _groups(group2ctx))
 
     def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
-        """The outputs for arguments given by name: bind and one forward run."""
+        """The outputs for given arguments: bind, and run forward once.
+
+        Parameters
+        ----------
+        ctx : Context, optional
+            The device; the current context unless given.
+        **kwargs : NDArray
+            The arguments, by name.
+
+        Returns
+        -------
+        list of NDArray
+            The outputs.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> a, b = mx.sym.Variable("a"), mx.sym.Variable("b")
+        >>> (a + b).eval(a=mx.nd.array([1]), b=mx.nd.array([2]))[0].asnumpy().tolist()
+        [3.0]
+        """
         return self.bind(current_context() if ctx is None else ctx, kwargs).forward()
 
     def gradient(self, wrt: Sequence[str]) -> Any:
-        """Not offered, as in MXNet: bind the symbol and call `backward`."""
+        """Not available, as in MXNet: bind the symbol and call `backward`.
+
+        Parameters
+        ----------
+        wrt : list of str
+            Ignored.
+
+        Raises
+        ------
+        MXNetError
+            Always.
+        """
         raise MXNetError("gradient is not implemented for Symbol (nor is it in MXNet): bind the "
                          "symbol with args_grad and call backward()")
 
     grad = gradient
 
     def optimize_for(self, backend: str, *args: Any, **kwargs: Any) -> Any:
-        """The symbol itself: nbmod optimises every graph when it is bound."""
+        """The symbol itself: nbmod optimizes every graph when it is bound.
+
+        Parameters
+        ----------
+        backend : str
+            Accepted for compatibility and ignored.
+        *args, **kwargs
+            Accepted for compatibility and ignored.
+
+        Returns
+        -------
+        Symbol
+            The symbol.
+        """
         return self
 
     def get_backend_symbol(self, backend: str) -> Any:
-        """The symbol itself: there is one backend."""
+        """The symbol itself: there is one backend.
+
+        Parameters
+        ----------
+        backend : str
+            Accepted for compatibility and ignored.
+
+        Returns
+        -------
+        Symbol
+            The symbol.
+        """
         return self
 
 

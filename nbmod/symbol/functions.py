@@ -1,4 +1,4 @@
-"""Symbols that are more than an op applied: variables, groups, files, creation, `maximum`."""
+"""Functions that make symbols but are no operators: variables, groups, files, creation, ..."""
 
 from __future__ import annotations
 
@@ -29,12 +29,49 @@ def Variable(name: str, attr: dict[str, str] | None = None, shape: Any = None,
              lr_mult: float | None = None, wd_mult: float | None = None, dtype: Any = None,
              init: Any = None, stype: str | None = None, profiler_scope: str | None = None,
              **kwargs: Any) -> Symbol:
-    """A named input: data, labels, weights.
+    """A named input of a network: data, labels, weights.  `var` is the same function.
 
-    `shape` (0 for unknown dimensions) and `dtype` take part in inference; `lr_mult` and `wd_mult`
-    scale the optimizer's rates for it; `init` is an Initializer or its text; `stype` is 'default',
-    'row_sparse' or 'csr'.  Further attributes look like `__mine__`; any other keyword is a
-    ValueError.
+    Parameters
+    ----------
+    name : str
+        Its name.
+    attr : dict of str to str, optional
+        Further attributes.
+    shape : tuple of int, optional
+        Its shape for inference; 0 for unknown dimensions.
+    lr_mult, wd_mult : float, optional
+        Multipliers of the optimizer's learning rate and weight decay.
+    dtype : dtype, optional
+        Its element type for inference.
+    init : Initializer or str, optional
+        Its initializer, or the JSON of one.
+    stype : {'default', 'row_sparse', 'csr'}, optional
+        Storage type, kept as an attribute.
+    profiler_scope : str, optional
+        Kept as an attribute.
+    **kwargs
+        Further attributes, whose names have to look like `__mine__`.
+
+    Returns
+    -------
+    Symbol
+        The variable.
+
+    Raises
+    ------
+    TypeError
+        If the name is not a str.
+    ValueError
+        If an attribute is not a str, or a keyword does not look like `__mine__`.
+    MXNetError
+        If `dtype` or `stype` is unknown.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> w = mx.sym.Variable("w", shape=(3, 0), lr_mult=2.0, __note__="mine")
+    >>> w.attr("__note__"), w.attr("lr_mult")
+    ('mine', '2.0')
     """
     if not isinstance(name, str):
         raise TypeError(f"Variable: name is {name!r}, expected text")
@@ -76,7 +113,32 @@ def _storage_flag(name: str, stype: str) -> str:
 
 
 def Group(symbols: Sequence[Symbol], create_fn: Callable = Symbol) -> Symbol:
-    """One symbol with the outputs of all `symbols`, in order."""
+    """A symbol with the outputs of several symbols.
+
+    Parameters
+    ----------
+    symbols : list of Symbol
+        The symbols.
+    create_fn : callable, default Symbol
+        Called with the list of outputs, makes the symbol.
+
+    Returns
+    -------
+    Symbol
+        The outputs of all, in order.
+
+    Raises
+    ------
+    TypeError
+        If `symbols` is not a list of symbols, or empty.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> group = mx.sym.Group([mx.sym.Variable("a"), mx.sym.Variable("b")])
+    >>> group.list_outputs()
+    ['a', 'b']
+    """
     if not isinstance(symbols, (list, tuple)) or not symbols:
         raise TypeError(f"Group: {symbols!r} is given, expected a list of symbols")
     for symbol in symbols:
@@ -86,9 +148,22 @@ def Group(symbols: Sequence[Symbol], create_fn: Callable = Symbol) -> Symbol:
 
 
 def load(fname: Any) -> Symbol:
-    """The symbol in a JSON file, of any MXNet version back to 0.8.
+    """The symbol in a JSON file, written by nbmod or by MXNet 0.8 or later.
 
-    Raises MXNetError naming the file, and what in it is wrong.
+    Parameters
+    ----------
+    fname : str
+        Name of the file.
+
+    Returns
+    -------
+    Symbol
+        The symbol.
+
+    Raises
+    ------
+    MXNetError
+        With the name of the file, if it cannot be read or its content is wrong.
     """
     try:
         with open(fname, "rb") as stream:
@@ -99,7 +174,25 @@ def load(fname: Any) -> Symbol:
 
 
 def load_json(json_str: str) -> Symbol:
-    """The symbol in JSON text, of any MXNet version back to 0.8."""
+    """The symbol in JSON text, written by nbmod or by MXNet 0.8 or later.
+
+    Parameters
+    ----------
+    json_str : str
+        The text.
+
+    Returns
+    -------
+    Symbol
+        The symbol.
+
+    Raises
+    ------
+    TypeError
+        If it is not a str.
+    MXNetError
+        If its content is wrong.
+    """
     if not isinstance(json_str, str):
         raise TypeError(f"load_json: a {type(json_str).__name__} is given, expected text")
     return Symbol(read_graph(json_str))
@@ -125,7 +218,18 @@ def _two_way(left: Any, right: Any, name: str, reflected: tuple[str, str],
 
 
 def pow(base: Any, exp: Any) -> Any:
-    """`base ** exp`, element by element; symbols of equal shape, or numbers."""
+    """`base ** exp`, elementwise.  `power` is the same function.
+
+    Parameters
+    ----------
+    base, exp : Symbol or float
+        Symbols of equal shape, or numbers.
+
+    Returns
+    -------
+    Symbol or float
+        The result; a number for two numbers.
+    """
     return _two_way(base, exp, "power", ("_rpower_scalar", "_rpowerscalar"), lambda a, b: a ** b)
 
 
@@ -133,17 +237,56 @@ power = pow
 
 
 def maximum(left: Any, right: Any) -> Any:
-    """The larger of two, element by element; symbols of equal shape, or numbers."""
+    """The larger of two, elementwise.
+
+    Parameters
+    ----------
+    left, right : Symbol or float
+        Symbols of equal shape, or numbers.
+
+    Returns
+    -------
+    Symbol or float
+        The result; a number for two numbers.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.sym.maximum(mx.sym.Variable("x"), 2).eval(x=mx.nd.array([1, 3]))[0].asnumpy().tolist()
+    [2.0, 3.0]
+    """
     return _two_way(left, right, "maximum", ("_maximum_scalar", "_maximumscalar"), max)
 
 
 def minimum(left: Any, right: Any) -> Any:
-    """The smaller of two, element by element; symbols of equal shape, or numbers."""
+    """The smaller of two, elementwise.
+
+    Parameters
+    ----------
+    left, right : Symbol or float
+        Symbols of equal shape, or numbers.
+
+    Returns
+    -------
+    Symbol or float
+        The result; a number for two numbers.
+    """
     return _two_way(left, right, "minimum", ("_minimum_scalar", "_minimumscalar"), min)
 
 
 def hypot(left: Any, right: Any) -> Any:
-    """`sqrt(left ** 2 + right ** 2)`, element by element; symbols of equal shape, or numbers."""
+    """`sqrt(left ** 2 + right ** 2)`, elementwise.
+
+    Parameters
+    ----------
+    left, right : Symbol or float
+        Symbols of equal shape, or numbers.
+
+    Returns
+    -------
+    Symbol or float
+        The result; a number for two numbers.
+    """
     return _two_way(left, right, "hypot", ("_hypot_scalar", "_hypotscalar"), math.hypot)
 
 
@@ -154,41 +297,177 @@ def _create(op_name: str, dtype: Any, **kwargs: Any) -> Symbol:
 
 
 def zeros(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Zeros; a 0 in `shape` is a dimension that follows from the symbol's users."""
+    """An array of zeros.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Its shape; a dimension of 0 follows from where the symbol is used.
+    dtype : dtype, optional
+        Element type; float32 unless given.
+    **kwargs
+        `name` (str) of the node, and attributes of it.
+
+    Returns
+    -------
+    Symbol
+        The array.
+    """
     return _create("_zeros", dtype, shape=shape, **kwargs)
 
 
 def ones(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Ones of a shape."""
+    """An array of ones.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Its shape.
+    dtype : dtype, optional
+        Element type; float32 unless given.
+    **kwargs
+        `name` (str) of the node, and attributes of it.
+
+    Returns
+    -------
+    Symbol
+        The array.
+    """
     return _create("_ones", dtype, shape=shape, **kwargs)
 
 
 def full(shape: Any, val: float, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """`val` everywhere."""
+    """An array with one value everywhere.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Its shape.
+    val : float
+        The value.
+    dtype : dtype, optional
+        Element type; float32 unless given.
+    **kwargs
+        `name` (str) of the node, and attributes of it.
+
+    Returns
+    -------
+    Symbol
+        The array.
+    """
     return _create("_full", dtype, shape=shape, value=float(val), **kwargs)
 
 
 def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: int = 1,
            infer_range: bool = False, name: str | None = None, dtype: Any = None) -> Symbol:
-    """`start, start + step, ...` below `stop`, each `repeat` times; one argument is `stop`."""
+    """Evenly spaced values `start, start + step, ...` below `stop`.
+
+    Parameters
+    ----------
+    start : float
+        The first value; with no `stop`, the end instead, and the first value is 0.
+    stop : float, optional
+        The end, which is not included.
+    step : float, default 1.0
+        Difference of values.
+    repeat : int, default 1
+        How often every value occurs.
+    infer_range : bool, default False
+        Whether the number of values follows from where the symbol is used.
+    name : str, optional
+        Name of the node.
+    dtype : dtype, optional
+        Element type; float32 unless given.
+
+    Returns
+    -------
+    Symbol
+        A vector.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.sym.arange(0, 4, 2, repeat=2).eval()[0].asnumpy().tolist()
+    [0.0, 0.0, 2.0, 2.0]
+    """
     return _create("_arange", dtype, start=start, stop=stop, step=step, repeat=repeat,
                    infer_range=infer_range, name=name)
 
 
 def linspace(start: float, stop: float, num: int, endpoint: bool = True, name: str | None = None,
              dtype: Any = None) -> Symbol:
-    """`num` evenly spaced numbers from `start` to `stop`."""
+    """Evenly spaced values from `start` to `stop`.
+
+    Parameters
+    ----------
+    start, stop : float
+        The first value and the end.
+    num : int
+        Number of values.
+    endpoint : bool, default True
+        Whether the last value is `stop`.
+    name : str, optional
+        Name of the node.
+    dtype : dtype, optional
+        Element type; float32 unless given.
+
+    Returns
+    -------
+    Symbol
+        A vector.
+    """
     return _create("_linspace", dtype, start=start, stop=stop, num=num, endpoint=endpoint,
                    name=name)
 
 
 def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """An (N, M) matrix, (N, N) for M = 0, with ones on diagonal `k`."""
+    """A matrix with ones on a diagonal.
+
+    Parameters
+    ----------
+    N : int
+        Number of rows.
+    M : int, default 0
+        Number of columns; 0 for N.
+    k : int, default 0
+        The diagonal: 0 for the main one, above it if positive.
+    dtype : dtype, optional
+        Element type; float32 unless given.
+    **kwargs
+        `name` (str) of the node, and attributes of it.
+
+    Returns
+    -------
+    Symbol
+        The matrix.
+    """
     return _create("_eye", dtype, N=N, M=M, k=k, **kwargs)
 
 
 def histogram(a: Symbol, bins: Any = 10, range: tuple | None = None, **kwargs: Any) -> Symbol:
-    """Counts per bin: `bins` bins over `range`, or between the edges in the symbol `bins`."""
+    """Counts of values in bins.
+
+    Parameters
+    ----------
+    a : Symbol
+        The values.
+    bins : int or Symbol, default 10
+        The number of bins of equal width, or their edges.
+    range : tuple of float, optional
+        (lowest, highest) edge; necessary for a number of bins.
+    **kwargs
+        `name` (str) of the node, and attributes of it.
+
+    Returns
+    -------
+    Symbol
+        Two outputs, counts and edges.
+
+    Raises
+    ------
+    ValueError
+        If `bins` is neither, or `range` is missing.
+    """
     function = symbol_function("_histogram")
     if isinstance(bins, Symbol):
         return function(data=a, bins=bins, **kwargs)
@@ -201,7 +480,36 @@ def histogram(a: Symbol, bins: Any = 10, range: tuple | None = None, **kwargs: A
 
 def split_v2(ary: Symbol, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False
              ) -> Symbol:
-    """`ary` cut along `axis` into equal parts (an integer) or before each index of a tuple."""
+    """Split an array along an axis.
+
+    Parameters
+    ----------
+    ary : Symbol
+        The array.
+    indices_or_sections : int or tuple of int
+        The number of equal parts, or the indices before which to split.
+    axis : int, default 0
+        The axis.
+    squeeze_axis : bool, default False
+        Whether to remove the axis, which has length 1 in each part then.
+
+    Returns
+    -------
+    Symbol
+        An output for every part.
+
+    Raises
+    ------
+    ValueError
+        If `indices_or_sections` is neither.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> parts = mx.sym.split_v2(mx.sym.Variable("x"), (1,))
+    >>> [part.shape for part in parts.eval(x=mx.nd.zeros((3, 2)))]
+    [(1, 2), (2, 2)]
+    """
     if isinstance(indices_or_sections, int):
         indices, sections = [], indices_or_sections
     elif isinstance(indices_or_sections, tuple):

@@ -33,11 +33,32 @@ class Inference:
 
     def infer_shape(self, *args: Any, **kwargs: Any
                     ) -> tuple[Shapes, Shapes, Shapes] | tuple[None, None, None]:
-        """(shapes of arguments, of outputs, of auxiliary states).
+        """Infer the shapes of arguments, outputs and auxiliary states from those that are known.
 
-        `kwargs` are known shapes by variable name, `args` in the order of `list_arguments()` with
-        None for unknown.  (None, None, None) and a warning that lists what is missing if not all of
-        them follow.  Raises MXNetError where shapes contradict each other, naming the node.
+        Parameters
+        ----------
+        *args : tuple of int or None
+            Shapes of arguments in the order of `list_arguments()`; None for unknown.
+        **kwargs : tuple of int
+            Shapes of variables by name; not both.
+
+        Returns
+        -------
+        arg_shapes, out_shapes, aux_shapes : list of tuple
+            The shapes; (None, None, None), with a warning that lists what is missing, if some do
+            not follow.
+
+        Raises
+        ------
+        MXNetError
+            If shapes contradict each other, with the name of the node.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> net = mx.sym.Convolution(mx.sym.Variable("x"), kernel=(3, 3), num_filter=8, name="conv")
+        >>> net.infer_shape(x=(1, 3, 10, 10))
+        ([(1, 3, 10, 10), (8, 3, 3, 3), (8,)], [(1, 8, 8, 8)], [])
         """
         graph = Graph(self.entries)
         found = _select(graph, _shape_facts(graph, args, kwargs))
@@ -49,16 +70,54 @@ class Inference:
         return None, None, None
 
     def infer_shape_partial(self, *args: Any, **kwargs: Any) -> tuple[Shapes, Shapes, Shapes]:
-        """`infer_shape` as far as it goes: 0 is an unknown dimension, () an unknown shape."""
+        """`infer_shape` as far as it can be done.
+
+        Parameters
+        ----------
+        *args : tuple of int or None
+            Shapes of arguments in the order of `list_arguments()`; None for unknown.
+        **kwargs : tuple of int
+            Shapes of variables by name; not both.
+
+        Returns
+        -------
+        arg_shapes, out_shapes, aux_shapes : list of tuple
+            The shapes, with 0 for an unknown dimension and () for an unknown shape.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> net = mx.sym.FullyConnected(mx.sym.Variable("x"), num_hidden=4, name="fc")
+        >>> net.infer_shape_partial(x=(0, 3))[0]
+        [(0, 3), (4, 3), (4,)]
+        """
         graph = Graph(self.entries)
         facts = _shape_facts(graph, args, kwargs)
         return _select(graph, [() if shape is None else shape for shape in facts])
 
     def infer_type(self, *args: Any, **kwargs: Any
                    ) -> tuple[list, list, list] | tuple[None, None, None]:
-        """(types of arguments, of outputs, of auxiliary states) as NumPy scalar types.
+        """Infer the element types of arguments, outputs and auxiliary states.
 
-        Called like `infer_shape`; (None, None, None) and a warning where some do not follow.
+        Parameters
+        ----------
+        *args : dtype or None
+            Types of arguments in the order of `list_arguments()`; None for unknown.
+        **kwargs : dtype
+            Types of variables by name; not both.
+
+        Returns
+        -------
+        arg_types, out_types, aux_types : list of type
+            NumPy scalar types; (None, None, None), with a warning that lists what is missing, if
+            some do not follow.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> x, y = mx.sym.Variable("x"), mx.sym.Variable("y")
+        >>> [kind.__name__ for kind in (x + y).infer_type(x="float16")[0]]
+        ['float16', 'float16']
         """
         found = self.infer_type_partial(*args, **kwargs)
         if all(dtype is not None for part in found for dtype in part):
@@ -69,7 +128,20 @@ class Inference:
         return None, None, None
 
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> tuple[list, list, list]:
-        """`infer_type` as far as it goes: None is an unknown type."""
+        """`infer_type` as far as it can be done.
+
+        Parameters
+        ----------
+        *args : dtype or None
+            Types of arguments in the order of `list_arguments()`; None for unknown.
+        **kwargs : dtype
+            Types of variables by name; not both.
+
+        Returns
+        -------
+        arg_types, out_types, aux_types : list of type
+            NumPy scalar types, None for unknown ones.
+        """
         graph = Graph(self.entries)
         known = _known(graph, "types", args, kwargs, read_dtype)
         facts = infer_type(graph, known, default=None)
@@ -119,7 +191,20 @@ def _warn(what: str, unknown: list[str], hint: str) -> None:
 
 
 def read_shape(name: str, shape: Any) -> tuple[int, ...]:
-    """A shape given for `name`, negative dimensions as unknown ones; TypeError if it is none."""
+    """A shape given by a user, with 0 in the place of negative dimensions.
+
+    Parameters
+    ----------
+    name : str
+        Name of the variable, for the error.
+    shape : tuple of int
+        What was given.
+
+    Raises
+    ------
+    TypeError
+        If it is not a tuple of integers.
+    """
     try:
         if isinstance(shape, tuple):
             return tuple(max(operator.index(dim), 0) for dim in shape)
@@ -129,7 +214,20 @@ def read_shape(name: str, shape: Any) -> tuple[int, ...]:
 
 
 def read_dtype(name: str, dtype: Any) -> np.dtype:
-    """An element type given for `name`; TypeError if it is none."""
+    """An element type given by a user.
+
+    Parameters
+    ----------
+    name : str
+        Name of the variable, for the error.
+    dtype : dtype
+        What was given.
+
+    Raises
+    ------
+    TypeError
+        If it is no element type.
+    """
     try:
         return np.dtype(dtype)
     except TypeError:

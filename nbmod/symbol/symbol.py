@@ -1,9 +1,9 @@
-"""`Symbol`: one or more outputs of a graph, and everything users do with them.
+"""`Symbol`: one or more outputs of a graph, and its methods.
 
 A symbol is a list of entries (node, output index); the graph below is found by following the
 nodes' inputs.  Symbols are values: composing, indexing and grouping make new ones over the same
-nodes.  The methods stand in one class per subject (`Attributes`, `Operators`, `Fluent`,
-`Inference`, `Binding`); this file holds what makes a symbol a sequence of named outputs.
+nodes.  The methods are in one class per subject (`Attributes`, `Operators`, `Fluent`, `Inference`,
+`Binding`); this file has what makes a symbol a sequence of named outputs.
 """
 
 from __future__ import annotations
@@ -28,11 +28,29 @@ __all__ = ["Symbol"]
 
 
 class Symbol(Attributes, Operators, Fluent, Inference, Binding):
-    """A list of outputs of a symbolic graph.
+    """One or more outputs of a symbolic graph.
 
-    Iterating, `len`, and indexing by position, slice or output name (`net["fc1_output"]`) give its
-    outputs as symbols.  Made by `Variable`, by calling ops (`sym.FullyConnected(...)`), by
-    operators and by `Group`, `load` and `load_json`.
+    A symbol is made by `Variable`, by operators (`sym.FullyConnected(...)`, `a + b`), by `Group`,
+    `load` and `load_json`.  Iterating, `len`, and indexing by position, slice or output name
+    (`net["fc1_output"]`) give its outputs as symbols.
+
+    Parameters
+    ----------
+    entries : list of Entry or None
+        The outputs, as (node, output index).  Internal: users call the functions above.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> data = mx.sym.Variable("data")
+    >>> net = mx.sym.FullyConnected(data, num_hidden=2, name="fc")
+    >>> net.list_arguments()
+    ['data', 'fc_weight', 'fc_bias']
+    >>> net.infer_shape(data=(4, 3))
+    ([(4, 3), (2, 3), (2,)], [(4, 2)], [])
+    >>> executor = net.simple_bind(mx.cpu(), data=(4, 3))
+    >>> executor.forward()[0].shape
+    (4, 2)
     """
 
     __slots__ = ("entries",)
@@ -54,7 +72,22 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
     def __getitem__(self, index: int | str | slice) -> Symbol:
         """Outputs by position, slice or name.
 
-        Raises IndexError or, for a name that no output or more than one has, ValueError.
+        Parameters
+        ----------
+        index : int, slice or str
+            Position, slice of positions, or name of an output.
+
+        Returns
+        -------
+        Symbol
+            The output, or outputs.
+
+        Raises
+        ------
+        IndexError
+            If there is no output at the position.
+        ValueError
+            If no output has the name, or more than one.
         """
         if isinstance(index, slice):
             chosen = self.entries[index]
@@ -102,7 +135,21 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
     # -- names ------------------------------------------------------------------------------
 
     def list_outputs(self) -> list[str]:
-        """Names of the outputs: `<node>_output` and the like; a variable's is its own."""
+        """Names of the outputs.
+
+        Returns
+        -------
+        list of str
+            `<node>_output`, or with the output's own name for operators that have several; the name
+            of a variable is its own.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> parts = mx.sym.split(mx.sym.Variable("x"), num_outputs=2, name="half")
+        >>> parts.list_outputs()
+        ['half_output0', 'half_output1']
+        """
         names: dict[int, tuple[str, ...]] = {}
         for node, _ in self.entries:
             if node.op is not None and id(node) not in names:
@@ -111,26 +158,87 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
                 for node, index in self.entries]
 
     def list_inputs(self) -> list[str]:
-        """Names of all variables, arguments and auxiliary states, in topological order."""
+        """Names of all variables, arguments and auxiliary states, in topological order.
+
+        Returns
+        -------
+        list of str
+            The names.
+        """
         return [node.name for node in topological_order(self.entries) if node.is_variable]
 
     def list_arguments(self) -> list[str]:
-        """Names of the variables that are not auxiliary states, in topological order."""
+        """Names of the variables that are not auxiliary states, in topological order.
+
+        Returns
+        -------
+        list of str
+            The names.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> a, b = mx.sym.Variable("a"), mx.sym.Variable("b")
+        >>> (a + 2 * b).list_arguments()
+        ['a', 'b']
+        """
         return [node.name for node in Graph(self.entries).arguments]
 
     def list_auxiliary_states(self) -> list[str]:
-        """Names of the variables that ops keep as state, such as moving averages."""
+        """Names of the variables that operators keep as state, such as moving averages.
+
+        Returns
+        -------
+        list of str
+            The names, in topological order.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> net = mx.sym.BatchNorm(mx.sym.Variable("data"), name="bn")
+        >>> net.list_auxiliary_states()
+        ['bn_moving_mean', 'bn_moving_var']
+        """
         return [node.name for node in Graph(self.entries).states]
 
     # -- neighbours -------------------------------------------------------------------------
 
     def get_internals(self) -> Symbol:
-        """Every visible output of every node below, in topological order."""
+        """Every visible output of every node of the graph, in topological order.
+
+        Returns
+        -------
+        Symbol
+            The outputs; index it by name to cut a network.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc1")
+        >>> net = mx.sym.Activation(net, act_type="relu", name="relu1")
+        >>> net.get_internals().list_outputs()
+        ['data', 'fc1_weight', 'fc1_bias', 'fc1_output', 'relu1_output']
+        >>> net.get_internals()["fc1_output"]
+        <Symbol fc1>
+        """
         return Symbol([Entry(node, i) for node in topological_order(self.entries)
                        for i in range(node.num_visible)])
 
     def get_children(self) -> Symbol | None:
-        """The inputs of the nodes whose outputs these are; None for variables."""
+        """The inputs of the nodes that the symbol's outputs belong to.
+
+        Returns
+        -------
+        Symbol or None
+            The inputs; None for variables.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
+        >>> net.get_children().list_outputs()
+        ['data', 'fc_weight', 'fc_bias']
+        """
         nodes = {id(entry.node): entry.node for entry in self.entries}
         inputs: dict[tuple[int, int], Entry] = {}
         for node in nodes.values():
@@ -141,10 +249,36 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
     # -- composition ------------------------------------------------------------------------
 
     def __call__(self, *args: Symbol, name: str | None = None, **kwargs: Symbol) -> Symbol:
-        """A copy of the graph with other symbols in the place of variables.
+        """Compose: a copy of the graph in which other symbols replace variables.
 
-        Positions follow `list_inputs()`.  Every variable of a name is replaced.  `name` renames the
-        node of the first output.  Raises MXNetError for an unknown variable.
+        Parameters
+        ----------
+        *args : Symbol
+            Replacements in the order of `list_inputs()`.
+        name : str, optional
+            New name of the node of the first output.
+        **kwargs : Symbol
+            Replacements by the variable's name; every variable of that name is replaced.
+
+        Returns
+        -------
+        Symbol
+            The new symbol.
+
+        Raises
+        ------
+        MXNetError
+            If there is no such variable, or a replacement has several outputs.
+        TypeError
+            If an argument is not a symbol, or symbols are given by position and by name.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> x = mx.sym.Variable("x")
+        >>> square = x * x
+        >>> square(x=mx.sym.Variable("y")).list_arguments()
+        ['y']
         """
         result = Symbol(copy_graph(self.entries))
         result._compose(*args, name=name, **kwargs)
@@ -185,11 +319,37 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
     # -- text and files ---------------------------------------------------------------------
 
     def tojson(self, remove_amp_cast: bool = True) -> str:
-        """The graph as MXNet 1.9 JSON; `remove_amp_cast` leaves automatic casts out."""
+        """The graph as JSON in the format of MXNet 1.9.
+
+        Parameters
+        ----------
+        remove_amp_cast : bool, default True
+            Whether to leave out the casts that automatic mixed precision inserted.
+
+        Returns
+        -------
+        str
+            The JSON, which `load_json` reads.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
+        >>> mx.sym.load_json(net.tojson()).list_outputs()
+        ['fc_output']
+        """
         return write_graph(self.entries, remove_amp_cast)
 
     def save(self, fname: Any, remove_amp_cast: bool = True) -> None:
-        """Write `tojson` to the file `fname`, all of it or nothing."""
+        """Write the graph as JSON to a file, which is replaced as a whole or not at all.
+
+        Parameters
+        ----------
+        fname : str
+            Name of the file.
+        remove_amp_cast : bool, default True
+            Whether to leave out the casts that automatic mixed precision inserted.
+        """
         from ..serialization import atomic_write
 
         with atomic_write(fname) as stream:
@@ -206,7 +366,13 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
         return Symbol, (None,), self.__getstate__()
 
     def debug_str(self) -> str:
-        """One paragraph per node: op, name, inputs with their output index, attributes."""
+        """A description of the graph for reading.
+
+        Returns
+        -------
+        str
+            A paragraph for every node: operator, name, inputs with their output index, attributes.
+        """
         if len(self.entries) == 1 and self.entries[0].node.is_variable:
             return f"Variable:{self.entries[0].node.name}\n"
         lines = ["Symbol Outputs:"]
