@@ -54,6 +54,7 @@ MODULES = (
     "nbmod.module.base_module",
     "nbmod.module.bucketing_module",
     "nbmod.module.det_module",
+    "nbmod.module.executor_group",
     "nbmod.module.module",
     "nbmod.module.optimization",
     "nbmod.module.python_module",

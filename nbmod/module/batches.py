@@ -1,7 +1,7 @@
-"""Batches as their descriptions see them: where the samples lie, cut for devices, joined again.
+"""Batches and their descriptions: the batch axis, splitting for devices, joining of outputs.
 
-The batch axis of an array is the `N` in its layout: 0 without a layout, -1 where there is none and
-every device gets the whole array.
+The batch axis of an array is the `N` in its layout: 0 without a layout, -1 if the layout has none
+and every device gets the whole array.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """One executor per device, each with its slice of the batch.
 
-The group owns nothing but executors: parameters live in their argument arrays, and
-`param_arrays[i][k]` is parameter i on device k.  A batch is cut along the batch axis of each input
-(the `N` of its layout) in proportion to the work loads; outputs are joined along theirs.  A batch
-may also come cut: a list with one batch per device, whose shapes need not be the same.
+The group owns only executors: parameters are stored in their argument arrays, and
+`param_arrays[i][k]` is parameter i on device k.  A batch is split along the batch axis of each
+input (the `N` of its layout) in proportion to the work loads; outputs are joined along theirs.  A
+batch may also be a list with one batch per device, whose shapes may differ.
 
 Input shapes may change from batch to batch.  Every device keeps its executors for the last
-`KEPT_SHAPES` sets of shapes; they share parameters and an arena, so coming back to a shape costs a
+`KEPT_SHAPES` sets of shapes; they share parameters and an arena, so returning to a shape costs a
 dictionary look-up.
 """
 
@@ -45,10 +45,39 @@ KEPT_SHAPES = 16
 
 
 class DataParallelExecutorGroup:
-    """Executors of one symbol on several contexts.  See the module docstring.
+    """Executors of one symbol on several contexts; `Module` creates one when it is bound.
 
     Attributes that scripts read: `execs`, `param_names`, `param_arrays`, `grad_arrays`,
     `aux_arrays`, `data_arrays`, `label_arrays`, `input_grad_arrays`, `slices`, `batch_size`.
+
+    Parameters
+    ----------
+    symbol : Symbol
+        The network.
+    contexts : list of Context
+        Where to compute.
+    workload : list of float or None
+        Relative share of each batch that each context computes; equal for None.
+    data_shapes, label_shapes : list of DataDesc
+        Descriptions of the inputs, for a whole batch.
+    param_names : list of str
+        Arguments that are parameters.
+    for_training : bool
+        Whether gradients are to be computed.
+    inputs_need_grad : bool
+        Whether gradients of the data inputs are to be computed, too.
+    shared_group : DataParallelExecutorGroup, optional
+        A group whose parameters and memory are shared.
+    logger : logging.Logger, optional
+        Where warnings are logged; the root logger by default.
+    fixed_param_names : list of str, optional
+        Parameters without gradient.
+    grad_req : {'write', 'add', 'null'}, list or dict, default 'write'
+        How gradients are stored: for all parameters, for all arguments in their order, or by name.
+    state_names : list of str, optional
+        Inputs that keep their values between batches.
+    group2ctxs : list of dict, optional
+        For each context a dict of context by ``ctx_group``.
     """
 
     def __init__(self, symbol: Any, contexts: Sequence[Context], workload: Sequence[float] | None,
@@ -99,7 +128,18 @@ class DataParallelExecutorGroup:
     # -- binding ----------------------------------------------------------------------------
 
     def decide_slices(self, data_shapes: Descs) -> list[int]:
-        """Batch axis of every input; sets `batch_size` and `slices` on the way."""
+        """Determine the batch axis of every input; sets `batch_size` and `slices`, too.
+
+        Parameters
+        ----------
+        data_shapes : list of DataDesc
+            Descriptions of inputs.
+
+        Returns
+        -------
+        list of int
+            Batch axis of each input, -1 for none.
+        """
         axes = [batch_axis(desc) for desc in data_shapes]
         for desc, axis in zip(data_shapes, axes, strict=True):
             if axis == -1:
@@ -115,9 +155,18 @@ class DataParallelExecutorGroup:
     def bind_exec(self, data_shapes: Descs, label_shapes: Descs | None,
                   shared_group: DataParallelExecutorGroup | None = None, reshape: bool = False
                   ) -> None:
-        """Bind (or reshape) an executor per context for batches of these shapes.
+        """Bind (or reshape) an executor per context for batches of given shapes.
 
-        Whatever goes wrong, the group stays as it was.
+        If that fails, the group is unchanged.
+
+        Parameters
+        ----------
+        data_shapes, label_shapes : list of DataDesc
+            Descriptions of the inputs, for a whole batch.
+        shared_group : DataParallelExecutorGroup, optional
+            A group whose parameters and memory are shared.
+        reshape : bool, default False
+            Reshape the present executors instead of creating new ones.
         """
         data_shapes, label_shapes = as_descs(data_shapes), as_descs(label_shapes)
         with self._restored_on_error():
@@ -130,15 +179,26 @@ class DataParallelExecutorGroup:
                             reshape)
 
     def reshape(self, data_shapes: Descs, label_shapes: Descs | None) -> None:
-        """Rebind for other input shapes, keeping parameters."""
+        """Bind to other input shapes; parameters are kept.
+
+        Parameters
+        ----------
+        data_shapes, label_shapes : list of DataDesc
+            Descriptions of the inputs, for a whole batch.
+        """
         same = [data_shapes, label_shapes] == [self.data_shapes, self.label_shapes]
         if not (same and self.takes_whole):
             self.bind_exec(data_shapes, label_shapes, reshape=True)
 
     def reshape_each(self, parts: Sequence[tuple[Descs, Descs | None]]) -> None:
-        """Rebind for a list of batches: (data, label) descriptions of each device's own.
+        """Bind each device to the shapes of its own batch.
 
-        `data_shapes` then describes the smallest batch that holds them all.
+        Afterwards `data_shapes` describes the smallest batch that contains them all.
+
+        Parameters
+        ----------
+        parts : list of pairs
+            Descriptions of data and labels for each device.
         """
         with self._restored_on_error():
             self.takes_whole = False
@@ -161,7 +221,7 @@ class DataParallelExecutorGroup:
             raise
 
     def _require_arguments(self, data_shapes: Descs, label_shapes: Descs) -> None:
-        """MXNetError unless everything a batch brings is an argument of the symbol."""
+        """MXNetError unless every input of a batch is an argument of the symbol."""
         inputs = [name for name in self.arg_names if name not in self.param_names]
         for kind, descs in (("data", data_shapes), ("label", label_shapes)):
             for desc in descs:
@@ -176,7 +236,7 @@ class DataParallelExecutorGroup:
 
     def _bind_each(self, parts: Sequence[tuple[Descs, Descs | None]],
                    shared_group: DataParallelExecutorGroup | None, reshape: bool) -> None:
-        """Make, or find again, every device's executor for its shapes."""
+        """Create, or reuse, every device's executor for its shapes."""
         before, execs = self.execs, []
         for k, (data, labels) in enumerate(parts):
             kept, key = self._kept[k], (tuple(data), tuple(labels or ()))
@@ -208,7 +268,7 @@ class DataParallelExecutorGroup:
         return bound
 
     def _reshape_ith_exec(self, i: int, data_shapes: Descs, label_shapes: Descs | None) -> Any:
-        """Labels that a batch does not bring may change their shape, parameters may not."""
+        """Labels that a batch lacks may change their shape, parameters may not."""
         old = self.execs[i]
         shapes = {desc.name: desc.shape for desc in [*data_shapes, *(label_shapes or ())]}
         apart = [name for name in shapes if old.borrows(name)]
@@ -247,12 +307,26 @@ class DataParallelExecutorGroup:
     # -- parameters -------------------------------------------------------------------------
 
     def set_params(self, arg_params: Any, aux_params: Any, allow_extra: bool = False) -> None:
-        """Copy parameters to every device."""
+        """Copy parameters to every device.
+
+        Parameters
+        ----------
+        arg_params, aux_params : dict of str to NDArray
+            Parameters and auxiliary states by name.
+        allow_extra : bool, default False
+            Whether unknown names are ignored.
+        """
         for executor in self.execs:
             executor.copy_params_from(arg_params, aux_params, allow_extra_params=allow_extra)
 
     def get_params(self, arg_params: dict[str, Any], aux_params: dict[str, Any]) -> None:
-        """Write the mean over devices of every parameter into the given arrays."""
+        """Copy the mean over devices of every parameter.
+
+        Parameters
+        ----------
+        arg_params, aux_params : dict of str to NDArray
+            Arrays to copy into, by name.
+        """
         for names, arrays, target in ((self.param_names, self.param_arrays, arg_params),
                                       (self.aux_names, self.aux_arrays, aux_params)):
             for name, copies in zip(names, arrays, strict=True):
@@ -261,7 +335,18 @@ class DataParallelExecutorGroup:
     # -- running ----------------------------------------------------------------------------
 
     def fits(self, data_batch: Any) -> bool:
-        """Whether the executors are bound to the shapes of this batch, or list of batches."""
+        """Whether the executors are bound to the shapes of a batch.
+
+        Parameters
+        ----------
+        data_batch : DataBatch or list of DataBatch
+            A batch, or one for each device.
+
+        Returns
+        -------
+        bool
+            Whether they are.
+        """
         if not isinstance(data_batch, list):
             given = shapes_of(arrays_of(data_batch))
             return self.takes_whole and given == shapes_of(self.data_shapes)
@@ -271,15 +356,28 @@ class DataParallelExecutorGroup:
             for executor in self.execs]
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Hand out the batch, or the list with one per device, and run every executor forward."""
+        """Load a batch and compute the outputs.
+
+        Parameters
+        ----------
+        data_batch : DataBatch or list of DataBatch
+            A batch, or one for each device.
+        is_train : bool, optional
+            Whether ops work as in training; `for_training` by default.
+        """
         self.load(data_batch)
         is_train = self.for_training if is_train is None else is_train
         for executor in self.execs:
             executor.forward(is_train=is_train)
 
     def load(self, data_batch: Any) -> None:
-        """Hand a batch, or a list with one per device, to the executors: what a native iterator
-        has made is read where it lies, anything else is copied."""
+        """Pass a batch to the executors; arrays are copied unless a native iterator made them.
+
+        Parameters
+        ----------
+        data_batch : DataBatch or list of DataBatch
+            A batch, or one for each device.
+        """
         for executor, part in zip(self.execs, self._parts(data_batch), strict=True):
             for name, array in part.items():
                 require_fit(array, name, executor.arg_dict[name])
@@ -302,7 +400,14 @@ class DataParallelExecutorGroup:
                              f"{len(self.contexts)} device(s): give one for each")
 
     def backward(self, out_grads: Any = None) -> None:
-        """Run every executor backward, with its slice of the head gradients if there are any."""
+        """Compute the gradients.
+
+        Parameters
+        ----------
+        out_grads : NDArray or list of NDArray, optional
+            Gradients of a loss with respect to the outputs, for a whole batch; they are split
+            between the devices.
+        """
         if not self.for_training:
             raise MXNetError("backward: bind with for_training=True to run backward")
         if out_grads is None:
@@ -315,7 +420,7 @@ class DataParallelExecutorGroup:
                 for grad, axis in zip(out_grads, self.output_layouts, strict=False)])
 
     def get_output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
-        """(name, shape) of every output for the whole batch."""
+        """Get pairs of name and shape of the outputs, for a whole batch."""
         shapes = []
         for i, (name, axis) in enumerate(zip(self.output_names, self.output_layouts, strict=True)):
             shape = list(self.execs[0].outputs[i].shape)
@@ -326,7 +431,23 @@ class DataParallelExecutorGroup:
 
     def get_outputs(self, merge_multi_context: bool = True, begin: int = 0, end: int | None = None
                     ) -> list[Any]:
-        """Outputs `begin` .. `end`, joined over devices, or as a list per output."""
+        """Get the outputs of the last `forward`.
+
+        Parameters
+        ----------
+        merge_multi_context : bool, default True
+            Join the arrays of the devices along the batch axis; otherwise each item is a list with
+            one NDArray per device.
+        begin : int, default 0
+            Index of the first output.
+        end : int, optional
+            Index after the last output; all by default.
+
+        Returns
+        -------
+        list
+            One item for each output.
+        """
         outputs = [[e.outputs[i] for e in self.execs]
                    for i in range(begin, len(self.output_names) if end is None else end)]
         return self._merged(outputs, self.output_layouts[begin:end]) if merge_multi_context \
@@ -337,19 +458,51 @@ class DataParallelExecutorGroup:
         return [joined(parts, axis) for parts, axis in zip(arrays, axes, strict=True)]
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """Gradients of the data inputs, joined over devices, or as a list per input."""
+        """Get the gradients of the data inputs.
+
+        Parameters
+        ----------
+        merge_multi_context : bool, default True
+            Join the arrays of the devices along the batch axis; otherwise each item is a list with
+            one NDArray per device.
+
+        Returns
+        -------
+        list
+            One item for each data input.
+        """
         if not self.inputs_need_grad:
             raise MXNetError("get_input_grads: bind with inputs_need_grad=True first")
         return self._merged(self.input_grad_arrays, self.data_layouts) if merge_multi_context \
             else self.input_grad_arrays
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
-        """State inputs, joined over devices, or as a list per state."""
+        """Get the state inputs.
+
+        Parameters
+        ----------
+        merge_multi_context : bool, default True
+            Join the arrays of the devices along the batch axis; otherwise each item is a list with
+            one NDArray per device.
+
+        Returns
+        -------
+        list
+            One item for each state.
+        """
         return self._merged(self.state_arrays, [0] * len(self.state_arrays)) \
             if merge_multi_context else self.state_arrays
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
-        """Set every state input: from arrays as `get_states` gives them, or all to one value."""
+        """Set the state inputs; give either `states` or `value`.
+
+        Parameters
+        ----------
+        states : list, optional
+            Values as `get_states` returns them.
+        value : float, optional
+            One value for all elements of all states.
+        """
         if (states is None) == (value is None):
             raise MXNetError("set_states: give either states or value")
         for i, copies in enumerate(self.state_arrays):
@@ -362,7 +515,17 @@ class DataParallelExecutorGroup:
                     cut(states[i], 0, self.slices[k]).copyto(array)
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool) -> None:
-        """Update the metric device by device; `pre_sliced` labels come as a list per device."""
+        """Update a metric by the outputs of the last `forward`, device by device.
+
+        Parameters
+        ----------
+        eval_metric : EvalMetric
+            The metric.
+        labels : list of NDArray
+            Labels of the batch.
+        pre_sliced : bool
+            Whether `labels` is a list with such a list for each device.
+        """
         if pre_sliced:
             self._require_one_each(labels)
         for k, executor in enumerate(self.execs):
@@ -374,7 +537,13 @@ class DataParallelExecutorGroup:
                                                     strict=True)))
 
     def install_monitor(self, mon: Any) -> None:
-        """Let `mon` watch every executor, and those that take their place for other shapes."""
+        """Observe every executor, and those that replace them for other shapes.
+
+        Parameters
+        ----------
+        mon : Monitor
+            The monitor.
+        """
         if hasattr(mon, "follow"):
             self._monitors.append(mon)
         for executor in self.execs:

@@ -1,10 +1,10 @@
-"""Exact resume: what the three files of a checkpoint leave out is in a fourth.
+"""Exact resume: what the three files of a checkpoint omit is in a fourth.
 
-`<prefix>-<epoch:04d>.resume` stands beside the `.states` of a checkpoint.  It is JSON:
+`<prefix>-<epoch:04d>.resume` is written beside the `.states` of a checkpoint.  It is JSON:
 
-    epoch, batch    where training goes on: in this epoch, after so many batches
+    epoch, batch    where training is resumed: in this epoch, after n batches
     fresh           whether the training iterator has been reset for it
-    random          where the random sequences stand: nbmod's, Python's and NumPy's common ones
+    random          random states: nbmod's, Python's and NumPy's global ones
     optimizer       plain attributes of it and of its scheduler, as they began and as they are, and
                     how often each parameter was updated on each device
     devices         parameters and auxiliary states of which devices have different copies, as they
@@ -93,7 +93,7 @@ def read(fname: str) -> dict[str, Any]:
 # ------------------------------------------------------------------------- random and iterators
 
 def _random_states() -> dict[str, Any]:
-    """Where every sequence of random numbers stands that nbmod or a script may draw from."""
+    """The states of all random number generators that nbmod or a script may use."""
     return {"nbmod": rng.get_state(), **common_random.get_states()}
 
 
@@ -178,7 +178,7 @@ class OtherData(MXNetError):
 
 
 def _place_of(iterator: Any) -> Any:
-    """Where an iterator stands; None if it cannot tell."""
+    """The position of an iterator; None if it does not provide it."""
     return getattr(iterator, "state_dict", lambda: None)()
 
 
