@@ -1,8 +1,8 @@
-"""Which samples make which batch: the ring of `native`, in order or shuffled.
+"""The samples of each batch: the ring of `native`, in order or shuffled.
 
 The ring is endless: turn 0 of the samples, turn 1, ...; each turn is a permutation that follows
 from the seed and the turn's number, so the sample at a position is a function of the position.  An
-epoch goes from where it starts to the end of that turn.
+epoch extends from its start to the end of that turn.
 """
 
 from __future__ import annotations
@@ -28,7 +28,21 @@ class Chosen(NamedTuple):
 
 
 class Sampler:
-    """Batches of `batch_size` of `count` samples; `start` is where the epoch begins."""
+    """Batches of the indices of samples; `start` is the position where the epoch begins.
+
+    Parameters
+    ----------
+    count : int
+        Number of samples.
+    batch_size : int
+        Number of samples in a batch.
+    shuffle : bool
+        Permute every turn.
+    seed : int
+        Seed of the permutations.
+    round_batch : bool
+        Fill a last batch that is not full from the next turn; otherwise from the batch before.
+    """
 
     def __init__(self, count: int, batch_size: int, shuffle: bool, seed: int, round_batch: bool):
         self.count, self.batch_size = count, batch_size
@@ -37,7 +51,13 @@ class Sampler:
         self._turn, self._order = -1, np.arange(count)
 
     def batches(self, position: int) -> Iterator[Chosen]:
-        """The batches of the epoch from `position` on, which is at one of them."""
+        """Iterate over the batches of the epoch, as `Chosen`.
+
+        Parameters
+        ----------
+        position : int
+            Position on the ring of the first batch.
+        """
         while position < self.end:
             stop = position + self.batch_size
             pad = max(stop - self.end, 0)
@@ -55,7 +75,14 @@ class Sampler:
         return (self.start // self.count + 1) * self.count
 
     def next_epoch(self, position: int) -> None:
-        """Begin another epoch: behind what filled the last batch, if that has been reached."""
+        """Start another epoch; after the samples that filled the last batch, if that has been
+        reached.
+
+        Parameters
+        ----------
+        position : int
+            Position on the ring that has been reached.
+        """
         self.start = max(self.end, position) if self.round_batch else self.end
 
     def _at(self, positions: np.ndarray) -> np.ndarray:
@@ -83,8 +110,19 @@ class Sampler:
 class EpochSampler(Sampler):
     """A sampler whose epochs are turns of the ring, and end as those of `NDArrayIter`.
 
-    `last_batch_handle`: a last batch that is not full goes on with the first samples of its turn
-    ('pad'), is dropped ('discard'), or is the beginning of the next epoch ('roll_over').
+    Parameters
+    ----------
+    count : int
+        Number of samples.
+    batch_size : int
+        Number of samples in a batch.
+    shuffle : bool
+        Permute every turn.
+    seed : int
+        Seed of the permutations.
+    last_batch_handle : {'pad', 'discard', 'roll_over'}
+        What becomes of a last batch that is not full: it is filled with the first samples of its
+        turn, dropped, or becomes the beginning of the next epoch.
     """
 
     def __init__(self, count: int, batch_size: int, shuffle: bool, seed: int,

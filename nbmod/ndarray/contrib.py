@@ -28,33 +28,102 @@ __getattr__, __dir__ = namespace(__name__, "_contrib_")
 
 
 def isnan(data: NDArray) -> Any:
-    """1 where an element is not a number, else 0."""
+    """Return 1 where an element is not a number (NaN), and 0 elsewhere.
+
+    Parameters
+    ----------
+    data : NDArray
+        Array.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.nd.contrib.isnan(mx.nd.array([1, float("nan")])).asnumpy().tolist()
+    [0.0, 1.0]
+    """
     return data != data
 
 
 def isinf(data: NDArray) -> Any:
-    """1 where an element is infinite, else 0."""
+    """Return 1 where an element is infinite, and 0 elsewhere.
+
+    Parameters
+    ----------
+    data : NDArray
+        Array.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.nd.contrib.isinf(mx.nd.array([1, -float("inf")])).asnumpy().tolist()
+    [0.0, 1.0]
+    """
     return data.abs() == float("inf")
 
 
 def isfinite(data: NDArray) -> Any:
-    """1 where an element is a finite number, else 0."""
+    """Return 1 where an element is neither infinite nor NaN, and 0 elsewhere.
+
+    Parameters
+    ----------
+    data : NDArray
+        Array.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.nd.contrib.isfinite(mx.nd.array([1, float("inf")])).asnumpy().tolist()
+    [1.0, 0.0]
+    """
     return (data - data) == 0
 
 
 def rand_zipfian(true_classes: NDArray, num_sampled: int, range_max: int,
                  ctx: Context | None = None) -> tuple[NDArray, NDArray, NDArray]:
-    """Classes below `range_max` drawn with P(c) = log((c + 2) / (c + 1)) / log(range_max + 1).
+    """Draw classes from an approximately Zipfian distribution.
 
-    Returns (draws, expected count of `true_classes`, expected count of the draws), the draws as
-    int64, the counts as float64.
+    Parameters
+    ----------
+    true_classes : NDArray
+        Classes whose expected counts are returned.
+    num_sampled : int
+        Number of draws.
+    range_max : int
+        Number of classes; draws are below it.
+    ctx : Context, optional
+        Device of the draws; None: the current context.
+
+    Returns
+    -------
+    NDArray
+        Draws, int64.
+    NDArray
+        Expected counts of `true_classes` among the draws, float64.
+    NDArray
+        Expected counts of the draws, float64.
+
+    Notes
+    -----
+    P(c) = log((c + 2) / (c + 1)) / log(range_max + 1).
     """
     drawn = uniform(0, log(range_max + 1), (num_sampled,), "float64", ctx)
     return zipfian(drawn, true_classes, num_sampled, range_max)
 
 
 def zipfian(drawn: Any, true_classes: Any, num_sampled: int, range_max: int) -> tuple:
-    """`rand_zipfian`, from numbers drawn evenly; for arrays and symbols."""
+    """Return what `rand_zipfian` does, from uniform draws; for arrays and symbols.
+
+    Parameters
+    ----------
+    drawn : NDArray or Symbol
+        Draws from the uniform distribution over [0, log(range_max + 1)).
+    true_classes : NDArray or Symbol
+        Classes whose expected counts are returned.
+    num_sampled : int
+        Number of draws.
+    range_max : int
+        Number of classes.
+    """
     sampled = (drawn.exp() - 1).astype("int64") % range_max
 
     def expected(classes: Any) -> Any:

@@ -17,11 +17,38 @@ __all__ = ["foreach", "while_loop", "cond"]
 
 
 def foreach(body: Callable[[Any, Any], Any], data: Any, init_states: Any) -> tuple[Any, Any]:
-    """`body(row, states)` for every row of `data`, one after another.
+    """Call a function for every row of arrays, passing states from one call to the next.
 
-    `data` and `init_states` are NDArrays or nested lists of them; rows are taken along the first
-    axis.  `body` returns (outputs, next states).  The result is (outputs stacked along a new first
-    axis, last states).
+    Parameters
+    ----------
+    body : callable
+        `body(row, states)` returns (outputs, next states).
+    data : NDArray or nested list of NDArray
+        Arrays whose rows, along the first axis, are passed; all have the same number.
+    init_states : NDArray or nested list of NDArray
+        States of the first call.
+
+    Returns
+    -------
+    NDArray or nested list of NDArray
+        Outputs, stacked along a new first axis.
+    NDArray or nested list of NDArray
+        States after the last call.
+
+    Raises
+    ------
+    ArgumentError
+        If the arrays have different numbers of rows.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> def add(row, total):
+    ...     total = total + row
+    ...     return total, total
+    >>> sums, last = mx.nd.contrib.foreach(add, mx.nd.arange(4), mx.nd.zeros(1))
+    >>> sums.reshape(-1).asnumpy().tolist(), last.asnumpy().tolist()
+    ([0.0, 1.0, 3.0, 6.0], [6.0])
     """
     arrays, structure = flatten(data, NDArray, "foreach: data")
     flatten(init_states, NDArray, "foreach: init_states")
@@ -38,11 +65,39 @@ def foreach(body: Callable[[Any, Any], Any], data: Any, init_states: Any) -> tup
 
 def while_loop(cond: Callable[..., Any], func: Callable[..., Any], loop_vars: Any,
                max_iterations: int | None = None) -> tuple[Any, Any]:
-    """`func(*loop_vars)` again and again, as long as `cond(*loop_vars)` is not 0.
+    """Call a function repeatedly while a condition holds.
 
-    `func` returns (outputs, next loop_vars); the result is (outputs stacked along a new first axis
-    of `max_iterations` rows, last loop_vars).  Rows of iterations that did not happen are 0; of no
-    iterations at all there are no outputs.
+    Parameters
+    ----------
+    cond : callable
+        `cond(*loop_vars)` returns one number; the loop ends when it is 0.
+    func : callable
+        `func(*loop_vars)` returns (outputs, next loop_vars).
+    loop_vars : NDArray or nested list of NDArray
+        Arguments of the first call.
+    max_iterations : int
+        Largest number of calls; required.
+
+    Returns
+    -------
+    NDArray or nested list of NDArray
+        Outputs, stacked along a new first axis of `max_iterations` rows; rows after the last call
+        are 0.  Without any call it is an empty list.
+    NDArray or nested list of NDArray
+        Last loop_vars.
+
+    Raises
+    ------
+    ArgumentError
+        If `max_iterations` is not given, there are no `loop_vars`, or their number changes.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> outputs, (last,) = mx.nd.contrib.while_loop(
+    ...     lambda x: x < 3, lambda x: (x * 10, [x + 1]), [mx.nd.array([1])], max_iterations=4)
+    >>> outputs.reshape(-1).asnumpy().tolist(), last.asnumpy().tolist()
+    ([10.0, 20.0, 0.0, 0.0], [3.0])
     """
     if max_iterations is None:
         raise ArgumentError("while_loop: max_iterations should be specified")
@@ -61,7 +116,29 @@ def while_loop(cond: Callable[..., Any], func: Callable[..., Any], loop_vars: An
 
 
 def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any]) -> Any:
-    """What `then_func()` returns if `pred`, one number, is not 0, else what `else_func()` does."""
+    """Call one of two functions.
+
+    Parameters
+    ----------
+    pred : NDArray or float
+        Condition, one number.
+    then_func : callable
+        Function without arguments, called if `pred` is not 0.
+    else_func : callable
+        Function without arguments, called if `pred` is 0.
+
+    Returns
+    -------
+    NDArray or nested list of NDArray
+        Result of the function.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> x = mx.nd.array([2])
+    >>> mx.nd.contrib.cond(x > 1, lambda: x + 1, lambda: x - 1).asnumpy().tolist()
+    [3.0]
+    """
     return then_func() if _truth(pred) else else_func()
 
 

@@ -37,6 +37,13 @@ class Compressed:
 
     @staticmethod
     def concatenate(parts: Sequence[Compressed]) -> Compressed:
+        """Return the rows of several parts, one after another.
+
+        Parameters
+        ----------
+        parts : sequence of Compressed
+            Parts to join.
+        """
         starts = np.cumsum([0, *(len(part.values) for part in parts)])
         pointers = [part.indptr[1:] + start for part, start in zip(parts, starts, strict=False)]
         return Compressed(np.concatenate([np.zeros(1, np.int64), *pointers]),
@@ -45,7 +52,20 @@ class Compressed:
 
 
 class BaseSparseNDArray(NDArray):
-    """Base of the sparse storage types."""
+    """Base class of the sparse storage types; it cannot be constructed.
+
+    Parameters
+    ----------
+    *args
+        Not used.
+    **kwargs
+        Not used.
+
+    Raises
+    ------
+    MXNetError
+        Always: use a dense array instead.
+    """
 
     __slots__ = ()
 
@@ -55,10 +75,10 @@ class BaseSparseNDArray(NDArray):
 
 
 class CSRNDArray(BaseSparseNDArray):
-    """A matrix of compressed rows: row i has `data[k]` in column `indices[k]`, for k from
-    `indptr[i]` to `indptr[i + 1]`.  It does not change; made by `LibSVMIter`.
+    """A sparse matrix of compressed rows (CSR), as `LibSVMIter` yields it; it cannot be changed.
 
-    What takes a dense array gets one, made on the spot (`_data`).
+    Row i has the value `data[k]` in column `indices[k]`, for k from `indptr[i]` to `indptr[i + 1]`.
+    Functions that take a dense array receive a dense copy (`_data`).
     """
 
     __slots__ = ("_rows", "_shape")
@@ -66,7 +86,17 @@ class CSRNDArray(BaseSparseNDArray):
     @classmethod
     def of(cls, rows: Compressed, shape: tuple[int, ...], ctx: Context | None = None
            ) -> CSRNDArray:
-        """The matrix of these rows, on the CPU."""
+        """Return the matrix of given rows.
+
+        Parameters
+        ----------
+        rows : Compressed
+            Rows.
+        shape : tuple of int
+            (rows, columns).
+        ctx : Context, optional
+            Device that the matrix reports; None: `cpu(0)`.
+        """
         self = cls.__new__(cls)
         self._ctx = cpu() if ctx is None else ctx
         self._rows, self._shape = rows, tuple(shape)
@@ -107,17 +137,17 @@ class CSRNDArray(BaseSparseNDArray):
 
     @property
     def data(self) -> NDArray:
-        """The stored numbers, row by row."""
+        """Stored values, row by row."""
         return creation.array(self._rows.values, dtype=self.dtype)
 
     @property
     def indices(self) -> NDArray:
-        """The column of each, as int64."""
+        """Column of each stored value, int64."""
         return creation.array(self._rows.indices, dtype=np.int64)
 
     @property
     def indptr(self) -> NDArray:
-        """Where each row starts in them, and the last one ends, as int64."""
+        """Start of each row in the stored values, and the end of the last one, int64."""
         return creation.array(self._rows.indptr, dtype=np.int64)
 
     def __repr__(self) -> str:
@@ -141,16 +171,30 @@ class CSRNDArray(BaseSparseNDArray):
         raise MXNetError("CSRNDArray: cannot be written to; use tostype('default') first")
 
     def copy(self) -> CSRNDArray:
-        """The same matrix: it does not change."""
+        """Return this matrix, which cannot be changed."""
         return self
 
     def astype(self, dtype: Any, copy: bool = True) -> CSRNDArray:
-        """The same matrix with elements of another type."""
+        """Return the matrix with another element type.
+
+        Parameters
+        ----------
+        dtype : str or numpy type
+            Element type of the result.
+        copy : bool, default True
+            Accepted for compatibility; has no effect.
+        """
         values = self._rows.values.astype(dtype)
         return CSRNDArray.of(replace(self._rows, values=values), self._shape, self._ctx)
 
     def tostype(self, stype: str) -> NDArray:
-        """The same matrix of storage type 'csr' or 'default'."""
+        """Return the matrix with another storage type.
+
+        Parameters
+        ----------
+        stype : {'csr', 'default'}
+            Storage type; 'default' is dense.
+        """
         if stype == "csr":
             return self
         return creation.array(self._data, dtype=self.dtype).tostype(stype)

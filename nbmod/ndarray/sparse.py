@@ -1,8 +1,8 @@
-"""`mx.nd.sparse`: the compressed rows that iterators read, and arrays of storage 'default'.
+"""`mx.nd.sparse`: the compressed rows that iterators read, and arrays of storage type 'default'.
 
-A `CSRNDArray` is what `LibSVMIter` yields.  It can be read, cut, copied, and given to anything that
-takes an NDArray, which sees it dense.  Other sparse arrays cannot be made yet; their classes exist
-so that `isinstance` has its answer.
+A `CSRNDArray` is what `LibSVMIter` yields.  It can be read, sliced by rows, copied, and passed to
+any function that takes an NDArray, which receives it as a dense array.  Other sparse arrays cannot
+be made; their classes exist for `isinstance`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __getattr__, __dir__ = namespace(__name__, "_sparse_")
 
 
 class RowSparseNDArray(BaseSparseNDArray):
-    """Some rows of an array; there are no instances."""
+    """An array of which some rows are stored; there are no instances."""
 
     __slots__ = ()
 
@@ -35,27 +35,87 @@ def _refuse(what: str) -> NoReturn:
 
 def csr_matrix(arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: Any = None
                ) -> NoReturn:
-    """Not supported: raises MXNetError."""
+    """Not supported: raises MXNetError.
+
+    Parameters
+    ----------
+    arg1 : object
+        Not used.
+    shape : tuple of int, optional
+        Not used.
+    ctx : Context, optional
+        Not used.
+    dtype : str or numpy type, optional
+        Not used.
+    """
     _refuse("csr_matrix")
 
 
 def row_sparse_array(arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: Any = None
                      ) -> NoReturn:
-    """Not supported: raises MXNetError."""
+    """Not supported: raises MXNetError.
+
+    Parameters
+    ----------
+    arg1 : object
+        Not used.
+    shape : tuple of int, optional
+        Not used.
+    ctx : Context, optional
+        Not used.
+    dtype : str or numpy type, optional
+        Not used.
+    """
     _refuse("row_sparse_array")
 
 
 def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NoReturn:
-    """Not supported: raises MXNetError."""
+    """Not supported: raises MXNetError.
+
+    Parameters
+    ----------
+    source_array : object
+        Not used.
+    ctx : Context, optional
+        Not used.
+    dtype : str or numpy type, optional
+        Not used.
+    """
     _refuse("sparse.array")
 
 
 def zeros(stype: str, shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: Any
           ) -> NDArray:
-    """Zeros of storage type `stype`, which must be 'default'."""
+    """Make an array of zeros.
+
+    Parameters
+    ----------
+    stype : {'default'}
+        Storage type; another one raises MXNetError.
+    shape : int or tuple of int
+        Shape of the result.
+    ctx : Context, optional
+        Device of the result; None: the current context.
+    dtype : str or numpy type, optional
+        Element type; None: float32.
+    **kwargs
+        Only `out` is accepted: an NDArray to fill and return.
+    """
     return creation.zeros(shape, ctx, dtype, stype, **kwargs)
 
 
 def empty(stype: str, shape: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
-    """An array of undefined contents of storage type `stype`, which must be 'default'."""
+    """Make an array with undefined contents.
+
+    Parameters
+    ----------
+    stype : {'default'}
+        Storage type; another one raises MXNetError.
+    shape : int or tuple of int
+        Shape of the result.
+    ctx : Context, optional
+        Device of the result; None: the current context.
+    dtype : str or numpy type, optional
+        Element type; None: float32.
+    """
     return creation.empty(shape, ctx, dtype, stype)

@@ -27,7 +27,27 @@ Rates = Sequence[float]
 
 def adamw_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray, rescale_grad: Any,
                  lr: float, eta: float, **options: Any) -> NDArray:
-    """The op `_adamw_update`; all arrays have one shape."""
+    """Update a weight by AdamW: the operator `_adamw_update`.  All arrays have one shape.
+
+    Parameters
+    ----------
+    weight : NDArray
+        Weight to update.
+    grad : NDArray
+        Gradient.
+    mean : NDArray
+        Running mean of the gradients, updated in place.
+    var : NDArray
+        Running mean of the squared gradients, updated in place.
+    rescale_grad : float or NDArray
+        Factor of the gradients, a number or an array of one element.
+    lr : float
+        Learning rate.
+    eta : float
+        Factor of the whole update.
+    **options
+        Further parameters of the operator `_adamw_update` and `out`, by name.
+    """
     return op_function("_adamw_update")(weight, grad, mean, var, _scale(rescale_grad, weight),
                                         lr=lr, eta=eta, **options)
 
@@ -35,7 +55,29 @@ def adamw_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray, re
 def mp_adamw_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray,
                     weight32: NDArray, rescale_grad: Any, lr: float, eta: float, **options: Any
                     ) -> NDArray:
-    """The op `_mp_adamw_update`; all arrays have one shape."""
+    """Update a low-precision weight by AdamW: the operator `_mp_adamw_update`.
+
+    Parameters
+    ----------
+    weight : NDArray
+        Weight to update.
+    grad : NDArray
+        Gradient.
+    mean : NDArray
+        Running mean of the gradients, updated in place.
+    var : NDArray
+        Running mean of the squared gradients, updated in place.
+    weight32 : NDArray
+        float32 copy of the weight, updated in place.
+    rescale_grad : float or NDArray
+        Factor of the gradients, a number or an array of one element.
+    lr : float
+        Learning rate.
+    eta : float
+        Factor of the whole update.
+    **options
+        Further parameters of the operator `_mp_adamw_update` and `out`, by name.
+    """
     return op_function("_mp_adamw_update")(weight, grad, mean, var, weight32,
                                            _scale(rescale_grad, weight), lr=lr, eta=eta, **options)
 
@@ -43,7 +85,36 @@ def mp_adamw_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray,
 def multi_adamw_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays,
                        rescale_grad: Any, lrs: Rates, wds: Rates, etas: Rates, size: int = 0,
                        **options: Any) -> Any:
-    """The op `_multi_adamw_update` of `size` weights (0: as many as there are)."""
+    """Update several weights by AdamW: the operator `_multi_adamw_update`.
+
+    Parameters
+    ----------
+    weights : list of NDArray
+        Weights to update.
+    grads : list of NDArray
+        Gradients.
+    mean : list of NDArray
+        Running means of the gradients, updated in place.
+    var : list of NDArray
+        Running means of the squared gradients, updated in place.
+    rescale_grad : float or NDArray
+        Factor of the gradients, a number or an array of one element.
+    lrs : sequence of float
+        Learning rates, one for each weight.
+    wds : sequence of float
+        Weight decays, one for each weight.
+    etas : sequence of float
+        Factors of the whole update, one for each weight.
+    size : int, default 0
+        Number of weights; 0: the length of the lists.
+    **options
+        Further parameters of the operator `_multi_adamw_update` and `out`, by name.
+
+    Raises
+    ------
+    MXNetError
+        If the lists differ in length.
+    """
     return op_function("_multi_adamw_update")(
         *_in_turn(size, weights, grads, mean, var), _scale(rescale_grad, weights[0]),
         lrs=lrs, wds=wds, etas=etas, **options)
@@ -52,7 +123,38 @@ def multi_adamw_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays
 def multi_mp_adamw_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays,
                           weights32: Arrays, rescale_grad: Any, lrs: Rates, wds: Rates,
                           etas: Rates, size: int = 0, **options: Any) -> Any:
-    """The op `_multi_mp_adamw_update` of `size` weights (0: as many as there are)."""
+    """Update several low-precision weights by AdamW: the operator `_multi_mp_adamw_update`.
+
+    Parameters
+    ----------
+    weights : list of NDArray
+        Weights to update.
+    grads : list of NDArray
+        Gradients.
+    mean : list of NDArray
+        Running means of the gradients, updated in place.
+    var : list of NDArray
+        Running means of the squared gradients, updated in place.
+    weights32 : list of NDArray
+        float32 copies of the weights, updated in place.
+    rescale_grad : float or NDArray
+        Factor of the gradients, a number or an array of one element.
+    lrs : sequence of float
+        Learning rates, one for each weight.
+    wds : sequence of float
+        Weight decays, one for each weight.
+    etas : sequence of float
+        Factors of the whole update, one for each weight.
+    size : int, default 0
+        Number of weights; 0: the length of the lists.
+    **options
+        Further parameters of the operator `_multi_mp_adamw_update` and `out`, by name.
+
+    Raises
+    ------
+    MXNetError
+        If the lists differ in length.
+    """
     return op_function("_multi_mp_adamw_update")(
         *_in_turn(size, weights, grads, mean, var, weights32), _scale(rescale_grad, weights[0]),
         lrs=lrs, wds=wds, etas=etas, **options)
@@ -61,7 +163,34 @@ def multi_mp_adamw_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arr
 def multi_lamb_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays,
                       step_count: Sequence[int], lrs: Rates, wds: Rates, num_tensors: int = 0,
                       **options: Any) -> Any:
-    """The op `_multi_lamb_update` of `num_tensors` weights (0: as many as there are)."""
+    """Update several weights by LAMB: the operator `_multi_lamb_update`.
+
+    Parameters
+    ----------
+    weights : list of NDArray
+        Weights to update.
+    grads : list of NDArray
+        Gradients.
+    mean : list of NDArray
+        Running means of the gradients, updated in place.
+    var : list of NDArray
+        Running means of the squared gradients, updated in place.
+    step_count : sequence of int
+        Number of updates of each weight, this one included.
+    lrs : sequence of float
+        Learning rates, one for each weight.
+    wds : sequence of float
+        Weight decays, one for each weight.
+    num_tensors : int, default 0
+        Number of weights; 0: the length of the lists.
+    **options
+        Further parameters of the operator `_multi_lamb_update` and `out`, by name.
+
+    Raises
+    ------
+    MXNetError
+        If the lists differ in length.
+    """
     return op_function("_multi_lamb_update")(
         *_in_turn(num_tensors, weights, grads, mean, var), learning_rates=lrs, wds=wds,
         step_count=step_count, **options)
@@ -70,7 +199,36 @@ def multi_lamb_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays,
 def multi_mp_lamb_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays,
                          weights32: Arrays, step_count: Sequence[int], lrs: Rates, wds: Rates,
                          num_tensors: int = 0, **options: Any) -> Any:
-    """The op `_multi_mp_lamb_update` of `num_tensors` weights (0: as many as there are)."""
+    """Update several low-precision weights by LAMB: the operator `_multi_mp_lamb_update`.
+
+    Parameters
+    ----------
+    weights : list of NDArray
+        Weights to update.
+    grads : list of NDArray
+        Gradients.
+    mean : list of NDArray
+        Running means of the gradients, updated in place.
+    var : list of NDArray
+        Running means of the squared gradients, updated in place.
+    weights32 : list of NDArray
+        float32 copies of the weights, updated in place.
+    step_count : sequence of int
+        Number of updates of each weight, this one included.
+    lrs : sequence of float
+        Learning rates, one for each weight.
+    wds : sequence of float
+        Weight decays, one for each weight.
+    num_tensors : int, default 0
+        Number of weights; 0: the length of the lists.
+    **options
+        Further parameters of the operator `_multi_mp_lamb_update` and `out`, by name.
+
+    Raises
+    ------
+    MXNetError
+        If the lists differ in length.
+    """
     return op_function("_multi_mp_lamb_update")(
         *_in_turn(num_tensors, weights, grads, mean, var, weights32), learning_rates=lrs, wds=wds,
         step_count=step_count, **options)
