@@ -1,11 +1,4 @@
-"""Attributes for every symbol made inside a `with` statement.
-
-    with AttrScope(ctx_group="stage1", lr_mult="0.1"):
-        weight = Variable("weight")
-
-A scope entered inside another adds to it and wins where both name the same key; attributes given to
-a symbol itself win over both.
-"""
+"""Attributes for every symbol made inside a `with` statement; see `AttrScope`."""
 
 from __future__ import annotations
 
@@ -32,10 +25,31 @@ class _Current(type):
 
 
 class AttrScope(metaclass=_Current):
-    """Attributes, text by name.  `ctx_group`, `lr_mult`, `wd_mult`, `force_mirroring` and
-    `mirror_stage` mean something to the framework; other names should look like `__mine__`.
+    """Attributes for every symbol that is made inside a `with` statement.
 
-    Raises ValueError for a value that is not text.
+    Parameters
+    ----------
+    **kwargs : str
+        Attributes by name.  `ctx_group`, `lr_mult`, `wd_mult`, `force_mirroring` and `mirror_stage`
+        are the framework's; others should look like `__mine__`.
+
+    Raises
+    ------
+    ValueError
+        If a value is not a str.
+
+    Notes
+    -----
+    A scope inside another adds to it and takes precedence where both have the same key; attributes
+    of a symbol itself take precedence over both.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> with mx.AttrScope(ctx_group="stage1", lr_mult="0.1"):
+    ...     weight = mx.sym.Variable("weight")
+    >>> weight.attr("ctx_group"), weight.attr("lr_mult")
+    ('stage1', '0.1')
     """
 
     def __init__(self, **kwargs: str):
@@ -46,7 +60,18 @@ class AttrScope(metaclass=_Current):
         self._outer: list[AttrScope] = []
 
     def get(self, attr: Mapping[str, str] | None) -> dict[str, str]:
-        """The scope's attributes, overridden by `attr`."""
+        """The scope's attributes, together with others that take precedence.
+
+        Parameters
+        ----------
+        attr : dict of str to str or None
+            The others.
+
+        Returns
+        -------
+        dict of str to str
+            All of them.
+        """
         return {**self._attr, **attr} if attr else dict(self._attr)
 
     def __enter__(self) -> AttrScope:

@@ -1,7 +1,7 @@
-"""MXNet's knobs for its engine, accepted: here work is done when a call returns.
+"""Options of MXNet's engine, which are accepted: here work is done when a call returns.
 
-`set_bulk_size` and `bulk` group operations that the engine runs as one; there is nothing to group,
-so they only remember the number.
+`set_bulk_size` and `bulk` group operations that MXNet's engine runs as one; there is nothing to
+group here, so they only store the number.
 """
 
 from __future__ import annotations
@@ -16,7 +16,25 @@ _bulk_size = 0
 
 
 def set_bulk_size(size: int) -> int:
-    """Remember how many operations to run as one; returns the number before."""
+    """Store the number of operations to run as one; accepted for compatibility, without effect.
+
+    Parameters
+    ----------
+    size : int
+        The number.
+
+    Returns
+    -------
+    int
+        The number before.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> before = mx.engine.set_bulk_size(10)
+    >>> mx.engine.set_bulk_size(before)
+    10
+    """
     global _bulk_size
     before, _bulk_size = _bulk_size, index(size)
     return before
@@ -24,7 +42,19 @@ def set_bulk_size(size: int) -> int:
 
 @contextmanager
 def bulk(size: int) -> Iterator[None]:
-    """A block with another bulk size."""
+    """A block with another bulk size; accepted for compatibility, without effect.
+
+    Parameters
+    ----------
+    size : int
+        The number of operations to run as one.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> with mx.engine.bulk(10):
+    ...     x = mx.nd.ones(2) + 1
+    """
     before = set_bulk_size(size)
     try:
         yield

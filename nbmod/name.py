@@ -29,9 +29,19 @@ class _Current(type):
 
 
 class NameManager(metaclass=_Current):
-    """Names nodes; used in a `with` statement, it names every node made inside.
+    """Names nodes; in a `with` statement it names every node that is made inside.
 
-    Counters survive the block, so entering the same manager again goes on counting.
+    Notes
+    -----
+    The counters are kept after the block, so entering the same manager again continues them.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> with mx.name.NameManager():
+    ...     x = mx.sym.Variable("x")
+    ...     (mx.sym.relu(x).name, mx.sym.relu(x).name)
+    ('relu0', 'relu1')
     """
 
     def __init__(self) -> None:
@@ -39,7 +49,20 @@ class NameManager(metaclass=_Current):
         self._outer: list[NameManager] = []
 
     def get(self, name: str | None, hint: str) -> str:
-        """`name` if the user gave one, else `hint` with its next number."""
+        """The name of a node.
+
+        Parameters
+        ----------
+        name : str or None
+            The name that the user gave, which is returned if it is not empty.
+        hint : str
+            What an automatic name begins with; a number follows.
+
+        Returns
+        -------
+        str
+            The name.
+        """
         if name:
             return name
         number = self._counter.get(hint, 0)
@@ -56,7 +79,20 @@ class NameManager(metaclass=_Current):
 
 
 class Prefix(NameManager):
-    """A manager that puts `prefix` before every op's name, given or automatic."""
+    """A manager that prepends a prefix to the name of every operator, given or automatic.
+
+    Parameters
+    ----------
+    prefix : str
+        The prefix.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> with mx.name.Prefix("net_"):
+    ...     mx.sym.relu(mx.sym.Variable("x"), name="first").name
+    'net_first'
+    """
 
     def __init__(self, prefix: str):
         super().__init__()

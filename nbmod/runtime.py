@@ -1,8 +1,6 @@
 """What this installation can do, under the names of MXNet's build options.
 
-    mx.runtime.Features().is_enabled("CUDA")
-
-Names of libraries that nbmod does without are there and disabled.
+Names of libraries that nbmod does not use are present and disabled.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ NAMES = """CUDA CUDNN NCCL CUDA_RTC TENSORRT CPU_SSE CPU_SSE2 CPU_SSE3 CPU_SSE4_
 
 
 class Feature(NamedTuple):
-    """One build option."""
+    """One build option: its `name`, and whether it is `enabled`."""
 
     name: str
     enabled: bool
@@ -31,10 +29,13 @@ class Feature(NamedTuple):
 
 
 def feature_list() -> list[Feature]:
-    """All features; asks whether there is a usable GPU.
+    """All features; this checks whether there is a usable GPU.
 
-    CUDA: a GPU that works.  OPENCV: the package is installed.  OPENMP: kernels use all cores.
-    PROFILER and INT64_TENSOR_SIZE: always.
+    Returns
+    -------
+    list of Feature
+        CUDA is enabled with a GPU that works, OPENCV if that package is installed; OPENMP (kernels
+        use all cores), PROFILER and INT64_TENSOR_SIZE always are; all others are not.
     """
     enabled = {"CUDA": num_gpus() > 0, "OPENCV": find_spec("cv2") is not None, "OPENMP": True,
                "PROFILER": True, "INT64_TENSOR_SIZE": True}
@@ -42,7 +43,14 @@ def feature_list() -> list[Feature]:
 
 
 class Features(dict[str, Feature]):
-    """All features by name; every call gives the same object."""
+    """All features by name; every call returns the same object.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.runtime.Features().is_enabled("PROFILER")
+    True
+    """
 
     instance: Features | None = None
 
@@ -59,7 +67,23 @@ class Features(dict[str, Feature]):
         return str(list(self.values()))
 
     def is_enabled(self, feature_name: str) -> bool:
-        """Whether a feature is there; any case.  RuntimeError for an unknown name."""
+        """Whether a feature is enabled.
+
+        Parameters
+        ----------
+        feature_name : str
+            Its name, in upper or lower case.
+
+        Returns
+        -------
+        bool
+            Whether it is.
+
+        Raises
+        ------
+        RuntimeError
+            If there is no feature of that name.
+        """
         name = feature_name.upper()
         if name not in self:
             raise RuntimeError(f"Feature {name!r} is unknown, known features are: {list(self)}")

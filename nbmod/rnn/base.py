@@ -1,9 +1,9 @@
-"""What every cell is: parameters by name, states to begin with, a step, and its unrolling.
+"""Base of all cells: parameters by name, first states, a step, and its unrolling.
 
 A cell is a function (inputs, states) -> (output, states) over symbols. Its weights are variables
 kept in an `RNNParams`, so every step uses the same ones, and cells that are given the same
-`RNNParams` share them. Nodes are called `<prefix>t<step>_...`; the names are MXNet's to the letter,
-since checkpoints and scripts look nodes up by them.
+`RNNParams` share them. Nodes are called `<prefix>t<step>_...`; the names are exactly MXNet's, since
+checkpoints and scripts look nodes up by them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,42 @@ States = Sequence[sym.Symbol]
 
 
 class RNNParams:
-    """Variables by name: asking twice for a name gives the same variable."""
+    """Variables by name: asking twice for a name gives the same variable.
+
+    Parameters
+    ----------
+    prefix : str, default ''
+        What the names of the variables begin with.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> params = mx.rnn.RNNParams("a_")
+    >>> params.get("weight").name
+    'a_weight'
+    >>> params.get("weight") is params.get("weight")
+    True
+    """
 
     def __init__(self, prefix: str = ""):
         self._prefix = prefix
         self._params: dict[str, sym.Symbol] = {}
 
     def get(self, name: str, **kwargs: Any) -> sym.Symbol:
-        """The variable `<prefix><name>`, made with `kwargs` when it is first asked for."""
+        """The variable `<prefix><name>`.
+
+        Parameters
+        ----------
+        name : str
+            Its name without the prefix.
+        **kwargs
+            Arguments of `mx.sym.Variable`, used when the variable is first asked for.
+
+        Returns
+        -------
+        Symbol
+            The variable.
+        """
         name = self._prefix + name
         if name not in self._params:
             self._params[name] = sym.Variable(name, **kwargs)
@@ -37,9 +65,14 @@ class RNNParams:
 
 
 class BaseRNNCell:
-    """Base of cells. A subclass gives `state_info` and `__call__`; with weights, `_gate_names`.
+    """Base class of cells.  A subclass defines `state_info` and `__call__`.
 
-    `prefix` begins the names of nodes, and of weights unless `params` is given.
+    Parameters
+    ----------
+    prefix : str, default ''
+        What names of nodes, and of weights unless `params` is given, begin with.
+    params : RNNParams, optional
+        Variables to share with other cells; new ones unless given.
     """
 
     _num_hidden: int
@@ -54,31 +87,49 @@ class BaseRNNCell:
         self.reset()
 
     def reset(self) -> None:
-        """Count steps and first states from 0 again, also in the cells of a container."""
+        """Count steps and first states from 0 again, also in the cells of a container.
+
+        To be called before a cell is stepped for another graph; `unroll` does it.
+        """
         self._init_counter = -1
         self._counter = -1
         for cell in getattr(self, "_cells", ()):
             cell.reset()
 
     def __call__(self, inputs: sym.Symbol, states: States) -> tuple[Any, list[Any]]:
-        """One step: (output, new states) of inputs (N, C) and of states as in `state_info`."""
+        """One step of the cell.
+
+        Parameters
+        ----------
+        inputs : Symbol
+            The input of the step, of shape (N, C) for cells over vectors.
+        states : list of Symbol
+            The states, with shapes as in `state_info`.
+
+        Returns
+        -------
+        output : Symbol
+            The output of the step.
+        states : list of Symbol
+            The new states.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no step: "
                                   f"{self._why_no_step or 'a subclass must define __call__'}")
 
     @property
     def params(self) -> RNNParams:
-        """The cell's variables; who has asked for them may not be given others."""
+        """The cell's variables; once read, the cell may not be given others by a container."""
         self._own_params = False
         return self._params
 
     @property
     def state_info(self) -> list[dict[str, Any]]:
-        """For each state its `shape`, 0 for the batch, and `__layout__`."""
+        """For each state a dict of its `shape`, with 0 for the batch, and its `__layout__`."""
         raise NotImplementedError(f"{type(self).__name__} does not define state_info")
 
     @property
     def state_shape(self) -> list[tuple[int, ...]]:
-        """Shapes of the states, 0 for the batch."""
+        """Shapes of the states, with 0 for the batch."""
         return [info["shape"] for info in self.state_info]
 
     @property
@@ -91,9 +142,32 @@ class BaseRNNCell:
         return len(self._gate_names)
 
     def begin_state(self, func: Callable[..., Any] = sym.zeros, **kwargs: Any) -> list[Any]:
-        """The states of step 0: `func(name=..., shape=..., __layout__=..., **kwargs)` for each.
+        """The states before the first step.
 
-        `func=mx.sym.Variable` makes them inputs of the network.
+        Parameters
+        ----------
+        func : callable, default mx.sym.zeros
+            Called as `func(name=..., shape=..., __layout__=..., **kwargs)` for each state;
+            `mx.sym.Variable` makes the states inputs of the network.
+        **kwargs
+            Further arguments of `func`.
+
+        Returns
+        -------
+        list of Symbol
+            The states.
+
+        Raises
+        ------
+        MXNetError
+            If the cell is inside a modifier cell, whose `begin_state` has to be called.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> cell = mx.rnn.LSTMCell(4)
+        >>> [state.name for state in cell.begin_state(func=mx.sym.Variable)]
+        ['lstm_begin_state_0', 'lstm_begin_state_1']
         """
         self._check_not_modified()
         states = []
@@ -112,11 +186,35 @@ class BaseRNNCell:
     def unroll(self, length: int, inputs: Any, begin_state: States | None = None,
                layout: str = "NTC", merge_outputs: bool | None = None
                ) -> tuple[Any, list[Any]]:
-        """(outputs, states) after `length` steps.
+        """Apply the cell to a sequence.
 
-        `inputs` is one symbol in `layout`, or a list of `length` symbols without the axis T.
-        `outputs` is a list, or one symbol in `layout` if `merge_outputs`; None leaves it to the
-        cell which one is cheaper. `begin_state` is by default `self.begin_state()`.
+        Parameters
+        ----------
+        length : int
+            Number of steps.
+        inputs : Symbol or list of Symbol
+            One symbol in `layout`, or `length` symbols without the axis T.
+        begin_state : list of Symbol, optional
+            The first states; those of `begin_state()` unless given.
+        layout : str, default 'NTC'
+            The axes of a single symbol: N batch, T time, C channels.
+        merge_outputs : bool, optional
+            Whether the outputs are one symbol in `layout` or a list; None leaves that to the cell.
+
+        Returns
+        -------
+        outputs : Symbol or list of Symbol
+            The outputs of all steps.
+        states : list of Symbol
+            The states after the last step.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> cell = mx.rnn.RNNCell(num_hidden=4)
+        >>> outputs, states = cell.unroll(2, [mx.sym.Variable("x0"), mx.sym.Variable("x1")])
+        >>> [output.name for output in outputs]
+        ['rnn_t0_out', 'rnn_t1_out']
         """
         self.reset()
         steps = as_steps(inputs, length, layout)
@@ -141,7 +239,31 @@ class BaseRNNCell:
     # -- weights, all gates in one array or one array per gate ----------------------------------
 
     def unpack_weights(self, args: Mapping[str, nd.NDArray]) -> dict[str, nd.NDArray]:
-        """`args` with an array for every gate (`lstm_i2h_f_weight`) instead of packed ones."""
+        """Split the weights of all gates into an array for every gate.
+
+        Parameters
+        ----------
+        args : dict of str to NDArray
+            Parameters of the network.
+
+        Returns
+        -------
+        dict of str to NDArray
+            A copy with arrays such as `lstm_i2h_f_weight` in the place of `lstm_i2h_weight`.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> cell = mx.rnn.LSTMCell(2)
+        >>> args = {name: mx.nd.zeros(shape) for name, shape in [
+        ...     ("lstm_i2h_weight", (8, 3)), ("lstm_h2h_weight", (8, 2)),
+        ...     ("lstm_i2h_bias", (8,)), ("lstm_h2h_bias", (8,))]}
+        >>> unpacked = cell.unpack_weights(args)
+        >>> len(unpacked), unpacked["lstm_i2h_f_weight"].shape
+        (16, (2, 3))
+        >>> sorted(cell.pack_weights(unpacked)) == sorted(args)
+        True
+        """
         args = dict(args)
         for packed, parts in self._parts_of_weights():
             if packed not in args and args.keys() >= set(parts):
@@ -152,7 +274,18 @@ class BaseRNNCell:
         return args
 
     def pack_weights(self, args: Mapping[str, nd.NDArray]) -> dict[str, nd.NDArray]:
-        """The opposite of `unpack_weights`."""
+        """Join the arrays of every gate; the opposite of `unpack_weights`.
+
+        Parameters
+        ----------
+        args : dict of str to NDArray
+            Parameters as from `unpack_weights`.
+
+        Returns
+        -------
+        dict of str to NDArray
+            A copy with one array for all gates.
+        """
         args = dict(args)
         for packed, parts in self._parts_of_weights():
             if packed in args and not args.keys() & set(parts):
@@ -168,7 +301,15 @@ class BaseRNNCell:
 
 
 def take(args: dict[str, nd.NDArray], name: str) -> nd.NDArray:
-    """Remove and return an array."""
+    """Remove and return an array.
+
+    Parameters
+    ----------
+    args : dict of str to NDArray
+        The arrays.
+    name : str
+        Name of the array.
+    """
     if name not in args:
         raise MXNetError(f"weights: there is no array {name!r}{did_you_mean(name, args)}")
     return args.pop(name)

@@ -36,7 +36,13 @@ class _Container(BaseRNNCell):
         return [info for cell in self._cells for info in cell.state_info]
 
     def begin_state(self, **kwargs: Any) -> list[Any]:  # type: ignore[override]
-        """The first states of all cells; see `BaseRNNCell.begin_state` for what may be given."""
+        """The first states of all cells.
+
+        Parameters
+        ----------
+        **kwargs
+            Arguments of `BaseRNNCell.begin_state`: `func`, and those of `func`.
+        """
         self._check_not_modified()
         return [state for cell in self._cells for state in cell.begin_state(**kwargs)]
 
@@ -63,13 +69,35 @@ class _Container(BaseRNNCell):
 
 
 class SequentialRNNCell(_Container):
-    """Cells stacked: the output of one is the input of the next."""
+    """A stack of cells: the output of one is the input of the next.
+
+    Parameters
+    ----------
+    params : RNNParams, optional
+        Variables to share with other cells; those of its cells unless given.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> stack = mx.rnn.SequentialRNNCell()
+    >>> stack.add(mx.rnn.LSTMCell(4, prefix="l0_"))
+    >>> stack.add(mx.rnn.GRUCell(3, prefix="l1_"))
+    >>> outputs, states = stack.unroll(5, mx.sym.Variable("data"), merge_outputs=True)
+    >>> outputs.infer_shape(data=(2, 5, 6))[1], len(states)
+    ([(2, 5, 3)], 3)
+    """
 
     def __init__(self, params: RNNParams | None = None):
         super().__init__(params)
 
     def add(self, cell: BaseRNNCell) -> None:
-        """Put a cell on top."""
+        """Add a cell on top of the stack.
+
+        Parameters
+        ----------
+        cell : BaseRNNCell
+            The cell.
+        """
         self._adopt(cell)
 
     def __call__(self, inputs: sym.Symbol, states: States) -> tuple[Any, list[Any]]:
@@ -84,7 +112,7 @@ class SequentialRNNCell(_Container):
     def unroll(self, length: int, inputs: Any, begin_state: States | None = None,
                layout: str = "NTC", merge_outputs: bool | None = None
                ) -> tuple[Any, list[Any]]:
-        """As for any cell, one cell after the other; only the last one's outputs are arranged."""
+        """Apply the cells to a sequence, one after the other; see `BaseRNNCell.unroll`."""
         self.reset()
         states = self.begin_state() if begin_state is None else begin_state
         new_states: list[Any] = []
@@ -97,9 +125,30 @@ class SequentialRNNCell(_Container):
 
 
 class BidirectionalCell(_Container):
-    """`l_cell` reads forwards, `r_cell` backwards; outputs are joined along the channels.
+    """Two cells, of which one reads the sequence forwards and one backwards.
 
-    It cannot be stepped, only unrolled. Nodes that join are called `<output_prefix>...`.
+    Parameters
+    ----------
+    l_cell, r_cell : BaseRNNCell
+        The cell that reads forwards, and the cell that reads backwards.
+    params : RNNParams, optional
+        Variables to share with other cells; those of its cells unless given.
+    output_prefix : str, default 'bi_'
+        What names of the joined outputs begin with.
+
+    Notes
+    -----
+    Outputs are concatenated along the channels: `l_cell`'s, then `r_cell`'s for the same position.
+    The cell can only be unrolled; `unroll` returns a list of states for each direction.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> cells = [mx.rnn.GRUCell(4, prefix=prefix) for prefix in ("l_", "r_")]
+    >>> cell = mx.rnn.BidirectionalCell(*cells)
+    >>> outputs, states = cell.unroll(3, mx.sym.Variable("data"), merge_outputs=True)
+    >>> outputs.infer_shape(data=(2, 3, 5))[1]
+    [(2, 3, 8)]
     """
 
     _why_no_step = "use unroll, and modifiers such as ZoneoutCell on the cells of each direction"
@@ -114,7 +163,7 @@ class BidirectionalCell(_Container):
     def unroll(self, length: int, inputs: Any, begin_state: States | None = None,
                layout: str = "NTC", merge_outputs: bool | None = None
                ) -> tuple[Any, list[Any]]:
-        """As for any cell; the states are a list per direction."""
+        """As `BaseRNNCell.unroll`, but the states are a list per direction."""
         self.reset()
         steps = as_steps(inputs, length, layout)
         parts = self._share(self.begin_state() if begin_state is None else begin_state)

@@ -1,4 +1,4 @@
-"""Recurrent cells over images: the maps of a step are convolutions.
+"""Recurrent cells over images, whose maps are convolutions.
 
 The map of the last output keeps its size, so its kernel is odd and its padding follows from it.
 The map of the input may change the size; states have the size of its result. Source: Shi et al.
@@ -22,12 +22,38 @@ LEAKY = partial(sym.LeakyReLU, act_type="leaky", slope=0.2)
 
 
 class BaseConvRNNCell(Step):
-    """Base of convolutional cells.
+    """Base class of convolutional cells.
 
-    `input_shape` is the shape of one step's input in `conv_layout`, its batch size any number;
-    kernels, strides, pads and dilations are (height, width). States have `num_hidden` channels.
-    Initializers are objects, texts or None; `activation` is a name for `sym.Activation` or a
-    function. Without `prefix` names begin with the class's own.
+    Parameters
+    ----------
+    input_shape : tuple of int
+        Shape of the input of a step in `conv_layout`; its batch size does not matter.
+    num_hidden : int
+        Number of channels of the states.
+    h2h_kernel, h2h_dilate : tuple of int, default (3, 3) and (1, 1)
+        Kernel and dilation (height, width) of the convolution of the last output; the kernel is
+        odd.
+    i2h_kernel, i2h_stride, i2h_pad, i2h_dilate : tuple of int, default (3, 3) and otherwise (1, 1)
+        Kernel, stride, padding and dilation of the convolution of the input.
+    i2h_weight_initializer, h2h_weight_initializer : Initializer or str, optional
+        Initializers of the weights; that of the network unless given.
+    i2h_bias_initializer, h2h_bias_initializer : Initializer or str, default 'zeros'
+        Initializers of the biases.
+    activation : str or callable, optional
+        A type for `mx.sym.Activation`, or a function of a symbol; leaky ReLU of slope 0.2 unless
+        given.
+    prefix : str, optional
+        What names of nodes and weights begin with; the class's name and '_' without 'Cell' unless
+        given.
+    params : RNNParams, optional
+        Variables to share with other cells; new ones unless given.
+    conv_layout : str, default 'NCHW'
+        Layout of inputs and states.
+
+    Raises
+    ------
+    MXNetError
+        If `h2h_kernel` is not odd.
     """
 
     _default_prefix = ""
@@ -74,13 +100,98 @@ class BaseConvRNNCell(Step):
 
 
 class ConvRNNCell(ElmanStep, BaseConvRNNCell):
-    """Elman's cell with convolutions."""
+    """Elman's cell with convolutions; see `RNNCell` for its equations.
+
+    Parameters
+    ----------
+    input_shape : tuple of int
+        Shape of the input of a step in `conv_layout`; its batch size does not matter.
+    num_hidden : int
+        Number of channels of the states.
+    h2h_kernel, h2h_dilate : tuple of int, default (3, 3) and (1, 1)
+        Kernel and dilation (height, width) of the convolution of the last output; the kernel is
+        odd.
+    i2h_kernel, i2h_stride, i2h_pad, i2h_dilate : tuple of int, default (3, 3) and otherwise (1, 1)
+        Kernel, stride, padding and dilation of the convolution of the input.
+    i2h_weight_initializer, h2h_weight_initializer : Initializer or str, optional
+        Initializers of the weights; that of the network unless given.
+    i2h_bias_initializer, h2h_bias_initializer : Initializer or str, default 'zeros'
+        Initializers of the biases.
+    activation : str or callable, optional
+        A type for `mx.sym.Activation`, or a function of a symbol; leaky ReLU of slope 0.2 unless
+        given.
+    prefix : str, optional
+        What names of nodes and weights begin with; the class's name and '_' without 'Cell' unless
+        given.
+    params : RNNParams, optional
+        Variables to share with other cells; new ones unless given.
+    conv_layout : str, default 'NCHW'
+        Layout of inputs and states.
+
+    Raises
+    ------
+    MXNetError
+        If `h2h_kernel` is not odd.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> cell = mx.rnn.ConvRNNCell(input_shape=(1, 3, 8, 8), num_hidden=4)
+    >>> cell.state_shape
+    [(0, 4, 8, 8)]
+    """
 
     _default_prefix = "ConvRNN_"
 
 
 class ConvLSTMCell(LSTMStep, BaseConvRNNCell):
-    """Long short-term memory with convolutions."""
+    """Long short-term memory with convolutions; see `LSTMCell` for its equations.
+
+    `activation` is in the place of both tanh.
+
+    Parameters
+    ----------
+    input_shape : tuple of int
+        Shape of the input of a step in `conv_layout`; its batch size does not matter.
+    num_hidden : int
+        Number of channels of the states.
+    h2h_kernel, h2h_dilate : tuple of int, default (3, 3) and (1, 1)
+        Kernel and dilation (height, width) of the convolution of the last output; the kernel is
+        odd.
+    i2h_kernel, i2h_stride, i2h_pad, i2h_dilate : tuple of int, default (3, 3) and otherwise (1, 1)
+        Kernel, stride, padding and dilation of the convolution of the input.
+    i2h_weight_initializer, h2h_weight_initializer : Initializer or str, optional
+        Initializers of the weights; that of the network unless given.
+    i2h_bias_initializer, h2h_bias_initializer : Initializer or str, default 'zeros'
+        Initializers of the biases.
+    activation : str or callable, optional
+        A type for `mx.sym.Activation`, or a function of a symbol; leaky ReLU of slope 0.2 unless
+        given.
+    prefix : str, optional
+        What names of nodes and weights begin with; the class's name and '_' without 'Cell' unless
+        given.
+    params : RNNParams, optional
+        Variables to share with other cells; new ones unless given.
+    conv_layout : str, default 'NCHW'
+        Layout of inputs and states.
+
+    Raises
+    ------
+    MXNetError
+        If `h2h_kernel` is not odd.
+
+    References
+    ----------
+    Shi et al., "Convolutional LSTM network: a machine learning approach for precipitation
+    nowcasting", 2015.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> cell = mx.rnn.ConvLSTMCell(input_shape=(1, 3, 8, 8), num_hidden=4)
+    >>> cell.state_shape
+    [(0, 4, 8, 8), (0, 4, 8, 8)]
+    """
 
     _default_prefix = "ConvLSTM_"
 
@@ -94,7 +205,48 @@ class ConvLSTMCell(LSTMStep, BaseConvRNNCell):
 
 
 class ConvGRUCell(GRUStep, BaseConvRNNCell):
-    """Gated recurrent unit with convolutions."""
+    """Gated recurrent unit with convolutions; see `GRUCell` for its equations.
+
+    `activation` is in the place of tanh.
+
+    Parameters
+    ----------
+    input_shape : tuple of int
+        Shape of the input of a step in `conv_layout`; its batch size does not matter.
+    num_hidden : int
+        Number of channels of the states.
+    h2h_kernel, h2h_dilate : tuple of int, default (3, 3) and (1, 1)
+        Kernel and dilation (height, width) of the convolution of the last output; the kernel is
+        odd.
+    i2h_kernel, i2h_stride, i2h_pad, i2h_dilate : tuple of int, default (3, 3) and otherwise (1, 1)
+        Kernel, stride, padding and dilation of the convolution of the input.
+    i2h_weight_initializer, h2h_weight_initializer : Initializer or str, optional
+        Initializers of the weights; that of the network unless given.
+    i2h_bias_initializer, h2h_bias_initializer : Initializer or str, default 'zeros'
+        Initializers of the biases.
+    activation : str or callable, optional
+        A type for `mx.sym.Activation`, or a function of a symbol; leaky ReLU of slope 0.2 unless
+        given.
+    prefix : str, optional
+        What names of nodes and weights begin with; the class's name and '_' without 'Cell' unless
+        given.
+    params : RNNParams, optional
+        Variables to share with other cells; new ones unless given.
+    conv_layout : str, default 'NCHW'
+        Layout of inputs and states.
+
+    Raises
+    ------
+    MXNetError
+        If `h2h_kernel` is not odd.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> cell = mx.rnn.ConvGRUCell(input_shape=(1, 3, 8, 8), num_hidden=4)
+    >>> cell.state_shape
+    [(0, 4, 8, 8)]
+    """
 
     _default_prefix = "ConvGRU_"
 

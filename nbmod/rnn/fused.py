@@ -1,6 +1,6 @@
-"""A whole stack of layers as one `RNN` operator.
+"""A stack of layers as one `RNN` operator.
 
-All weights lie in one vector, whose layout is `RnnLayout`; the names of its pieces are those of the
+All weights are in one vector, whose layout is `RnnLayout`; the names of its pieces are those of the
 cells that `unfuse` makes, so weights move between the fused and the unfused network through
 `unpack_weights` of one and `pack_weights` of the other.
 """
@@ -27,10 +27,47 @@ __all__ = ["FusedRNNCell"]
 
 
 class FusedRNNCell(BaseRNNCell):
-    """`num_layers` layers of 'rnn_relu', 'rnn_tanh', 'lstm' or 'gru' cells, fastest in 'TNC'.
+    """A stack of recurrent layers as one operator, which is faster than single cells.
 
-    `dropout` is applied between layers. Final states are given only with `get_next_state`. A fused
-    cell cannot be stepped. Without `prefix` names begin with the mode.
+    Parameters
+    ----------
+    num_hidden : int
+        Number of hidden units of each layer and direction.
+    num_layers : int, default 1
+        Number of layers.
+    mode : {'rnn_relu', 'rnn_tanh', 'lstm', 'gru'}, default 'lstm'
+        The kind of cell; see `RNNCell`, `LSTMCell` and `GRUCell` for their equations.
+    bidirectional : bool, default False
+        Whether each layer reads in both directions.
+    dropout : float, default 0.0
+        Probability of dropout between layers.
+    get_next_state : bool, default False
+        Whether `unroll` returns the last states; otherwise it returns no states.
+    forget_bias : float, default 1.0
+        Initial bias of forget gates.
+    prefix : str, optional
+        What names of nodes and weights begin with; the mode and '_' unless given.
+    params : RNNParams, optional
+        Variables to share with other cells; new ones unless given.
+
+    Raises
+    ------
+    MXNetError
+        If `mode` is none of these.
+
+    Notes
+    -----
+    The weights are one vector, `<prefix>parameters`.  States have shape
+    (num_layers * directions, N, num_hidden).  The fastest layout is 'TNC'.  The cell can only be
+    unrolled; `unfuse` gives cells that can be stepped.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> cell = mx.rnn.FusedRNNCell(4, num_layers=2, mode="gru")
+    >>> outputs, states = cell.unroll(3, mx.sym.Variable("x"), layout="TNC", merge_outputs=True)
+    >>> outputs.infer_shape(x=(3, 2, 5))[1]
+    [(3, 2, 4)]
     """
 
     _why_no_step = "use unroll, or the cells of unfuse()"
@@ -70,7 +107,10 @@ class FusedRNNCell(BaseRNNCell):
     def unroll(self, length: int, inputs: Any, begin_state: States | None = None,
                layout: str = "NTC", merge_outputs: bool | None = None
                ) -> tuple[Any, list[Any]]:
-        """As for any cell; a block in 'NTC' is transposed before and after, with a warning."""
+        """Apply the layers to a sequence; see `BaseRNNCell.unroll`.
+
+        A symbol in 'NTC' is transposed before and after, with a warning.
+        """
         self.reset()
         block = as_block(inputs, length, layout)
         batch_first = time_axis(layout) == 1
@@ -91,7 +131,21 @@ class FusedRNNCell(BaseRNNCell):
         return arrange(outputs, length, layout, merge_outputs), new_states
 
     def unfuse(self) -> SequentialRNNCell:
-        """The same network of single cells; names of weights as from `unpack_weights`."""
+        """The same network of single cells.
+
+        Returns
+        -------
+        SequentialRNNCell
+            The cells; the names of their weights are those of `unpack_weights`.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> stack = mx.rnn.FusedRNNCell(4, num_layers=2, mode="gru", prefix="gru_").unfuse()
+        >>> outputs, states = stack.unroll(3, mx.sym.Variable("x"))
+        >>> outputs[0].list_arguments()[1:3]
+        ['gru_l0_i2h_weight', 'gru_l0_i2h_bias']
+        """
         make: Any = {"rnn_relu": partial(RNNCell, activation="relu"),
                      "rnn_tanh": partial(RNNCell, activation="tanh"),
                      "lstm": partial(LSTMCell, forget_bias=self._forget_bias),

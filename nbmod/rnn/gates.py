@@ -1,10 +1,10 @@
-"""The steps of the three recurrent networks, and the cells that compute them with dense layers.
+"""The steps of three recurrent networks, and the cells that compute them with dense layers.
 
 A step maps the input (i2h) and the last output (h2h), each with a weight and a bias for all gates
-at once, and combines the two. How to map is the business of the cell: `DenseCell` has fully
-connected layers, `BaseConvRNNCell` convolutions; how to combine is the business of the mixins
-`ElmanStep`, `LSTMStep` and `GRUStep`. Sources: Elman (1990), Hochreiter and Schmidhuber (1997),
-Cho et al. (2014).
+at once, and combines the two. The mapping is defined by the cell: `DenseCell` has fully connected
+layers, `BaseConvRNNCell` convolutions; the combination is defined by the mixins `ElmanStep`,
+`LSTMStep` and `GRUStep`. Sources: Elman (1990), Hochreiter and Schmidhuber (1997), Cho et al.
+(2014).
 """
 
 from __future__ import annotations
@@ -98,7 +98,21 @@ class GRUStep(Step):
 
 
 class DenseCell(Step):
-    """A cell over vectors: inputs (N, C), states (N, num_hidden)."""
+    """A cell over vectors: inputs of shape (N, C), states of shape (N, num_hidden).
+
+    Parameters
+    ----------
+    num_hidden : int
+        Number of hidden units.
+    prefix : str
+        What names of nodes and weights begin with.
+    params : RNNParams or None
+        Variables to share with other cells; None for new ones.
+    activation : str or callable, default 'tanh'
+        A type for `mx.sym.Activation`, or a function of a symbol.
+    i2h_bias : Initializer, optional
+        Initializer of the bias of the input.
+    """
 
     _map_names = "{}"
     """Where a step's own name goes in the names of its layers."""
@@ -125,7 +139,39 @@ class DenseCell(Step):
 
 
 class RNNCell(ElmanStep, DenseCell):
-    """Elman's simple recurrent cell. `activation` is a name for `sym.Activation` or a function."""
+    """Elman's simple recurrent cell.
+
+    Parameters
+    ----------
+    num_hidden : int
+        Number of hidden units.
+    activation : str or callable, default 'tanh'
+        A type for `mx.sym.Activation`, or a function of a symbol.
+    prefix : str
+        What names of nodes and weights begin with; the default is in the signature.
+    params : RNNParams, optional
+        Variables to share with other cells; new ones unless given.
+
+    Notes
+    -----
+    With input x of shape (N, C) and output h of shape (N, num_hidden) ::
+
+        h = activation(x W_i + b_i + h W_h + b_h)
+
+    The state is [h].
+
+    References
+    ----------
+    Elman, "Finding structure in time", 1990.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> cell = mx.rnn.RNNCell(4)
+    >>> output, states = cell(mx.sym.Variable("x"), cell.begin_state())
+    >>> output.infer_shape(x=(2, 3))[1]
+    [(2, 4)]
+    """
 
     def __init__(self, num_hidden: int, activation: Any = "tanh", prefix: str = "rnn_",
                  params: RNNParams | None = None):
@@ -133,7 +179,44 @@ class RNNCell(ElmanStep, DenseCell):
 
 
 class LSTMCell(LSTMStep, DenseCell):
-    """Long short-term memory. The bias of the forget gate begins at `forget_bias`."""
+    """Long short-term memory.
+
+    Parameters
+    ----------
+    num_hidden : int
+        Number of hidden units.
+    prefix : str
+        What names of nodes and weights begin with; the default is in the signature.
+    params : RNNParams, optional
+        Variables to share with other cells; new ones unless given.
+    forget_bias : float, default 1.0
+        Initial bias of the forget gate.
+
+    Notes
+    -----
+    With input x of shape (N, C), and output h and memory c of shape (N, num_hidden), the four parts
+    of x W_i + b_i + h W_h + b_h give ::
+
+        i, f, o = sigmoid(part 1), sigmoid(part 2), sigmoid(part 4)
+        g = tanh(part 3)
+        c = f * c + i * g
+        h = o * tanh(c)
+
+    The states are [h, c]; the output is h.
+
+    References
+    ----------
+    Hochreiter and Schmidhuber, "Long short-term memory", 1997.
+    Gers, Schmidhuber and Cummins, "Learning to forget", 2000.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> cell = mx.rnn.LSTMCell(4)
+    >>> output, states = cell(mx.sym.Variable("x"), cell.begin_state())
+    >>> len(states), output.infer_shape(x=(2, 3))[1]
+    (2, [(2, 4)])
+    """
 
     def __init__(self, num_hidden: int, prefix: str = "lstm_", params: RNNParams | None = None,
                  forget_bias: float = 1.0):
@@ -145,7 +228,42 @@ class LSTMCell(LSTMStep, DenseCell):
 
 
 class GRUCell(GRUStep, DenseCell):
-    """Gated recurrent unit, the variant of cuDNN: the reset gate is applied after the map."""
+    """Gated recurrent unit, in cuDNN's variant: the reset gate is applied after the linear map.
+
+    Parameters
+    ----------
+    num_hidden : int
+        Number of hidden units.
+    prefix : str
+        What names of nodes and weights begin with; the default is in the signature.
+    params : RNNParams, optional
+        Variables to share with other cells; new ones unless given.
+
+    Notes
+    -----
+    With input x of shape (N, C) and output h of shape (N, num_hidden), and three parts of each of
+    u = x W_i + b_i and v = h W_h + b_h ::
+
+        r = sigmoid(u1 + v1)
+        z = sigmoid(u2 + v2)
+        n = tanh(u3 + r * v3)
+        h = (1 - z) * n + z * h
+
+    The state is [h].
+
+    References
+    ----------
+    Cho et al., "Learning phrase representations using RNN encoder-decoder for statistical machine
+    translation", 2014.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> cell = mx.rnn.GRUCell(4)
+    >>> output, states = cell(mx.sym.Variable("x"), cell.begin_state())
+    >>> output.infer_shape(x=(2, 3))[1]
+    [(2, 4)]
+    """
 
     _map_names = "{}_"
 

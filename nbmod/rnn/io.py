@@ -1,8 +1,8 @@
-"""Sentences as numbers, and batches of sentences of about the same length.
+"""Sentences as lists of codes, and batches of sentences of about the same length.
 
-`BucketSentenceIter` keeps one matrix per bucket, a sentence a row, filled up on the right. An epoch
+`BucketSentenceIter` keeps one matrix per bucket, a sentence per row, padded on the right. An epoch
 is an order of batches `(bucket, first row)` and an order of rows in every bucket; both are drawn
-anew when it begins, from a random sequence of the iterator's own.
+when it begins, from a random sequence of the iterator's own.
 """
 
 from __future__ import annotations
@@ -27,11 +27,41 @@ def encode_sentences(sentences: Iterable[Iterable[Hashable]],
                      vocab: dict[Any, int] | None = None, invalid_label: int = -1,
                      invalid_key: Any = "\n", start_label: int = 0, unknown_token: Any = None
                      ) -> tuple[list[list[int]], dict[Any, int]]:
-    """(sentences as lists of codes, the vocabulary: word -> code).
+    r"""Encode words as integers.
 
-    Without `vocab` every word gets the next code from `start_label` on, `invalid_label` left out,
-    which is the code of `invalid_key`. With `vocab` a word that it lacks has the code of
-    `unknown_token`, which is added to `vocab` if need be; without one it is a MXNetError.
+    Parameters
+    ----------
+    sentences : iterable of iterable
+        Sentences as sequences of words.
+    vocab : dict of word to int, optional
+        The vocabulary; a new one is made unless given.
+    invalid_label : int, default -1
+        The code of padding, which no word gets.
+    invalid_key : hashable, default '\n'
+        The word of that code in a new vocabulary.
+    start_label : int, default 0
+        The first code that new words get.
+    unknown_token : str, optional
+        The word that stands for those that `vocab` lacks; it is added to `vocab` if need be.
+
+    Returns
+    -------
+    sentences : list of list of int
+        The codes.
+    vocab : dict of word to int
+        The vocabulary.
+
+    Raises
+    ------
+    MXNetError
+        If `vocab` lacks a word and there is no `unknown_token`.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> codes, vocab = mx.rnn.encode_sentences([["a", "b"], ["b", "c"]], start_label=1)
+    >>> codes, vocab["c"]
+    ([[1, 2], [2, 3]], 3)
     """
     growing = vocab is None
     codes = {invalid_key: invalid_label} if vocab is None else vocab
@@ -57,12 +87,47 @@ def encode_sentences(sentences: Iterable[Iterable[Hashable]],
 
 
 class BucketSentenceIter(DataIter):
-    """Batches of sentences (lists of codes) for a language model: labels are the next words.
+    """Batches of sentences of similar length, for language models: labels are the next words.
 
-    A sentence goes to the shortest bucket that holds it; longer ones than all buckets are dropped,
-    and so are the last ones of a bucket that do not fill a batch. Without `buckets` every length
-    that fills a batch is one. `invalid_label` fills up. Data and labels have shape
-    (batch_size, bucket) for layout 'NT' and (bucket, batch_size) for 'TN'.
+    Parameters
+    ----------
+    sentences : list of list of int
+        Sentences as codes.
+    batch_size : int
+        Number of sentences in a batch.
+    buckets : list of int, optional
+        Lengths of sentences in a batch; every length that fills a batch unless given.
+    invalid_label : int, default -1
+        The code of padding.
+    data_name, label_name : str, default 'data' and 'softmax_label'
+        Names of data and labels.
+    dtype : dtype, default 'float32'
+        Element type of data and labels.
+    layout : {'NT', 'TN'}, default 'NT'
+        Whether data and labels have shape (batch_size, bucket) or (bucket, batch_size).
+
+    Raises
+    ------
+    MXNetError
+        If `batch_size` is less than 1.
+    ArgumentError
+        If `layout` is neither.
+
+    Notes
+    -----
+    A sentence goes to the shortest bucket that it fits into.  Sentences that are longer than all
+    buckets are dropped, and so are the last sentences of a bucket that do not fill a batch.  A
+    batch has the attribute `bucket_key`, its length, for `BucketingModule`.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> sentences = [[1, 2, 3], [1, 2, 3], [4, 5]]
+    >>> batches = mx.rnn.BucketSentenceIter(sentences, 2, buckets=[3, 10], invalid_label=0)
+    WARNING: discarded 0 sentences longer than the largest bucket.
+    >>> batch = next(batches)
+    >>> batch.bucket_key, batch.data[0].shape, batch.label[0][0].asnumpy().tolist()[2]
+    (3, (2, 3), 0.0)
     """
 
     def __init__(self, sentences: Sequence[Sequence[int]], batch_size: int,
@@ -148,7 +213,18 @@ class BucketSentenceIter(DataIter):
         return labels
 
     def next(self) -> DataBatch:
-        """The next batch, with its `bucket_key`; StopIteration at the end of the epoch."""
+        """The next batch, with its `bucket_key`.
+
+        Returns
+        -------
+        DataBatch
+            The batch.
+
+        Raises
+        ------
+        StopIteration
+            At the end of the epoch.
+        """
         if self.curr_idx == len(self.idx):
             raise StopIteration
         bucket, row = self.idx[self.curr_idx]

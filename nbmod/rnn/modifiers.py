@@ -20,7 +20,26 @@ __all__ = ["DropoutCell", "ModifierCell", "ResidualCell", "ZoneoutCell"]
 
 
 class DropoutCell(BaseRNNCell):
-    """Dropout of the inputs with probability `dropout`; no states."""
+    """Dropout between cells.
+
+    Parameters
+    ----------
+    dropout : float
+        Probability with which an element of the inputs is set to 0 in training.
+    prefix : str
+        What names of nodes and weights begin with; the default is in the signature.
+    params : RNNParams, optional
+        Variables to share with other cells; new ones unless given.
+
+    Raises
+    ------
+    MXNetError
+        If `dropout` is not a number.
+
+    Notes
+    -----
+    There are no states and no weights.
+    """
 
     def __init__(self, dropout: float, prefix: str = "dropout_", params: RNNParams | None = None):
         super().__init__(prefix, params)
@@ -50,7 +69,13 @@ class DropoutCell(BaseRNNCell):
 
 
 class ModifierCell(BaseRNNCell):
-    """Base of modifiers. A subclass gives `__call__`, which calls `self.base_cell`."""
+    """Base class of modifiers.  A subclass defines `__call__`, which calls `self.base_cell`.
+
+    Parameters
+    ----------
+    base_cell : BaseRNNCell
+        The cell to modify, whose weights and states the modifier has.
+    """
 
     def __init__(self, base_cell: BaseRNNCell):
         base_cell._modified = True
@@ -69,7 +94,15 @@ class ModifierCell(BaseRNNCell):
 
     def begin_state(  # type: ignore[override]
             self, init_sym: Callable[..., Any] = sym.zeros, **kwargs: Any) -> list[Any]:
-        """The base cell's first states, made by `init_sym`, which may also be called `func`."""
+        """The base cell's first states.
+
+        Parameters
+        ----------
+        init_sym : callable, default mx.sym.zeros
+            Makes a state, as `func` of `BaseRNNCell.begin_state`; it may be given as `func`, too.
+        **kwargs
+            Further arguments of it.
+        """
         self._check_not_modified()
         func = kwargs.pop("func", init_sym)
         with self._unmodified():
@@ -92,10 +125,33 @@ class ModifierCell(BaseRNNCell):
 
 
 class ZoneoutCell(ModifierCell):
-    """Keep some outputs and states of the last step in training: Krueger et al. (2016).
+    """Zoneout: in training, some outputs and states keep their values of the last step.
 
-    Each element is kept with probability `zoneout_outputs` or `zoneout_states`; the output before
-    the first step is 0. Base cells that cannot be stepped are refused.
+    Parameters
+    ----------
+    base_cell : BaseRNNCell
+        The cell to modify; it must be one that can be stepped.
+    zoneout_outputs : float, default 0.0
+        Probability with which an element of the output is kept; before the first step it is 0.
+    zoneout_states : float, default 0.0
+        Probability with which an element of a state is kept.
+
+    Raises
+    ------
+    MXNetError
+        If the base cell cannot be stepped.
+
+    References
+    ----------
+    Krueger et al., "Zoneout: regularizing RNNs by randomly preserving hidden activations", 2016.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> cell = mx.rnn.ZoneoutCell(mx.rnn.LSTMCell(4), zoneout_states=0.1)
+    >>> outputs, states = cell.unroll(2, mx.sym.Variable("data"), merge_outputs=True)
+    >>> outputs.infer_shape(data=(2, 2, 3))[1]
+    [(2, 2, 4)]
     """
 
     def __init__(self, base_cell: BaseRNNCell, zoneout_outputs: float = 0.0,
@@ -106,7 +162,7 @@ class ZoneoutCell(ModifierCell):
         self.zoneout_states = zoneout_states
 
     def reset(self) -> None:
-        """As for any cell, and forget the last output."""
+        """As for any cell; also clears the last output."""
         super().reset()
         self.prev_output: sym.Symbol | None = None
 
@@ -144,7 +200,26 @@ def _check_steps(cell: BaseRNNCell) -> None:
 
 
 class ResidualCell(ModifierCell):
-    """Add the inputs to the outputs: He et al. (2015), Wu et al. (2016)."""
+    """Adds the inputs of a cell to its outputs, which have to have the same shape.
+
+    Parameters
+    ----------
+    base_cell : BaseRNNCell
+        The cell to modify.
+
+    References
+    ----------
+    He et al., "Deep residual learning for image recognition", 2015.
+    Wu et al., "Google's neural machine translation system", 2016.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> cell = mx.rnn.ResidualCell(mx.rnn.GRUCell(3))
+    >>> outputs, states = cell.unroll(2, mx.sym.Variable("data"), merge_outputs=True)
+    >>> outputs.infer_shape(data=(1, 2, 3))[1]
+    [(1, 2, 3)]
+    """
 
     def __call__(self, inputs: sym.Symbol, states: States) -> tuple[Any, list[Any]]:
         """One step: (output, new states)."""

@@ -20,7 +20,25 @@ Cells = BaseRNNCell | Sequence[BaseRNNCell]
 
 def save_rnn_checkpoint(cells: Cells, prefix: str, epoch: int, symbol: Any,
                         arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]) -> None:
-    """`mx.model.save_checkpoint` with the weights of a cell, or of several, unpacked."""
+    """Save a checkpoint of a recurrent network, with an array for every gate.
+
+    Parameters
+    ----------
+    cells : BaseRNNCell or list of BaseRNNCell
+        The cells, whose weights are unpacked.
+    prefix : str
+        What the names of the files begin with.
+    epoch : int
+        Number of the epoch.
+    symbol : Symbol
+        The network.
+    arg_params, aux_params : dict of str to NDArray
+        Its parameters and auxiliary states.
+
+    See Also
+    --------
+    nbmod.model.save_checkpoint
+    """
     for cell in _as_list(cells):
         arg_params = cell.unpack_weights(arg_params)
     save_checkpoint(prefix, epoch, symbol, arg_params, aux_params)
@@ -28,7 +46,24 @@ def save_rnn_checkpoint(cells: Cells, prefix: str, epoch: int, symbol: Any,
 
 def load_rnn_checkpoint(cells: Cells, prefix: str, epoch: int
                         ) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """(symbol, arg_params, aux_params), the weights packed as `cells` want them."""
+    """Load a checkpoint that `save_rnn_checkpoint` saved.
+
+    Parameters
+    ----------
+    cells : BaseRNNCell or list of BaseRNNCell
+        The cells, whose weights are packed.
+    prefix : str
+        What the names of the files begin with.
+    epoch : int
+        Number of the epoch.
+
+    Returns
+    -------
+    symbol : Symbol
+        The network.
+    arg_params, aux_params : dict of str to NDArray
+        Its parameters and auxiliary states.
+    """
     symbol, arg_params, aux_params = load_checkpoint(prefix, epoch)
     for cell in _as_list(cells):
         arg_params = cell.pack_weights(arg_params)
@@ -36,7 +71,22 @@ def load_rnn_checkpoint(cells: Cells, prefix: str, epoch: int
 
 
 def do_rnn_checkpoint(cells: Cells, prefix: str, period: int = 1) -> Callable[..., None]:
-    """Epoch callback: `save_rnn_checkpoint` every `period` epochs."""
+    """A callback for the end of epochs that saves checkpoints.
+
+    Parameters
+    ----------
+    cells : BaseRNNCell or list of BaseRNNCell
+        The cells, whose weights are unpacked.
+    prefix : str
+        What the names of the files begin with.
+    period : int, default 1
+        Number of epochs from one checkpoint to the next.
+
+    Returns
+    -------
+    callable
+        For `epoch_end_callback` of `fit`.
+    """
     every = int(max(1, period))
 
     def callback(epoch: int, symbol: Any = None, arg_params: Any = None, aux_params: Any = None
@@ -50,7 +100,27 @@ def do_rnn_checkpoint(cells: Cells, prefix: str, period: int = 1) -> Callable[..
 def rnn_unroll(cell: BaseRNNCell, length: int, inputs: Any = None,
                begin_state: States | None = None, input_prefix: str = "", layout: str = "NTC"
                ) -> tuple[Any, list[Any]]:
-    """`cell.unroll`, the name it had before; without inputs they are `<input_prefix>t0_data`, ...
+    """Unroll a cell; deprecated in favor of `cell.unroll`, with a warning.
+
+    Parameters
+    ----------
+    cell : BaseRNNCell
+        The cell.
+    length : int
+        Number of steps.
+    inputs : Symbol or list of Symbol, optional
+        The sequence; variables `<input_prefix>t0_data`, ... unless given.
+    begin_state : list of Symbol, optional
+        The first states; those of `begin_state()` unless given.
+    input_prefix : str, default ''
+        What the names of the variables begin with.
+    layout : str, default 'NTC'
+        The axes of a single symbol.
+
+    Returns
+    -------
+    tuple
+        (outputs, states), as from `unroll`.
     """
     warnings.warn("rnn_unroll is deprecated. Please call cell.unroll directly.", stacklevel=2)
     if inputs is None:
