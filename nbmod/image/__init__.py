@@ -1,4 +1,4 @@
-"""`mx.image`: pictures read and changed, augmenters, and iterators over pictures."""
+"""`mx.image`: reading and changing images, augmenters, and iterators over images."""
 
 from . import detection
 from . import detection as det

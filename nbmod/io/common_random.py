@@ -1,4 +1,4 @@
-"""Where the common sequences of Python and NumPy stand, as plain data.
+"""States of the random generators of Python and NumPy, as plain data.
 
 Scripts draw from them, and so do augmenters that work as MXNet's do.
 """
@@ -15,14 +15,20 @@ __all__ = ["get_states", "set_states"]
 
 
 def get_states() -> dict[str, Any]:
-    """Where `random` and `numpy.random` stand."""
+    """Return the states of `random` and `numpy.random`."""
     version, words, gauss = random.getstate()
     return {"numpy": np.random.get_state(),
             "python": (version, np.array(words, np.uint32), gauss)}
 
 
 def set_states(states: Mapping[str, Any]) -> None:
-    """Go on from where `get_states` was called."""
+    """Continue from the states that `get_states` returned.
+
+    Parameters
+    ----------
+    states : mapping
+        Result of `get_states`.
+    """
     version, words, gauss = states["python"]
     random.setstate((version, tuple(words.tolist()), gauss))
     np.random.set_state(states["numpy"])

@@ -1,4 +1,4 @@
-"""Where the records of a file start, and the labels that stand beside them."""
+"""Offsets of the records of a file, and the labels stored with them or in a list."""
 
 from __future__ import annotations
 
@@ -16,10 +16,21 @@ __all__ = ["image_list", "label_lengths", "record_offsets"]
 
 def record_offsets(record: str, index: str, num_parts: int = 1, part_index: int = 0
                    ) -> np.ndarray:
-    """Offsets of the records of one of several equal parts, as int64.
+    """Return the offsets of the records of one of several equal parts, as int64.
 
-    With an index the parts have equal numbers of records, else equal numbers of bytes, as in MXNet;
-    without one the file is walked through, from head to head.
+    With an index the parts have equal numbers of records, otherwise equal numbers of bytes, as in
+    MXNet; without one the file is scanned from header to header.
+
+    Parameters
+    ----------
+    record : str
+        Path of the record file.
+    index : str
+        Path of its index; empty: none.
+    num_parts : int, default 1
+        Number of parts.
+    part_index : int, default 0
+        Part that is read, from 0.
     """
     if index:
         reader = MXIndexedRecordIO(index, record, "r", key_type=str)
@@ -34,14 +45,29 @@ def record_offsets(record: str, index: str, num_parts: int = 1, part_index: int 
 
 
 def label_lengths(reader: MXRecordIO, offsets: np.ndarray) -> np.ndarray:
-    """How many numbers the labels of records have, int64; only their headers are read."""
+    """Return the number of elements of the labels of records, int64; only the headers are read.
+
+    Parameters
+    ----------
+    reader : MXRecordIO
+        Open record file.
+    offsets : numpy.ndarray
+        Offsets of the records.
+    """
     starts = (reader.first_bytes(offset, HEADER_SIZE) for offset in offsets.tolist())
     return np.array([max(read_header(start).flag, 1) for start in starts], np.int64)
 
 
 def image_list(path: str, label_width: int) -> dict[int, np.ndarray]:
-    """Number of a picture -> its labels, float32, from a list: the first `label_width` of them, or
-    all if that is not positive."""
+    """Return the labels in a list file, float32, by the number of the image.
+
+    Parameters
+    ----------
+    path : str
+        Path of the list file.
+    label_width : int
+        Number of labels that are used of each line; not positive: all.
+    """
     from ..tools.im2rec import read_list
 
     labels = {}

@@ -1,4 +1,4 @@
-"""An iterator of a given length over another iterator."""
+"""`ResizeIter`: another number of batches in an epoch of an iterator."""
 
 from __future__ import annotations
 
