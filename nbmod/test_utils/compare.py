@@ -25,12 +25,30 @@ Names = tuple[str, str]
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two arrays have equal shapes and elements."""
+    """Whether two arrays have equal shapes and elements.
+
+    Parameters
+    ----------
+    a, b : NDArray or array_like
+        The arrays.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.test_utils.same(mx.nd.ones(2), [1, 1])
+    True
+    """
     return np.array_equal(host_array(a), host_array(b))
 
 
 def same_array(array1: NDArray, array2: NDArray) -> bool:
-    """Whether two NDArrays are the same memory."""
+    """Whether two NDArrays are the same memory.
+
+    Parameters
+    ----------
+    array1, array2 : NDArray
+        The arrays.
+    """
     spans = [device_of(array.context).span(array.handle) for array in (array1, array2)]
     return array1.context == array2.context and spans[0] == spans[1]
 
@@ -48,8 +66,30 @@ def _errors(a: np.ndarray, b: np.ndarray, rtol: float, atol: float, equal_nan: b
 
 def almost_equal(a: Any, b: Any, rtol: float | None = None, atol: float | None = None,
                  equal_nan: bool = False, use_broadcast: bool = True) -> bool:
-    """Whether no element differs by more than `atol + rtol * abs(b)`; the defaults are those of
-    float64 for every type."""
+    """Whether no element differs by more than `atol + rtol * abs(b)`.
+
+    Parameters
+    ----------
+    a, b : NDArray or array_like
+        The arrays; `b` is the reference.
+    rtol, atol : float, optional
+        Relative and absolute tolerance; those of float64 unless given, whatever the types are.
+    equal_nan : bool, default False
+        Whether NaN equals NaN.
+    use_broadcast : bool, default True
+        Whether shapes may differ if they broadcast.
+
+    Returns
+    -------
+    bool
+        Whether they are almost equal.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.test_utils.almost_equal([1.0, 2.0], [1.0, 2.001], rtol=1e-2)
+    True
+    """
     x, y = host_array(a), host_array(b)
     if not use_broadcast and x.shape != y.shape:
         return False
@@ -60,16 +100,44 @@ def assert_almost_equal(a: Any, b: Any, rtol: Tolerance = None, atol: Tolerance 
                         names: Names = ("a", "b"), equal_nan: bool = False,
                         use_broadcast: bool = True, mismatches: tuple[int, int] = (10, 10)
                         ) -> None:
-    """AssertionError, which shows the `mismatches[0]` worst elements, unless nearly equal.
+    """AssertionError if an element differs by more than `atol + rtol * abs(b)`.
 
-    Tolerances that are not given are those of the types.
+    Parameters
+    ----------
+    a, b : NDArray or array_like
+        The arrays; `b` is the reference.
+    rtol, atol : float or dict of dtype to float, optional
+        Relative and absolute tolerance; those of the element types unless given.
+    names : tuple of str, default ('a', 'b')
+        Names of the arrays in the message.
+    equal_nan : bool, default False
+        Whether NaN equals NaN.
+    use_broadcast : bool, default True
+        Whether shapes may differ if they broadcast.
+    mismatches : tuple of int, default (10, 10)
+        The first is the number of elements in the message; the second has no effect.
+
+    Raises
+    ------
+    AssertionError
+        If an element differs by more.
     """
     _assert(a, b, get_tols(a, b, rtol, atol), names, equal_nan, use_broadcast, mismatches[0], 0)
 
 
 def assert_allclose(a: Any, b: Any, rtol: float = 1e-07, atol: float = 0, equal_nan: bool = True
                     ) -> None:
-    """The same with NumPy's own defaults."""
+    """`assert_almost_equal` with the default tolerances of NumPy.
+
+    Parameters
+    ----------
+    a, b : NDArray or array_like
+        The arrays; `b` is the reference.
+    rtol, atol : float, default 1e-07 and 0
+        Relative and absolute tolerance.
+    equal_nan : bool, default True
+        Whether NaN equals NaN.
+    """
     assert_almost_equal(a, b, rtol, atol, equal_nan=equal_nan)
 
 
@@ -77,14 +145,40 @@ def assert_almost_equal_with_err(a: Any, b: Any, rtol: Tolerance = None, atol: T
                                  etol: float | None = None, names: Names = ("a", "b"),
                                  equal_nan: bool = False, mismatches: tuple[int, int] = (10, 10)
                                  ) -> None:
-    """The same where a fraction `etol` of the elements may be wrong."""
+    """`assert_almost_equal` where a fraction of the elements may be wrong.
+
+    Parameters
+    ----------
+    a, b : NDArray or array_like
+        The arrays; `b` is the reference.
+    rtol, atol : float or dict of dtype to float, optional
+        Relative and absolute tolerance; those of the element types unless given.
+    etol : float, optional
+        The fraction; 0 unless given.
+    names : tuple of str, default ('a', 'b')
+        Names of the arrays in the message.
+    equal_nan : bool, default False
+        Whether NaN equals NaN.
+    mismatches : tuple of int, default (10, 10)
+        The first is the number of elements in the message; the second has no effect.
+    """
     _assert(a, b, get_tols(a, b, rtol, atol), names, equal_nan, True, mismatches[0],
             get_etol(etol))
 
 
 def assert_almost_equal_ignore_nan(a: Any, b: Any, rtol: Tolerance = None, atol: Tolerance = None,
                                    names: Names = ("a", "b")) -> None:
-    """The same without the elements that are NaN in either."""
+    """`assert_almost_equal` without the elements that are NaN in either array.
+
+    Parameters
+    ----------
+    a, b : NDArray or array_like
+        The arrays; `b` is the reference.
+    rtol, atol : float or dict of dtype to float, optional
+        Relative and absolute tolerance; those of the element types unless given.
+    names : tuple of str, default ('a', 'b')
+        Names of the arrays in the message.
+    """
     x, y = host_array(a).copy(), host_array(b).copy()
     nan = np.isnan(x) | np.isnan(y)
     x[nan] = y[nan] = 0
@@ -115,14 +209,32 @@ def _assert(a: Any, b: Any, tols: tuple[float, float], names: Names, equal_nan: 
 
 def locationError(a: Any, b: Any, index: tuple[int, ...], names: Names, maxError: bool = False
                   ) -> str:
-    """One element of both in words."""
+    """One element of both arrays as text.
+
+    Parameters
+    ----------
+    a, b : numpy.ndarray
+        The arrays.
+    index : tuple of int
+        Position of the element.
+    names : tuple of str
+        Names of the arrays.
+    maxError : bool, default False
+        Whether to call it the maximum error.
+    """
     maximum = "maximum " if maxError else ""
     return (f"Location of {maximum}error: {index}, {names[0]}={float(a[index]):.8f}, "
             f"{names[1]}={float(b[index]):.8f}")
 
 
 def checkShapes(a: Any, b: Any) -> None:
-    """AssertionError unless the shapes are equal."""
+    """AssertionError unless the shapes are equal.
+
+    Parameters
+    ----------
+    a, b : NDArray or numpy.ndarray
+        The arrays.
+    """
     if a.shape != b.shape:
         raise AssertionError(f"\nItems are not equal: a.shape = {a.shape} and b.shape = {b.shape} "
                              f"are not equal\n ACTUAL: {a!r}\n DESIRED: {b!r}")
@@ -130,7 +242,17 @@ def checkShapes(a: Any, b: Any) -> None:
 
 def assert_exception(f: Callable, exception_type: type[BaseException], *args: Any, **kwargs: Any
                      ) -> None:
-    """AssertionError unless `f(*args, **kwargs)` raises `exception_type`; others pass through."""
+    """AssertionError unless a call raises an exception; exceptions of other types pass through.
+
+    Parameters
+    ----------
+    f : callable
+        What to call.
+    exception_type : type
+        The exception that is expected.
+    *args, **kwargs
+        Arguments of the call.
+    """
     try:
         f(*args, **kwargs)
     except exception_type:
@@ -139,7 +261,15 @@ def assert_exception(f: Callable, exception_type: type[BaseException], *args: An
 
 
 def compare_ndarray_tuple(t1: Any, t2: Any, rtol: Tolerance = None, atol: Tolerance = None) -> None:
-    """AssertionError unless two nested tuples of arrays (or None) are nearly equal."""
+    """AssertionError unless two nested tuples of arrays (or None) are almost equal.
+
+    Parameters
+    ----------
+    t1, t2 : NDArray, None or tuple
+        The tuples.
+    rtol, atol : float, optional
+        Relative and absolute tolerance; those of the element types unless given.
+    """
     if t1 is None or t2 is None:
         assert t1 is None and t2 is None, f"one is None, the other is not: {t1}, {t2}"
     elif isinstance(t1, (tuple, list)):
@@ -151,7 +281,13 @@ def compare_ndarray_tuple(t1: Any, t2: Any, rtol: Tolerance = None, atol: Tolera
 
 
 def same_symbol_structure(sym1: Any, sym2: Any) -> bool:
-    """Whether two symbols apply the same ops in the same way; names and parameters may differ."""
+    """Whether two symbols apply the same operators in the same way, with any names and parameters.
+
+    Parameters
+    ----------
+    sym1, sym2 : Symbol
+        The symbols.
+    """
     return _structure(sym1) == _structure(sym2)
 
 
