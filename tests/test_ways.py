@@ -249,6 +249,14 @@ def test_layers_that_blocks_waste_work_on_stay_plain(name):
 
 
 @needs_vectors
+def test_a_thin_layer_that_nobody_reads_stays_plain():
+    """To reorder its output would take longer than to compute it; a reader wants blocks."""
+    thin, wide = geometry(2, 3, (252, 252), 24, (1, 1)), SPANNING["picture"]
+    assert not algorithms.is_worth_blocks(thin, ("forward",), False, True)
+    assert algorithms.is_worth_blocks(wide, ("forward",), False, True)
+
+
+@needs_vectors
 def test_a_text_network_has_no_blocks():
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 300), num_filter=100)
     executor = net.simple_bind(mx.cpu(), data=(50, 1, 56, 300))

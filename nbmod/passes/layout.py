@@ -90,10 +90,11 @@ def _choose(graph: Graph, known: Sequence[Spec | None], learns: set[Node]) -> Ch
     chosen = Chosen()
     uses = Counter(entry for node in graph.nodes for entry in node.inputs)
     uses.update(graph.outputs)
+    read = {entry for node in graph.nodes for entry in node.inputs}
     for node in graph.nodes:
         if node.op is None or "__ctx_group__" in node.attrs:
             continue
-        kind = _kind(node, graph, known, chosen, learns, uses)
+        kind = _kind(node, graph, known, chosen, learns, uses, Entry(node, 0) not in read)
         out = known[graph.output_eids(node)[0]]
         if kind and out is not None and len(out.shape) == 4 and 0 not in out.shape:
             chosen.kind[node] = kind
@@ -103,14 +104,14 @@ def _choose(graph: Graph, known: Sequence[Spec | None], learns: set[Node]) -> Ch
 
 
 def _kind(node: Node, graph: Graph, known: Sequence[Spec | None], chosen: Chosen,
-          learns: set[Node], uses: Counter[Entry]) -> str:
-    """How a node works on blocked images; "" if it does not."""
+          learns: set[Node], uses: Counter[Entry], last: bool) -> str:
+    """How a node works on blocked images; "" if it does not.  `last`: no node reads its output."""
     op: Any = node.op
     data = known[graph.input_eids(node)[0]] if node.inputs else None
     if data is None or data.dtype != FLOAT or len(data.shape) != 4:
         return ""
     if op.name in CONVOLUTIONS:
-        return _convolution_kind(node, data, chosen, learns)
+        return _convolution_kind(node, data, chosen, learns, last)
     if node.inputs[0] not in chosen.images:
         return ""
     if op.name == "Pooling":
@@ -131,7 +132,8 @@ def _kind(node: Node, graph: Graph, known: Sequence[Spec | None], chosen: Chosen
     return "follows" if len(shapes) == 1 and _is_elementwise(op, node in learns) else ""
 
 
-def _convolution_kind(node: Node, data: Spec, chosen: Chosen, learns: set[Node]) -> str:
+def _convolution_kind(node: Node, data: Spec, chosen: Chosen, learns: set[Node], last: bool
+                      ) -> str:
     op: Any = node.op
     if op.channels_last or len(op.kernel) != 2:
         return ""
@@ -142,7 +144,7 @@ def _convolution_kind(node: Node, data: Spec, chosen: Chosen, learns: set[Node])
     wants: dict[Direction, bool] = {"forward": True, "weight": node in learns,
                                     "data": node.inputs[0].node in learns}
     wanted = [direction for direction, is_wanted in wants.items() if is_wanted]
-    if not is_worth_blocks(op.directions(data).geo, wanted, blocked):
+    if not is_worth_blocks(op.directions(data).geo, wanted, blocked, last):
         return ""
     chosen.data[node] = data
     few = data.shape[1] < FLAT and not blocked

@@ -82,9 +82,12 @@ ENOUGH = 8
 """Filters that fill enough of the lanes to be worth blocks to those around."""
 
 
-def is_worth_blocks(geo: Geometry, wanted: Collection[Direction], blocked: bool) -> bool:
+def is_worth_blocks(geo: Geometry, wanted: Collection[Direction], blocked: bool,
+                    last: bool = False) -> bool:
     """Whether the directions `wanted` of a layer take less time on blocks of channels than in any
-    other way; `blocked`: its images are in blocks anyway."""
+    other way; `blocked`: its images are in blocks anyway; `last`: nobody reads what it computes, so
+    that neither need be in blocks for the sake of others."""
+    flat = False
     if depthwise.fills(geo, blocked):
         sums = depthwise.sums_cost
     elif is_planar(geo) and direct.fills(geo) and geo.filters >= ENOUGH:
@@ -92,11 +95,19 @@ def is_worth_blocks(geo: Geometry, wanted: Collection[Direction], blocked: bool)
         sums = partial(direct.sums_cost, deep=1 if flat else LANES)
     else:
         return False
-    moved = REORDER + direct.MOVE * geo.images * geo.channels * geo.window.pixels / LANES
+    moved = REORDER + _moving(geo, geo.channels, geo.window.pixels, flat)
     here = moved * (not blocked) + sum(
         sums(geo, each) + direct.halo_cost(geo, each) - NEIGHBOURS for each in wanted)
     plain = sum(way_of(geo, each, FLOAT).cost for each in wanted) + moved * blocked
+    if last and not blocked:
+        return here + _moving(geo, geo.filters, geo.window.positions, False) <= plain
     return here <= CLEARLY * plain
+
+
+def _moving(geo: Geometry, channels: int, pixels: int, flat: bool) -> float:
+    """To reorder images, with the lanes that have no channel."""
+    filled = channels if flat else -(-channels // LANES) * LANES
+    return direct.MOVE * geo.images * filled * pixels
 
 
 @dataclass(frozen=True)

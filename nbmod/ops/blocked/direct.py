@@ -36,10 +36,10 @@ def _kernels(geo: Geometry, backward: bool) -> Kernels:
     return Kernels(slide, x, y, geo.images)
 
 
-CALL, PRODUCT, OUTER, MOVE, PACK, SPREAD = 40_000, 0.22, 0.31, 4.5, 4.5, 9
+CALL, PRODUCT, OUTER, MOVE, PACK, SPREAD = 40_000, 0.22, 0.31, 0.56, 4.5, 9
 """Nanoseconds (see `convolution`) of a call; of a product of vectors, and of one that is added to a
-weight's gradient; to reorder a vector of an image; to pack a vector of filters, and one of blocks
-that channels do not fill."""
+weight's gradient; to reorder a number of an image, for which wider vectors do nothing, as memory
+limits it; to pack a vector of filters, and one of blocks that channels do not fill."""
 
 
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
@@ -48,7 +48,7 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     if dtype != FLOAT or not is_planar(geo) or not fills(geo):
         return inf
     k = _kernels(geo, direction == "data")
-    moved = sum(prod(form.shape(k.batch)) for form in (k.x, k.y)) / LANES
+    moved = sum(prod(form.shape(k.batch)) for form in (k.x, k.y))
     return CALL + MOVE * moved + sums_cost(geo, direction, k.x.lanes)
 
 
@@ -79,7 +79,7 @@ def halo_cost(geo: Geometry, direction: Direction) -> float:
     form = k.y if direction == "data" else k.x
     return MOVE * k.batch * form.blocks * form.lanes * (
         (form.height + 2 * form.halo) * (form.width + 2 * form.halo)
-        - form.height * form.width) / LANES
+        - form.height * form.width)
 
 
 def _spec(form: Form, batch: int) -> Spec:
