@@ -100,7 +100,8 @@ def is_worth_blocks(geo: Geometry, wanted: Collection[Direction], blocked: bool,
         sums(geo, each) + direct.halo_cost(geo, each) - NEIGHBOURS for each in wanted)
     plain = sum(way_of(geo, each, FLOAT).cost for each in wanted) + moved * blocked
     if last and not blocked:
-        return here + _moving(geo, geo.filters, geo.window.positions, False) <= plain
+        out = _moving(geo, geo.filters, geo.window.positions, False)
+        return here + moved * ("data" in wanted) + out * min(len(wanted), 2) <= plain
     return here <= CLEARLY * plain
 
 
