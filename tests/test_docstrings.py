@@ -104,6 +104,7 @@ MODULES = (
     "nbmod.symbol.functions",
     "nbmod.symbol.inference",
     "nbmod.symbol.symbol",
+    "nbmod.test_utils.check",
     "nbmod.test_utils.compare",
     "nbmod.visualization",
 )

@@ -23,7 +23,32 @@ __all__ = ["check_numeric_gradient", "check_symbolic_backward", "check_symbolic_
 
 def simple_forward(sym: Any, ctx: Context | None = None, is_train: bool = False, **inputs: Any
                    ) -> Any:
-    """Outputs of `sym` for NumPy arrays by argument name, as NumPy arrays; one alone if it is."""
+    """The outputs of a symbol as NumPy arrays.
+
+    Parameters
+    ----------
+    sym : Symbol
+        The symbol.
+    ctx : Context, optional
+        The device; the current context unless given.
+    is_train : bool, default False
+        Whether to run in training mode.
+    **inputs : numpy.ndarray
+        Values of the arguments, by name.
+
+    Returns
+    -------
+    numpy.ndarray or list of numpy.ndarray
+        The output, or a list of several.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> import numpy as np
+    >>> x = mx.sym.Variable("x")
+    >>> mx.test_utils.simple_forward(2 * x, x=np.array([1.0, 2.0])).tolist()
+    [2.0, 4.0]
+    """
     ctx = default_context() if ctx is None else ctx
     arrays = {name: array(value, ctx=ctx) for name, value in inputs.items()}
     outputs = [output.asnumpy() for output in sym.bind(ctx, args=arrays).forward(is_train=is_train)]
@@ -64,7 +89,32 @@ def check_symbolic_forward(sym: Any, location: Any, expected: Any, rtol: Toleran
                            atol: Tolerance = None, aux_states: Any = None,
                            ctx: Context | None = None, equal_nan: bool = False,
                            dtype: Any = np.float32) -> list[NDArray]:
-    """AssertionError unless the outputs are `expected`, a list or by output name; the outputs."""
+    """AssertionError unless the outputs of a symbol are as expected.
+
+    Parameters
+    ----------
+    sym : Symbol
+        The symbol.
+    location : list of array or dict of str to array
+        Values of the arguments, in the order of `list_arguments()` or by name.
+    expected : list of array or dict of str to array
+        The outputs, in the order of `list_outputs()` or by name.
+    rtol, atol : float or dict of dtype to float, optional
+        Relative and absolute tolerance; those of the element types unless given.
+    aux_states : list of array or dict of str to array, optional
+        Values of the auxiliary states.
+    ctx : Context, optional
+        The device; the current context unless given.
+    dtype : dtype, default numpy.float32
+        Element type of arguments that are given as NumPy arrays.
+    equal_nan : bool, default False
+        Whether NaN equals NaN.
+
+    Returns
+    -------
+    list of NDArray
+        The outputs.
+    """
     wanted = _by_name(sym.list_outputs(), expected, "expected")
     executor = _bound(sym, location, aux_states, ctx, dtype)
     outputs = executor.forward(is_train=False)
@@ -110,11 +160,37 @@ def check_symbolic_backward(sym: Any, location: Any, out_grads: Any, expected: A
                             grad_req: Any = "write", ctx: Context | None = None,
                             grad_stypes: Any = None, equal_nan: bool = False,
                             dtype: Any = np.float32) -> dict[str, NDArray | None]:
-    """AssertionError unless the gradients are `expected`; the gradients by argument name.
+    """AssertionError unless the gradients of a symbol are as expected.
 
-    `out_grads`: gradients of the outputs, a list or by name, None for losses.  `expected`: a list
-    of all gradients, or by name those to compare.  "add" adds to random numbers, "null" must leave
-    them alone.
+    Parameters
+    ----------
+    sym : Symbol
+        The symbol.
+    location : list of array or dict of str to array
+        Values of the arguments, in the order of `list_arguments()` or by name.
+    out_grads : list of array, dict of str to array or None
+        Gradients of the outputs; None for losses.
+    expected : list of array or dict of str to array
+        All gradients in the order of `list_arguments()`, or by name those to compare.
+    rtol, atol : float or dict of dtype to float, optional
+        Relative and absolute tolerance; those of the element types unless given.
+    aux_states : list of array or dict of str to array, optional
+        Values of the auxiliary states.
+    ctx : Context, optional
+        The device; the current context unless given.
+    dtype : dtype, default numpy.float32
+        Element type of arguments that are given as NumPy arrays.
+    grad_req : str, list of str or dict of str to str, default 'write'
+        'write', 'add' (to random values) or 'null' (gradient arrays have to stay as they are).
+    grad_stypes : object, optional
+        Accepted for compatibility and ignored.
+    equal_nan : bool, default False
+        Whether NaN equals NaN.
+
+    Returns
+    -------
+    dict of str to NDArray
+        The gradients, by name of the argument.
     """
     names = sym.list_arguments()
     wanted = expected if isinstance(expected, Mapping) else _by_name(names, expected, "expected")
@@ -138,9 +214,27 @@ def check_symbolic_backward(sym: Any, location: Any, out_grads: Any, expected: A
 def numeric_grad(executor: Any, location: Mapping[str, Any], aux_states: Any = None,
                  eps: float = 1e-4, use_forward_train: bool = True, dtype: Any = np.float32
                  ) -> dict[str, np.ndarray]:
-    """Central differences of the sum of the first output, for every element of `location`.
+    """Central differences of the sum of the first output, for every element of the arguments.
 
-    `eps` is the distance of the two points; `aux_states` are set before each run.
+    Parameters
+    ----------
+    executor : Executor
+        The bound symbol.
+    location : dict of str to array
+        Values of the arguments, by name.
+    aux_states : dict of str to array, optional
+        Auxiliary states, which are set before each run.
+    eps : float, default 1e-4
+        Distance of the two points of a difference.
+    use_forward_train : bool, default True
+        Whether to run in training mode.
+    dtype : dtype, default numpy.float32
+        Element type of the result.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray
+        The gradients, by name of the argument.
     """
     heads = [np.ones(executor.outputs[0].shape)]
     return _differences(executor, location, aux_states, eps, use_forward_train, dtype, heads)
@@ -180,11 +274,33 @@ def check_numeric_gradient(sym: Any, location: Any, aux_states: Any = None,
                            atol: Tolerance = None, grad_nodes: Any = None,
                            use_forward_train: bool = True, ctx: Context | None = None,
                            grad_stype_dict: Any = None, dtype: Any = np.float32) -> None:
-    """AssertionError unless backward agrees with finite differences of the outputs, weighted by
-    random head gradients.
+    """AssertionError unless gradients agree with finite differences of the outputs.
 
-    `grad_nodes`: arguments to check, all of them by default, or a dict of requests by name.  Costs
-    two forward runs for each element.
+    The outputs are weighted with random head gradients.  It takes two forward runs for each
+    element.
+
+    Parameters
+    ----------
+    sym : Symbol
+        The symbol.
+    location : list of array or dict of str to array
+        Values of the arguments, in the order of `list_arguments()` or by name.
+    rtol, atol : float or dict of dtype to float, optional
+        Relative and absolute tolerance; those of the element types unless given.
+    aux_states : list of array or dict of str to array, optional
+        Values of the auxiliary states.
+    ctx : Context, optional
+        The device; the current context unless given.
+    dtype : dtype, default numpy.float32
+        Element type of arguments that are given as NumPy arrays.
+    numeric_eps : float, optional
+        Distance of the two points of a difference; that of the element type unless given.
+    grad_nodes : list of str or dict of str to str, optional
+        Arguments to check, or their gradient requests by name; all arguments unless given.
+    use_forward_train : bool, default True
+        Whether to run in training mode.
+    grad_stype_dict : object, optional
+        Accepted for compatibility and ignored.
     """
     kind = np.dtype(dtype)
     eps = default_numeric_eps()[kind] if numeric_eps is None else numeric_eps
