@@ -106,6 +106,7 @@ MODULES = (
     "nbmod.symbol.symbol",
     "nbmod.test_utils.check",
     "nbmod.test_utils.compare",
+    "nbmod.test_utils.tolerance",
     "nbmod.visualization",
 )
 SECTIONS = ("Parameters", "Other Parameters")
