@@ -15,10 +15,10 @@ from collections.abc import Callable
 from typing import Any
 
 import nbmod as mx
-from nbmod.costs import costs_of
+from nbmod.cli.bench import Row, step_seconds
+from nbmod.execution.cost_model import costs_of
 from nbmod.ops.jit import num_threads
-from nbmod.ops.simd.ceilings import measured
-from nbmod.tools.bench import Row, step_seconds
+from nbmod.ops.simd.roofline import measured
 
 from .elementwise import CASES as CHAINS
 from .ops import Shape, layer, pool

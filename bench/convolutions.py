@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from nbmod.ops.blocked import algorithms
-from nbmod.ops.blocked.convolution import Kernels
+from nbmod.ops.blocked import choose_algorithm
+from nbmod.ops.blocked.address_tables import Sliding
+from nbmod.ops.blocked.blocked_convolution import Kernels
 from nbmod.ops.blocked.reorder import from_blocks, into_blocks
-from nbmod.ops.blocked.tables import Sliding
 from nbmod.ops.device import CPU
 from nbmod.ops.jit import denormals, num_threads
-from nbmod.ops.simd import ceilings
+from nbmod.ops.simd import roofline
 
 SLIDE = Sliding((3, 3), pad=(1, 1))
 RESNET = [(batch, c, c, size) for batch in (16, 1)
@@ -36,8 +36,8 @@ BUDGET = 0.25
 
 
 def layer_of(batch: int, channels: int, filters: int, size: int, fresh: bool = False
-             ) -> algorithms.Layer:
-    return algorithms.Layer(SLIDE, batch, channels, (size, size), filters, (size, size), fresh)
+             ) -> choose_algorithm.Layer:
+    return choose_algorithm.Layer(SLIDE, batch, channels, (size, size), filters, (size, size), fresh)
 
 
 def arrays(k: Kernels, random: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
@@ -84,9 +84,9 @@ def seconds(run: Callable[[], None]) -> float:
 def peak_rate() -> float:
     """FMAs in registers, by processor time as well."""
     threads = num_threads()
-    numbers = np.zeros(threads * ceilings.OWN, np.float32)
-    work = 2 * threads * ceilings.TURNS * ceilings.CHAINS * ceilings.LANES
-    return work / seconds(lambda: ceilings._spin(numbers, threads, ceilings.TURNS))
+    numbers = np.zeros(threads * roofline.OWN, np.float32)
+    work = 2 * threads * roofline.TURNS * roofline.CHAINS * roofline.LANES
+    return work / seconds(lambda: roofline._spin(numbers, threads, roofline.TURNS))
 
 
 def speeds(peak: float, weights: bool) -> Iterator[str]:
@@ -96,14 +96,14 @@ def speeds(peak: float, weights: bool) -> Iterator[str]:
         for case in layers:
             layer = layer_of(*case, weights)
             work, cells = 2 * 9 * np.prod([*case, case[-1]], dtype=float), []
-            for algorithm in algorithms.candidates(layer):
+            for algorithm in choose_algorithm.candidates(layer):
                 k = layer.kernels(algorithm, 1)
                 x, w = arrays(k, np.random.RandomState(0))
                 run, _ = (weighed(k, x, gradient(k, np.random.RandomState(1))) if weights
                           else prepared(k, x, w))
                 rate = work / seconds(run)
                 cells.append(f"{rate / 1e9:.0f} GFLOP/s, {rate / peak:.0%}")
-            best = algorithms.NAMES[algorithms.chosen(layer).algorithm]
+            best = choose_algorithm.NAMES[choose_algorithm.chosen(layer).algorithm]
             yield f"| {name} {case} | {' | '.join(cells)} | {best} |"
 
 
@@ -120,7 +120,7 @@ def errors() -> Iterator[str]:
     for channels in (16, 64, 256, 512):
         for kind in ("normal", "not below 0"):
             layer, cells = layer_of(1, channels, 32, 28), []
-            for algorithm in algorithms.candidates(layer):
+            for algorithm in choose_algorithm.candidates(layer):
                 k = layer.kernels(algorithm, 1)
                 x, w = arrays(k, np.random.RandomState(channels))
                 x = np.maximum(x, 0) if kind == "not below 0" else x
@@ -137,7 +137,7 @@ def weight_errors() -> Iterator[str]:
     for batch, size in ((16, 56), (16, 28), (16, 14), (16, 7)):
         for kind in ("normal", "not below 0"):
             layer, cells = layer_of(batch, 32, 64, size, True), []
-            for algorithm in algorithms.candidates(layer):
+            for algorithm in choose_algorithm.candidates(layer):
                 k = layer.kernels(algorithm, 1)
                 x, g = arrays(k, np.random.RandomState(size))[0], gradient(
                     k, np.random.RandomState(1))

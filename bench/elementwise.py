@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import nbmod as mx
-from nbmod.ops.simd.ceilings import measured
+from nbmod.ops.simd.roofline import measured
 from tests import either
 from tests.oracle.client import Oracle
 

@@ -22,9 +22,9 @@ import numpy as np
 
 import nbmod as mx
 from nbmod.base import CONFIG
-from nbmod.costs import costs_of
-from nbmod.ops.simd.ceilings import measured as ceilings
-from nbmod.tools.bench import bound, step_seconds
+from nbmod.cli.bench import bound, step_seconds
+from nbmod.execution.cost_model import costs_of
+from nbmod.ops.simd.roofline import measured as ceilings
 
 from . import memory, startup
 from .compare import arguments, measured, workers_of

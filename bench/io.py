@@ -38,7 +38,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.pictures import codecs
+from nbmod.imgproc import codecs
 from tests import throughput_programs as programs
 from tests.oracle.client import Oracle
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from nbmod import recordio
-from nbmod.pictures import codecs
+from nbmod.imgproc import codecs
 
 __all__ = ["RECORD_SIZES", "make"]
 

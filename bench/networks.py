@@ -87,7 +87,7 @@ def mobilenet_v2(classes: int = 1000) -> Any:
 
 def lenet(classes: int = 10) -> Any:
     """The demo's network."""
-    from nbmod.demo import lenet as build
+    from nbmod.cli.demo import lenet as build
 
     return build(classes)
 

@@ -18,7 +18,7 @@ from unittest.mock import patch
 import numpy as np
 
 import nbmod as mx
-from nbmod.passes import inference
+from nbmod.passes.optimize import pipelines
 from tests import either
 
 from .peers import mxnet_worker
@@ -75,7 +75,7 @@ def values_of(symbol: Any, shape: tuple[int, ...]) -> Values:
 
 def op_by_op(symbol: Any, shapes: Any, values: Values) -> list[tuple[float, float]]:
     """Seconds without the pass that joins layers."""
-    with patch.object(inference, "with_byte_layers", lambda before, *_: before):
+    with patch.object(pipelines, "with_byte_layers", lambda before, *_: before):
         return either.seconds(mx, symbol, shapes, REPEATS, values, "null")
 
 

@@ -47,7 +47,7 @@ class Result:
 
 @cache
 def _ceilings() -> Any:
-    from nbmod.ops.simd.ceilings import measured
+    from nbmod.ops.simd.roofline import measured
 
     return measured()
 

@@ -12,7 +12,7 @@ import statistics
 import sys
 
 import nbmod as mx
-from nbmod.ops.rnn_layout import GATES, RnnLayout
+from nbmod.ops.rnn.rnn_weights import GATES, RnnLayout
 from tests import recurrent
 from tests.oracle.client import Oracle
 

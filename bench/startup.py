@@ -22,7 +22,7 @@ IMPORT = "import {package} as mx"
 EXPRESSION = "import {package} as mx; START; (mx.nd.ones((2, 3)) * 2).asnumpy()"
 LENET = """
 import nbmod as mx
-from nbmod.demo import lenet
+from nbmod.cli.demo import lenet
 START
 e = lenet().simple_bind(mx.cpu(), data=(64, 1, 28, 28))
 e.forward(is_train=True); e.backward()

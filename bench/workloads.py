@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import nbmod as mx
-from nbmod.costs import cost_of
+from nbmod.execution.cost_model import cost_of
 from nbmod.ops.op import Spec
 
 from .networks import NETWORKS, language_model, wide_and_deep

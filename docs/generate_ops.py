@@ -22,8 +22,8 @@ sys.path[:0] = [str(ROOT)] * (str(ROOT) not in sys.path)
 
 import nbmod as mx  # noqa: E402
 from nbmod.ops import OPS, Op  # noqa: E402
-from nbmod.ops.glossary import meaning  # noqa: E402
 from nbmod.ops.param import field_types, fields_of, to_text  # noqa: E402
+from nbmod.ops.param_docs import meaning  # noqa: E402
 from nbmod.ops.signature import _Null, default_of, type_text  # noqa: E402
 from tests import either  # noqa: E402
 from tests.cases import Sample, all_samples  # noqa: E402
@@ -123,7 +123,7 @@ def is_plain(op: type[Op]) -> bool:
 
 
 def devices_of(op: type[Op]) -> str:
-    from nbmod.ops.cuda.launch import _find_twin
+    from nbmod.ops.cuda.runtime.launch import _find_twin
 
     if op.runs_bodies:
         return "CPU, GPU"

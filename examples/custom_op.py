@@ -13,7 +13,7 @@ import logging
 import numpy as np
 
 import nbmod as mx
-from nbmod.demo import load_digits
+from nbmod.cli.demo import load_digits
 
 
 class FocalLoss(mx.operator.CustomOp):

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 import nbmod as mx
-from nbmod import cli
-from nbmod.pictures.codecs import encode
+from nbmod.cli import main as cli
+from nbmod.imgproc.codecs import encode
 
 FORMS = [
     ["20 00 08 48 40 20"],

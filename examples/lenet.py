@@ -12,7 +12,7 @@ import logging
 import numpy as np
 
 import nbmod as mx
-from nbmod.demo import lenet, load_digits
+from nbmod.cli.demo import lenet, load_digits
 
 
 def main(argv: list[str] | None = None) -> float:

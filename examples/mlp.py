@@ -11,7 +11,7 @@ import logging
 import numpy as np
 
 import nbmod as mx
-from nbmod.demo import load_digits
+from nbmod.cli.demo import load_digits
 
 
 def network() -> mx.sym.Symbol:

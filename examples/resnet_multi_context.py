@@ -12,7 +12,7 @@ import logging
 import numpy as np
 
 import nbmod as mx
-from nbmod.demo import load_digits
+from nbmod.cli.demo import load_digits
 
 
 def convolution(x: mx.sym.Symbol, filters: int, stride: int, name: str) -> mx.sym.Symbol:

@@ -12,7 +12,7 @@ import logging
 import numpy as np
 
 import nbmod as mx
-from nbmod.demo import load_digits
+from nbmod.cli.demo import load_digits
 
 
 def hinge(scores: mx.nd.NDArray, labels: mx.nd.NDArray) -> mx.nd.NDArray:

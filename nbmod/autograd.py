@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 from .base import MXNetError
 from .graph import Entry, Graph, Node
 from .ndarray import NDArray
-from .ndarray.differentiate import differentiate
 from .ndarray.recording import STATE, RecordingScope
 from .ndarray.tape import Marked, Recorded, entry_of, free, held, keep, live, mark, reached
+from .ndarray.tape_backward import differentiate
 from .ops.device import device_of
 from .ops.op import Call, Op
 

@@ -8,8 +8,8 @@ after any of them and print it:
     graph   forward and gradient nodes in one graph, and copies between devices
     shape   of every entry          dtype   of every entry          context of every entry
     fused   the same graph, chains of elementwise nodes being one node each
-    bodies  the programs of nodes that run graphs of their own (see `nbmod.bodies`)
-    derived values that follow from parameters alone (see `nbmod.derived`)
+    bodies  the programs of nodes that run graphs of their own (see `nbmod.execution.subgraph_executor`)
+    derived values that follow from parameters alone (see `nbmod.execution.derived_constants`)
     plan    where every other entry lives
     memory  the bytes themselves    steps   functions without arguments, ready to call
 
@@ -17,7 +17,7 @@ after any of them and print it:
 Nothing is inferred, allocated or decided while it runs.
 
 Memory.  Arguments, gradients and auxiliary states are NDArrays the user can see.  Intermediate
-tensors live in arenas (`nbmod.arena`), one for each context, which executors of one model share.
+tensors live in arenas (`nbmod.execution.arena`), one for each context, which executors of one model share.
 Outputs have buffers of their own, stable for the executor's lifetime and overwritten by its next
 `forward`.
 """
@@ -32,33 +32,32 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from . import changes
-from .ahead import announce
-from .arena import Arena, Memory
 from .base import CONFIG, MXNetError, OutOfMemory, is_exact
-from .bound import BoundArrays
 from .context import Context, resolve
-from .derived import Derived, derive
+from .execution.arena import Arena, Memory
+from .execution.bound_arrays import BoundArrays
+from .execution.compile_ahead import announce
+from .execution.debug import named_inputs, named_outputs
+from .execution.derived_constants import Derived, derive
+from .execution.sanitizer import Sanitizer, check_arrays
+from .execution.steps import Program, Step
+from .execution.zero_copy import Input, Inputs
 from .graph import Graph, Node
-from .inputs import Input, Inputs
-from .inspection import named_inputs, named_outputs
-from .ndarray import NDArray
+from .ndarray import NDArray, mutation
 from .ops.device import device_of
 from .ops.jit import denormals
 from .ops.op import Mode, Spec
-from .passes.bodies import with_trained_bodies
-from .passes.check import survives
-from .passes.fuse import Fused, fuse
 from .passes.infer import Inferred, infer_shape, infer_type, require_static
-from .passes.inference import for_training, simplify
-from .passes.memory import Plan, plan_memory
-from .passes.mirror import mirror
+from .passes.memory.plan import Plan, plan_memory
+from .passes.memory.verify import survives
+from .passes.optimize.fuse_elementwise import Fused, fuse
+from .passes.optimize.pipelines import for_training, simplify
 from .passes.place import place, with_copies
+from .passes.recompute import mirror
 from .passes.rewrite import Rewritten, carry, unchanged
+from .passes.subgraph_gradient import with_trained_bodies
 from .passes.switches import is_enabled
 from .passes.training import land, with_gradients
-from .program import Program, Step
-from .sanitizer import Sanitizer, check_arrays
 
 __all__ = ["Executor", "Step"]
 
@@ -347,8 +346,8 @@ class Executor(Program, BoundArrays, Inputs):
                 else:
                     self._run_steps(first, last)
         finally:
-            if changes.is_watched():
-                changes.written_owners(self._written(self.mode.is_train))
+            if mutation.is_watched():
+                mutation.written_owners(self._written(self.mode.is_train))
 
     def _run_steps(self, first: int, last: int) -> None:
         index = first
@@ -377,7 +376,7 @@ class Executor(Program, BoundArrays, Inputs):
             writers = [node for node in self.computed if node.op and node.op.writes_aux(is_train)]
             read = {eid for node in writers for eid in self.graph.input_eids(node)}
             eids = read.intersection(self.external).union(self.graph.output_ids)
-            self._owners[is_train] = [id(changes.owner(self.arrays[eid])) for eid in eids]
+            self._owners[is_train] = [id(mutation.owner(self.arrays[eid])) for eid in eids]
         return self._owners[is_train]
 
     def _run_watched(self, first: int, last: int) -> None:
@@ -605,7 +604,7 @@ class Executor(Program, BoundArrays, Inputs):
         >>> small.outputs[0].shape, small.arg_dict["fc_weight"] is exe.arg_dict["fc_weight"]
         ((2, 3), True)
         """
-        from .binding import reshape
+        from .execution.bind import reshape
 
         return reshape(self, partial_shaping, allow_up_sizing, shapes)
 
@@ -617,7 +616,7 @@ class Executor(Program, BoundArrays, Inputs):
         str
             A table of the steps, their arrays and the places of these in memory, and the total.
         """
-        from .inspection import debug_str
+        from .execution.debug import debug_str
 
         return debug_str(self)
 
@@ -634,7 +633,7 @@ class Executor(Program, BoundArrays, Inputs):
         str
             The image as SVG text.
         """
-        from .inspection import plan_chart
+        from .execution.debug import plan_chart
 
         return plan_chart(self, path)
 

@@ -33,7 +33,7 @@ import numpy as np
 from . import random, registry
 from .base import ArgumentError, MXNetError
 from .ndarray import NDArray, load, zeros
-from .ops.rnn_layout import GATES, RnnLayout
+from .ops.rnn.rnn_weights import GATES, RnnLayout
 
 __all__ = ["InitDesc", "Initializer", "register", "alias", "create", "Zero", "One", "Constant",
            "Uniform", "Normal", "Xavier", "MSRAPrelu", "Orthogonal", "Bilinear", "LSTMBias",

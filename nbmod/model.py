@@ -234,7 +234,7 @@ def _update_params(param_arrays: Sequence[Any], grad_arrays: Sequence[Any], upda
 def __getattr__(name: str) -> Any:
     """Import `FeedForward` on first use, as it imports modules, which import this file."""
     if name == "FeedForward":
-        from .feedforward import FeedForward
+        from .module.feedforward import FeedForward
 
         return FeedForward
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,7 +19,7 @@ from .ndarray.random import (
     shuffle,
     uniform,
 )
-from .ops import rng
+from .ops.random import rng
 
 __all__ = ["seed", "get_state", "set_state", "uniform", "normal", "randn", "poisson",
            "exponential", "gamma", "multinomial", "negative_binomial",

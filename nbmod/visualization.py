@@ -19,7 +19,7 @@ import numpy as np
 
 from .base import MXNetError
 from .graph import Entry, Graph, Node
-from .ops.control_base import Control
+from .ops.control_flow.control_base import Control
 from .ops.shape import is_known, size_of
 from .symbol import Symbol
 

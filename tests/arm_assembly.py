@@ -16,19 +16,27 @@ import llvmlite.binding as llvm  # noqa: E402, TID251
 import numpy as np  # noqa: E402
 from llvmlite import ir  # noqa: E402, TID251
 
-from nbmod.ops.simd import denormals, lanewise, outer, product, strip, transpose, winograd  # noqa: E402
+from nbmod.ops.simd import (  # noqa: E402
+    conv_strip,
+    denormals,
+    depthwise_taps,
+    gemm_microkernel,
+    outer_product,
+    transpose,
+    winograd_transforms,
+)
 from nbmod.ops.simd.ir import Micro, Vectors  # noqa: E402
 
 FLOATS, WHOLE = ir.FloatType().as_pointer(), ir.IntType(64).as_pointer()
 STRIP = [FLOATS] * 5 + [WHOLE] * 2 + [6, 4]
 CASES: dict[str, tuple[Micro, list[Any]]] = {
-    "strip2": (strip.strip2, STRIP),
-    "plane1": (strip.plane1, STRIP),
-    "lanewise": (lanewise.lanewise, STRIP),
-    "outer2": (outer.outer2, [FLOATS] * 3 + [WHOLE] * 2 + [6, 4]),
+    "strip2": (conv_strip.strip2, STRIP),
+    "plane1": (conv_strip.plane1, STRIP),
+    "lanewise": (depthwise_taps.lanewise, STRIP),
+    "outer2": (outer_product.outer2, [FLOATS] * 3 + [WHOLE] * 2 + [6, 4]),
     "transpose": (transpose.transpose, [FLOATS] * 2 + [2, 4]),
-    "input_tile": (winograd.FOUR.input_tile, [FLOATS] * 2 + [2, 5]),
-    "product": (product.tile_of(4), [FLOATS] * 5 + [5, 6]),
+    "input_tile": (winograd_transforms.FOUR.input_tile, [FLOATS] * 2 + [2, 5]),
+    "product": (gemm_microkernel.tile_of(4), [FLOATS] * 5 + [5, 6]),
     "denormals": (denormals._switch, [WHOLE, 0, 0]),
 }
 """Kinds of arguments: a pointer, an integer (0), or a tuple of so many."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import nbmod as mx
-from nbmod.pictures import codecs
+from nbmod.imgproc import codecs
 from tests.picture_programs import smooth
 
 MAGIC = struct.pack("<I", 0xCED7230A)

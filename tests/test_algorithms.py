@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import nbmod as mx
 from nbmod.base import CONFIG, tuning
-from nbmod.ops.blocked import algorithms, tuned
-from nbmod.ops.blocked.form import LANES
-from nbmod.ops.blocked.tables import Sliding
+from nbmod.ops.blocked import autotune, choose_algorithm
+from nbmod.ops.blocked.address_tables import Sliding
+from nbmod.ops.blocked.layout import LANES
 
 pytestmark = pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
 SAME = Sliding((3, 3), pad=(1, 1))
@@ -26,7 +26,7 @@ WIDE = max(LANES, 8)
 
 
 def layer(batch, channels, size, fresh=False, slide=SAME):
-    return algorithms.Layer(slide, batch, channels, (size, size), channels, (size, size), fresh)
+    return choose_algorithm.Layer(slide, batch, channels, (size, size), channels, (size, size), fresh)
 
 
 @pytest.fixture(autouse=True)
@@ -41,15 +41,15 @@ def all_tiles(monkeypatch):
     Sliding((3, 3), pad=(1, 1), groups=2), Sliding((3, 3), pad=(3, 3)), Sliding((5, 5))])
 def test_other_geometries_are_computed_directly(slide):
     given = layer(2, 64, 28, slide=slide)
-    assert algorithms.candidates(given) == [algorithms.DIRECT]
-    assert algorithms.chosen(given) == (algorithms.DIRECT, "")
+    assert choose_algorithm.candidates(given) == [choose_algorithm.DIRECT]
+    assert choose_algorithm.chosen(given) == (choose_algorithm.DIRECT, "")
 
 
 @pytest.mark.parametrize("most, expected", [(0, [0]), (2, [0, 2]), (4, [0, 2, 4])])
 def test_what_the_environment_allows(most, expected, monkeypatch):
     monkeypatch.setattr(CONFIG, "winograd", most)
-    assert algorithms.candidates(layer(2, 64, 28)) == expected
-    assert algorithms.estimated(layer(16, 64, 56)).algorithm == expected[-1]
+    assert choose_algorithm.candidates(layer(2, 64, 28)) == expected
+    assert choose_algorithm.estimated(layer(16, 64, 56)).algorithm == expected[-1]
 
 
 @pytest.mark.skipif(LANES != 16, reason="the sizes are those of 16 lanes")
@@ -59,7 +59,7 @@ def test_what_the_environment_allows(most, expected, monkeypatch):
     (1, 512, 14, False, 2), (1, 512, 7, False, 0), (1, 512, 7, True, 0), (1, 16, 3, False, 0)])
 def test_tiles_pay_where_images_are_large_beside_filters(batch, channels, size, fresh, expected):
     """The choices that are the fastest where the constants were measured."""
-    assert algorithms.estimated(layer(batch, channels, size, fresh)).algorithm == expected
+    assert choose_algorithm.estimated(layer(batch, channels, size, fresh)).algorithm == expected
 
 
 # -- measured ------------------------------------------------------------------------------------
@@ -68,24 +68,24 @@ def test_tiles_pay_where_images_are_large_beside_filters(batch, channels, size, 
 def folder(tmp_path, monkeypatch):
     """A cache folder of its own, and nothing known."""
     monkeypatch.setattr(CONFIG, "cache_dir", tmp_path / "kept")
-    monkeypatch.setattr(tuned, "_here", {})
+    monkeypatch.setattr(autotune, "_here", {})
     return tmp_path / "kept"
 
 
 def forget():
     """What another process does not know."""
-    tuned._here.clear()
+    autotune._here.clear()
 
 
 def write(folder, text):
     folder.mkdir(exist_ok=True)
-    (folder / tuned.FILE).write_bytes(text if isinstance(text, bytes) else text.encode())
+    (folder / autotune.FILE).write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
 def stored(folder, **times):
     """Times of a small layer, as if they had been measured."""
     small = layer(1, LANES, 5)
-    write(folder, json.dumps({tuned.machine(): {small.key: times}}))
+    write(folder, json.dumps({autotune.machine(): {small.key: times}}))
     return small
 
 
@@ -96,7 +96,7 @@ LARGE_WINS = {"direct": 3.0, "F(2x2)": 2.0, "F(4x4)": 1.0}
 
 @pytest.mark.parametrize("times, expected", [(DIRECT_WINS, 0), (SMALL_WINS, 2), (LARGE_WINS, 4)])
 def test_the_fastest_is_chosen(times, expected, folder):
-    found = algorithms.chosen(stored(folder, **times))
+    found = choose_algorithm.chosen(stored(folder, **times))
     assert found.algorithm == expected
     assert found.why.startswith("measured: direct ")
 
@@ -105,25 +105,25 @@ def test_only_what_is_allowed_is_chosen(folder, monkeypatch):
     small = stored(folder, **LARGE_WINS)
     for most in (2, 0):
         monkeypatch.setattr(CONFIG, "winograd", most)
-        assert algorithms.chosen(small).algorithm == most
+        assert choose_algorithm.chosen(small).algorithm == most
 
 
 @pytest.mark.parametrize("fresh", [False, True])
 def test_measured_once(fresh, folder, monkeypatch):
     small = layer(1, LANES, 5, fresh)
     with tuning():
-        first = algorithms.chosen(small)
+        first = choose_algorithm.chosen(small)
     assert first.why.startswith("measured: ")
-    kept = json.loads((folder / tuned.FILE).read_text())
-    assert list(kept) == [tuned.machine()] and list(kept[tuned.machine()]) == [small.key]
-    times = kept[tuned.machine()][small.key]
+    kept = json.loads((folder / autotune.FILE).read_text())
+    assert list(kept) == [autotune.machine()] and list(kept[autotune.machine()]) == [small.key]
+    times = kept[autotune.machine()][small.key]
     assert set(times) == {"direct", "F(2x2)", "F(4x4)"} and all(map(math.isfinite, times.values()))
     forget()
-    monkeypatch.setattr(tuned, "measure", None)
+    monkeypatch.setattr(autotune, "measure", None)
     with tuning():
-        assert algorithms.chosen(small) == first
-    assert algorithms.chosen(small) == first
-    assert algorithms.chosen(layer(2, LANES, 5, fresh)).why != first.why
+        assert choose_algorithm.chosen(small) == first
+    assert choose_algorithm.chosen(small) == first
+    assert choose_algorithm.chosen(layer(2, LANES, 5, fresh)).why != first.why
 
 
 def convolution(data="data", name="conv"):
@@ -159,13 +159,13 @@ def test_modules_of_modules_measure(bind, expected, folder, monkeypatch):
 
     def measure(key, runs):
         measured.append(key)
-        tuned._here[tuned.machine(), key] = dict.fromkeys(runs, 1.0)
-        return tuned._here[tuned.machine(), key]
+        autotune._here[autotune.machine(), key] = dict.fromkeys(runs, 1.0)
+        return autotune._here[autotune.machine(), key]
 
     def shape(size):
         return 2, WIDE, size, size
 
-    monkeypatch.setattr(tuned, "measure", measure)
+    monkeypatch.setattr(autotune, "measure", measure)
     bind(False, shape)
     assert measured == []
     bind(True, shape)
@@ -174,11 +174,11 @@ def test_modules_of_modules_measure(bind, expected, folder, monkeypatch):
 
 def test_what_others_have_found_is_kept(folder):
     write(folder, json.dumps({"another machine": {"a layer": {"direct": 1.0}},
-                              tuned.machine(): {"a layer": {"direct": 2.0}}}))
-    tuned.measure("mine", {"direct": lambda: None})
-    kept = json.loads((folder / tuned.FILE).read_text())
+                              autotune.machine(): {"a layer": {"direct": 2.0}}}))
+    autotune.measure("mine", {"direct": lambda: None})
+    kept = json.loads((folder / autotune.FILE).read_text())
     assert kept["another machine"] == {"a layer": {"direct": 1.0}}
-    assert set(kept[tuned.machine()]) == {"a layer", "mine"}
+    assert set(kept[autotune.machine()]) == {"a layer", "mine"}
     files = [path for path in folder.iterdir() if path.is_file()]  # kernels are in folders
     assert {path.suffix for path in files} <= {".json", ".lock"}
 
@@ -192,9 +192,9 @@ def damaged():
     return st.one_of(
         st.binary(max_size=60), st.just(b"[" * 100_000),
         some.map(lambda it: json.dumps(it).encode()),
-        some.map(lambda it: json.dumps({tuned.machine(): it}).encode()),
-        some.map(lambda it: json.dumps({tuned.machine(): {key: it}}).encode()),
-        st.integers(0, 200).map(lambda n: json.dumps({tuned.machine(): {key: SMALL_WINS}}
+        some.map(lambda it: json.dumps({autotune.machine(): it}).encode()),
+        some.map(lambda it: json.dumps({autotune.machine(): {key: it}}).encode()),
+        st.integers(0, 200).map(lambda n: json.dumps({autotune.machine(): {key: SMALL_WINS}}
                                                      ).encode()[:n]))
 
 
@@ -206,10 +206,10 @@ def test_a_damaged_file_is_as_good_as_none(folder, text):
     small = layer(1, LANES, 5)
     write(folder, text)
     forget()
-    assert algorithms.chosen(small).algorithm in (0, 2, 4)
-    tuned.measure(small.key, dict.fromkeys(SMALL_WINS, lambda: None))
+    assert choose_algorithm.chosen(small).algorithm in (0, 2, 4)
+    autotune.measure(small.key, dict.fromkeys(SMALL_WINS, lambda: None))
     forget()
-    assert set(tuned.recall(small.key)) == set(SMALL_WINS)
+    assert set(autotune.recall(small.key)) == set(SMALL_WINS)
 
 
 @pytest.mark.parametrize("obstacle", ["a file", "a folder in its place", "nothing is kept"])
@@ -218,22 +218,22 @@ def test_where_nothing_can_be_written(obstacle, folder, monkeypatch):
     if obstacle == "a file":
         folder.write_text("not a folder")
     elif obstacle == "a folder in its place":
-        (folder / tuned.FILE).mkdir(parents=True)
+        (folder / autotune.FILE).mkdir(parents=True)
     else:
         monkeypatch.setattr(CONFIG, "cache", False)
     small = layer(1, LANES, 5)
     with tuning():
-        found = algorithms.chosen(small)
-    assert found.why.startswith("measured: ") and algorithms.chosen(small) == found
+        found = choose_algorithm.chosen(small)
+    assert found.why.startswith("measured: ") and choose_algorithm.chosen(small) == found
     if folder.is_dir():
         assert not [path for path in folder.iterdir() if path.is_file() and path.stat().st_size]
     forget()
-    assert not algorithms.chosen(small).why.startswith("measured")
+    assert not choose_algorithm.chosen(small).why.startswith("measured")
 
 
 KEEPER = """
 import sys
-from nbmod.ops.blocked import tuned
+from nbmod.ops.blocked import autotune as tuned
 for k in range(20):
     tuned._keep(f"{sys.argv[1]} {k}", {"direct": 1.0})
 """
@@ -244,7 +244,7 @@ def test_processes_that_write_at_once_lose_nothing(folder):
     running = [subprocess.Popen([sys.executable, "-c", KEEPER, str(n)], env=environment)
                for n in range(3)]
     assert [process.wait(timeout=120) for process in running] == [0] * 3
-    assert len(tuned._read()[tuned.machine()]) == 60
+    assert len(autotune._read()[autotune.machine()]) == 60
 
 
 def network():
@@ -283,7 +283,7 @@ def test_who_asks_for_it_gets_what_was_measured(how, folder, monkeypatch):
 @pytest.mark.parametrize("times", [DIRECT_WINS, SMALL_WINS, LARGE_WINS])
 def test_whatever_is_chosen_gives_the_same(times, folder, monkeypatch):
     """To 4e-5 of the largest number, as in test_layout."""
-    monkeypatch.setattr(tuned, "recall", lambda layer: times)
+    monkeypatch.setattr(autotune, "recall", lambda layer: times)
     symbol, random = network(), np.random.RandomState(3)
     found = bound(symbol, "simple_bind", False)
     with mx.exact():

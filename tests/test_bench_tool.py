@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 import nbmod as mx
-from nbmod import cli
-from nbmod.costs import Cost, cost_of, costs_of
+from nbmod.cli import bench
+from nbmod.cli import main as cli
+from nbmod.execution.cost_model import Cost, cost_of, costs_of
 from nbmod.ops.op import Spec
-from nbmod.ops.simd.ceilings import Ceilings, chains
-from nbmod.tools import bench
+from nbmod.ops.simd.roofline import Ceilings, chains
 from tests.test_simd import LANES, called, np, numbers
 
 SHAPE = (2, 3, 8, 8)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.ops.blocked.form import LANES
+from nbmod.ops.blocked.layout import LANES
 from tests.fuzz.quantized import Network
 
 pytestmark = pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.costs import costs_of
-from nbmod.ops.blocked import chain
-from nbmod.ops.blocked.form import LANES
+from nbmod.execution.cost_model import costs_of
+from nbmod.ops.blocked import depthwise_chain
+from nbmod.ops.blocked.layout import LANES
 from nbmod.ops.jit import num_threads
 from tests.test_layout import convolution, executed
 
@@ -72,7 +72,7 @@ CASES = {
 
 
 def run(case, near, monkeypatch):
-    monkeypatch.setattr(chain, "NEAR", near)
+    monkeypatch.setattr(depthwise_chain, "NEAR", near)
     (output,), *_, executor = executed(case[0], [], False, case[1])
     return output, executor
 
@@ -109,18 +109,18 @@ def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
 @pytest.mark.parametrize("threads, images, parts", [(1, 1, 1), (2, 1, 2), (3, 2, 3), (4, 16, 1),
                                                     (8, 3, 8), (64, 1, 9)])
 def test_parts_keep_threads_busy(threads, images, parts, monkeypatch):
-    monkeypatch.setattr(chain, "NEAR", APART)
+    monkeypatch.setattr(depthwise_chain, "NEAR", APART)
     executor = CASES["unit"][0].simple_bind(mx.cpu(), grad_req="null", data=(images, 3, 36, 36))
     graph = executor.graph
     links = [node.op for node in graph.nodes if node.name in ("expand", "depthwise", "project")]
-    whole = chain.BlockedChain(tuple(links))
+    whole = depthwise_chain.BlockedChain(tuple(links))
     data = next(node for node in graph.nodes if node.name == "expand").inputs[0]
-    bands = chain.Bands(*whole.three(whole.kernels(executor.specs[graph.eid(data)])))
+    bands = depthwise_chain.Bands(*whole.three(whole.kernels(executor.specs[graph.eid(data)])))
     assert bands.parts(threads) == parts
 
 
 def test_who_trains_has_no_chains(monkeypatch):
-    monkeypatch.setattr(chain, "NEAR", 1)
+    monkeypatch.setattr(depthwise_chain, "NEAR", 1)
     symbol = unit()
     *_, executor = executed(symbol, symbol.list_arguments(), False, (2, 3, 9, 9))
     assert "_blocked_chain" not in [step.node.op_name for step in executor.steps]

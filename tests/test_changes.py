@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod import changes
+from nbmod.ndarray import mutation
 from tests.test_inference import fill
 
 sym = mx.sym
@@ -209,12 +209,12 @@ def test_executors_of_one_model_share_what_follows():
 
 def test_nobody_is_told_who_is_gone():
     gc.collect()
-    before = dict(changes._watchers)
+    before = dict(mutation._watchers)
     executor = bound()
-    assert changes._watchers != before
+    assert mutation._watchers != before
     del executor
     gc.collect()
-    assert changes._watchers == before
+    assert mutation._watchers == before
 
 
 def test_a_failure_is_not_taken_for_a_result(monkeypatch):

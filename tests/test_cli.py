@@ -11,7 +11,8 @@ import sys
 import pytest
 
 import nbmod as mx
-from nbmod import cli, demo
+from nbmod.cli import demo
+from nbmod.cli import main as cli
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.ops import jit
-from nbmod.ops.geometry import Window
+from nbmod.ops.nn.sliding_window import Window
 
 X = mx.sym.Variable("x")
 NETS = {

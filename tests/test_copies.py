@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.ops import permute
 from nbmod.ops.jit import Kernel
-from nbmod.ops.simd import stream
+from nbmod.ops.simd import nontemporal
+from nbmod.ops.tensor import strided_copy
 
 
 def numbers(shape, dtype):
@@ -35,18 +35,18 @@ def test_moves_are_those_of_numpy(name, far, dtype, monkeypatch):
     """There, and back into a tensor that is larger; `runs` have a kernel, and nothing beside them
     is written."""
     shape, view, runs = VIEWS[name]
-    monkeypatch.setattr(permute, "_WORTH_IT", 0)
-    monkeypatch.setattr(stream, "BEYOND", far)
+    monkeypatch.setattr(strided_copy, "_WORTH_IT", 0)
+    monkeypatch.setattr(nontemporal, "BEYOND", far)
     source = numbers(shape, dtype)
     there = np.empty(view(source).shape, dtype)
-    move = permute.prepare_move(view(source), there)
+    move = strided_copy.prepare_move(view(source), there)
     assert isinstance(move.func, Kernel) == runs or there.itemsize == 1
     move()
     np.testing.assert_array_equal(there, view(source))
     if name != "repeated":
         back, expected = numbers(shape, dtype)[::-1].copy(), numbers(shape, dtype)[::-1].copy()
         np.copyto(view(expected), there)
-        permute.prepare_move(there, view(back))()
+        strided_copy.prepare_move(there, view(back))()
         np.testing.assert_array_equal(back, expected)
 
 
@@ -57,13 +57,13 @@ def test_moves_are_those_of_numpy(name, far, dtype, monkeypatch):
     ((2, 40, 3), (0, 2, 1)), ((4, 32, 6, 16), (3, 1, 2, 0)),
 ])  # fmt: skip
 def test_transposed_copies_are_those_of_numpy(shape, axes, far, dtype, monkeypatch):
-    monkeypatch.setattr(permute, "_WORTH_TURNING", 0)
-    monkeypatch.setattr(stream, "BEYOND", far)
+    monkeypatch.setattr(strided_copy, "_WORTH_TURNING", 0)
+    monkeypatch.setattr(nontemporal, "BEYOND", far)
     source = numbers(shape, dtype)
     view = source.transpose(axes)
     room = np.empty(source.size + 64, dtype)
     out = room[-room.ctypes.data % 64 // room.itemsize:][:source.size].reshape(view.shape)
-    copy = permute.prepare_copy(source, view, out)
+    copy = strided_copy.prepare_copy(source, view, out)
     assert isinstance(copy.func, Kernel)
     copy()
     np.testing.assert_array_equal(out, view)

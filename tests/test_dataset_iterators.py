@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from nbmod.ops import rng
+from nbmod.ops.random import rng
 
 DatasetIter, GeneratorIter = mx.io.DatasetIter, mx.io.GeneratorIter
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.ops import deformable, jit
+from nbmod.ops import jit
+from nbmod.ops.detection import deformable
 from tests import either
 from tests.compare import assert_same
 

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 import nbmod as mx
 from nbmod.ops.device import ALIGNMENT, CPU, LARGE, Cpu, Device, device_of
 from nbmod.ops.simd.host import lanes
-from nbmod.ops.simd.stream import BEYOND, streams
+from nbmod.ops.simd.nontemporal import BEYOND, streams
 
 DTYPES = ["float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool"]
 

@@ -12,7 +12,7 @@ import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.graph import Graph
 from nbmod.ops.jit import num_threads, set_num_threads
-from nbmod.passes.check import check_plan
+from nbmod.passes.memory.verify import check_plan
 from tests import executor_programs
 from tests.compare import assert_same
 

@@ -16,14 +16,15 @@ from hypothesis import strategies as st
 
 import nbmod as mx
 from nbmod.base import CONFIG
-from nbmod.ops import OPS, kernels
-from nbmod.ops.formula import evaluate, integer_type, names_in, rename, scalar_text
-from nbmod.ops.formula_op import FormulaOp
+from nbmod.ops import OPS
+from nbmod.ops.elementwise import kernel_cache
+from nbmod.ops.elementwise.codegen import ROW, collapse
+from nbmod.ops.elementwise.formula import evaluate, integer_type, names_in, rename, scalar_text
+from nbmod.ops.elementwise.formula_op import FormulaOp
+from nbmod.ops.elementwise.program import Program, Step, fuse, prune, run, sum_to
 from nbmod.ops.jit import Kernel, cache_folder
-from nbmod.ops.program import Program, Step, fuse, prune, run, sum_to
-from nbmod.ops.simd import stream
+from nbmod.ops.simd import nontemporal
 from nbmod.ops.simd.host import lanes
-from nbmod.ops.writer import ROW, collapse
 
 # Both round every operation, but not in the same order, and not with the same exp and log.
 TOLERANCE = {"float16": 2e-3, "float32": 1e-5, "float64": 1e-12}
@@ -46,7 +47,7 @@ def same(got: np.ndarray, want: np.ndarray, what: str) -> None:
 
 
 def compiled(program, ins, outs, scalars=(), add=()):
-    step = kernels.compiled(program, ins, outs, scalars, add)
+    step = kernel_cache.compiled(program, ins, outs, scalars, add)
     assert step is not None
     return step
 
@@ -195,7 +196,7 @@ def test_kernel_is_numpy(number, dtype):
 
 @np.errstate(all="ignore")
 def test_special_functions_are_those_of_the_c_library():
-    from nbmod.ops import special
+    from nbmod.ops.elementwise import special
 
     x = np.concatenate([np.linspace(-6, 6, 999), [1e-300, 1e-9, 30.0, math.inf]])
     np.testing.assert_allclose(special.erf(x), [math.erf(v) for v in x], 2e-15)
@@ -209,7 +210,7 @@ def test_special_functions_are_those_of_the_c_library():
 
 @np.errstate(all="ignore")
 def test_special_functions_without_a_twin_obey_their_laws():
-    from nbmod.ops import special
+    from nbmod.ops.elementwise import special
 
     x = np.linspace(-0.999999, 0.999999, 1001)
     np.testing.assert_allclose(special.erf(special.erfinv(x)), x, 4e-16, 1e-300)
@@ -335,7 +336,7 @@ PRODUCT_BACKWARD = OPS["broadcast_mul"]().backward_program()
     ((1, 1), (1,), 0),
 ])  # fmt: skip
 def test_broadcasting_kernels(a_shape, b_shape, adds, monkeypatch):
-    monkeypatch.setattr(kernels, "PARALLEL_FROM", 36)
+    monkeypatch.setattr(kernel_cache, "PARALLEL_FROM", 36)
     a, b = normal(*a_shape), normal(*b_shape) + np.float32(3)
     gy = normal(*np.broadcast_shapes(a_shape, b_shape))
     check(AFFINE, [a, b], [gy], [0.5], [adds])
@@ -347,7 +348,7 @@ def test_broadcasting_kernels(a_shape, b_shape, adds, monkeypatch):
     ((600,), (3, 600), 1), ((3, 1, 300), (3, 2, 300), 0), ((5, 1, 7), (40, 5, 3, 7), 0),
 ])  # fmt: skip
 def test_sums_by_chunks_and_by_tiles(b_shape, shape, adds, monkeypatch):
-    monkeypatch.setattr(kernels, "PARALLEL_FROM", 1900)
+    monkeypatch.setattr(kernel_cache, "PARALLEL_FROM", 1900)
     a, b = normal(*shape), normal(*b_shape)
     check(PRODUCT_BACKWARD, [a, a, b], [None, b], (), [False, adds])
 
@@ -456,7 +457,7 @@ def test_streamed_results_are_the_same_bits(shape, b_shape, dtype, shared, strea
     program = Program("both", steps, ("a", "b"), ("u", "v"), ("s",))
     b, found = normal(*b_shape, dtype=dtype), []
     for far in (np.inf, 0):
-        monkeypatch.setattr(stream, "BEYOND", far)
+        monkeypatch.setattr(nontemporal, "BEYOND", far)
         a, u, v = (at_a_vector(normal(*shape, dtype=dtype)) for _ in range(3))
         step = compiled(program, [a, b], [a if shared else u, v], [0.5])
         text = inspect.getsource(step.func.function)
@@ -469,7 +470,7 @@ def test_streamed_results_are_the_same_bits(shape, b_shape, dtype, shared, strea
 
 def test_what_is_not_streamed(monkeypatch):
     """What is added to, is a sum, or begins within a vector."""
-    monkeypatch.setattr(stream, "BEYOND", 0)
+    monkeypatch.setattr(nontemporal, "BEYOND", 0)
     a, room = at_a_vector(normal(ROW)), at_a_vector(normal(ROW + 1))
     for out, add in ((room[:-1], True), (room[1:], False), (room[:1], False)):
         run = compiled(AFFINE, [a, a], [out], [0.5], [add])
@@ -490,17 +491,17 @@ def at_a_vector(array):
 
 def test_what_runs_compiled():
     def runs_compiled(program, x, y):
-        return isinstance(kernels.prepare(program, [x], [y]).func, Kernel)
+        return isinstance(kernel_cache.prepare(program, [x], [y]).func, Kernel)
 
     relu, cast = OPS["relu"]().program(), OPS["Cast"](dtype="float16").program()
-    large, small = normal(kernels.COMPILED_FROM), normal(9)
+    large, small = normal(kernel_cache.COMPILED_FROM), normal(9)
     whole, half, double = (large.astype(t) for t in (np.int32, np.float16, np.float64))
     assert runs_compiled(relu, large, large.copy())
     assert runs_compiled(cast, whole, half)
     assert not runs_compiled(relu, small, small.copy())
     assert not runs_compiled(relu, whole, whole.copy())
     assert not runs_compiled(cast, double, half)  # it would be rounded twice
-    assert kernels.prepare(cast, [large], [large.view()]).__name__ == "_nothing"
+    assert kernel_cache.prepare(cast, [large], [large.view()]).__name__ == "_nothing"
 
 
 def test_kernel_file_is_readable():
@@ -526,7 +527,8 @@ def test_float32_kernels_compute_in_float32(monkeypatch):
 
 SECOND_PROCESS = """
 import numpy as np
-from nbmod.ops import OPS, kernels
+from nbmod.ops import OPS
+from nbmod.ops.elementwise import kernel_cache as kernels
 x = np.linspace(-2, 2, 9, dtype=np.float32)
 y = np.empty_like(x)
 step = kernels.compiled(OPS["sigmoid"]().program(), [x], [y])

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import nbmod as mx
-from nbmod.passes import fuse
+from nbmod.passes.optimize import fuse_elementwise
 
 SHAPE = (4, 6)
 LARGE = (32, 160)
@@ -23,11 +23,11 @@ LARGE = (32, 160)
 @contextmanager
 def everything_large() -> Iterator[None]:
     """Small arrays are fused, too; NumPy executes what comes out."""
-    before, fuse._is_large = fuse._is_large, lambda shape: True
+    before, fuse_elementwise._is_large = fuse_elementwise._is_large, lambda shape: True
     try:
         yield
     finally:
-        fuse._is_large = before
+        fuse_elementwise._is_large = before
 
 
 def bind(symbol: Any, shapes: dict[str, tuple[int, ...]], grad_req: Any = "write",
@@ -117,7 +117,7 @@ def test_random_graphs(network, requests):
         assert_same(executor)
         for node in executor.computed:
             assert sum(map(len, (node.op.list_inputs(), node.op.list_outputs()))) <= max(
-                fuse.MOST_TENSORS, 4)
+                fuse_elementwise.MOST_TENSORS, 4)
 
 
 # -- kernels --------------------------------------------------------------------------------------

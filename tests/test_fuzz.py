@@ -22,9 +22,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import nbmod as mx
-from nbmod import cli
 from nbmod.base import MXNetError
-from nbmod.pictures import codecs
+from nbmod.cli import main as cli
+from nbmod.imgproc import codecs
 from tests.picture_programs import smooth
 
 ROOT = Path(__file__).resolve().parents[1]

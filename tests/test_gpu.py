@@ -21,8 +21,9 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import CONFIG
-from nbmod.ops.cuda import check, launch, replay, simulator
-from nbmod.ops.cuda.simulator import SCHEDULES
+from nbmod.ops.cuda import check
+from nbmod.ops.cuda.runtime import graph_replay, launch, simulator
+from nbmod.ops.cuda.runtime.simulator import SCHEDULES
 from tests import either, sampled, training
 from tests.cases import Sample, all_samples
 from tests.compare import assert_same
@@ -99,7 +100,7 @@ def test_integers_do_not_depend_on_the_schedule(monkeypatch, schedule):
 ])  # fmt: skip
 def test_the_ops_of_the_first_networks_have_twins(op):
     from nbmod.ops import OPS
-    from nbmod.ops.cuda.launch import _find_twin
+    from nbmod.ops.cuda.runtime.launch import _find_twin
 
     assert OPS[op].view or _find_twin(OPS[op], False) is not None
 
@@ -148,13 +149,13 @@ def ragged(tiles, width=1) -> tuple[int, int, int]:
 def ways() -> dict:
     """Every way to multiply, and by how much its results may be off: one rounding of the factors
     has an error of 2^-11 for TF32 and float16, 2^-8 for bfloat16; sums of both signs keep some."""
-    from nbmod.ops.cuda import gemm, tensor
+    from nbmod.ops.cuda.lib import gemm, gemm_tensor_cores
 
     real = np.float32
     return {"plain": (gemm.Way(real, gemm.TILES), 1e-6),
             "large": (gemm.Way(real, gemm.LARGE), 1e-6),
             **{name: (gemm.Way(real, words.tiles, words), {"bf16": 1e-2}.get(name, 1e-3))
-               for name, words in tensor.WORDS.items()}}
+               for name, words in gemm_tensor_cores.WORDS.items()}}
 
 
 @pytest.mark.gpu
@@ -164,8 +165,8 @@ def ways() -> dict:
     ("float32", "plain"), ("float16", "plain"), ("float32", "large"), ("float32", "tf32"),
     ("float16", "f16"), ("float32", "bf16")])
 def test_products_with_ragged_edges(monkeypatch, schedule, turned, dtype, way):
-    from nbmod.ops.cuda import gemm
-    from nbmod.ops.cuda.ending import Ending
+    from nbmod.ops.cuda.lib import gemm
+    from nbmod.ops.cuda.lib.epilogue import Ending
 
     if way not in ("plain", "large") and (schedule == "forward" or turned[0] != turned[1]):
         return  # 128 threads each
@@ -245,7 +246,7 @@ def test_products_of_long_sums_are_split(op, left, right, attrs, schedule, monke
 @pytest.mark.gpu
 def test_products_go_the_way_they_may(monkeypatch):
     """Tensor cores where asked for, large tiles where there are blocks enough."""
-    from nbmod.ops.cuda import gemm, tensor
+    from nbmod.ops.cuda.lib import gemm, gemm_tensor_cores
 
     def way(dtype, *sizes):
         return gemm.way_of(dtype, np.float64 if dtype == "float64" else np.float32, sizes)
@@ -254,11 +255,11 @@ def test_products_go_the_way_they_may(monkeypatch):
     assert way("float32", 9999, 9999, 8).tiles == gemm.LARGE
     for name in ("tf32", "bf16"):
         monkeypatch.setattr(CONFIG, "gpu_products", name)
-        words = tensor.WORDS[name]
+        words = gemm_tensor_cores.WORDS[name]
         assert way("float32", 8, 8, 8) == (np.float32, words.tiles, words)
         assert way("float64", 8, 8, 8).words is None
-    monkeypatch.setattr(tensor, "SIMULATED", False)
-    assert way("float16", 8, 8, 8).words is tensor.WORDS["f16"]
+    monkeypatch.setattr(gemm_tensor_cores, "SIMULATED", False)
+    assert way("float16", 8, 8, 8).words is gemm_tensor_cores.WORDS["f16"]
     monkeypatch.setattr(CONFIG, "tensor_cores", False)
     assert way("float16", 8, 8, 8).words is None
 
@@ -271,11 +272,12 @@ def host(array) -> np.ndarray:
 @pytest.mark.parametrize("name", ["_product_kernel", "tensor"])
 def test_a_missing_barrier_is_noticed(name):
     """The tests test: without its barrier the product is wrong."""
-    from nbmod.ops.cuda import gemm, launch, tensor
+    from nbmod.ops.cuda.lib import gemm, gemm_tensor_cores
+    from nbmod.ops.cuda.runtime import launch
 
     if not launch.SIMULATED:
         pytest.skip("a device may get away with it")
-    module, factory = ((tensor, tensor.product_kernel.__wrapped__) if name == "tensor"
+    module, factory = ((gemm_tensor_cores, gemm_tensor_cores.product_kernel.__wrapped__) if name == "tensor"
                        else (gemm, gemm._product_kernel))
     way = ways()["tf32" if name == "tensor" else "plain"][0]
     lines = textwrap.dedent(inspect.getsource(factory)).splitlines()
@@ -348,7 +350,7 @@ def test_the_check_compares_fresh_inputs_and_reports(tmp_path, capsys):
 
 @pytest.mark.gpu
 def test_the_check_finds_a_wrong_kernel(monkeypatch):
-    from nbmod.ops.cuda import fully_connected
+    from nbmod.ops.cuda.nn import fully_connected
 
     wrong = fully_connected.matrix_product
 
@@ -550,16 +552,16 @@ def test_joined_launches_do_what_single_ones_do(monkeypatch, network):
 @pytest.mark.gpu
 def test_what_must_see_results_of_others_is_not_joined():
     card = simulator.Card(0)
-    fixed = replay.Launcher(card, [])
-    later = replay.Launcher(card, [launch.PerRun(list)])
-    reads = replay.Launcher(card, [list])
-    other = replay.Launcher(simulator.Card(0), [])
+    fixed = graph_replay.Launcher(card, [])
+    later = graph_replay.Launcher(card, [launch.PerRun(list)])
+    reads = graph_replay.Launcher(card, [list])
+    other = graph_replay.Launcher(simulator.Card(0), [])
 
     def step():
         """No launcher."""
 
     calls = [fixed, None, later, reads, fixed, step, fixed, later, other]
-    joined = replay.join(calls, 7)
+    joined = graph_replay.join(calls, 7)
     kinds = [type(call).__name__ if call else None for call in joined]
     assert kinds == ["Replay", None, None, "Launcher", "Replay", "function", "Replay", "Replay",
                      "Replay"]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.ops.cuda import simulator
-from nbmod.ops.cuda.simulator import SCHEDULES
+from nbmod.ops.cuda.runtime import simulator
+from nbmod.ops.cuda.runtime.simulator import SCHEDULES
 from tests.cases.boxes import boxes, rows
 from tests.cases.multibox import labels
 
@@ -36,9 +36,9 @@ def assert_equal(found: list[list[np.ndarray]], rounding: float = 0) -> None:
 def strips_of_rows(dtype: str) -> np.ndarray:
     """Rows that fill three strips and begin a fourth; equal scores, some of which are NaN, and a
     box of NaN."""
-    from nbmod.ops.cuda import suppression
+    from nbmod.ops.cuda.detection import nms
 
-    found = rows(2, 3 * suppression.STRIP + 5, seed=5)
+    found = rows(2, 3 * nms.STRIP + 5, seed=5)
     found[..., 1] = np.round(found[..., 1], 1)
     found[1, ::6, 1] = np.nan
     found[0, 7, 2:6] = np.nan
@@ -75,9 +75,9 @@ def test_labels_that_want_the_same_anchors():
 
 def test_detections_of_several_strips():
     """Probabilities come many times; exponentials may be rounded otherwise."""
-    from nbmod.ops.cuda import suppression
+    from nbmod.ops.cuda.detection import nms
 
-    count, rng = 3 * suppression.STRIP + 5, np.random.default_rng(6)
+    count, rng = 3 * nms.STRIP + 5, np.random.default_rng(6)
     chances = rng.integers(0, 9, (2, 3, count)).astype(np.float32) / 16
     assert_equal(both(
         lambda *arrays: mx.nd.contrib.MultiBoxDetection(*arrays, threshold=0.2, nms_topk=300),

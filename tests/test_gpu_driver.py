@@ -18,12 +18,13 @@ import nbmod as mx
 from nbmod.kvstore.sums import Sums
 from nbmod.ndarray import NDArray
 from nbmod.ops import OPS, device
-from nbmod.ops.cuda import check, compiler, driver
+from nbmod.ops.cuda import check
 from nbmod.ops.cuda import device as gpu_device
-from nbmod.ops.cuda.kernel_math import NUMBERS, scalar_function
-from nbmod.ops.cuda.launch import Kernel, Launch, PerRun
-from nbmod.ops.cuda.memory import Array
-from nbmod.ops.cuda.replay import Launcher, Replay
+from nbmod.ops.cuda.lib.kernel_math import NUMBERS, scalar_function
+from nbmod.ops.cuda.runtime import compiler, driver
+from nbmod.ops.cuda.runtime.device_memory import Array
+from nbmod.ops.cuda.runtime.graph_replay import Launcher, Replay
+from nbmod.ops.cuda.runtime.launch import Kernel, Launch, PerRun
 from nbmod.ops.device import CPU
 from nbmod.ops.jit import Inlined
 from nbmod.ops.op import Call

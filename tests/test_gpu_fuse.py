@@ -8,7 +8,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import exact
-from nbmod.ops.cuda import launch, simulator
+from nbmod.ops.cuda.runtime import launch, simulator
 from tests.compare import assert_same
 
 SHAPES = {"a": (3, 5), "b": (3, 5), "row": (1, 5)}

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.ops.cuda import simulator
-from nbmod.ops.cuda.simulator import SCHEDULES
+from nbmod.ops.cuda.runtime import simulator
+from nbmod.ops.cuda.runtime.simulator import SCHEDULES
 
 pytestmark = [pytest.mark.gpu, pytest.mark.parametrize("schedule", SCHEDULES)]
 SIDE = 9

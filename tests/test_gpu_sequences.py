@@ -7,8 +7,8 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import CONFIG
-from nbmod.ops.cuda import simulator
-from nbmod.ops.cuda.simulator import SCHEDULES
+from nbmod.ops.cuda.runtime import simulator
+from nbmod.ops.cuda.runtime.simulator import SCHEDULES
 from nbmod.ops.device import device_of
 from tests import control_programs as programs
 from tests import either, language_model, sampled
@@ -36,7 +36,7 @@ def test_recurrent_networks_learn_the_same_on_a_gpu(cell, lengths):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_labels_of_many_lengths(monkeypatch, schedule):
     """More samples than there are blocks, places for four turns of a block, ragged ends."""
-    from nbmod.ops.cuda.blocks import LANES, MAX_CELLS
+    from nbmod.ops.cuda.lib.block_reduce import LANES, MAX_CELLS
 
     monkeypatch.setattr(simulator, "schedule", schedule)
     most, samples, classes, rng = 2 * LANES, MAX_CELLS + 2, 5, np.random.default_rng(0)

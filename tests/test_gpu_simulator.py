@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from nbmod.base import CONFIG
-from nbmod.ops.cuda import simulator, strands
+from nbmod.ops.cuda.runtime import coroutines, simulator
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not CONFIG.cuda_simulator,
                                                   reason="NUMBA_ENABLE_CUDASIM=1 is not set")]
 if CONFIG.cuda_simulator:
-    from nbmod.ops.cuda import ptx
-    from nbmod.ops.cuda.launch import cuda
+    from nbmod.ops.cuda.runtime import ptx
+    from nbmod.ops.cuda.runtime.launch import cuda
 
 WARP, ALL = 32, 0xFFFFFFFF
 FLOAT = np.float32
@@ -221,7 +221,7 @@ def test_products_by_a_warp(mma, pack, depth, error):
 
 
 def test_threads_of_python_do_as_well(monkeypatch):
-    monkeypatch.setattr(simulator, "Strand", strands._Thread)
+    monkeypatch.setattr(simulator, "Strand", coroutines._Thread)
     x = np.arange(96, dtype=FLOAT)
     assert run(block_sum, x, np.zeros(1, FLOAT), block=(96,))[0] == x.sum()
     with pytest.raises(RuntimeError, match="others of its block never reach"):

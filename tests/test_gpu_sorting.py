@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.ops.cuda import simulator
-from nbmod.ops.cuda.simulator import SCHEDULES
+from nbmod.ops.cuda.runtime import simulator
+from nbmod.ops.cuda.runtime.simulator import SCHEDULES
 
 pytestmark = pytest.mark.gpu
 
@@ -23,9 +23,9 @@ def on_gpu(array: np.ndarray) -> mx.nd.NDArray:
 
 def full_of_ties(dtype: str) -> np.ndarray:
     """(2, n, 3): rows of several tiles, the last of which is not full; among reals NaN and -0."""
-    from nbmod.ops.cuda import sorting
+    from nbmod.ops.cuda.lib import merge_sort
 
-    x = np.random.default_rng(3).integers(0, 9, (2, 3 * sorting.TILE + 5, 3)).astype(dtype)
+    x = np.random.default_rng(3).integers(0, 9, (2, 3 * merge_sort.TILE + 5, 3)).astype(dtype)
     if x.dtype.kind == "f":
         x[0, ::5] = np.nan
         x[1, ::3] = -0.0

@@ -13,7 +13,7 @@ import nbmod as mx
 from nbmod.kvstore import nccl
 from nbmod.ops import device
 from nbmod.ops.cuda import device as gpu_device
-from nbmod.ops.cuda import launch, simulator
+from nbmod.ops.cuda.runtime import launch, simulator
 from tests.compare import assert_same
 from tests.kvstore_programs import nd
 

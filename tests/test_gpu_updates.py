@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.ops.cuda import launch, simulator
+from nbmod.ops.cuda.runtime import launch, simulator
 from nbmod.optimizer import Updater
 from tests.compare import assert_same
 

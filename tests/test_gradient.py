@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import nbmod as mx
 from nbmod import sym
 from nbmod.ops.op import Call, Mode
-from nbmod.passes.check import check_plan
+from nbmod.passes.memory.verify import check_plan
 
 
 def gradients(executor: Any, heads: Any) -> dict[str, np.ndarray]:

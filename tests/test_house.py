@@ -121,7 +121,7 @@ def test_compilers_are_confined(path):
         elif module.split(".")[0] == "numba":
             allowed = ("nbmod/ops/jit.py", "nbmod/ops/cuda/", "nbmod/ops/simd/")
         elif module.split(".")[0] == "llvmlite":
-            allowed = ("nbmod/ops/simd/", "nbmod/ops/cuda/ptx_device.py")
+            allowed = ("nbmod/ops/simd/", "nbmod/ops/cuda/runtime/ptx_device.py")
         else:
             continue
         assert where.startswith(allowed), f"{where} imports {module}; only {allowed} may"
@@ -188,7 +188,7 @@ def test_every_op_is_documented_and_sampled():
 
 
 def test_ops_are_declared_as_users_ops_must_be():
-    from nbmod.ops.declaration import check
+    from nbmod.operator.validate import check
 
     for op in op_classes():
         check(op)

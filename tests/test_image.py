@@ -10,8 +10,8 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from nbmod.module import plain_data
-from nbmod.ndarray.lending import Loan, Sealed
+from nbmod.module import json_codec
+from nbmod.ndarray.buffer_pool import Loan, Sealed
 from tests import image_programs, picture_programs
 
 EXPRESSIONS = [
@@ -121,7 +121,7 @@ def test_pictures_are_left_as_they_are():
 def test_files(tmp_path):
     path = str(tmp_path / "a.png")
     image = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
-    from nbmod.pictures.codecs import encode
+    from nbmod.imgproc.codecs import encode
 
     (tmp_path / "a.png").write_bytes(encode(image, "png"))
     np.testing.assert_equal(mx.image.imread(path).asnumpy(), image)
@@ -159,7 +159,7 @@ def test_an_iterator_goes_on_where_another_was(seven, handle, before):
     one = mx.image.ImageIter(last_batch_handle=handle, **seven)
     taken(one, before)
     other = mx.image.ImageIter(last_batch_handle=handle, **seven)
-    state = plain_data.decode(json.loads(json.dumps(plain_data.encode(one.state_dict()))))
+    state = json_codec.decode(json.loads(json.dumps(json_codec.encode(one.state_dict()))))
     common = random.getstate(), np.random.get_state()
     whole = taken(one, 7)
     other.load_state_dict(state)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import nbmod as mx
 from nbmod.base import MXNetError
+from nbmod.imgproc import codecs
+from nbmod.imgproc.record_det_augmenter import DetAugmentation, read_label
 from nbmod.io.record_table import label_lengths
-from nbmod.pictures import codecs
-from nbmod.pictures.detection import DetAugmentation, read_label
 from nbmod.recordio.frames import MAGIC
 from tests import picture_programs, ssd
 from tests.test_image_record import both

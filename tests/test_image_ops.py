@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nbmod as mx
-from nbmod.ops import image_color, resample
+from nbmod.ops.image import color, resample
 from tests import image_op_programs
 from tests.compare import assert_same
 
@@ -221,7 +221,7 @@ def test_jitter_of_each_kind(op):
 
 def test_light_is_normal_along_the_components():
     shifts = (drawn("random_lighting", alpha_std=0.05) - PIXELS)[:, 0, 0].astype(np.float64)
-    expected = image_color.LIGHT @ image_color.LIGHT.T * 0.05**2
+    expected = color.LIGHT @ color.LIGHT.T * 0.05**2
     np.testing.assert_allclose(np.cov(shifts.T), expected, rtol=0.2)
     assert (np.abs(shifts.mean(axis=0)) < SIGMAS * np.sqrt(np.diag(expected) / COUNT)).all()
 

@@ -12,9 +12,9 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
+from nbmod.imgproc import codecs
+from nbmod.imgproc.record_augmenter import DRAWS, Augmentation, recolored
 from nbmod.io.sampler import Sampler
-from nbmod.pictures import codecs
-from nbmod.pictures.native import DRAWS, Augmentation, recolored
 from nbmod.recordio.frames import MAGIC_WORD as MAGIC
 from tests import iterator_programs, picture_programs, recordio_programs
 from tests.oracle.client import OracleError

@@ -11,11 +11,11 @@ import nbmod as mx
 from bench.networks import NETWORKS
 from nbmod.graph import Graph
 from nbmod.ops.op import Spec
-from nbmod.passes.derive import LARGEST, derived_groups
-from nbmod.passes.fold import fold_batch_norm
 from nbmod.passes.infer import infer_shape, infer_type
-from nbmod.passes.inference import simplify
-from nbmod.passes.redundant import merge_equal, skip_identities
+from nbmod.passes.optimize.cse import merge_equal, skip_identities
+from nbmod.passes.optimize.fold_batch_norm import fold_batch_norm
+from nbmod.passes.optimize.hoist_constants import LARGEST, derived_groups
+from nbmod.passes.optimize.pipelines import simplify
 from nbmod.passes.rewrite import Rewritten, unchanged
 
 sym = mx.sym

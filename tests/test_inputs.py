@@ -21,10 +21,10 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod import inputs
+from nbmod.execution import zero_copy
 from nbmod.executor import Executor
-from nbmod.module.batches import cut
-from nbmod.ndarray.lending import Loans, Sealed
+from nbmod.module.batch_slicing import cut
+from nbmod.ndarray.buffer_pool import Loans, Sealed
 from tests import picture_programs
 
 SHAPE = (4, 2, 5, 5)
@@ -32,7 +32,7 @@ SHAPE = (4, 2, 5, 5)
 
 @pytest.fixture(autouse=True)
 def small_batches_are_lent_too(monkeypatch):
-    monkeypatch.setattr(inputs, "LEAST_BYTES", 0)
+    monkeypatch.setattr(zero_copy, "LEAST_BYTES", 0)
 
 
 class Source(mx.io.DataIter):
@@ -323,9 +323,9 @@ def _interrupt_at(count):
     left = itertools.count(count, -1)
 
     def trace(frame, event, _):
-        if frame.f_code.co_filename != inputs.__file__:
+        if frame.f_code.co_filename != zero_copy.__file__:
             return None
-        line = linecache.getline(inputs.__file__, frame.f_lineno).strip()
+        line = linecache.getline(zero_copy.__file__, frame.f_lineno).strip()
         if event == "line" and not line.startswith("with") and next(left) == 0:
             raise KeyboardInterrupt
         return trace

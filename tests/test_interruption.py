@@ -72,8 +72,8 @@ PRELUDE = """
         module.fit(iterator, num_epoch=10 ** 6, batch_end_callback=lambda parameters: ready())
 
     def im2rec(seconds):
-        from nbmod import cli
-        from nbmod.tools import im2rec
+        from nbmod.cli import main as cli
+        from nbmod.cli import im2rec
         im2rec._recoded = lambda data, options: ready() or time.sleep(seconds) or data
         sys.exit(cli.main(['im2rec', '--num-thread', '2', name, '.']))
 """

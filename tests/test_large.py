@@ -16,7 +16,7 @@ import pytest
 import nbmod as mx
 from nbmod import nd, sym
 from nbmod.ops.op import Op, Spec
-from nbmod.ops.ordering import rank_work
+from nbmod.ops.tensor.ordering import rank_work
 
 B, H = 2 ** 33, 2 ** 50
 X = sym.Variable("x")

@@ -9,7 +9,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.ops import jit
-from nbmod.ops.simd import stream
+from nbmod.ops.simd import nontemporal
 
 LAYERS = {
     "BatchNorm": ((6, 5, 9, 11), {"fix_gamma": False}),
@@ -64,7 +64,7 @@ def test_rows_past_the_caches_are_the_same_bits(name, shape, monkeypatch):
     shape = shape if name == "LayerNorm" else (shape[0] // 5, 5, shape[1])
     data = data.reshape(shape)
     expected = run(name, data, {})
-    monkeypatch.setattr(stream, "BEYOND", 0)
+    monkeypatch.setattr(nontemporal, "BEYOND", 0)
     for what, array in run(name, data, {}).items():
         np.testing.assert_array_equal(array, expected[what], what)
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import nbmod as mx
 from nbmod.base import CONFIG
-from nbmod.ops.blocked import algorithms
-from nbmod.ops.blocked.form import LANES
+from nbmod.ops.blocked import choose_algorithm
+from nbmod.ops.blocked.layout import LANES
 from nbmod.ops.jit import num_threads
 
 pytestmark = pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
@@ -254,7 +254,7 @@ def test_relu_keeps_what_is_no_number(behind):
     x = convolution(mx.sym.Variable("data"), 16, "a")
     symbol = mx.sym.relu(x if behind == "convolution" else norm(x, "n", relu=False))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nbmod.passes.inference.fold_batch_norm", lambda found, *_: found)
+        patch.setattr("nbmod.passes.optimize.pipelines.fold_batch_norm", lambda found, *_: found)
         executor = executed(symbol, [], False)[-1]
     assert len(executor.steps) == 3 + (behind == "norm")
     executor.arg_dict["a_bias"][3] = np.nan
@@ -312,7 +312,7 @@ def test_tiles_of_winograd(trained, monkeypatch):
         close(mine, other, "output")
     for name, other in plain[1].items():
         close(found[1][name], other, name)
-    monkeypatch.setitem(algorithms.LEAST, algorithms.TWO, np.inf)  # whatever small tiles save
+    monkeypatch.setitem(choose_algorithm.LEAST, choose_algorithm.TWO, np.inf)  # whatever small tiles save
     for most in (2, 0):
         monkeypatch.setattr(CONFIG, "winograd", most)
         steps = executed(symbol, names, False)[-1].steps

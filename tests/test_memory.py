@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from bench.memory import planned_megabytes
 from nbmod.base import MXNetError
-from nbmod.passes import memory
-from nbmod.passes.check import Range, check_plan, range_of_strides
-from nbmod.passes.memory import Plan, plan_memory
-from nbmod.passes.steps import NONE, Piece, PlanStep
+from nbmod.passes.memory import plan as memory
+from nbmod.passes.memory.plan import Plan, plan_memory
+from nbmod.passes.memory.plan_step import NONE, Piece, PlanStep
+from nbmod.passes.memory.verify import Range, check_plan, range_of_strides
 
 UNIT = 64
 

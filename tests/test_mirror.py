@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import nbmod as mx
 from bench.memory import planned_megabytes
 from nbmod.base import MXNetError
-from nbmod.passes.check import check_plan
+from nbmod.passes.memory.verify import check_plan
 from tests import either, sampled, test_ops
 from tests import mirror_programs as programs
 from tests.cases import Sample

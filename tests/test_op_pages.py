@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from nbmod.ops import OPS
-from nbmod.ops.glossary import GLOSSARY, meaning
 from nbmod.ops.param import fields_of
+from nbmod.ops.param_docs import GLOSSARY, meaning
 
 SCRIPT = Path(__file__).resolve().parents[1] / "docs" / "generate_ops.py"
 OWN = [op for op in dict.fromkeys(OPS.values()) if op.__module__.startswith("nbmod.")]
@@ -32,7 +32,7 @@ def pages(generator):
 def test_every_parameter_means_something():
     lost = [f"{op.name}: {field.name}" for op in OWN for field in fields_of(op)
             if not meaning(op, field.name)]
-    assert not lost, f"say it in the docstring or in ops/glossary.py: {lost}"
+    assert not lost, f"say it in the docstring or in ops/param_docs.py: {lost}"
 
 
 def test_the_glossary_holds_no_word_that_no_op_has():

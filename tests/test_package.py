@@ -27,7 +27,7 @@ def test_names_of_classes_and_functions():
 
 
 def test_the_function_keeps_its_name_whatever_was_imported_before():
-    run("import nbmod.cli, nbmod.compat, nbmod; assert callable(nbmod.as_mxnet)")
+    run("import nbmod.cli.main, nbmod.compat, nbmod; assert callable(nbmod.as_mxnet)")
 
 
 @pytest.mark.parametrize("name", ["gluon", "np", "npx", "onnx", "rtc"])

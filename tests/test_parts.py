@@ -7,8 +7,8 @@ import pytest
 
 import nbmod as mx
 from nbmod.ops.blocked import ops as blocked_ops
-from nbmod.ops.blocked.form import LANES
-from nbmod.passes import parts
+from nbmod.ops.blocked.layout import LANES
+from nbmod.passes.optimize import tile_batch
 
 pytestmark = pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
 IMAGE = LANES * 12 * 12 * 4
@@ -41,7 +41,7 @@ def images_at_a_time(executor):
 def test_parts_give_the_bits_of_the_whole(function, kind, monkeypatch):
     symbol = network(function, kind)
     whole = bound(symbol)
-    monkeypatch.setattr(parts, "NEAR", 7 * IMAGE)  # the largest part that divides 12 images is 6
+    monkeypatch.setattr(tile_batch, "NEAR", 7 * IMAGE)  # the largest part that divides 12 images is 6
     parted = bound(symbol)
     assert (images_at_a_time(whole), images_at_a_time(parted)) == ([], [6])
     assert parted.plan.total_bytes < whole.plan.total_bytes
@@ -58,12 +58,12 @@ def test_parts_give_the_bits_of_the_whole(function, kind, monkeypatch):
     (24, 13, [12]),
 ])
 def test_parts_are_neither_few_nor_all(batch, near, images, monkeypatch):
-    monkeypatch.setattr(parts, "NEAR", near * IMAGE)
+    monkeypatch.setattr(tile_batch, "NEAR", near * IMAGE)
     assert images_at_a_time(bound(network(), batch)) == images
 
 
 def test_what_others_read_is_made_whole(monkeypatch):
-    monkeypatch.setattr(parts, "NEAR", 7 * IMAGE)
+    monkeypatch.setattr(tile_batch, "NEAR", 7 * IMAGE)
     assert images_at_a_time(bound(network(shown=True))) == []
 
 

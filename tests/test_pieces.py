@@ -9,8 +9,8 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import CONFIG
-from nbmod.ops.blocked.form import LANES
-from nbmod.passes import memory
+from nbmod.ops.blocked.layout import LANES
+from nbmod.passes.memory import plan as memory
 
 blocked = pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
 

@@ -17,7 +17,7 @@ import pytest
 
 from nbmod.base import MXNetError
 from nbmod.io.pipeline import Job, Pipeline
-from nbmod.ndarray.lending import Loans
+from nbmod.ndarray.buffer_pool import Loans
 
 
 def numbers(count, parts=3, begun=None):

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from nbmod.inspection import _boxes
+from nbmod.execution.debug import _boxes
 from nbmod.ops.internal import CrossDeviceCopy
-from nbmod.passes.check import check_plan
+from nbmod.passes.memory.verify import check_plan
 from tests import either, test_ops
 from tests import placement_programs as programs
 from tests.compare import assert_same

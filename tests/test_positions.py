@@ -11,7 +11,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from nbmod.module.plain_data import decode, encode
+from nbmod.module.json_codec import decode, encode
 from tests import picture_programs
 from tests.test_native_iterators import FILES, many
 

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbmod.ops import jit
-from nbmod.ops.blocked.form import LANES
-from nbmod.ops.product import add_share, most_room, packing, panels, product, room
-from nbmod.ops.product_plan import ACROSS, DEPTH, LEFT, RIGHT, planned
-from nbmod.ops.product_small import COLUMNS, DOTS, PACKED, small_way
-from nbmod.ops.product_small import ROWS as ROWS_OF_C
-from nbmod.ops.row_sums import summing_rows
-from nbmod.ops.simd.product import ROWS, VECTORS, pitch_of
+from nbmod.ops.blocked.layout import LANES
+from nbmod.ops.linalg.bias_gradient import summing_rows
+from nbmod.ops.linalg.gemm import add_share, most_room, packing, panels, product, room
+from nbmod.ops.linalg.gemm_plan import ACROSS, DEPTH, LEFT, RIGHT, planned
+from nbmod.ops.linalg.gemm_small import COLUMNS, DOTS, PACKED, small_way
+from nbmod.ops.linalg.gemm_small import ROWS as ROWS_OF_C
+from nbmod.ops.simd.gemm_microkernel import ROWS, VECTORS, pitch_of
 
 SHAPES = [(1, 1, 1), (1, 300, 65), (6, 257, 64), (7, 3, 63), (97, 5, 130), (100, 600, 17),
           (13, 20, 100), (16, 16, 32), (2, 700, 95), (3, 33, 4), (300, 513, 270)]  # fmt: skip
@@ -145,7 +145,7 @@ def test_small_matrices_of_a_stack(m, k, n, order, add, dtype):
             c = start.copy(order="K")
             with pytest.MonkeyPatch.context() as patch:
                 if way is not None:
-                    patch.setattr("nbmod.ops.product.small_way", lambda *_, way=way: way)
+                    patch.setattr("nbmod.ops.linalg.gemm.small_way", lambda *_, way=way: way)
                 product(a, b, c, scratch(m, k, n, dtype, 5), alpha=alpha, add=add)()
             np.testing.assert_array_equal(c, alpha * (a @ b) + add * start)
 

@@ -14,7 +14,7 @@ import pytest
 import nbmod as mx
 from nbmod import profiler
 from nbmod.base import MXNetError
-from nbmod.costs import cost_of
+from nbmod.execution.cost_model import cost_of
 from nbmod.executor import Executor
 from nbmod.ndarray import ndarray as arrays
 from nbmod.ops import OPS

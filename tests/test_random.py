@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.ops import dropout, rng
+from nbmod.ops.nn import dropout
+from nbmod.ops.random import rng
 
 COUNT = 100_000
 SIGMAS = 5

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from nbmod.pictures import codecs
+from nbmod.imgproc import codecs
 from nbmod.recordio import DamagedRecord, MXIndexedRecordIO, MXRecordIO, frames
 from tests import recordio_programs
 

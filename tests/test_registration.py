@@ -18,8 +18,8 @@ import pytest
 
 import nbmod as mx
 from nbmod.ops import OPS, Op
-from nbmod.ops.formula_op import FormulaOp
-from nbmod.ops.half import FloatOp
+from nbmod.ops.elementwise.float_op import FloatOp
+from nbmod.ops.elementwise.formula_op import FormulaOp
 from nbmod.ops.jit import kernel
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "register_op.md"
@@ -474,7 +474,7 @@ def test_what_only_a_call_can_tell_names_the_kernel(registered):
 
 
 def test_a_twin_takes_what_ops_give():
-    from nbmod.ops.cuda.launch import on_gpu
+    from nbmod.ops.cuda.runtime.launch import on_gpu
 
     with pytest.raises(mx.MXNetError, match="Good: its GPU twin is .*expected a function"):
         on_gpu(Good, lambda ins, outs: [])

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.module import resume
-from nbmod.module.plain_data import decode, encode
-from nbmod.ops import rng
+from nbmod.module.json_codec import decode, encode
+from nbmod.ops.random import rng
 from tests import resume_runs
 from tests.resume_runs import ADAM, BROKEN_AT, CASES, EPOCHS, SGD
 

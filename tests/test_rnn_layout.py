@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nbmod.ops.rnn_layout import GATES, RnnLayout
+from nbmod.ops.rnn.rnn_weights import GATES, RnnLayout
 from nbmod.ops.shape import ShapeMismatch
 
 LAYOUTS = [RnnLayout(mode, 4, layers, both, projection) for mode in GATES for layers in (1, 3)

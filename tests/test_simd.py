@@ -12,43 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nbmod.ops.blocked import strips, tables, winograd
-from nbmod.ops.blocked.batch_norm import _backward, _forward
-from nbmod.ops.blocked.convolution import Kernels
-from nbmod.ops.blocked.depthwise import kernels_of
-from nbmod.ops.blocked.form import LANES, Form, clear_tail
+from nbmod.ops.blocked import address_tables, conv_driver, winograd
+from nbmod.ops.blocked.address_tables import Sliding
+from nbmod.ops.blocked.blocked_batch_norm import _backward, _forward
+from nbmod.ops.blocked.blocked_convolution import Kernels
+from nbmod.ops.blocked.blocked_depthwise import kernels_of
+from nbmod.ops.blocked.layout import LANES, Form, clear_tail
 from nbmod.ops.blocked.reorder import from_blocks, into_blocks
-from nbmod.ops.blocked.tables import Sliding
-from nbmod.ops.blocked.tiled import Tiled
+from nbmod.ops.blocked.winograd_convolution import Tiled
 from nbmod.ops.jit import Kernel, num_threads, set_num_threads
-from nbmod.ops.simd import norm, quads, rows, stream
-from nbmod.ops.simd.address import STEP
-from nbmod.ops.simd.edge import clear_edge
-from nbmod.ops.simd.functions import EXPONENTIALS, exp
-from nbmod.ops.simd.host import lanes, second_cache
-from nbmod.ops.simd.ir import Micro, width_of
-from nbmod.ops.simd.lanerows import SIZES, STRIDES, Rows, row_of
-from nbmod.ops.simd.lanewise import TAPS, lanesums, lanewise
-from nbmod.ops.simd.outer import ROWS, flat1, flat2, outer1, outer2
-from nbmod.ops.simd.pixels import LEAST, join, split
-from nbmod.ops.simd.product import (
-    DOT_ROWS,
-    DOTS,
-    HEIGHTS,
-    VECTORS,
-    dot_row,
-    dots,
-    half,
-    lift_columns,
-    lift_rows,
-    low,
-    pitch_of,
-    tall,
-)
-from nbmod.ops.simd.quads import WHOLE
-from nbmod.ops.simd.queue import SPACE, queue_of, take
-from nbmod.ops.simd.softmax import LOG, softmax_row
-from nbmod.ops.simd.strip import (
+from nbmod.ops.simd import batch_norm_planes, int8_dot, layer_norm_rows, nontemporal
+from nbmod.ops.simd.conv_strip import (
     ADD,
     BIAS,
     PIXELS,
@@ -62,9 +36,35 @@ from nbmod.ops.simd.strip import (
     strip2,
     strip_of,
 )
+from nbmod.ops.simd.depthwise_rows import SIZES, STRIDES, Rows, row_of
+from nbmod.ops.simd.depthwise_taps import TAPS, lanesums, lanewise
+from nbmod.ops.simd.gemm_microkernel import (
+    DOT_ROWS,
+    DOTS,
+    HEIGHTS,
+    VECTORS,
+    dot_row,
+    dots,
+    half,
+    lift_columns,
+    lift_rows,
+    low,
+    pitch_of,
+    tall,
+)
+from nbmod.ops.simd.halo import clear_edge
+from nbmod.ops.simd.host import lanes, second_cache
+from nbmod.ops.simd.int8_dot import WHOLE
+from nbmod.ops.simd.ir import Micro, width_of
+from nbmod.ops.simd.outer_product import ROWS, flat1, flat2, outer1, outer2
+from nbmod.ops.simd.pixel_rows import LEAST, join, split
+from nbmod.ops.simd.pooling_window import largest, mean, to_all, to_largest
+from nbmod.ops.simd.raw_arrays import STEP
+from nbmod.ops.simd.softmax_rows import LOG, softmax_row
 from nbmod.ops.simd.transpose import collect, spread, transpose, transpose_past
-from nbmod.ops.simd.window import largest, mean, to_all, to_largest
-from nbmod.ops.simd.winograd import FOUR, TWO
+from nbmod.ops.simd.vector_math import EXPONENTIALS, exp
+from nbmod.ops.simd.winograd_transforms import FOUR, TWO
+from nbmod.ops.simd.work_queue import SPACE, queue_of, take
 from tests import convolution_sums
 
 pytestmark = pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
@@ -108,14 +108,14 @@ def test_strips_are_their_twins(name, flags):
 @pytest.mark.parametrize("setting", [{}, {"MANY": 0}, {"MANY": 0, "BESIDE": 64}, {"BESIDE": 64},
                                      {"NEAR": 1}, {"JOBS": 1}, {"JOBS": 50}], ids=str)
 def test_strips_in_any_order_give_the_same(monkeypatch, setting):
-    monkeypatch.setattr(strips, "MANY", 2 ** 30)
+    monkeypatch.setattr(conv_driver, "MANY", 2 ** 30)
     x, y = Form(3 * LANES, 13, 9), Form(5 * LANES, 13, 9)
     kernels = Kernels(Sliding((1, 1)), x, y, 5)
     data, filters = numbers(*x.shape(5)), numbers(*kernels.packed.shape)
     found = [np.full(y.shape(5), np.nan, "f") for _ in range(2)]
     kernels.forward(data, filters, None, found[0])()
     for name, value in setting.items():
-        monkeypatch.setattr(strips, name, value)
+        monkeypatch.setattr(conv_driver, name, value)
     kernels.forward(data, filters, None, found[1])()
     assert np.isfinite(found[0]).all()
     np.testing.assert_array_equal(*found)
@@ -166,15 +166,15 @@ def test_strips_of_words_are_their_twins(name, dtype):
 
 @pytest.mark.parametrize("features", [(), ("sse2", "avx2", "avx512bw")])
 def test_products_of_bytes_without_their_instruction(monkeypatch, features):
-    known = quads.has
-    monkeypatch.setattr(quads, "has", lambda *names: set(names) <= {*features} and known(*names))
+    known = int8_dot.has
+    monkeypatch.setattr(int8_dot, "has", lambda *names: set(names) <= {*features} and known(*names))
     check_words(strip_of(2, 0), LANES, "int32")
 
 
 def test_halves_become_even():
     sums = np.array([1, 3, 5, -1, -3, 300, -300, 0] * 2, np.int32)
     numbers = np.array([0.5, -128, 127, WHOLE + 128], np.float32)
-    np.testing.assert_array_equal(quads.narrow(sums, numbers)[:8].astype(int) - 128,
+    np.testing.assert_array_equal(int8_dot.narrow(sums, numbers)[:8].astype(int) - 128,
                                   [0, 2, 2, 0, -2, 127, -128, 0])
 
 
@@ -194,8 +194,8 @@ def test_results_past_the_caches_are_the_same(monkeypatch, offset, adds):
                                                         y.shape(2)))
     results = [behind_vectors(add.shape, offset) for _ in range(2)]
     for result, far in zip(results, [np.inf, 0], strict=True):
-        monkeypatch.setattr(stream, "BEYOND", far)
-        flags = strips.streamed(add, result, ADD * adds)
+        monkeypatch.setattr(nontemporal, "BEYOND", far)
+        flags = conv_driver.streamed(add, result, ADD * adds)
         assert bool(flags) == (far == 0 and not offset)
         kernels.forward(data, filters, None, result, add if adds else None)()
     np.testing.assert_array_equal(*results)
@@ -205,9 +205,9 @@ def test_results_past_the_caches_are_the_same(monkeypatch, offset, adds):
 def test_a_step_past_the_caches_is_its_twin(dtype):
     room, outs = numbers(STEP).astype(dtype), np.zeros((2, 3 * STEP), dtype)
     at = -outs.ctypes.data % 64 // outs.itemsize + STEP
-    stream.past.function(room, outs[0], at)
-    called(stream.past)(room, outs[1], at)
-    called(stream.settle)(outs[1])
+    nontemporal.past.function(room, outs[0], at)
+    called(nontemporal.past)(room, outs[1], at)
+    called(nontemporal.settle)(outs[1])
     np.testing.assert_array_equal(*outs)
     assert outs[0].any()
 
@@ -264,19 +264,19 @@ def at_vectors(count):
 
 
 @pytest.mark.parametrize("rows, columns", [(1, 1), (2, 3), (2, 9)])
-@pytest.mark.parametrize("flags", [0, norm.ADD, norm.PASSED, norm.WITHIN, norm.GX, norm.GADD,
-                                   norm.ADD | norm.STREAM, norm.GX | norm.STREAM | norm.WITHIN,
-                                   norm.GX | norm.GADD | norm.PASSED | norm.STREAM_GADD])
+@pytest.mark.parametrize("flags", [0, batch_norm_planes.ADD, batch_norm_planes.PASSED, batch_norm_planes.WITHIN, batch_norm_planes.GX, batch_norm_planes.GADD,
+                                   batch_norm_planes.ADD | batch_norm_planes.STREAM, batch_norm_planes.GX | batch_norm_planes.STREAM | batch_norm_planes.WITHIN,
+                                   batch_norm_planes.GX | batch_norm_planes.GADD | batch_norm_planes.PASSED | batch_norm_planes.STREAM_GADD])
 def test_planes_of_norms_are_their_twins(flags, rows, columns):
     x, g, y, gx, gadd = (at_vectors(27 * LANES) for _ in range(5))
-    shared, sums = normal(norm.FORWARD + norm.BACKWARD), RANDOM.randn(1 + 2 * LANES)
+    shared, sums = normal(batch_norm_planes.FORWARD + batch_norm_planes.BACKWARD), RANDOM.randn(1 + 2 * LANES)
     at = (2 * LANES, LANES, 3, 1, 10 ** 6, -7)
     steps = (rows, columns, 11 * LANES, 10 * LANES, 2 * LANES, flags)
-    for micro, arrays in ((norm.norm_sums, (x, shared, sums)),
-                          (norm.norm_plane, (x, g, y, shared)),
-                          (norm.grad_sums, (x, g, y, shared, sums)),
-                          (norm.grad_plane, (x, g, y, gx, gadd, shared)),
-                          (norm.grad_plane, (x, g, y, x, g, shared))):
+    for micro, arrays in ((batch_norm_planes.norm_sums, (x, shared, sums)),
+                          (batch_norm_planes.norm_plane, (x, g, y, shared)),
+                          (batch_norm_planes.grad_sums, (x, g, y, shared, sums)),
+                          (batch_norm_planes.grad_plane, (x, g, y, gx, gadd, shared)),
+                          (batch_norm_planes.grad_plane, (x, g, y, x, g, shared))):
         expected = [each.copy() for each in arrays]
         if arrays[-2] is g:  # in place
             expected[3:5] = expected[:2]
@@ -305,12 +305,12 @@ def test_norms_are_the_same_by_blocks_and_by_planes():
     for by_block in (True, False):
         y, gx, gadd = (np.ones_like(x) for _ in range(3))
         sums = np.zeros((images, form.blocks, 2, LANES))
-        shared = np.zeros((norm.FORWARD + norm.BACKWARD, form.blocks, LANES), np.float32)
+        shared = np.zeros((batch_norm_planes.FORWARD + batch_norm_planes.BACKWARD, form.blocks, LANES), np.float32)
         shared[4], channels = np.inf, np.ones((6, form.channels), np.float32)
         _forward(x, add, y, sums, shared, channels[:4], numbers_of,
-                 (by_block, norm.ADD, True, 1e-5))
+                 (by_block, batch_norm_planes.ADD, True, 1e-5))
         _backward(g, x, y, gx, gadd, sums, shared, channels, numbers_of,
-                  (by_block, norm.PASSED | norm.GX | norm.GADD, 1 / 45, 1))
+                  (by_block, batch_norm_planes.PASSED | batch_norm_planes.GX | batch_norm_planes.GADD, 1 / 45, 1))
         found.append([y, gx, gadd, channels])
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -484,10 +484,10 @@ def test_filters_are_packed_as_the_plan_says(kernel, stride, groups, more):
     slide = Sliding((kernel, kernel), (stride, stride), (kernel // 2,) * 2, groups=groups)
     channels, filters = groups * (2 * LANES + more), groups * (3 * LANES + more)
     w = numbers(filters, channels // groups, kernel, kernel)
-    for plan in (tables.forward_pack(slide, filters, channels, LANES),
-                 tables.data_pack(slide, filters, channels)):
+    for plan in (address_tables.forward_pack(slide, filters, channels, LANES),
+                 address_tables.data_pack(slide, filters, channels)):
         packed, expected = np.zeros(plan.size, "f"), np.zeros(plan.size, "f")
-        strips.pack(plan, w, packed)
+        conv_driver.pack(plan, w, packed)
         for base, outs, ins, width, target, first, count in plan.rows:
             outer, inner = plan.strides
             for i, k, o in np.ndindex(ins, count, outs):
@@ -495,10 +495,10 @@ def test_filters_are_packed_as_the_plan_says(kernel, stride, groups, more):
                 expected[target + place * width + o] = w.reshape(-1)[
                     base + o * outer + i * inner + plan.positions[first + k]]
         np.testing.assert_array_equal(packed, expected)
-    plan, back = tables.forward_pack(slide, filters, channels, LANES), np.zeros_like(w)
-    strips.pack(plan, w, packed)
+    plan, back = address_tables.forward_pack(slide, filters, channels, LANES), np.zeros_like(w)
+    conv_driver.pack(plan, w, packed)
     for adds in (False, True):
-        strips.unpack(plan, packed, back, adds)
+        conv_driver.unpack(plan, packed, back, adds)
         np.testing.assert_array_equal(back, w * (1 + adds))
 
 
@@ -531,8 +531,8 @@ def test_reorders_past_the_caches_are_the_same(monkeypatch, halo, width, offset)
     blocks = [behind_vectors(form.shape(2), offset) for _ in range(2)]
     back = behind_vectors(data.shape, offset)
     for array, far in zip(blocks, [np.inf, 0], strict=True):
-        monkeypatch.setattr(stream, "BEYOND", far)
-        assert stream.streams(array, data) == (far == 0 and not offset)
+        monkeypatch.setattr(nontemporal, "BEYOND", far)
+        assert nontemporal.streams(array, data) == (far == 0 and not offset)
         into_blocks(form, data, array)
     from_blocks(form, blocks[1], back)
     np.testing.assert_array_equal(*blocks)
@@ -742,8 +742,8 @@ def test_rows_of_probabilities_are_their_twin(size, dtype, most, inplace, flags)
 
 @pytest.mark.parametrize("dtype, most", [("float32", 2e-6), ("float64", 1e-14)])
 @pytest.mark.parametrize("begin", [LANES, LANES + 3])
-@pytest.mark.parametrize("size", [1, LANES - 1, LANES, 6 * LANES + 3, rows.PART * LANES + 5])
-@pytest.mark.parametrize("flags", [0, rows.STREAM, rows.SHARED, rows.STREAM | rows.SHARED])
+@pytest.mark.parametrize("size", [1, LANES - 1, LANES, 6 * LANES + 3, layer_norm_rows.PART * LANES + 5])
+@pytest.mark.parametrize("flags", [0, layer_norm_rows.STREAM, layer_norm_rows.SHARED, layer_norm_rows.STREAM | layer_norm_rows.SHARED])
 def test_rows_of_norms_are_their_twins(flags, size, begin, dtype, most):
     """Sums of n numbers are off by their root times the error of one, here in parts."""
     x, g, y, *along = (at_vectors(2 * (begin + size + 5)).view(dtype) if dtype == "float64" else
@@ -756,11 +756,11 @@ def test_rows_of_norms_are_their_twins(flags, size, begin, dtype, most):
     at, steps = (begin, 1, 2, 4), (size, flags)
     known = (x, gamma, mean, deviation)
     for micro, arrays, where in (
-            (rows.row_sums, (x, mean, sums), ((begin, 1), size)),
-            (rows.row_normal, (x, gamma, beta, mean, deviation, y), (at, steps)),
-            (rows.row_grad_sums, (g, *known, slopes, shifts, sums), (at, steps)),
-            (rows.row_grad, (g, *known, shares, y), (at, steps)),
-            (rows.row_normal, (x, gamma, beta, mean, deviation, x), (at, steps))):
+            (layer_norm_rows.row_sums, (x, mean, sums), ((begin, 1), size)),
+            (layer_norm_rows.row_normal, (x, gamma, beta, mean, deviation, y), (at, steps)),
+            (layer_norm_rows.row_grad_sums, (g, *known, slopes, shifts, sums), (at, steps)),
+            (layer_norm_rows.row_grad, (g, *known, shares, y), (at, steps)),
+            (layer_norm_rows.row_normal, (x, gamma, beta, mean, deviation, x), (at, steps))):
         expected = [each.copy() for each in arrays]
         if arrays[-1] is x:  # in place
             expected[-1] = expected[0]

@@ -231,7 +231,7 @@ def test_hostile_states(kind):
 
 
 def test_instructions_are_counted(monkeypatch):
-    monkeypatch.setattr("nbmod.optimizer.machine._MAX_INSTRUCTIONS", 100)
+    monkeypatch.setattr("nbmod.optimizer.safe_unpickler._MAX_INSTRUCTIONS", 100)
     with pytest.raises(MXNetError, match="more than 100 instructions"):
         load_states(b"}" + b"N0" * 100 + b".")
 

@@ -7,9 +7,10 @@ import pytest
 
 import nbmod as mx
 from nbmod import optimizer
-from nbmod.ops import jit, together
+from nbmod.ops import jit
 from nbmod.ops.device import CPU
-from nbmod.ops.simd.address import array_at
+from nbmod.ops.optimizer import multi_tensor_apply
+from nbmod.ops.simd.raw_arrays import array_at
 from nbmod.optimizer import Updater
 from tests.test_optimizer import CASES, IDS
 
@@ -85,8 +86,8 @@ def test_bits_are_those_of_steps_one_by_one(name, params, dtypes):
 
 @pytest.mark.parametrize("name", ["sgd", "adam"])
 def test_any_number_of_threads(name, monkeypatch):
-    monkeypatch.setattr(together, "PARALLEL_FROM", 1)
-    monkeypatch.setattr(together, "JOB", 1000)
+    monkeypatch.setattr(multi_tensor_apply, "PARALLEL_FROM", 1)
+    monkeypatch.setattr(multi_tensor_apply, "JOB", 1000)
     before, runs = jit.num_threads(), []
     for count in (1, before):
         jit.set_num_threads(count)
@@ -191,7 +192,7 @@ def test_values_are_no_reason_to_compile(monkeypatch):
     step_all(updater, grads, weights)
     prepared = list(updater._prepared.values())
     monkeypatch.setattr(jit.Kernel, "compile", None)
-    monkeypatch.setattr("nbmod.ops.update.kernel_for", None)
+    monkeypatch.setattr("nbmod.ops.optimizer.sgd_update.kernel_for", None)
     for number in range(5):
         updater.optimizer.lr = 0.1 / (1 + number)
         grads[0][:] = number
@@ -254,21 +255,21 @@ def test_a_weight_given_twice_is_stepped_twice():
 def test_overlap(sets, expected):
     memory = np.zeros((4, 8), np.float32)
     rows = [([memory[i] for i in read], [memory[i] for i in written]) for read, written in sets]
-    assert together.overlap(rows, CPU) == expected
-    assert together.overlap([*rows, ([], [memory])], CPU)
+    assert multi_tensor_apply.overlap(rows, CPU) == expected
+    assert multi_tensor_apply.overlap([*rows, ([], [memory])], CPU)
 
 
 @pytest.mark.parametrize("sizes", [[1], [64] * 5, [100_000, 10, 1, 7, 64], [3] * 1000, [16384] * 3])
 def test_jobs_are_all_elements_in_about_equal_shares(sizes):
-    parts, jobs = together.divided(sizes)
+    parts, jobs = multi_tensor_apply.divided(sizes)
     done = [[False] * size for size in sizes]
     for row, start, count in parts:
         assert count > 0 and not any(done[row][start:start + count])
         done[row][start:start + count] = [True] * count
     assert all(map(all, done)) and jobs[0] == 0 and jobs[-1] == len(parts)
     shares = [parts[a:b, 2].sum() for a, b in zip(jobs, jobs[1:], strict=False)]
-    assert min(shares) > 0 and max(shares) <= together.JOB + together.LINE + max(
-        size for size in sizes if size < together.LINE or size == max(sizes)) % together.LINE
+    assert min(shares) > 0 and max(shares) <= multi_tensor_apply.JOB + multi_tensor_apply.LINE + max(
+        size for size in sizes if size < multi_tensor_apply.LINE or size == max(sizes)) % multi_tensor_apply.LINE
 
 
 def test_array_at_an_address():

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod import cli
-from nbmod.pictures import codecs
+from nbmod.cli import im2rec
+from nbmod.cli import main as cli
+from nbmod.imgproc import codecs
 from nbmod.recordio import MXIndexedRecordIO, MXRecordIO, pack
-from nbmod.tools import im2rec
 from tests import iterator_programs, recordio_programs
 
 

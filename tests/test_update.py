@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.ops import OPS, multi_tensor, update
+from nbmod.ops import OPS
 from nbmod.ops.device import CPU
 from nbmod.ops.op import Call
-from nbmod.ops.update_adaptive import GroupAdaGradUpdate
-from nbmod.ops.update_lamb import LambUpdate
+from nbmod.ops.optimizer import multi_tensor
+from nbmod.ops.optimizer import sgd_update as update
+from nbmod.ops.optimizer.adaptive_update import GroupAdaGradUpdate
+from nbmod.ops.optimizer.lamb_update import LambUpdate
 from tests import training
 from tests.compare import assert_same
 

@@ -12,14 +12,16 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod import ahead, cli
-from nbmod.ops import jit, locks, progress
+from nbmod.cli import main as cli
+from nbmod.execution import compile_ahead
+from nbmod.ops import jit
+from nbmod.ops.build import locks, progress
 
 LATER = """
 import sys
 from nbmod import sym
 from nbmod.ops.jit import kept_files
-from nbmod.tools.warmup import warm
+from nbmod.cli.warmup import warm
 before = kept_files()
 warm(sym.load(sys.argv[1]), {"data": (256, 300)}, training=False)
 print(before, kept_files())
@@ -60,7 +62,8 @@ def test_two_processes_warm_an_empty_cache_and_a_third_compiles_nothing(saved, t
 
 HELPED = """
 import sys
-from nbmod import ahead, cpu, nd, sym
+from nbmod.execution import compile_ahead as ahead
+from nbmod import cpu, nd, sym
 from nbmod.ops import jit
 jit.num_threads = ahead.num_threads = lambda: 2
 ahead.WORTHWHILE = 3
@@ -100,13 +103,13 @@ def other(several, folder, code):
     """A process that has been asked to compile for the network."""
     bound = mx.sym.load(several).simple_bind(mx.cpu(), a=(80, 100), b=(90, 100), c=(70, 100))
     process = begin(folder, "-c", code)
-    process.stdin.write(json.dumps(ahead._request(bound) | {"begin": 1.0}) + "\n")
+    process.stdin.write(json.dumps(compile_ahead._request(bound) | {"begin": 1.0}) + "\n")
     process.stdin.flush()
     return process
 
 
 def test_the_other_process_compiles_all_and_runs_nothing(several, tmp_path):
-    code = ahead.CHILD + "from nbmod.ops.jit import kept_files; print(kept_files())"
+    code = compile_ahead.CHILD + "from nbmod.ops.jit import kept_files; print(kept_files())"
     with other(several, tmp_path / "kept", code) as process:
         kept, errors = process.stdout.read(), process.stderr.read()
     assert process.returncode == 0 and int(kept) >= 3, errors
@@ -116,7 +119,7 @@ def test_the_other_process_compiles_all_and_runs_nothing(several, tmp_path):
 
 
 def test_the_other_process_ends_with_this_one(several, tmp_path):
-    process = other(several, tmp_path / "kept", ahead.CHILD)
+    process = other(several, tmp_path / "kept", compile_ahead.CHILD)
     process.communicate(timeout=60)
     assert not list((tmp_path / "kept").rglob("*.nbc"))
 
@@ -205,7 +208,8 @@ def test_long_compilation_is_told_of_once(capsys, monkeypatch):
 
 def test_who_does_not_watch_is_told_nothing(tmp_path, monkeypatch):
     code = """
-from nbmod.ops import jit, progress
+from nbmod.ops import jit
+from nbmod.ops.build import progress
 import numpy as np
 progress.LONG = 0
 @jit.kernel

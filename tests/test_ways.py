@@ -11,12 +11,13 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import nbmod as mx
-from nbmod.ops import contraction, convolution, dense, depthwise, jit, shifted, unrolled
-from nbmod.ops.blocked import algorithms, direct
-from nbmod.ops.blocked.convolution import sliding_of
-from nbmod.ops.blocked.form import LANES
-from nbmod.ops.blocked.tables import PIXELS, data_work, forward_work
-from nbmod.ops.geometry import Geometry, Window, sliding_size, span_of
+from nbmod.ops import jit
+from nbmod.ops.blocked import choose_algorithm, direct
+from nbmod.ops.blocked.address_tables import PIXELS, data_work, forward_work
+from nbmod.ops.blocked.blocked_convolution import sliding_of
+from nbmod.ops.blocked.layout import LANES
+from nbmod.ops.nn import conv_gemm, conv_im2col, conv_shifted, convolution, depthwise, pointwise
+from nbmod.ops.nn.sliding_window import Geometry, Window, sliding_size, span_of
 from tests import convolution_sums
 
 FLOAT = np.dtype(np.float32)
@@ -125,26 +126,26 @@ ODD = [
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("way", [shifted, unrolled])
+@pytest.mark.parametrize("way", [conv_shifted, conv_im2col])
 @pytest.mark.parametrize("geo", ODD, ids=str)
 def test_ways_compute_the_same(geo, way, direction, dtype):
     assert way.cost(geo, direction, np.dtype(dtype)) < math.inf
     found, expected = (results(each, geo, direction, np.random.default_rng(0), dtype)
-                       for each in (way, contraction))
+                       for each in (way, conv_gemm))
     close = 1e-4 if dtype == "float32" else 1e-11
     np.testing.assert_allclose(found, expected, rtol=close, atol=close * abs(expected).max())
 
 
-@given(geometries(most=9), st.sampled_from(DIRECTIONS), st.sampled_from((shifted, unrolled)))
+@given(geometries(most=9), st.sampled_from(DIRECTIONS), st.sampled_from((conv_shifted, conv_im2col)))
 @settings(max_examples=150, deadline=None)
 def test_ways_compute_the_same_for_any_geometry(geo, direction, way):
     assume(way.cost(geo, direction, FLOAT) < math.inf)
     found, expected = (results(each, geo, direction, np.random.default_rng(0), "float32")
-                       for each in (way, contraction))
+                       for each in (way, conv_gemm))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * max(abs(expected).max(), 1))
 
 
-@pytest.mark.parametrize("way", [shifted, unrolled])
+@pytest.mark.parametrize("way", [conv_shifted, conv_im2col])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_any_number_of_threads_sums_alike(way, direction):
     """Bit by bit: parts of a group's filters, and of its channels."""
@@ -235,7 +236,7 @@ def test_no_way_wastes_much(name, direction):
 def test_the_least_estimate_decides(geo, direction):
     way = convolution.way_of(geo, direction, FLOAT)
     others = [module.cost(each, direction, FLOAT) for each in (geo, geo.squeezed)
-              for module in (contraction, depthwise, dense, direct, shifted, unrolled)]
+              for module in (conv_gemm, depthwise, pointwise, direct, conv_shifted, conv_im2col)]
     assert way.cost == min(others) < math.inf
     assert way.cost == way.module.cost(way.geo, direction, FLOAT)
 
@@ -245,15 +246,15 @@ def test_the_least_estimate_decides(geo, direction):
 def test_layers_that_blocks_waste_work_on_stay_plain(name):
     """A layer in a network, whose gradients are all wanted."""
     geo = SPANNING[name]
-    assert algorithms.is_worth_blocks(geo, DIRECTIONS, False) == (name == "picture")
+    assert choose_algorithm.is_worth_blocks(geo, DIRECTIONS, False) == (name == "picture")
 
 
 @needs_vectors
 def test_a_thin_layer_that_nobody_reads_stays_plain():
     """To reorder its output would take longer than to compute it; a reader wants blocks."""
     thin, wide = geometry(2, 3, (252, 252), 24, (1, 1)), SPANNING["picture"]
-    assert not algorithms.is_worth_blocks(thin, ("forward",), False, True)
-    assert algorithms.is_worth_blocks(wide, ("forward",), False, True)
+    assert not choose_algorithm.is_worth_blocks(thin, ("forward",), False, True)
+    assert choose_algorithm.is_worth_blocks(wide, ("forward",), False, True)
 
 
 @needs_vectors

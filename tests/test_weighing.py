@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nbmod.ops.blocked import weighing
-from nbmod.ops.blocked.form import LANES, Form
+from nbmod.ops.blocked import winograd_weight_grad
+from nbmod.ops.blocked.address_tables import Sliding
+from nbmod.ops.blocked.layout import LANES, Form
 from nbmod.ops.blocked.reorder import into_blocks
-from nbmod.ops.blocked.tables import Sliding
-from nbmod.ops.blocked.tiled import Tiled
+from nbmod.ops.blocked.winograd_convolution import Tiled
 from nbmod.ops.jit import num_threads, set_num_threads
-from nbmod.ops.simd.winograd import FOUR, TWO
+from nbmod.ops.simd.winograd_transforms import FOUR, TWO
 from tests import convolution_sums
 
 pytestmark = pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
@@ -64,7 +64,7 @@ def computed(k, x, g, like, adds=False, room=None):
 def test_gradients(name, out, caches, monkeypatch):
     """Against sums in float64, 1e-5 of the largest number; images end within tiles."""
     for limit, size in CACHES[caches].items():
-        monkeypatch.setattr(weighing, limit, size)
+        monkeypatch.setattr(winograd_weight_grad, limit, size)
     k, x, g, expected = convolution(*CASES[name], out)
     for adds in (False, True):
         found = computed(k, x, g, expected, adds)
@@ -75,7 +75,7 @@ def test_gradients(name, out, caches, monkeypatch):
 def test_any_number_of_threads_gives_the_same_bits(caches, monkeypatch):
     """Also where the room was made for fewer threads than there are later, and the other way."""
     for limit, size in CACHES[caches].items():
-        monkeypatch.setattr(weighing, limit, size)
+        monkeypatch.setattr(winograd_weight_grad, limit, size)
     k, x, g, expected = convolution(5, 3 * LANES, (23, 21), 5 * LANES, (1, 1), 4)
     many, found = num_threads(), []
     try:

@@ -16,7 +16,7 @@ from ..base import MXNetError
 from ..ndarray import NDArray, array
 from ..ndarray import _internal as internal
 from ..ndarray import op as ops
-from ..ops import resample
+from ..ops.image import resample
 
 __all__ = ["center_crop", "color_normalize", "copyMakeBorder", "fixed_crop", "imdecode", "imread",
            "imresize", "imrotate", "interpolation", "random_crop", "random_rotate",

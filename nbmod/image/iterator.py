@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError
+from ..cli.im2rec import read_list
 from ..context import cpu
 from ..io import DataBatch, DataIter, common_random
 from ..io.data import expect_same, require_batches
 from ..io.record_table import record_offsets
 from ..log import get_logger
 from ..ndarray import NDArray, array
-from ..ndarray.lending import Loans, Sealed
+from ..ndarray.buffer_pool import Loans, Sealed
 from ..recordio import MXIndexedRecordIO, MXRecordIO, unpack
-from ..tools.im2rec import read_list
 from . import functions
 from .augmenters import CreateAugmenter
 

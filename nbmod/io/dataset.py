@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError
-from ..ops import rng
+from ..ops.random import rng
 from .data import WholeBatches, expect_same, require_batches
 from .native import require_part
 from .pipeline import Job, Pipeline

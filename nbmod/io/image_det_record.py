@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..base import MXNetError
-from ..pictures.detection import DetAugmentation, read_label
+from ..imgproc.record_det_augmenter import DetAugmentation, read_label
 from .image_record import RecordIter, RecordOptions
 from .native import MXDataIter, options_of
 from .record_table import label_lengths

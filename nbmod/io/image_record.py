@@ -21,11 +21,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..base import MXNetError
+from ..imgproc.codecs import decode
+from ..imgproc.record_augmenter import Augmentation, Pixels
 from ..log import get_logger
-from ..ndarray.lending import Loans, Sealed
-from ..ops import rng
-from ..pictures.codecs import decode
-from ..pictures.native import Augmentation, Pixels
+from ..ndarray.buffer_pool import Loans, Sealed
+from ..ops.random import rng
 from ..recordio import IRHeader, MXRecordIO, unpack
 from ..serialization import read_arrays, write_arrays
 from .data import DataBatch, DataDesc, expect_same

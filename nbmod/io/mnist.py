@@ -16,7 +16,7 @@ from ..base import MXNetError
 from ..context import cpu
 from ..log import get_logger
 from ..ndarray import NDArray
-from ..ndarray.lending import Loans, Sealed
+from ..ndarray.buffer_pool import Loans, Sealed
 from ..ops.jit import kernel
 from .data import DataBatch, DataDesc, expect_same
 from .native import MXDataIter, deciding, options_of, require_part

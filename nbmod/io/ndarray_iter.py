@@ -16,7 +16,7 @@ import numpy as np
 from ..base import MXNetError
 from ..context import cpu
 from ..ndarray import NDArray, array
-from ..ops import rng
+from ..ops.random import rng
 from .data import DataBatch, DataDesc, DataIter, expect_same, require_batches
 
 __all__ = ["NDArrayIter"]

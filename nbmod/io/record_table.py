@@ -68,7 +68,7 @@ def image_list(path: str, label_width: int) -> dict[int, np.ndarray]:
     label_width : int
         Number of labels that are used of each line; not positive: all.
     """
-    from ..tools.im2rec import read_list
+    from ..cli.im2rec import read_list
 
     labels = {}
     for entry in read_list(path):

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base import MXNetError, OutOfMemory
-from ..ndarray.csr import Compressed
-from ..ndarray.lending import Loans
+from ..ndarray.buffer_pool import Loans
+from ..ndarray.compressed import Compressed
 from ..ops.jit import num_threads
 from . import text_kernels as kernels
 from .pipeline import Job, Pipeline

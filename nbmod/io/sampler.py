@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..ops import rng
+from ..ops.random import rng
 
 __all__ = ["Chosen", "Sampler"]
 

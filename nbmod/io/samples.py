@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base import MXNetError, did_you_mean
-from ..ndarray.lending import Loans, Sealed
+from ..ndarray.buffer_pool import Loans, Sealed
 from ..ndarray.ndarray import as_dtype
 from .data import DataBatch, DataDesc
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..base import MXNetError
 from ..ndarray import NDArray, array
-from ..ndarray.csr import Compressed, CSRNDArray
-from ..ndarray.lending import Loans, Sealed
+from ..ndarray.buffer_pool import Loans, Sealed
+from ..ndarray.compressed import Compressed, CSRNDArray
 from ..ops.param import Shape
 from .data import DataBatch, DataDesc, expect_same
 from .native import MXDataIter, deciding, list_files, options_of, require_part

@@ -23,8 +23,8 @@ import numpy as np
 from ..base import MXNetError, integer_types
 from ..context import Context, cpu
 from ..ndarray import NDArray, invoke
-from ..ops.arithmetic import AddN
 from ..ops.device import Device, device_of
+from ..ops.elementwise.arithmetic import AddN
 from .base import KVStoreBase, check_capability
 from .compression import TwoBit
 from .nccl import way_of

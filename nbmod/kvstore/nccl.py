@@ -17,9 +17,9 @@ from typing import Any
 
 from ..base import CONFIG, MXNetError
 from ..ndarray import NDArray
-from ..ops.arithmetic import sum_program
 from ..ops.device import Device, device_of, gpu_count, gpus_offered
-from ..ops.together import Member
+from ..ops.elementwise.arithmetic import sum_program
+from ..ops.optimizer.multi_tensor_apply import Member
 from .sums import Job, Joint, Sums
 
 __all__ = ["Collectives", "way_of"]

@@ -15,11 +15,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from .. import changes
-from ..ndarray import NDArray
-from ..ops.arithmetic import sum_program
+from ..ndarray import NDArray, mutation
 from ..ops.device import CPU, Device, device_of
-from ..ops.together import Member, overlap
+from ..ops.elementwise.arithmetic import sum_program
+from ..ops.optimizer.multi_tensor_apply import Member, overlap
 
 __all__ = ["Job", "Joint", "Sums"]
 
@@ -33,7 +32,7 @@ class Joint:
     def __init__(self, jobs: Sequence[Job]):
         self._handles = list(_handles(jobs))
         self._ids = list(map(id, self._handles))
-        self._owners = [id(changes.owner(out.handle)) for _, out in jobs]
+        self._owners = [id(mutation.owner(out.handle)) for _, out in jobs]
 
     @staticmethod
     def possible(values: Sequence[NDArray], out: NDArray) -> bool:
@@ -49,8 +48,8 @@ class Joint:
     def __call__(self) -> None:
         """Form the sums of what the arrays hold now."""
         self._run()
-        if changes.is_watched():
-            changes.written_owners(self._owners)
+        if mutation.is_watched():
+            mutation.written_owners(self._owners)
 
     def _run(self) -> None:
         raise NotImplementedError

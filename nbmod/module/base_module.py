@@ -25,9 +25,9 @@ from ..base import ArgumentError, MXNetError, _as_list
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc
 from ..model import BatchEndParam, join_params, split_params
-from ..ops import rng
+from ..ops.random import rng
 from .arguments import _check_input_names, _check_names_match, _parse_data_desc  # noqa: F401
-from .batches import cut
+from .batch_slicing import cut
 from .resume import Progress
 
 __all__ = ["BaseModule"]

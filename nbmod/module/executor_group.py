@@ -18,11 +18,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..base import MXNetError
-from ..binding import reshape
 from ..context import Context
+from ..execution.bind import reshape
 from ..io import DataDesc
 from .arguments import as_descs
-from .batches import (
+from .batch_slicing import (
     Descs,
     arrays_of,
     averaged,

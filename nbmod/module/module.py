@@ -24,9 +24,9 @@ from .arguments import (
     groups_by_context,
     name_list,
 )
-from .batches import samples_in, with_samples, with_shapes
+from .batch_slicing import samples_in, with_samples, with_shapes
 from .executor_group import DataParallelExecutorGroup
-from .optimization import OptimizedModule
+from .optimizer_mixin import OptimizedModule
 
 __all__ = ["Module"]
 

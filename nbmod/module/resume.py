@@ -35,9 +35,9 @@ from typing import Any
 
 from ..base import MXNetError, warn_user
 from ..io import common_random
-from ..ops import rng
+from ..ops.random import rng
 from ..serialization import atomic_write
-from .plain_data import decode, encode
+from .json_codec import decode, encode
 
 __all__ = ["OtherData", "Progress", "attributes", "device_copies", "optimizer_state", "read",
            "restore_optimizer", "set_device_copies", "states_mark", "write"]

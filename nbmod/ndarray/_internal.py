@@ -51,7 +51,7 @@ def _cvimread(filename: str, flag: int = 1, to_rgb: bool = True, out: NDArray | 
 
 
 def _decoded(where: str, data: bytes, how: tuple[int, bool], out: NDArray | None) -> NDArray:
-    from ..pictures.codecs import decode
+    from ..imgproc.codecs import decode
 
     flag, to_rgb = how
     if flag not in (0, 1):

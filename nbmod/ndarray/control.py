@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..base import ArgumentError, MXNetError
-from ..nesting import flatten, regroup
+from ..pytree import flatten, regroup
 from .functions import function
 from .ndarray import NDArray
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError, OutOfMemory
-from ..changes import share
 from ..context import Context, current_context, resolve
 from ..ops import OPS
 from ..ops.device import device_of, synchronize
+from .mutation import share
 from .ndarray import NDArray, as_dtype, host_array, invoke
 
 __all__ = ["array", "from_numpy", "empty", "zeros", "ones", "full", "arange", "linspace", "eye",

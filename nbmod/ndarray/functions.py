@@ -17,7 +17,7 @@ from ..ops import OPS
 from ..ops.op import Op
 from ..ops.signature import Arguments, op_doc, op_signature, split_arguments
 from .creation import place_of
-from .execute import op_instance
+from .eager import op_instance
 from .ndarray import NDArray, binary, invoke
 from .operators import BINARY
 

@@ -19,17 +19,17 @@ from typing import Any
 import numpy as np
 
 from ..base import FLAG_OF_DTYPE, MXNetError, numeric_types
-from ..changes import written
 from ..context import Context, current_context, resolve
 from ..graph import Entry
 from ..ops.device import CPU, device_of
-from ..ops.manipulate import reshape_target
 from ..ops.op import Op
 from ..ops.shape import normalize_axis, size_of
+from ..ops.tensor.manipulate import reshape_target
 from . import indexing, tape
 from .differentiable import Differentiable
-from .execute import execute, named_op, scalar_op
+from .eager import execute, named_op, scalar_op
 from .fluent import fluent_methods
+from .mutation import written
 from .operators import BINARY, Binary, Operators
 from .recording import STATE
 

@@ -13,7 +13,7 @@ from ..base import MXNetError, numeric_types
 from ..context import Context
 from ..ops import OPS
 from .creation import place_of
-from .execute import op_instance
+from .eager import op_instance
 from .functions import namespace
 from .ndarray import NDArray, invoke
 

@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 from ..base import MXNetError
 from ..context import Context
 from . import creation
-from .csr import BaseSparseNDArray
-from .csr import CSRNDArray as CSRNDArray
+from .compressed import BaseSparseNDArray
+from .compressed import CSRNDArray as CSRNDArray
 from .functions import ARITHMETIC, namespace
 from .ndarray import NDArray
 

@@ -18,7 +18,7 @@ import numpy as np
 from ..base import FLAG_OF_DTYPE, MXNetError
 from ..context import Context, current_context, resolve
 from ..ndarray import NDArray
-from ..ndarray.execute import forget
+from ..ndarray.eager import forget
 from ..ndarray.recording import RecordingScope
 from ..ops.custom import FACTORIES, Arrays
 from ..ops.device import device_of

@@ -183,7 +183,7 @@ class Cpu(Device):
                 np.copyto(dst, src, casting="unsafe")
 
     def together(self, members: Sequence[Any]) -> Any:
-        from .together import Together
+        from .optimizer.multi_tensor_apply import Together
 
         return Together(members)
 

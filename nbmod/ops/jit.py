@@ -41,9 +41,9 @@ from typing import Any
 import numpy as np
 
 from ..base import CONFIG, ArgumentError, MXNetError, is_exact, warn_user
-from .locks import locked
-from .progress import Progress
-from .simd.linkage import compiler
+from .build.linkage import compiler
+from .build.locks import locked
+from .build.progress import Progress
 
 __all__ = ["kernel", "inlined", "prange", "Kernel", "cache_folder", "call_before_compiling",
            "compile_ahead", "denormals", "keeps_code", "kept_files", "num_threads", "rehearsal",

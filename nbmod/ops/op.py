@@ -37,15 +37,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..base import MXNetError
-from .body import Bind, Part
 from .param import Shape, parse_params, to_text
+from .regions import Rows
 from .shape import PartialShape, size_of, unify_all
-from .side_by_side import Rows
+from .subgraph import Bind, Part
 
 if TYPE_CHECKING:
     from ..context import Context
     from ..graph import Entry, Graph, Node
-    from .program import Elements
+    from .elementwise.program import Elements
 
 __all__ = ["Op", "Backward", "Spec", "Call", "Mode", "PartialType"]
 

@@ -21,9 +21,9 @@ from typing import Any, Literal, NamedTuple, Union
 import numpy as np
 
 from ..base import MXNetError
-from .glossary import known
 from .op import Op
 from .param import Floats, Ints, Shape, field_types, fields_of
+from .param_docs import known
 
 __all__ = ["Arguments", "Flavour", "default_of", "op_arguments", "op_doc", "op_signature",
            "split_arguments", "type_text"]

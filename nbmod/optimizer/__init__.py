@@ -2,7 +2,7 @@
 
 `base` has learning rates, update counts and multipliers; `sgd`, `adaptive`, `layerwise` and
 `contrib` have the optimizers; `updater` has the `Updater`, which training loops call; `states` has
-the file format of optimizer states.  The arithmetic is in `nbmod.ops.update`.
+the file format of optimizer states.  The arithmetic is in `nbmod.ops.optimizer.sgd_update`.
 
 Examples
 --------

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..ndarray import NDArray
 from ..ops.op import Op
-from ..ops.update_adaptive import (
+from ..ops.optimizer.adaptive_update import (
     AdaDeltaUpdate,
     AdaGradUpdate,
     AdamaxUpdate,

@@ -23,12 +23,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..base import ArgumentError, MXNetError, did_you_mean, is_exact
-from ..changes import written
 from ..ndarray import NDArray, where, zeros
+from ..ndarray.mutation import written
 from ..ops.device import device_of
 from ..ops.jit import denormals
 from ..ops.op import Call, Op, Spec
-from ..ops.update import require_trainable
+from ..ops.optimizer.sgd_update import require_trainable
 from ..registry import construct
 
 __all__ = ["Optimizer", "RuleOptimizer", "Turn", "create", "register", "state_like", "states_like",

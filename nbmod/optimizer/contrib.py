@@ -7,7 +7,7 @@ from typing import Any
 from ..base import MXNetError
 from ..ndarray import NDArray, zeros
 from ..ops.op import Op
-from ..ops.update_adaptive import GroupAdaGradUpdate
+from ..ops.optimizer.adaptive_update import GroupAdaGradUpdate
 from .base import RuleOptimizer, Turn, register
 
 __all__ = ["GroupAdaGrad"]

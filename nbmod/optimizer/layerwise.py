@@ -11,8 +11,8 @@ import numpy as np
 from ..base import CONFIG
 from ..ndarray import NDArray, array, multi_lars, multi_sum_sq
 from ..ops.op import Op
-from ..ops.update import SGDMomUpdate, SGDUpdate
-from ..ops.update_lamb import LambUpdate, MPLambUpdate
+from ..ops.optimizer.lamb_update import LambUpdate, MPLambUpdate
+from ..ops.optimizer.sgd_update import SGDMomUpdate, SGDUpdate
 from .base import RuleOptimizer, Turn, register, state_like, states_like, step
 from .sgd import Momentum
 

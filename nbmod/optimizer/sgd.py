@@ -10,7 +10,7 @@ import numpy as np
 from ..base import CONFIG
 from ..ndarray import NDArray, random
 from ..ops.op import Op
-from ..ops.update import (
+from ..ops.optimizer.sgd_update import (
     DCASGDMomUpdate,
     DCASGDUpdate,
     MPNAGMomUpdate,

@@ -21,7 +21,7 @@ from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray
 from ..serialization import record_bytes
 from .base import Optimizer
-from .machine import Machine, Maker, bytes_in
+from .safe_unpickler import Machine, Maker, bytes_in
 
 __all__ = ["dump_states", "load_states"]
 

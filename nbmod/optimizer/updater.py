@@ -11,8 +11,8 @@ from ..ndarray import NDArray
 from ..ops.device import device_of
 from ..serialization import atomic_write
 from .base import Optimizer, register, state_like
+from .fused_step import Together, is_rule
 from .states import dump_states, load_states
-from .together import Together, is_rule
 
 __all__ = ["Updater", "get_updater", "load_states_file", "save_states_file", "Test"]
 

@@ -23,10 +23,10 @@ import numpy as np
 
 from ..base import DTYPE_FLAGS, MXNetError
 from ..graph import Entry, Graph, Node
-from ..ops.body import Body
 from ..ops.op import PartialType, Spec
 from ..ops.param import Shape, _dimension, _sequence
 from ..ops.shape import PartialShape, ShapeMismatch, is_known, size_of, unify
+from ..ops.subgraph import Body
 
 __all__ = ["Inferred", "infer_shape", "infer_type", "require_static", "specs_of",
            "unknown_variables"]

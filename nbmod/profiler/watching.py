@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from ..context import Context
-from ..costs import Cost, cost_of, costs_of
+from ..execution.cost_model import Cost, cost_of, costs_of
 from ..executor import Executor
 from ..ndarray import ndarray as arrays
 from ..ops.device import device_of

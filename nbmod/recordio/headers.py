@@ -157,7 +157,7 @@ def pack_img(header: IRHeader | tuple, img: np.ndarray, quality: int = 95,
     bytes
         The record.
     """
-    from ..pictures.codecs import encode
+    from ..imgproc.codecs import encode
 
     return pack(header, encode(_swapped(np.asarray(img)), img_fmt, quality))
 
@@ -185,7 +185,7 @@ def unpack_img(s: bytes, iscolor: int = -1) -> tuple[IRHeader, np.ndarray]:
     MXNetError
         If the data is not an image.
     """
-    from ..pictures.codecs import decode
+    from ..imgproc.codecs import decode
 
     header, data = unpack(s)
     image = decode(data, {1: 3, 0: 1}.get(iscolor, 0))

@@ -16,7 +16,7 @@ from .. import initializer as init
 from .. import ndarray as nd
 from .. import symbol as sym
 from ..base import MXNetError
-from ..ops.rnn_layout import GATES, RnnLayout
+from ..ops.rnn.rnn_weights import GATES, RnnLayout
 from .base import BaseRNNCell, RNNParams, States, take
 from .containers import BidirectionalCell, SequentialRNNCell
 from .gates import GRUCell, LSTMCell, RNNCell

@@ -18,7 +18,7 @@ from .. import ndarray as nd
 from ..base import ArgumentError, MXNetError
 from ..io import DataBatch, DataDesc, DataIter
 from ..io.data import expect_same
-from ..ops import rng
+from ..ops.random import rng
 
 __all__ = ["BucketSentenceIter", "encode_sentences"]
 

@@ -79,7 +79,7 @@ class Binding:
         >>> executor.forward(data=mx.nd.array([[1, 2, 3]]))[0].asnumpy().tolist()
         [[12.0, 12.0]]
         """
-        from ..binding import simple_bind
+        from ..execution.bind import simple_bind
 
         shapes = {name: read_shape(name, shape) for name, shape in kwargs.items()}
         types = {name: read_dtype(name, dtype) for name, dtype in (type_dict or {}).items()}
@@ -135,7 +135,7 @@ class Binding:
         >>> gradient.asscalar().item()
         6.0
         """
-        from ..binding import bind
+        from ..execution.bind import bind
 
         if not isinstance(args, (list, tuple, Mapping)):
             raise TypeError(f"bind: args is a {type(args).__name__}, expected a list of NDArray or "

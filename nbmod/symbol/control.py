@@ -17,9 +17,9 @@ from ..attribute import AttrScope
 from ..base import ArgumentError, MXNetError
 from ..graph import Entry, Graph, Node, topological_order
 from ..name import NameManager
-from ..nesting import flatten, regroup
 from ..ops import OPS
-from ..ops.control_base import Control
+from ..ops.control_flow.control_base import Control
+from ..pytree import flatten, regroup
 from .compose import make_node
 from .functions import Variable
 from .symbol import Symbol

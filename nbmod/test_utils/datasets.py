@@ -2,7 +2,7 @@
 
 A file is looked for where MXNet would have put it: in `data/`, here, and below `$MXNET_HOME`
 (default `~/.mxnet`) in `datasets/mnist`.  If it is nowhere, an MXNetError says where to put it.
-For a first try without any file, `nbmod.demo.load_digits()` has 1,797 real digits.
+For a first try without any file, `nbmod.cli.demo.load_digits()` has 1,797 real digits.
 """
 
 from __future__ import annotations

@@ -36,17 +36,18 @@ import numpy as np
 import nbmod as mx
 from nbmod.base import CONFIG
 from nbmod.ops import OPS, device
-from nbmod.ops.arithmetic import sum_program
-from nbmod.ops.cuda import compiler, gemm, tensor
 from nbmod.ops.cuda.device import Gpu
-from nbmod.ops.cuda.formula_op import COPY, run_program
-from nbmod.ops.cuda.launch import Kernel, Launch, kernel
-from nbmod.ops.cuda.memory import Array
-from nbmod.ops.formula import VOCABULARY
-from nbmod.ops.formula_op import FormulaOp
+from nbmod.ops.cuda.elementwise.formula_op import COPY, run_program
+from nbmod.ops.cuda.lib import gemm, gemm_tensor_cores
+from nbmod.ops.cuda.runtime import compiler
+from nbmod.ops.cuda.runtime.device_memory import Array
+from nbmod.ops.cuda.runtime.launch import Kernel, Launch, kernel
+from nbmod.ops.elementwise.arithmetic import sum_program
+from nbmod.ops.elementwise.formula import VOCABULARY
+from nbmod.ops.elementwise.formula_op import FormulaOp
+from nbmod.ops.elementwise.program import Program, Step
 from nbmod.ops.op import Backward, Call
-from nbmod.ops.program import Program, Step
-from nbmod.ops.together import Member
+from nbmod.ops.optimizer.multi_tensor_apply import Member
 from tests import either
 from tests.cases import Sample, all_samples
 from tests.cuda import setup
@@ -240,7 +241,7 @@ def products(ghost: Ghost) -> list[Launch]:
     """Products in the ways that small samples do not go."""
     ways = [("float32", gemm.Way(np.float32, gemm.LARGE))]
     ways += [("float16" if name == "f16" else "float32", gemm.Way(np.float32, words.tiles, words))
-             for name, words in tensor.WORDS.items()]
+             for name, words in gemm_tensor_cores.WORDS.items()]
     x, sizes = ghost.empty, (64, 64, 4096)
     stacks = [x(shape, "float32") for shape in ((2, 64, 4096), (2, 4096, 64), (2, 64, 64))]
     found = ghost._steps(OPS["batch_dot"](), stacks[:2], stacks[2:], Call())

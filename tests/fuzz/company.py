@@ -256,14 +256,14 @@ class _Source:
     """Batches of the inputs of a program: lent, or in arrays of their own."""
 
     def __init__(self, mx: Any, executor: Any, names: list[str], lent: bool):
-        from nbmod.ndarray.lending import Loans
+        from nbmod.ndarray.buffer_pool import Loans
 
         self.mx, self.lent, self.number = mx, lent, 0
         self.loans = {name: Loans(executor.arg_dict[name].shape, executor.arg_dict[name].dtype)
                       for name in names}
 
     def next(self) -> dict[str, Any]:
-        from nbmod.ndarray.lending import Sealed
+        from nbmod.ndarray.buffer_pool import Sealed
 
         batch, self.number = {}, self.number + 1
         for name, loans in self.loans.items():
@@ -314,13 +314,13 @@ def on_lent_batches(mx: Any, program: Program, way: Way, rng: Random) -> tuple[R
 
 @contextmanager
 def _lends_small_batches() -> Iterator[None]:
-    from nbmod import inputs
+    from nbmod.execution import zero_copy
 
-    before, inputs.LEAST_BYTES = inputs.LEAST_BYTES, 0
+    before, zero_copy.LEAST_BYTES = zero_copy.LEAST_BYTES, 0
     try:
         yield
     finally:
-        inputs.LEAST_BYTES = before
+        zero_copy.LEAST_BYTES = before
 
 
 def _on_batches(mx: Any, program: Program, way: Way, rng: Random, lent: bool) -> Results:

@@ -37,14 +37,14 @@ class Finding(NamedTuple):
 def small_chains_fuse() -> Iterator[None]:
     """A block in which chains of few elements are fused, too.  NumPy runs them, so that programs
     need no kernels of their own."""
-    from nbmod.passes import fuse
+    from nbmod.passes.optimize import fuse_elementwise
 
-    before = fuse._is_large
-    fuse._is_large = lambda shape: 0 not in shape
+    before = fuse_elementwise._is_large
+    fuse_elementwise._is_large = lambda shape: 0 not in shape
     try:
         yield
     finally:
-        fuse._is_large = before
+        fuse_elementwise._is_large = before
 
 
 def error_of(mx: Any, program: Program, seed: int) -> str:

@@ -15,21 +15,21 @@ from hypothesis import strategies as st
 import nbmod as mx
 from nbmod.context import cpu
 from nbmod.graph import Graph
-from nbmod.ops.blocked.form import LANES
+from nbmod.ops.blocked.layout import LANES
 from nbmod.ops.op import Spec
-from nbmod.passes.absorb import absorb
-from nbmod.passes.byte_layers import with_byte_layers
-from nbmod.passes.chains import with_chains
-from nbmod.passes.derive import derived_groups, read_shapes
-from nbmod.passes.fold import fold_batch_norm
-from nbmod.passes.fuse import fuse
 from nbmod.passes.infer import infer_shape, infer_type, specs_of
-from nbmod.passes.layout import with_blocks
-from nbmod.passes.mirror import mirror
-from nbmod.passes.parts import in_parts
+from nbmod.passes.optimize.blocked_layout import with_blocks
+from nbmod.passes.optimize.cse import merge_equal, skip_identities
+from nbmod.passes.optimize.fold_batch_norm import fold_batch_norm
+from nbmod.passes.optimize.fuse_depthwise import with_chains
+from nbmod.passes.optimize.fuse_elementwise import fuse
+from nbmod.passes.optimize.fuse_epilogue import absorb
+from nbmod.passes.optimize.fuse_int8 import with_byte_layers
+from nbmod.passes.optimize.hoist_constants import derived_groups, read_shapes
+from nbmod.passes.optimize.reroll_rnn import with_layers
+from nbmod.passes.optimize.tile_batch import in_parts
 from nbmod.passes.place import place, with_copies
-from nbmod.passes.recurrent import with_layers
-from nbmod.passes.redundant import merge_equal, skip_identities
+from nbmod.passes.recompute import mirror
 from nbmod.passes.rewrite import Rewritten, unchanged
 from nbmod.passes.switches import without_passes
 from nbmod.passes.training import land, with_gradients

@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 import nbmod as mx
-from nbmod import binding, changes, executor
-from nbmod.arena import Memory
-from nbmod.inputs import Input
-from nbmod.ops import half
-from nbmod.ops.fully_connected import FullyConnected
-from nbmod.ops.slicing import Concat
+from nbmod import executor
+from nbmod.execution import bind
+from nbmod.execution.arena import Memory
+from nbmod.execution.zero_copy import Input
+from nbmod.ndarray import mutation
+from nbmod.ops.elementwise import float_op
+from nbmod.ops.nn.fully_connected import FullyConnected
+from nbmod.ops.tensor.slicing import Concat
 from nbmod.passes import gradient
 from tests.fuzz import drawing
 from tests.fuzz.company import CHECKS
@@ -160,14 +162,14 @@ def test_executors_that_share_memory_by_mistake_are_found(monkeypatch):
 
 def test_parameters_that_are_not_shared_are_found(monkeypatch):
     """What one executor learns, the other does not."""
-    monkeypatch.setattr(binding._Sharing, "_shared", lambda self, table, *spec: self._fresh(*spec))
+    monkeypatch.setattr(bind._Sharing, "_shared", lambda self, table, *spec: self._fresh(*spec))
     error = _failing("dense")[2]
     assert "in shared memory" in error
 
 
 def test_parameters_whose_change_is_not_told_are_found(monkeypatch):
     """Weights in blocks, and with batch norm folded in, are those of the step before."""
-    monkeypatch.setattr(changes, "written_owners", lambda ids: None)
+    monkeypatch.setattr(mutation, "written_owners", lambda ids: None)
     error = _failing("images")[2]
     assert "in shared memory" in error
 
@@ -181,7 +183,7 @@ def test_a_batch_that_is_given_back_too_early_is_found(monkeypatch):
 
 def test_a_half_that_is_not_added_to_is_found(monkeypatch):
     """Sums begin with what their float32 stand-in holds."""
-    right = half._through_single
+    right = float_op._through_single
 
     def through_single(make: Any, ins: Any, outs: Any, call: Any, *copying: Any) -> Any:
         def made(wide_ins: Any, wide_outs: Any, _: Any) -> Any:
@@ -196,6 +198,6 @@ def test_a_half_that_is_not_added_to_is_found(monkeypatch):
 
         return spoiled
 
-    monkeypatch.setattr(half, "_through_single", through_single)
+    monkeypatch.setattr(float_op, "_through_single", through_single)
     error = _failing("dense")[2]
     assert "halves is" in error

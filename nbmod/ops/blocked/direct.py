@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ..geometry import Direction, Geometry
+from ..nn.sliding_window import Direction, Geometry
 from ..op import Spec
-from .convolution import FLAT, FLOAT, Kernels, is_planar, sliding_of
-from .form import LANES, Form, enter_channels
+from .address_tables import data_work, forward_work, padded_taps
+from .blocked_convolution import FLAT, FLOAT, Kernels, is_planar, sliding_of
+from .layout import LANES, Form, enter_channels
 from .reorder import from_blocks, into_blocks
-from .tables import data_work, forward_work, padded_taps
 
 __all__ = ["backward_data", "backward_weight", "data_room", "cost", "fills", "forward",
            "forward_room", "halo_cost", "sums_cost", "weight_room"]

@@ -10,21 +10,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..convolution import all_of
-from ..geometry import sliding_size, span_of
-from ..in_parts import divisors_up_to
+from ..nn.batch_tiles import divisors_up_to
+from ..nn.convolution import all_of
+from ..nn.sliding_window import sliding_size, span_of
 from ..op import Call, Op, Spec
-from ..permute import prepare_moves
+from ..regions import Rows
 from ..shape import PartialShape
-from ..side_by_side import Rows
-from ..simd.strip import ADD, BIAS, RELU, at_most
-from ..slicing import Concat
-from .convolution import FLOAT, Kernels
-from .depthwise import is_depthwise, kernels_of
-from .form import LANES, Form, clear_halo, clear_tail, enter_channels
+from ..simd.conv_strip import ADD, BIAS, RELU, at_most
+from ..tensor.slicing import Concat
+from ..tensor.strided_copy import prepare_moves
+from .address_tables import Sliding
+from .blocked_convolution import FLOAT, Kernels
+from .blocked_depthwise import is_depthwise, kernels_of
+from .layout import LANES, Form, clear_halo, clear_tail, enter_channels
 from .reorder import from_blocks, into_blocks, widen
-from .tables import Sliding
-from .tiled import Tiled
+from .winograd_convolution import Tiled
 
 __all__ = ["BlockedConvolution", "ClearEdges", "FromBlocks", "IntoBlocks",
            "JoinedBlocks"]

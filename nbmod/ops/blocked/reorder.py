@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..jit import inlined, kernel, prange
-from ..simd.stream import settle, streams
+from ..simd.nontemporal import settle, streams
 from ..simd.transpose import transpose, transpose_past
-from .form import LANES, Form, clear_halo
+from .layout import LANES, Form, clear_halo
 
 __all__ = ["from_blocks", "into_blocks", "widen"]
 

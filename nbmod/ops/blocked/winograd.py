@@ -35,11 +35,11 @@ from typing import Any
 import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
-from ..simd.queue import SPACE, queue_of, take
-from ..simd.strip import PIXELS, strip1, strip2
-from ..simd.winograd import FOUR, TWO
-from .form import LANES, Form, flat
-from .tables import Pair, Sliding
+from ..simd.conv_strip import PIXELS, strip1, strip2
+from ..simd.winograd_transforms import FOUR, TWO
+from ..simd.work_queue import SPACE, queue_of, take
+from .address_tables import Pair, Sliding
+from .layout import LANES, Form, flat
 
 __all__ = ["Tiling", "fits"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..custom import Custom
-from .launch import on_gpu
+from .runtime.launch import on_gpu
 
 __all__: list[str] = []
 

@@ -20,18 +20,18 @@ import numpy as np
 from ...base import CONFIG, MXNetError, OutOfMemory
 from ..device import Device, describe
 from ..op import Call, Op, Spec
-from .fill import fill
-from .formula_op import COPY, run_program
-from .launch import SIMULATED, Step, twin_of
-from .memory import Array
-from .replay import Launcher, join
-from .together import Together
+from .elementwise.formula_op import COPY, run_program
+from .lib.fill import fill
+from .optimizer.multi_tensor_apply import Together
+from .runtime.device_memory import Array
+from .runtime.graph_replay import Launcher, join
+from .runtime.launch import SIMULATED, Step, twin_of
 
 Card: Any
 if SIMULATED:
-    from .simulator import Card
+    from .runtime.simulator import Card
 else:
-    from .driver import Card
+    from .runtime.driver import Card
 
 __all__ = ["Gpu", "gpu_count", "gpu_memory", "gpu_trouble", "copy"]
 

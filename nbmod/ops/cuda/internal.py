@@ -10,9 +10,9 @@ import numpy as np
 
 from ..internal import Accumulate, FoldedBatchNorm, Unread, ZeroGradient
 from ..op import Spec
-from .fill import fill
-from .formula_op import COPY, run_program
-from .launch import Launch, each, kernel, on_gpu, thread, threads
+from .elementwise.formula_op import COPY, run_program
+from .lib.fill import fill
+from .runtime.launch import Launch, each, kernel, on_gpu, thread, threads
 
 
 def _accumulate(op: Accumulate, ins: Any, outs: Any, call: Any) -> list[Launch]:

@@ -1,0 +1,159 @@
+"""`bench`: how long every step of a network takes, and its share of what the host can do."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..base import MXNetError
+
+if TYPE_CHECKING:
+    from ..execution.cost_model import Cost
+    from ..executor import Executor
+    from ..ops.simd.roofline import Ceilings
+
+__all__ = ["HELP", "arguments", "bound", "run", "shape_argument", "step_seconds", "table"]
+
+HELP = "time every step of a network, as shares of the host's peak"
+COLUMNS = ("step", "op", "ms", "% time", "GFLOP", "GFLOP/s", "MB", "GB/s", "share", "of")
+WARM = 2
+"""Runs before those that count: the first compiles, the second touches all memory."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command line takes."""
+    parser.add_argument("symbol", help="the network: a -symbol.json file")
+    parser.add_argument("--shape", action="append", required=True, type=shape_argument,
+                        metavar="NAME=N,...",
+                        help="the shape of an input, such as data=16,3,224,224; once for each")
+    parser.add_argument("--train", action="store_true",
+                        help="forward and backward, with gradients of all parameters")
+    parser.add_argument("--repeats", type=int, default=10, help="runs; default: %(default)s")
+    parser.add_argument("--sort", action="store_true", help="the longest steps first")
+    parser.add_argument("--top", type=int, help="show so many steps only")
+
+
+def shape_argument(text: str) -> tuple[str, tuple[int, ...]]:
+    """data=16,3,224,224 as a name and a shape."""
+    name, equals, numbers = text.partition("=")
+    sizes = numbers.split(",")
+    if not (name and equals and all(size.strip().isdigit() for size in sizes)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not like data=16,3,224,224")
+    return name, tuple(map(int, sizes))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the table."""
+    from ..execution.cost_model import costs_of
+    from ..ops.jit import num_threads
+    from ..ops.simd.roofline import measured
+    from ..symbol import load
+
+    if options.repeats < 1:
+        raise MXNetError(f"bench: --repeats is {options.repeats}, expected at least 1")
+    executor = bound(load(options.symbol), dict(options.shape), options.train)
+    times = step_seconds(executor, options.train, options.repeats)
+    rows = [Row(node.name, node.op.name, seconds, cost) for node, seconds, cost
+            in zip(executor.computed, times, costs_of(executor), strict=False) if node.op]
+    ceilings = measured()
+    print(f"{options.symbol}: {'training' if options.train else 'inference'}, "
+          f"{num_threads()} threads; peak {ceilings.operations / 1e9:.0f} GFLOP/s in registers, "
+          f"{ceilings.nbytes / 1e9:.1f} GB/s copied")
+    print("\n".join(table(rows, ceilings, options.sort, options.top)))
+    return 0
+
+
+def bound(symbol: Any, shapes: Mapping[str, tuple[int, ...]], training: bool) -> Executor:
+    """`symbol` bound for a measurement: moderate numbers in all arrays.
+
+    Training asks for gradients of what is neither among `shapes` nor a label.
+    """
+    from .. import cpu, nd
+
+    requests = {name: "write" if training and name not in shapes and not name.endswith("_label")
+                else "null" for name in symbol.list_arguments()}
+    executor = symbol.simple_bind(cpu(), grad_req=requests, **shapes)
+    for name, array in [*executor.arg_dict.items(), *executor.aux_dict.items()]:
+        if name.endswith("_label"):
+            array[:] = 0
+        elif name.endswith(("_var", "_gamma")):
+            array[:] = 1
+        else:
+            array[:] = 0.05 * nd.random.normal(shape=array.shape)
+    return executor
+
+
+def step_seconds(executor: Executor, training: bool, repeats: int) -> list[float]:
+    """The median seconds of every step that a run takes."""
+    from .. import nd
+
+    times: list[list[float]] = [[] for _ in executor.steps]
+    heads = [nd.ones(out.shape, dtype=out.dtype) for out in executor.outputs]
+    for number in range(WARM + repeats):
+        with _watched([[] for _ in times] if number < WARM else times):
+            executor.forward(is_train=training)
+            if training:
+                executor.backward(heads)
+    return [statistics.median(each) for each in times if each]
+
+
+@contextmanager
+def _watched(times: Sequence[list[float]]) -> Iterator[None]:
+    """Executors note the seconds of their steps."""
+    from ..executor import Executor
+
+    def watch(executor: Executor, index: int) -> None:
+        call = executor.steps[index].run
+        started = time.perf_counter()
+        if call is not None:
+            call()
+        times[index].append(time.perf_counter() - started)
+
+    before, Executor.watch = Executor.watch, watch
+    try:
+        yield
+    finally:
+        Executor.watch = before
+
+
+class Row(NamedTuple):
+    """What a step, or all of them, took."""
+
+    name: str
+    op: str
+    seconds: float
+    cost: Cost
+
+    def share(self, ceilings: Ceilings) -> tuple[float, str]:
+        """Of the peak that limits it: the larger of arithmetic's and memory's."""
+        found = [(amount / ceiling / max(self.seconds, 1e-9), of) for amount, ceiling, of
+                 in zip(self.cost, ceilings, ("FMA", "copy"), strict=True)]
+        return found[0] if self.cost.operations else found[1]
+
+
+def table(rows: Sequence[Row], ceilings: Ceilings, sort: bool = False, top: int | None = None
+          ) -> list[str]:
+    """The lines: a head, the steps, their total."""
+    from ..execution.cost_model import Cost
+
+    shown = sorted(rows, key=lambda row: -row.seconds) if sort else list(rows)
+    whole = Row("total", f"{len(rows)} steps", sum(row.seconds for row in rows),
+                Cost(*(sum(row.cost[i] for row in rows) for i in (0, 1))))
+    cells = [_cells(row, ceilings, whole.seconds) for row in [*shown[:top], whole]]
+    widths = [max(map(len, column)) for column in zip(COLUMNS, *cells, strict=True)]
+    return ["  ".join(cell.ljust(width) if number < 2 else cell.rjust(width)
+                      for number, (cell, width) in enumerate(zip(line, widths, strict=True)))
+            for line in [COLUMNS, *cells]]
+
+
+def _cells(row: Row, ceilings: Ceilings, whole: float) -> list[str]:
+    seconds, (operations, nbytes) = max(row.seconds, 1e-9), row.cost
+    share, of = row.share(ceilings)
+    speeds = [f"{operations / 1e9:.3f}", f"{operations / seconds / 1e9:.1f}"]
+    return [row.name, row.op, f"{row.seconds * 1e3:.3f}", f"{100 * seconds / whole:.1f}",
+            *(speeds if operations else ["", ""]), f"{nbytes / 1e6:.2f}",
+            f"{nbytes / seconds / 1e9:.1f}", *([f"{share:.0%}", of] if nbytes else ["", ""])]

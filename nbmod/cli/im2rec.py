@@ -1,0 +1,333 @@
+"""`im2rec`: from a folder of pictures to a list, and from a list to a record file.
+
+    python -m nbmod im2rec --list --recursive data/train pictures/     lists: data/train.lst
+    python -m nbmod im2rec --resize 256 data/train pictures/           records of every list
+
+The arguments are those of MXNet's script.  A list has lines of tabs: a number, one or more labels,
+a path below the root.  With `--recursive` the folders are the classes, numbered in order of name.
+
+Records are written to `<prefix>.rec.part` and its index, and renamed when they are whole.  A run
+that was interrupted is taken up where it stopped, if list and options are the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base import MXNetError
+
+__all__ = ["Entry", "HELP", "arguments", "make_lists", "make_records", "read_list", "run"]
+
+HELP = "make lists of pictures, and record files of them"
+_SHUFFLE = 100  # the seed of MXNet's script: lists of the same folder come in one order
+_CHUNK = 16
+
+
+class Entry(NamedTuple):
+    """A line of a list."""
+
+    number: int
+    labels: tuple[float, ...]
+    path: str
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command line takes."""
+    add = parser.add_argument
+    add("prefix", help="of the lists and record files, with their folder")
+    add("root", help="folder of the pictures")
+    lists = parser.add_argument_group("lists")
+    add = lists.add_argument
+    add("--list", action="store_true", help="make lists instead of record files")
+    add("--exts", nargs="+", default=[".jpeg", ".jpg", ".png"], help="endings of pictures")
+    add("--chunks", type=int, default=1, help="number of lists, default: 1")
+    add("--train-ratio", type=float, default=1.0, help="share of pictures for training")
+    add("--test-ratio", type=float, default=0.0, help="share for testing; the rest validates")
+    add("--recursive", action="store_true", help="look into folders, each of which is a class")
+    add("--no-shuffle", dest="shuffle", action="store_false", help="keep the order of names")
+    records = parser.add_argument_group("record files")
+    add = records.add_argument
+    add("--pass-through", action="store_true", help="take the files as they are")
+    add("--resize", type=int, default=0, help="make the shorter side this long")
+    add("--center-crop", action="store_true", help="cut the middle square out")
+    add("--quality", type=int, default=95, help="of JPEG, 1 to 100; of PNG 0 to 9, default: 95")
+    add("--num-thread", type=int, default=os.cpu_count() or 1, help="default: all cores")
+    add("--color", type=int, default=1, choices=[-1, 0, 1], help="-1: as it is, 0: gray, 1: color")
+    add("--encoding", default=".jpg", choices=[".jpg", ".png"])
+    add("--pack-label", action="store_true", help="keep all labels of a line, not only the first")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Make the lists, or the records of every list that starts with the prefix."""
+    if not os.path.isdir(options.root):
+        raise MXNetError(f"im2rec: there is no folder {options.root!r}")
+    if options.list:
+        for path in make_lists(options):
+            print(path)
+        return 0
+    folder = Path(options.prefix).parent
+    name = Path(options.prefix).name
+    lists = sorted(path for path in folder.glob("*.lst") if path.name.startswith(name))
+    if not lists:
+        raise MXNetError(f"im2rec: there is no list {options.prefix}*.lst; make one with --list")
+    return max(make_records(path, options) for path in lists)
+
+
+# --------------------------------------------------------------------------------------- lists
+
+def _pictures(root: Path, endings: Sequence[str], recursive: bool) -> Iterator[tuple[str, int]]:
+    """Paths below `root` in order of name, and the number of their class."""
+    wanted = {ending.lower() for ending in endings}
+    classes: dict[str, int] = {}
+    for folder, folders, files in os.walk(root, followlinks=True):
+        folders.sort()
+        for name in sorted(files):
+            if os.path.splitext(name)[1].lower() in wanted:
+                below = os.path.relpath(os.path.join(folder, name), root)
+                label = classes.setdefault(folder, len(classes)) if recursive else 0
+                yield Path(below).as_posix(), label
+        if not recursive:
+            return
+
+
+def make_lists(options: argparse.Namespace) -> list[Path]:
+    """Write the lists that the options ask for; their paths."""
+    share = options.train_ratio + options.test_ratio
+    if options.chunks < 1 or not 0 <= share <= 1 + 1e-9:
+        raise MXNetError(f"im2rec: --chunks {options.chunks}, --train-ratio {options.train_ratio}, "
+                         f"--test-ratio {options.test_ratio}: expected at least one chunk, and "
+                         "shares that sum up to 1 at most")
+    found = [Entry(number, (float(label),), path) for number, (path, label) in
+             enumerate(_pictures(Path(options.root), options.exts, options.recursive))]
+    if not found:
+        raise MXNetError(f"im2rec: no pictures ({', '.join(options.exts)}) in {options.root!r}"
+                         + ("" if options.recursive else "; --recursive looks into its folders"))
+    if options.shuffle:
+        random.Random(_SHUFFLE).shuffle(found)
+    size = -(-len(found) // options.chunks)
+    paths = []
+    for chunk in range(options.chunks):
+        part = found[chunk * size:(chunk + 1) * size]
+        suffix = f"_{chunk}" if options.chunks > 1 else ""
+        for name, entries in _shares(part, options.train_ratio, options.test_ratio).items():
+            path = Path(f"{options.prefix}{suffix}{name}.lst")
+            path.write_text("".join(map(_line, entries)), encoding="utf-8")
+            paths.append(path)
+    return paths
+
+
+def _shares(entries: list[Entry], train: float, test: float) -> dict[str, list[Entry]]:
+    """Suffix of a list -> its entries."""
+    if train == 1:
+        return {"": entries}
+    first, last = int(len(entries) * test), int(len(entries) * (test + train) + 1e-9)
+    parts = {"_test": entries[:first] if test else [], "_train": entries[first:last],
+             "_val": entries[last:]}
+    return {name: part for name, part in parts.items() if part}
+
+
+def _line(entry: Entry) -> str:
+    return "\t".join([str(entry.number), *(f"{label:f}" for label in entry.labels),
+                      entry.path]) + "\n"
+
+
+def read_list(path: str | os.PathLike[str]) -> list[Entry]:
+    """The entries of a list.  Raises MXNetError that names the line."""
+    entries = []
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        for number, line in enumerate(file, 1):
+            fields = [field.strip() for field in line.rstrip("\r\n").split("\t")]
+            if fields == [""]:
+                continue
+            try:
+                entries.append(Entry(int(float(fields[0])), tuple(map(float, fields[1:-1])),
+                                     fields[-1]))
+                if len(fields) < 3:
+                    raise ValueError
+            except (ValueError, OverflowError):
+                raise MXNetError(f"{os.fspath(path)}, line {number}: expected a number, labels and "
+                                 f"a path with tabs between them, found {line[:80]!r}") from None
+    return entries
+
+
+# ------------------------------------------------------------------------------------- records
+
+def make_records(list_path: Path, options: argparse.Namespace) -> int:
+    """Write the record file of one list and its index; 1 if pictures had to be left out."""
+    from .progress import Progress
+
+    entries = read_list(list_path)
+    target = list_path.with_suffix(".rec")
+    with _Unfinished(target, _signature(entries, options)) as file:
+        left_out = 0
+        with Progress(str(target), len(entries)) as progress:
+            progress.add(file.done)
+            for entry, record in _packed(entries[file.done:], options):
+                if isinstance(record, str):
+                    print(f"left out: {record}", file=sys.stderr)
+                    left_out += 1
+                file.write(entry.number, record)
+                progress.add()
+        file.finish()
+    if left_out:
+        print(f"{target}: {left_out} of {len(entries)} pictures left out", file=sys.stderr)
+    return int(left_out > 0)
+
+
+def _packed(entries: Sequence[Entry], options: argparse.Namespace
+            ) -> Iterator[tuple[Entry, bytes | str]]:
+    """Each entry with its record, or in words why there is none; threads make them ahead."""
+    from ..io.pipeline import Job, Pipeline
+
+    def jobs() -> Iterator[Job]:
+        for at in range(0, len(entries), _CHUNK):
+            chunk, packed = entries[at:at + _CHUNK], list[bytes | str]()
+            yield Job([partial(_pack_all, chunk, options, packed)], partial(zip, chunk, packed))
+
+    threads = max(options.num_thread, 1)
+    pipeline = Pipeline(threads, 2 * threads)
+    pipeline.start(jobs())
+    for _ in range(0, len(entries), _CHUNK):
+        yield from pipeline.next()
+    pipeline.close()
+
+
+def _pack_all(entries: Sequence[Entry], options: argparse.Namespace,
+              packed: list[bytes | str]) -> None:
+    """The record of each entry, or in words why there is none."""
+    for entry in entries:
+        path = os.path.join(options.root, entry.path)
+        try:
+            packed.append(_pack(entry, path, options))
+        except (OSError, ValueError, MXNetError) as error:  # ValueError: no path has a zero byte
+            packed.append(f"{path}: {error}")
+
+
+def _pack(entry: Entry, path: str, options: argparse.Namespace) -> bytes:
+    from ..recordio import IRHeader, pack
+
+    label: Any = entry.labels[0]
+    if options.pack_label and len(entry.labels) > 1:
+        label = np.array(entry.labels, np.float32)
+    with open(path, "rb") as file:
+        data = file.read()
+    if not options.pass_through:
+        data = _recoded(data, options)
+    return pack(IRHeader(0, label, entry.number, 0), data)
+
+
+def _recoded(data: bytes, options: argparse.Namespace) -> bytes:
+    """The picture decoded, cut and resized, and encoded."""
+    from ..imgproc.codecs import decode, encode
+    from ..ops.image.resample import resize
+
+    image = decode(data, {1: 3, 0: 1, -1: 0}[options.color])
+    if image.shape[2] == 4:
+        image = np.ascontiguousarray(image[..., :3])
+    height, width = image.shape[:2]
+    if options.center_crop:
+        side = min(height, width)
+        top, left = (height - side) // 2, (width - side) // 2
+        image = np.ascontiguousarray(image[top:top + side, left:left + side])
+        height = width = side
+    if options.resize:
+        short = min(height, width)
+        shape = (height * options.resize // short, width * options.resize // short)
+        resized = np.empty((*shape, image.shape[2]), np.uint8)
+        resize(image, resized)
+        image = resized
+    return encode(image, options.encoding, options.quality)
+
+
+def _signature(entries: list[Entry], options: argparse.Namespace) -> str:
+    """What two runs must have in common to go on from each other's files."""
+    chosen = {name: value for name, value in sorted(vars(options).items())
+              if name in ("pass_through", "resize", "center_crop", "quality", "color", "encoding",
+                          "pack_label", "root")}
+    return hashlib.sha256(json.dumps([entries, chosen]).encode("utf-8", "replace")).hexdigest()
+
+
+class _Unfinished:
+    """A record file on its way: parts beside the target, and a journal of what was done.
+
+    The journal is the signature and then, for each entry, where its record ends; it is written
+    behind the record, so that what it tells of is there.
+    """
+
+    def __init__(self, target: Path, signature: str):
+        self.target, self.signature = target, signature
+        self._rec = target.with_name(target.name + ".part")
+        self._journal = target.with_name(target.name + ".journal")
+        self.done = 0
+        self._kept = [signature]
+        self._keys: list[tuple[int, int]] = []
+        self._end = self._resume()
+
+    def _resume(self) -> int:
+        """How many bytes of the record file stand; `done` and the keys are set."""
+        try:
+            with open(self._journal, encoding="utf-8") as file:
+                lines = file.read().split("\n")[:-1]
+            size = os.path.getsize(self._rec)
+        except OSError:
+            return 0
+        if not lines or lines[0] != self.signature:
+            return 0
+        end = 0
+        for line in lines[1:]:
+            number, behind = map(int, line.split())
+            if behind > size:
+                break
+            if behind > end:
+                self._keys.append((number, end))
+            end = behind
+            self.done += 1
+        self._kept = lines[:self.done + 1]
+        return end
+
+    def __enter__(self) -> _Unfinished:
+        self._file = open(self._rec, "r+b" if self._end else "wb")
+        self._file.truncate(self._end)
+        self._file.seek(self._end)
+        self._log = open(self._journal, "w", encoding="utf-8")
+        self._log.write("\n".join(self._kept) + "\n")
+        return self
+
+    def write(self, number: int, record: bytes | str) -> None:
+        """Append a record; text stands for one that could not be made."""
+        from ..recordio.frames import frames
+
+        if isinstance(record, bytes):
+            self._keys.append((number, self._end))
+            for piece in frames(record):
+                self._end += self._file.write(piece)
+        self._log.write(f"{number} {self._end}\n")
+        if len(self._keys) % 256 == 0:
+            self._file.flush()
+            self._log.flush()
+
+    def finish(self) -> None:
+        """Put file and index in the target's place."""
+        self._file.close()
+        self._log.close()
+        index = self.target.with_suffix(".idx")
+        with open(f"{index}.part", "w", encoding="utf-8") as file:
+            file.writelines(f"{number}\t{start}\n" for number, start in self._keys)
+        os.replace(self._rec, self.target)
+        os.replace(f"{index}.part", index)
+        self._journal.unlink()
+
+    def __exit__(self, *exception: object) -> None:
+        self._file.close()
+        self._log.close()

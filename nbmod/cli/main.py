@@ -1,0 +1,90 @@
+"""The command line: `python -m nbmod demo`, `python -m nbmod run script.py ...`, and tools."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import runpy
+import sys
+from collections.abc import Sequence
+
+from .. import __version__
+from ..base import CONFIG, MXNetError
+from . import bench, im2rec, rec, rec2idx, warmup
+
+__all__ = ["main"]
+
+TOOLS = {"bench": bench, "warmup": warmup, "im2rec": im2rec, "rec2idx": rec2idx, "rec": rec}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m nbmod", description="MXNet 1.x's symbolic engine and Module API, rebuilt.")
+    parser.add_argument("--version", action="version", version=f"nbmod {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    demo = commands.add_parser(
+        "demo", help="train LeNet on handwritten digits and leave an MXNet checkpoint")
+    demo.add_argument("--out", type=pathlib.Path, default=pathlib.Path("nbmod-demo"),
+                      help="folder for the checkpoint and the picture (default: %(default)s)")
+    demo.add_argument("--epochs", type=_positive, default=12, help="default: %(default)s")
+    run = commands.add_parser(
+        "run", help="run an MXNet script unchanged: `import mxnet` is nbmod, gpu(i) is cpu(i) "
+        "where there is no GPU")
+    run.add_argument("script", help="the Python file")
+    run.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
+    for name, tool in TOOLS.items():
+        tool.arguments(commands.add_parser(name, help=tool.HELP, description=tool.HELP))
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def run_script(script: str, args: Sequence[str]) -> None:
+    """Run `script` as `__main__` with nbmod in MXNet's place, and names of its days restored."""
+    from ..compat import as_mxnet, restore_old_names
+
+    CONFIG.gpu_to_cpu = True
+    as_mxnet()
+    restore_old_names()
+    sys.argv = [script, *args]
+    sys.path.insert(0, str(pathlib.Path(script).resolve().parent))
+    runpy.run_path(script, run_name="__main__")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit status.  What goes wrong outside scripts is one line on stderr.
+
+    A script's own errors are shown as Python shows them.
+    """
+    options = _parser().parse_args(argv)
+    if options.command == "run":
+        if not pathlib.Path(options.script).is_file():
+            return _complain(f"run: there is no file {options.script!r}", 2)
+        run_script(options.script, options.args)
+        return 0
+    try:
+        return _run_tool(options)
+    except KeyboardInterrupt:
+        if sys.stderr.isatty():
+            print(file=sys.stderr)  # the progress bar's line is unfinished
+        return _complain("interrupted", 130)
+    except (MXNetError, OSError) as error:
+        return _complain(str(error), 1)
+
+
+def _run_tool(options: argparse.Namespace) -> int:
+    if options.command in TOOLS:
+        return TOOLS[options.command].run(options)
+    from .demo import demo
+
+    demo(options.out, options.epochs)
+    return 0
+
+
+def _complain(text: str, status: int) -> int:
+    print(f"nbmod: {text}", file=sys.stderr)
+    return status

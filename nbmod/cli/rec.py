@@ -1,0 +1,262 @@
+"""`rec`: look into record files, check and mend them, cut and join them.
+
+    python -m nbmod rec inspect a.rec            what is in it
+    python -m nbmod rec verify --decode a.rec    is every record whole, and a picture?
+    python -m nbmod rec repair a.rec b.rec       what is intact, and its index; with --decode
+                                                 only what is a picture
+    python -m nbmod rec slice a.rec b.rec --start 100 --stop 200
+    python -m nbmod rec merge c.rec a.rec b.rec
+    python -m nbmod rec sheet a.rec a.png        a picture of its pictures
+    python -m nbmod rec checksum a.rec b.rec     the same for the same records
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..base import MXNetError
+
+__all__ = ["HELP", "arguments", "run"]
+
+HELP = "look into record files, check, mend, cut and join them"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command line takes."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="action")
+
+    def action(name: str, help: str) -> Any:
+        return actions.add_parser(name, help=help, description=help).add_argument
+
+    add = action("inspect", "number, sizes and labels of the records")
+    add("record")
+    add("--first", type=int, default=5, help="how many headers to show, default: 5")
+    add = action("verify", "whether every record is intact; exit status 1 if not")
+    add("record")
+    add("--decode", action="store_true", help="decode the pictures, too")
+    add = action("repair", "write the intact records, and their index, to another file")
+    add("record")
+    add("target")
+    add("--decode", action="store_true", help="leave out what is no picture, too")
+    add = action("slice", "write some records, and their index, to another file")
+    add("record")
+    add("target")
+    add("--start", type=int, default=0, help="number of the first, default: 0")
+    add("--stop", type=int, help="number behind the last, default: the end")
+    add("--step", type=int, default=1, help="every so many, default: 1")
+    add = action("merge", "write the records of several files, and an index, to one")
+    add("target")
+    add("records", nargs="+")
+    add = action("sheet", "draw the pictures of the first records on one")
+    add("record")
+    add("target", help="a PNG or JPEG file")
+    add("--count", type=int, default=64, help="how many pictures, default: 64")
+    add("--size", type=int, default=96, help="pixels of each, default: 96")
+    add = action("checksum", "number, bytes and SHA-256 of the records of each file")
+    add("records", nargs="+")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what the command line asks for."""
+    return {"inspect": _inspect, "verify": _verify, "repair": _repair, "slice": _slice,
+            "merge": _merge, "sheet": _sheet, "checksum": _checksum}[options.action](options)
+
+
+def _records(path: str, strict: bool = True) -> Any:
+    from ..recordio import MXRecordIO
+
+    return MXRecordIO(path, "r", strict=strict)
+
+
+def _write(target: str, records: Iterable[bytes]) -> int:
+    """Write a record file and its index, with keys 0, 1, 2, ..."""
+    from ..recordio import MXIndexedRecordIO
+
+    index = os.path.splitext(target)[0] + ".idx"
+    writer = MXIndexedRecordIO(f"{index}.part", f"{target}.part", "w")
+    try:
+        with writer:
+            for number, record in enumerate(records):
+                writer.write_idx(number, record)
+    except BaseException:
+        os.remove(f"{target}.part")
+        os.remove(f"{index}.part")
+        raise
+    os.replace(f"{target}.part", target)
+    os.replace(f"{index}.part", index)
+    return len(writer.keys)
+
+
+def _inspect(options: argparse.Namespace) -> int:
+    from ..recordio import unpack
+
+    sizes, widths, kinds, labels = [], Counter[int](), Counter[str](), Counter[float]()
+    shown: list[str] = []
+    for data in _records(options.record):
+        sizes.append(len(data))
+        try:
+            header, content = unpack(data)
+        except MXNetError:
+            kinds["no header"] += 1
+            continue
+        widths[np.size(header.label)] += 1
+        kinds[_kind(content)] += 1
+        if np.size(header.label) == 1 and len(labels) < 100_000:
+            labels[float(np.ravel(header.label)[0])] += 1
+        if len(shown) < options.first:
+            shown.append(f"  {len(sizes) - 1}: id {header.id}, label {_shown(header.label)}, "
+                         f"{len(content):,} bytes of {_kind(content)}")
+    print(f"{options.record}: {os.path.getsize(options.record):,} bytes, {len(sizes):,} records")
+    if sizes:
+        print(f"bytes of a record: {min(sizes):,} to {max(sizes):,}, mean {np.mean(sizes):,.0f}")
+        print("content: " + _counts(kinds))
+        print("numbers in a label: " + _counts(widths))
+    if labels:
+        print(f"labels: {len(labels):,} different ones from {min(labels):g} to {max(labels):g}")
+    print("\n".join(shown))
+    return 0
+
+
+def _counts(counter: Counter) -> str:
+    return ", ".join(f"{key} ({count:,})" for key, count in counter.most_common(8))
+
+
+def _shown(label: Any) -> str:
+    numbers = np.ravel(label)
+    more = ", ..." if numbers.size > 8 else ""
+    return ", ".join(f"{number:g}" for number in numbers[:8]) + more
+
+
+_STARTS = {b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG", b"BM": "BMP", b"GIF8": "GIF"}
+
+
+def _kind(content: bytes) -> str:
+    return next((name for start, name in _STARTS.items() if content.startswith(start)),
+                "data" if content else "nothing")
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from ..recordio import DamagedRecord
+
+    try:
+        for _ in _records(options.record):
+            pass
+    except DamagedRecord as damage:
+        print(f"damaged: {damage}")
+    reader, wrong, count = _records(options.record, strict=False), 0, 0
+    for count, data in enumerate(reader, 1):
+        wrong += options.decode and not _is_picture(count - 1, data)
+    print(f"{options.record}: {count:,} intact records, {reader.lost:,} damaged stretches"
+          + (f", {wrong:,} that are no pictures" if options.decode else ""))
+    return int(bool(reader.lost or wrong))
+
+
+def _is_picture(number: int, data: bytes) -> bool:
+    """Whether a record holds a picture; if not, what is wrong with it is printed."""
+    from ..imgproc.codecs import decode
+    from ..recordio import unpack
+
+    try:
+        decode(unpack(data)[1])
+        return True
+    except MXNetError as error:
+        print(f"record {number}: {error}")
+        return False
+
+
+def _repair(options: argparse.Namespace) -> int:
+    _other(options.target, [options.record])
+    reader = _records(options.record, strict=False)
+    count = _write(options.target, (data for number, data in enumerate(reader)
+                                    if not options.decode or _is_picture(number, data)))
+    print(f"{options.target}: {count:,} records; {reader.lost:,} damaged stretches left out")
+    return 0
+
+
+def _slice(options: argparse.Namespace) -> int:
+    _other(options.target, [options.record])
+    stop = options.stop
+    if options.start < 0 or options.step < 1 or stop is not None and stop < options.start:
+        raise MXNetError(f"rec slice: --start {options.start}, --stop {stop}, --step "
+                         f"{options.step}: expected 0 <= start <= stop and a step of at least 1")
+
+    def chosen() -> Iterator[bytes]:
+        for number, data in enumerate(_records(options.record)):
+            if stop is not None and number >= stop:
+                return
+            if number >= options.start and (number - options.start) % options.step == 0:
+                yield data
+
+    print(f"{options.target}: {_write(options.target, chosen()):,} records")
+    return 0
+
+
+def _merge(options: argparse.Namespace) -> int:
+    _other(options.target, options.records)
+    count = _write(options.target,
+                   (data for path in options.records for data in _records(path)))
+    print(f"{options.target}: {count:,} records of {len(options.records)} files")
+    return 0
+
+
+def _other(target: str, sources: list[str]) -> None:
+    if any(os.path.realpath(target) == os.path.realpath(source) for source in sources):
+        raise MXNetError(f"rec: {target!r} is read here; choose another name to write to")
+
+
+def _sheet(options: argparse.Namespace) -> int:
+    from ..imgproc.codecs import decode, encode
+    from ..recordio import unpack
+
+    tiles: list[np.ndarray] = []
+    for data in _records(options.record):
+        if len(tiles) == options.count:
+            break
+        try:
+            tiles.append(_tile(decode(unpack(data)[1]), options.size))
+        except MXNetError:
+            tiles.append(np.full((options.size, options.size, 3), 96, np.uint8))
+    if not tiles:
+        raise MXNetError(f"rec sheet: {options.record} has no records")
+    columns = int(np.ceil(np.sqrt(len(tiles))))
+    tiles += [np.full_like(tiles[0], 255)] * (-len(tiles) % columns)
+    rows = [np.concatenate(tiles[at:at + columns], 1) for at in range(0, len(tiles), columns)]
+    ending = os.path.splitext(options.target)[1] or ".png"
+    with open(options.target, "wb") as file:
+        file.write(encode(np.concatenate(rows), ending, 9 if ending == ".png" else 90))
+    print(options.target)
+    return 0
+
+
+def _tile(image: np.ndarray, size: int) -> np.ndarray:
+    """The picture fitted into a white square."""
+    from ..ops.image.resample import resize
+
+    height, width = image.shape[:2]
+    inner = size - 4
+    scale = inner / max(height, width)
+    fitted = np.empty((max(1, round(height * scale)), max(1, round(width * scale)), 3), np.uint8)
+    resize(np.ascontiguousarray(image), fitted)
+    tile = np.full((size, size, 3), 255, np.uint8)
+    top, left = (size - fitted.shape[0]) // 2, (size - fitted.shape[1]) // 2
+    tile[top:top + fitted.shape[0], left:left + fitted.shape[1]] = fitted
+    return tile
+
+
+def _checksum(options: argparse.Namespace) -> int:
+    """Of the records, each with its length before it: how they are cut into parts is no matter."""
+    for path in options.records:
+        digest, count, total = hashlib.sha256(), 0, 0
+        for data in _records(path):
+            digest.update(len(data).to_bytes(8, "little"))
+            digest.update(data)
+            count, total = count + 1, total + len(data)
+        print(f"{digest.hexdigest()}  {count} records  {total} bytes  {path}")
+    return 0

@@ -1,0 +1,148 @@
+"""The memory of executors.
+
+A plan speaks of storages in numbered spaces.  `Memory` makes arrays of them: a space is a context,
+and the storages of one context are views into its `Arena`, which the executors of one model share
+(`shared_exec`, `reshape`, buckets) and which is as large as the largest of them needs.  Storages
+that are held have buffers of their own.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..context import Context
+from ..ops.device import Device, device_of
+from ..ops.op import Spec
+from ..passes.memory.plan import Plan
+from ..passes.memory.plan_step import Piece
+
+__all__ = ["Arena", "Block", "Memory", "Storages", "Tenant"]
+
+
+class Tenant(Protocol):
+    """Who lives in an arena."""
+
+    def vacate(self) -> None:
+        """Let go of every view of the arena; take new ones before the next use."""
+
+
+class Storages(Protocol):
+    """What the storages of a plan are carved from."""
+
+    @property
+    def blocks(self) -> list[Any]:
+        """The memory itself."""
+
+    def array(self, sid: int, spec: Spec, piece: Piece | None = None) -> Any:
+        """The array of `spec` in storage `sid`."""
+
+
+def piece_of(device: Device, memory: Any, offset: int, spec: Spec, piece: Piece) -> Any:
+    """The array of `spec` that is a piece of what begins `offset` bytes into `memory`.
+
+    Rows that are apart, which NumPy's arrays alone can have, are those of leading axes.
+    """
+    shape, start = spec.shape, offset + piece.offset
+    if piece.rows == 1:
+        return device.view(memory, start, shape, spec.dtype)
+    axis = next(k for k in range(len(shape)) if prod(shape[:k]) == piece.rows)
+    size = prod(shape[axis:])
+    flat = device.view(memory, start, ((piece.rows - 1) * piece.step // spec.dtype.itemsize
+                                       + size,), spec.dtype)
+    steps = [piece.step * prod(shape[k + 1:axis]) for k in range(axis)]
+    inner = np.empty(shape[axis:], spec.dtype).strides
+    return np.lib.stride_tricks.as_strided(flat, shape, (*steps, *inner))
+
+
+class Arena:
+    """One growable block of device memory that executors carve their intermediates from.
+
+    Growing replaces the block.  Its tenants give up their views of the old one at that moment and
+    carve new ones when they next run, so that never more than one block is kept.  `holder` is the
+    tenant that wrote last: the values of all others are lost.
+    """
+
+    def __init__(self, device: Device):
+        self.device = device
+        self.nbytes = 0
+        self.holder: weakref.ref[Tenant] | None = None
+        self._tenants: weakref.WeakSet[Tenant] = weakref.WeakSet()
+        self.block: Any = None
+
+    def rent(self, tenant: Tenant, nbytes: int) -> None:
+        """Make room for `nbytes` of `tenant`, who then may call `view`."""
+        self._tenants.add(tenant)
+        if nbytes > self.nbytes:
+            for other in self._tenants:
+                other.vacate()
+            self.block = self.holder = None
+            self.block = self.device.arena(nbytes)
+            self.nbytes = nbytes
+
+    def view(self, offset: int, spec: Spec, piece: Piece | None = None) -> Any:
+        return piece_of(self.device, self.block, offset, spec, piece or Piece(0))
+
+
+class Memory:
+    """The storages of one plan; `spaces[i]` is the context that the plan calls space i.
+
+    `arenas`, by context, belongs to all executors of a model; an arena that is missing is added.
+    """
+
+    def __init__(self, plan: Plan, spaces: Sequence[Context], arenas: dict[Context, Arena]):
+        self.plan = plan
+        self._arenas = [arenas.setdefault(ctx, Arena(device_of(ctx))) for ctx in spaces]
+        self._held = {sid: self._arenas[storage.space].device.arena(max(storage.size, 1))
+                      for sid, storage in enumerate(plan.storages) if storage.held}
+
+    def rent(self, tenant: Tenant) -> None:
+        """Make room in every arena."""
+        for space, nbytes in self.plan.arena.items():
+            self._arenas[space].rent(tenant, nbytes)
+
+    def array(self, sid: int, spec: Spec, piece: Piece | None = None) -> Any:
+        """The array of `spec` in storage `sid`."""
+        storage = self.plan.storages[sid]
+        arena = self._arenas[storage.space]
+        if storage.held:
+            return piece_of(arena.device, self._held[sid], 0, spec, piece or Piece(0))
+        return arena.view(storage.offset, spec, piece)
+
+    @property
+    def blocks(self) -> list[Any]:
+        """All memory that storages are carved from."""
+        return [*(arena.block for arena in self._arenas), *self._held.values()]
+
+    def claim(self, tenant: Tenant) -> None:
+        """From now on the values in the arenas are those of `tenant`."""
+        for space in self.plan.arena:
+            self._arenas[space].holder = weakref.ref(tenant)
+
+    def keeps(self, tenant: Tenant) -> bool:
+        """Whether nobody else has claimed an arena since `tenant` did."""
+        holders = [self._arenas[space].holder for space in self.plan.arena]
+        return all(holder is not None and holder() is tenant for holder in holders)
+
+
+class Block:
+    """The storages of a plan without held ones, in the first bytes of a block that is given."""
+
+    def __init__(self, plan: Plan, device: Device, block: Any):
+        self.plan, self.device, self.block = plan, device, block
+
+    @property
+    def blocks(self) -> list[Any]:
+        """The memory that storages are carved from."""
+        return [self.block[:self.plan.arena.get(0, 0)]]
+
+    def array(self, sid: int, spec: Spec, piece: Piece | None = None) -> Any:
+        return self.view(self.plan.storages[sid].offset, spec, piece)
+
+    def view(self, offset: int, spec: Spec, piece: Piece | None = None) -> Any:
+        """The array of `spec` at `offset`."""
+        return piece_of(self.device, self.block, offset, spec, piece or Piece(0))

@@ -1,0 +1,296 @@
+"""From what users pass to `bind`, `simple_bind` and `reshape` to what `Executor` needs.
+
+MXNet lets arguments, gradients and requests be lists, dicts or single values, given or missing.
+All of that is normalised here, once: the executor only ever sees dicts by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base import ArgumentError, MXNetError, OutOfMemory, did_you_mean
+from ..context import Context, resolve
+from ..executor import Executor
+from ..graph import Graph, Node
+from ..ndarray import NDArray, zeros
+from ..ops.device import device_of
+from ..ops.shape import is_known, size_of
+from ..passes.infer import Inferred, infer_shape, infer_type, require_static, unknown_variables
+from ..passes.place import group_device
+from ..symbol.inference import read_shape
+
+__all__ = ["bind", "simple_bind", "reshape"]
+
+REQUESTS = ("null", "write", "add", "inplace")
+
+
+def by_name(value: Any, names: Sequence[str], what: str, partial: bool = False) -> dict[str, Any]:
+    """A list in the order of `names`, or a dict, as a dict; None entries are dropped."""
+    if value is None:
+        return {}
+    if isinstance(value, Mapping):
+        missing = [name for name in names if name not in value]
+        if missing and not partial:
+            raise ArgumentError(f"{what}: nothing given for {missing}")
+        return {name: value[name] for name in names if value.get(name) is not None}
+    if len(value) != len(names):
+        raise ArgumentError(f"{what}: {len(value)} arrays given, expected {len(names)}: "
+                            f"{list(names)}")
+    return {name: item for name, item in zip(names, value, strict=True) if item is not None}
+
+
+def requests_by_name(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
+    """grad_req as a string, list or dict -> request per argument ('inplace' is 'write')."""
+    if grad_req is None:
+        return dict.fromkeys(names, "null")
+    if isinstance(grad_req, str):
+        reqs = dict.fromkeys(names, grad_req)
+    elif isinstance(grad_req, Mapping):
+        reqs = {name: grad_req.get(name, "null") for name in names}
+    elif isinstance(grad_req, (list, tuple)) and len(grad_req) == len(names):
+        reqs = dict(zip(names, grad_req, strict=True))
+    else:
+        raise MXNetError(f"grad_req is {grad_req!r}, expected 'null', 'write' or 'add', or one of "
+                         f"these for each of {list(names)}")
+    for name, req in reqs.items():
+        if req not in REQUESTS:
+            raise MXNetError(f"grad_req of {name} is {req!r}, expected one of {REQUESTS}")
+    return {name: "write" if req == "inplace" else req for name, req in reqs.items()}
+
+
+def bind(symbol: Any, ctx: Context, args: Any, args_grad: Any = None, grad_req: Any = "write",
+         aux_states: Any = None, shared_exec: Executor | None = None,
+         groups: Mapping[str, Context] | None = None) -> Executor:
+    """`Symbol.bind`: the user brings every array.
+
+    With `groups` (of `ctx_group`, by name) arrays may be on any device, else they are on `ctx`.
+    """
+    arg_names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
+    _require_unique(arg_names, "arguments")
+    arg_dict = by_name(args, arg_names, "args")
+    absent = [name for name in arg_names if name not in arg_dict]
+    if absent:
+        raise ArgumentError(f"args: nothing given for {absent}")
+    aux_dict = by_name(aux_states, aux_names, "aux_states")
+    if len(aux_dict) != len(aux_names):
+        raise ArgumentError("aux_states: nothing given for "
+                            f"{[name for name in aux_names if name not in aux_dict]}")
+    grads = by_name(args_grad, arg_names, "args_grad", partial=True)
+    reqs = requests_by_name(grad_req, arg_names)
+    reqs = {name: req if name in grads else "null" for name, req in reqs.items()}
+    _check_arrays(arg_dict, grads)
+    _check_devices(ctx, groups, {**arg_dict, **grads, **aux_dict})
+    return Executor(symbol, ctx, arg_dict, grads, reqs, aux_dict, shared_exec, groups)
+
+
+def _require_unique(names: Sequence[str], what: str) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1}) if \
+        len(set(names)) != len(names) else []
+    if twice:
+        raise ArgumentError(f"Find duplicated {what} {twice}: give each variable a name of its own")
+
+
+def _check_arrays(args: Mapping[str, NDArray], grads: Mapping[str, NDArray]) -> None:
+    for name, array in [*args.items(), *grads.items()]:
+        if not isinstance(array, NDArray):
+            raise TypeError(f"bind: {name} is a {type(array).__name__}, expected an NDArray")
+        if not is_known(array.shape):
+            raise MXNetError(f"bind: {name} has shape {array.shape}, without elements; a dimension "
+                             "of 0 means one that is not known")
+    for name, grad in grads.items():
+        for fact, given, expected in (("shape", grad.shape, args[name].shape),
+                                      ("type", np.dtype(grad.dtype), np.dtype(args[name].dtype))):
+            if given != expected:
+                raise MXNetError(f"bind: gradient of {name} has {fact} {given}, expected "
+                                 f"{expected}")
+
+
+def _check_devices(ctx: Context, groups: Mapping[str, Context] | None,
+                   arrays: Mapping[str, NDArray]) -> None:
+    """Without groups everything must be on one device."""
+    if groups:
+        return
+    device = device_of(resolve(ctx))
+    for name, array in arrays.items():
+        if device_of(array.context) is not device:
+            raise MXNetError(f"bind: {name} is on {array.context}, expected {ctx}; bring it there "
+                             "with as_in_context, or give group2ctx to use several devices")
+
+
+def inferred_arrays(graph: Graph, shapes: Mapping[str, Any], types: Mapping[str, Any],
+                    where: str = "simple_bind"
+                    ) -> tuple[dict[str, tuple], dict[str, tuple], Inferred]:
+    """(shape, dtype) of every argument and auxiliary state, and what else was inferred for that.
+
+    Or an error listing what is missing.
+    """
+    require_static(graph)
+    known = {name: tuple(shape) for name, shape in shapes.items()}
+    facts = infer_shape(graph, known)
+    unknown = unknown_variables(graph, facts, is_known)
+    if unknown:
+        listed = ", ".join(f"{node.name} {facts[graph.output_eids(node)[0]] or '?'}"
+                           for node in unknown[:20])
+        raise MXNetError(f"{where}: cannot infer the shape of {listed}; give the shapes of "
+                         f"more inputs (given: {known})")
+    dtypes = infer_type(graph, {name: np.dtype(dtype) for name, dtype in types.items()})
+
+    def of(nodes: list[Node]) -> dict[str, tuple]:
+        return {node.name: (facts[eid], dtypes[eid]) for node in nodes
+                for eid in graph.output_eids(node)}
+
+    return of(graph.arguments), of(graph.states), Inferred(graph, facts, dtypes)
+
+
+def simple_bind(symbol: Any, ctx: Context, grad_req: Any = "write",
+                type_dict: Mapping[str, Any] | None = None,
+                shared_arg_names: Sequence[str] | None = None,
+                shared_exec: Executor | None = None,
+                shared_buffer: dict[str, NDArray] | None = None,
+                shapes: Mapping[str, Any] | None = None,
+                groups: Mapping[str, Context] | None = None) -> Executor:
+    """`Symbol.simple_bind`: shapes are inferred and arrays allocated (zeros) or shared.
+
+    A shape of something the symbol does not have is ignored, as in MXNet: scripts give the shapes
+    of labels to networks without a loss.  An array is on the context of its group, else on `ctx`.
+    """
+    shapes = shapes or {}
+    graph = Graph(symbol.entries)
+    arg_names = [node.name for node in graph.arguments]
+    _require_unique(arg_names, "arguments")
+    reqs = requests_by_name(grad_req, arg_names)
+    arg_specs, aux_specs, inferred = inferred_arrays(graph, shapes, type_dict or {})
+    source = _Sharing(_contexts(graph, ctx, groups or {}), shared_arg_names, shared_exec,
+                      shared_buffer)
+    args = {name: source.argument(name, *spec) for name, spec in arg_specs.items()}
+    grads = {name: source.gradient(name, *spec) for name, spec in arg_specs.items()
+             if reqs[name] != "null"}
+    aux = {name: source.auxiliary(name, *spec) for name, spec in aux_specs.items()}
+    _check_devices(ctx, groups, {**args, **grads, **aux})
+    return Executor(symbol, ctx, args, grads, reqs, aux, shared_exec, groups, inferred)
+
+
+def _contexts(graph: Graph, ctx: Context, groups: Mapping[str, Context]) -> dict[str, Context]:
+    """Where the array of each variable is made."""
+    return {node.name: group_device(node, groups) or ctx
+            for node in graph.variables}
+
+
+def _zeros(where: str, name: str, shape: tuple, ctx: Context, dtype: Any) -> NDArray:
+    """Zeros for variable `name`."""
+    try:
+        return zeros(shape, ctx=ctx, dtype=dtype)
+    except OutOfMemory as error:
+        raise OutOfMemory(f"{where}: {name}: {error}") from None
+
+
+class _Sharing:
+    """Where `simple_bind` takes arrays from: another executor, a buffer by name, or fresh zeros.
+
+    Arguments in `names` and all auxiliary states are those of `executor`; `executor` alone only
+    lends its arenas.  Other arguments and gradients (as `grad of <name>`) live in `buffer`, where
+    there is one, each as large as the largest that was ever asked for.
+    """
+
+    def __init__(self, contexts: Mapping[str, Context], names: Sequence[str] | None,
+                 executor: Executor | None, buffer: dict[str, NDArray] | None):
+        self.contexts, self.names, self.buffer = contexts, set(names or ()), buffer
+        if not isinstance(executor, (Executor, type(None))):
+            raise TypeError(f"simple_bind: shared_exec is a {type(executor).__name__}, expected an "
+                            "Executor")
+        if not isinstance(buffer, (dict, type(None))):
+            raise ArgumentError(f"simple_bind: shared_buffer is a {type(buffer).__name__}, "
+                                "expected a dict of NDArray by name")
+        shares = executor is not None and (names is not None or buffer is not None)
+        self.executor = executor if shares else None
+
+    def argument(self, name: str, shape: tuple, dtype: Any) -> NDArray:
+        if name in self.names:
+            return self._shared("arg_dict", name, shape, dtype)
+        return self._pooled(name, name, shape, dtype)
+
+    def gradient(self, name: str, shape: tuple, dtype: Any) -> NDArray:
+        if name in self.names:
+            return self._shared("grad_dict", name, shape, dtype)
+        return self._pooled(f"grad of {name}", name, shape, dtype)
+
+    def auxiliary(self, name: str, shape: tuple, dtype: Any) -> NDArray:
+        return self._shared("aux_dict", name, shape, dtype)
+
+    def _fresh(self, name: str, shape: tuple, dtype: Any) -> NDArray:
+        return _zeros("simple_bind", name, shape, self.contexts[name], dtype)
+
+    def _shared(self, table: str, name: str, shape: tuple, dtype: Any) -> NDArray:
+        found = getattr(self.executor, table).get(name) if self.executor is not None else None
+        if found is None:
+            return self._fresh(name, shape, dtype)
+        if found.shape != shape or found.dtype != dtype:
+            raise MXNetError(f"simple_bind: {name} has shape {shape} and type {np.dtype(dtype)} "
+                             f"here, but {found.shape} and {np.dtype(found.dtype)} in the shared "
+                             "executor")
+        return found
+
+    def _pooled(self, key: str, name: str, shape: tuple, dtype: Any) -> NDArray:
+        if self.buffer is None:
+            return self._fresh(name, shape, dtype)
+        found = self.buffer.get(key)
+        if (found is None or found.dtype != dtype or found.size < size_of(shape)
+                or found.context != resolve(self.contexts[name])):
+            found = self.buffer[key] = self._fresh(name, shape, dtype)
+        return resized(found, shape)
+
+
+def resized(array: NDArray, shape: tuple[int, ...]) -> NDArray:
+    """`array`'s memory under a shape that needs no more of it."""
+    if array.shape == shape:
+        return array
+    return array.reshape((-1,))[:size_of(shape)].reshape(shape)
+
+
+def reshape(executor: Executor, partial_shaping: bool, allow_up_sizing: bool,
+            shapes: Mapping[str, Any], apart: Collection[str] = ()) -> Executor:
+    """`Executor.reshape`: arrays whose shape stays are shared, smaller ones reuse the memory.
+    Arguments in `apart` get arrays of their own.
+
+    A change of an argument not named in `shapes` needs `partial_shaping`, a larger array needs
+    `allow_up_sizing`; either missing is an MXNetError that names the argument.
+    """
+    symbol = executor._symbol
+    shapes = {name: read_shape(name, tuple(shape) if isinstance(shape, list) else shape)
+              for name, shape in shapes.items()}
+    types = {name: array.dtype for name, array in executor.arg_dict.items()}
+    for name in shapes:
+        if name not in executor.arg_dict:
+            raise MXNetError(f"reshape: unknown argument {name!r}"
+                             f"{did_you_mean(name, executor.arg_dict)}")
+    arg_specs, aux_specs, inferred = inferred_arrays(Graph(symbol.entries), shapes, types,
+                                                     "reshape")
+
+    def adapt(name: str, array: NDArray, shape: tuple[int, ...]) -> NDArray:
+        if array.shape == shape:
+            return array
+        if name not in shapes and not partial_shaping:
+            raise MXNetError(f"reshape: {name} would change from {array.shape} to {shape}, but is "
+                             "not among the arguments given; set partial_shaping=True if this is "
+                             "intended")
+        if size_of(shape) <= array.size:
+            return resized(array, shape)
+        if not allow_up_sizing:
+            raise MXNetError(f"reshape: {name} would grow from {array.shape} to {shape}; set "
+                             "allow_up_sizing=True to allocate a larger array")
+        return _zeros("reshape", name, shape, array.context, array.dtype)
+
+    def argument(name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
+        before = executor.arg_dict[name]
+        return (_zeros("reshape", name, shape, before.context, dtype) if name in apart
+                else adapt(name, before, shape))
+
+    args = {name: argument(name, *spec) for name, spec in arg_specs.items()}
+    grads = {name: adapt(name, array, arg_specs[name][0])
+             for name, array in executor.grad_dict.items() if array is not None}
+    aux = {name: adapt(name, executor.aux_dict[name], spec[0]) for name, spec in aux_specs.items()}
+    return Executor(symbol, executor._ctx, args, grads, executor._grad_req, aux, executor,
+                    executor._groups, inferred, executor._exact)

@@ -1,0 +1,182 @@
+"""Kernels of a bound network are compiled by all cores.
+
+numba compiles one function at a time, so other processes have to help.  When the first kernel
+that is not on disk is about to be compiled, as many processes as there are other cores bind the
+network that was bound last, from its symbol and shapes, and rehearse it: its steps run, but kernels
+are only written down.  What has been written down they compile, each a part of it backwards, while
+this process comes from the front.  Whoever needs what another one is compiling waits for that
+(`ops.jit`).
+
+This process needs none of them: one that ends early, or never begins, leaves it more to do.  They
+end when they are done, and when this process does: then their standard input ends.
+
+A network of one or two kinds of ops is not worth a process, nor are kinds that have been compiled
+for another network.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+
+from ..base import CONFIG
+from ..ops.jit import call_before_compiling, compile_ahead, keeps_code, num_threads, rehearsal
+
+__all__ = ["announce", "main"]
+
+WORTHWHILE = 5
+"""New kinds of ops: each means a kernel or two, half a second to six each, where a process takes
+about two seconds to begin."""
+MOST = 7
+"""Processes: no network has kernels for more."""
+
+CHILD = """
+import json, sys
+request = json.loads(sys.stdin.readline())
+sys.path[:] = request.pop("path")
+from nbmod.execution.compile_ahead import main
+main(request)
+"""
+
+Kind = tuple[str, ...]
+
+_latest: weakref.ref | None = None
+_known: set[Kind] = set()
+_helpers: list[subprocess.Popen] = []
+_calling = threading.Lock()
+
+
+def announce(executor: Any) -> None:
+    """`executor` has been bound: should kernels be missing from now on, there may be more."""
+    global _latest
+    _latest = weakref.ref(executor)
+    call_before_compiling(_call_for_help)
+
+
+def _call_for_help() -> None:
+    """Once for each network, where that is worthwhile and possible."""
+    global _latest
+    with _calling:
+        executor, _latest = _latest and _latest(), None
+        if executor is None or any(helper.poll() is None for helper in _helpers):
+            return
+        kinds = _kinds(executor) - _known
+        _known.update(kinds)
+        count = min(num_threads() - 1, MOST, CONFIG.compilers - 1)
+        if len(kinds) >= WORTHWHILE and count > 0 and _is_possible(executor):
+            with contextlib.suppress(Exception):  # who cannot be helped goes on alone
+                _begin(executor, count)
+
+
+def _kinds(executor: Any) -> set[Kind]:
+    """Ops and types of a network: roughly, each has kernels of its own."""
+    nodes = [*executor.computed, *(node for group in executor.lean.groups for node in group)]
+    return {(type(node.op).__name__, *_wrapped(node.op), str(executor.specs[0].dtype))
+            for node in nodes}
+
+
+def _wrapped(op: Any) -> Kind:
+    return (type(op.op).__name__,) if hasattr(op, "op") else ()
+
+
+def _is_possible(executor: Any) -> bool:
+    """Whether another process can bind the same, and leave what it compiles to this one."""
+    return (keeps_code() and bool(sys.executable) and not getattr(sys, "frozen", False)
+            and {context.device_type for context in executor.spaces} == {"cpu"}
+            and len(executor.spaces) == 1)
+
+
+def _begin(executor: Any, count: int) -> None:
+    """Start `count` processes."""
+    if not _helpers:
+        atexit.register(_end, os.getpid())
+    _end(os.getpid())
+    request = _request(executor)
+    for number in range(count):
+        helper = subprocess.Popen(
+            [sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+            stderr=None if CONFIG.debug else subprocess.DEVNULL, text=True, env=_environment(),
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0))
+        _helpers.append(helper)
+        assert helper.stdin is not None
+        helper.stdin.write(json.dumps(request | {"begin": (number + 2) / (count + 1)}) + "\n")
+        helper.stdin.flush()
+
+
+def _request(executor: Any) -> dict[str, Any]:
+    """All that a process has to know of a network."""
+    arrays = executor.arg_dict
+    return {"path": sys.path, "symbol": executor._symbol.tojson(), "exact": executor._exact,
+            "shapes": {name: array.shape for name, array in arrays.items()},
+            "types": {name: np.dtype(array.dtype).name for name, array in arrays.items()},
+            "requests": executor._grad_req}
+
+
+def _environment() -> dict[str, str]:
+    """Where kernels are kept, and for which width of vectors they are."""
+    return os.environ | {"NBMOD_CACHE_DIR": str(CONFIG.cache_dir), "NBMOD_COMPILERS": "1",
+                         "NBMOD_SIMD_LANES": str(CONFIG.simd_lanes),
+                         "NBMOD_TUNE": "0",  # it is this process that measures
+                         "NBMOD_WINOGRAD": str(int(CONFIG.winograd))}
+
+
+def _end(pid: int) -> None:
+    """End the processes, if this is the one that began them: a forked one has the same list."""
+    if os.getpid() != pid:
+        return
+    for helper in _helpers:
+        helper.kill()
+        helper.wait()
+        with contextlib.suppress(OSError):
+            helper.stdin.close()  # type: ignore[union-attr]
+    _helpers.clear()
+
+
+# -- the other process --------------------------------------------------------------------------
+
+
+def main(request: dict[str, Any]) -> None:
+    """Compile what the network of `request` needs."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    executor = _bound(request)
+    jobs = list(_rehearsed(executor))
+    first = int(request["begin"] * len(jobs))
+    for job in jobs[:first][::-1] + jobs[first:][::-1]:
+        compile_ahead(*job)
+
+
+def _end_with_parent() -> None:
+    sys.stdin.read()  # nothing comes, until the other end is closed
+    os._exit(0)
+
+
+def _bound(request: dict[str, Any]) -> Any:
+    from .. import symbol
+    from ..base import exact
+    from ..context import cpu
+
+    shapes: dict[str, Any] = {name: tuple(dims) for name, dims in request["shapes"].items()}
+    with exact() if request["exact"] else contextlib.nullcontext():
+        return symbol.load_json(request["symbol"]).simple_bind(
+            cpu(), request["requests"], request["types"], **shapes)
+
+
+def _rehearsed(executor: Any) -> Any:
+    """Kernels with types; a step that fails on numbers without meaning is left out."""
+    executor.mode.is_train = executor.forward_mode.is_train = bool(executor.heads)
+    with rehearsal() as found:
+        for work in [*(values.refresh for values in executor.derived),
+                     *(step.run for step in executor.steps)]:
+            if work is not None:
+                with contextlib.suppress(Exception):
+                    work()
+    return found

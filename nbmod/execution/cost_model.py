@@ -1,0 +1,142 @@
+"""What a step of an executor costs: multiplications and additions, and bytes moved.
+
+Operations are counted where products of tensors are what takes the time: convolutions, dense
+layers, products of matrices, recurrent layers.  There a product is an operation and its addition
+another, as everybody counts them; biases and activations are left out.  The count is that of the
+definition, whatever algorithm computes it.  All other ops are bound by memory: they count as 0, and
+their bytes say what they cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import isqrt, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..ops.op import Backward, Op, Spec
+from ..passes.memory.plan_step import NONE
+
+__all__ = ["Cost", "cost_of", "costs_of"]
+
+Shapes = dict[str, tuple[int, ...]]
+"""By the names of the forward op's inputs and outputs, which their gradients share."""
+
+
+class Cost(NamedTuple):
+    """Of one step: multiplications plus additions, and bytes of all it reads and writes."""
+
+    operations: int
+    nbytes: int
+
+
+def cost_of(op: Op, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> Cost:
+    """The cost of one run of `op`; an output that nobody wants is None.
+
+    The gradient of a product by each of its factors costs as much as the product.
+    """
+    nbytes = sum(spec.nbytes for spec in (*ins, *outs) if spec is not None)
+    fwd = op.fwd if isinstance(op, Backward) else op
+    if fwd.name not in _PRODUCTS:
+        return Cost(0, nbytes)
+    named = zip((*op.list_inputs(), *op.list_outputs()), (*ins, *outs), strict=True)
+    shapes = {_plain(name): spec.shape for name, spec in named if spec is not None}
+    factors, count = _PRODUCTS[fwd.name]
+    products = count(fwd, shapes)
+    if op is not fwd:
+        products *= sum(name in factors and spec is not None
+                        for name, spec in zip(op.list_outputs(), outs, strict=True))
+    return Cost(2 * products, nbytes)
+
+
+def costs_of(program: Any) -> list[Cost]:
+    """The cost of every step of an executor; a view costs nothing."""
+    costs = []
+    for index, (node, planned) in enumerate(zip(program.computed, program.plan_steps, strict=True)):
+        ins = [program.specs[eid] for eid in program.graph.input_eids(node)]
+        outs = [None if taken == NONE else program.specs[eid] for eid, taken
+                in zip(program.graph.output_eids(node), planned.outputs, strict=True)]
+        costs.append(Cost(0, 0) if index in program.plan.views else cost_of(node.op, ins, outs))
+    return costs
+
+
+def _plain(name: str) -> str:
+    """A head gradient has the shape of its output."""
+    return "output" if name in ("ograd", "ograd0") else name
+
+
+def _convolution(op: Any, shapes: Shapes) -> int:
+    """Each output element is a product with one filter."""
+    return prod(shapes["output"]) * (prod(shapes["weight"]) // op.num_filter)
+
+
+def _blocked_convolution(op: Any, shapes: Shapes) -> int:
+    """The same, without the channels that fill up a block."""
+    kernels = op.kernels(Spec(shapes["data"], np.dtype(np.float32)))
+    pixels = shapes["data"][0] * kernels.y.height * kernels.y.width
+    taps = prod(op.slide.kernel) * op.channels // op.slide.groups
+    return pixels * op.filters * taps
+
+
+def _in_parts(op: Any, shapes: Shapes) -> int:
+    """A convolution, and what follows it."""
+    return _blocked_convolution(op.chain[0], {**shapes, "weight": shapes["weight0"]})
+
+
+def _chain(op: Any, shapes: Shapes) -> int:
+    """Those of all its convolutions."""
+    data = Spec(shapes["data"], np.dtype(np.float32))
+    return sum(_blocked_convolution(link, {"data": kernels.x.shape(data.shape[0])})
+               for link, kernels in zip(op.links, op.kernels(data), strict=True))
+
+
+def _deconvolution(op: Any, shapes: Shapes) -> int:
+    """Each input element is spread by the filters of its channel, the first axis of weight."""
+    return prod(shapes["data"]) * (prod(shapes["weight"]) // shapes["weight"][0])
+
+
+def _dense(op: Any, shapes: Shapes) -> int:
+    return prod(shapes["output"]) * shapes["weight"][-1]
+
+
+def _product(lhs: str, rhs: str, stacked: bool) -> Callable[[Any, Shapes], int]:
+    """(b, m, k) times (b, k, n) is (b, m, n), transposed or not: b m k n products, from sizes."""
+
+    def count(op: Any, shapes: Shapes) -> int:
+        batch = prod(shapes[lhs][:-2]) if stacked else 1
+        sizes = prod(prod(shapes[name]) // batch for name in (lhs, rhs, "output"))
+        return batch * isqrt(sizes)
+
+    return count
+
+
+def _recurrent(op: Any, shapes: Shapes) -> int:
+    """Every weight is used once for each step of each sample; a gate has two biases."""
+    gates = {"lstm": 4, "gru": 3}.get(op.mode, 1)
+    biases = 2 * gates * op.state_size * op.num_layers * (2 if op.bidirectional else 1)
+    steps, samples = shapes["data"][:2]
+    return steps * samples * (prod(shapes["parameters"]) - biases)
+
+
+def _followed(op: Any, shapes: Shapes) -> int:
+    _, count = _PRODUCTS[op.layer.name]
+    return count(op.layer, shapes)
+
+
+_PRODUCTS: dict[str, tuple[tuple[str, ...], Callable[[Any, Shapes], int]]] = {
+    "Convolution": (("data", "weight"), _convolution),
+    "_blocked_convolution": (("data", "weight"), _blocked_convolution),
+    "_in_parts": (("data", "weight0"), _in_parts),
+    "_blocked_chain": (("data",), _chain),
+    "Convolution_v1": (("data", "weight"), _convolution),
+    "Deconvolution": (("data", "weight"), _deconvolution),
+    "FullyConnected": (("data", "weight"), _dense),
+    "_followed_layer": (("data", "weight"), _followed),
+    "dot": (("lhs", "rhs"), _product("lhs", "rhs", stacked=False)),
+    "batch_dot": (("lhs", "rhs"), _product("lhs", "rhs", stacked=True)),
+    "_linalg_gemm2": (("A", "B"), _product("A", "B", stacked=True)),
+    "_linalg_gemm": (("A", "B"), _product("A", "B", stacked=True)),
+    "RNN": (("data", "parameters"), _recurrent),
+}
+"""Op -> (the factors, how many products forward takes)."""

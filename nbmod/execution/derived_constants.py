@@ -1,0 +1,112 @@
+"""Values that follow from parameters, or from nothing: computed once, and again after a change.
+
+A `Derived` holds the results of one group of nodes (`passes.derive`).  To the executor they are
+arrays like a user's.  Whoever writes to a parameter marks as stale what has been derived from it
+(`changes`), so what an unchanged model costs per run is one look at a flag for each group.
+
+Executors of one model share what follows by the same ops from the same arrays.  Results are memory
+of their own; what is needed on the way to them is taken when it is needed and given back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, MutableMapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base import MXNetError
+from ..context import Context
+from ..graph import Entry, Graph, Node
+from ..ndarray import mutation
+from ..ops.device import device_of
+from ..ops.op import Call, Mode, Spec
+
+__all__ = ["Derived", "derive"]
+
+Key = tuple[int, int]
+"""(position of a node in its group, number of its output), or (GIVEN, id of an array)."""
+
+GIVEN = -1
+
+
+class Part(NamedTuple):
+    """One node of a group: where its inputs come from, and what its outputs are."""
+
+    node: Node
+    ins: tuple[Key, ...]
+    outs: tuple[Spec, ...]
+
+
+class Derived:
+    """The results of a group of nodes on one context; `wanted` are those that are kept.
+
+    `given` are the device arrays that the group reads, under their keys.
+    """
+
+    def __init__(self, parts: Sequence[Part], ctx: Context, given: dict[Key, Any],
+                 wanted: Sequence[Key]):
+        self.parts, self.ctx, self.device = parts, ctx, device_of(ctx)
+        self.given = given
+        self.kept = {key: self.device.empty(*parts[key[0]].outs[key[1]]) for key in wanted}
+        self.stale = True
+        self._always = any(map(mutation.is_shared, given.values()))
+        for array in given.values():
+            mutation.watch(array, self)
+
+    def refresh(self) -> None:
+        """Compute everything from what the arrays hold now."""
+        self.stale = self._always  # first: a change that comes meanwhile shall count
+        values = {**self.given, **self.kept}
+        for position, part in enumerate(self.parts):
+            try:
+                with np.errstate(all="ignore"):
+                    self._run(position, part, values)
+            except Exception as error:
+                self.stale = True
+                raise MXNetError(f"{part.node.describe()}: {error}") from error
+
+    def _run(self, position: int, part: Part, values: dict[Key, Any]) -> None:
+        op, device = part.node.op, self.device
+        assert op is not None
+        ins, outs = [values[key] for key in part.ins], []
+        for index, spec in enumerate(part.outs):
+            if (position, index) not in values:
+                values[position, index] = device.empty(*spec)
+            outs.append(values[position, index])
+        if op.view:
+            device.copy(ins[0].reshape(outs[0].shape), outs[0])
+            return
+        scratch = device.scratch(op, [Spec(a.shape, a.dtype) for a in ins], part.outs)
+        device.run(op, ins, outs, Call(Mode(), [device.empty(*spec) for spec in scratch], (),
+                                       part.outs, self.ctx))
+
+
+def derive(known: MutableMapping[tuple, Derived], graph: Graph, nodes: Sequence[Node],
+           specs: Sequence[Spec], ctx: Context, external: dict[int, Any], read: Container[Entry]
+           ) -> Derived:
+    """What the group `nodes` of `graph` gives on `ctx`, from `known` if it is there already.
+
+    `external` are the arrays of variables by entry id; what is in `read` is kept.  The results
+    join `external`.
+    """
+    place = {id(node): position for position, node in enumerate(nodes)}
+    parts, given, wanted = [], {}, {}
+    for position, node in enumerate(nodes):
+        keys = []
+        for entry, eid in zip(node.inputs, graph.input_eids(node), strict=True):
+            key = (place.get(id(entry.node), GIVEN), entry.index)
+            if key[0] == GIVEN:
+                key = (GIVEN, id(external[eid]))
+                given[key] = external[eid]
+            keys.append(key)
+        eids = graph.output_eids(node)
+        wanted.update({eid: (position, i) for i, eid in enumerate(eids)
+                       if Entry(node, i) in read})
+        parts.append(Part(node, tuple(keys), tuple(specs[eid] for eid in eids)))
+    identity = (ctx, tuple(wanted.values()), *[(part.node.op, *part[1:]) for part in parts])
+    found = known.get(identity)
+    if found is None:
+        found = known[identity] = Derived(parts, ctx, given, list(wanted.values()))
+    external.update({eid: found.kept[key] for eid, key in wanted.items()})
+    return found

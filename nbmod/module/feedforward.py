@@ -1,0 +1,448 @@
+"""`FeedForward`, MXNet's first model class: one object with data arrays in, predictions out.
+
+A thin layer over Module: training binds a Module (a BucketingModule if there is a network per
+bucket), prediction another one on the first context.  It adds numpy arrays as data, batches counted
+from 1 in callbacks, and epochs of `epoch_size` batches that may end in the middle of the data.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import io, symbol
+from .. import metric as _metric
+from ..base import ArgumentError, MXNetError, _as_list, did_you_mean
+from ..callback import LogValidationMetricsCallback
+from ..context import Context, cpu
+from ..executor_manager import _check_arguments
+from ..initializer import Uniform
+from ..model import BatchEndParam, load_checkpoint, save_checkpoint
+from ..ndarray import NDArray
+from . import BucketingModule, Module
+
+__all__ = ["FeedForward"]
+
+
+class FeedForward:
+    """A network with its parameters, trained and evaluated on arrays or iterators.
+
+    It is deprecated in MXNet in favour of `Module`.
+
+    Parameters
+    ----------
+    symbol : Symbol or callable
+        The network, or a function of a bucket key that returns it.
+    ctx : Context or list of Context, default cpu()
+        Where to compute.
+    num_epoch : int, optional
+        Number of the epoch at which training stops; required by `fit`.
+    epoch_size : int, optional
+        Batches per epoch; all of the data by default.
+    optimizer : str or Optimizer, default 'sgd'
+        The optimizer, or the name of one.
+    initializer : Initializer, default Uniform(0.01)
+        Initializes parameters that are not given.
+    numpy_batch_size : int, default 128
+        Batch size for data that are arrays.
+    arg_params, aux_params : dict of str to NDArray, optional
+        Parameters and auxiliary states by name.
+    allow_extra_params : bool, default False
+        Whether these dicts may have names that the network does not have.
+    begin_epoch : int, default 0
+        Number of the first epoch.
+    **kwargs
+        Options of the optimizer, such as `learning_rate`.
+    """
+
+    def __init__(self, symbol: Any, ctx: Any = None, num_epoch: int | None = None,
+                 epoch_size: int | None = None, optimizer: Any = "sgd",
+                 initializer: Any = Uniform(0.01), numpy_batch_size: int = 128,  # noqa: B008
+                 arg_params: Any = None, aux_params: Any = None, allow_extra_params: bool = False,
+                 begin_epoch: int = 0, **kwargs: Any):
+        warnings.warn("mxnet.model.FeedForward has been deprecated. Please use mxnet.mod.Module "
+                      "instead.", DeprecationWarning, stacklevel=2)
+        self.symbol, self.sym_gen = _network(symbol)
+        ctx = cpu() if ctx is None else ctx
+        self.ctx = [ctx] if isinstance(ctx, Context) else list(ctx)
+        self.num_epoch, self.begin_epoch, self.epoch_size = num_epoch, begin_epoch, epoch_size
+        self.optimizer, self.initializer, self.kwargs = optimizer, initializer, dict(kwargs)
+        self.numpy_batch_size = numpy_batch_size
+        self.arg_params, self.aux_params = arg_params, aux_params
+        self.allow_extra_params = allow_extra_params
+        self._label_names: list[str] = []
+        self._pred_exec: Module | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_pred_exec": None}
+
+    # -- data -------------------------------------------------------------------------------
+
+    def _init_iter(self, X: Any, y: Any, is_train: bool) -> Any:
+        """An iterator over arrays; an iterator as it is."""
+        if not isinstance(X, (np.ndarray, NDArray)):
+            if not hasattr(X, "provide_data"):
+                raise TypeError(f"X must be DataIter, NDArray or numpy.ndarray, but is a "
+                                f"{type(X).__name__}")
+            return X
+        if y is None:
+            if is_train:
+                raise ArgumentError("y must be specified when X is numpy.ndarray")
+            y = np.zeros(X.shape[0])
+        y = y.asnumpy() if isinstance(y, NDArray) else np.asarray(y)
+        if X.shape[0] != y.shape[0]:
+            raise ArgumentError(f"The numbers of data points and labels not equal: {X.shape[0]} "
+                                f"and {y.shape[0]}")
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = y.flatten()
+        if y.ndim != 1:
+            raise ArgumentError(f"y must be 1D or 2D (with 2nd dimension being 1), but has shape "
+                                f"{y.shape}")
+        return io.NDArrayIter(X, y, min(X.shape[0], self.numpy_batch_size), shuffle=is_train,
+                              last_batch_handle="roll_over" if is_train else "pad")
+
+    def _init_eval_iter(self, eval_data: Any) -> Any:
+        """An iterator from what `fit` takes as `eval_data`."""
+        if isinstance(eval_data, (tuple, list)) and len(eval_data) == 2:
+            X, y = eval_data
+            if y is None and hasattr(X, "provide_data"):
+                return X
+            X = np.asarray(X) if isinstance(X, list) else X
+            return self._init_iter(X, y, is_train=True)
+        if eval_data is None or hasattr(eval_data, "provide_data"):
+            return eval_data
+        raise TypeError("Eval data must be DataIter, or NDArray/numpy.ndarray/list pair (i.e. "
+                        f"tuple/list of length 2), but is a {type(eval_data).__name__}")
+
+    # -- training ---------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, eval_data: Any = None, eval_metric: Any = "acc",
+            epoch_end_callback: Any = None, batch_end_callback: Any = None, kvstore: Any = "local",
+            logger: Any = None, work_load_list: Any = None, monitor: Any = None,
+            eval_end_callback: Any = LogValidationMetricsCallback(),  # noqa: B008
+            eval_batch_end_callback: Any = None) -> None:
+        """Train for the epochs from `begin_epoch` to ``num_epoch - 1``.
+
+        Parameters
+        ----------
+        X : DataIter, numpy.ndarray or NDArray
+            Training data; arrays have the samples along axis 0.
+        y : numpy.ndarray or NDArray, optional
+            Labels, shape (samples,) or (samples, 1); required if `X` is an array.
+        eval_data : DataIter or pair of arrays, optional
+            Validation data, evaluated after each epoch.
+        eval_metric : str, EvalMetric, callable or list, default 'acc'
+            Metric of training and validation.
+        epoch_end_callback : callable or list, optional
+            Called after each epoch, as in `BaseModule.fit`.
+        batch_end_callback : callable or list, optional
+            Called after each batch, as in `BaseModule.fit`, but `nbatch` counts from 1.
+        kvstore : str, KVStore or None, default 'local'
+            Where gradients of several contexts are summed.
+        logger : logging.Logger, optional
+            Where progress is logged; the root logger by default.
+        work_load_list : list of float, optional
+            Relative share of each batch that each context computes; equal by default.
+        monitor : Monitor, optional
+            Observes the network.
+        eval_end_callback : callable or list, default LogValidationMetricsCallback()
+            Called after each validation.
+        eval_batch_end_callback : callable or list, optional
+            Called after each validation batch.
+        """
+        train_data, eval_data = self._init_iter(X, y, True), self._init_eval_iter(eval_data)
+        if self.num_epoch is None:
+            raise MXNetError("FeedForward.fit: num_epoch is not set; give it to the constructor")
+        logger = logger or logging
+        logger.info("Start training with %s", str(self.ctx))
+        module = self._trainer(train_data, logger, work_load_list, monitor)
+        module.init_optimizer(kvstore, self.optimizer, self.kwargs)
+        eval_metric = _metric.create(eval_metric)
+        arguments = locals()
+        train_data.reset()
+        for epoch in range(self.begin_epoch, self.num_epoch):
+            self._train_epoch(epoch, arguments)
+            self.arg_params, self.aux_params = module.get_params()
+            _call(epoch_end_callback, epoch, self.symbol, self.arg_params, self.aux_params)
+            if eval_data is not None:
+                self._evaluate(epoch, arguments)
+
+    def _trainer(self, train_data: Any, logger: Any, loads: Any, monitor: Any) -> Any:
+        """The network bound for training, with the parameters that there are."""
+        data, labels = ([desc[0] for desc in descs] for descs in
+                        (train_data.provide_data, train_data.provide_label))
+        options: dict[str, Any] = {"logger": logger, "context": self.ctx, "work_load_list": loads}
+        self._label_names = labels
+        module: Any
+        if self.sym_gen is None:
+            module = Module(self.symbol, data, labels, **options)
+        else:
+            draw, key = self.sym_gen, train_data.default_bucket_key
+            self.symbol = draw(key)
+            module = BucketingModule(lambda key: (draw(key), data, labels), key, **options)
+        self._check_arguments()
+        module.bind(train_data.provide_data, train_data.provide_label)
+        if monitor is not None:
+            module.install_monitor(monitor)
+        module.init_params(self.initializer, self.arg_params, self.aux_params, allow_missing=True)
+        return module
+
+    def _check_arguments(self) -> None:
+        """No two arguments share a name; parameters of other networks go, if they may be there."""
+        _check_arguments(self.symbol)
+        if self.allow_extra_params:
+            args, aux = self.symbol.list_arguments(), self.symbol.list_auxiliary_states()
+            self.arg_params = _only(self.arg_params, args)
+            self.aux_params = _only(self.aux_params, aux)
+
+    def _train_epoch(self, epoch: int, arguments: dict[str, Any]) -> None:
+        module, monitor = arguments["module"], arguments["monitor"]
+        train_data, eval_metric = arguments["train_data"], arguments["eval_metric"]
+        tic = time.time()
+        eval_metric.reset()
+        for nbatch, data_batch in self._batches_of(epoch, train_data, arguments["logger"]):
+            if monitor is not None:
+                monitor.tic()
+            module.forward_backward(data_batch)
+            module.update()
+            if monitor is not None:
+                monitor.toc_print()
+            module.update_metric(eval_metric, data_batch.label)
+            _call(arguments["batch_end_callback"],
+                  BatchEndParam(epoch, nbatch, eval_metric, {**arguments, **locals()}))
+        arguments["logger"].info("Epoch[%d] Time cost=%.3f", epoch, time.time() - tic)
+
+    def _batches_of(self, epoch: int, train_data: Any, logger: Any) -> Iterator[tuple[int, Any]]:
+        """An epoch's batches, counted from 1; the data may start again in the middle of it."""
+        nbatch, from_start = 0, False
+        while True:
+            before = nbatch
+            for batch in train_data:
+                nbatch += 1
+                yield nbatch, batch
+                if nbatch == self.epoch_size:
+                    return
+            if from_start and before == nbatch:
+                raise MXNetError("FeedForward.fit: the data yields no batch after a reset, so "
+                                 f"epoch_size={self.epoch_size} is never reached")
+            logger.info("Epoch[%d] Resetting Data Iterator", epoch)
+            train_data.reset()
+            from_start = True
+            if self.epoch_size is None:
+                return
+
+    def _evaluate(self, epoch: int, arguments: dict[str, Any]) -> None:
+        module, eval_data = arguments["module"], arguments["eval_data"]
+        eval_metric, count = arguments["eval_metric"], 0
+        eval_metric.reset()
+        eval_data.reset()
+        for nbatch, eval_batch in enumerate(eval_data):
+            module.forward(eval_batch, is_train=False)
+            module.update_metric(eval_metric, eval_batch.label)
+            _call(arguments["eval_batch_end_callback"],
+                  BatchEndParam(epoch, nbatch, eval_metric, {**arguments, **locals()}))
+            count += 1
+        _call(arguments["eval_end_callback"],
+              BatchEndParam(epoch, count, eval_metric, {**arguments, **locals()}))
+        eval_data.reset()
+
+    # -- inference --------------------------------------------------------------------------
+
+    def predict(self, X: Any, num_batch: int | None = None, return_data: bool = False,
+                reset: bool = True) -> Any:
+        """Compute the outputs for all samples, as numpy arrays.
+
+        Parameters
+        ----------
+        X : DataIter, numpy.ndarray or NDArray
+            The data.
+        num_batch : int, optional
+            Predict at most this many batches; all by default.
+        return_data : bool, default False
+            Return data and labels, too.
+        reset : bool, default True
+            Reset an iterator first.
+
+        Returns
+        -------
+        numpy.ndarray or list, or a tuple of three such
+            The outputs: an array, or a list if the network has several. With `return_data`
+            outputs, data and labels.
+        """
+        rows: list[list[np.ndarray]] = []
+        counts = (0, 0)
+        for batch, outputs in self._run(X, num_batch, reset):
+            counts = len(outputs), len(batch.data)
+            arrays = [*outputs, *batch.data, *(batch.label or ())] if return_data else outputs
+            end = batch.data[0].shape[0] - (batch.pad or 0)
+            rows.append([array[0:end].asnumpy() for array in arrays])
+        if not rows:
+            raise MXNetError("FeedForward.predict: the data yields no batch; reset it")
+        joined = [np.concatenate(column) for column in zip(*rows, strict=True)]
+        parts = joined[:counts[0]], joined[counts[0]:sum(counts)], joined[sum(counts):]
+        found = tuple(part[0] if len(part) == 1 else part for part in parts)
+        return found if return_data else found[0]
+
+    def score(self, X: Any, eval_metric: Any = "acc", num_batch: int | None = None,
+              batch_end_callback: Any = None, reset: bool = True) -> Any:
+        """Compute a metric, including samples that pad the last batch.
+
+        Parameters
+        ----------
+        X : DataIter
+            Data with labels.
+        eval_metric : str, EvalMetric, callable or list, default 'acc'
+            The metric.
+        num_batch : int, optional
+            Evaluate on at most this many batches; all by default.
+        batch_end_callback : callable or list, optional
+            Called after each batch with a `BatchEndParam`.
+        reset : bool, default True
+            Reset the iterator first.
+
+        Returns
+        -------
+        float or list of float
+            Value of the metric, a list if it consists of several.
+        """
+        eval_metric = _metric.create(eval_metric)
+        eval_metric.reset()
+        for nbatch, (batch, outputs) in enumerate(self._run(X, num_batch, reset)):
+            eval_metric.update(batch.label, outputs)
+            _call(batch_end_callback, BatchEndParam(0, nbatch, eval_metric, locals()))
+        return eval_metric.get()[1]
+
+    def _run(self, X: Any, num_batch: int | None, reset: bool) -> Iterator[tuple[Any, list[Any]]]:
+        """(batch, outputs) of every batch; labels are not looked at."""
+        data = self._init_iter(X, None, False)
+        if reset:
+            data.reset()
+        module = self._predictor(data)
+        for number, batch in enumerate(data):
+            if number == num_batch:
+                break
+            module.forward(io.DataBatch(batch.data), is_train=False)
+            yield batch, module.get_outputs()
+
+    def _predictor(self, data: Any) -> Module:
+        """The network bound for inference on the first context, with the parameters as they are."""
+        self._check_arguments()
+        shapes = dict((desc[0], desc[1]) for desc in data.provide_data)
+        names, arguments = list(shapes), self.symbol.list_arguments()
+        args, aux = self.arg_params or {}, self.aux_params or {}
+        labels = [name for name in arguments if name not in names and name not in args
+                  and (name in self._label_names or name.endswith("label"))]
+        for name in arguments:
+            if name not in {*names, *labels, *args}:
+                raise MXNetError(f"FeedForward: parameter {name} has no value"
+                                 f"{did_you_mean(name, args)}; call fit, or give arg_params")
+        if self._pred_exec is None or self._pred_exec.data_names != names:
+            inferred = dict(zip(arguments, self.symbol.infer_shape_partial(**shapes)[0],
+                                strict=True))
+            self._pred_exec = Module(self.symbol, names, labels, context=self.ctx[0])
+            self._pred_exec.bind(data.provide_data, [(name, inferred[name]) for name in labels],
+                                 for_training=False)
+        self._pred_exec.set_params(args, aux, allow_missing=True)
+        return self._pred_exec
+
+    # -- files ------------------------------------------------------------------------------
+
+    def save(self, prefix: str, epoch: int | None = None, remove_amp_cast: bool = True) -> None:
+        """Save a checkpoint.
+
+        Parameters
+        ----------
+        prefix : str
+            Beginning of the file names, as for `save_checkpoint`.
+        epoch : int, optional
+            Number of the checkpoint; `num_epoch` by default.
+        remove_amp_cast : bool, default True
+            Omit casts that mixed precision inserted from the saved symbol.
+        """
+        epoch = self.num_epoch if epoch is None else epoch
+        if epoch is None:
+            raise MXNetError("FeedForward.save: give the epoch, as num_epoch is not set")
+        save_checkpoint(prefix, epoch, self.symbol, self.arg_params, self.aux_params,
+                        remove_amp_cast)
+
+    @staticmethod
+    def load(prefix: str, epoch: int, ctx: Any = None, **kwargs: Any) -> FeedForward:
+        """Create a model from a checkpoint; training continues after that epoch.
+
+        Parameters
+        ----------
+        prefix : str
+            Beginning of the file names, as given to `save`.
+        epoch : int
+            Number of the checkpoint.
+        ctx : Context or list of Context, default cpu()
+            Where to compute.
+        **kwargs
+            Further arguments of the constructor.
+
+        Returns
+        -------
+        FeedForward
+            The model.
+        """
+        network, arg_params, aux_params = load_checkpoint(prefix, epoch)
+        return FeedForward(network, ctx=ctx, arg_params=arg_params, aux_params=aux_params,
+                           begin_epoch=epoch, **kwargs)
+
+    @staticmethod
+    def create(symbol: Any, X: Any, y: Any = None, ctx: Any = None, num_epoch: int | None = None,
+               epoch_size: int | None = None, optimizer: Any = "sgd",
+               initializer: Any = Uniform(0.01), eval_data: Any = None,  # noqa: B008
+               eval_metric: Any = "acc", epoch_end_callback: Any = None,
+               batch_end_callback: Any = None, kvstore: Any = "local", logger: Any = None,
+               work_load_list: Any = None,
+               eval_end_callback: Any = LogValidationMetricsCallback(),  # noqa: B008
+               eval_batch_end_callback: Any = None, **kwargs: Any) -> FeedForward:
+        """Create a model and train it.
+
+        Parameters
+        ----------
+        symbol, ctx, num_epoch, epoch_size, optimizer, initializer
+            As for the constructor.
+        X, y, eval_data, eval_metric, epoch_end_callback, batch_end_callback, kvstore, logger
+            As for `fit`.
+        work_load_list, eval_end_callback, eval_batch_end_callback
+            As for `fit`.
+        **kwargs
+            Further arguments of the constructor.
+
+        Returns
+        -------
+        FeedForward
+            The trained model.
+        """
+        model = FeedForward(symbol, ctx, num_epoch, epoch_size, optimizer, initializer, **kwargs)
+        model.fit(X, y, eval_data, eval_metric, epoch_end_callback, batch_end_callback, kvstore,
+                  logger, work_load_list, eval_end_callback=eval_end_callback,
+                  eval_batch_end_callback=eval_batch_end_callback)
+        return model
+
+
+def _network(given: Any) -> tuple[Any, Any]:
+    """(symbol, None), or (None, function that returns it)."""
+    if isinstance(given, symbol.Symbol):
+        return given, None
+    if not callable(given):
+        raise TypeError(f"FeedForward: symbol is a {type(given).__name__}, expected a Symbol or a "
+                        "function from bucket key to Symbol")
+    return None, given
+
+
+def _only(params: Any, names: list[str]) -> Any:
+    return params and {name: value for name, value in params.items() if name in names}
+
+
+def _call(callbacks: Any, *args: Any) -> None:
+    """Call one callback or every callback of a list."""
+    for callback in _as_list(callbacks) if callbacks is not None else ():
+        callback(*args)

@@ -1,0 +1,224 @@
+"""What must hold of an op class before it is entered into the table: `check`.
+
+nbmod's own ops are held to this by its tests, everybody else's when they are registered.  All that
+can be known of a class without an instance is looked at, so that a mistake is an error that names
+the class and what is wrong with it, at the line that registers it, and not one of numba's in the
+middle of a training.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
+from types import FunctionType
+from typing import Any
+
+from ..base import MXNetError
+from ..ops.elementwise.float_op import FloatOp
+from ..ops.elementwise.formula import names_in, parse
+from ..ops.elementwise.formula_op import FormulaOp
+from ..ops.jit import Kernel
+from ..ops.op import Op
+from ..ops.param import field_types, fields_of, reader_of
+
+__all__ = ["check"]
+
+NAMES = ("inputs", "outputs", "aux", "needs")
+TAKEN = ("name", "attr", "out")
+"""What functions of ops take beside tensors and parameters."""
+PLURALS = ("ograd", "ograds", "args", "outs")
+
+
+def check(cls: type[Op]) -> None:
+    """MXNetError saying what `cls` lacks as an op, or has wrong."""
+    doc = cls.__dict__.get("__doc__") or ""
+    if not doc.strip() or doc.startswith(f"{cls.__name__}("):
+        raise MXNetError("it has no docstring; say its formula and the shapes of its tensors")
+    _check_fields(cls)
+    _check_names(cls)
+    for name, rule in _own_functions(cls):
+        _check_signature(name, rule)
+    if issubclass(cls, FormulaOp):
+        _check_formulas(cls)
+    else:
+        _check_rules(cls)
+    for _, rule in _own_functions(cls):
+        _check_kernel_calls(rule)
+    if cls.gpu_module and find_spec(cls.gpu_module) is None:
+        raise MXNetError(f"gpu_module is {cls.gpu_module!r}, but there is no such module")
+
+
+# -- parameters and names -----------------------------------------------------------------------
+
+
+def _check_fields(cls: type[Op]) -> None:
+    """A frozen dataclass, whose fields have types that can be read from text."""
+    own = [name for name, kind in inspect.get_annotations(cls).items()
+           if "ClassVar" not in str(kind)]
+    if own and "__dataclass_fields__" not in cls.__dict__:
+        raise MXNetError(f"its parameters {own} belong to no dataclass; put "
+                         "@dataclass(frozen=True) below @register_op")
+    made: Any = getattr(cls, "__dataclass_params__", None)
+    if made is None:
+        raise MXNetError("it is no dataclass; put @dataclass(frozen=True) below @register_op")
+    if not made.frozen:
+        raise MXNetError("its dataclass can change; write @dataclass(frozen=True)")
+    try:
+        for kind in field_types(cls).values():
+            reader_of(kind)
+    except (TypeError, NameError) as error:
+        raise MXNetError(f"the type of a parameter: {error}; expected int, float, bool, str, "
+                         "Shape, Ints, Floats, Literal[...] or one of these | None") from None
+
+
+def _check_names(cls: type[Op]) -> None:
+    """Inputs, outputs and parameters are told apart by name; needs are among them."""
+    fields = [field.name for field in fields_of(cls)]
+    if any(isinstance(getattr(cls, what), property) for what in NAMES):
+        return  # they depend on the parameters
+    for what in NAMES:
+        names = getattr(cls, what)
+        if not (isinstance(names, tuple) and all(isinstance(name, str) for name in names)):
+            raise MXNetError(f"{what} is {names!r}, expected a tuple of names")
+    everything = [*cls.inputs, *fields, *TAKEN]
+    twice = sorted({name for name in everything if everything.count(name) > 1})
+    if twice:
+        raise MXNetError(f"{twice} would mean two things: inputs are {list(cls.inputs)}, "
+                         f"parameters {fields}, and every op function takes {list(TAKEN)}")
+    lost = [name for name in cls.aux if name not in cls.inputs]
+    if lost and cls.list_inputs is Op.list_inputs:
+        raise MXNetError(f"aux names {lost}, expected some of the inputs {list(cls.inputs)}")
+    if cls.variadic and cls.variadic not in fields:
+        raise MXNetError(f"variadic is {cls.variadic!r}, expected one of the parameters {fields}")
+    known = (*PLURALS, *cls.inputs, *cls.outputs)
+    lost = [name for name in cls.needs if name not in known]
+    if lost and cls.list_inputs is Op.list_inputs and cls.list_outputs is Op.list_outputs:
+        raise MXNetError(f"needs names {lost}, expected some of {list(known)}")
+
+
+# -- rules --------------------------------------------------------------------------------------
+
+
+def _own_functions(cls: type[Op]) -> Iterator[tuple[str, FunctionType]]:
+    """The methods of `cls` and its bases, less those that every op has."""
+    for base in cls.__mro__:
+        if base not in (Op, FloatOp, FormulaOp, object):
+            yield from ((name, value) for name, value in vars(base).items()
+                        if isinstance(value, FunctionType))
+
+
+def _check_signature(name: str, rule: FunctionType) -> None:
+    """A rule takes what it will be given."""
+    model = getattr(FloatOp, name, None)
+    if not isinstance(model, FunctionType) or name.startswith("__"):
+        return
+    wanted = list(inspect.signature(model).parameters)
+    try:
+        inspect.signature(rule).bind(*wanted)
+    except TypeError:
+        raise MXNetError(f"{name}{inspect.signature(rule)} is called with ({', '.join(wanted)})"
+                     ) from None
+
+
+def _has(cls: type[Op], *names: str) -> bool:
+    """Whether `cls` has a rule of its own under one of the names."""
+    return any(getattr(cls, name) not in (getattr(Op, name, None), getattr(FloatOp, name))
+               for name in names)
+
+
+def _check_rules(cls: type[Op]) -> None:
+    """Forward is there, and backward exactly where the gradient pass asks for one."""
+    floats = issubclass(cls, FloatOp)
+    ways = ("compute", "compiled") if floats else ()
+    if not (cls.view or _has(cls, "forward", *ways)):
+        raise MXNetError(f"it has no {' or '.join(ways) if floats else 'forward'}(ins, outs, call)")
+    backs = tuple(f"{way}_backward" for way in ways)
+    has_backward = cls.view or _has(cls, "backward", "prepare_backward", *backs)
+    wants = bool(cls.needs) or cls.list_needs is not Op.list_needs
+    if wants and not has_backward and cls.gradient is Op.gradient:
+        raise MXNetError(f"needs is {cls.needs}, but it has no "
+                         f"{' or '.join(backs) if floats else 'backward'}(ins, outs, call)")
+    if has_backward and not wants and not cls.view and cls.gradient is Op.gradient:
+        raise MXNetError("its backward is never called: say in `needs` what it reads, such as "
+                         f'("ograd", {", ".join(map(repr, cls.inputs))})')
+
+
+def _check_formulas(cls: type[FormulaOp]) -> None:
+    """Formulas in the language, over the letters and the parameters."""
+    letters: Any = cls.letters
+    if isinstance(letters, property):
+        return  # they depend on the parameters
+    if not cls.formula:
+        raise MXNetError("it has no formula")
+    if tuple(cls.letters.values()) != cls.inputs:
+        raise MXNetError(f"letters are {cls.letters}, expected one for each of the inputs "
+                         f"{list(cls.inputs)}, in their order")
+    lost = [letter for letter in cls.gradients if letter not in cls.letters]
+    if lost:
+        raise MXNetError(f"gradients are given for {lost}, expected some of {list(cls.letters)}")
+    fields = [field.name for field in fields_of(cls)]
+    for formula in (cls.formula, *cls.gradients.values()):
+        try:
+            parse(formula)
+        except (ValueError, SyntaxError) as error:
+            raise MXNetError(str(error)) from None
+        known = [*cls.letters, *fields] + ["y", "gy"] * (formula is not cls.formula)
+        lost = [name for name in names_in(formula) if name not in known]
+        if lost and cls.number is FormulaOp.number and cls.numbers is FormulaOp.numbers:
+            raise MXNetError(f"formula {formula!r} speaks of {lost}, expected some of {known}")
+
+
+# -- kernels ------------------------------------------------------------------------------------
+
+
+def _check_kernel_calls(rule: FunctionType) -> None:
+    """Kernels that `rule` mentions look like kernels, and are given as many arguments as they take.
+
+    Calls that unpack (`kernel(*arrays)`) are believed.
+    """
+    tree = _tree_of(rule)
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, ast.Call):
+            named, args = node.func, node.args
+            later = isinstance(named, ast.Name) and named.id == "partial" and bool(args)
+            if later:
+                named, args = args[0], args[1:]
+            kernel = rule.__globals__.get(named.id) if isinstance(named, ast.Name) else None
+            if isinstance(kernel, Kernel):
+                _check_kernel(kernel)
+                _check_call(rule, kernel, args + node.keywords, later)
+
+
+def _tree_of(function: Callable) -> ast.AST | None:
+    """The syntax tree of a function, None where its source is gone."""
+    try:
+        return ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, SyntaxError, TypeError):
+        return None
+
+
+def _check_kernel(kernel: Kernel) -> None:
+    """Plain arguments, and no result."""
+    for parameter in inspect.signature(kernel.function).parameters.values():
+        if (parameter.kind is not parameter.POSITIONAL_OR_KEYWORD
+                or parameter.default is not parameter.empty):
+            raise MXNetError(f"kernel {kernel.__name__}: argument {parameter}; kernels take "
+                             "inputs, outputs and numbers by position, without defaults")
+    tree: Any = _tree_of(kernel.function)
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, ast.Return) and node.value is not None:
+            raise MXNetError(f"kernel {kernel.__name__} returns {ast.unparse(node.value)}; kernels "
+                             "write their results into the outputs")
+
+
+def _check_call(rule: FunctionType, kernel: Kernel, args: Sequence[Any], later: bool) -> None:
+    """`later`: more arguments may follow in another call."""
+    wanted = list(inspect.signature(kernel.function).parameters)
+    fewer = later or any(isinstance(arg, ast.Starred) for arg in args)
+    named = any(isinstance(arg, ast.keyword) for arg in args)
+    if named or len(args) > len(wanted) or (len(args) < len(wanted) and not fewer):
+        raise MXNetError(f"{rule.__name__} calls kernel {kernel.__name__}({', '.join(wanted)}) "
+                         f"with ({', '.join(map(ast.unparse, args))})")

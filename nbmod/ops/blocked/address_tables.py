@@ -1,0 +1,335 @@
+"""Tables that make the strip and outer-product kernels compute a convolution.
+
+A `StripTask` covers an output with strips: which taps, which pixels, which filters.  All three
+directions and every geometry differ in these tables only:
+
+    forward     a tap for every block of input channels and kernel position
+    data        the convolution of the output's gradient with the filters turned round.  With a
+                stride, pixels of the input fall into classes: those with one remainder see the same
+                kernel positions, so every class is a convolution of stride 1 of its own
+    weight      an `OuterTask`: pixels are summed over, taps are rows
+
+Output channels go in pairs of vectors, the last of a group alone if need be.  Images of few pixels
+are taken several at a time, so that strips are full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..simd.conv_strip import PIXELS
+from ..simd.outer_product import ROWS
+from .layout import LANES, Form
+
+__all__ = ["OuterTask", "Pack", "Sliding", "StripTask", "data_pack", "data_strips", "data_work",
+           "forward_pack", "forward_strips", "forward_work", "grouped", "neighbours",
+           "pixel_places", "weight_outers"]
+
+Pair = tuple[int, int]
+FULL = 4 * PIXELS
+"""Pixels that an image should have to be worth strips of its own."""
+CHUNK = 112
+"""Pixels that an outer product goes over at a time: what it reads of x and g stays in the L1."""
+KEPT = 64
+"""Tables of each kind that are kept for the next convolution of the same geometry."""
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """How filters go over images: rows and columns of each; filters and channels in groups."""
+
+    kernel: Pair
+    stride: Pair = (1, 1)
+    pad: Pair = (0, 0)
+    dilate: Pair = (1, 1)
+    groups: int = 1
+
+    @property
+    def taps(self) -> list[Pair]:
+        return list(product(range(self.kernel[0]), range(self.kernel[1])))
+
+    @property
+    def classes(self) -> list[Pair]:
+        """The remainders of input pixels by the stride."""
+        return list(product(range(self.stride[0]), range(self.stride[1])))
+
+    def along(self, axis: int, remainder: int) -> list[Pair]:
+        """(kernel position, offset of the output pixel) of what input pixels with this remainder
+        see along one axis."""
+        pad, step, wide = self.pad[axis], self.dilate[axis], self.stride[axis]
+        ahead = ((tap, remainder + pad - tap * step) for tap in range(self.kernel[axis]))
+        return [(tap, offset // wide) for tap, offset in ahead if offset % wide == 0]
+
+    def seen(self, remainder: Pair) -> list[tuple[int, Pair]]:
+        """(kernel position, offset of the output pixel) of what a class of input pixels sees."""
+        rows, columns = (self.along(axis, remainder[axis]) for axis in (0, 1))
+        return [(i * self.kernel[1] + j, (y, x)) for (i, y), (j, x) in product(rows, columns)]
+
+    def data_halo(self, image: Pair, out: Pair) -> int:
+        """Halo that the output's gradient needs for that of the data."""
+        most = 0
+        for axis in (0, 1):
+            stride, size = self.stride[axis], image[axis]
+            for r in range(min(stride, size)):
+                seen = self.along(axis, r)
+                last = (size - 1 - r) // stride
+                for _, ahead in seen[:1] + seen[-1:]:
+                    most = max(most, -ahead, last + ahead - out[axis] + 1)
+        return most
+
+
+class Span(NamedTuple):
+    """One or two vectors of channels of a group."""
+
+    group: int
+    vector: int
+    vectors: int
+
+
+def spans(channels: int, groups: int) -> Iterator[Span]:
+    """The vectors of all channels, two at a time within each group."""
+    each = -(-channels // groups // LANES)
+    for group, first in product(range(groups), range(0, each, 2)):
+        yield Span(group, group * each + first, min(2, each - first))
+
+
+class Pack(NamedTuple):
+    """Filters in the order in which kernels read them: `rows` of the table tell where parts of
+    them come from and go to (see `weights.pack`), `size` how many numbers they are in all."""
+
+    rows: np.ndarray
+    positions: np.ndarray
+    strides: Pair
+    depth: int
+    size: int
+
+
+def forward_pack(slide: Sliding, filters: int, channels: int, depth: int) -> Pack:
+    """Of weight (filters, channels / groups, *kernel): [span][block][tap][depth][vectors LANES]."""
+    inner, outer, taps = channels // slide.groups, filters // slide.groups, len(slide.taps)
+    rows, size = [], 0
+    for span in spans(filters, slide.groups):
+        first = span.vector * LANES
+        have = min(span.vectors * LANES, (span.group + 1) * outer - first)
+        rows.append((first * inner * taps, have, inner, span.vectors * LANES, size, 0, taps))
+        size += padded_taps(-(-inner // depth) * taps, depth) * depth * span.vectors * LANES
+    return Pack(np.array(rows), np.arange(taps), (inner * taps, taps), depth, size)
+
+
+def padded_taps(taps: int, depth: int) -> int:
+    """Room for taps: tiles of a weight's gradient are ROWS deep."""
+    return taps if depth > 1 else -(-taps // ROWS) * ROWS
+
+
+def data_pack(slide: Sliding, filters: int, channels: int) -> Pack:
+    """Of the same weight for the data's gradient: [span of channels][class][block][tap]..., and a
+    tap of zeros behind all for classes that see nothing."""
+    inner, outer, taps = channels // slide.groups, filters // slide.groups, len(slide.taps)
+    rows, size = [], 0
+    seen = [[position for position, _ in slide.seen(each)] for each in slide.classes]
+    starts = np.cumsum([0, *map(len, seen)])
+    for span in spans(channels, slide.groups):
+        first = span.vector * LANES - span.group * inner
+        have = min(span.vectors * LANES, inner - first)
+        base = (span.group * outer * inner + first) * taps
+        for start, see in zip(starts, seen, strict=False):
+            if see:
+                rows.append((base, have, outer, span.vectors * LANES, size, start, len(see)))
+                size += -(-outer // LANES) * len(see) * LANES * span.vectors * LANES
+    positions = np.array(list(chain(*seen)), np.int64)
+    return Pack(np.array(rows), positions, (taps, inner * taps), LANES, size + 2 * LANES * LANES)
+
+
+class StripTask(NamedTuple):
+    """What `strips.run` goes through, without the tensors.
+
+    `blocks` has a row for every span of output channels (and class): where to begin in x, w, bias
+    and y, first tap, taps, the strips of a group of images, of the last group, and vectors.
+    `steps`: groups of images, then numbers of a group in x and y, and of a plane of y.
+    """
+
+    taps: np.ndarray
+    places: np.ndarray
+    blocks: np.ndarray
+    steps: tuple[int, ...]
+
+
+def grouped(batch: int, pixels: int) -> tuple[int, int, int]:
+    """Images of a group, groups, images of the last one."""
+    each = max(1, min(batch, -(-FULL // max(pixels, 1))))
+    groups = -(-batch // each)
+    return each, groups, batch - (groups - 1) * each
+
+
+def _strips(batch: int, pixels: Any, most: int) -> Any:
+    """Pixels that strips compute, full or not, of images with so many `pixels`, or so many in each
+    of several classes of which the largest has `most`."""
+    each, groups, last = grouped(batch, most)
+    return PIXELS * ((groups - 1) * -(-each * pixels // PIXELS) + -(-last * pixels // PIXELS))
+
+
+def forward_work(slide: Sliding, out: Pair, batch: int) -> int:
+    """Products of a pixel and a tap that forward computes for each pair of vectors: what
+    `forward_strips` makes tables of."""
+    pixels = out[0] * out[1]
+    return int(_strips(batch, pixels, pixels)) * len(slide.taps)
+
+
+def data_work(slide: Sliding, image: Pair, batch: int) -> int:
+    """The same of the data's gradient, by `data_strips`: taps that see the halo count as well, but
+    not the single tap of zeros of pixels that see none."""
+    sizes, seen = [], []
+    for axis, (size, stride) in enumerate(zip(image, slide.stride, strict=True)):
+        remainders = np.arange(min(size, stride))
+        sizes.append(-(-(size - remainders) // stride))
+        seen.append([len(slide.along(axis, int(r))) for r in remainders])
+    pixels = np.multiply.outer(*sizes)
+    return int((_strips(batch, pixels, int(pixels.max())) * np.multiply.outer(*seen)).sum())
+
+
+class _Places:
+    """Tables of pixels, strip by strip."""
+
+    def __init__(self) -> None:
+        self.tables: list[np.ndarray] = []
+        self.strips = 0
+
+    def enter(self, images: int, spots: list[np.ndarray], each: list[int]) -> tuple[int, int]:
+        """(first strip, strips) of the pixels `spots` in `images` images; `each` their sizes."""
+        flat = [(np.arange(images)[:, None] * size + spot).ravel()
+                for spot, size in zip(spots, each, strict=True)]
+        count = -(-len(flat[0]) // PIXELS)
+        chosen = np.minimum(np.arange(count * PIXELS), len(flat[0]) - 1)
+        self.tables.append(np.stack([row[chosen].reshape(count, PIXELS) for row in flat], axis=1))
+        self.strips += count
+        return self.strips - count, count
+
+    def all(self) -> np.ndarray:
+        return np.concatenate([table.ravel() for table in self.tables])
+
+
+def _grid(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    y, x = np.meshgrid(rows, columns, indexing="ij")
+    return y.ravel(), x.ravel()
+
+
+def neighbours(slide: Sliding, x: Form) -> int:
+    """How many taps pairs of vectors take at a time: those of a row, if they are as many as there
+    is a kernel for, and beside one another."""
+    wide = slide.kernel[1]
+    return wide if x.lanes == 1 and slide.dilate[1] == 1 and wide in (3, 7) else 1
+
+
+@lru_cache(maxsize=KEPT)
+def forward_strips(slide: Sliding, x: Form, y: Form, batch: int, deep: int = 0) -> StripTask:
+    """y = convolution of x.  A tap has filters for `deep` channels, by default all of a block."""
+    each, groups, last = grouped(batch, y.height * y.width)
+    rows, columns = _grid(np.arange(y.height), np.arange(y.width))
+    (down, right), (top, left) = slide.stride, slide.pad
+    spots = [x.at(rows * down - top, columns * right - left), y.at(rows, columns)]
+    places = _Places()
+    ends = [places.enter(images, spots, [x.image, y.image]) for images in (each, last)]
+    depth, inner, wide = x.lanes, x.blocks // slide.groups, neighbours(slide, x)
+    taps = [b * x.plane + i * slide.dilate[0] * x.row + j * slide.dilate[1] * depth
+            for b, (i, j) in product(range(inner), slide.taps)]
+    weights = len(taps) * deep if deep else padded_taps(len(taps), depth) * depth
+    seen = {1: (0, len(taps)), 2: (len(taps) if wide > 1 else 0, len(taps) // wide)}
+    blocks = [(span.group * inner * x.plane, span.vector * weights * LANES, span.vector * LANES,
+               span.vector * y.plane, *seen[span.vectors], *ends[0], *ends[1], span.vectors)
+              for span in spans(y.channels, slide.groups)]
+    return StripTask(np.array(taps + taps[::wide] * (wide > 1)), places.all(), np.array(blocks),
+                     (groups, each * x.image, each * y.image, y.plane))
+
+
+@lru_cache(maxsize=KEPT)
+def data_strips(slide: Sliding, g: Form, x: Form, batch: int, deep: int = LANES) -> StripTask:
+    """The gradient of the data (form x) from that of the output (form g)."""
+    pixels = -(-x.height // slide.stride[0]) * -(-x.width // slide.stride[1])
+    each, groups, last = grouped(batch, pixels)
+    inner, places = g.blocks // slide.groups, _Places()
+    taps: list[int] = []
+    blocks, weight = [], 0
+    ends: list[list[Pair] | None] = []
+    ranges = []
+    for remainder in slide.classes:
+        rows, columns = (np.arange(r, size, s) for r, size, s in zip(
+            remainder, (x.height, x.width), slide.stride, strict=True))
+        down, right = slide.stride
+        spots = [g.at(*_grid(rows // down, columns // right)), x.at(*_grid(rows, columns))]
+        seen = slide.seen(remainder)
+        if len(spots[0]) == 0:
+            ends.append(None)
+        else:
+            ends.append([places.enter(images, spots, [g.image, x.image])
+                         for images in (each, last)])
+        ranges.append((len(taps), inner * len(seen)))
+        taps += [b * g.plane + i * g.row + j * LANES for b, (_, (i, j)) in
+                 product(range(inner), seen)] or [0]
+    vectors = list(spans(x.channels, slide.groups))
+    zeros = sum(span.vectors for span in vectors) * sum(c for _, c in ranges) * deep * LANES
+    for span in vectors:
+        for (first, count), found in zip(ranges, ends, strict=True):
+            if found is not None:
+                blocks.append((span.group * inner * g.plane, weight if count else zeros,
+                               span.vector * LANES, span.vector * x.plane, first, max(count, 1),
+                               *found[0], *found[1], span.vectors))
+            weight += count * deep * span.vectors * LANES
+    return StripTask(np.array(taps), places.all(), np.array(blocks),
+                     (groups, each * g.image, each * x.image, x.plane))
+
+
+class OuterTask(NamedTuple):
+    """What `strips.run_outer` goes through.
+
+    `tiles` has a row for each ROWS rows of a gradient: where to begin in x and in `rows`, and the
+    row.  `spans`: where to begin in x, g and d, vectors.  `steps`: groups of images, pixels of a
+    group, of the last one and of a chunk, numbers of a group in x and g and of a plane of g, and
+    blocks of x.
+    """
+
+    rows: np.ndarray
+    places: np.ndarray
+    tiles: np.ndarray
+    spans: np.ndarray
+    steps: tuple[int, ...]
+
+
+@lru_cache(maxsize=KEPT)
+def pixel_places(slide: Sliding, x: Form, g: Form, images: int = 1) -> np.ndarray:
+    """Where every pixel of g, of `images` images, is in x and in g: (pixels, 2)."""
+    rows, columns = _grid(np.arange(g.height), np.arange(g.width))
+    (down, right), (top, left) = slide.stride, slide.pad
+    places = np.stack([x.at(rows * down - top, columns * right - left), g.at(rows, columns)], 1)
+    return (np.arange(images)[:, None, None] * [x.image, g.image] + places).reshape(-1, 2)
+
+
+@lru_cache(maxsize=KEPT)
+def weight_outers(slide: Sliding, x: Form, g: Form, batch: int) -> OuterTask:
+    """The gradient of the packed weight from x and the output's gradient."""
+    pixels = g.height * g.width
+    each = max(1, min(batch, CHUNK // pixels))
+    groups = -(-batch // each)
+    inner, depth = x.blocks // slide.groups, x.lanes
+    taps = np.array([b * x.plane + i * slide.dilate[0] * x.row + j * slide.dilate[1] * depth
+                     for b, (i, j) in product(range(inner), slide.taps)])
+    if depth > 1:
+        table, halves = taps[:0], depth // ROWS
+        tiles = [(tap + h * ROWS, 0, t * depth + h * ROWS)
+                 for t, tap in enumerate(taps) for h in range(halves)]
+    else:
+        count = padded_taps(len(taps), 1)
+        table = taps[np.minimum(np.arange(count), len(taps) - 1)]
+        tiles = [(0, first, first) for first in range(0, count, ROWS)]
+    weights = padded_taps(len(taps), depth) * depth
+    found = [(span.group * inner * x.plane, span.vector * g.plane, span.vector * weights * LANES,
+              span.vectors) for span in spans(g.channels, slide.groups)]
+    count, last = each * pixels, (batch - (groups - 1) * each) * pixels
+    return OuterTask(table, pixel_places(slide, x, g, each).ravel(), np.array(tiles),
+                     np.array(found), (groups, count, last, -(-count // -(-count // CHUNK)),
+                                       each * x.image, each * g.image, g.plane, inner))

@@ -1,0 +1,307 @@
+"""BatchNorm on the blocked form, with what often follows it: an addition, and limits.
+
+    y = (x - mean) gamma / sqrt(var + eps) + beta (+ add), then ReLU, or a clip from 0 on
+
+Training reads x twice and writes once: a pass for the sums, one for the results.  Backward likewise
+reads each of its tensors twice.  A thread takes both passes of a block of channels, the second one
+from the last image to the first, so that it begins with what the first pass has left in the caches;
+where blocks are too few for the threads, they share the planes of each pass.  While a plane is
+read, the next one is fetched: it is far away in memory.  Sums are float32 along a row of pixels,
+relative to the channel's first number, and float64 over rows and images, in an order that threads
+do not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..jit import inlined, kernel, num_threads, prange
+from ..nn.batch_norm import FollowedNorm, inverse_deviation
+from ..op import Call, Spec
+from ..shape import PartialShape
+from ..simd.batch_norm_planes import (
+    ADD,
+    BACKWARD,
+    FORWARD,
+    GADD,
+    GX,
+    PASSED,
+    STREAM,
+    STREAM_GADD,
+    WITHIN,
+    grad_plane,
+    grad_sums,
+    norm_plane,
+    norm_sums,
+)
+from ..simd.halo import clear_edge
+from ..simd.nontemporal import streams
+from .layout import LANES, Form, enter_channels
+
+__all__ = ["BlockedBatchNorm"]
+
+Run = Callable[[], None]
+DOUBLE = np.dtype(np.float64)
+NEAR = 2 ** 15
+"""Numbers of a plane, up to which the next one is fetched into a cache while one is read."""
+SOON = 1024
+"""Numbers: the page after the next, which processors do not guess by themselves."""
+SHARE = 4
+"""Blocks of channels for each thread, at least, unless all threads get as many."""
+TINY = float(np.finfo(np.float32).tiny)
+
+
+@inlined
+def _total(sums, b, i, c):
+    total = 0.0
+    for n in range(len(sums)):
+        total += sums[n, b, i, c]
+    return total
+
+
+@inlined
+def _at(plane, step, form):
+    """Where a plane begins in x and in y, its numbers per channel and sums; then what is fetched
+    meanwhile: the plane `step` further on or, where planes are large, what comes soon."""
+    x, y = plane * form[3] + form[5], plane * form[4] + form[6]
+    ahead, along = (step * form[3], step * form[4]) if form[3] <= NEAR else (SOON, SOON)
+    return x, y, plane % form[0] * LANES, plane * 2 * LANES, x + ahead, y + along
+
+
+@inlined
+def _add_up(x, sums, plane, step, form, steps):
+    """The sums of a plane; differences are from the first numbers of its block."""
+    at, to, _, total, ahead, along = _at(plane, step, form)
+    origin = plane % form[0] * form[3] + form[5]
+    norm_sums(x, x, sums, (at, to, origin, total, ahead, along), steps)
+
+
+@inlined
+def _enter_block(x, sums, norm, channels, b, form, how):
+    """Numbers per channel of block b, from its sums where `how` wants statistics."""
+    finds, eps = how
+    origin, count = b * form[3] + form[5], len(sums) * form[1] * form[2]
+    for c in range(min(LANES, channels.shape[1] - b * LANES)):
+        values = channels[:, b * LANES + c]
+        if finds:
+            off = _total(sums, b, 0, c) / count
+            values[0] = x[origin + c] + off
+            values[1] = 1 / np.sqrt(max(_total(sums, b, 1, c) / count - off * off, 0.0) + eps)
+        norm[0, b, c] = values[0]
+        norm[1, b, c] = values[1] * values[2]
+        norm[2, b, c] = values[3]
+
+
+@inlined
+def _normalise(x, add, y, norm, plane, step, form, steps):
+    at = _at(plane, step, form)
+    norm_plane(x, add, y, norm, at, steps)
+    clear_edge(y, at[1] - form[6], form[1], form[2], form[9])
+
+
+@kernel(parallel=True)
+def _forward(x, add, y, sums, norm, channels, form, how):
+    """y from x, flat; channels (4, C): mean, invstd, then gamma, beta.  Statistics are found first
+    where `how` wants some."""
+    by_block, flags, finds, eps = how
+    blocks, images, flat, totals = form[0], len(sums), norm.reshape(-1), sums.reshape(-1)
+    steps = (form[1], form[2], form[7], form[8], norm.shape[1] * LANES, flags)
+    planes = images * blocks
+    alone = blocks if by_block else 0  # a condition inside prange() would keep it on one thread
+    shared = 0 if by_block else planes
+    summed = shared if finds else 0
+    for job in prange(alone):
+        b = np.int64(job)
+        for plane in range(b, planes if finds else 0, blocks):
+            _add_up(x, totals, plane, blocks, form, steps)
+        _enter_block(x, sums, norm, channels, b, form, (finds, eps))
+        for plane in range(planes - blocks + b, -1, -blocks):
+            _normalise(x, add, y, flat, plane, -blocks, form, steps)
+    for job in prange(summed):
+        _add_up(x, totals, np.int64(job), 1, form, steps)
+    for block in range(0 if by_block else blocks):
+        _enter_block(x, sums, norm, channels, block, form, (finds, eps))
+    for job in prange(shared):
+        _normalise(x, add, y, flat, np.int64(job), 1, form, steps)
+
+
+@inlined
+def _enter_grads(sums, norm, channels, b, share, limited):
+    """Gradients of gamma and beta of block b, and its numbers per channel, from its sums.
+
+    `limited` by ReLU, whose gradient at NaN is NaN: beta's is then, as gamma's anyway.
+    """
+    for c in range(min(LANES, channels.shape[1] - b * LANES)):
+        values, total, along = (channels[:, b * LANES + c], _total(sums, b, 0, c),
+                                _total(sums, b, 1, c))
+        inverse = np.float64(values[1])
+        values[4], values[5] = along * inverse * (1 - values[3]), total
+        if limited and along != along:
+            values[5] = along
+        norm[FORWARD + 1, b, c] = total * share
+        norm[FORWARD + 2, b, c] = along * share * inverse * inverse
+        norm[FORWARD + 3, b, c] = values[1] * values[2]
+
+
+@inlined
+def _give_back(x, g, y, gx, gadd, norm, at, form, how):
+    steps, x_halo = how
+    grad_plane(x, g, y, gx, gadd, norm, at, steps)
+    if steps[5] & GX:
+        clear_edge(gx, at[0] - form[5], form[1], form[2], x_halo)
+    if steps[5] & GADD:
+        clear_edge(gadd, at[1] - form[6], form[1], form[2], form[9])
+
+
+@kernel(parallel=True)
+def _backward(g, x, y, gx, gadd, sums, norm, channels, form, how):
+    """gx and gadd, flat, and in channels (6, C) the gradients of gamma and beta behind centre,
+    inverse deviation, gamma and whether it is fixed."""
+    by_block, flags, share, x_halo = how
+    blocks, images, flat, totals = form[0], len(sums), norm.reshape(-1), sums.reshape(-1)
+    steps = (form[1], form[2], form[7], form[8], norm.shape[1] * LANES, flags)
+    planes, gives = images * blocks, flags & (GX | GADD) != 0
+    limited = flags & WITHIN != 0 and norm[4, 0, 0] == np.inf
+    alone = blocks if by_block else 0
+    shared = 0 if by_block else planes
+    given = shared if gives else 0
+    for job in prange(alone):
+        b = np.int64(job)
+        for plane in range(b, planes, blocks):
+            grad_sums(x, g, y, flat, totals, _at(plane, blocks, form), steps)
+        _enter_grads(sums, norm, channels, b, share, limited)
+        for plane in range(planes - blocks + b, -1 if gives else planes, -blocks):
+            _give_back(x, g, y, gx, gadd, flat, _at(plane, -blocks, form), form, (steps, x_halo))
+    for job in prange(shared):
+        grad_sums(x, g, y, flat, totals, _at(np.int64(job), 1, form), steps)
+    for block in range(0 if by_block else blocks):
+        _enter_grads(sums, norm, channels, block, share, limited)
+    for job in prange(given):
+        _give_back(x, g, y, gx, gadd, flat, _at(np.int64(job), 1, form), form, (steps, x_halo))
+
+
+@dataclass(frozen=True)
+class BlockedBatchNorm(FollowedNorm):
+    """A `FollowedNorm` on blocked images of `channels` channels.
+
+    `halos` are those of data, and of the output and what is added.  The planner shares memory of
+    equal size only: where both are the same.
+    """
+
+    channels: int
+    halos: tuple[int, int]
+
+    name: ClassVar = "_blocked_batch_norm"
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        if ins[0] is None or 0 in ins[0]:
+            return ins, outs
+        x = self.form(Spec(ins[0], np.dtype(np.float32)))
+        out = Form(x.channels, x.height, x.width, self.halos[1]).shape(ins[0][0])
+        channels = (self.channels,)
+        return [ins[0], *[out] * self.add, *[channels] * 4], [out, channels, channels]
+
+    def infer_type(self, ins: list, outs: list) -> tuple[list, list]:
+        known = ins[0] or outs[0]
+        return [known] * len(ins), [known] * len(outs)
+
+    def form(self, data: Any) -> Form:
+        return Form.of(data.shape, self.channels, self.halos[0])
+
+    def _room(self, data: Any) -> list[Spec]:
+        """Sums, numbers per channel in vectors and in arrays."""
+        blocks, single = data.shape[1], np.dtype(np.float32)
+        return [Spec((data.shape[0], blocks, 2, LANES), DOUBLE),
+                Spec((FORWARD + BACKWARD, blocks, LANES), single), Spec((6, self.channels), single)]
+
+    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        return self._room(ins[0])
+
+    def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        return self._room(ins[1])
+
+    def _geometry(self, x: Any) -> tuple[tuple[int, ...], bool]:
+        """Numbers of both forms for the kernels, and whether threads take whole blocks."""
+        a, threads = self.form(x), num_threads()
+        b = Form(a.channels, a.height, a.width, self.halos[1])
+        by_block = a.blocks % threads == 0 or a.blocks >= SHARE * threads
+        return (a.blocks, a.height, a.width, a.plane, b.plane, a.at(0, 0), b.at(0, 0), a.row,
+                b.row, b.halo), by_block
+
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+        given = dict(zip(self.list_inputs(), ins, strict=True))
+        x, y, gamma, beta = given["data"], outs[0], given["gamma"], given["beta"]
+        sums, norm, channels = call.scratch
+        statistics, (mean, invstd) = outs[1:3], channels[:2]
+        arrays = [array.reshape(-1) for array in (x, given.get("add", y), y)]
+        form, by_block = self._geometry(x)
+        trains = not call.specs or outs[1] is not None
+        flags = ADD * self.add | STREAM * streams(y, *ins[:1 + self.add])
+
+        def run() -> None:
+            if self.fix_gamma and trains:
+                gamma.fill(1)
+            finds = call.is_train and not self.use_global_stats
+            if not finds:
+                np.copyto(mean, given["moving_mean"])
+                inverse_deviation(given["moving_var"], self.eps, invstd)
+            channels[2], channels[3] = (1 if self.fix_gamma else gamma), beta
+            norm[:3, -1] = 0
+            norm[3], norm[4] = (0 if self.relu else -np.inf), self.most
+            _forward(*arrays, sums, norm, channels[:4], form,
+                     (by_block, flags, finds, self.eps))
+            for out, found in zip(statistics, channels, strict=False):
+                if out is not None:
+                    np.copyto(out, found)
+
+        return run
+
+    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+        g, x, gamma, mean, invstd, moving_mean, moving_var = ins[:7]
+        sums, norm, channels = call.scratch
+        gx, gadd = outs[0], outs[1] if self.add else None
+        targets = list(zip(outs[1 + self.add:3 + self.add], channels[4:], strict=True))
+        y = ins[7] if self.relu and self.add else g
+        arrays = [array.reshape(-1) for array in (
+            g, x, y, x if gx is None else gx, g if gadd is None else gadd)]
+        form, by_block = self._geometry(x)
+        flags = GX * (gx is not None) + GADD * (gadd is not None) + (
+            (PASSED if self.add else WITHIN) * self.relu)
+        for bit, out in ((STREAM, gx), (STREAM_GADD, gadd)):
+            flags |= bit * (out is not None and streams(out, g, x, y))
+        count = x.shape[0] * form[1] * form[2]
+
+        def run() -> None:
+            constant = self.use_global_stats or not call.is_train
+            channels[0], channels[1] = (moving_mean if constant else mean), invstd
+            if constant:
+                inverse_deviation(moving_var, self.eps, channels[1])
+            channels[2], channels[3] = (1 if self.fix_gamma else gamma), self.fix_gamma
+            if flags & WITHIN:
+                _enter(norm, mean, invstd if self.fix_gamma else invstd * gamma, ins[7])
+                norm[3], norm[4] = (TINY if self.most == np.inf else 0), self.most
+            norm[FORWARD:] = 0
+            enter_channels(channels[0], norm[FORWARD])
+            share = 0 if constant else 1 / count
+            _backward(*arrays, sums, norm, channels, form,
+                      (by_block, flags, share, self.halos[0]))
+            for out, found in targets:
+                if out is not None:
+                    np.copyto(out, found)
+            if not constant:
+                self._follow(moving_mean, mean)
+                self._follow(moving_var, 1 / np.square(invstd) - invstd.dtype.type(self.eps))
+
+        return run
+
+
+def _enter(norm: Any, *rows: Any) -> None:
+    """Numbers per channel into the first rows of norm."""
+    for target, row in zip(norm, rows, strict=False):
+        enter_channels(row, target)
+

@@ -1,0 +1,165 @@
+"""Pooling on the blocked form: for every window, all lanes of a block at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..jit import inlined, kernel, prange
+from ..nn.pooling import AVG, MAX, Pooling
+from ..nn.sliding_window import Window
+from ..op import Call, Op, Spec
+from ..shape import PartialShape
+from ..simd.pooling_window import LOWEST, largest, mean, to_all, to_largest
+from .layout import LANES, Form, clear_halo, flat
+
+__all__ = ["BlockedPooling"]
+
+Run = Callable[[], None]
+
+
+@inlined
+def _span(at, stride, pad, kernel, size):
+    """The pixels [first, last) that window `at` sees of an axis."""
+    first = at * stride - pad
+    return max(first, 0), min(first + kernel, size)
+
+
+@inlined
+def _alike(at, count, stride, pad, kernel, size):
+    """How many windows from `at` of `count` on see as many pixels of an axis: if all, those of the
+    next, too."""
+    whole = at * stride >= pad and at * stride - pad + kernel <= size
+    return min((size + pad - kernel) // stride + 1, count) - at if whole else 1
+
+
+@kernel(parallel=True)
+def _forward(source, target, g, sizes, halos, forms):
+    """Windows of the planes of source, flat, within halos, into those of target; `forms`: planes,
+    planes of an image, numbers of a plane, and from an image to the next, in both."""
+    (height, width, rows, columns), (high, wide, down, right, top, left, is_max) = g[:4], g[4:]
+    in_row, out_row = (width + 2 * halos[0]) * LANES, (columns + 2 * halos[1]) * LANES
+    count, blocks, in_plane, in_image, out_plane, out_image = forms
+    for job in prange(count):
+        n, b = np.int64(job) // blocks, np.int64(job) % blocks
+        x, y = n * in_image + b * in_plane, n * out_image + b * out_plane
+        for i in range(rows):
+            (y0, y1), j = _span(i, down, top, high, height), 0
+            while j < columns:
+                x0, x1 = _span(j, right, left, wide, width)
+                more = _alike(j, columns, right, left, wide, width)
+                place = x + (halos[0] + y0) * in_row + (halos[0] + x0) * LANES
+                out = y + (halos[1] + i) * out_row + (halos[1] + j) * LANES
+                steps = (y1 - y0, x1 - x0, in_row, more, right * LANES)
+                if y1 <= y0 or x1 <= x0:
+                    target[out:out + more * LANES] = LOWEST if is_max else 0
+                elif is_max:
+                    largest(source, target, (place, out), steps)
+                else:
+                    mean(source, target, sizes, (place, out, i * columns + j), steps)
+                j += more
+
+
+@kernel(parallel=True)
+def _backward(gy, x, gx, g, sizes, halos):
+    """gx from gy; x is read for maxima only."""
+    (height, width, rows, columns), (high, wide, down, right, top, left, is_max) = g[:4], g[4:]
+    count, in_row, out_row = gx.shape[0], gx.shape[2] * LANES, gy.shape[2] * LANES
+    in_plane, out_plane = gx.shape[1] * in_row, gy.shape[1] * out_row
+    grads, source, into = gy.reshape(-1), x.reshape(-1), gx.reshape(-1)
+    for job in prange(count):
+        k, clear = np.int64(job), 0
+        for i in range(rows):
+            (y0, y1), j = _span(i, down, top, high, height), 0
+            for row in range(clear, halos[0] + y1):  # just before they are added to
+                gx[k, row] = 0
+            clear = max(clear, halos[0] + y1)
+            while j < columns:
+                x0, x1 = _span(j, right, left, wide, width)
+                more = _alike(j, columns, right, left, wide, width)
+                place = k * in_plane + (halos[0] + y0) * in_row + (halos[0] + x0) * LANES
+                grad = k * out_plane + (halos[1] + i) * out_row + (halos[1] + j) * LANES
+                steps = (y1 - y0, x1 - x0, in_row, more, right * LANES)
+                if y1 > y0 and x1 > x0:
+                    if is_max:
+                        to_largest(source, grads, into, (place, grad, place), steps)
+                    else:
+                        to_all(grads, into, sizes, (grad, place, i * columns + j), steps)
+                j += more
+        gx[k, clear:] = 0
+
+
+@dataclass(frozen=True)
+class BlockedPooling(Op):
+    """What `pool` computes, maximum, mean or sum, on blocked images.
+
+    data has `channels` channels within `halo`, the output within `out_halo`.
+    """
+
+    pool: Pooling
+    channels: int
+    halo: int
+    out_halo: int
+
+    name: ClassVar = "_blocked_pooling"
+    needs: ClassVar[tuple[str, ...]] = ("ograd", "data")
+
+    def list_needs(self) -> tuple[str, ...]:
+        return self.needs if self.pool.mode == MAX else self.needs[:1]
+
+    def forms(self, data: Any) -> tuple[Window, Form, Form]:
+        """The window, and the forms of data, an array or a Spec, and of the output."""
+        x = Form.of(data.shape, self.channels, self.halo)
+        window = self.pool.window((x.height, x.width))
+        return window, x, Form(self.channels, *window.out[1:], self.out_halo)
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        if ins[0] is None or 0 in ins[0]:
+            return ins, outs
+        y = self.forms(Spec(ins[0], np.dtype(np.float32)))[2]
+        return ins, [y.shape(ins[0][0])]
+
+    def apart(self) -> tuple[str, ...]:
+        return ("data", "output")
+
+    def tables(self, window: Window) -> tuple[tuple[int, ...], np.ndarray]:
+        """The window's numbers, and what each window is divided by."""
+        axes = (window.image, window.out, window.kernel, window.stride, window.pad)
+        numbers = [size for axis in axes for size in axis[1:]]
+        return ((*numbers, int(self.pool.mode == MAX)),
+                self.pool.sizes(window).astype(np.float32))
+
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+        window, a, b = self.forms(ins[0])
+        numbers, sizes = self.tables(window)
+        a, b = a.as_in(ins[0]), b.as_in(outs[0])
+        x, y, halo = flat(ins[0]), flat(outs[0]), self.out_halo
+        forms = (len(ins[0]) * a.blocks, a.blocks, a.plane, a.image, b.plane, b.image)
+
+        def run() -> None:
+            _forward(x, y, numbers, sizes, (self.halo, halo), forms)
+            clear_halo(outs[0], halo)
+
+        return run
+
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
+        window, _, _ = self.forms(outs[0])
+        numbers, sizes = self.tables(window)
+        gy, gx = _planes(ins[0]), _planes(outs[0])
+        x = _planes(ins[1]) if self.pool.mode == MAX else gx
+        return partial(_backward, gy, x, gx, numbers, sizes, (self.halo, self.out_halo))
+
+
+def _planes(array: Any) -> Any:
+    return array.reshape(-1, *array.shape[2:])
+
+
+def suits(pool: Any) -> bool:
+    """Whether a pooling has a blocked form."""
+    return (type(pool) is Pooling and not pool.channels_last
+            and (pool.mode in (MAX, AVG) or pool.pool_type == "sum"))

@@ -1,0 +1,316 @@
+"""Running the tables: strips over an output, tiles over a weight's gradient, filters packed."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..jit import inlined, kernel, num_threads, prange
+from ..simd.conv_strip import (
+    ADD,
+    PIXELS,
+    STREAM,
+    plane1,
+    plane2,
+    row3,
+    row7,
+    settle,
+    strip1,
+    strip2,
+)
+from ..simd.depthwise_taps import lanewise
+from ..simd.host import second_cache
+from ..simd.nontemporal import streams
+from ..simd.outer_product import ROWS, flat1, flat2, outer1, outer2
+from ..simd.transpose import collect, spread
+from ..simd.work_queue import SPACE, queue_of, take
+from .address_tables import OuterTask, Pack, StripTask
+from .layout import LANES, flat
+
+__all__ = ["BLOCK", "LANEWISE", "PLANE", "pack", "run_outer", "run_strips", "streamed",
+           "strips_of", "unpack"]
+
+BLOCK, PLANE, LANEWISE = range(3)
+"""Taps of a block of channels, of one channel, of one channel for each lane; 3 or 7: of one
+channel, and for pairs of vectors so many neighbours at a time."""
+JOBS = 4
+"""Jobs for each thread, so that none waits long for the last."""
+MANY = 8
+"""Strips for each thread from which on pixels stay in the L2 while all filters go by, which are
+fetched in time, being neighbours.  Of fewer strips, filters stay: to read them takes longer."""
+NEAR = 2 ** 16
+"""Numbers of the filters that stay."""
+BESIDE = second_cache() // 8
+"""Numbers of x for all filters of a job: half of the L2."""
+SIDE = 256
+"""Rows and columns of a weight's gradient that a job adds up."""
+
+
+@inlined
+def _strip(x, w, bias, r, y, taps, places, at, steps, vectors, kind):
+    """One strip by the kernel for one vector or two, of a kind of taps."""
+    if vectors == 2:
+        if kind == BLOCK:
+            strip2(x, w, bias, r, y, taps, places, at, steps)
+        elif kind == PLANE:
+            plane2(x, w, bias, r, y, taps, places, at, steps)
+        elif kind == 3:
+            row3(x, w, bias, r, y, taps, places, at, steps)
+        else:
+            row7(x, w, bias, r, y, taps, places, at, steps)
+    elif kind == BLOCK:
+        strip1(x, w, bias, r, y, taps, places, at, steps)
+    elif kind == LANEWISE:
+        lanewise(x, w, bias, r, y, taps, places, at, steps)
+    else:
+        plane1(x, w, bias, r, y, taps, places, at, steps)
+
+
+@inlined
+def _some(x, w, bias, r, y, taps, places, blocks, span, chunk, steps, how):
+    """A chunk of the strips of a group of images, for a span of the blocks of channels."""
+    (x_start, y_start, x_next, vector), (kind, flags), (which, chunks, last) = steps, how, chunk
+    for k in range(span[0], span[1]):
+        b = blocks[k]
+        first, strips = (b[8], b[9]) if last else (b[6], b[7])
+        begin, end = which * strips // chunks, (which + 1) * strips // chunks
+        for s in range(begin, end):
+            then = s + 1 if s + 1 < end or k + 1 == span[1] else begin
+            place, following = (first + s) * 2 * PIXELS, (first + then % strips) * 2 * PIXELS
+            ahead = places[following] - places[place] + then // strips * x_next
+            _strip(x, w, bias, r, y, taps, places,
+                   (x_start + b[0], b[1], b[2], y_start + b[3], b[4], place),
+                   (b[5], vector, flags, ahead), b[10], kind)
+
+
+@inlined
+def strips_of(x, w, bias, r, y, taps, places, blocks, at, how):
+    """All strips of one image, where x and y begin; `how`: a plane of y, flags, the taps' kind."""
+    vector, flags, kind = how
+    _some(x, w, bias, r, y, taps, places, blocks, (0, len(blocks)), (0, 1, False),
+          (at[0], at[1], 0, vector), (kind, flags))
+
+
+@inlined
+def _strips_of_job(x, w, bias, r, y, taps, places, blocks, job, steps, how):
+    """A part of the chunks of a group of images, one after the other, through `together` blocks of
+    channels; `how`: parts, chunks, that number, the taps' kind, flags."""
+    (groups, x_step, y_step, vector), (parts, chunks, together, kind, flags) = steps, how
+    k, n, part = (job // (groups * parts) * together, job % (groups * parts) // parts, job % parts)
+    for which in range(part * chunks // parts, (part + 1) * chunks // parts):
+        _some(x, w, bias, r, y, taps, places, blocks, (k, min(k + together, len(blocks))),
+              (which, chunks, n == groups - 1), (n * x_step, n * y_step, x_step, vector),
+              (kind, flags))
+
+
+@kernel(parallel=True)
+def _strips(x, w, bias, r, y, taps, places, blocks, steps, how, queue, jobs):
+    """y, flat, job by job (see `simd.queue`)."""
+    workers = len(queue) // SPACE
+    for worker in prange(workers):
+        for turn in range(workers):
+            other = (np.int64(worker) + turn) % workers
+            begin, behind = other * jobs // workers, (other + 1) * jobs // workers
+            job = begin + take(queue, other * SPACE)
+            while job < behind:
+                _strips_of_job(x, w, bias, r, y, taps, places, blocks, job, steps, how)
+                job = begin + take(queue, other * SPACE)
+        settle(y)
+
+
+def run_strips(task: StripTask, x: Any, w: Any, bias: Any, r: Any, y: Any, kind: int, flags: int
+               ) -> None:
+    """y from x and packed filters w; with the flag ADD also from r (see `simd.strip`).
+
+    The taps are of a `kind`: BLOCK, PLANE, LANEWISE, 3 or 7.  What x, w, bias, r and y are where
+    numbers are words of bytes, `simd.strip` says.
+    """
+    count, (groups, x_step, *_), strips = len(task.blocks), task.steps, int(task.blocks[0, 7])
+    threads = num_threads()
+    together = count if groups * strips >= MANY * threads else min(count, NEAR * count // len(w))
+    together = max(1, together)
+    jobs = groups * -(-count // together)
+    parts = min(max(-(-JOBS * threads // jobs), 1), max(strips, 1))
+    while jobs * parts % threads and parts < strips:
+        parts += 1
+    chunks = max(parts, min(-(-x_step // BESIDE), strips))
+    jobs *= parts
+    _strips(flat(x), w, bias, flat(r), flat(y), task.taps, task.places, task.blocks, task.steps,
+            (parts, chunks, together, kind, flags), queue_of(min(jobs, threads)), jobs)
+
+
+def streamed(r: Any, y: Any, flags: int) -> int:
+    """The flag STREAM for a y that is large, unless its lines are read anyway, to be added to."""
+    return STREAM if streams(y, *[r] * bool(flags & ADD)) else 0
+
+
+@inlined
+def _outer(x, g, d, rows, places, at, how, kind):
+    """One tile of as many vectors as its `kind`; 2 more for flat images."""
+    if kind == 2:
+        outer2(x, g, d, rows, places, at, how)
+    elif kind == 1:
+        outer1(x, g, d, rows, places, at, how)
+    elif kind == 4:
+        flat2(x, g, d, rows, places, at, how)
+    else:
+        flat1(x, g, d, rows, places, at, how)
+
+
+@inlined
+def _soon(turn, turns, tiles, spans, blocks, g_vector):
+    """What a job's tile number `turn` of `turns` asks for: where a block of x, or a plane of g (and
+    1), begins.  They take turns, so that fetching is spread over the time of a chunk."""
+    k = turn * (blocks + 2 * len(spans)) // turns
+    if k < blocks:
+        return tiles[k * len(tiles) // blocks, 0] + spans[0, 0], 0
+    return spans[(k - blocks) // 2, 1] + (k - blocks) % 2 * g_vector, 1
+
+
+@kernel(parallel=True)
+def _outers(x, g, d, rows, places, tiles, spans, steps, parts):
+    """d, packed, tile by tile.  A job is a part of the spans with a part of the tiles, for which it
+    goes over chunks of pixels: so x, g and d are read from the cache, and while a chunk is added
+    up, the next one is fetched."""
+    groups, pixels, last, chunk, x_group, g_group, g_vector, blocks = steps
+    flat = len(rows) > 0
+    for job in prange(parts[0] * parts[1]):
+        part, other = np.int64(job) // parts[1], np.int64(job) % parts[1]
+        ours = spans[part * len(spans) // parts[0]:(part + 1) * len(spans) // parts[0]]
+        mine = tiles[other * len(tiles) // parts[1]:(other + 1) * len(tiles) // parts[1]]
+        planes = max(1, blocks * len(mine) // len(tiles))
+        for n in range(groups):
+            end = pixels if n < groups - 1 else last
+            for first in range(0, end, chunk):
+                x_next, g_next, then = n * x_group, n * g_group, first + chunk
+                if then >= end:
+                    x_next, g_next, then = x_next + x_group, g_next + g_group, 0
+                x_next += places[2 * then] - places[2 * first]
+                g_next += places[2 * then + 1] - places[2 * first + 1]
+                for k in range(len(ours)):
+                    span = ours[k]
+                    for i in range(len(mine)):
+                        tile = mine[i]
+                        soon, which = _soon(k * len(mine) + i, len(ours) * len(mine), mine, ours,
+                                            planes, g_vector)
+                        soon += g_next if which else x_next
+                        at = (n * x_group + span[0] + tile[0], n * g_group + span[1],
+                              span[2] + tile[2] * span[3] * LANES, tile[1], first * 2, soon)
+                        how = (min(chunk, end - first), g_vector, np.int64(n + first > 0), which)
+                        _outer(x, g, d, rows, places, at, how, span[3] + 2 * flat)
+
+
+def run_outer(task: OuterTask, x: Any, g: Any, d: Any) -> None:
+    """d, packed, from x and the output's gradient g."""
+    most = len(task.spans), len(task.tiles)
+    parts = _parts(most, task.steps[-1] / 2, num_threads())
+    _outers(x.reshape(-1), g.reshape(-1), d, *task, parts)
+
+
+@lru_cache(maxsize=256)
+def _parts(most: tuple[int, int], blocks: float, threads: int) -> tuple[int, int]:
+    """Into how many parts spans and tiles are split: gradients of a part stay in the L2, threads
+    have as much to do, and x (half as many `blocks` as pairs of vectors) and g are read as rarely
+    as can be."""
+    least = (-(-most[0] * 2 * LANES // SIDE), -(-most[1] * ROWS // SIDE))
+    ways = [(i, j) for i in range(least[0], most[0] + 1) for j in range(least[1], most[1] + 1)
+            if i * j % threads == 0 or (i, j) == most]
+    return min(ways, key=lambda way: (way[0] * blocks + way[1] * most[0], way))
+
+
+@inlined
+def _part(job, rows, parts, strides):
+    """A row of the table and a block of channels: neighbours in the weight follow each other."""
+    along = strides[1] < strides[0]
+    return (job // parts, job % parts) if along else (job % len(rows), job // len(rows))
+
+
+@lru_cache
+def _orders(taps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where rows of a square stand among packed rows: of a block's channels with all their taps
+    behind each other, which become taps with all channels; and of the taps of one filter."""
+    index, line = np.arange(taps * LANES), np.arange(-(-taps // LANES) * LANES)
+    return index % taps * LANES + index // taps, np.minimum(line, taps - 1)
+
+
+@inlined
+def _pack_block(w, packed, orders, source, start, sizes):
+    """A whole block by squares turned over; False if it is none that can be."""
+    by_block, by_tap = orders
+    outer, inner, count, width = sizes
+    if inner == count:
+        for o in range(0, width, LANES):
+            for t in range(0, count * LANES, LANES):
+                spread(w, packed, by_block, (source + o * outer + t, start + o, t), (outer, width))
+        return True
+    if outer != count or source + LANES * inner + width * outer + by_tap.size > w.size:
+        return False
+    for c in range(LANES):
+        place, at = source + c * inner, start + c * width
+        if count == 1:
+            for o in range(width):
+                packed[np.uint64(at + o)] = w[np.uint64(place + o)]
+        else:
+            for o in range(0, width, LANES):
+                for t in range(0, count, LANES):
+                    spread(w, packed, by_tap, (place + o * outer + t, at + o, t),
+                           (outer, LANES * width))
+    return True
+
+
+@kernel(parallel=True)
+def _pack(w, rows, positions, orders, strides, depth, packed):
+    """By whole blocks where that goes, else number by number."""
+    outer, inner = strides
+    parts = (rows[0, 2] + depth - 1) // depth
+    for job in prange(len(rows) * parts):
+        line, b = _part(np.int64(job), rows, parts, strides)
+        base, outs, ins, width, target, first, count = rows[line]
+        start, have = target + b * count * depth * width, min(depth, ins - b * depth)
+        source, sizes = base + b * depth * inner, (outer, inner, count, width)
+        if have == depth == LANES and outs == width and _pack_block(
+                w, packed, orders, source, start, sizes):
+            continue
+        for k in range(count):
+            for c in range(depth):
+                place = source + c * inner + positions[first + k]
+                at = start + (k * depth + c) * width
+                for o in range(width):
+                    packed[at + o] = w[place + o * outer] if o < outs and c < have else 0
+
+
+def pack(plan: Pack, w: Any, packed: Any) -> None:
+    """`packed` from the weight w."""
+    _pack(w.reshape(-1), plan.rows, plan.positions, _orders(len(plan.positions)), plan.strides,
+          plan.depth, packed)
+
+
+@kernel(parallel=True)
+def _unpack(packed, rows, positions, order, strides, depth, w, adds):
+    outer, inner = strides
+    parts = (rows[0, 2] + depth - 1) // depth
+    for job in prange(len(rows) * parts):
+        line, b = _part(np.int64(job), rows, parts, strides)
+        base, outs, ins, width, target, first, count = rows[line]
+        start, have = target + b * count * depth * width, min(depth, ins - b * depth)
+        place = base + b * depth * inner
+        if inner == count and have == depth == LANES and outs == width and not adds:
+            for o in range(0, width, LANES):
+                for t in range(0, count * LANES, LANES):
+                    collect(packed, w, order, (start + o, place + o * outer + t, t),
+                            (width, outer))
+            continue
+        for o in range(outs):
+            for c in range(have):
+                for k in range(count):
+                    value = packed[start + (k * depth + c) * width + o]
+                    at = place + o * outer + c * inner + positions[first + k]
+                    w[at] = w[at] + value if adds else value
+
+
+def unpack(plan: Pack, packed: Any, w: Any, adds: bool) -> None:
+    """The weight, or what is added to it, from `packed`."""
+    _unpack(packed, plan.rows, plan.positions, _orders(len(plan.positions))[0], plan.strides,
+            plan.depth, w.reshape(-1), adds)

@@ -1,0 +1,1 @@
+"""Compilation across processes: locks, and notices of progress."""

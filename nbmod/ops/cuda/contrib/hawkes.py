@@ -1,0 +1,213 @@
+"""Likelihoods of histories of events: a thread walks along a history, in double precision.
+
+What happens between two events of a kind is said by the functions of the CPU.  Tensors are copied
+to one stretch of doubles, results from another; where a tensor starts there is a constant of the
+kernels.  Whether marks name kinds of events is looked up on the host first: a mark is a place in
+memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from ...contrib import hawkes
+from ...contrib.hawkes import HawkesLL
+from ...op import Spec
+from ...shape import size_of
+from ..elementwise.formula_op import COPY, run_program
+from ..lib.fill import fill_zero
+from ..lib.kernel_math import NUMBERS, WORDS, maximum, minimum, scalar_function
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+
+Shape = tuple[int, ...]
+double = np.float64
+exp = WORDS["exp"]
+pass_event, pass_back = (scalar_function(function, {"np": NUMBERS})
+                         for function in (hawkes._event, hawkes._event_backward))
+
+
+def _given(count: int, kinds: int, steps: int) -> list[Shape]:
+    """Of lda, alpha, beta, state, lags, max_time, and of the heads."""
+    each_kind = (count, kinds)
+    return [each_kind, (kinds,), (kinds,), each_kind, (count, steps), (count,), (count,), each_kind]
+
+
+def _found(count: int, kinds: int, steps: int) -> list[Shape]:
+    """Of S and the last events' times, both for every kind, and for every event before it, and of
+    the gradients: lda, alpha, beta, state, lags, max_time."""
+    each_kind, each_event = (count, kinds), (count, steps)
+    return [each_kind, each_kind, each_event, each_event, *[each_kind] * 4, each_event, (count,)]
+
+
+def _starts(shapes: Sequence[Shape]) -> tuple[int, ...]:
+    """Where tensors of these shapes start that follow one another, and where the last one ends."""
+    return tuple(accumulate(map(size_of, shapes), initial=0))
+
+
+# -- kernels ------------------------------------------------------------------------------------
+
+
+@device_function
+def _events(length, steps):
+    """How many events count; a NaN is none."""
+    return np.int32(minimum(maximum(length, 0), steps)) if length == length else np.int32(0)
+
+
+@cache
+def _walk_function(count: int, kinds: int, steps: int, tracing: bool) -> Any:
+    """walk(given, marks, lengths, found, n): the log likelihood of history n.
+
+    It leaves S and the time of the last event of every kind and, if `tracing`, S before every event
+    and how long ago it was taken.
+    """
+    lda, alpha, beta, state, lags, until = _starts(_given(count, kinds, steps))[:6]
+    excited, last, before, gaps = _starts(_found(count, kinds, steps))[:4]
+
+    @device_function
+    def walk(given, marks, lengths, found, n):
+        for at in range(n * kinds, (n + 1) * kinds):
+            found[excited + at], found[last + at] = given[state + at], double(0)
+        time, total = double(0), double(0)
+        for i in range(n * steps, n * steps + _events(lengths[n], steps)):
+            mark = np.int32(marks[i])
+            at = n * kinds + mark
+            time += given[lags + i]
+            s, gap = found[excited + at], time - found[last + at]
+            decay, log, integral = pass_event(given[lda + at], given[alpha + mark],
+                                              given[beta + mark], s, gap)
+            total += log - integral
+            found[excited + at], found[last + at] = 1 + s * decay, time
+            if tracing:
+                found[before + i], found[gaps + i] = s, gap
+        for k in range(kinds):
+            at = n * kinds + k
+            total -= pass_event(given[lda + at], given[alpha + k], given[beta + k],
+                                found[excited + at], given[until + n] - found[last + at])[2]
+        return total
+    return walk
+
+
+@cache
+def _forward_kernel(count: int, kinds: int, steps: int) -> Any:
+    """The likelihoods go where the gradients of max_time would, the states to those of state."""
+    walk = _walk_function(count, kinds, steps, False)
+    beta, until = (_starts(_given(count, kinds, steps))[i] for i in (2, 5))
+    excited, last, left, y = (_starts(_found(count, kinds, steps))[i] for i in (0, 1, 7, 9))
+
+    @kernel
+    def likelihood(given, marks, lengths, found, number):
+        for n in range(thread(), number, threads()):
+            found[y + n] = walk(given, marks, lengths, found, n)
+            for k in range(kinds):
+                at = n * kinds + k
+                gap = given[until + n] - found[last + at]
+                found[left + at] = found[excited + at] * exp(-given[beta + k] * gap)
+    return likelihood
+
+
+@cache
+def _backward_kernel(count: int, kinds: int, steps: int) -> Any:
+    walk = _walk_function(count, kinds, steps, True)
+    lda, alpha, beta, _, _, until, g, gleft, _ = _starts(_given(count, kinds, steps))
+    excited, last, before, gaps, glda, galpha, gbeta, gstate, glags, guntil, _ = _starts(
+        _found(count, kinds, steps))
+
+    @kernel
+    def likelihood_back(given, marks, lengths, found, number):
+        for n in range(thread(), number, threads()):
+            walk(given, marks, lengths, found, n)
+            grad, end = given[g + n], double(0)
+            for k in range(kinds):
+                at = n * kinds + k
+                d = pass_back(given[lda + at], given[alpha + k], given[beta + k],
+                              found[excited + at], given[until + n] - found[last + at], grad, 0,
+                              given[gleft + at])
+                found[glda + at], found[galpha + at], found[gbeta + at] = d[0], d[1], d[2]
+                found[gstate + at], found[last + at] = d[3], -d[4]
+                end += d[4]
+            found[guntil + n] = end
+            later, stop = double(0), n * steps + _events(lengths[n], steps)
+            for i in range(stop, (n + 1) * steps):
+                found[glags + i] = double(0)
+            for i in range(stop - 1, n * steps - 1, -1):
+                mark = np.int32(marks[i])
+                place = n * kinds + mark
+                d = pass_back(given[lda + place], given[alpha + mark], given[beta + mark],
+                              found[before + i], found[gaps + i], grad, 1, found[gstate + place])
+                found[glda + place] += d[0]
+                found[galpha + place] += d[1]
+                found[gbeta + place] += d[2]
+                found[gstate + place] = d[3]
+                later += found[last + place] + d[4]
+                found[last + place] = -d[4]
+                found[glags + i] = later
+    return likelihood_back
+
+
+# -- twins --------------------------------------------------------------------------------------
+
+
+def _sizes(lda: Any, lags: Any) -> tuple[int, int, int]:
+    return lda.shape[0], lda.shape[1], lags.shape[1]
+
+
+def _copies(shapes: Sequence[Shape], stretch: Array, arrays: Sequence[Array | None], into: bool
+            ) -> list[Launch]:
+    """Launches that copy arrays, or those that are not None, to their places in a stretch or from
+    them; where an array has fewer elements it is a sum."""
+    launches = []
+    for start, shape, array in zip(_starts(shapes), shapes, arrays, strict=False):
+        if array is not None:
+            place = stretch.device.view(stretch, start * stretch.dtype.itemsize, shape, double)
+            pair = [place, array if into or array.size == place.size else array.reshape(1, -1)]
+            launches += run_program(COPY, [pair[into]], [pair[not into]])
+    return launches
+
+
+def _run(make: Any, op: HawkesLL, ins: Sequence[Any], heads: Sequence[Any], scratch: Any
+         ) -> list[Any]:
+    lda, alpha, beta, state, lags, marks, lengths, until = ins
+    sizes, (given, found) = _sizes(lda, lags), scratch
+
+    def check() -> None:
+        op._events(marks.device.to_numpy(marks), lengths.device.to_numpy(lengths), sizes[1])
+
+    return [check, *_copies(_given(*sizes), given, (lda, alpha, beta, state, lags, until, *heads),
+                            True),
+            *each(make(*sizes), sizes[0], given, marks, lengths, found)]
+
+
+def _forward(op: HawkesLL, ins: Any, outs: Any, call: Any) -> list[Any]:
+    shapes, (y, left) = _found(*_sizes(ins[0], ins[4])), outs
+    return [*_run(_forward_kernel, op, ins, (), call.scratch),
+            *_copies(shapes, call.scratch[1], [*[None] * 7, left, None, y], False)]
+
+
+def _backward(op: HawkesLL, ins: Any, outs: Any, call: Any) -> list[Any]:
+    shapes = _found(*_sizes(ins[2], ins[6]))
+    return [*_run(_backward_kernel, op, ins[2:], ins[:2], call.scratch),
+            *_copies(shapes, call.scratch[1], [*[None] * 4, *outs[:5], outs[7]], False),
+            *fill_zero(outs[5:7])]
+
+
+def _stretches(lda: Spec, lags: Spec) -> list[Spec]:
+    sizes = _sizes(lda, lags)
+    return [Spec((_starts(shapes)[-1],), np.dtype(double))
+            for shapes in (_given(*sizes), _found(*sizes))]
+
+
+def _scratch(op: HawkesLL, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return _stretches(ins[0], ins[4])
+
+
+def _backward_scratch(op: HawkesLL, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return _stretches(ins[2], ins[6])
+
+
+on_gpu(HawkesLL, _forward, _backward, _scratch, _backward_scratch)

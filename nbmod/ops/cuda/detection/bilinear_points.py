@@ -1,0 +1,190 @@
+"""Points between pixels: what a plane is there, how that changes, and the way back to the pixels.
+
+The way back gathers.  A cell is the square between four pixels; cells reach beyond the edges, so
+every pixel is a corner of four of them.  Points are sorted by cell, once for all channels that have
+them; then a pixel adds up what the points in its cells give it, in their order, so results do not
+depend on scheduling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...op import Spec
+from ..lib.kernel_math import WORDS, maximum, minimum
+from ..lib.merge_sort import find_starts, sort_rows, sort_scratch
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, device_function, each, kernel, thread, threads
+
+__all__ = ["Plane", "Points", "functions", "gather", "gather_scratch"]
+
+INT32 = np.dtype(np.int32)
+floor = WORDS["floor"]
+
+
+class Plane(NamedTuple):
+    """What kernels are specialised to: the size of planes, and what they are outside.
+
+    There is nothing outside.  If `clamped` a plane begins at the first pixel and ends one behind
+    the last, which is repeated; else it fades away within a pixel on either side.  A place that is
+    no finite number makes values that are none either, if `strict`, else it is outside.
+    """
+
+    height: int
+    width: int
+    real: Any
+    clamped: bool = False
+    strict: bool = False
+
+    @property
+    def cells(self) -> int:
+        return (self.height + 1) * (self.width + 1)
+
+    def axis(self, size: int) -> tuple[Any, Any]:
+        """Device functions of an axis of `size` pixels.
+
+        inside(at): whether some pixel is near a place.
+        around(at): two pixels around it, their weights, and how fast these change: the first falls
+        by the fifth result, the second grows by the sixth.
+        """
+        real, clamped, strict, last = self.real, self.clamped, self.strict, np.int32(size - 1)
+        none, one, end, border = real(0), real(1), real(size), real(-1)
+
+        @device_function
+        def inside(at):
+            return border < at < end and not (clamped and at < none)
+
+        @device_function
+        def around(at):
+            if not inside(at):
+                nothing = at * none if strict else none
+                return np.int32(0), np.int32(0), nothing, nothing, nothing, nothing
+            low = np.int32(floor(at))
+            after = at - real(low)
+            has_low = one if low >= 0 else none
+            has_high = one if clamped or low < last else none
+            return (np.int32(maximum(low, 0)), np.int32(minimum(low + 1, last)),
+                    (one - after) * has_low, after * has_high, has_low, has_high)
+        return inside, around
+
+    def share(self, size: int) -> Any:
+        """share(pixel, at): the weight of one of the pixels around a place, which is inside."""
+        real, clamped, last, one = self.real, self.clamped, size - 1, self.real(1)
+
+        @device_function
+        def share(pixel, at):
+            low = np.int32(floor(at))
+            if clamped and low == last:
+                return one
+            after = at - real(low)
+            return one - after if low == pixel else after
+        return share
+
+
+@cache
+def functions(plane: Plane) -> tuple[Any, Any, Any]:
+    """Device functions that read planes.
+
+    spot(v, u): what the others want to know of a point, at row v and column u.
+    look(x, first, spot): what the plane that begins at x[first] is there.
+    slopes(x, first, spot): the same, and what it grows by with v and with u.
+    """
+    real, width = plane.real, plane.width
+    (_, around_v), (_, around_u) = plane.axis(plane.height), plane.axis(width)
+
+    @device_function
+    def spot(v, u):
+        top, bottom, above, below, up, down = around_v(v)
+        left, right, before, after, west, east = around_u(u)
+        return (top * width + left, top * width + right, bottom * width + left,
+                bottom * width + right, above, below, before, after, up, down, west, east)
+
+    @device_function
+    def look(x, first, spot):
+        a, b, c, d, above, below, before, after, _, _, _, _ = spot
+        return (above * (before * real(x[first + a]) + after * real(x[first + b]))
+                + below * (before * real(x[first + c]) + after * real(x[first + d])))
+
+    @device_function
+    def slopes(x, first, spot):
+        at_a, at_b, at_c, at_d, above, below, before, after, up, down, west, east = spot
+        a, b, c, d = (real(x[first + at_a]), real(x[first + at_b]), real(x[first + at_c]),
+                      real(x[first + at_d]))
+        upper, lower = before * a + after * b, before * c + after * d
+        return (above * upper + below * lower, down * lower - up * upper,
+                above * (east * b - west * a) + below * (east * d - west * c))
+
+    return spot, look, slopes
+
+
+class Points(NamedTuple):
+    """`rows` sets of `number` points in planes; the device function place(array, row, k) gives row
+    and column of point k in its plane."""
+
+    place: Any
+    array: Array
+    rows: int
+    number: int
+    plane: Plane
+
+
+@cache
+def _cell_function(place: Any, plane: Plane) -> Any:
+    """The number of the cell of a point; one more than there are for points outside."""
+    (inside_v, _), (inside_u, _) = plane.axis(plane.height), plane.axis(plane.width)
+    across, outside = plane.width + 1, np.int32(plane.cells)
+
+    @device_function
+    def cell(array, row, k, a, b):
+        v, u = place(array, row, k)
+        if inside_v(v) and inside_u(u):
+            return (np.int32(floor(v)) + 1) * across + np.int32(floor(u)) + 1
+        return outside
+    return cell
+
+
+@cache
+def _gather_kernel(place: Any, plane: Plane, give: Any) -> Any:
+    width, area, across = plane.width, plane.height * plane.width, plane.width + 1
+    spread, real = plane.cells + 1, plane.real
+    share_v, share_u = plane.share(plane.height), plane.share(plane.width)
+
+    @kernel
+    def gather_points(array, where, starts, g, scale, gx, channels, number, count):
+        for i in range(thread(), count, threads()):
+            v, u, row = i // width % (area // width), i % width, i // area // channels
+            total = real(0)
+            for lower in range(2):
+                cell = row * spread + (v + lower) * across + u
+                for at in range(starts[cell], starts[cell + 2]):
+                    k = where[row * number + at]
+                    y, x = place(array, row, k)
+                    total += (share_v(v, y) * share_u(u, x)
+                              * give(g, scale, row, i // area % channels, k))
+            gx[i] = total
+    return gather_points
+
+
+def gather_scratch(rows: int, number: int, plane: Plane) -> list[Spec]:
+    """The scratch that `gather` wants."""
+    return [Spec((rows * (plane.cells + 1),), INT32), *sort_scratch(rows, number, INT32)]
+
+
+def gather(points: Points, give: Any, g: Array, scale: Array, gx: Array, scratch: Sequence[Array]
+           ) -> list[Launch]:
+    """gx (rows, channels, height, width): the gradient of planes that were read at points.
+
+    give(g, scale, row, channel, k) is that of what was read at point k.
+    """
+    place, array, rows, number, plane = points
+    starts = array.device.view(scratch[0], 0, (rows, plane.cells + 1), INT32)
+    launches, (cells, where) = sort_rows(_cell_function(place, plane), array, (rows, number),
+                                         (0, 0), scratch[1:])
+    channels = gx.size // (rows * plane.height * plane.width)
+    return [*launches, *find_starts(cells, starts, number),
+            *each(_gather_kernel(place, plane, give), gx.size, array, where, starts, g, scale, gx,
+                  channels, number)]

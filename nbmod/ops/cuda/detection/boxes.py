@@ -1,0 +1,290 @@
+"""Boxes: which to keep, how much they overlap, how they are written relative to anchors."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...detection.boxes import BipartiteMatching, BoxDecode, BoxEncode, BoxIoU, BoxNMS
+from ...elementwise.float_op import single
+from ...op import Spec
+from ...tensor.ordering import INT64
+from ..elementwise.formula_op import COPY, run_program
+from ..lib.block_reduce import LANES, each_block
+from ..lib.fill import fill
+from ..lib.kernel_math import WORDS, minimum, real_of
+from ..lib.merge_sort import key_type, sort_rows, sort_scratch
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, cuda, device_function, each, kernel, on_gpu, thread, threads
+from .nms import Boxes, Rule, corners_function, iou, suppress, suppress_scratch
+
+exp, log = WORDS["exp"], WORDS["log"]
+
+# -- BoxNMS -------------------------------------------------------------------------------------
+
+
+@cache
+def _key_function(op: BoxNMS, real: Any) -> Any:
+    """What rows are sorted by, ascending: their score times -1, NaN for those that are out."""
+    score, group = op.score_index, op.id_index
+    least, nothing, background = map(real, (single(op.valid_thresh), np.nan, op.background_id))
+
+    @device_function
+    def key(x, row, k, size, width):
+        at = (row * size + k) * width
+        value = real(x[at + score])
+        if group >= 0 and real(x[at + group]) == background:
+            return nothing
+        return -value if value > least else nothing
+    return key
+
+
+@cache
+def _take_kernel(real: Any, before: bool, after: bool) -> Any:
+    """Rows that stay, and where they were; boxes are centers and sizes if `before`, or `after`."""
+    corners, half = corners_function(real, before), real(0.5)
+
+    @kernel(exact=True)
+    def take_boxes(x, order, places, counts, where, y, rows, width, size, start, count):
+        for e in range(thread(), count, threads()):
+            image, k, source = e // rows, e % rows, -1
+            if k < counts[image]:
+                source = order[image * rows + places[image * size + k]]
+            where[e] = source
+            at = (image * rows + source) * width
+            for c in range(width):
+                y[e * width + c] = real(x[at + c]) if source >= 0 else real(-1)
+            if source >= 0 and before != after:
+                a, b, c, d = corners(x, at + start)
+                if after:
+                    a, b, c, d = (a + c) * half, (b + d) * half, c - a, d - b
+                to = e * width + start
+                y[to], y[to + 1], y[to + 2], y[to + 3] = a, b, c, d
+    return take_boxes
+
+
+@cache
+def _number_kernel() -> Any:
+    @kernel
+    def number_rows(where, rows, count):
+        for i in range(thread(), count, threads()):
+            where[i] = i % rows
+    return number_rows
+
+
+def _nms(op: BoxNMS, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x, y = ins[0], outs[0]
+    images, rows, size = op._counts(x.shape)
+    spare, *scratch = call.scratch
+    where = spare if outs[1] is None else outs[1]
+    if op.topk == 0:
+        return run_program(COPY, [x], [y]) + each(_number_kernel(), images * rows, where, rows)
+    x, width, real = x.reshape(images, rows, -1), x.shape[-1], real_of(x.dtype)
+    before, after = op.in_format == "center", op.out_format == "center"
+    sorting, order = sort_rows(_key_function(op, real), x, (images, rows), (rows, width),
+                               scratch[6:])
+    boxes = Boxes(x, op.coord_start, -1 if op.force_suppress else op.id_index, before)
+    finding, stays = suppress(boxes, order, Rule(size, single(op.overlap_thresh)), scratch)
+    return sorting + finding + each(
+        _take_kernel(real, before, after), images * rows, x, order.where, stays.places,
+        stays.counts, where, y, rows, width, size, op.coord_start)
+
+
+def _nms_scratch(op: BoxNMS, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    images, rows, size = op._counts(ins[0].shape)
+    kind = ins[0].dtype
+    return [Spec((images * rows,), INT64), *suppress_scratch(images, size, kind),
+            *sort_scratch(images, rows, real_of(kind))]
+
+
+@cache
+def _put_kernel() -> Any:
+    @kernel
+    def put_rows(g, where, gx, rows, width, count):
+        for i in range(thread(), count, threads()):
+            row = i // width
+            to = np.int32(where[row])
+            if to >= 0:
+                gx[(row // rows * rows + to) * width + i % width] = g[i]
+    return put_rows
+
+
+def _nms_backward(op: BoxNMS, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (g, where), gx = ins, outs[0]
+    return fill(gx, 0) + each(_put_kernel(), g.size, g, where, gx, *g.shape[-2:])
+
+
+on_gpu(BoxNMS, _nms, _nms_backward, scratch=_nms_scratch)
+
+
+# -- BoxIoU -------------------------------------------------------------------------------------
+
+
+@cache
+def _iou_kernel(real: Any, center: bool) -> Any:
+    corners = corners_function(real, center)
+
+    @kernel(exact=True)
+    def iou_pairs(a, b, y, columns, count):
+        for i in range(thread(), count, threads()):
+            y[i] = iou(corners(a, i // columns * 4), corners(b, i % columns * 4), real(0))
+    return iou_pairs
+
+
+def _iou(op: BoxIoU, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    a, b = ins
+    return each(_iou_kernel(real_of(a.dtype), op.format == "center"), outs[0].size, a, b, outs[0],
+                b.size // 4)
+
+
+on_gpu(BoxIoU, _iou)
+
+
+# -- BoxEncode, BoxDecode: a thread for an axis of a box ------------------------------------------
+
+
+@cache
+def _encode_kernel(real: Any) -> Any:
+    half = real(0.5)
+
+    @kernel(exact=True)
+    def encode(samples, matches, anchors, refs, means, stds, targets, masks, rows, found, count):
+        for i in range(thread(), count, threads()):
+            row, axis = i // 2, i % 2
+            at, match = row * 4 + axis, real(matches[row])
+            middle, growth, mask = real(0), real(0), real(0)
+            if real(samples[row]) > half and match >= real(0) and match < real(found):
+                ref = (row // rows * found + np.int32(match)) * 4 + axis
+                first, start = real(anchors[at]), real(refs[ref])
+                size, wanted = real(anchors[at + 2]) - first, real(refs[ref + 2]) - start
+                shift = (start + wanted * half - first - size * half) / size
+                middle = (shift - real(means[axis])) / real(stds[axis])
+                growth = (log(wanted / size) - real(means[axis + 2])) / real(stds[axis + 2])
+                mask = real(1)
+            targets[at], targets[at + 2] = middle, growth
+            masks[at], masks[at + 2] = mask, mask
+    return encode
+
+
+def _encode(op: BoxEncode, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    found = _wanted(outs, call.scratch)
+    refs = ins[3]
+    return each(_encode_kernel(real_of(refs.dtype)), ins[0].size * 2, *ins, *found,
+                ins[0].shape[1], refs.shape[1])
+
+
+def _wanted(outs: Any, spare: Any) -> list[Array]:
+    """Outputs, and scratch for those that nobody wants."""
+    return [one if out is None else out for out, one in zip(outs, spare, strict=False)]
+
+
+def _encode_scratch(op: BoxEncode, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return outs
+
+
+@cache
+def _decode_kernel(real: Any, corner: bool, clips: bool) -> Any:
+    half = real(0.5)
+
+    @kernel(exact=True)
+    def decode(x, anchors, y, std0, std1, std2, std3, clip, rows, count):
+        for i in range(thread(), count, threads()):
+            row, axis = i // 2, i % 2
+            to, anchor = row * 4 + axis, row % rows * 4 + axis
+            at, size = real(anchors[anchor]), real(anchors[anchor + 2])
+            if corner:
+                size = size - at
+                at = at + size * half
+            growth = real(x[to + 2]) * (std3 if axis else std2)
+            if clips:
+                growth = minimum(growth, clip)
+            middle = real(x[to]) * (std1 if axis else std0) * size + at
+            reach = exp(growth) * size * half
+            y[to], y[to + 2] = middle - reach, middle + reach
+    return decode
+
+
+def _decode(op: BoxDecode, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (x, anchors), y = ins, outs[0]
+    real = real_of(y.dtype)
+    numbers = [real(single(n)) for n in (op.std0, op.std1, op.std2, op.std3, op.clip)]
+    made = _decode_kernel(real, op.format == "corner", bool(numbers[-1] > 0))
+    return each(made, x.size // 2, x, anchors, y, *numbers, x.shape[1])
+
+
+on_gpu(BoxEncode, _encode, scratch=_encode_scratch)
+on_gpu(BoxDecode, _decode)
+
+
+# -- BipartiteMatching --------------------------------------------------------------------------
+
+
+@cache
+def _score_function(real: Any, descending: bool) -> Any:
+    @device_function
+    def score(x, row, k, size, b):
+        value = real(x[row * size + k])
+        return -value if descending else value
+    return score
+
+
+@cache
+def _match_kernel(real: Any) -> Any:
+    """Enters pairs in their order, each row and column once.
+
+    The threads of a block look at as many pairs at a time; the first that is free is taken, until
+    none is.
+    """
+    lanes, free = LANES, real(-1)
+
+    @kernel
+    def match_pairs(keys, where, rows, columns, height, width, limit, most, n):
+        first = cuda.shared.array(1, np.int32)
+        me, size = cuda.threadIdx.x, height * width
+        for image in range(cuda.blockIdx.x, n, cuda.gridDim.x):
+            count, start = 0, 0
+            while start < size and count < most:
+                at = image * size + start + me
+                waits = start + me < size and keys[at] < limit
+                pair = where[at] if waits else 0
+                row, column = image * height + pair // width, image * width + pair % width
+                taken = 0
+                while taken < lanes and count < most:
+                    if me == 0:
+                        first[0] = lanes
+                    cuda.syncthreads()
+                    if waits and real(rows[row]) == free and real(columns[column]) == free:
+                        cuda.atomic.min(first, 0, me)
+                    cuda.syncthreads()
+                    taken = first[0]
+                    if taken == me:
+                        rows[row], columns[column] = real(pair % width), real(pair // width)
+                    count += 1 if taken < lanes else 0
+                    cuda.syncthreads()
+                # Keys ascend: where the last is no match, none of those to come is.
+                start = start + lanes if cuda.syncthreads_and(np.int32(waits)) else size
+    return match_pairs
+
+
+def _match(op: BipartiteMatching, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x = ins[0]
+    found, scratch = _wanted(outs, call.scratch), call.scratch[2:]
+    (height, width), real = x.shape[-2:], real_of(x.dtype)
+    images, limit = prod(x.shape[:-2]), real(single(op.threshold))
+    sorting, (keys, where) = sort_rows(_score_function(real, not op.is_ascend), x,
+                                       (images, height * width), (height * width, 0), scratch)
+    most = min(height, width)
+    return [*sorting, *fill(found[0], -1), *fill(found[1], -1), *each_block(
+        _match_kernel(real), images, keys, where, *found, height, width,
+        limit if op.is_ascend else -limit, min(most, op.topk + 1) if op.topk > 0 else most)]
+
+
+def _match_scratch(op: BipartiteMatching, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    shape = ins[0].shape
+    return [*outs, *sort_scratch(prod(shape[:-2]), prod(shape[-2:]), key_type(ins[0].dtype))]
+
+
+on_gpu(BipartiteMatching, _match, scratch=_match_scratch)

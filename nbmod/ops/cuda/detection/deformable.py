@@ -1,0 +1,292 @@
+"""Convolution whose taps move: what taps see is written to columns, the rest is a convolution.
+
+    columns (images, channels * taps, positions)
+
+are an image of so many channels, and the output is their convolution with a window of one pixel,
+whose twin does the products.  Columns are made of some images at a time, so that they take no more
+than COLUMNS bytes however many there are.
+
+Points are the same for all channels of a deformable group.  Gradients of offsets and masks add up
+these channels; those of pixels gather from the points around (`points`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...detection.deformable import DeformableConvolution
+from ...nn.convolution import Convolution
+from ...nn.sliding_window import Geometry
+from ...op import Backward, Call, Spec
+from ...shape import size_of
+from ..lib.kernel_math import real_of
+from ..runtime.device_memory import Array
+from ..runtime.launch import (
+    SIMULATED,
+    Launch,
+    device_function,
+    each,
+    kernel,
+    on_gpu,
+    thread,
+    threads,
+    twin_of,
+)
+from .bilinear_points import Plane, Points, functions, gather, gather_scratch
+
+COLUMNS = 1 << 12 if SIMULATED else 256 << 20
+
+
+class Case(NamedTuple):
+    """What kernels are specialised to."""
+
+    geo: Geometry
+    deformed: int
+    masked: bool
+    plane: Plane
+
+    @classmethod
+    def of(cls, op: DeformableConvolution, data: Any) -> Case:
+        """For data (N, C, H, W), an array or a Spec."""
+        geo = op.moving(data).geo
+        _, height, width = geo.window.image
+        plane = Plane(height, width, real_of(data.dtype), clamped=op.clamped)
+        return cls(geo, op.num_deformable_group, "mask" in op.inputs, plane)
+
+    @property
+    def each(self) -> int:
+        """Channels that have the same points."""
+        return self.geo.channels // self.deformed
+
+    @property
+    def points(self) -> int:
+        """Points of a channel."""
+        return self.geo.window.taps * self.geo.window.positions
+
+    @property
+    def area(self) -> int:
+        """Pixels of a channel."""
+        return self.plane.height * self.plane.width
+
+    def at_once(self, images: int) -> int:
+        """Of how many images columns are made."""
+        size = self.geo.channels * self.points * np.dtype(self.plane.real).itemsize
+        return max(1, min(images, COLUMNS // size))
+
+    def columns(self, images: int) -> Spec:
+        """Columns as an image for the convolution, which sees rows and columns of positions."""
+        window = self.geo.window
+        return Spec((images, self.geo.channels * window.taps, *window.out[1:]),
+                    np.dtype(self.plane.real))
+
+
+# -- kernels ------------------------------------------------------------------------------------
+
+
+@cache
+def _place_function(case: Case) -> Any:
+    """Where point k = (tap, position) of a group of channels is: place(offset, group, k)."""
+    window, real = case.geo.window, case.plane.real
+    taps, positions, across, wide = window.taps, window.positions, window.out[2], window.kernel[2]
+    (_, sy, sx), (_, py, px), (_, dy, dx) = window.stride, window.pad, window.dilate
+
+    @device_function
+    def place(offset, group, k):
+        tap, position = k // positions, k % positions
+        at = (group * taps + tap) * 2 * positions + position
+        v = position // across * sy - py + tap // wide * dy
+        u = position % across * sx - px + tap % wide * dx
+        return real(v) + real(offset[at]), real(u) + real(offset[at + positions])
+    return place
+
+
+@cache
+def _take_kernel(case: Case) -> Any:
+    points, each_, area, masked = case.points, case.each, case.area, case.masked
+    place, real, (spot, look, _) = _place_function(case), case.plane.real, functions(case.plane)
+
+    @kernel
+    def take_points(x, offset, mask, columns, count):
+        for i in range(thread(), count, threads()):
+            plane, k = i // points, i % points
+            group = plane // each_
+            v, u = place(offset, group, k)
+            value = look(x, plane * area, spot(v, u))
+            columns[i] = value * real(mask[group * points + k]) if masked else value
+    return take_points
+
+
+@cache
+def _points_kernel(case: Case, moved: bool, shaded: bool) -> Any:
+    """Gradients of offsets, if `moved`, and of masks, if `shaded`."""
+    points, each_, area, masked = case.points, case.each, case.area, case.masked
+    place, real, (spot, _, slopes) = _place_function(case), case.plane.real, functions(case.plane)
+    positions = case.geo.window.positions
+
+    @kernel
+    def give_points(gcolumns, x, offset, mask, goffset, gmask, count):
+        for i in range(thread(), count, threads()):
+            group, k = i // points, i % points
+            v, u = place(offset, group, k)
+            here, by_v, by_u, by_mask = spot(v, u), real(0), real(0), real(0)
+            for plane in range(group * each_, (group + 1) * each_):
+                g = real(gcolumns[plane * points + k])
+                value, down, across = slopes(x, plane * area, here)
+                by_v += g * down
+                by_u += g * across
+                by_mask += g * value
+            if moved:
+                at = i // positions * 2 * positions + k % positions
+                share = real(mask[i]) if masked else real(1)
+                goffset[at] = share * by_v
+                goffset[at + positions] = share * by_u
+            if shaded:
+                gmask[i] = by_mask
+    return give_points
+
+
+@cache
+def _give_function(case: Case) -> Any:
+    points, each_, masked, real = case.points, case.each, case.masked, case.plane.real
+
+    @device_function
+    def give(gcolumns, mask, group, channel, k):
+        g = real(gcolumns[(group * each_ + channel) * points + k])
+        return g * real(mask[group * points + k]) if masked else g
+    return give
+
+
+# -- launches -----------------------------------------------------------------------------------
+
+
+class Tensors(NamedTuple):
+    """What an op reads, or the gradients of that; None for what is not there."""
+
+    data: Any
+    offset: Any
+    mask: Any
+    weight: Any
+    bias: Any
+
+    @classmethod
+    def of(cls, names: tuple[str, ...], tensors: Any) -> Tensors:
+        found = dict(zip(names, tensors, strict=True))
+        return cls(**{name: found.get(name) for name in cls._fields})
+
+    def some(self, first: int, count: int) -> Tensors:
+        """Those of some images."""
+        data, offset, mask = (_some(array, first, count) for array in self[:3])
+        return Tensors(data, offset, mask, self.weight, self.bias)
+
+    @property
+    def shades(self) -> Any:
+        """Something to be called the mask."""
+        return self.offset if self.mask is None else self.mask
+
+
+def _some(array: Array | None, first: int, count: int) -> Any:
+    """Some of the images of an array; None stays."""
+    if array is None:
+        return None
+    step = size_of(array.shape[1:]) * array.dtype.itemsize
+    return array.device.view(array, first * step, (count, *array.shape[1:]), array.dtype)
+
+
+def _parts(case: Case, images: int) -> Iterator[tuple[int, int]]:
+    """First image and number of images of each part."""
+    step = case.at_once(images)
+    for first in range(0, images, step):
+        yield first, min(step, images - first)
+
+
+def _product(op: DeformableConvolution) -> tuple[Convolution, Any]:
+    """The convolution of columns, and its twin."""
+    product = Convolution(kernel=(1, 1), num_filter=op.num_filter, num_group=op.num_group,
+                          no_bias=op.no_bias)
+    return product, twin_of(product)
+
+
+def _product_back(op: DeformableConvolution) -> tuple[Convolution, Any]:
+    """The same, and the twin of its gradient."""
+    product, _ = _product(op)
+    return product, twin_of(Backward(product, len(product.list_inputs()), product.needs))
+
+
+def _take(case: Case, at: Tensors, columns: Array) -> list[Launch]:
+    return each(_take_kernel(case), columns.size, at.data, at.offset, at.shades, columns)
+
+
+def _forward(op: DeformableConvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    tensors, launches = Tensors.of(op.list_inputs(), ins), []
+    case, (product, twin) = Case.of(op, tensors.data), _product(op)
+    columns, *scratch = call.scratch
+    for part in _parts(case, len(tensors.data)):
+        here = _some(columns, 0, part[1])
+        launches += _take(case, tensors.some(*part), here)
+        launches += twin.prepare(product, [here, *tensors[3:5 - op.no_bias]],
+                                 [_some(outs[0], *part)], Call(scratch=scratch))
+    return launches
+
+
+def _scratch(op: DeformableConvolution, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    tensors, (product, twin) = Tensors.of(op.list_inputs(), ins), _product(op)
+    case, images = Case.of(op, tensors.data), tensors.data.shape[0]
+    columns = case.columns(case.at_once(images))
+    y = Spec((columns.shape[0], *outs[0].shape[1:]), outs[0].dtype)
+    return [columns, *twin.scratch(product, [columns, *tensors[3:5 - op.no_bias]], [y])]
+
+
+def _gathered(case: Case, images: int) -> list[Spec]:
+    return gather_scratch(images * case.deformed, case.points, case.plane)
+
+
+def _give(case: Case, at: Tensors, given: Tensors, columns: Array, scratch: Any) -> list[Launch]:
+    """Gradients of images and their points, from that of the columns."""
+    launches, groups = [], len(at.data) * case.deformed
+    moved, shaded = given.offset is not None, given.mask is not None
+    if moved or shaded:
+        launches += each(_points_kernel(case, moved, shaded), groups * case.points, columns,
+                         at.data, at.offset, at.shades, given.offset if moved else columns,
+                         given.mask if shaded else columns)
+    if given.data is not None:
+        points = Points(_place_function(case), at.offset, groups, case.points, case.plane)
+        launches += gather(points, _give_function(case), columns, at.shades, given.data, scratch)
+    return launches
+
+
+def _backward(op: DeformableConvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    """Columns of gradients come first; those of images take their place."""
+    tensors, given = Tensors.of(op.needs[1:], ins[1:]), Tensors.of(op.list_inputs(), outs)
+    case, (product, twin) = Case.of(op, tensors.data), _product_back(op)
+    held = 1 + len(_gathered(case, 1))
+    columns, scratch, work = call.scratch[0], call.scratch[1:held], call.scratch[held:]
+    launches = []
+    for part in _parts(case, len(tensors.data)):
+        here, at, wanted = _some(columns, 0, part[1]), tensors.some(*part), given.some(*part)
+        multiply = partial(twin.prepare, product, [_some(ins[0], *part), here, at.weight],
+                           call=Call(scratch=work, add=(False, part[0] > 0, part[0] > 0)))
+        if any(array is not None for array in wanted[:3]):
+            launches += multiply([here, None, None])
+            launches += _give(case, at, wanted, here, scratch)
+        if wanted.weight is not None:
+            launches += _take(case, at, here)
+        if wanted.weight is not None or wanted.bias is not None:
+            launches += multiply([None, wanted.weight, wanted.bias])
+    return launches
+
+
+def _backward_scratch(op: DeformableConvolution, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    (gy, *needed), (product, twin) = ins, _product_back(op)
+    tensors = Tensors.of(op.needs[1:], needed)
+    case = Case.of(op, tensors.data)
+    images = case.at_once(tensors.data.shape[0])
+    columns, head = case.columns(images), Spec((images, *gy.shape[1:]), gy.dtype)
+    return [columns, *_gathered(case, images),
+            *twin.scratch(product, [head, columns, tensors.weight], [columns, tensors.weight])]
+
+
+on_gpu(DeformableConvolution, _forward, _backward, _scratch, _backward_scratch)

@@ -1,0 +1,319 @@
+"""DeformablePSROIPooling: a thread for every bin forward, for every pixel of an image backward.
+
+The points of a bin that moves stand on a grid, so a pixel has a weight along each axis.  Gradients
+of moves are sums over channels, by a block of threads for each.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...detection.roi_rotated import DeformablePSROIPooling
+from ...elementwise.float_op import single
+from ...op import Spec
+from ..elementwise.group_stats import Cells, two_sums
+from ..lib.fill import fill_zero
+from ..lib.kernel_math import maximum
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, device_function, each, kernel, thread, threads
+from .roi import Case, channel_function, image_function, rounded, scale_of
+from .roi_points import between_function, corner_function, near_function, weight_function
+
+__all__ = ["backward", "backward_scratch", "forward", "scratch"]
+
+PLACE = 3
+"""Numbers of a bin that moves: y and x of its first point, and how many are in the image."""
+REGION = 5
+"""Numbers of a region whose bins move: image (-1: none), from point to point down and across,
+width and height."""
+
+
+class Moving(NamedTuple):
+    """All that kernels over bins that move are specialised to."""
+
+    case: Case
+    group: int
+    part: int
+    points: int
+    """Along each axis of a bin."""
+    classes: int
+    moves: bool
+
+    @classmethod
+    def of(cls, op: DeformablePSROIPooling, data: Any, out: Any, trans: Any) -> Moving:
+        moves = trans is not None
+        return cls(Case.of(data, out), op.group_size, op.part_size or op.pooled_size,
+                   op.sample_per_part, trans.shape[1] // 2 if moves else 1, moves)
+
+    @property
+    def bins(self) -> int:
+        """Along an axis."""
+        return self.case.out[1]
+
+    @property
+    def labels(self) -> int:
+        """Channels of a class, at most."""
+        return -(-self.case.out[0] // self.classes)
+
+    @property
+    def shared(self) -> int:
+        """Bins along an axis that have the same move, at most."""
+        return -(-self.bins // self.part)
+
+    def scratch(self, regions: int) -> list[Spec]:
+        """Places of bins and regions."""
+        bins = regions * self.classes * self.bins ** 2
+        sizes = bins * PLACE, regions * REGION
+        return [Spec((size,), np.dtype(self.case.real)) for size in sizes]
+
+    def cells(self, regions: int) -> Cells:
+        """Moves, and what of their gradients each channel and bin adds."""
+        terms = self.labels * self.shared ** 2
+        return Cells(regions * self.classes * self.part ** 2, terms, 1, terms, terms, 0)
+
+
+@device_function
+def _first(k, many, few):
+    """The first of `many` whose share of `few`, n * few // many, is k."""
+    return (k * many + few - 1) // few
+
+
+@cache
+def _place_kernel(how: Moving) -> Any:
+    """Where bins and regions are."""
+    (case, _, part, points, classes, moves), bins, real = how, how.bins, how.case.real
+    images, _, high, wide = case.data
+    image_of, near, half, one, least = (image_function(5, real), near_function(0.5, real),
+                                        real(0.5), real(1), real(0.1))
+    place, size = PLACE, REGION
+
+    @kernel(exact=True)
+    def place_bins(rois, trans, scale, spread, places, regions, count):
+        for i in range(thread(), count, threads()):
+            a, b, r = i // bins % bins, i % bins, i // (bins * bins * classes)
+            left = rounded(real(rois[r * 5 + 1]), half) * scale - half
+            top = rounded(real(rois[r * 5 + 2]), half) * scale - half
+            width = (rounded(real(rois[r * 5 + 3]), half) + one) * scale - half - left
+            height = (rounded(real(rois[r * 5 + 4]), half) + one) * scale - half - top
+            width, height = maximum(width, least), maximum(height, least)
+            tall, across = height / real(bins), width / real(bins)
+            y, x = real(a) * tall + top, real(b) * across + left
+            if moves:
+                at = (i // (bins * bins) * 2 * part + a * part // bins) * part + b * part // bins
+                x += real(trans[at]) * spread * width
+                y += real(trans[at + part * part]) * spread * height
+            tall, across, rows, columns = tall / real(points), across / real(points), 0, 0
+            for k in range(points):
+                rows += 1 if near(y + real(k) * tall, high) else 0
+                columns += 1 if near(x + real(k) * across, wide) else 0
+            image = image_of(rois, r, images)
+            places[i * place], places[i * place + 1] = y, x
+            places[i * place + 2] = real(rows * columns if image >= 0 else 0)
+            if i % (bins * bins * classes) == 0:
+                regions[r * size] = real(image)
+                regions[r * size + 1], regions[r * size + 2] = tall, across
+                regions[r * size + 3], regions[r * size + 4] = width, height
+    return place_bins
+
+
+@cache
+def _moved_kernel(how: Moving) -> Any:
+    (case, group, _, points, classes, _), real = how, how.case.real
+    (_, planes, height, width), (channels, rows, columns) = case.data, case.out
+    near, between = near_function(0.5, real), between_function(height, width, real)
+    channel_of, place, size = channel_function(case, group), PLACE, REGION
+
+    @kernel
+    def moved_mean(x, places, regions, y, count):
+        for i in range(thread(), count, threads()):
+            a, b, c = i // columns % rows, i % columns, i // (rows * columns) % channels
+            r, total = i // (rows * columns * channels), real(0)
+            at = ((r * classes + c * classes // channels) * rows * columns
+                  + i % (rows * columns)) * place
+            found = places[at + 2]
+            if found > real(0):
+                image = np.int32(regions[r * size])
+                first = (image * planes + channel_of(c, a, b)) * height * width
+                for k in range(points * points):
+                    v = places[at] + real(k // points) * regions[r * size + 1]
+                    u = places[at + 1] + real(k % points) * regions[r * size + 2]
+                    if near(v, height) and near(u, width):
+                        total += between(x, first, v, u)
+                total /= found
+            y[i] = total
+    return moved_mean
+
+
+def _line_function(how: Moving) -> Any:
+    """line(start, step, pixel, size): how much of a pixel is in the points of a bin along an
+    axis."""
+    points, real = how.points, how.case.real
+    near, weight, one = near_function(0.5, real), weight_function(real), real(1)
+
+    @device_function
+    def line(start, step, pixel, size):
+        total, at = real(0), real(pixel)
+        if start <= at + one and start + real(points - 1) * step >= at - one:
+            for k in range(points):
+                if near(start + real(k) * step, size):
+                    total += weight(start + real(k) * step, pixel, size)
+        return total
+    return line
+
+
+@cache
+def _moved_gradient_kernel(how: Moving) -> Any:
+    (case, group, _, _, classes, _), bins, real = how, how.bins, how.case.real
+    (_, planes, height, width), channels = case.data, case.out[0]
+    line, place, size = _line_function(how), PLACE, REGION
+
+    @kernel
+    def moved_back(gy, places, regions, gx, number, count):
+        for i in range(thread(), count, threads()):
+            v, u, plane = i // width % height, i % width, i // (width * height)
+            image, channel, total = real(plane // planes), plane % planes, real(0)
+            c, down, across = channel // (group * group), channel // group % group, channel % group
+            for r in range(number if c < channels else 0):
+                if regions[r * size] == image:
+                    label = (r * classes + c * classes // channels) * bins
+                    for a in range(_first(down, bins, group), _first(down + 1, bins, group)):
+                        for b in range(_first(across, bins, group),
+                                       _first(across + 1, bins, group)):
+                            at = ((label + a) * bins + b) * place
+                            found, share = places[at + 2], real(0)
+                            if found > real(0):
+                                share = line(places[at], regions[r * size + 1], v, height)
+                            if share != real(0):
+                                share *= line(places[at + 1], regions[r * size + 2], u, width)
+                                total += share / found * real(
+                                    gy[((r * channels + c) * bins + a) * bins + b])
+            gx[i] = total
+    return moved_back
+
+
+def _slope_function(how: Moving) -> Any:
+    """slopes(x, first, v, u): what an image at a point grows by with x and with y."""
+    (height, width), real = how.case.data[2:], how.case.real
+    corners, none, one = corner_function(real), real(0), real(1)
+
+    @device_function
+    def slopes(x, first, v, u):
+        top, bottom, down = corners(v, height)
+        left, right, across = corners(u, width)
+        upper, lower = first + top * width, first + bottom * width
+        a, b, c, d = (real(x[upper + left]), real(x[upper + right]), real(x[lower + left]),
+                      real(x[lower + right]))
+        wide = (one - down) * (b - a) + down * (d - c)
+        tall = (one - across) * (c - a) + across * (d - b)
+        return (wide if none < u < real(width - 1) else none,
+                tall if none < v < real(height - 1) else none)
+    return slopes
+
+
+@cache
+def _term_function(how: Moving) -> Any:
+    """The terms of a move's gradients, of x and y, for `two_sums`."""
+    (case, group, part, points, classes, _), bins, real = how, how.bins, how.case.real
+    (_, planes, height, width), channels, shared = case.data, case.out[0], how.shared
+    near, slopes, channel_of = (near_function(0.5, real), _slope_function(how),
+                                channel_function(case, group))
+    place, size = PLACE, REGION
+
+    @device_function
+    def terms(gy, x, places, regions, w, cell, term, at):
+        row, column, label = cell // part % part, cell % part, cell // (part * part) % classes
+        r = cell // (part * part * classes)
+        c = _first(label, channels, classes) + term // (shared * shared)
+        a = _first(row, bins, part) + term // shared % shared
+        b = _first(column, bins, part) + term % shared
+        wide, tall = real(0), real(0)
+        if not (c < _first(label + 1, channels, classes) and a < _first(row + 1, bins, part)
+                and b < _first(column + 1, bins, part)):
+            return wide, tall
+        here = (((r * classes + label) * bins + a) * bins + b) * place
+        found = places[here + 2]
+        if found > real(0):
+            image = np.int32(regions[r * size])
+            first = (image * planes + channel_of(c, a, b)) * height * width
+            for k in range(points * points):
+                v = places[here] + real(k // points) * regions[r * size + 1]
+                u = places[here + 1] + real(k % points) * regions[r * size + 2]
+                if near(v, height) and near(u, width):
+                    more, further = slopes(x, first, v, u)
+                    wide += more
+                    tall += further
+            share = real(gy[((r * channels + c) * bins + a) * bins + b]) / found
+            wide, tall = wide * share, tall * share
+        return wide, tall
+    return terms
+
+
+@cache
+def _move_kernel(how: Moving) -> Any:
+    """The gradient of moves from sums over channels and bins."""
+    part, classes, size = how.part, how.classes, REGION
+
+    @kernel
+    def move_back(across, down, regions, spread, gm, count):
+        for i in range(thread(), count, threads()):
+            label = i // (part * part)
+            at, r = label // 2 * part * part + i % (part * part), label // (2 * classes)
+            if label % 2 == 0:
+                gm[i] = across[at] * spread * regions[r * size + 3]
+            else:
+                gm[i] = down[at] * spread * regions[r * size + 4]
+    return move_back
+
+
+def _placed(op: DeformablePSROIPooling, how: Moving, rois: Array, trans: Any, call: Any
+            ) -> list[Launch]:
+    places, regions = call.scratch[:2]
+    return each(_place_kernel(how), places.size // PLACE, rois, rois if trans is None else trans,
+                scale_of(op, how.case), _spread(op, how), places, regions)
+
+
+def _spread(op: DeformablePSROIPooling, how: Moving) -> Any:
+    return how.case.real(single(op.trans_std))
+
+
+def forward(op: DeformablePSROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    """Means of bins that move."""
+    (data, rois), trans, y = ins[:2], None if op.no_trans else ins[2], outs[0]
+    how = Moving.of(op, data, y, trans)
+    return [*_placed(op, how, rois, trans, call),
+            *each(_moved_kernel(how), y.size, data, *call.scratch[:2], y)]
+
+
+def backward(op: DeformablePSROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    """Gradients of data and of moves."""
+    (gy, data, rois), trans = ins[:3], None if op.no_trans else ins[3]
+    how, (places, regions) = Moving.of(op, data, gy, trans), call.scratch[:2]
+    gx, gm = outs[0], None if op.no_trans else outs[2]
+    launches = [*fill_zero(outs[1:2]), *_placed(op, how, rois, trans, call)]
+    if gx is not None:
+        launches += each(_moved_gradient_kernel(how), gx.size, gy, places, regions, gx, len(rois))
+    if gm is not None:
+        sums = call.scratch[2:4]
+        launches += two_sums(_term_function(how), (gy, data, places, regions),
+                             how.cells(len(rois)), sums, call.scratch[4:])
+        launches += each(_move_kernel(how), gm.size, *sums, regions, _spread(op, how), gm)
+    return launches
+
+
+def scratch(op: DeformablePSROIPooling, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    """Places of bins and regions."""
+    how = Moving.of(op, ins[0], outs[0], None if op.no_trans else ins[2])
+    return how.scratch(ins[1].shape[0])
+
+
+def backward_scratch(op: DeformablePSROIPooling, ins: list[Spec], outs: list[Spec]
+                            ) -> list[Spec]:
+    """The same, and sums of gradients of moves."""
+    how = Moving.of(op, ins[1], ins[0], None if op.no_trans else ins[3])
+    cells = how.cells(ins[2].shape[0] if how.moves else 0)
+    sums = [Spec((cells.number,), np.dtype(how.case.real))] * 2
+    return [*how.scratch(ins[2].shape[0]), *sums, *cells.spare(ins[0].dtype)]
+

@@ -1,0 +1,450 @@
+"""The ops of SSD: anchors over a feature map, training targets for them, detections from them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...detection.multibox import LEAST_OVERLAP, MultiBoxDetection, MultiBoxPrior, MultiBoxTarget
+from ...elementwise.float_op import single
+from ...op import Spec
+from ..lib.block_reduce import LANES, each_block, sum_kernel
+from ..lib.fill import fill
+from ..lib.kernel_math import WORDS, maximum, minimum, real_of
+from ..lib.merge_sort import sort_rows, sort_scratch
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, cuda, device_function, each, kernel, on_gpu, thread, threads
+from ..tensor.cumulative import running_sums
+from .nms import INT32, Boxes, Rule, corners_function, iou, suppress, suppress_scratch
+
+exp, log = WORDS["exp"], WORDS["log"]
+
+COLUMNS = 6
+"""Of a detection: class, probability, corners."""
+
+# -- MultiBoxPrior ------------------------------------------------------------------------------
+
+
+@cache
+def _prior_kernel(across: tuple[Any, ...], down: tuple[Any, ...], clip: bool) -> Any:
+    """Boxes around pixels, computed in float32; half their widths and heights are given."""
+    kinds, real = len(across), np.float32
+
+    @device_function
+    def place(middle, reach):
+        at = middle + reach
+        return minimum(maximum(at, real(0)), real(1)) if clip else at
+
+    @kernel(exact=True)
+    def priors(y, width, step_y, step_x, offset_y, offset_x, count):
+        for i in range(thread(), count, threads()):
+            kind, column, row, to = i % kinds, i // kinds % width, i // (kinds * width), i * 4
+            middle_x = (real(column) + offset_x) * step_x
+            middle_y = (real(row) + offset_y) * step_y
+            y[to], y[to + 1] = place(middle_x, -across[kind]), place(middle_y, -down[kind])
+            y[to + 2], y[to + 3] = place(middle_x, across[kind]), place(middle_y, down[kind])
+    return priors
+
+
+def _prior(op: MultiBoxPrior, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    height, width = ins[0].shape[2:]
+    steps, across, down = op.extents(height, width)
+    made = _prior_kernel(tuple(across), tuple(down), op.clip)
+    return each(made, outs[0].size // 4, outs[0], width, *steps, *map(np.float32, op.offsets))
+
+
+on_gpu(MultiBoxPrior, _prior)
+
+
+# -- MultiBoxTarget: which anchor has which box ---------------------------------------------------
+
+
+@cache
+def _valid_kernel() -> Any:
+    """How many labels of an image come before the first of class -1."""
+    @kernel
+    def count_valid(label, valid, boxes, width, count):
+        for image in range(thread(), count, threads()):
+            found = 0
+            while found < boxes and label[(image * boxes + found) * width] != -1:
+                found += 1
+            valid[image] = found
+    return count_valid
+
+
+@cache
+def _best_function(real: Any) -> Any:
+    """best(anchors, box, match, first, total, shares, places): the largest overlap of a box with
+    an anchor that has no match, and which that is; all threads of a block find it together, and the
+    first gets to know."""
+    corners, lanes = corners_function(real, False), LANES
+
+    @device_function
+    def best(anchors, box, match, first, total, shares, places):
+        me, most, which = cuda.threadIdx.x, real(0), np.int32(-1)
+        for i in range(me, total, lanes):
+            share = iou(corners(anchors, i * 4), box, real(0))
+            if share > most and match[first + i] < 0:
+                most, which = share, np.int32(i)
+        shares[me], places[me] = most, which
+        cuda.syncthreads()
+        width = lanes // 2
+        while width > 0:
+            if me < width:
+                share, place = shares[me + width], places[me + width]
+                if share > shares[me] or (share == shares[me] and place < places[me]):
+                    shares[me], places[me] = share, place
+            cuda.syncthreads()
+            width //= 2
+        return shares[0], places[0]
+    return best
+
+
+@cache
+def _wish_kernel(real: Any) -> Any:
+    """The anchor that every label wants: a block for each."""
+    best, corners, lanes = _best_function(real), corners_function(real, False), LANES
+
+    @kernel(exact=True)
+    def find_wishes(anchors, label, valid, match, overlap, wanted, total, boxes, width, n):
+        shares = cuda.shared.array(lanes, real)
+        places = cuda.shared.array(lanes, np.int32)
+        for cell in range(cuda.blockIdx.x, n, cuda.gridDim.x):
+            image = cell // boxes
+            if cell % boxes < valid[image]:
+                most, which = best(anchors, corners(label, cell * width + 1), match, image * total,
+                                   total, shares, places)
+                if cuda.threadIdx.x == 0:
+                    overlap[cell], wanted[cell] = most, which
+    return find_wishes
+
+
+@device_function
+def _best_pair(overlap, wanted, first, last):
+    """Of the labels the one that gets an anchor next."""
+    top = first
+    for g in range(first + 1, last):
+        more = overlap[g] > overlap[top]
+        if more or (overlap[g] == overlap[top] and wanted[g] < wanted[top]):
+            top = g
+    return top
+
+
+@cache
+def _grant_kernel(real: Any) -> Any:
+    """Gives every label an anchor of its own, the best pair first: a block for each image."""
+    best, corners, lanes = _best_function(real), corners_function(real, False), LANES
+    least = real(LEAST_OVERLAP)
+
+    @kernel(exact=True)
+    def grant_wishes(anchors, label, valid, match, overlap, wanted, total, boxes, width, n):
+        shares = cuda.shared.array(lanes, real)
+        places = cuda.shared.array(lanes, np.int32)
+        me = cuda.threadIdx.x
+        for image in range(cuda.blockIdx.x, n, cuda.gridDim.x):
+            first, start, turns = image * boxes, image * total, valid[image]
+            last = first + turns
+            while turns > 0:
+                top = _best_pair(overlap, wanted, first, last)
+                taken = wanted[top]
+                turns = turns - 1 if overlap[top] > least else -1
+                cuda.syncthreads()
+                if turns >= 0 and me == 0:
+                    match[start + taken] = top - first
+                    overlap[top] = real(-1)
+                cuda.syncthreads()
+                for g in range(first, last):
+                    if turns > 0 and overlap[g] > real(0) and wanted[g] == taken:
+                        most, which = best(anchors, corners(label, g * width + 1), match, start,
+                                           total, shares, places)
+                        if me == 0:
+                            overlap[g], wanted[g] = most, which
+                cuda.syncthreads()
+    return grant_wishes
+
+
+@cache
+def _background_function(real: Any) -> Any:
+    """background(scores, at, classes, step): the probability of class 0."""
+    @device_function
+    def background(scores, at, classes, step):
+        top, total = real(scores[at]), real(0)
+        for c in range(1, classes):
+            value = real(scores[at + c * step])
+            top = value if value > top else top
+        for c in range(classes):
+            total += exp(real(scores[at + c * step]) - top)
+        return exp(real(scores[at]) - top) / total
+    return background
+
+
+@cache
+def _rest_kernel(real: Any, least: Any, largest: Any) -> Any:
+    """Anchors that overlap a label enough get it; `chance` of background where one may be
+    negative, NaN elsewhere.  Constants: the least overlap, the largest of a negative."""
+    corners, background = corners_function(real, False), _background_function(real)
+
+    @kernel(exact=True)
+    def match_rest(anchors, label, scores, valid, match, chance, total, boxes, width, classes,
+                   count):
+        for e in range(thread(), count, threads()):
+            image, i = e // total, e % total
+            anchor, most, which, found = corners(anchors, i * 4), real(-1), -1, match[e]
+            for g in range(valid[image]):
+                share = iou(anchor, corners(label, (image * boxes + g) * width + 1), real(0))
+                if share > most:
+                    most, which = share, g
+            if found < 0 and least > real(0) and most > least:
+                found = which
+            match[e], chance[e] = found, real(np.nan)
+            if found < 0 and most < largest and valid[image] > 0:
+                chance[e] = background(scores, image * classes * total + i, classes, total)
+    return match_rest
+
+
+# -- MultiBoxTarget: what is to be predicted ------------------------------------------------------
+
+
+@cache
+def _target_kernel(real: Any, variances: tuple[Any, ...], ignored: Any, rest: Any) -> Any:
+    """Offsets and class of every anchor that has a label; `rest` is the class of the others."""
+    corners, half, (v0, v1, v2, v3) = corners_function(real, False), real(0.5), variances
+
+    @device_function
+    def shift(low, high, first, last, variance):
+        return ((low + high) * half - (first + last) * half) / (last - first) / variance
+
+    @device_function
+    def growth(low, high, first, last, variance):
+        return log((high - low) / (last - first)) / variance
+
+    @kernel(exact=True)
+    def write_targets(anchors, label, valid, match, location, mask, classes, total, boxes, width,
+                      count):
+        for e in range(thread(), count, threads()):
+            image, to, found = e // total, e * 4, match[e]
+            dx, dy, dw, dh, here = real(0), real(0), real(0), real(0), real(0)
+            kind = rest if valid[image] > 0 else ignored
+            if found >= 0:
+                at = (image * boxes + found) * width
+                left, top, right, bottom = corners(label, at + 1)
+                a, b, c, d = corners(anchors, e % total * 4)
+                dx, dy = shift(left, right, a, c, v0), shift(top, bottom, b, d, v1)
+                dw, dh = growth(left, right, a, c, v2), growth(top, bottom, b, d, v3)
+                here, kind = real(1), real(label[at]) + real(1)
+            location[to], location[to + 1], location[to + 2], location[to + 3] = dx, dy, dw, dh
+            mask[to], mask[to + 1], mask[to + 2], mask[to + 3] = here, here, here, here
+            classes[e] = kind
+    return write_targets
+
+
+@cache
+def _matched_kernel(total: int) -> Any:
+    """How many anchors of an image have a label."""
+    @device_function
+    def load(match, image, i, images):
+        return np.int32(1) if match[image * total + i] >= 0 else np.int32(0)
+
+    return sum_kernel(load, np.int32)
+
+
+@cache
+def _negative_kernel(real: Any) -> Any:
+    """Of the anchors without a label those with the least chance of background are negatives,
+    `ratio` times as many as have one."""
+    @kernel
+    def write_negatives(chance, where, positive, classes, ratio, total, count):
+        for e in range(thread(), count, threads()):
+            image, k = e // total, e % total
+            if chance[e] == chance[e] and np.float64(k + 1) <= np.float64(positive[image]) * ratio:
+                classes[image * total + where[e]] = real(0)
+    return write_negatives
+
+
+@device_function
+def _number(x, row, k, size, b):
+    return x[row * size + k]
+
+
+def _matching(anchors: Array, label: Array, room: list[Array]) -> list[Launch]:
+    """Launches that give labels their anchors."""
+    valid, match, _, overlap, wanted = room
+    (images, boxes, width), total, real = label.shape, anchors.shape[1], real_of(anchors.dtype)
+    args = (anchors, label, valid, match, overlap, wanted, total, boxes, width)
+    return [*fill(match, -1), *each(_valid_kernel(), images, label, valid, boxes, width),
+            *each_block(_wish_kernel(real), images * boxes, *args),
+            *each_block(_grant_kernel(real), images, *args)]
+
+
+def _target(op: MultiBoxTarget, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    anchors, label, scores = ins
+    found = [spare if out is None else out for out, spare in zip(outs, call.scratch, strict=False)]
+    (images, boxes, width), total, real = label.shape, anchors.shape[1], real_of(anchors.dtype)
+    valid, match, chance, *_ = room = call.scratch[3:8]
+    ratio, mines = single(op.negative_mining_ratio), op.negative_mining_ratio > 0
+    least, largest, ignored, *variances = (real(single(n)) for n in (
+        op.overlap_threshold, op.negative_mining_thresh if mines else -2, op.ignore_label,
+        *op.variances))
+    write = _target_kernel(real, tuple(variances), ignored, ignored if mines else real(0))
+    launches = [*_matching(anchors, label, room), *each(
+        _rest_kernel(real, least, largest), images * total, anchors, label, scores, valid, match,
+        chance, total, boxes, width, scores.shape[1])]
+    launches += each(write, images * total, anchors, label, valid, match, *found, total, boxes,
+                     width)
+    if mines:
+        positive, *scratch = call.scratch[8:]
+        sorting, order = sort_rows(_number, chance, (images, total), (total, 0), scratch)
+        launches += [*each_block(_matched_kernel(total), images, match, positive, total, False),
+                     *sorting, *each(_negative_kernel(real), images * total, *order, positive,
+                                     found[2], ratio, total)]
+    return launches
+
+
+def _target_scratch(op: MultiBoxTarget, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    images, boxes, _ = ins[1].shape
+    total, real = ins[0].shape[1], np.dtype(real_of(ins[0].dtype))
+    return [*outs, Spec((images,), INT32), Spec((images, total), INT32),
+            Spec((images, total), real), Spec((images, boxes), real), Spec((images, boxes), INT32),
+            Spec((images,), INT32), *sort_scratch(images, total, real)]
+
+
+on_gpu(MultiBoxTarget, _target, scratch=_target_scratch)
+
+
+# -- MultiBoxDetection --------------------------------------------------------------------------
+
+
+@cache
+def _classify_kernel(real: Any) -> Any:
+    """The most probable class of every anchor, counted after background; -1 if it is not enough,
+    where `enough` is 0 and not 1."""
+    @kernel
+    def classify(chances, which, enough, threshold, classes, total, count):
+        for e in range(thread(), count, threads()):
+            at = e // total * classes * total + e % total
+            most, found = real(-1), -1
+            for c in range(1, classes):
+                value = real(chances[at + c * total])
+                if value > most:
+                    most, found = value, c - 1
+            found = found if most >= threshold else -1
+            which[e] = found
+            enough[e] = 1 if found >= 0 else 0
+    return classify
+
+
+@cache
+def _moved_function(real: Any, clip: bool) -> Any:
+    half = real(0.5)
+
+    @device_function
+    def moved(low, high, shift, growth):
+        """Where a side of an anchor begins and ends when it is moved."""
+        size = high - low
+        middle, reach = shift * size + (low + high) * half, exp(growth) * size * half
+        first, last = middle - reach, middle + reach
+        if clip:
+            first = minimum(maximum(first, real(0)), real(1))
+            last = minimum(maximum(last, real(0)), real(1))
+        return first, last
+    return moved
+
+
+@cache
+def _row_kernel(real: Any, variances: tuple[Any, ...], clip: bool) -> Any:
+    """Rows of the anchors that have a class, one after the other, and their scores; then -1 and
+    NaN.  `places` counts these anchors up to each."""
+    moved, corners, columns = _moved_function(real, clip), corners_function(real, False), COLUMNS
+    v0, v1, v2, v3 = variances
+
+    @kernel(exact=True)
+    def write_rows(chances, offsets, anchors, which, places, rows, score, classes, total, count):
+        for e in range(thread(), count, threads()):
+            image, i, found = e // total, e % total, which[e]
+            if i >= places[image * total + total - 1]:
+                score[e] = real(np.nan)
+                for c in range(columns):
+                    rows[e * columns + c] = real(-1)
+            if found >= 0:
+                place = image * total + places[e] - 1
+                to = place * columns
+                left, top, right, bottom = corners(anchors, i * 4)
+                dx, dy, dw, dh = corners(offsets, e * 4)
+                rows[to], score[place] = real(found), real(
+                    chances[(image * classes + found + 1) * total + i])
+                rows[to + 1] = score[place]
+                rows[to + 2], rows[to + 4] = moved(left, right, dx * v0, dw * v2)
+                rows[to + 3], rows[to + 5] = moved(top, bottom, dy * v1, dh * v3)
+    return write_rows
+
+
+@device_function
+def _descending(x, row, k, size, b):
+    return -x[row * size + k]
+
+
+@cache
+def _finish_kernel(real: Any) -> Any:
+    """Rows in order, as many as take part, without a class as yet."""
+    columns = COLUMNS
+
+    @kernel
+    def finish(rows, order, taking, y, total, count):
+        for e in range(thread(), count, threads()):
+            image, k = e // total, e % total
+            source = image * total + (order[e] if k < taking[image] else k)
+            y[e * columns] = real(-1)
+            for c in range(1, columns):
+                y[e * columns + c] = rows[source * columns + c]
+    return finish
+
+
+@cache
+def _name_kernel() -> Any:
+    """The class of rows that stay."""
+    columns = COLUMNS
+
+    @kernel
+    def name_rows(rows, order, places, counts, y, total, size, count):
+        for e in range(thread(), count, threads()):
+            image = e // size
+            if e % size < counts[image]:
+                to = image * total + places[e]
+                y[to * columns] = rows[(image * total + order[to]) * columns]
+    return name_rows
+
+
+def _detect(op: MultiBoxDetection, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (chances, offsets, anchors), y = ins, outs[0]
+    images, classes, total = chances.shape
+    which, places, rows, score, *scratch = call.scratch
+    real, suppresses, size = real_of(y.dtype), 0 < op.nms_threshold <= 1, op._sorted(total)
+    write = _row_kernel(real, tuple(real(single(n)) for n in op.variances), op.clip)
+    launches = [
+        *each(_classify_kernel(real), images * total, chances, which, places,
+              real(single(op.threshold)), classes, total),
+        *running_sums(places, places, (images, total, 1)),
+        *each(write, images * total, chances, offsets, anchors, which, places,
+              rows if suppresses else y, score, classes, total)]
+    if not suppresses:
+        return launches
+    sorting, order = sort_rows(_descending, score, (images, total), (total, 0), scratch[6:])
+    rule = Rule(size, op.least_overlap(real))
+    finding, stays = suppress(Boxes(rows, 2, -1 if op.force_suppress else 0), order, rule, scratch)
+    return [*launches, *sorting, *finding,
+            *each(_finish_kernel(real), images * total, rows, order.where, stays.taking, y, total),
+            *each(_name_kernel(), images * size, rows, order.where, stays.places, stays.counts, y,
+                  total, size)]
+
+
+def _detect_scratch(op: MultiBoxDetection, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    images, _, total = ins[0].shape
+    real = np.dtype(real_of(ins[0].dtype))
+    return [*[Spec((images, total), INT32)] * 2, Spec((images, total, COLUMNS), real),
+            Spec((images, total), real), *suppress_scratch(images, op._sorted(total), real),
+            *sort_scratch(images, total, real)]
+
+
+on_gpu(MultiBoxDetection, _detect, scratch=_detect_scratch)

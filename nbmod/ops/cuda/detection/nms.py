@@ -1,0 +1,314 @@
+"""Non-maximum suppression: of boxes in order, those stay that overlap no earlier one that stays.
+
+Strip by strip of that order.  Each box of a strip is compared with those that stay of the strips
+before, then all boxes of the strip with one another; what a box overlaps is a row of bits.  A block
+for each image goes through the strip, 32 boxes at a time: which of these stay is decided one after
+the other, in registers, and the rows of those that do are taken from what is left, a word a thread.
+
+Overlaps are rounded as on the CPU, so the same boxes stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from math import isqrt
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...detection import boxes
+from ...op import Spec
+from ..lib.block_reduce import LANES, each_block
+from ..lib.fill import fill
+from ..lib.kernel_math import minimum, real_of
+from ..lib.merge_sort import Sorted
+from ..runtime.device_memory import Array
+from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, kernel, thread, threads
+
+__all__ = ["Boxes", "Rule", "Stays", "corners_function", "iou", "suppress", "suppress_scratch"]
+
+WORD = 32
+STRIP = 4 * WORD if SIMULATED else 64 * WORD
+"""Boxes of an image that are decided about by a few launches, a multiple of WORD."""
+MOST_BITS = 1 << 29
+"""Pairs of boxes that are compared at a time, in all images."""
+
+INT32, UINT32 = np.dtype(np.int32), np.dtype(np.uint32)
+
+
+class Boxes(NamedTuple):
+    """Boxes in the rows of `data`: four numbers from column `start` on."""
+
+    data: Array
+    """(images, rows, width)."""
+    start: int
+    group: int = -1
+    """The column of a number; boxes suppress those of the same number only.  -1: all."""
+    center: bool = False
+    """They are written as a center and a size, not as corners."""
+
+
+class Rule(NamedTuple):
+    """Which boxes stay."""
+
+    size: int
+    """How many of an image, at the beginning of the order, are looked at."""
+    threshold: float
+    """A box goes if its iou with one that stays is more."""
+    pixel: int = 0
+    """Added to the differences of corners to make sizes."""
+    most: int | None = None
+    """How many of an image stay at most."""
+    all_keys: bool = False
+    """Boxes take part though the key they were sorted by is NaN."""
+
+
+class Stays(NamedTuple):
+    """What suppression finds, and what it needs for that."""
+
+    places: Array
+    """(images, size): where in the order the boxes that stay are, ascending."""
+    counts: Array
+    """(images,): how many stay."""
+    boxes: Array
+    """(images, 5, size): corners in order, and groups."""
+    taking: Array
+    """(images,): how many take part."""
+    gone: Array
+    """(images, strip): 1 for boxes that overlap one of an earlier strip."""
+    bits: Array
+    """(images, strip, strip / 32): which later boxes of the strip each overlaps."""
+
+
+def _strip(images: int, size: int) -> int:
+    return min(STRIP, -(-size // WORD) * WORD,
+               max(isqrt(MOST_BITS // images) // WORD, 1) * WORD)
+
+
+def suppress_scratch(images: int, size: int, dtype: np.dtype) -> list[Spec]:
+    """The scratch that `Stays` is made of, for boxes of `dtype`."""
+    strip = _strip(images, size)
+    return [Spec((images, size), INT32), Spec((images,), INT32),
+            Spec((images, 5, size), np.dtype(real_of(dtype))), Spec((images,), INT32),
+            Spec((images, strip), INT32), Spec((images, strip, strip // WORD), UINT32)]
+
+
+# -- boxes --------------------------------------------------------------------------------------
+
+
+@device_function
+def _lower(a, b):
+    return b if b < a else a  # of a NaN as Python's min, and the CPU
+
+
+@device_function
+def _higher(a, b):
+    return b if b > a else a
+
+
+_written = getattr(boxes.iou, "py_func", None) or boxes.iou.function  # compiled already, or not
+iou = device_function(FunctionType(_written.__code__, {"min": _lower, "max": _higher}, "iou"))
+"""`boxes.iou`, for kernels."""
+
+
+@cache
+def corners_function(real: Any, center: bool) -> Any:
+    """corners(x, at): of the box whose four numbers begin at `at`."""
+    half = real(0.5)
+
+    @device_function
+    def corners(x, at):
+        a, b, c, d = real(x[at]), real(x[at + 1]), real(x[at + 2]), real(x[at + 3])
+        if center:
+            return a - c * half, b - d * half, a + c * half, b + d * half
+        return a, b, c, d
+    return corners
+
+
+@cache
+def _arrange_kernel(real: Any, center: bool, all_keys: bool) -> Any:
+    """Puts boxes in order, and finds how many take part: keys that are NaN come last."""
+    corners = corners_function(real, center)
+
+    @kernel(exact=True)
+    def arrange(x, keys, where, boxes, taking, rows, width, start, group, size, count):
+        for e in range(thread(), count, threads()):
+            image, k = e // size, e % size
+            place = image * rows + k
+            row, to = (image * rows + where[place]) * width, image * 5 * size + k
+            left, top, right, bottom = corners(x, row + start)
+            boxes[to], boxes[to + size] = left, top
+            boxes[to + 2 * size], boxes[to + 3 * size] = right, bottom
+            boxes[to + 4 * size] = real(x[row + group]) if group >= 0 else real(0)
+            takes = all_keys or keys[place] == keys[place]
+            if takes and (k + 1 == size or not (all_keys or keys[place + 1] == keys[place + 1])):
+                taking[image] = k + 1
+            elif k == 0 and not takes:
+                taking[image] = 0
+    return arrange
+
+
+# -- overlaps -----------------------------------------------------------------------------------
+
+
+@device_function
+def _bit(b):
+    """A word with bit b."""
+    return np.uint32(np.uint64(1) << np.uint64(b))  # numba shifts 64 bits only
+
+
+@device_function
+def _box(boxes, at, size):
+    return boxes[at], boxes[at + size], boxes[at + 2 * size], boxes[at + 3 * size]
+
+
+@device_function
+def _length(taking, counts, image, first, strip, most):
+    """How many boxes of the strip that begins at `first` are to be decided about."""
+    return minimum(taking[image] - first, strip) if counts[image] < most else 0
+
+
+@cache
+def _old_kernel() -> Any:
+    """gone = whether boxes of a strip overlap one that stays of the strips before."""
+    @kernel(exact=True)
+    def meet_old(boxes, taking, places, counts, gone, threshold, pixel, size, first, strip, most,
+                 count):
+        for e in range(thread(), count, threads()):
+            image, i = e // strip, e % strip
+            hit = 0
+            if i < _length(taking, counts, image, first, strip, most):
+                start = image * 5 * size
+                at = start + first + i
+                box, group = _box(boxes, at, size), boxes[at + 4 * size]
+                for j in range(counts[image]):
+                    other = start + places[image * size + j]
+                    if (boxes[other + 4 * size] == group
+                            and iou(box, _box(boxes, other, size), pixel) > threshold):
+                        hit = 1
+                        break
+            gone[e] = hit
+    return meet_old
+
+
+@cache
+def _pair_kernel() -> Any:
+    """bits = which later boxes of the strip each overlaps; only of those that are not gone."""
+    word = WORD
+
+    @kernel(exact=True)
+    def meet_pairs(boxes, taking, counts, gone, bits, threshold, pixel, size, first, strip, most,
+                   count):
+        words = strip // word
+        for e in range(thread(), count, threads()):
+            i, column, image = e % strip, e // strip % words, e // (strip * words)
+            length = _length(taking, counts, image, first, strip, most)
+            if i < length and i // word <= column and gone[image * strip + i] == 0:
+                start = image * 5 * size + first
+                box, group = _box(boxes, start + i, size), boxes[start + i + 4 * size]
+                found = np.uint32(0)
+                for b in range(word):
+                    j = column * word + b
+                    at = start + j
+                    if (i < j < length and boxes[at + 4 * size] == group
+                            and iou(box, _box(boxes, at, size), pixel) > threshold):
+                        found |= _bit(b)
+                bits[(image * strip + i) * words + column] = found
+    return meet_pairs
+
+
+# -- decisions ----------------------------------------------------------------------------------
+
+
+@device_function
+def _lost(gone, start, left):
+    """The word of 32 boxes, of which those are marked that are gone or not among the `left`."""
+    found = np.uint32(0)
+    for b in range(WORD):
+        if b >= left or gone[start + b] != 0:
+            found |= _bit(b)
+    return found
+
+
+@device_function
+def _survivors(lost, own, start, room, places, at, first):
+    """Which of 32 boxes stay, and how many, `room` at most; one thread enters them in `places`."""
+    none = alive = np.uint32(0)
+    count = 0
+    for b in range(WORD):
+        if lost & _bit(b) == none and count < room:
+            alive |= _bit(b)
+            lost |= own[start + b]
+            if cuda.threadIdx.x == 0:
+                places[at + count] = first + b
+            count += 1
+    return alive, count
+
+
+@device_function
+def _joined(found, alive, bits, at, step):
+    """A word, with those of the rows in `bits` that are alive."""
+    none = np.uint32(0)
+    for b in range(WORD):  # all rows are read, so that none waits for another
+        row = bits[at + b * step]
+        found |= row if alive & _bit(b) != none else none
+    return found
+
+
+@cache
+def _decide_kernel() -> Any:
+    """Enters the boxes of a strip that stay in `places`, and counts them."""
+    lanes, word, most_words, most_strip = LANES, WORD, STRIP // WORD, STRIP
+
+    @kernel
+    def decide(taking, gone, bits, places, counts, size, first, strip, most, n):
+        dead = cuda.shared.array(most_words, np.uint32)
+        own = cuda.shared.array(most_strip, np.uint32)
+        me, words = cuda.threadIdx.x, strip // word
+        for image in range(cuda.blockIdx.x, n, cuda.gridDim.x):
+            length, here = _length(taking, counts, image, first, strip, most), image * strip
+            count = counts[image]
+            for w in range(me, words, lanes):
+                dead[w] = _lost(gone, here + w * word, length - w * word)
+            for i in range(me, strip, lanes):
+                own[i] = bits[(here + i) * words + i // word]
+            cuda.syncthreads()
+            for w in range((length + word - 1) // word):
+                alive, more = _survivors(dead[w], own, w * word, most - count, places,
+                                         image * size + count, first + w * word)
+                count += more
+                for other in range(w + 1 + me, words, lanes):
+                    dead[other] = _joined(dead[other], alive, bits,
+                                          (here + w * word) * words + other, words)
+                cuda.syncthreads()
+            if me == 0:
+                counts[image] = count
+    return decide
+
+
+def suppress(boxes: Boxes, order: Sorted, rule: Rule, scratch: Sequence[Array]
+             ) -> tuple[list[Launch], Stays]:
+    """Launches that find which boxes stay, of those that `order` has sorted.
+
+    `scratch` begins with what `suppress_scratch` asked for; the result is part of it.
+    """
+    found = Stays(*scratch[:6])
+    (images, rows, width), size = boxes.data.shape, rule.size
+    real, strip = real_of(boxes.data.dtype), _strip(images, size)
+    limits = real(rule.threshold), real(rule.pixel)
+    most = size if rule.most is None else rule.most
+    launches = [
+        *each(_arrange_kernel(real, boxes.center, rule.all_keys), images * size, boxes.data, *order,
+              found.boxes, found.taking, rows, width, boxes.start, boxes.group, size),
+        *fill(found.counts, 0)]
+    for first in range(0, size, strip):
+        where = (size, first, strip, most)
+        launches += each(_old_kernel(), found.gone.size, found.boxes, found.taking, found.places,
+                         found.counts, found.gone, *limits, *where)
+        launches += each(_pair_kernel(), found.bits.size, found.boxes, found.taking, found.counts,
+                         found.gone, found.bits, *limits, *where)
+        launches += each_block(_decide_kernel(), images, found.taking, found.gone, found.bits,
+                               found.places, found.counts, *where)
+    return launches, found

@@ -1,0 +1,417 @@
+"""Pooling over regions: a thread for every bin forward, for every pixel of an image backward.
+
+First regions are outlined: which pixels each bin has along both axes, and the box around them all.
+Backward gathers: images are cut into tiles, each lists the regions whose boxes meet it, and a pixel
+adds up what the bins of these give it, in the order of regions and bins, as on the CPU.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...detection.roi import INT32, PSROIPooling, RegionOp, ROIPooling
+from ...op import Spec
+from ..lib.fill import fill_zero
+from ..lib.kernel_math import WORDS, maximum, minimum, real_of
+from ..runtime.device_memory import Array
+from ..runtime.launch import (
+    SIMULATED,
+    Launch,
+    device_function,
+    each,
+    kernel,
+    on_gpu,
+    thread,
+    threads,
+)
+
+__all__ = ["BOX", "Case", "Regions", "axis_function", "channel_function", "gradient",
+           "image_function", "rounded", "scale_of", "tile_function", "within"]
+
+TILE = (2, 3) if SIMULATED else (8, 16)
+"""Rows and columns of pixels that have one list of regions."""
+
+BOX = 5
+"""Numbers of a box: image (-1: none), first row, end of rows, first column, end of columns."""
+
+floor, ceil = WORDS["floor"], WORDS["ceil"]
+
+
+class Case(NamedTuple):
+    """All that kernels are specialised to."""
+
+    data: tuple[int, ...]
+    """(N, C, H, W)."""
+    out: tuple[int, ...]
+    """(C, PH, PW)."""
+    real: Any
+
+    @classmethod
+    def of(cls, data: Any, out: Any) -> Case:
+        return cls(tuple(data.shape), tuple(out.shape[1:]), real_of(data.dtype))
+
+    @property
+    def bins(self) -> int:
+        """Bins along both axes."""
+        return self.out[1] + self.out[2]
+
+    @property
+    def tiles(self) -> tuple[int, int]:
+        """Tiles of an image (down, across)."""
+        (height, width), (tall, wide) = self.data[2:], TILE
+        return -(-height // tall), -(-width // wide)
+
+
+# -- outlines -----------------------------------------------------------------------------------
+
+
+@cache
+def image_function(columns: int, real: Any) -> Any:
+    """image_of(rois, r, images): the image that a region of so many numbers is in, or -1."""
+
+    @device_function
+    def image_of(rois, r, images):
+        for k in range(columns):
+            number = real(rois[r * columns + k])
+            if number != number:
+                return np.int32(-1)
+        image = real(rois[r * columns])
+        return np.int32(image) if real(-1) < image < real(images) else np.int32(-1)
+    return image_of
+
+
+def axis_function(case: Case) -> Any:
+    """of_axis(k): for bin k of both axes, rows first, its axis, its number there, how many bins the
+    axis has, and pixels."""
+    (_, rows, columns), (height, width) = case.out, case.data[2:]
+
+    @device_function
+    def of_axis(k):
+        if k < rows:
+            return 0, k, rows, height
+        return 1, k - rows, columns, width
+    return of_axis
+
+
+@device_function
+def within(at, size):
+    """A whole number, between 0 and the size of an axis."""
+    if not at > size - size:
+        return np.int32(0)
+    return np.int32(at if at < size else size)
+
+
+@device_function
+def rounded(x, half):
+    """The nearest whole number; halves go away from 0."""
+    return floor(x + half) if x > half - half else ceil(x - half)
+
+
+@cache
+def _largest_span(case: Case) -> Any:
+    """span(rois, r, k, scale): first pixel and end of a bin of ROIPooling."""
+    real, of_axis = case.real, axis_function(case)
+    one, half = real(1), real(0.5)
+
+    @device_function
+    def span(rois, r, k, scale):
+        axis, index, bins, size = of_axis(k)
+        first = rounded(real(rois[r * 5 + 2 - axis]) * scale, half)
+        last = rounded(real(rois[r * 5 + 4 - axis]) * scale, half)
+        step = maximum(last - first + one, one) / real(bins)
+        return (within(first + floor(step * real(index)), real(size)),
+                within(first + ceil(step * real(index + 1)), real(size)))
+    return span
+
+
+@cache
+def _mean_span(case: Case) -> Any:
+    """span(rois, r, k, scale): first pixel and end of a bin of PSROIPooling."""
+    real, of_axis = case.real, axis_function(case)
+    one, half, least = real(1), real(0.5), real(0.1)
+
+    @device_function
+    def span(rois, r, k, scale):
+        axis, index, bins, size = of_axis(k)
+        first = rounded(real(rois[r * 5 + 2 - axis]), half) * scale
+        end = (rounded(real(rois[r * 5 + 4 - axis]), half) + one) * scale
+        step = maximum(end - first, least) / real(bins)
+        return (within(floor(step * real(index) + first), real(size)),
+                within(ceil(step * real(index + 1) + first), real(size)))
+    return span
+
+
+@cache
+def _outline_kernel(case: Case, span: Any) -> Any:
+    """Spans (R, bins, 2) and boxes (R, BOX); those of regions in no image are empty."""
+    bins, rows, (images, _, height, width) = case.bins, case.out[1], case.data
+    image_of, box = image_function(5, case.real), BOX
+
+    @kernel(exact=True)
+    def outline_regions(rois, scale, spans, boxes, count):
+        for r in range(thread(), count, threads()):
+            image = image_of(rois, r, images)
+            top, bottom, left, right = height, 0, width, 0
+            for k in range(bins):
+                low, high = span(rois, r, k, scale)
+                if image < 0 or high < low:
+                    high = low
+                spans[(r * bins + k) * 2] = low
+                spans[(r * bins + k) * 2 + 1] = high
+                if low < high and k < rows:
+                    top, bottom = minimum(top, low), maximum(bottom, high)
+                elif low < high:
+                    left, right = minimum(left, low), maximum(right, high)
+            boxes[r * box] = image
+            boxes[r * box + 1] = top
+            boxes[r * box + 2] = bottom
+            boxes[r * box + 3] = left
+            boxes[r * box + 4] = right
+    return outline_regions
+
+
+@cache
+def _near_kernel(case: Case) -> Any:
+    """The regions that meet each tile, in order: number k of a tile is near[k, tile]."""
+    (high, wide), (tall, broad), box = case.tiles, TILE, BOX
+
+    @kernel
+    def list_regions(boxes, near, counts, regions, tiles):
+        for tile in range(thread(), tiles, threads()):
+            image = tile // (wide * high)
+            top, left = tile // wide % high * tall, tile % wide * broad
+            found = np.int32(0)
+            for r in range(regions):
+                at = r * box
+                if (boxes[at] == image and boxes[at + 1] < top + tall and boxes[at + 2] > top
+                        and boxes[at + 3] < left + broad and boxes[at + 4] > left):
+                    near[found * tiles + tile] = r
+                    found += 1
+            counts[tile] = found
+    return list_regions
+
+
+class Regions(NamedTuple):
+    """Where regions are: scratch of the twins, as `_outline_kernel` and `_near_kernel` fill it."""
+
+    spans: Any
+    boxes: Any
+    near: Any
+    counts: Any
+
+    @classmethod
+    def specs(cls, case: Case, regions: int, backward: bool) -> list[Spec]:
+        """Scratch; lists of regions for `backward` only."""
+        tiles = case.data[0] * case.tiles[0] * case.tiles[1] if backward else 0
+        sizes = cls(regions * case.bins * 2, regions * BOX, regions * tiles, tiles)
+        return [Spec((size,), INT32) for size in sizes]
+
+    def outlined(self, case: Case, span: Any, rois: Array, scale: Any) -> list[Launch]:
+        """Launches that find out about regions of boxes along both axes."""
+        return [*each(_outline_kernel(case, span), len(rois), rois, scale, self.spans, self.boxes),
+                *self.listed(case)]
+
+    def listed(self, case: Case) -> list[Launch]:
+        """Launches that list the regions near every tile, once their boxes are known."""
+        return each(_near_kernel(case), self.counts.size, self.boxes, self.near, self.counts,
+                    self.boxes.size // BOX)
+
+
+# -- backward -----------------------------------------------------------------------------------
+
+
+@cache
+def tile_function(case: Case) -> Any:
+    """tile_of(image, v, u): the number of the tile that a pixel is in."""
+    (high, wide), (tall, broad) = case.tiles, TILE
+
+    @device_function
+    def tile_of(image, v, u):
+        return (image * high + v // tall) * wide + u // broad
+    return tile_of
+
+
+@cache
+def gradient_kernel(case: Case, share: Any) -> Any:
+    """The gradient of data: for every pixel the sum over bins that have it, in order, of
+
+        share(gy, other, spans, r, channel, i, j, v, u)
+    """
+    (_, channels, height, width), (_, rows, columns) = case.data, case.out
+    bins, real, tile_of = case.bins, case.real, tile_function(case)
+
+    @kernel
+    def region_back(gy, other, spans, near, counts, gx, tiles, count):
+        for i in range(thread(), count, threads()):
+            v, u, plane = i // width % height, i % width, i // (width * height)
+            tile, total = tile_of(plane // channels, v, u), real(0)
+            for k in range(counts[tile]):
+                r = near[k * tiles + tile]
+                down, across = r * bins * 2, (r * bins + rows) * 2
+                for a in range(rows):
+                    if spans[down + 2 * a] <= v < spans[down + 2 * a + 1]:
+                        for b in range(columns):
+                            if spans[across + 2 * b] <= u < spans[across + 2 * b + 1]:
+                                total += share(gy, other, spans, r, plane % channels, a, b, v, u)
+            gx[i] = total
+    return region_back
+
+
+def gradient(case: Case, share: Any, gy: Array, other: Array, gx: Array, found: Regions
+             ) -> list[Launch]:
+    """Launches of `gradient_kernel` over regions that are listed."""
+    return each(gradient_kernel(case, share), gx.size, gy, other, found.spans, found.near,
+                found.counts, gx, found.counts.size)
+
+
+def forward_scratch(op: RegionOp, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    """What `Regions` wants forward."""
+    return Regions.specs(Case.of(ins[0], outs[0]), ins[1].shape[0], False)
+
+
+def backward_scratch(op: RegionOp, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    """What `Regions` wants backward."""
+    return Regions.specs(Case.of(outs[0], ins[0]), ins[1].shape[0], True)
+
+
+def scale_of(op: RegionOp, case: Case) -> Any:
+    """What coordinates are multiplied by."""
+    return op.scale(np.dtype(case.real))
+
+
+# -- ROIPooling ---------------------------------------------------------------------------------
+
+
+@cache
+def _largest_kernel(case: Case, keep: bool) -> Any:
+    (_, channels, height, width), (_, rows, columns) = case.data, case.out
+    bins, real, box = case.bins, case.real, BOX
+
+    @kernel
+    def roi_pool(x, spans, boxes, y, where, count):
+        for i in range(thread(), count, threads()):
+            plane, r = i // (rows * columns), i // (rows * columns * channels)
+            down = (r * bins + i // columns % rows) * 2
+            across = (r * bins + rows + i % columns) * 2
+            first = (boxes[r * box] * channels + plane % channels) * height * width
+            best, value = np.int32(-1), real(0)
+            for v in range(spans[down], spans[down + 1]):
+                for u in range(spans[across], spans[across + 1]):
+                    pixel = real(x[first + v * width + u])
+                    if best < 0 or pixel > value:
+                        best, value = np.int32(v * width + u), pixel
+            y[i] = value
+            if keep:
+                where[i] = best
+    return roi_pool
+
+
+@cache
+def _largest_share(case: Case) -> Any:
+    """What a bin gives a pixel: its gradient, if the pixel is its maximum."""
+    (_, channels, _, width), (_, rows, columns), real = case.data, case.out, case.real
+
+    @device_function
+    def share(gy, where, spans, r, channel, a, b, v, u):
+        at = ((r * channels + channel) * rows + a) * columns + b
+        return real(gy[at]) if where[at] == v * width + u else real(0)
+    return share
+
+
+def _pool(op: ROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (data, rois), (y, where) = ins, outs
+    case, found = Case.of(data, y), Regions(*call.scratch[:4])
+    keep = where is not None
+    return [*found.outlined(case, _largest_span(case), rois, scale_of(op, case)),
+            *each(_largest_kernel(case, keep), y.size, data, found.spans, found.boxes, y,
+                  where if keep else found.spans)]
+
+
+def _pool_backward(op: ROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (gy, rois, where), gx = ins, outs[0]
+    if gx is None:
+        return fill_zero(outs[1:])
+    case, found = Case.of(gx, gy), Regions(*call.scratch[:4])
+    return [*fill_zero(outs[1:]),
+            *found.outlined(case, _largest_span(case), rois, scale_of(op, case)),
+            *gradient(case, _largest_share(case), gy, where, gx, found)]
+
+
+on_gpu(ROIPooling, _pool, _pool_backward, forward_scratch, backward_scratch)
+
+
+# -- PSROIPooling -------------------------------------------------------------------------------
+
+
+def channel_function(case: Case, group: int) -> Any:
+    """channel_of(c, a, b): the channel of data behind output channel c at a bin."""
+    _, rows, columns = case.out
+
+    @device_function
+    def channel_of(c, a, b):
+        return (c * group + a * group // rows) * group + b * group // columns
+    return channel_of
+
+
+@cache
+def _mean_kernel(case: Case, group: int) -> Any:
+    (_, planes, height, width), (channels, rows, columns) = case.data, case.out
+    bins, real, box, channel_of = case.bins, case.real, BOX, channel_function(case, group)
+
+    @kernel
+    def region_mean(x, spans, boxes, y, count):
+        for i in range(thread(), count, threads()):
+            a, b, r = i // columns % rows, i % columns, i // (rows * columns * channels)
+            down, across = (r * bins + a) * 2, (r * bins + rows + b) * 2
+            channel = channel_of(i // (rows * columns) % channels, a, b)
+            first = (boxes[r * box] * planes + channel) * height * width
+            top, bottom, left, right = (spans[down], spans[down + 1], spans[across],
+                                        spans[across + 1])
+            total = real(0)
+            for v in range(top, bottom):
+                for u in range(left, right):
+                    total += real(x[first + v * width + u])
+            if top < bottom and left < right:
+                total /= real((bottom - top) * (right - left))
+            y[i] = total
+    return region_mean
+
+
+@cache
+def _mean_share(case: Case, group: int) -> Any:
+    """What a bin gives each of its pixels, in the one channel that it has."""
+    (channels, rows, columns), bins, real = case.out, case.bins, case.real
+    channel_of = channel_function(case, group)
+
+    @device_function
+    def share(gy, other, spans, r, channel, a, b, v, u):
+        c = channel // (group * group)
+        if channel_of(c, a, b) != channel:
+            return real(0)
+        down, across = (r * bins + a) * 2, (r * bins + rows + b) * 2
+        area = (spans[down + 1] - spans[down]) * (spans[across + 1] - spans[across])
+        return real(gy[((r * channels + c) * rows + a) * columns + b]) / real(area)
+    return share
+
+
+def _mean(op: PSROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (data, rois), y = ins, outs[0]
+    case, found = Case.of(data, y), Regions(*call.scratch[:4])
+    return [*found.outlined(case, _mean_span(case), rois, scale_of(op, case)),
+            *each(_mean_kernel(case, op.group), y.size, data, found.spans, found.boxes, y)]
+
+
+def _mean_backward(op: PSROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (gy, rois), gx = ins, outs[0]
+    if gx is None:
+        return fill_zero(outs[1:])
+    case, found = Case.of(gx, gy), Regions(*call.scratch[:4])
+    return [*fill_zero(outs[1:]),
+            *found.outlined(case, _mean_span(case), rois, scale_of(op, case)),
+            *gradient(case, _mean_share(case, op.group), gy, gy, gx, found)]
+
+
+on_gpu(PSROIPooling, _mean, _mean_backward, forward_scratch, backward_scratch)

@@ -1,0 +1,224 @@
+"""ROIAlign: a thread for every bin forward, for every pixel of an image backward.
+
+As on the CPU a bin is an outer product of weights along both axes.  A table has those of all bins;
+`roi` says which pixels they are for, and how pixels gather their gradients.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...detection.roi_align import ROIAlign
+from ...op import Spec
+from ..lib.fill import fill_zero
+from ..lib.kernel_math import WORDS, maximum, minimum
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from . import roi
+from .roi import Case, Regions, axis_function
+
+ceil = WORDS["ceil"]
+
+
+class Points(NamedTuple):
+    """Where a region has points."""
+
+    aligned: bool
+    number: int
+    """Along each axis of a bin; as many as it has pixels if that is not positive."""
+
+    @classmethod
+    def of(cls, op: ROIAlign) -> Points:
+        return cls(op.aligned, op.sample_ratio)
+
+
+# -- weights ------------------------------------------------------------------------------------
+
+
+def _frame_function(case: Case, points: Points) -> Any:
+    """frame(rois, r, axis, bins, scale): where bins start along an axis, how wide they are, and
+    how many points each has, 0 where the region is empty."""
+    real, (aligned, number) = case.real, points
+    none, one, shift = real(0), real(1), real(0.5 if aligned else 0)
+
+    @device_function
+    def frame(rois, r, axis, bins, scale):
+        start = real(rois[r * 5 + 2 - axis]) * scale - shift
+        length = real(rois[r * 5 + 4 - axis]) * scale - shift - start
+        if not aligned:
+            length = maximum(length, one)
+        if not length > none:
+            return start, none, np.int32(0)
+        step = length / real(bins)
+        return start, step, np.int32(number) if number > 0 else np.int32(ceil(step))
+    return frame
+
+
+def _point_function(real: Any) -> Any:
+    """point(start, step, index, k, points, size): the pixels before and after a point of a bin, and
+    how much of the second it has; the first is -1 where the point is outside."""
+    none, half = real(0), real(0.5)
+
+    @device_function
+    def point(start, step, index, k, points, size):
+        at = start + real(index) * step + (real(k) + half) * step / real(points)
+        if not real(-1) <= at <= real(size):
+            return np.int32(-1), np.int32(-1), none
+        at = maximum(at, none)
+        low = minimum(np.int32(at), size - 1)
+        high = minimum(low + 1, size - 1)
+        return low, high, at - real(low) if high > low else none
+    return point
+
+
+@cache
+def _span(case: Case, points: Points) -> Any:
+    """span(rois, r, k, scale): first pixel and end of a bin."""
+    of_axis, frame, point = (axis_function(case), _frame_function(case, points),
+                             _point_function(case.real))
+
+    @device_function
+    def span(rois, r, k, scale):
+        axis, index, bins, size = of_axis(k)
+        start, step, count = frame(rois, r, axis, bins, scale)
+        first, end = size, 0
+        for n in range(count):
+            low, high, _ = point(start, step, index, n, count, size)
+            if low >= 0:
+                first, end = minimum(first, low), maximum(end, high + 1)
+        return first, end
+    return span
+
+
+def _room(case: Case) -> int:
+    """Weights of one region: of every bin down for all rows, then across for all columns."""
+    return case.out[1] * case.data[2] + case.out[2] * case.data[3]
+
+
+@cache
+def _weight_kernel(case: Case, points: Points) -> Any:
+    """Weights (R, room) of the pixels in spans; those down are divided by the number of points."""
+    (_, rows, columns), (height, width), bins, real = (case.out, case.data[2:], case.bins,
+                                                       case.real)
+    room, one = _room(case), real(1)
+    of_axis, frame, point = axis_function(case), _frame_function(case, points), _point_function(
+        real)
+
+    @kernel(exact=True)
+    def weigh_points(rois, scale, spans, weights, count):
+        for i in range(thread(), count, threads()):
+            r, e = i // room, i % room
+            if e < rows * height:
+                k, pixel = e // height, e % height
+            else:
+                k, pixel = rows + (e - rows * height) // width, (e - rows * height) % width
+            at = (r * bins + k) * 2
+            if spans[at] <= pixel < spans[at + 1]:
+                axis, index, here, size = of_axis(k)
+                start, step, number = frame(rois, r, axis, here, scale)
+                total = real(0)
+                for n in range(number):
+                    low, high, after = point(start, step, index, n, number, size)
+                    if low == pixel:
+                        total += one - after
+                    if high == pixel:
+                        total += after
+                if axis == 0:
+                    _, _, others = frame(rois, r, 1, columns, scale)
+                    total /= real(maximum(number * others, 1))
+                weights[i] = total
+    return weigh_points
+
+
+def _found(op: ROIAlign, case: Case, rois: Array, call: Any) -> tuple[list[Launch], Regions, Array]:
+    """Launches that outline regions and weigh their pixels, and where that goes."""
+    found, weights = Regions(*call.scratch[:4]), call.scratch[4]
+    points, scale = Points.of(op), roi.scale_of(op, case)
+    return [*found.outlined(case, _span(case, points), rois, scale),
+            *each(_weight_kernel(case, points), weights.size, rois, scale, found.spans, weights)
+            ], found, weights
+
+
+# -- the twins ----------------------------------------------------------------------------------
+
+
+@cache
+def _align_kernel(case: Case, sensitive: bool) -> Any:
+    (_, planes, height, width), (channels, rows, columns) = case.data, case.out
+    bins, real, room, box = case.bins, case.real, _room(case), roi.BOX
+
+    @kernel
+    def roi_align(x, spans, boxes, weights, y, count):
+        for i in range(thread(), count, threads()):
+            a, b = i // columns % rows, i % columns
+            channel, r = i // (rows * columns) % channels, i // (rows * columns * channels)
+            if sensitive:
+                channel = i % (rows * columns * channels)
+            first = (boxes[r * box] * planes + channel) * height * width
+            down, across = (r * bins + a) * 2, (r * bins + rows + b) * 2
+            tall, wide = r * room + a * height, r * room + rows * height + b * width
+            total = real(0)
+            for v in range(spans[down], spans[down + 1]):
+                share, line = weights[tall + v], real(0)
+                if share != real(0):
+                    for u in range(spans[across], spans[across + 1]):
+                        line += weights[wide + u] * real(x[first + v * width + u])
+                    total += share * line
+            y[i] = total
+    return roi_align
+
+
+@cache
+def _share(case: Case, sensitive: bool) -> Any:
+    """What a bin gives a pixel."""
+    (height, width), (channels, rows, columns) = case.data[2:], case.out
+    real, room = case.real, _room(case)
+
+    @device_function
+    def share(gy, weights, spans, r, channel, a, b, v, u):
+        at = ((r * channels + channel) * rows + a) * columns + b
+        if sensitive:
+            if channel % (rows * columns) != a * columns + b:
+                return real(0)
+            at = r * channels * rows * columns + channel
+        first = r * room
+        return (real(gy[at]) * weights[first + a * height + v]
+                * weights[first + rows * height + b * width + u])
+    return share
+
+
+def _forward(op: ROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (data, rois), y = ins, outs[0]
+    case = Case.of(data, y)
+    launches, found, weights = _found(op, case, rois, call)
+    return launches + each(_align_kernel(case, op.position_sensitive), y.size, data, found.spans,
+                           found.boxes, weights, y)
+
+
+def _backward(op: ROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (gy, rois), gx = ins, outs[0]
+    if gx is None:
+        return fill_zero(outs[1:])
+    case = Case.of(gx, gy)
+    launches, found, weights = _found(op, case, rois, call)
+    return [*fill_zero(outs[1:]), *launches,
+            *roi.gradient(case, _share(case, op.position_sensitive), gy, weights, gx, found)]
+
+
+def _with_weights(case: Case, regions: int, backward: bool) -> list[Spec]:
+    weights = Spec((regions * _room(case),), np.dtype(case.real))
+    return [*Regions.specs(case, regions, backward), weights]
+
+
+def _scratch(op: ROIAlign, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return _with_weights(Case.of(ins[0], outs[0]), ins[1].shape[0], False)
+
+
+def _backward_scratch(op: ROIAlign, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return _with_weights(Case.of(outs[0], ins[0]), ins[1].shape[0], True)
+
+
+on_gpu(ROIAlign, _forward, _backward, _scratch, _backward_scratch)

@@ -1,0 +1,72 @@
+"""Points of regions between the pixels of an image: what is there, and how much of each pixel."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..lib.kernel_math import maximum, minimum
+from ..runtime.launch import device_function
+
+__all__ = ["between_function", "corner_function", "near_function", "weight_function"]
+
+
+@cache
+def corner_function(real: Any) -> Any:
+    """corners(at, size): the pixels before and after a point of an axis, and the share of the
+    second."""
+    none = real(0)
+
+    @device_function
+    def corners(at, size):
+        at = maximum(at, none)
+        low = minimum(np.int32(minimum(at, real(size))), size - 1)
+        high = minimum(low + 1, size - 1)
+        return low, high, at - real(low) if high > low else none
+    return corners
+
+
+@cache
+def weight_function(real: Any) -> Any:
+    """weight(at, pixel, size): how much of a pixel is in a point of an axis."""
+    corners, none, one = corner_function(real), real(0), real(1)
+
+    @device_function
+    def weight(at, pixel, size):
+        low, high, after = corners(at, size)
+        total = none
+        if low == pixel:
+            total += one - after
+        if high == pixel:
+            total += after
+        return total
+    return weight
+
+
+@cache
+def between_function(height: int, width: int, real: Any) -> Any:
+    """between(x, first, y, u): what an image, which starts at x[first], is at a point."""
+    corners, one = corner_function(real), real(1)
+
+    @device_function
+    def between(x, first, v, u):
+        top, bottom, down = corners(v, height)
+        left, right, across = corners(u, width)
+        upper, lower = first + top * width, first + bottom * width
+        return ((one - down) * ((one - across) * real(x[upper + left])
+                                + across * real(x[upper + right]))
+                + down * ((one - across) * real(x[lower + left])
+                          + across * real(x[lower + right])))
+    return between
+
+
+def near_function(border: float, real: Any) -> Any:
+    """near(at, size): whether a point is no more than `border` outside of an axis' pixels."""
+    most, one = real(border), real(1)
+
+    @device_function
+    def near(at, size):
+        return -most <= at <= real(size) - one + most
+    return near

@@ -1,0 +1,190 @@
+"""Regions sampled at points that are anywhere: turned ones here, those of `moving_bins` there.
+
+RROIAlign has a thread for every bin forward, for every pixel of an image backward.  A pixel turns
+back into the frame of a region, and so finds the few points that are less than a pixel away.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...detection.roi_rotated import DeformablePSROIPooling, RROIAlign
+from ...op import Spec
+from ..lib.fill import fill_zero
+from ..lib.kernel_math import WORDS, maximum, minimum
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from . import deformable_psroi
+from .roi import BOX, Case, Regions, image_function, scale_of, tile_function, within
+from .roi_points import between_function, near_function, weight_function
+
+floor, ceil, sine, cosine = (WORDS[name] for name in ("floor", "ceil", "sin", "cos"))
+
+FRAME = 8
+"""Numbers of a turned region: center x and y, cosine, sine, and along both axes, down first, the
+distance from point to point, then the number of points in a bin."""
+
+
+@cache
+def _turn_kernel(case: Case, points: int) -> Any:
+    """Frames of regions, and boxes around all their points that can touch a pixel."""
+    (images, _, height, width), (_, rows, columns), real = case
+    image_of, one, half, degree = (image_function(6, real), real(1), real(0.5), real(np.pi / 180))
+    size, box = FRAME, BOX
+
+    @kernel(exact=True)
+    def turn_regions(rois, scale, frames, boxes, count):
+        for r in range(thread(), count, threads()):
+            angle = real(rois[r * 6 + 5]) * degree
+            x, y = real(rois[r * 6 + 1]) * scale, real(rois[r * 6 + 2]) * scale
+            wide = maximum(real(rois[r * 6 + 3]) * scale, one) / real(columns)
+            tall = maximum(real(rois[r * 6 + 4]) * scale, one) / real(rows)
+            down = real(points) if points > 0 else real(ceil(tall))
+            across = real(points) if points > 0 else real(ceil(wide))
+            c, s = real(cosine(angle)), real(sine(angle))
+            at = r * size
+            frames[at], frames[at + 1], frames[at + 2], frames[at + 3] = x, y, c, s
+            frames[at + 4], frames[at + 5] = tall / down, wide / across
+            frames[at + 6], frames[at + 7] = down, across
+            # Half of the region, and the pixel that a point reaches, and one for roundings.
+            tall, wide = tall * real(rows) * half, wide * real(columns) * half
+            high = abs(tall * c) + abs(wide * s) + real(2)
+            broad = abs(tall * s) + abs(wide * c) + real(2)
+            boxes[r * box] = image_of(rois, r, images)
+            boxes[r * box + 1] = within(ceil(y - high), real(height))
+            boxes[r * box + 2] = within(ceil(y + high), real(height))
+            boxes[r * box + 3] = within(ceil(x - broad), real(width))
+            boxes[r * box + 4] = within(ceil(x + broad), real(width))
+    return turn_regions
+
+
+def _turned_function(case: Case) -> Any:
+    """turned(frames, at, a, b): where point a down and b across of a region is, (y, x)."""
+    (_, rows, columns), half = case.out, case.real(0.5)
+    real = case.real
+
+    @device_function
+    def turned(frames, at, a, b):
+        down = (real(a) + half - real(rows) * half * frames[at + 6]) * frames[at + 4]
+        right = (real(b) + half - real(columns) * half * frames[at + 7]) * frames[at + 5]
+        c, s = frames[at + 2], frames[at + 3]
+        return down * c - right * s + frames[at + 1], right * c + down * s + frames[at]
+    return turned
+
+
+@cache
+def _turned_kernel(case: Case) -> Any:
+    (_, channels, height, width), (_, rows, columns), real = case
+    turned, near, between = (_turned_function(case), near_function(1, real),
+                             between_function(height, width, real))
+    size, box = FRAME, BOX
+
+    @kernel
+    def turned_align(x, frames, boxes, y, count):
+        for i in range(thread(), count, threads()):
+            plane, r = i // (rows * columns), i // (rows * columns * channels)
+            image, at, total = boxes[r * box], r * size, real(0)
+            if image >= 0:
+                first = (image * channels + plane % channels) * height * width
+                down, across = np.int32(frames[at + 6]), np.int32(frames[at + 7])
+                top, left = i // columns % rows * down, i % columns * across
+                for a in range(top, top + down):
+                    for b in range(left, left + across):
+                        v, u = turned(frames, at, a, b)
+                        if near(v, height) and near(u, width):
+                            total += between(x, first, v, u)
+                total /= real(down * across)
+            y[i] = total
+    return turned_align
+
+
+def _reach_function(real: Any) -> Any:
+    """reach(middle, distance, step, points): the first of so many points, `step` apart and centered
+    on 0, that are within a distance of a place, and the end of them; one more on either side, as
+    what is rounded here is checked where it is used."""
+    half = real(0.5)
+
+    @device_function
+    def reach(middle, distance, step, points):
+        center = middle / step + real(points) * half - half
+        low = maximum(minimum(floor(center - distance / step) - real(1), real(points)), real(0))
+        high = maximum(minimum(ceil(center + distance / step) + real(2), real(points)), real(0))
+        return np.int32(low), np.int32(high)
+    return reach
+
+
+@cache
+def _turned_gradient_kernel(case: Case) -> Any:
+    (_, channels, height, width), (_, rows, columns), real = case
+    turned, near, weight, reach = (_turned_function(case), near_function(1, real),
+                                   weight_function(real), _reach_function(real))
+    tile_of, size = tile_function(case), FRAME
+
+    @kernel
+    def turned_back(gy, frames, near_tiles, counts, gx, tiles, count):
+        for i in range(thread(), count, threads()):
+            v, u, plane = i // width % height, i % width, i // (width * height)
+            tile, total = tile_of(plane // channels, v, u), real(0)
+            for k in range(counts[tile]):
+                r = near_tiles[k * tiles + tile]
+                at = r * size
+                x, y = real(u) - frames[at], real(v) - frames[at + 1]
+                c, s = frames[at + 2], frames[at + 3]
+                down, across = np.int32(frames[at + 6]), np.int32(frames[at + 7])
+                distance, share = abs(c) + abs(s), real(1) / real(down * across)
+                top, bottom = reach(y * c + x * s, distance, frames[at + 4], rows * down)
+                left, right = reach(x * c - y * s, distance, frames[at + 5], columns * across)
+                first = (r * channels + plane % channels) * rows
+                for a in range(top, bottom):
+                    for b in range(left, right):
+                        py, px = turned(frames, at, a, b)
+                        if near(py, height) and near(px, width):
+                            part = weight(py, v, height) * weight(px, u, width)
+                            if part != real(0):
+                                total += share * part * real(
+                                    gy[(first + a // down) * columns + b // across])
+            gx[i] = total
+    return turned_back
+
+
+def _turning(op: RROIAlign, case: Case, rois: Array, call: Any) -> list[Launch]:
+    return each(_turn_kernel(case, op.sampling_ratio), len(rois), rois, scale_of(op, case),
+                call.scratch[4], call.scratch[1])
+
+
+def _turned(op: RROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (data, rois), y = ins, outs[0]
+    case, (_, boxes, _, _, frames) = Case.of(data, y), call.scratch[:5]
+    return [*_turning(op, case, rois, call),
+            *each(_turned_kernel(case), y.size, data, frames, boxes, y)]
+
+
+def _turned_backward(op: RROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (gy, rois), gx = ins, outs[0]
+    if gx is None:
+        return fill_zero(outs[1:])
+    case, found, frames = Case.of(gx, gy), Regions(*call.scratch[:4]), call.scratch[4]
+    return [*fill_zero(outs[1:]), *_turning(op, case, rois, call), *found.listed(case),
+            *each(_turned_gradient_kernel(case), gx.size, gy, frames, found.near, found.counts, gx,
+                  found.counts.size)]
+
+
+def _with_frames(case: Case, regions: int, backward: bool) -> list[Spec]:
+    return [*Regions.specs(case, regions, backward),
+            Spec((regions * FRAME,), np.dtype(case.real))]
+
+
+def _turned_scratch(op: RROIAlign, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return _with_frames(Case.of(ins[0], outs[0]), ins[1].shape[0], False)
+
+
+def _turned_backward_scratch(op: RROIAlign, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return _with_frames(Case.of(outs[0], ins[0]), ins[1].shape[0], True)
+
+
+on_gpu(RROIAlign, _turned, _turned_backward, _turned_scratch, _turned_backward_scratch)
+on_gpu(DeformablePSROIPooling, deformable_psroi.forward, deformable_psroi.backward, deformable_psroi.scratch,
+       deformable_psroi.backward_scratch)

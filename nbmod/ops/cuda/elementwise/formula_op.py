@@ -1,0 +1,136 @@
+"""Every op that is a formula, and whatever else is a program over elements."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...elementwise.codegen import ArraySpec, KernelSpec, collapse
+from ...elementwise.formula import integer_type
+from ...elementwise.formula_op import FormulaOp
+from ...elementwise.kernel_cache import load_text
+from ...elementwise.program import Program, Step, prune
+from ...shape import size_of
+from ..lib.block_reduce import each_block, pieces_of, sum_kernel
+from ..runtime.launch import Launch, device_function, each, on_gpu
+from .codegen import is_broadcast, source
+
+__all__ = ["COPY", "TIMES", "kernel_of", "run_program"]
+
+COPY = Program("copy", (Step("y", "x"),), ("x",), ("y",))
+"""y = x; where x is smaller it is repeated, where y is, it is the sum."""
+
+TIMES = Program("times", (Step("y", "x * m"),), ("x", "m"), ("y",))
+"""y = x m, in the same way."""
+
+
+def run_program(program: Program, ins: Sequence[Any], outs: Sequence[Any],
+                scalars: Sequence[Any] = (), add: Sequence[bool] = ()) -> list[Launch]:
+    """Launches that execute `program` on arrays; arguments as those of `program.run`.
+
+    Outputs that have the whole space are written in one pass.  Each that is a sum takes another,
+    and comes first, because a later pass may overwrite an input.
+    """
+    space = np.broadcast_shapes(*(a.shape for a in (*ins, *outs) if a is not None))
+    wanted = [i for i, out in enumerate(outs) if out is not None]
+    sums = [i for i in wanted if outs[i].size != size_of(space)]
+    passes = [[i] for i in sums] + [[i for i in wanted if i not in sums]]
+    launches = []
+    for group in filter(None, passes):
+        part = prune(program, tuple(i in group for i in range(len(outs))))
+        arrays = dict(zip(program.inputs, ins, strict=True))
+        numbers = dict(zip(program.scalars, scalars, strict=True))
+        launches += _launch(part, space, [arrays[name] for name in part.inputs],
+                            [outs[i] for i in group], [numbers[name] for name in part.scalars],
+                            tuple(bool(add) and bool(add[i]) for i in group))
+    return launches
+
+
+def _launch(program: Program, space: tuple[int, ...], ins: Sequence[Any], outs: Sequence[Any],
+            scalars: Sequence[Any], add: tuple[bool, ...]) -> list[Launch]:
+    """One kernel over all of `outs`; two for a sum of many terms, which is taken in pieces."""
+    targets = tuple(f"{name}_out" if name in program.inputs else name for name in program.outputs)
+    names, arrays = [*program.inputs, *targets], [*ins, *outs]
+    layout = collapse(space, [array.shape for array in arrays])
+    real = _computed_in(program, ins, outs, scalars)
+    specs = tuple(ArraySpec(name, array.dtype.name, mask) for name, array, mask
+                  in zip(names, arrays, layout.masks, strict=True))
+    spec = KernelSpec(program, specs, targets, add, real)
+    extents = layout.dims if is_broadcast(spec) else ()
+    numbers = [np.dtype(real).type(number) for number in scalars]
+    if not any(spec.reduced):
+        return each(kernel_of(spec, extents), outs[0].size, *arrays, *numbers)
+    if (pieces := _pieces(outs[0], size_of(space), real)) == 1:
+        return each_block(kernel_of(spec, extents), outs[0].size, *arrays, *numbers)
+    return _in_pieces(spec, extents, pieces, (*ins, *numbers), outs[0])
+
+
+def _pieces(out: Any, size: int, real: str) -> int:
+    """In how many pieces the sums `out` of `size` numbers are taken."""
+    floats = out.dtype.kind == "f" and real.startswith("float")
+    return pieces_of(out.size, size // out.size) if floats and out.size else 1
+
+
+def _in_pieces(spec: KernelSpec, extents: tuple[int, ...], pieces: int, args: Sequence[Any],
+               out: Any) -> list[Launch]:
+    """Sums of pieces, then sums of those."""
+    ins, numbers = args[:len(spec.program.inputs)], args[len(spec.program.inputs):]
+    target = spec.arrays[-1]._replace(dtype=spec.real)
+    first = replace(spec, arrays=(*spec.arrays[:-1], target), add=(False,))
+    sums = out.device.empty((pieces, out.size), spec.real)
+    real: Any = np.dtype(spec.real).type
+    launches = [*each_block(kernel_of(first, extents, pieces), sums.size, *ins, sums, *numbers),
+                *each_block(_total_kernel(real), out.size, sums, out, pieces, spec.add[0])]
+    return [launch._replace(own=(sums,)) for launch in launches]
+
+
+@cache
+def _total_kernel(real: Any) -> Any:
+    @device_function
+    def load(x, cell, piece, cells):
+        return x[piece * cells + cell]
+
+    return sum_kernel(load, real)
+
+
+def _computed_in(program: Program, ins: Sequence[Any], outs: Sequence[Any],
+                 scalars: Sequence[Any]) -> str:
+    """The type in which a kernel computes, as NumPy would choose it."""
+    for arrays, real in ((ins or outs, "float32"), (outs, "float64")):
+        types = {array.dtype for array in arrays}
+        if any(dtype.kind == "f" for dtype in types):
+            return "float64" if np.dtype(np.float64) in types else real
+    if any(isinstance(number, float) and not number.is_integer() for number in scalars):
+        return "float64"
+    forced = [t for t in (integer_type(step.formula) for step in program.steps) if t is not None]
+    if np.dtype(np.float32) in forced:
+        return "float32"
+    return max(forced).name if forced else "int64"
+
+
+@cache
+def kernel_of(spec: KernelSpec, extents: tuple[int, ...] = (), pieces: int = 1) -> Any:
+    """The kernel of a specification; `extents` where its text depends on them, and in how many
+    pieces a sum is taken."""
+    text = source(spec, extents, pieces)
+    name = f"{spec.name}_cuda_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    return getattr(load_text(name, text), spec.name)
+
+
+def _forward(op: FormulaOp, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    program = op.program(outs[0].dtype.kind)
+    return run_program(program, ins, outs, op.numbers(program, outs[0]), call.add)
+
+
+def _backward(op: FormulaOp, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    program = op.backward_program(ins[0].dtype.kind)
+    return run_program(program, op.operands(ins, program), outs, op.numbers(program, ins[0]),
+                       call.add)
+
+
+on_gpu(FormulaOp, _forward, _backward)

@@ -1,0 +1,191 @@
+"""Colours of images: a thread for every pixel.
+
+What is drawn is drawn by the host, in every run.  The mean grey of an image is added up on the
+card, rows first, in double precision, as on the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...image.color import GREY, LIGHT, _brightness, _Colour, _contrast, _hue, _light, _saturation
+from ...op import Spec
+from ..lib.block_reduce import each_block, sum_kernel
+from ..lib.kernel_math import WORDS, maximum, minimum, real_of
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, PerRun, device_function, each, kernel, on_gpu, thread, threads
+from .preprocess import saturate_function
+
+floor = WORDS["floor"]
+
+# -- what is done to a pixel --------------------------------------------------------------------
+
+
+@cache
+def _grey_function(channels: int, real: Any) -> Any:
+    """grey(red, green, blue), where an image of one channel has the same for all three."""
+    of_red, of_green, of_blue = map(real, GREY)
+
+    @device_function
+    def grey(red, green, blue):
+        return red * of_red + green * of_green + blue * of_blue
+
+    @device_function
+    def same(red, green, blue):
+        return red
+
+    return grey if channels == 3 else same
+
+
+@cache
+def _hue_function(real: Any) -> Any:
+    none, one, two, three, four, six = map(real, (0, 1, 2, 3, 4, 6))
+
+    @device_function
+    def channel(low, span, share):
+        return low + span * minimum(maximum(share, none), one)
+
+    @device_function
+    def hue(red, green, blue, turn):
+        """A colour turned by `turn` sixths of the circle."""
+        high, low = maximum(maximum(red, green), blue), minimum(minimum(red, green), blue)
+        span = high - low
+        if high == red:
+            sixths = green - blue
+        elif high == green:
+            sixths = blue - red + two * span
+        else:
+            sixths = red - green + four * span
+        at = sixths / (span if span > none else one) + turn
+        at -= six * floor(at / six)
+        return (channel(low, span, abs(at - three) - one), channel(low, span, two - abs(at - two)),
+                channel(low, span, two - abs(at - four)))
+    return hue
+
+
+@cache
+def _change_function(how: Any, channels: int, real: Any) -> Any:
+    """change(red, green, blue, mean, a, b, c): a new colour; a, b, c are the numbers of a `_Step`,
+    mean is the mean grey of the image, where that is wanted."""
+    grey, hue = _grey_function(channels, real), _hue_function(real)
+
+    @device_function
+    def brightness(red, green, blue, mean, a, b, c):
+        return red * a, green * a, blue * a
+
+    @device_function
+    def contrast(red, green, blue, mean, a, b, c):
+        rest = mean * b
+        return red * a + rest, green * a + rest, blue * a + rest
+
+    @device_function
+    def saturation(red, green, blue, mean, a, b, c):
+        rest = grey(red, green, blue) * b
+        return red * a + rest, green * a + rest, blue * a + rest
+
+    @device_function
+    def turn(red, green, blue, mean, a, b, c):
+        return hue(red, green, blue, a)
+
+    @device_function
+    def light(red, green, blue, mean, a, b, c):
+        return red + a, green + b, blue + c
+
+    return {_brightness: brightness, _contrast: contrast, _saturation: saturation, _hue: turn,
+            _light: light}[how]
+
+
+def _numbers(how: Any, value: Any, channels: int) -> tuple[float, float, float]:
+    """What a change is told, from what the CPU's is."""
+    if how is _light:
+        return tuple(LIGHT @ np.asarray(value)) if channels == 3 else (0, 0, 0)
+    return (6 * value if how is _hue else value), 1 - value, 0
+
+
+# -- kernels ------------------------------------------------------------------------------------
+
+
+@cache
+def _grey_sums(width: int, channels: int, real: Any) -> Any:
+    """Sums of grey over rows of `width` pixels."""
+    grey = _grey_function(channels, real)
+    to_green, to_blue = (1, 2) if channels == 3 else (0, 0)
+
+    @device_function
+    def load(x, row, term, rows):
+        at = (row * width + term) * channels
+        return np.float64(grey(real(x[at]), real(x[at + to_green]), real(x[at + to_blue])))
+
+    return sum_kernel(load, np.float64)
+
+
+@cache
+def _sum_of_sums() -> Any:
+    @device_function
+    def load(x, cell, term, cells):
+        return x[term]
+
+    return sum_kernel(load, np.float64)
+
+
+@cache
+def _change_kernel(how: Any, channels: int, dtype: np.dtype, real: Any) -> Any:
+    change, saturate = _change_function(how, channels, real), saturate_function(dtype, real)
+    coloured, averaged, none = channels == 3, how is _contrast, real(0)
+
+    @kernel(exact=True)
+    def change_colours(x, y, total, a, b, c, count):
+        mean = real(total[0] / np.float64(count)) if averaged else none
+        for i in range(thread(), count, threads()):
+            if coloured:
+                red, green, blue = change(real(x[3 * i]), real(x[3 * i + 1]), real(x[3 * i + 2]),
+                                          mean, a, b, c)
+                y[3 * i], y[3 * i + 1] = saturate(red), saturate(green)
+                y[3 * i + 2] = saturate(blue)
+            else:
+                value = real(x[i])
+                red, green, blue = change(value, value, value, mean, a, b, c)
+                y[i] = saturate(red)
+    return change_colours
+
+
+# -- launches -----------------------------------------------------------------------------------
+
+
+def _step(how: Any, value: Any, x: Array, y: Array, sums: Sequence[Array]) -> list[Launch]:
+    """y = x changed, which may be x."""
+    (height, width, channels), launches, real = x.shape, [], real_of(y.dtype)
+    if how is _contrast:
+        launches += each_block(_grey_sums(width, channels, real), height, x, sums[0], width, False)
+        launches += each_block(_sum_of_sums(), 1, *sums, height, False)
+    numbers = map(real, _numbers(how, value, channels))
+    return launches + each(_change_kernel(how, channels, y.dtype, real), height * width, x, y,
+                           sums[1], *numbers)
+
+
+def _change(op: _Colour, ins: Any, outs: Any, call: Any) -> list[PerRun]:
+    (x,), (y,), (middle, *sums) = ins, outs, call.scratch
+
+    def launches() -> list[Launch]:
+        found, here = [], x
+        steps = op.steps() or [(_brightness, 1)]
+        for number, (how, value) in enumerate(steps, 1):
+            there = y if number == len(steps) else middle
+            found += _step(how, value, here, there, sums)
+            here = there
+        return found
+
+    return [PerRun(launches)]
+
+
+def _scratch(op: _Colour, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    """An image between two changes, sums of grey over rows, and over all of them."""
+    shape, real, wide = ins[0].shape, np.dtype(real_of(ins[0].dtype)), np.dtype(np.float64)
+    return [Spec(shape, real), Spec(shape[:1], wide), Spec((1,), wide)]
+
+
+on_gpu(_Colour, _change, scratch=_scratch)

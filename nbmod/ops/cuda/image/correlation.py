@@ -1,0 +1,148 @@
+"""Correlation: a thread for every comparison of two patches; backward for every pixel of an image.
+
+Backward gathers, as on the CPU: under a displacement a pixel was compared with one other, by as
+many patches as hold both.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+from ...image.correlation import Correlation
+from ..lib.kernel_math import maximum, minimum, real_of
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+
+
+class Case(NamedTuple):
+    """All that kernels are specialised to."""
+
+    image: tuple[int, ...]
+    """(C, H, W)."""
+    grid: tuple[int, ...]
+    """How many patches are compared along both axes."""
+    size: int
+    reach: int
+    steps: tuple[int, int]
+    """Pixels from patch to patch, and from displacement to displacement."""
+    pad: int
+    multiply: bool
+    real: Any
+
+    @classmethod
+    def of(cls, op: Correlation, data: Array, output: Array) -> Case:
+        return cls(data.shape[1:], output.shape[2:], op.kernel_size, op.max_displacement,
+                   (op.stride1, op.stride2), op.pad_size, op.is_multiply, real_of(data.dtype))
+
+    @property
+    def side(self) -> int:
+        """Displacements along an axis."""
+        return 2 * (self.reach // self.steps[1]) + 1
+
+    @property
+    def scale(self) -> Any:
+        """What sums are multiplied by."""
+        return self.real(1 / (self.size * self.size * self.image[0]))
+
+
+def _pixel_function(case: Case) -> Any:
+    """pixel(x, plane, v, u): a pixel of an image with its border, which is 0."""
+    (_, height, width), pad, real = case.image, case.pad, case.real
+
+    @device_function
+    def pixel(x, plane, v, u):
+        if pad <= v < height + pad and pad <= u < width + pad:
+            return real(x[(plane * height + v - pad) * width + u - pad])
+        return real(0)
+    return pixel
+
+
+@cache
+def _compare_kernel(case: Case) -> Any:
+    channels, (rows, columns), (step, jump) = case.image[0], case.grid, case.steps
+    size, reach, multiply, real = case.size, case.reach, case.multiply, case.real
+    side, scale, pixel = case.side, case.scale, _pixel_function(case)
+
+    @kernel
+    def correlate(a, b, y, count):
+        for i in range(thread(), count, threads()):
+            d, image = i // (rows * columns) % (side * side), i // (rows * columns * side * side)
+            v, u = reach + i // columns % rows * step, reach + i % columns * step
+            down, across = (d // side - reach // jump) * jump, (d % side - reach // jump) * jump
+            total = real(0)
+            for channel in range(channels):
+                plane = image * channels + channel
+                for row in range(v, v + size):
+                    for column in range(u, u + size):
+                        p = pixel(a, plane, row, column)
+                        q = pixel(b, plane, row + down, column + across)
+                        total += p * q if multiply else abs(p - q)
+            y[i] = total * scale
+    return correlate
+
+
+def _weight_function(case: Case) -> Any:
+    """weight(gy, plane, v, u): sum of gradients over the patches of the first image that hold a
+    pixel."""
+    (rows, columns), step, size = case.grid, case.steps[0], case.size
+    reach, real = case.reach, case.real
+
+    @device_function
+    def weight(gy, plane, v, u):
+        total = real(0)
+        # Patch o of an axis holds pixel p if reach + o * step <= p < reach + o * step + size.
+        for row in range(maximum(v - reach - size + step, 0) // step,
+                         minimum(maximum(v - reach + step, 0) // step, rows)):
+            for column in range(maximum(u - reach - size + step, 0) // step,
+                                minimum(maximum(u - reach + step, 0) // step, columns)):
+                total += real(gy[(plane * rows + row) * columns + column])
+        return total
+    return weight
+
+
+@cache
+def _gradient_kernel(case: Case, sign: int) -> Any:
+    """The gradient of the first image if `sign` is 1, of the second if it is -1."""
+    (channels, height, width), (_, jump) = case.image, case.steps
+    reach, multiply, real, pad = case.reach, case.multiply, case.real, case.pad
+    side, scale, first = case.side, case.scale, sign > 0
+    pixel, weight = _pixel_function(case), _weight_function(case)
+
+    @kernel
+    def correlate_back(gy, own, other, gx, count):
+        for i in range(thread(), count, threads()):
+            plane = i // (height * width)
+            v, u, image = i // width % height + pad, i % width + pad, plane // channels
+            mine, total = real(own[i]), real(0)
+            for d in range(side * side):
+                down = sign * (d // side - reach // jump) * jump
+                across = sign * (d % side - reach // jump) * jump
+                y, x = v + down, u + across
+                if 0 <= y < height + 2 * pad and 0 <= x < width + 2 * pad:
+                    of_patches = weight(gy, image * side * side + d, v if first else y,
+                                        u if first else x) * scale
+                    theirs = pixel(other, plane, y, x)
+                    if multiply:
+                        total += of_patches * theirs
+                    else:
+                        more = mine > theirs or (mine == theirs and first)
+                        total += of_patches if more else -of_patches
+            gx[i] = total
+    return correlate_back
+
+
+def _forward(op: Correlation, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    a, b = ins
+    return each(_compare_kernel(Case.of(op, a, outs[0])), outs[0].size, a, b, outs[0])
+
+
+def _backward(op: Correlation, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    gy, a, b = ins
+    case = Case.of(op, a, gy)
+    return [launch for gx, own, other, sign in ((outs[0], a, b, 1), (outs[1], b, a, -1))
+            if gx is not None
+            for launch in each(_gradient_kernel(case, sign), gx.size, gy, own, other, gx)]
+
+
+on_gpu(Correlation, _forward, _backward)

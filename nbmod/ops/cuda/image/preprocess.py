@@ -1,0 +1,272 @@
+"""Images as tensors: a thread for every number of the result.
+
+Where pixels come from is a view, or a table for each axis that the host makes, as are the weights
+of what is resized.  Numbers become bytes exactly as on the CPU.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from ...image.preprocess import (
+    CvCopyMakeBorder,
+    CvResize,
+    ImageCrop,
+    ImageResize,
+    Normalize,
+    ToTensor,
+    _Flip,
+    _RandomFlip,
+)
+from ...image.resample import plan
+from ...random.rng import generator
+from ..lib.fill import fill
+from ..lib.kernel_math import CUTS, WORDS, maximum, minimum
+from ..lib.strided_copy import copy_view, fill_view, view_of
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, PerRun, device_function, each, kernel, on_gpu, thread, threads
+
+__all__ = ["saturate_function"]
+
+floor = WORDS["floor"]
+
+
+@cache
+def saturate_function(dtype: np.dtype, real: Any, rounds: bool = False) -> Any:
+    """saturate(x): what a real number is stored as; integers are cut off at their limits, and are
+    rounded, halves to even, or lose fractions."""
+    if dtype.kind == "f":
+        return device_function(lambda x: x)
+    limits, cut = np.iinfo(dtype), CUTS[dtype.name]
+    least, most, half, one, two = map(real, (limits.min, limits.max, 0.5, 1, 2))
+
+    @device_function
+    def saturate(x):
+        if rounds:
+            whole = floor(x)
+            over = x - whole
+            x = whole + one if over > half or (
+                over == half and whole - two * floor(whole * half) == one) else whole
+        return cut(minimum(maximum(x, least), most))
+    return saturate
+
+
+# -- from bytes to networks ---------------------------------------------------------------------
+
+
+@cache
+def _to_tensor_kernel(backward: bool) -> Any:
+    """Between images (.., pixels, channels) and tensors (.., channels, pixels)."""
+    scale = np.float32(255)
+
+    @kernel
+    def to_tensor(x, y, pixels, channels, count):
+        for i in range(thread(), count, threads()):
+            image = i // (pixels * channels) * (pixels * channels)
+            if backward:
+                place = image + i % channels * pixels + i // channels % pixels
+            else:
+                place = image + i % pixels * channels + i // pixels % channels
+            y[i] = np.float32(x[place]) / scale
+    return to_tensor
+
+
+def _to_tensor(op: ToTensor, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    *_, height, width, channels = ins[0].shape
+    return each(_to_tensor_kernel(False), outs[0].size, ins[0], outs[0], height * width, channels)
+
+
+def _to_tensor_backward(op: ToTensor, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    *_, channels, height, width = ins[0].shape
+    return each(_to_tensor_kernel(True), outs[0].size, ins[0], outs[0], height * width, channels)
+
+
+on_gpu(ToTensor, _to_tensor, _to_tensor_backward)
+
+
+@cache
+def _normalize_kernel(dtype: np.dtype, real: Any) -> Any:
+    """Every `step`-th plane of `area` pixels from number `first` on."""
+    cut = CUTS[dtype.name] if dtype.kind in "iu" else device_function(lambda x: x)
+
+    @kernel
+    def normalize(x, y, mean, std, first, step, area, count):
+        for i in range(thread(), count, threads()):
+            at = (i // area * step + first) * area + i % area
+            y[at] = cut((real(x[at]) - mean) / std)
+    return normalize
+
+
+def _normalized(op: Normalize, x: Array, y: Array, centred: bool) -> list[Launch]:
+    """A launch for each channel that has a mean or deviation of its own."""
+    *_, channels, height, width = x.shape
+    means, stds = (values.reshape(-1) for values in op._per_channel(channels))
+    step = max(len(means), len(stds))
+    real: Any = np.result_type(x.dtype, np.float32).type
+    return [launch for first in range(step)
+            for launch in each(_normalize_kernel(y.dtype, real), x.size // step, x, y,
+                               real(means[first % len(means)] if centred else 0),
+                               real(stds[first % len(stds)]), first, step, height * width)]
+
+
+def _normalize(op: Normalize, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return _normalized(op, ins[0], outs[0], True)
+
+
+def _normalize_backward(op: Normalize, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return _normalized(op, ins[0], outs[0], False)
+
+
+on_gpu(Normalize, _normalize, _normalize_backward)
+
+# -- parts and mirrors --------------------------------------------------------------------------
+
+
+def _crop(op: ImageCrop, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return copy_view(view_of(ins[0], op._part), view_of(outs[0]))
+
+
+def _crop_backward(op: ImageCrop, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return fill(outs[0], 0) + copy_view(view_of(ins[0]), view_of(outs[0], op._part))
+
+
+on_gpu(ImageCrop, _crop, _crop_backward)
+
+
+def _mirrored(op: _Flip, x: Array, y: Array) -> list[Launch]:
+    return copy_view(view_of(x, lambda model: np.flip(model, op.axis)), view_of(y))
+
+
+def _flip(op: _Flip, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return _mirrored(op, ins[0], outs[0])
+
+
+def _flip_or_not(op: _RandomFlip, ins: Any, outs: Any, call: Any) -> list[PerRun]:
+    (x,), (y, flipped) = ins, outs
+    ways = [copy_view(view_of(x), view_of(y)), _mirrored(op, x, y)]
+    if flipped is not None:
+        for value, launches in enumerate(ways):
+            launches += fill(flipped, value)
+    return [PerRun(lambda: ways[generator().random() < 0.5])]
+
+
+@cache
+def _flip_back_kernel() -> Any:
+    @kernel
+    def flip_back(g, flipped, gx, size, inner, zero, count):
+        for i in range(thread(), count, threads()):
+            place = i // inner % size
+            move = size - 1 - 2 * place if flipped[0] != zero else 0
+            gx[i] = g[i + move * inner]
+    return flip_back
+
+
+def _flip_back(op: _RandomFlip, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (g, flipped), (gx,) = ins, outs
+    _, width, channels = g.shape
+    inner = channels if op.axis else width * channels
+    return each(_flip_back_kernel(), gx.size, g, flipped, gx, g.shape[op.axis], inner,
+                np.float32(0))
+
+
+on_gpu(_Flip, _flip, _flip)
+on_gpu(_RandomFlip, _flip_or_not, _flip_back)
+
+# -- other sizes --------------------------------------------------------------------------------
+
+
+def _with_tables(kernel: Any, x: Array, y: Array, *tables: np.ndarray) -> list[Launch]:
+    """Launches of a kernel (x, *tables, y, count)."""
+    own = tuple(map(x.device.from_numpy, tables))
+    return [launch._replace(own=own) for launch in each(kernel, y.size, x, *own, y)]
+
+
+@cache
+def _pick_kernel(size: tuple[int, int], grid: tuple[int, int], channels: int) -> Any:
+    """A pixel for every pixel, from the row and the column that tables say."""
+    (height, width), (tall, wide) = size, grid
+
+    @kernel
+    def pick_pixels(x, rows, columns, y, count):
+        for i in range(thread(), count, threads()):
+            row, pixel = i // (channels * wide * tall) * height, i // channels
+            row += rows[pixel // wide % tall]
+            y[i] = x[(row * width + columns[pixel % wide]) * channels + i % channels]
+    return pick_pixels
+
+
+def _pick(x: Array, y: Array, rows: np.ndarray, columns: np.ndarray) -> list[Launch]:
+    make = _pick_kernel(x.shape[-3:-1], y.shape[-3:-1], y.shape[-1])
+    return _with_tables(make, x, y, rows.astype(np.int32), columns.astype(np.int32))
+
+
+def _sum_functions(kind: np.dtype, real: Any) -> tuple[Any, Any]:
+    """share(weight, x): a term of the sum over rows; finish(total): what is stored of it.
+
+    Sums of bytes in whole numbers drop bits on the way (see `resample`).
+    """
+    saturate = saturate_function(kind, np.float32 if real is np.int32 else real, True)
+
+    @device_function
+    def share_real(weight, x):
+        return weight * x
+
+    @device_function
+    def share_fixed(weight, x):
+        return weight * (x // 16) // 65536
+
+    @device_function
+    def finish_fixed(total):
+        return (total + 2) // 4
+
+    return (share_fixed, finish_fixed) if real is np.int32 else (share_real, saturate)
+
+
+@cache
+def _resize_kernel(sizes: tuple[int, ...], kind: np.dtype, real: Any) -> Any:
+    """Weighted sums of pixels: `sizes` are those of the image, of the result, the channels, and how
+    many pixels are added along both axes."""
+    height, width, tall, wide, channels, down, across = sizes
+    share, finish = _sum_functions(kind, real)
+
+    @kernel(exact=True)
+    def resize_image(x, rows, shares, columns, weights, y, count):
+        for i in range(thread(), count, threads()):
+            image, pixel = i // (channels * wide * tall) * height, i // channels
+            row, column, total = pixel // wide % tall * down, pixel % wide * across, real(0)
+            for v in range(row, row + down):
+                line, found = (image + rows[v]) * width, real(0)
+                for u in range(column, column + across):
+                    found += weights[u] * real(x[(line + columns[u]) * channels + i % channels])
+                total += share(shares[v], found)
+            y[i] = finish(total)
+    return resize_image
+
+
+def _resize(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x, y = ins[0], outs[0]
+    (rows, shares), (columns, weights), kind = plan(x.shape[-3:], y.shape[-3:], op.interp, x.dtype)
+    if kind is None:
+        return _pick(x, y, rows, columns)
+    real: Any = kind.type
+    sizes = (*x.shape[-3:-1], *y.shape[-3:], rows.shape[1], columns.shape[1])
+    return _with_tables(_resize_kernel(sizes, y.dtype, real), x, y, rows.astype(np.int32),
+                        shares.astype(kind), columns.astype(np.int32), weights.astype(kind))
+
+
+def _border(op: CvCopyMakeBorder, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x, y = ins[0], outs[0]
+    if op.type:
+        return _pick(x, y, *op.sources(x.shape))
+    around = [launch for channel, value in enumerate(op.edge(y.shape[2], y.dtype))
+              for launch in fill_view(view_of(y, itemgetter((..., channel))), value)]
+    return around + copy_view(view_of(x), view_of(y, partial(op.inside, shape=x.shape)))
+
+
+on_gpu(ImageResize, _resize)
+on_gpu(CvResize, _resize)
+on_gpu(CvCopyMakeBorder, _border)

@@ -1,0 +1,199 @@
+"""Images in other sizes: a thread for every pixel of the result, of images or of their gradients.
+
+Backward gathers: a pixel looks at the few results that were made of it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...image.resize import BilinearResize2D, UpSampling
+from ...op import Spec
+from ..lib.fill import fill_zero
+from ..lib.kernel_math import WORDS, maximum, minimum, real_of
+from ..nn import deconvolution
+from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+
+floor, ceil = WORDS["floor"], WORDS["ceil"]
+
+# -- UpSampling ---------------------------------------------------------------------------------
+
+
+@cache
+def _enlarge_kernel(real: Any, add: bool) -> Any:
+    @kernel
+    def enlarge(x, y, channels, height, width, step, first, outer, count):
+        for i in range(thread(), count, threads()):
+            u, v = i % (width * step), i // (width * step) % (height * step)
+            plane = i // (width * step * height * step)
+            at = plane // channels * outer + first + i % (channels * height * step * width * step)
+            value = real(x[(plane * height + v // step) * width + u // step])
+            y[at] = real(y[at]) + value if add else value
+    return enlarge
+
+
+@cache
+def _shrink_kernel(real: Any) -> Any:
+    @kernel
+    def shrink(g, gx, channels, height, width, step, first, outer, count):
+        for i in range(thread(), count, threads()):
+            u, v, plane = i % width, i // width % height, i // (width * height)
+            corner = plane // channels * outer + first + (
+                (plane % channels * height + v) * step * width + u) * step
+            total = real(0)
+            for row in range(step):
+                for column in range(step):
+                    total += real(g[corner + row * width * step + column])
+            gx[i] = total
+    return shrink
+
+
+def _parts(op: UpSampling, shapes: Any, large: Any) -> list[tuple[int, ...]]:
+    """For every input: channels, height, width, the factor, where its part of an image starts and
+    how far it is to the next image."""
+    found: list[tuple[int, ...]] = []
+    area, first = large.shape[2] * large.shape[3], 0
+    joined = op.multi_input_mode == "concat"
+    for _, channels, height, width in shapes:
+        found.append((channels, height, width, large.shape[2] // height, first * area,
+                      large.shape[1] * area))
+        first += channels if joined else 0
+    return found
+
+
+def _upsample(op: UpSampling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    y, launches = outs[0], []
+    if op.sample_type == "bilinear":
+        return deconvolution.forward(op._by(ins[0].shape[1]), ins, outs, call)
+    for i, (x, part) in enumerate(zip(ins, _parts(op, [x.shape for x in ins], y), strict=True)):
+        add = i > 0 and op.multi_input_mode == "sum"
+        launches += each(_enlarge_kernel(real_of(y.dtype), add), x.size * part[3] ** 2, x, y, *part)
+    return launches
+
+
+def _upsample_backward(op: UpSampling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    if op.sample_type == "bilinear":
+        return deconvolution.backward(op._by(ins[1].shape[1]), ins, outs, call)
+    g, shapes = ins[0], [spec.shape for spec in call.specs or outs]
+    return [launch for gx, part in zip(outs, _parts(op, shapes, g), strict=True) if gx is not None
+            for launch in each(_shrink_kernel(real_of(g.dtype)), gx.size, g, gx, *part)]
+
+
+def _upsample_scratch(op: UpSampling, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    if op.sample_type == "nearest":
+        return []
+    return deconvolution.backward_scratch(op._by(ins[1].shape[1]), ins, outs)
+
+
+on_gpu(UpSampling, _upsample, _upsample_backward, backward_scratch=_upsample_scratch)
+
+# -- BilinearResize2D ---------------------------------------------------------------------------
+
+
+def _axis_functions(size: int, count: int, aligned: bool, real: Any) -> tuple[Any, Any]:
+    """near(i): two neighbours and the second's share for position i of `count` over `size` pixels;
+    reach(pixel): the first position that may have this neighbour, and the end of them."""
+    if count == 1:
+        ratio, shift = 0.0, 0.0
+    elif aligned:
+        ratio, shift = real(size - 1) / real(count - 1), 0.0
+    else:
+        ratio, shift = real(size) / real(count), 0.5
+    ratio, shift, none, one = map(real, (ratio, shift, 0, 1))
+    every = bool(ratio == 0)
+
+    @device_function
+    def near(i):
+        at = maximum((real(i) + shift) * ratio - shift, none)
+        first = minimum(np.int32(at), size - 1)
+        return first, minimum(first + 1, size - 1), at - real(first)
+
+    @device_function
+    def reach(pixel):
+        # One position more on either side: what is rounded here is checked where it is used.
+        low, high = 0, count
+        if pixel > 0 and not every:
+            low = maximum(np.int32(floor((real(pixel) - one + shift) / ratio - shift)) - 1, 0)
+        if pixel < size - 1 and not every:
+            high = minimum(np.int32(ceil((real(pixel) + one + shift) / ratio - shift)) + 2, count)
+        return low, high
+    return near, reach
+
+
+@cache
+def _resize_kernel(image: tuple[int, int], grid: tuple[int, int], aligned: bool, real: Any) -> Any:
+    (height, width), (rows, columns), one = image, grid, real(1)
+    near_row, _ = _axis_functions(height, rows, aligned, real)
+    near_column, _ = _axis_functions(width, columns, aligned, real)
+
+    @kernel
+    def resize(x, y, count):
+        for i in range(thread(), count, threads()):
+            top, bottom, below = near_row(i // columns % rows)
+            left, right, after = near_column(i % columns)
+            first = i // (rows * columns) * height
+            upper, lower = (first + top) * width, (first + bottom) * width
+            y[i] = ((one - below) * ((one - after) * real(x[upper + left])
+                                     + after * real(x[upper + right]))
+                    + below * ((one - after) * real(x[lower + left])
+                               + after * real(x[lower + right])))
+    return resize
+
+
+@device_function
+def _weight(pixel, first, second, share, one):
+    """How much of a pixel is in what was interpolated between two."""
+    weight = one - one
+    if first == pixel:
+        weight += one - share
+    if second == pixel:
+        weight += share
+    return weight
+
+
+@cache
+def _resize_gradient_kernel(image: tuple[int, int], grid: tuple[int, int], aligned: bool, real: Any
+                            ) -> Any:
+    (height, width), (rows, columns), one = image, grid, real(1)
+    near_row, reach_row = _axis_functions(height, rows, aligned, real)
+    near_column, reach_column = _axis_functions(width, columns, aligned, real)
+
+    @kernel
+    def resize_gradient(gy, gx, count):
+        for i in range(thread(), count, threads()):
+            v, u, first = i // width % height, i % width, i // (width * height) * rows
+            total = real(0)
+            from_row, to_row = reach_row(v)
+            from_column, to_column = reach_column(u)
+            for row in range(from_row, to_row):
+                top, bottom, below = near_row(row)
+                tall = _weight(v, top, bottom, below, one)
+                if tall > 0:
+                    for column in range(from_column, to_column):
+                        left, right, after = near_column(column)
+                        wide = _weight(u, left, right, after, one)
+                        if wide > 0:
+                            total += tall * wide * real(gy[(first + row) * columns + column])
+            gx[i] = total
+    return resize_gradient
+
+
+def _resize(op: BilinearResize2D, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x, y = ins[0], outs[0]
+    make = _resize_kernel(x.shape[2:], y.shape[2:], op.align_corners, real_of(x.dtype))
+    return each(make, y.size, x, y)
+
+
+def _resize_backward(op: BilinearResize2D, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    gy, gx, launches = ins[0], outs[0], fill_zero(outs[1:])
+    if gx is None:
+        return launches
+    make = _resize_gradient_kernel(gx.shape[2:], gy.shape[2:], op.align_corners,
+                                   real_of(gx.dtype))
+    return launches + each(make, gx.size, gy, gx)
+
+
+on_gpu(BilinearResize2D, _resize, _resize_backward)

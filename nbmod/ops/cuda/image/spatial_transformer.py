@@ -1,0 +1,247 @@
+"""Spatial transformers: a thread for every number of a grid, or of what is seen through one.
+
+Gradients of grids add up channels, those of images gather from points around a pixel (`points`).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...image.spatial_transformer import BilinearSampler, GridGenerator, SpatialTransformer
+from ...op import Spec
+from ...shape import size_of
+from ..detection.bilinear_points import Plane, Points, functions, gather, gather_scratch
+from ..lib.block_reduce import each_block, sum_kernel
+from ..lib.kernel_math import real_of
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+
+Size = tuple[int, int]
+
+# -- grids --------------------------------------------------------------------------------------
+
+
+def _step(size: int, real: Any) -> Any:
+    """How far it is from one pixel of an axis to the next; 0 where there is no next."""
+    return real(2 / (size - 1) if size > 1 else 0)
+
+
+@cache
+def _plain_function(size: Size, real: Any) -> Any:
+    """plain(k): (x, y) of pixel k of the grid that leaves images as they are."""
+    columns, one = size[1], real(1)
+    down, across = (_step(n, real) for n in size)
+
+    @device_function
+    def plain(k):
+        return real(k % columns) * across - one, real(k // columns) * down - one
+    return plain
+
+
+@cache
+def _affine_kernel(size: Size, real: Any) -> Any:
+    positions, plain = size_of(size), _plain_function(size, real)
+
+    # A place on a pixel stays on it: the gradient of the grid has two sides there.
+    @kernel(exact=True)
+    def affine_grid(matrix, grid, count):
+        for i in range(thread(), count, threads()):
+            row = i // positions * 3
+            x, y = plain(i % positions)
+            grid[i] = real(matrix[row]) * x + real(matrix[row + 1]) * y + real(matrix[row + 2])
+    return affine_grid
+
+
+@cache
+def _affine_sums(size: Size, real: Any) -> Any:
+    """Gradients of matrices: a cell for each of their numbers."""
+    positions, plain = size_of(size), _plain_function(size, real)
+
+    @device_function
+    def load(ggrid, cell, term, cells):
+        x, y = plain(term)
+        g, column = real(ggrid[cell // 3 * positions + term]), cell % 3
+        return g * x if column == 0 else g * y if column == 1 else g
+
+    return sum_kernel(load, real)
+
+
+@cache
+def _flow_kernel(size: Size, real: Any, backward: bool) -> Any:
+    (rows, columns), one = size, real(1)
+    down, across = (_step(n, real) for n in size)
+
+    @kernel(exact=True)
+    def flow_grid(flow, grid, count):
+        for i in range(thread(), count, threads()):
+            along_x = i // (rows * columns) % 2 == 0
+            step, value = across if along_x else down, real(flow[i])
+            if backward:
+                grid[i] = value * step
+            else:
+                place = i % columns if along_x else i // columns % rows
+                grid[i] = (value + real(place)) * step - one
+    return flow_grid
+
+
+def _affine(matrix: Array, grid: Array) -> list[Launch]:
+    return each(_affine_kernel(grid.shape[2:], real_of(grid.dtype)), grid.size, matrix, grid)
+
+
+def _affine_backward(ggrid: Array, gmatrix: Array) -> list[Launch]:
+    size = ggrid.shape[2:]
+    return each_block(_affine_sums(size, real_of(ggrid.dtype)), gmatrix.size, ggrid, gmatrix,
+                      size_of(size), False)
+
+
+def _generate(op: GridGenerator, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    data, grid = ins[0], outs[0]
+    if op.transform_type == "affine":
+        return _affine(data, grid)
+    return each(_flow_kernel(grid.shape[2:], real_of(grid.dtype), False), grid.size, data, grid)
+
+
+def _generate_backward(op: GridGenerator, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    ggrid, gdata = ins[0], outs[0]
+    if op.transform_type == "affine":
+        return _affine_backward(ggrid, gdata)
+    return each(_flow_kernel(ggrid.shape[2:], real_of(ggrid.dtype), True), ggrid.size, ggrid, gdata)
+
+
+on_gpu(GridGenerator, _generate, _generate_backward)
+
+# -- samplers -----------------------------------------------------------------------------------
+
+
+def _plane(data: Any) -> Plane:
+    height, width = data.shape[2:]
+    return Plane(height, width, real_of(data.dtype), strict=True)
+
+
+@cache
+def _place_function(plane: Plane, positions: int) -> Any:
+    """Where a grid (N, 2, positions) looks: place(grid, image, k)."""
+    real, one = plane.real, plane.real(1)
+    tall, wide = (real(0.5 * (size - 1)) for size in plane[:2])
+
+    @device_function
+    def place(grid, image, k):
+        at = image * 2 * positions + k
+        return (real(grid[at + positions]) + one) * tall, (real(grid[at]) + one) * wide
+    return place
+
+
+@cache
+def _sample_kernel(plane: Plane, positions: int) -> Any:
+    area, place = plane.height * plane.width, _place_function(plane, positions)
+    spot, look, _ = functions(plane)
+
+    @kernel
+    def sample(x, grid, y, channels, count):
+        for i in range(thread(), count, threads()):
+            v, u = place(grid, i // positions // channels, i % positions)
+            y[i] = look(x, i // positions * area, spot(v, u))
+    return sample
+
+
+@cache
+def _grid_gradient_kernel(plane: Plane, positions: int) -> Any:
+    area, place, real = plane.height * plane.width, _place_function(plane, positions), plane.real
+    tall, wide = (real(0.5 * (size - 1)) for size in plane[:2])
+    spot, _, slopes = functions(plane)
+
+    @kernel
+    def sample_grid_back(gy, x, grid, ggrid, channels, count):
+        for i in range(thread(), count, threads()):
+            image, k = i // positions, i % positions
+            v, u = place(grid, image, k)
+            here, by_v, by_u = spot(v, u), real(0), real(0)
+            for plane_ in range(image * channels, (image + 1) * channels):
+                g = real(gy[plane_ * positions + k])
+                _, down, across = slopes(x, plane_ * area, here)
+                by_v += g * down
+                by_u += g * across
+            ggrid[image * 2 * positions + k] = by_u * wide
+            ggrid[(image * 2 + 1) * positions + k] = by_v * tall
+    return sample_grid_back
+
+
+@cache
+def _give_function(channels: int, positions: int, real: Any) -> Any:
+    @device_function
+    def give(gy, scale, image, channel, k):
+        return real(gy[(image * channels + channel) * positions + k])
+    return give
+
+
+def _sample(data: Array, grid: Array, y: Array) -> list[Launch]:
+    return each(_sample_kernel(_plane(data), size_of(y.shape[2:])), y.size, data, grid, y,
+                y.shape[1])
+
+
+def _data_backward(gy: Array, grid: Array, gdata: Array, scratch: Any) -> list[Launch]:
+    images, channels, *size = gy.shape
+    plane, positions = _plane(gdata), size_of(size)
+    points = Points(_place_function(plane, positions), grid, images, positions, plane)
+    return gather(points, _give_function(channels, positions, plane.real), gy, gy, gdata, scratch)
+
+
+def _grid_backward(gy: Array, data: Array, grid: Array, ggrid: Array) -> list[Launch]:
+    positions = size_of(gy.shape[2:])
+    return each(_grid_gradient_kernel(_plane(data), positions), ggrid.size // 2, gy, data, grid,
+                ggrid, gy.shape[1])
+
+
+def _data_scratch(data: Spec, grid: Spec) -> list[Spec]:
+    return gather_scratch(grid.shape[0], size_of(grid.shape[2:]), _plane(data))
+
+
+def _look(op: BilinearSampler, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    data, grid = ins
+    return _sample(data, grid, outs[0])
+
+
+def _look_backward(op: BilinearSampler, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (gy, data, grid), (gdata, ggrid) = ins, outs
+    return [*(_data_backward(gy, grid, gdata, call.scratch) if gdata is not None else ()),
+            *(_grid_backward(gy, data, grid, ggrid) if ggrid is not None else ())]
+
+
+def _look_scratch(op: BilinearSampler, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return _data_scratch(*ins[1:])
+
+
+on_gpu(BilinearSampler, _look, _look_backward, backward_scratch=_look_scratch)
+
+
+def _turn(op: SpatialTransformer, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    """The image is seen through a grid that is not rounded, whatever the hidden output is."""
+    (data, loc), (y, stored) = ins, outs
+    spare = call.scratch[0]
+    grid = spare if stored is None or stored.dtype != spare.dtype else stored
+    launches = _affine(loc, grid) + _sample(data, grid, y)
+    return launches if stored in (None, grid) else launches + _affine(loc, stored)
+
+
+def _turn_scratch(op: SpatialTransformer, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return [Spec(outs[1].shape, np.dtype(real_of(outs[1].dtype)))]
+
+
+def _turn_backward(op: SpatialTransformer, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (gy, data, grid), (gdata, gloc) = ins, outs
+    ggrid, *scratch = call.scratch
+    launches = [] if gdata is None else _data_backward(gy, grid, gdata, scratch)
+    if gloc is not None:
+        launches += _grid_backward(gy, data, grid, ggrid) + _affine_backward(ggrid, gloc)
+    return launches
+
+
+def _turn_back_scratch(op: SpatialTransformer, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    _, data, grid = ins
+    return [Spec(grid.shape, np.dtype(real_of(grid.dtype))), *_data_scratch(data, grid)]
+
+
+on_gpu(SpatialTransformer, _turn, _turn_backward, _turn_scratch, _turn_back_scratch)

@@ -1,0 +1,1 @@
+"""Device functions and kernels that several operators share."""

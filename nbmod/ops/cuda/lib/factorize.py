@@ -1,0 +1,368 @@
+"""Factorisations of stacks of matrices, and what stands between them: triangular systems, and
+matrices that are changed number by number.
+
+A factorisation is the work of a block for each matrix, whose threads share it step by step; in a
+triangular system every column on the right side is the work of a thread.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...op import Spec
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, cuda, device_function, each, kernel, thread, threads
+from .block_reduce import LANES, each_block, tree_function
+from .kernel_math import WORDS, real_of
+
+__all__ = ["BOTH", "IDENTITY", "LOWER", "MIRRORED", "TURNED_LOWER", "TURNED_UPPER", "UPPER",
+           "cholesky", "inverse", "inverse_scratch", "lq", "lq_scratch", "solve", "square"]
+
+sqrt, log = WORDS["sqrt"], WORDS["log"]
+Codes = tuple[int, int, int]
+
+
+def _matrices(array: Array) -> int:
+    return prod(array.shape[:-2])
+
+
+# -- number by number --------------------------------------------------------------------------
+
+LOWER: Codes = (1, 1, 0)
+UPPER: Codes = (0, 1, 1)
+MIRRORED: Codes = (1, 1, 2)
+BOTH: Codes = (3, 3, 3)
+TURNED_LOWER: Codes = (2, 2, 0)
+TURNED_UPPER: Codes = (0, 2, 2)
+IDENTITY: Codes = (0, 4, 0)
+"""What becomes of a number below, on and above the diagonal, as bits: 1 for the number itself, 2
+for the one that the diagonal mirrors, 4 for one; their sum."""
+
+
+@cache
+def _square_kernel(codes: Codes, real: Any) -> Any:
+    below, on, above = codes
+
+    @kernel
+    def change_square(x, y, scale, side, count):
+        for i in range(thread(), count, threads()):
+            row, column, value = i // side % side, i % side, real(0)
+            code = below if column < row else on if column == row else above
+            if code & 1:
+                value += x[i]
+            if code & 2:
+                value += x[i + (column - row) * (side - 1)]
+            if code & 4:
+                value += real(1)
+            y[i] = scale * value
+    return change_square
+
+
+def square(codes: Codes, x: Array, y: Array, scale: float = 1) -> list[Launch]:
+    """y = scale times what the codes make of square matrices x."""
+    real = real_of(y.dtype)
+    return each(_square_kernel(codes, real), y.size, x, y, real(scale), y.shape[-1])
+
+
+# -- triangular systems -------------------------------------------------------------------------
+
+
+@cache
+def _solve_kernel(forward: bool, mirrored: bool, real: Any) -> Any:
+    """Substitution in T X = scale B, from the first row on or from the last."""
+    @kernel
+    def solve_triangle(a, b, x, scale, side, columns, of_row, of_column, count):
+        for i in range(thread(), count, threads()):
+            matrix = i // columns * side * side
+            first = i // columns * side * columns + i % columns * of_column
+            for number in range(side):
+                row = number if forward else side - 1 - number
+                total = scale * b[first + row * of_row]
+                for earlier in range(number):
+                    k = earlier if forward else side - 1 - earlier
+                    at = k * side + row if mirrored else row * side + k
+                    total -= a[matrix + at] * x[first + k * of_row]
+                x[first + row * of_row] = total / a[matrix + row * side + row]
+    return solve_triangle
+
+
+def solve(a: Array, b: Array, x: Array, alpha: float = 1, lower: bool = True,
+          transpose: bool = False, rightside: bool = False) -> list[Launch]:
+    """X of T X = alpha B, or of X T = alpha B; x may be b."""
+    side, real = a.shape[-1], real_of(a.dtype)
+    columns, mirrored = x.shape[-2] if rightside else x.shape[-1], transpose != rightside
+    steps = (1, side) if rightside else (columns, 1)
+    return each(_solve_kernel(lower != mirrored, mirrored, real), x.size // side, a, b, x,
+                real(alpha), side, columns, *steps)
+
+
+# -- Cholesky ----------------------------------------------------------------------------------
+
+
+@cache
+def _cholesky_kernel(real: Any) -> Any:
+    """Column by column; each is taken from all that come behind it."""
+    lanes = LANES
+
+    @kernel
+    def factor_cholesky(a, y, side, matrices):
+        me = cuda.threadIdx.x
+        for matrix in range(cuda.blockIdx.x, matrices, cuda.gridDim.x):
+            first = matrix * side * side
+            for i in range(me, side * side, lanes):
+                y[first + i] = a[first + i] if i % side <= i // side else real(0)
+            cuda.syncthreads()
+            for k in range(side):
+                head, rest = first + k * (side + 1), side - 1 - k
+                if me == 0:
+                    y[head] = sqrt(y[head])
+                cuda.syncthreads()
+                for i in range(me, rest, lanes):
+                    y[head + (i + 1) * side] /= y[head]
+                cuda.syncthreads()
+                for i in range(me, rest * rest, lanes):
+                    row, column = i // rest + 1, i % rest + 1
+                    if column <= row:
+                        y[head + row * side + column] -= (y[head + row * side]
+                                                          * y[head + column * side])
+                cuda.syncthreads()
+    return factor_cholesky
+
+
+def cholesky(a: Array, y: Array) -> list[Launch]:
+    """y = the lower triangle L of a = L L^T, with NaN on its diagonal if a is not definite.
+
+    y may be a.
+    """
+    return each_block(_cholesky_kernel(real_of(a.dtype)), _matrices(a), a, y, a.shape[-1])
+
+
+# -- inverse ------------------------------------------------------------------------------------
+
+
+@cache
+def _pivot_function(real: Any) -> Any:
+    """find_pivot(y, first, k, side): the row of the largest number, as it is of these the first,
+    of column k from row k on."""
+    lanes, one = LANES, real(1)
+
+    @device_function
+    def find_pivot(y, first, k, side):
+        values = cuda.shared.array(lanes, real)
+        places = cuda.shared.array(lanes, np.int32)
+        me, half, value, place = cuda.threadIdx.x, lanes // 2, -one, np.int32(k)
+        for row in range(k + me, side, lanes):
+            number = abs(y[first + row * side + k])
+            if number > value:
+                value, place = number, np.int32(row)
+        values[me], places[me] = value, place
+        cuda.syncthreads()
+        while half > 0:
+            if me < half:
+                other, place = values[me + half], places[me + half]
+                if other > values[me] or (other == values[me] and place < places[me]):
+                    values[me], places[me] = other, place
+            cuda.syncthreads()
+            half //= 2
+        found = places[0]
+        cuda.syncthreads()
+        return found
+    return find_pivot
+
+
+@cache
+def _swap_function() -> Any:
+    lanes = LANES
+
+    @device_function
+    def swap(y, one, other, step, count):
+        """Exchange `count` numbers from y[one] on with those from y[other] on."""
+        if one != other:
+            for i in range(cuda.threadIdx.x, count, lanes):
+                here = y[one + i * step]
+                y[one + i * step] = y[other + i * step]
+                y[other + i * step] = here
+        cuda.syncthreads()
+    return swap
+
+
+@cache
+def _eliminate_function(real: Any) -> Any:
+    """eliminate(y, first, factors, line, k, side): the pivot in row k, by which all rows are freed
+    of column k; in its place come those of the inverse."""
+    lanes, none, one = LANES, real(0), real(1)
+
+    @device_function
+    def eliminate(y, first, factors, line, k, side):
+        me, here = cuda.threadIdx.x, first + k * side
+        pivot = y[here + k]
+        for row in range(me, side, lanes):
+            factors[line + row] = y[first + row * side + k]
+        cuda.syncthreads()
+        for column in range(me, side, lanes):
+            y[here + column] = (one if column == k else y[here + column]) / pivot
+        cuda.syncthreads()
+        for i in range(me, side * side, lanes):
+            row, column = i // side, i % side
+            if row != k:
+                before = none if column == k else y[first + i]
+                y[first + i] = before - factors[line + row] * y[here + column]
+        cuda.syncthreads()
+        return pivot
+    return eliminate
+
+
+@cache
+def _inverse_kernel(real: Any) -> Any:
+    """Gauss and Jordan's elimination in place, with the largest pivot of a column each."""
+    lanes, none, one = LANES, real(0), real(1)
+    find_pivot, swap, eliminate = _pivot_function(real), _swap_function(), _eliminate_function(real)
+
+    @kernel
+    def invert(a, y, factors, pivots, signs, sizes, side, matrices):
+        me = cuda.threadIdx.x
+        for matrix in range(cuda.blockIdx.x, matrices, cuda.gridDim.x):
+            first, line, sign, size = matrix * side * side, matrix * side, one, none
+            for i in range(me, side * side, lanes):
+                y[first + i] = a[first + i]
+            cuda.syncthreads()
+            for k in range(side):
+                chosen = find_pivot(y, first, k, side)
+                swap(y, first + k * side, first + chosen * side, 1, side)
+                pivot = eliminate(y, first, factors, line, k, side)
+                if me == 0:
+                    pivots[line + k] = chosen
+                if sign != none:  # else nothing can be told any more
+                    size += log(abs(pivot))
+                    sign = -sign if (pivot < none) != (chosen != k) else sign
+                    sign = none if pivot == none else sign
+            cuda.syncthreads()
+            for back in range(side):
+                k = side - 1 - back
+                swap(y, first + k, first + pivots[line + k], side, side)
+            for i in range(me, side * side if sign == none else 0, lanes):
+                y[first + i] = none
+            if me == 0:
+                signs[matrix], sizes[matrix] = sign, size
+    return invert
+
+
+def inverse_scratch(a: Spec) -> list[Spec]:
+    """The scratch of `inverse`: columns, rows that were exchanged, and results."""
+    lines, one = a.shape[:-1], Spec((prod(a.shape[:-2]),), a.dtype)
+    return [Spec(lines, a.dtype), Spec(lines, np.dtype(np.int32)), one, one]
+
+
+def inverse(a: Array, y: Array, scratch: Any) -> list[Launch]:
+    """y = the inverses of matrices, 0 of singular ones.
+
+    The last of `scratch` become signs of determinants and logarithms of their sizes.
+    """
+    return each_block(_inverse_kernel(real_of(a.dtype)), _matrices(a), a, y, *scratch, a.shape[-1])
+
+
+# -- L and Q ------------------------------------------------------------------------------------
+
+
+@cache
+def _length_function(real: Any) -> Any:
+    """squares(x, first, stop): the sum of squares of x[first] to x[stop - 1]."""
+    lanes, add_up = LANES, tree_function(1)
+
+    @device_function
+    def squares(x, first, stop):
+        sums, total = cuda.shared.array((1, lanes), real), real(0)
+        for i in range(first + cuda.threadIdx.x, stop, lanes):
+            total += x[i] * x[i]
+        sums[0, cuda.threadIdx.x] = total
+        add_up(sums)
+        found = sums[0, 0]
+        cuda.syncthreads()
+        return found
+    return squares
+
+
+@cache
+def _reflect_function(real: Any) -> Any:
+    @device_function
+    def reflect(y, row, x, mirror, first, count, factor):
+        """Take a row's share of a mirror's vector out of it, from number `first` on."""
+        total = real(0)
+        for i in range(first, count):
+            total += y[row + i] * x[mirror + i]
+        total *= factor
+        for i in range(first, count):
+            y[row + i] -= total * x[mirror + i]
+    return reflect
+
+
+@cache
+def _mirrors_kernel(real: Any) -> Any:
+    """Householder's mirrors: rows of `work` become their vectors, whose first number is 1, and the
+    lower triangle what is left of the matrix; signs as LAPACK chooses them."""
+    lanes, squares, reflect = LANES, _length_function(real), _reflect_function(real)
+    none, one = real(0), real(1)
+
+    @kernel
+    def mirrors(a, work, factors, diagonal, rows, columns, matrices):
+        me = cuda.threadIdx.x
+        for matrix in range(cuda.blockIdx.x, matrices, cuda.gridDim.x):
+            first, line = matrix * rows * columns, matrix * rows
+            for i in range(me, rows * columns, lanes):
+                work[first + i] = a[first + i]
+            cuda.syncthreads()
+            for k in range(rows):
+                here = first + k * columns
+                rest, head = squares(work, here + k + 1, here + columns), work[here + k]
+                length = sqrt(head * head + rest)
+                left = head if rest == none else -length if head >= none else length
+                factor = none if rest == none else (left - head) / left
+                cuda.syncthreads()
+                for i in range(here + k + 1 + me, here + columns if rest != none else 0, lanes):
+                    work[i] /= head - left
+                if me == 0:
+                    work[here + k], diagonal[line + k], factors[line + k] = one, left, factor
+                cuda.syncthreads()
+                for row in range(k + 1 + me, rows, lanes):
+                    reflect(work, first + row * columns, work, here, k, columns, factor)
+                cuda.syncthreads()
+    return mirrors
+
+
+@cache
+def _lq_kernel(real: Any) -> Any:
+    """L and Q from mirrors; a thread takes a row of both."""
+    none, one, reflect = real(0), real(1), _reflect_function(real)
+
+    @kernel
+    def write_lq(work, factors, diagonal, q, factor, rows, columns, count):
+        for i in range(thread(), count, threads()):
+            row, line = i % rows, i - i % rows
+            for column in range(rows):
+                value = work[i * columns + column] if column < row else none
+                factor[i * rows + column] = diagonal[i] if column == row else value
+            for column in range(columns):
+                q[i * columns + column] = one if column == row else none
+            for back in range(row + 1):
+                k = row - back
+                reflect(q, i * columns, work, (line + k) * columns, k, columns, factors[line + k])
+    return write_lq
+
+
+def lq_scratch(a: Spec) -> list[Spec]:
+    """The scratch of `lq`."""
+    line = Spec(a.shape[:-1], a.dtype)
+    return [a, line, line]
+
+
+def lq(a: Array, q: Array, factor: Array, scratch: Any) -> list[Launch]:
+    """a = factor q, a lower triangle and orthonormal rows."""
+    (*_, rows, columns), real, (work, factors, diagonal) = a.shape, real_of(a.dtype), scratch
+    return [*each_block(_mirrors_kernel(real), _matrices(a), a, work, factors, diagonal, rows,
+                        columns),
+            *each(_lq_kernel(real), factors.size, work, factors, diagonal, q, factor, rows,
+                  columns)]

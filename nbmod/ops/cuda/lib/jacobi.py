@@ -1,0 +1,158 @@
+"""Eigenvectors of symmetric matrices: Jacobi's rotations, by a block for each matrix.
+
+In a round every index has a partner, as teams have in a tournament where each meets each: that many
+rotations touch different rows and columns, and go on at once.  Rounds are repeated, each pair of
+indices once in a sweep, until nothing is left beside the diagonal that could be told from rounding
+(G. Golub and C. Van Loan, Matrix Computations, section on parallel Jacobi).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...op import Spec
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, cuda, device_function, each, kernel, thread, threads
+from .block_reduce import LANES, each_block, tree_function
+from .factorize import IDENTITY, MIRRORED, square
+from .kernel_math import WORDS, real_of
+
+__all__ = ["eigen", "eigen_scratch"]
+
+SWEEPS = 30
+"""More than any matrix needs: convergence is quadratic."""
+
+sqrt = WORDS["sqrt"]
+
+
+@device_function
+def _pair(turn, number, teams):
+    """Who meets in game `number` of a round, the smaller first."""
+    one = (turn + number) % (teams - 1)
+    other = (turn - number + teams - 1) % (teams - 1) if number > 0 else teams - 1
+    return (one, other) if one < other else (other, one)
+
+
+@cache
+def _beside_function(real: Any) -> Any:
+    """beside(x, first, side): sums of squares beside the diagonal of a matrix, and of all of it."""
+    lanes, add_up = LANES, tree_function(2)
+
+    @device_function
+    def beside(x, first, side):
+        sums, me = cuda.shared.array((2, lanes), real), cuda.threadIdx.x
+        sums[0, me] = sums[1, me] = real(0)
+        for i in range(me, side * side, lanes):
+            number = x[first + i] * x[first + i]
+            sums[1, me] += number
+            if i // side != i % side:
+                sums[0, me] += number
+        add_up(sums)
+        found = sums[0, 0], sums[1, 0]
+        cuda.syncthreads()
+        return found
+    return beside
+
+
+@cache
+def _rotate_functions(real: Any) -> tuple[Any, Any]:
+    """angles(x, first, turns, line, turn, side): cosine and sine of each game of a round.
+    rotate(x, first, turns, line, turn, side, along, across): rows, or columns, of a matrix."""
+    lanes, none, one, two = LANES, real(0), real(1), real(2)
+
+    @device_function
+    def angles(x, first, turns, line, turn, side):
+        teams = side + side % 2
+        for game in range(cuda.threadIdx.x, teams // 2, lanes):
+            p, q = _pair(turn, game, teams)
+            cosine, sine = one, none
+            if q < side:
+                corner = x[first + p * side + q]
+                if corner != none:
+                    apart = (x[first + q * side + q] - x[first + p * side + p]) / (two * corner)
+                    slope = one / (abs(apart) + sqrt(apart * apart + one))
+                    slope = -slope if apart < none else slope
+                    cosine = one / sqrt(slope * slope + one)
+                    sine = slope * cosine
+            turns[line + 2 * game], turns[line + 2 * game + 1] = cosine, sine
+        cuda.syncthreads()
+
+    @device_function
+    def rotate(x, first, turns, line, turn, side, along, across):
+        teams = side + side % 2
+        for i in range(cuda.threadIdx.x, teams // 2 * side, lanes):
+            p, q = _pair(turn, i // side, teams)
+            if q < side:
+                one_at = first + p * across + i % side * along
+                other_at = first + q * across + i % side * along
+                cosine, sine = turns[line + i // side * 2], turns[line + i // side * 2 + 1]
+                here, there = x[one_at], x[other_at]
+                x[one_at] = cosine * here - sine * there
+                x[other_at] = sine * here + cosine * there
+        cuda.syncthreads()
+    return angles, rotate
+
+
+@cache
+def _jacobi_kernel(real: Any) -> Any:
+    sweeps, beside, limit = SWEEPS, _beside_function(real), real(np.finfo(real).eps ** 2)
+    angles, rotate = _rotate_functions(real)
+
+    @kernel
+    def jacobi(x, vectors, turns, side, matrices):
+        teams = side + side % 2
+        for matrix in range(cuda.blockIdx.x, matrices, cuda.gridDim.x):
+            first, line, sweep = matrix * side * side, matrix * (side + 1), 0
+            apart, total = beside(x, first, side)
+            while sweep < sweeps and apart > limit * total:
+                for turn in range(teams - 1):
+                    angles(x, first, turns, line, turn, side)
+                    rotate(x, first, turns, line, turn, side, 1, side)
+                    rotate(x, first, turns, line, turn, side, side, 1)
+                    rotate(vectors, first, turns, line, turn, side, 1, side)
+                apart, total = beside(x, first, side)
+                sweep += 1
+    return jacobi
+
+
+@cache
+def _order_kernel(real: Any) -> Any:
+    """Ascending values, and vectors whose largest number is positive; a thread takes one."""
+    none = real(0)
+
+    @kernel
+    def order_eigen(x, vectors, u, values, side, count):
+        for i in range(thread(), count, threads()):
+            matrix, k = i // side * side, i % side
+            value, place = x[i * side + k], 0
+            for other in range(side):
+                rival = x[(matrix + other) * side + other]
+                if rival < value or (rival == value and other < k):
+                    place += 1
+            largest = none
+            for column in range(side):
+                number = vectors[i * side + column]
+                if abs(number) > abs(largest):
+                    largest = number
+            for column in range(side):
+                number = vectors[i * side + column]
+                u[(matrix + place) * side + column] = -number if largest < none else number
+            values[matrix + place] = value
+    return order_eigen
+
+
+def eigen_scratch(a: Spec) -> list[Spec]:
+    """The scratch of `eigen`."""
+    *lead, side, _ = a.shape
+    return [a, a, Spec((*lead, side + 1), a.dtype)]
+
+
+def eigen(a: Array, u: Array, values: Array, scratch: Any) -> list[Launch]:
+    """Eigenvectors of symmetric matrices, of which the lower triangle is read, in rows of u."""
+    (*_, side, _), real, (x, vectors, turns) = a.shape, real_of(a.dtype), scratch
+    return [*square(MIRRORED, a, x), *square(IDENTITY, a, vectors),
+            *each_block(_jacobi_kernel(real), a.size // (side * side), x, vectors, turns, side),
+            *each(_order_kernel(real), values.size, x, vectors, u, values, side)]

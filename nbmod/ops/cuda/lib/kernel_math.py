@@ -1,0 +1,116 @@
+"""Functions of one element that GPU kernels call: the words of formulas, and conversions.
+
+On a device they come from `math`, which numba compiles for the type at hand.  The simulator runs
+them on NumPy's numbers, where `math` would raise errors and return double precision.  Kernels must
+not use Python's `min` and `max`, which the CUDA target in numba 0.68 cannot compile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from importlib import import_module
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from ...elementwise import special
+from ..runtime.launch import SIMULATED, cuda, device_function, kernel, thread, threads
+
+__all__ = ["CBRTS", "CUTS", "NUMBERS", "RINTS", "WORDS", "cuda", "kernel", "maximum", "minimum",
+           "real_of", "scalar_function", "thread", "threads", "whole"]
+
+_NUMPY_NAMES = ("floor", "ceil", "trunc", "sqrt", "exp", "log", "log2", "log10", "log1p", "expm1",
+                "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot", "arcsin", "arccos", "arctan",
+                "arcsinh", "arccosh", "arctanh")
+
+WORDS = {name: getattr(np, name) if SIMULATED else getattr(math, name.replace("arc", "a"))
+         for name in _NUMPY_NAMES}
+"""The functions of the formula language by name; `where` and `abs` are Python's own words."""
+
+
+_LIBDEVICE: Any = None if SIMULATED else import_module("numba.cuda.libdevice")
+RINTS = ({np.float32: np.rint, np.float64: np.rint} if SIMULATED else
+         {np.float32: _LIBDEVICE.rintf, np.float64: _LIBDEVICE.rint})
+"""By type, the nearest integer, of two the even one."""
+CBRTS = ({np.float32: np.cbrt, np.float64: np.cbrt} if SIMULATED else
+         {np.float32: _LIBDEVICE.cbrtf, np.float64: _LIBDEVICE.cbrt})
+"""By type, the real cube root."""
+
+
+def real_of(dtype: Any) -> Any:
+    """The type in which tensors of `dtype` are computed: half precision is storage only."""
+    return np.float64 if np.dtype(dtype) == np.float64 else np.float32
+
+
+@device_function
+def maximum(a, b):
+    """The larger; NaN if either is."""
+    return a if a > b or a != a else b
+
+
+@device_function
+def minimum(a, b):
+    """The smaller; NaN if either is."""
+    return a if a < b or a != a else b
+
+
+@device_function
+def mod(a, b):
+    """Remainder with the sign of the divisor; 0 where that is 0."""
+    return a % b if b != 0 else a - a
+
+
+@device_function
+def cbrt(x):
+    """Real cube root, in double precision."""
+    return np.cbrt(x) if SIMULATED else math.copysign(abs(x) ** (1 / 3), x)
+
+
+@device_function
+def whole(x):
+    """A real number without its fraction, as an integer of 64 bits."""
+    return np.float64(x).astype(np.int64) if SIMULATED else np.int64(x)
+
+
+def _cut(name: str):
+    """A conversion to an integer type as in C: without the fraction, and of the low bits only."""
+    kind = np.dtype(name).type
+
+    @device_function
+    def cut(x):
+        return np.asarray(x).astype(np.int64).astype(kind)[()] if SIMULATED else kind(np.int64(x))
+    return cut
+
+
+CUTS = {name: _cut(name) for name in ("int8", "uint8", "int16", "uint16", "int32", "int64")}
+
+
+@device_function
+def _where(condition, a, b):
+    return a if condition else b
+
+
+_SPECIAL = {**vars(special), **WORDS, "abs": abs, "where": _where, "maximum": maximum,
+            "minimum": minimum}
+
+
+def scalar_function(function: Callable, names: dict[str, Any]) -> Any:
+    """A function of NumPy's arrays, or one that kernels of the CPU call, compiled already or not,
+    as one of numbers: the same code among other names."""
+    plain = getattr(function, "function", getattr(function, "py_func", function))
+    return device_function(FunctionType(plain.__code__, names, plain.__name__))
+
+
+for _name in [name for name, value in vars(special).items()
+              if isinstance(value, FunctionType) and value.__module__ == special.__name__]:
+    _SPECIAL[_name] = scalar_function(getattr(special, _name), _SPECIAL)
+
+WORDS.update({name: _SPECIAL[name] for name in special.__all__},
+             maximum=maximum, minimum=minimum, mod=mod, cbrt=cbrt)
+if not SIMULATED:
+    WORDS.update(erf=math.erf, gamma=math.gamma, gammaln=math.lgamma)
+
+NUMBERS = ModuleType("nbmod_numbers", "What code over NumPy's arrays calls `np`, for one number.")
+vars(NUMBERS).update({name: WORDS[name] for name in _NUMPY_NAMES}, pi=math.pi)

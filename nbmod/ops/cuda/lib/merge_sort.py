@@ -1,0 +1,160 @@
+"""Stable sorting of rows, by merging: the shared part of `ordering` and `indexing`.
+
+A block sorts a tile of a row in shared memory, then runs are merged two by two, a launch for every
+doubling.  Everywhere an element finds its own place: the place in its run, and how many elements of
+the other run come before it, which a binary search tells.  Of equal elements those of the left run
+come first; NaN comes after all numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...op import Spec
+from ..runtime.device_memory import Array
+from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, kernel, thread, threads
+from .block_reduce import LANES, each_block
+from .kernel_math import minimum, real_of
+
+__all__ = ["Sorted", "find_starts", "key_type", "sort_rows", "sort_scratch"]
+
+TILE = 8 if SIMULATED else 1024
+"""Elements that a block sorts, a power of two."""
+
+INT32 = np.dtype(np.int32)
+
+
+class Sorted(NamedTuple):
+    """Rows in order, (rows * size,): what they were sorted by, and where in its row each was."""
+
+    keys: Array
+    where: Array
+
+
+def key_type(dtype: np.dtype) -> Any:
+    """The type in which elements are compared: it has the negative, or complement, of them all."""
+    if dtype.kind == "f":
+        return real_of(dtype)
+    return np.int64 if dtype.itemsize == 8 else np.int32
+
+
+def _passes(size: int) -> int:
+    """How often runs are merged after tiles have been sorted."""
+    return (-(-size // TILE) - 1).bit_length()
+
+
+def sort_scratch(rows: int, size: int, kind: Any) -> list[Spec]:
+    """The scratch that `sort_rows` wants."""
+    count = 4 if _passes(size) else 2
+    return [Spec((rows * size,), dtype) for dtype in (np.dtype(kind), INT32) * 2][:count]
+
+
+@device_function
+def _before(a, b):
+    return a < b or (b != b and a == a)
+
+
+@device_function
+def _merged_place(keys, start, k, width, size):
+    """Where element k of a row at `start` goes when its runs of `width` are merged two by two."""
+    right = k & width
+    low = minimum((k & -(2 * width)) + width - right, size)
+    high, first = minimum(low + width, size), low
+    key = keys[start + k]
+    while low < high:
+        middle = (low + high) // 2
+        other = keys[start + middle]
+        if _before(other, key) or (right and not _before(key, other)):
+            low = middle + 1
+        else:
+            high = middle
+    return k - right + low - first
+
+
+@cache
+def _tile_kernel(load: Any, kind: Any, tile: int) -> Any:
+    """Sorts tiles; `load(x, row, k, a, b)` is element k of a row."""
+    lanes, double = LANES, 2 * tile
+
+    @kernel
+    def sort_tiles(x, keys, where, size, tiles, a, b, n):
+        near = cuda.shared.array(double, kind)
+        place = cuda.shared.array(double, np.int32)
+        me = cuda.threadIdx.x
+        for cell in range(cuda.blockIdx.x, n, cuda.gridDim.x):
+            row, first = cell // tiles, cell % tiles * tile
+            count = minimum(tile, size - first)
+            for e in range(me, count, lanes):
+                near[e] = load(x, row, first + e, a, b)
+                place[e] = first + e
+            cuda.syncthreads()
+            width, here = 1, 0
+            while width < tile:
+                for e in range(me, count, lanes):
+                    to = tile - here + _merged_place(near, here, e, width, count)
+                    near[to] = near[here + e]
+                    place[to] = place[here + e]
+                cuda.syncthreads()
+                width, here = 2 * width, tile - here
+            for e in range(me, count, lanes):
+                keys[row * size + first + e] = near[here + e]
+                where[row * size + first + e] = place[here + e]
+            cuda.syncthreads()
+    return sort_tiles
+
+
+@cache
+def _merge_kernel() -> Any:
+    @kernel
+    def merge_runs(keys, where, new_keys, new_where, width, size, n):
+        for i in range(thread(), n, threads()):
+            start = i // size * size
+            to = start + _merged_place(keys, start, i - start, width, size)
+            new_keys[to] = keys[i]
+            new_where[to] = where[i]
+    return merge_runs
+
+
+def sort_rows(load: Any, x: Array, shape: tuple[int, int], numbers: tuple[int, int],
+              scratch: Sequence[Array]) -> tuple[list[Launch], Sorted]:
+    """Launches that sort (rows, size) keys, which `load(x, row, k, *numbers)` gives, ascending.
+
+    `scratch` begins with what `sort_scratch` asked for; the result is part of it.
+    """
+    rows, size = shape
+    tile = min(TILE, 1 << (size - 1).bit_length())
+    tiles = -(-size // TILE)
+    here, there = Sorted(*scratch[:2]), scratch[2:4]
+    launches = each_block(_tile_kernel(load, key_type(here.keys.dtype), tile), rows * tiles, x,
+                          *here, size, tiles, *numbers)
+    for turn in range(_passes(size)):
+        launches += each(_merge_kernel(), rows * size, *here, *there, TILE << turn, size)
+        here, there = Sorted(*there), here
+    return launches, here
+
+
+@cache
+def _starts_kernel() -> Any:
+    @kernel
+    def count_before(keys, starts, size, spread, n):
+        for i in range(thread(), n, threads()):
+            first, wanted = i // spread * size, i % spread
+            low, high = 0, size
+            while low < high:
+                middle = (low + high) // 2
+                if keys[first + middle] < wanted:
+                    low = middle + 1
+                else:
+                    high = middle
+            starts[i] = low
+    return count_before
+
+
+def find_starts(keys: Array, starts: Array, size: int) -> list[Launch]:
+    """Launches that find where numbers begin in sorted rows of `size` whole ones: starts (..., n)
+    becomes how many of a row are less than 0, 1, ... n - 1."""
+    return each(_starts_kernel(), starts.size, keys, starts, size, starts.shape[-1])

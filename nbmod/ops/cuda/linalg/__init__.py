@@ -1,0 +1,1 @@
+"""GPU twins of the operators of `ops/linalg`."""

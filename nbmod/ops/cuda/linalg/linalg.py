@@ -1,0 +1,413 @@
+"""Factorisations and determinants: what is made of `factors` and the products of `matrix`.
+
+What is an error on the CPU, a matrix that is singular or not definite, is looked for by the host in
+every run.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ....base import MXNetError
+from ...elementwise.program import Program, Step
+from ...linalg.linalg import (
+    SMALLEST_GAP,
+    Det,
+    Gelqf,
+    Inverse,
+    Potrf,
+    Potri,
+    Slogdet,
+    Syevd,
+    Syrk,
+    Trmm,
+    Trsm,
+    _Triangular,
+)
+from ...op import Spec
+from ..elementwise.formula_op import COPY, run_program
+from ..lib.factorize import (
+    BOTH,
+    IDENTITY,
+    LOWER,
+    MIRRORED,
+    TURNED_LOWER,
+    TURNED_UPPER,
+    UPPER,
+    cholesky,
+    inverse,
+    inverse_scratch,
+    lq,
+    lq_scratch,
+    solve,
+    square,
+)
+from ..lib.fill import fill
+from ..lib.jacobi import eigen, eigen_scratch
+from ..lib.kernel_math import real_of
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from .dot import SCALED, product, stack_of, turned
+
+INT32 = np.dtype(np.int32)
+
+# -- errors -------------------------------------------------------------------------------------
+
+SINGULAR = "Singular matrix; expected {}"
+INDEFINITE = "Matrix is not positive definite; expected a symmetric, positive definite matrix"
+
+
+@cache
+def _sound_kernel(positive: bool, real: Any) -> Any:
+    """sound[matrix]: 1 if its diagonal is positive, or has no zero."""
+    none = real(0)
+
+    @kernel
+    def find_sound(a, sound, side, count):
+        for i in range(thread(), count, threads()):
+            good = np.int32(1)
+            for k in range(side):
+                number = a[(i * side + k) * side + k]
+                if not number > none if positive else number == none:
+                    good = np.int32(0)
+            sound[i] = good
+    return find_sound
+
+
+def _checked(a: Array, side: int, sound: Array, message: str, positive: bool = False) -> list[Any]:
+    """Steps that raise MXNetError for a matrix that has a zero on its diagonal, or a number that is
+    not positive."""
+    def check() -> None:
+        if not sound.device.to_numpy(sound).all():
+            raise MXNetError(message)
+
+    make = _sound_kernel(positive, real_of(a.dtype))
+    return [*each(make, sound.size, a, sound, side), check]
+
+
+# -- potrf, potri -------------------------------------------------------------------------------
+
+
+def _sound_scratch(a: Spec) -> Spec:
+    return Spec((prod(a.shape[:-2]),), INT32)
+
+
+def _potrf(op: Potrf, ins: Any, outs: Any, call: Any) -> list[Any]:
+    a, y, (sound, *spare) = ins[0], outs[0], call.scratch
+    if op.lower:
+        factored = cholesky(a, y)
+    else:
+        lower, = spare
+        factored = [*square(TURNED_LOWER, a, lower), *cholesky(lower, lower),
+                    *square(TURNED_UPPER, lower, y)]
+    return [*factored, *_checked(y, a.shape[-1], sound, INDEFINITE, positive=True)]
+
+
+def _potrf_backward(op: Potrf, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (g, factor), (ga,), (inner, whole) = ins, outs, call.scratch
+    stacks = (stack_of(factor), stack_of(g))
+    left, right = (turned(stacks[0]), stacks[1]) if op.lower else (stacks[0], turned(stacks[1]))
+    return [*product(left, right, stack_of(inner)),
+            *square(MIRRORED, inner, whole),
+            *solve(factor, whole, whole, 1, op.lower, op.lower),
+            *solve(factor, whole, ga, 0.5, op.lower, not op.lower, rightside=True)]
+
+
+def _potrf_scratch(op: Potrf, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return [_sound_scratch(ins[0]), *ins[:1] * (not op.lower)]
+
+
+def _one_check(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return [_sound_scratch(ins[0])]
+
+
+def _two_more(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return [ins[0]] * 2
+
+
+on_gpu(Potrf, _potrf, _potrf_backward, _potrf_scratch, _two_more)
+
+
+def _potri(op: Potri, ins: Any, outs: Any, call: Any) -> list[Any]:
+    (a,), (y,), (sound, inverse) = ins, outs, call.scratch
+    message = SINGULAR.format("no zero on its diagonal")
+    return [*_checked(a, a.shape[-1], sound, message), *square(IDENTITY, a, inverse),
+            *solve(a, inverse, inverse, 1, op.lower, not op.lower),
+            *product(turned(stack_of(inverse)), stack_of(inverse), stack_of(y))]
+
+
+def _potri_scratch(op: Potri, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return [_sound_scratch(ins[0]), ins[0]]
+
+
+def _potri_backward(op: Potri, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (g, a, inverse), (ga,), (both, moved) = ins, outs, call.scratch
+    return [*square(BOTH, g, both),
+            *product(stack_of(both), stack_of(inverse), stack_of(moved)),
+            *solve(a, moved, moved, 1, op.lower, not op.lower),
+            *square(TURNED_LOWER if op.lower else UPPER, moved, ga, -1)]
+
+
+on_gpu(Potri, _potri, _potri_backward, _potri_scratch, _two_more)
+
+# -- trmm, trsm, syrk ---------------------------------------------------------------------------
+
+
+def _triangle(op: _Triangular, x: Array, y: Array) -> list[Launch]:
+    return square(LOWER if op.lower else UPPER, x, y)
+
+
+def _of_triangle(op: _Triangular, left: Any, right: Any, whole: Array, ga: Array, alpha: float
+                 ) -> list[Launch]:
+    """The gradient of A, where that of T is alpha left right."""
+    target = stack_of(whole)
+    return [*product(left, right, turned(target) if op.transpose else target, alpha),
+            *_triangle(op, whole, ga)]
+
+
+def _factor(op: _Triangular, triangle: Array) -> Any:
+    stack = stack_of(triangle)
+    return turned(stack) if op.transpose else stack
+
+
+def _times(op: Trmm, t: Any, b: Array, y: Array) -> list[Launch]:
+    left, right = (stack_of(b), t) if op.rightside else (t, stack_of(b))
+    return product(left, right, stack_of(y), op.alpha)
+
+
+def _trmm(op: Trmm, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (a, b), (triangle,) = ins, call.scratch
+    return _triangle(op, a, triangle) + _times(op, _factor(op, triangle), b, outs[0])
+
+
+def _trmm_backward(op: Trmm, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (g, a, b), (ga, gb), (triangle,) = ins, outs, call.scratch
+    launches = []
+    if gb is not None:
+        launches += _triangle(op, a, triangle)
+        launches += _times(op, turned(_factor(op, triangle)), g, gb)
+    if ga is not None:
+        pair = ((turned(stack_of(b)), stack_of(g)) if op.rightside
+                else (stack_of(g), turned(stack_of(b))))
+        launches += _of_triangle(op, *pair, triangle, ga, op.alpha)
+    return launches
+
+
+def _one_more(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return [ins[0]]
+
+
+def _one_more_back(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return [ins[1]]
+
+
+on_gpu(Trmm, _trmm, _trmm_backward, _one_more, _one_more_back)
+
+
+def _trsm(op: Trsm, ins: Any, outs: Any, call: Any) -> list[Any]:
+    a, b = ins
+    message = SINGULAR.format("a matrix without zeros on its diagonal")
+    return [*_checked(a, a.shape[-1], call.scratch[0], message),
+            *solve(a, b, outs[0], op.alpha, op.lower, op.transpose, op.rightside)]
+
+
+def _trsm_backward(op: Trsm, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (g, a, x), (ga, gb), (whole, moved) = ins, outs, call.scratch
+    launches = solve(a, g, moved, 1, op.lower, not op.transpose, op.rightside)
+    if ga is not None:
+        pair = ((turned(stack_of(x)), stack_of(moved)) if op.rightside
+                else (stack_of(moved), turned(stack_of(x))))
+        launches += _of_triangle(op, *pair, whole, ga, -1)
+    if gb is not None:
+        launches += run_program(SCALED, [moved], [gb], [op.alpha])
+    return launches
+
+
+def _trsm_back_scratch(op: Trsm, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return [ins[1], ins[2]]
+
+
+on_gpu(Trsm, _trsm, _trsm_backward, _one_check, _trsm_back_scratch)
+
+
+def _syrk(op: Syrk, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    a, b = stack_of(ins[0]), turned(stack_of(ins[0]))
+    left, right = (b, a) if op.transpose else (a, b)
+    return product(left, right, stack_of(outs[0]), op.alpha)
+
+
+def _syrk_backward(op: Syrk, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    g, a = map(stack_of, ins)
+    ga = stack_of(outs[0])
+    pairs = [(a, head) if op.transpose else (head, a) for head in (g, turned(g))]
+    return [launch for add, (left, right) in enumerate(pairs)
+            for launch in product(left, right, ga, op.alpha, bool(add))]
+
+
+on_gpu(Syrk, _syrk, _syrk_backward)
+
+# -- inverse, determinants ----------------------------------------------------------------------
+
+
+def _inverse(op: Inverse, ins: Any, outs: Any, call: Any) -> list[Any]:
+    sound, *scratch = call.scratch
+    return [*inverse(ins[0], outs[0], scratch),
+            *_checked(scratch[2], 1, sound, SINGULAR.format("an invertible matrix"))]
+
+
+def _checked_inverse_scratch(op: Inverse, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return [_sound_scratch(ins[0]), *inverse_scratch(ins[0])]
+
+
+def _inverse_backward(op: Inverse, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    g, inverse = map(stack_of, ins)
+    moved = stack_of(call.scratch[0])
+    return [*product(turned(inverse), g, moved),
+            *product(moved, turned(inverse), stack_of(outs[0]), -1)]
+
+
+on_gpu(Inverse, _inverse, _inverse_backward, _checked_inverse_scratch, _one_more)
+
+DETERMINANT = Program("determinant", (Step("y", "sign * exp(size)"),), ("sign", "size"), ("y",))
+
+
+def _determined(ins: Any, inverted: Any, found: dict[str, Any], call: Any) -> list[Launch]:
+    """Whatever is wanted of a determinant, by name."""
+    spare, *scratch = call.scratch
+    launches = inverse(ins[0], spare if inverted is None else inverted, scratch)
+    programs = {"sign": (COPY, scratch[2:3]), "size": (COPY, scratch[3:]),
+                "determinant": (DETERMINANT, scratch[2:])}
+    for name, out in found.items():
+        if out is not None:
+            program, sources = programs[name]
+            launches += run_program(program, sources, [out.reshape(-1)])
+    return launches
+
+
+def _det(op: Det, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    determinant, inverse, sign = outs
+    return _determined(ins, inverse, {"determinant": determinant, "sign": sign}, call)
+
+
+def _slogdet(op: Slogdet, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    sign, size, inverse, determinant = outs
+    return _determined(ins, inverse, {"sign": sign, "size": size, "determinant": determinant},
+                       call)
+
+
+def _det_scratch(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return [ins[0], *inverse_scratch(ins[0])]
+
+
+@cache
+def _through_inverse_kernel(real: Any) -> Any:
+    """Gradients of matrices: of a number for each, which grows by `by` times the inverse turned."""
+    @kernel
+    def through_inverse(g, by, inverse, ga, side, count):
+        for i in range(thread(), count, threads()):
+            row, column, matrix = i // side % side, i % side, i // (side * side)
+            ga[i] = g[matrix] * by[matrix] * inverse[i + (column - row) * (side - 1)]
+    return through_inverse
+
+
+def _det_backward(op: Det, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    g, determinant, inverse = ins
+    return each(_through_inverse_kernel(real_of(g.dtype)), outs[0].size, g, determinant, inverse,
+                outs[0], outs[0].shape[-1])
+
+
+def _slogdet_backward(op: Slogdet, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    _, g, inverse = ins
+    ones = call.scratch[0]
+    return fill(ones, 1) + each(_through_inverse_kernel(real_of(g.dtype)), outs[0].size, g, ones,
+                                inverse, outs[0], outs[0].shape[-1])
+
+
+def _one_each(op: Slogdet, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return [ins[1]]
+
+
+on_gpu(Det, _det, _det_backward, _det_scratch)
+on_gpu(Slogdet, _slogdet, _slogdet_backward, _det_scratch, _one_each)
+
+# -- gelqf --------------------------------------------------------------------------------------
+
+
+def _gelqf(op: Gelqf, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    *scratch, spare_q, spare_l = call.scratch
+    q, factor = (spare if out is None else out
+                 for out, spare in zip(outs, (spare_q, spare_l), strict=True))
+    return lq(ins[0], q, factor, scratch)
+
+
+def _gelqf_scratch(op: Gelqf, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return [*lq_scratch(ins[0]), *outs]
+
+
+def _gelqf_backward(op: Gelqf, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (gq, gl, q, factor), (inner, whole, moved) = ins, call.scratch
+    return [*product(turned(stack_of(factor)), stack_of(gl), stack_of(inner)),
+            *product(stack_of(gq), turned(stack_of(q)), stack_of(inner), -1, True),
+            *square(MIRRORED, inner, whole), *run_program(COPY, [gq], [moved]),
+            *product(stack_of(whole), stack_of(q), stack_of(moved), 1, True),
+            *solve(factor, moved, outs[0], transpose=True)]
+
+
+def _gelqf_back_scratch(op: Gelqf, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return [ins[3], ins[3], ins[2]]
+
+
+on_gpu(Gelqf, _gelqf, _gelqf_backward, _gelqf_scratch, _gelqf_back_scratch)
+
+# -- syevd --------------------------------------------------------------------------------------
+
+
+@cache
+def _gaps_kernel(real: Any) -> Any:
+    """Symmetric matrices: x over how far eigenvalues are apart, with g on the diagonal."""
+    none, half, least = real(0), real(0.5), real(SMALLEST_GAP[np.dtype(real).itemsize])
+
+    @device_function
+    def kept(gap):
+        return gap if abs(gap) >= least else -least if gap < none else least
+
+    @kernel
+    def over_gaps(x, g, values, y, side, count):
+        for i in range(thread(), count, threads()):
+            line, row, column = i // (side * side) * side, i // side % side, i % side
+            if row == column:
+                y[i] = g[line + row]
+            else:
+                gap = values[line + row] - values[line + column]
+                other = x[i + (column - row) * (side - 1)]
+                y[i] = half * (x[i] / kept(gap) + other / kept(-gap))
+    return over_gaps
+
+
+def _syevd(op: Syevd, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (u, values), (spare, *scratch) = outs, call.scratch
+    return eigen(ins[0], u, spare if values is None else values, scratch)
+
+
+def _syevd_scratch(op: Syevd, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return [outs[1], *eigen_scratch(ins[0])]
+
+
+def _syevd_backward(op: Syevd, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (gu, gw, u, w), (inner, whole) = ins, call.scratch
+    turns = stack_of(u)
+    return [*product(stack_of(gu), turned(turns), stack_of(inner)),
+            *each(_gaps_kernel(real_of(u.dtype)), u.size, inner, gw, w, whole, u.shape[-1]),
+            *product(turned(turns), stack_of(whole), stack_of(inner)),
+            *product(stack_of(inner), turns, stack_of(outs[0]))]
+
+
+def _syevd_back_scratch(op: Syevd, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return [ins[2]] * 2
+
+
+on_gpu(Syevd, _syevd, _syevd_backward, _syevd_scratch, _syevd_back_scratch)

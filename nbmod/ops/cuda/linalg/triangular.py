@@ -1,0 +1,86 @@
+"""Diagonals and triangles of matrices: every element of a matrix knows its place in the vector."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from ...linalg.triangular import SumLogDiag, _Extract, _Make, _Part
+from ..lib.block_reduce import each_block, sum_kernel
+from ..lib.kernel_math import WORDS, real_of
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+
+log = WORDS["log"]
+
+
+@cache
+def _part_kernel(diagonal: bool, above: bool, taking: bool) -> Any:
+    """Between matrices (..., side, side) and vectors (..., length), from the diagonal `offset`
+    below the main one on; `above`: of the transposed matrices."""
+    @kernel
+    def move_part(matrices, vectors, zero, side, offset, length, count):
+        for i in range(thread(), count, threads()):
+            matrix = i // (side * side)
+            row, column = i // side % side, i % side
+            if above:
+                row, column = column, row
+            row -= offset
+            counts = column == row if diagonal else column <= row
+            place = matrix * length + (row if diagonal else row * (row + 1) // 2 + column)
+            if not taking:
+                matrices[i] = vectors[place] if counts else zero
+            elif counts:
+                vectors[place] = matrices[i]
+    return move_part
+
+
+def _move(op: _Part, matrices: Array, vectors: Array, taking: bool) -> list[Launch]:
+    above = op.offset > 0 or not (op.offset or op.diagonal or op.lower)
+    return each(_part_kernel(op.diagonal, above, taking), matrices.size, matrices, vectors,
+                matrices.dtype.type(0), matrices.shape[-1], abs(op.offset), vectors.shape[-1])
+
+
+def _take(op: _Part, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return _move(op, ins[0], outs[0], True)
+
+
+def _put(op: _Part, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return _move(op, outs[0], ins[0], False)
+
+
+@cache
+def _logarithms_kernel(real: Any, side: int) -> Any:
+    area, step = side * side, side + 1
+
+    @device_function
+    def load(x, matrix, term, matrices):
+        return log(real(x[matrix * area + term * step]))
+
+    return sum_kernel(load, real)
+
+
+@cache
+def _share_kernel(real: Any) -> Any:
+    @kernel
+    def share(g, a, ga, side, count):
+        for i in range(thread(), count, threads()):
+            on_diagonal = i // side % side == i % side
+            ga[i] = g[i // (side * side)] / a[i] if on_diagonal else real(0)
+    return share
+
+
+def _sum_log(op: SumLogDiag, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    a, y = ins[0], outs[0]
+    return each_block(_logarithms_kernel(real_of(a.dtype), a.shape[-1]), y.size, a, y,
+                      a.shape[-1], False)
+
+
+def _sum_log_backward(op: SumLogDiag, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    g, a = ins
+    return each(_share_kernel(real_of(a.dtype)), a.size, g, a, outs[0], a.shape[-1])
+
+
+on_gpu(_Extract, _take, _put)
+on_gpu(_Make, _put, _take)
+on_gpu(SumLogDiag, _sum_log, _sum_log_backward)

@@ -1,0 +1,42 @@
+"""LeakyReLU, whose second operand is aligned with axis 1, or drawn.  (Activation is a formula.)"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...nn.activation import LeakyReLU
+from ...op import Call, Spec
+from ..elementwise.formula_op import run_program
+from ..runtime.launch import Launch, on_gpu
+
+
+def _forward(op: LeakyReLU, ins: Any, outs: Any, call: Any) -> list[Any]:
+    program = op.program()
+    numbers = op.numbers(program, outs[0])
+    if op.act_type != "rrelu":
+        operands = op._aligned(op.list_inputs(), ins, ins[0].ndim)
+        return run_program(program, operands, outs, numbers)
+    mask = call.scratch[0] if outs[1] is None else outs[1]
+
+    def draw() -> None:
+        drawn = np.empty(mask.shape, mask.dtype)
+        op._draw(drawn, call)
+        mask.device.copy(drawn, mask)
+
+    return [draw, *run_program(program, [ins[0], mask], outs[:1], numbers)]
+
+
+def _backward(op: LeakyReLU, ins: Any, outs: Any, call: Call) -> list[Launch]:
+    program, rank = op.backward_program(), ins[0].ndim
+    operands = op.operands(op._aligned(op.needs, ins, rank), program)
+    return run_program(program, operands, op._aligned(op.list_inputs(), outs, rank),
+                       op.numbers(program, ins[0]), call.add)
+
+
+def _scratch(op: LeakyReLU, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return outs[1:]
+
+
+on_gpu(LeakyReLU, _forward, _backward, scratch=_scratch)

@@ -1,0 +1,178 @@
+"""CTCLoss on a GPU: a block for every sample, in which a thread takes a place, step after step.
+
+The host looks at the labels, as it must say which of them are no classes.  Sums are in logarithms
+and in double precision, as on the CPU.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...nn.ctc import CTCLoss
+from ...nn.softmax_kernels import Places
+from ...op import Spec
+from ..elementwise.formula_op import TIMES, run_program
+from ..lib.block_reduce import LANES, each_block
+from ..lib.fill import fill_zero
+from ..lib.kernel_math import WORDS, maximum, real_of
+from ..runtime.launch import Launch, cuda, device_function, each, kernel, on_gpu, thread, threads
+from .softmax import softmax
+
+exp, log = WORDS["exp"], WORDS["log"]
+
+# A row of the table has all that `Labels` knows of a sample: its places, whether a path may leap to
+# each of them, and how many labels and steps there are.
+
+
+@device_function
+def _log_sum(a, b, c):
+    """log(e**a + e**b + e**c), also where all are -inf."""
+    top = maximum(maximum(a, b), c)
+    if top == -np.inf:
+        return top
+    return top + log(exp(a - top) + exp(b - top) + exp(c - top))
+
+
+@device_function
+def _sizes(table, n, width):
+    """The first element of a sample's row, how many places it has, and how many steps."""
+    row = n * (2 * width + 2)
+    return row, 2 * table[row + 2 * width] + 1, table[row + 2 * width + 1]
+
+
+@cache
+def _paths_kernel(real: Any) -> Any:
+    """alpha (N, T, S), the logarithm of the likelihood of each sample, and its loss."""
+    lanes = LANES
+
+    @kernel
+    def ctc_paths(logs, table, alpha, likelihoods, loss, time, classes, width, samples):
+        for n in range(cuda.blockIdx.x, samples, cuda.gridDim.x):
+            row, size, steps = _sizes(table, n, width)
+            for t in range(steps):
+                for s in range(cuda.threadIdx.x, size, lanes):
+                    at = (n * time + t) * width + s
+                    total = 0.0 if s < 2 else -np.inf
+                    if t > 0:
+                        total = _log_sum(
+                            alpha[at - width], alpha[at - width - 1] if s > 0 else -np.inf,
+                            alpha[at - width - 2] if table[row + width + s] > 0 else -np.inf)
+                    alpha[at] = total + logs[(t * samples + n) * classes + table[row + s]]
+                cuda.syncthreads()
+            if cuda.threadIdx.x == 0:
+                likelihood = -np.inf
+                if steps > 0:
+                    end = (n * time + steps - 1) * width + size - 1
+                    likelihood = _log_sum(alpha[end], alpha[end - 1] if size > 1 else -np.inf,
+                                          -np.inf)
+                likelihoods[n] = likelihood
+                loss[n] = real(-likelihood if likelihood > -np.inf else 0.0)
+    return ctc_paths
+
+
+@cache
+def _shares_kernel() -> Any:
+    """alpha becomes the share that each place has in all paths; beta (N, 2, S) is scratch, in which
+    the step itself is included."""
+    lanes = LANES
+
+    @kernel
+    def ctc_shares(logs, table, alpha, beta, likelihoods, time, classes, width, samples):
+        for n in range(cuda.blockIdx.x, samples, cuda.gridDim.x):
+            row, size, steps = _sizes(table, n, width)
+            likelihood = likelihoods[n]
+            for back in range(steps if likelihood > -np.inf else np.int32(0)):
+                t = steps - 1 - back
+                now, after = (2 * n + t % 2) * width, (2 * n + (t + 1) % 2) * width
+                for s in range(cuda.threadIdx.x, size, lanes):
+                    way = 0.0 if s >= size - 2 else -np.inf
+                    if back > 0:
+                        leaps = s + 2 < size and table[row + width + s + 2] > 0
+                        way = _log_sum(
+                            beta[after + s], beta[after + s + 1] if s + 1 < size else -np.inf,
+                            beta[after + s + 2] if leaps else -np.inf)
+                    at = (n * time + t) * width + s
+                    alpha[at] = exp(alpha[at] + way - likelihood)
+                    beta[now + s] = way + logs[(t * samples + n) * classes + table[row + s]]
+                cuda.syncthreads()
+    return ctc_shares
+
+
+@cache
+def _classes_kernel(real: Any) -> Any:
+    """The gradient of classes that are no label: their probability, 0 where there is no path."""
+    @kernel
+    def ctc_classes(logs, table, likelihoods, gradient, classes, width, samples, count):
+        for i in range(thread(), count, threads()):
+            n, t = i // classes % samples, i // (classes * samples)
+            _, _, steps = _sizes(table, n, width)
+            inside = t < steps and likelihoods[n] > -np.inf
+            gradient[i] = exp(logs[i]) if inside else real(0)
+    return ctc_classes
+
+
+@cache
+def _places_kernel(real: Any) -> Any:
+    """The gradient of classes that are: the first place of each takes off the shares of all."""
+    @kernel
+    def ctc_places(logs, table, shares, likelihoods, gradient, time, classes, width, samples,
+                   count):
+        for i in range(thread(), count, threads()):
+            s, t, n = i % width, i // width % time, i // (width * time)
+            row, size, steps = _sizes(table, n, width)
+            if s < size and t < steps and likelihoods[n] > -np.inf:
+                own, first, total = table[row + s], True, 0.0
+                for other in range(size):
+                    if table[row + other] == own:
+                        first = first and other >= s
+                        total += shares[i - s + other]
+                at = (t * samples + n) * classes + own
+                if first:
+                    gradient[at] = real(exp(logs[at]) - total)
+    return ctc_places
+
+
+def _forward(op: CTCLoss, ins: Any, outs: Any, call: Any) -> list[Any]:
+    (loss, gradient), (logs, table, alpha, beta, likelihoods) = outs, call.scratch
+    (time, samples, classes), width, real = logs.shape, alpha.shape[-1], real_of(logs.dtype)
+
+    def look_at_labels() -> None:
+        given = [array.device.to_numpy(array) for array in ins[1:]]
+        labels = op.labels([logs, *given])
+        table.device.copy(np.column_stack(labels).astype(table.dtype), table)
+
+    launches = [look_at_labels, *softmax(Places.along(logs.shape, -1), ins[0], logs,
+                                         logarithm=True)]
+    launches += each_block(_paths_kernel(real), samples, logs, table, alpha, likelihoods, loss,
+                           time, classes, width)
+    if gradient is None:
+        return launches
+    launches += each_block(_shares_kernel(), samples, logs, table, alpha, beta, likelihoods, time,
+                           classes, width)
+    launches += each(_classes_kernel(real), logs.size, logs, table, likelihoods, gradient, classes,
+                     width, samples)
+    return launches + each(_places_kernel(real), alpha.size, logs, table, alpha, likelihoods,
+                           gradient, time, classes, width, samples)
+
+
+def _scratch(op: CTCLoss, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    (time, samples, classes), width = ins[0].shape, 2 * ins[1].shape[1] + 1
+    double = np.dtype(np.float64)
+    return [Spec((time, samples, classes), np.dtype(real_of(ins[0].dtype))),
+            Spec((samples, 2 * width + 2), np.dtype(np.int32)),
+            Spec((samples, time, width), double), Spec((samples, 2, width), double),
+            Spec((samples,), double)]
+
+
+def _backward(op: CTCLoss, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    heads, slope = ins
+    launches = fill_zero(outs[1:])
+    if outs[0] is not None:
+        launches += run_program(TIMES, [slope, heads.reshape(-1, 1)], outs[:1])
+    return launches
+
+
+on_gpu(CTCLoss, _forward, _backward, _scratch)

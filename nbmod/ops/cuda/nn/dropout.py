@@ -1,0 +1,59 @@
+"""Dropout: the mask of the CPU, number for number, from the same stream."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...nn.dropout import LANE, TILE, Dropout
+from ...op import Spec
+from ...random.rng import next_stream
+from ..elementwise.formula_op import COPY, TIMES, run_program
+from ..lib.fill import fill
+from ..lib.kernel_math import real_of
+from ..random.rng import philox
+from ..runtime.launch import Launch, PerRun, each, kernel, on_gpu, thread, threads
+
+
+@cache
+def _mask_kernel(real: Any) -> Any:
+    """The mask of `size` numbers; a thread takes the four words of one block of the stream."""
+    lane, tile = LANE, TILE
+
+    @kernel
+    def mask_kernel(mask, size, limit, scale, draw, key, count):
+        for i in range(thread(), count, threads()):
+            words = philox(np.uint64(i), draw, key)
+            for word in range(4):
+                place = i // lane * tile + word * lane + i % lane
+                if place < size:
+                    mask[place] = scale if words[word] < limit else real(0)
+    return mask_kernel
+
+
+def _forward(op: Dropout, ins: Any, outs: Any, call: Any) -> list[Any]:
+    x, y = ins[0], outs[0]
+    mask = call.scratch[0] if outs[1] is None else outs[1]
+    real = real_of(x.dtype)
+    limit, scale = round((1 - op.p) * 2 ** 32), real(1 / (1 - op.p) if op.p < 1 else 0)
+    drop = run_program(TIMES, [x, mask], [y])
+    keep = run_program(COPY, [x], [y]) + fill(mask, 1)
+
+    def launches() -> list[Launch]:
+        if not (call.is_train or op.mode == "always") or op.p == 0:
+            return keep
+        stream = next_stream()
+        blocks = -(-mask.size // TILE) * LANE
+        return each(_mask_kernel(real), blocks, mask, mask.size, np.uint64(limit), scale,
+                    np.uint64(stream.draw), np.uint64(stream.key)) + drop
+
+    return [PerRun(launches)]
+
+
+def _scratch(op: Dropout, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return [outs[1]]
+
+
+on_gpu(Dropout, _forward, scratch=_scratch)

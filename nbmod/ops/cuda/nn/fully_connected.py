@@ -1,0 +1,85 @@
+"""Dense layers: three matrix products, and the sums of columns."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from typing import Any
+
+from ...nn.fully_connected import FullyConnected
+from ...op import Spec
+from ..lib.block_reduce import each_block, sum_kernel
+from ..lib.epilogue import Ending
+from ..lib.gemm import matrix_product, product_scratch, way_of
+from ..lib.kernel_math import real_of
+from ..runtime.launch import Launch, device_function, on_gpu
+
+__all__ = ["sizes_of"]
+
+
+@cache
+def _column_sums(real: Any) -> Any:
+    @device_function
+    def load(x, column, row, columns):
+        return real(x[row * columns + column])
+
+    return sum_kernel(load, real)
+
+
+def sizes_of(op: FullyConnected, data: Any) -> tuple[int, int]:
+    """(rows, inner size) of the data as a matrix."""
+    inner = prod(data.shape[1:]) if op.flatten else data.shape[-1]
+    return data.size // inner, inner
+
+
+def forward(op: FullyConnected, ins: Any, y: Any, room: Any, other: Any = None,
+            **limits: Any) -> list[Launch]:
+    """Launches that write the output, which may end as `Ending` says."""
+    data, weight, *bias = ins
+    rows, inner = sizes_of(op, data)
+    return matrix_product(data, weight, y, (rows, op.num_hidden, inner), (False, True),
+                          Ending(bias[0] if bias else None, other, **limits), scratch=room)
+
+
+def _forward(op: FullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return forward(op, ins, outs[0], call.scratch)
+
+
+def _backward(op: FullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    ograd, data, weight = ins
+    rows, inner = sizes_of(op, data)
+    hidden, launches = op.num_hidden, []
+    gx, gw, gb = (*outs, None)[:3]
+    add = (*call.add, False, False, False)
+    if gx is not None:
+        launches += matrix_product(ograd, weight, gx, (rows, inner, hidden), add=add[0],
+                                   scratch=call.scratch)
+    if gw is not None:
+        launches += matrix_product(ograd, data, gw, (hidden, inner, rows), (True, False),
+                                   add=add[1], scratch=call.scratch)
+    if gb is not None:
+        sums = _column_sums(real_of(ograd.dtype))
+        launches += each_block(sums, hidden, ograd, gb, rows, bool(add[2]))
+    return launches
+
+
+def scratch(op: FullyConnected, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    """Scratch for the sums of the output in parts."""
+    rows, inner = sizes_of(op, ins[0])
+    return _largest(ins[0], [(rows, op.num_hidden, inner)])
+
+
+def _backward_scratch(op: FullyConnected, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    rows, inner = sizes_of(op, ins[1])
+    return _largest(ins[0], [(rows, inner, op.num_hidden), (op.num_hidden, inner, rows)])
+
+
+def _largest(factor: Spec, products: list[tuple[int, int, int]]) -> list[Spec]:
+    """Scratch for each of some products, which run one after another."""
+    real = real_of(factor.dtype)
+    specs = [spec for sizes in products
+             for spec in product_scratch(way_of(factor.dtype, real, sizes), sizes)]
+    return [max(specs, key=lambda spec: spec.size)] if specs else []
+
+
+on_gpu(FullyConnected, _forward, _backward, scratch, _backward_scratch)

@@ -1,0 +1,167 @@
+"""LayerNorm, GroupNorm and InstanceNorm: moments of rows, and sums along rows and across them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from ...elementwise.float_op import accumulator, single
+from ...elementwise.program import Program, Step
+from ...nn.layer_norm import LayerNorm, _SampleNorm
+from ...nn.softmax_kernels import Places
+from ...op import Spec
+from ..elementwise.formula_op import COPY, run_program
+from ..elementwise.group_stats import Cells, deviations, moments, two_sums
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, device_function, on_gpu
+
+APPLY = Program("layer_norm", (Step("y", "(x - m) / s * w + b"),), ("x", "m", "s", "w", "b"),
+                ("y",))
+ALONG = Program("gamma_gradient", (Step("y", "a / s"),), ("a", "s"), ("y",))
+
+
+@cache
+def _gradient(inside: bool) -> Program:
+    """The gradient of data; with `inside`, its sums are of gradients times gamma."""
+    value = "({} - t * n - (x - m) * (a * n / (s * s))) {}/ s".format(
+        "g * w" if inside else "g", "" if inside else "* w ")
+    return Program("layer_norm_back", (Step("gx", value),), ("g", "x", "m", "s", "w", "t", "a"),
+                   ("gx",), ("n",))
+
+
+@device_function
+def _scaled_deviations(g, x, mean, gamma, w, cell, term, at):
+    """The terms of a row's sums: scaled gradients, and those times the distance from the mean."""
+    scaled = g[at] * gamma[term]
+    return scaled, scaled * (x[at] - mean[cell])
+
+
+# -- LayerNorm: gamma and beta vary along the row -------------------------------------------------
+
+
+def _places(op: LayerNorm, data: Any) -> Places:
+    return Places.along(data.shape, op.axis)
+
+
+def _three(places: Places, tensors: list[Array], statistics: list[Array],
+           parameters: list[Array]) -> list[Array]:
+    """Arrays of three kinds over (R, K, L): whole, without K, and of K alone."""
+    rows, size, lanes = places.rows, places.size, places.lanes
+    return [*(array.reshape(rows, size, lanes) for array in tensors),
+            *(array.reshape(rows, 1, lanes) for array in statistics),
+            *(array.reshape(1, size, 1) for array in parameters)]
+
+
+@device_function
+def _parameter_terms(g, x, mean, std, w, cell, term, at):
+    """The terms of the gradients of beta and gamma, which rows are added up to."""
+    return g[at], g[at] * (x[at] - mean[term]) / std[term]
+
+
+def _layer(op: LayerNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    data, gamma, beta = ins
+    mean, std, *spare = call.scratch
+    places = _places(op, data)
+    x, m, s, w, b = _three(places, [data], [mean, std], [gamma, beta])
+    return (moments(data, Cells.along(places), mean, std, spare, single(op.eps))
+            + _shown(outs, mean, std)
+            + run_program(APPLY, [x, m, s, w, b], [outs[0].reshape(x.shape)]))
+
+
+def _shown(outs: Sequence[Array | None], *statistics: Array) -> list[Launch]:
+    """Launches that write mean and deviation, in the type of the data, where they are wanted."""
+    return [launch for found, out in zip(statistics, outs[1:], strict=True) if out is not None
+            for launch in run_program(COPY, [found], [out])]
+
+
+def _layer_backward(op: LayerNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    ograd, data, gamma, mean, std = ins
+    places, cells, launches = _places(op, data), Cells.along(_places(op, data)), []
+    *spare, totals, along, of_beta, of_gamma = call.scratch
+    if outs[1] is not None or outs[2] is not None:
+        launches += two_sums(_parameter_terms, (ograd, data, mean, std), _columns(op, data),
+                             (of_beta, of_gamma), spare)
+        for sums, out in ((of_gamma, outs[1]), (of_beta, outs[2])):
+            launches += [] if out is None else run_program(COPY, [sums], [out])
+    if outs[0] is None:
+        return launches
+    launches += two_sums(_scaled_deviations, (ograd, data, mean, gamma), cells, (totals, along),
+                         spare[2:])
+    g, x, gx, m, s, t, a, w = _three(places, [ograd, data, outs[0]], [mean, std, totals, along],
+                                     [gamma])
+    return launches + run_program(_gradient(True), [g, x, m, s, w, t, a], [gx],
+                                  [1 / places.size])
+
+
+def _columns(op: LayerNorm, data: Any) -> Cells:
+    """A cell for every element of gamma."""
+    return Cells.channels(data.shape, op.axis % len(data.shape))
+
+
+def _layer_scratch(op: LayerNorm, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return _forward_scratch(Cells.along(_places(op, ins[0])), outs)
+
+
+def _forward_scratch(cells: Cells, outs: list[Spec]) -> list[Spec]:
+    """Mean and deviation in the type of sums, what is known of pieces."""
+    real = accumulator(outs[0].dtype)
+    return [*(Spec(out.shape, real) for out in outs[1:]), *cells.spare(real)]
+
+
+def _layer_backward_scratch(op: LayerNorm, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    """What is known of pieces of columns, and of rows; sums of rows, and of columns."""
+    data, gamma, mean = ins[1:4]
+    real = accumulator(data.dtype)
+    sums = [Spec(spec.shape, real) for spec in (mean, mean, gamma, gamma)]
+    return [*_columns(op, data).spare(real), *Cells.along(_places(op, data)).spare(real), *sums]
+
+
+# -- the others: they vary from row to row --------------------------------------------------------
+
+
+def _rows(array: Any, statistics: Any) -> Places:
+    """A view of a tensor with a row for every statistic (N, G)."""
+    return Places(statistics.size, array.size // max(statistics.size, 1), 1)
+
+
+def _sample(op: _SampleNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    data, gamma, beta = ins
+    mean, std, *spare = call.scratch
+    x, y = (array.reshape(*mean.shape, -1) for array in (data, outs[0]))
+    m, s = (array.reshape(*mean.shape, 1) for array in (mean, std))
+    w, b = (array.reshape(1, -1, 1) for array in (gamma, beta))
+    return (moments(data, Cells.along(_rows(data, mean)), mean, std, spare, single(op.eps))
+            + _shown(outs, mean, std) + run_program(APPLY, [x, m, s, w, b], [y]))
+
+
+def _sample_backward(op: _SampleNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    ograd, data, gamma, mean, std = ins
+    *spare, totals, along = call.scratch
+    places = _rows(data, mean)
+    launches = two_sums(deviations, (ograd, data, mean), Cells.along(places),
+                        (totals, along), spare)
+    if outs[1] is not None:
+        launches += run_program(ALONG, [along, std], [outs[1].reshape(1, -1)])
+    if outs[2] is not None:
+        launches += run_program(COPY, [totals], [outs[2].reshape(1, -1)])
+    if outs[0] is None:
+        return launches
+    g, x, gx = (array.reshape(*mean.shape, -1) for array in (ograd, data, outs[0]))
+    m, s, t, a = (array.reshape(*mean.shape, 1) for array in (mean, std, totals, along))
+    return launches + run_program(_gradient(False), [g, x, m, s, gamma.reshape(1, -1, 1), t, a],
+                                  [gx], [1 / places.size])
+
+
+def _sample_scratch(op: _SampleNorm, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return _forward_scratch(Cells.along(_rows(ins[0], outs[1])), outs)
+
+
+def _sample_backward_scratch(op: _SampleNorm, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    data, mean = ins[1], ins[3]
+    real = accumulator(data.dtype)
+    return [*Cells.along(_rows(data, mean)).spare(real), *[Spec(mean.shape, real)] * 2]
+
+
+on_gpu(LayerNorm, _layer, _layer_backward, _layer_scratch, _layer_backward_scratch)
+on_gpu(_SampleNorm, _sample, _sample_backward, _sample_scratch, _sample_backward_scratch)

@@ -1,0 +1,191 @@
+"""Loss layers: SoftmaxOutput, the regressions, and MakeLoss."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...elementwise.float_op import single
+from ...elementwise.program import Program, Step
+from ...nn.loss import IdentityAttachKLSparseReg, MakeLoss, SoftmaxOutput, SVMOutput, _Regression
+from ...op import Spec
+from ..elementwise.formula_op import COPY, run_program
+from ..lib.block_reduce import each_block, sum_kernel
+from ..lib.fill import fill, fill_zero
+from ..lib.kernel_math import maximum, real_of, whole
+from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from .softmax import softmax
+
+# -- SoftmaxOutput ------------------------------------------------------------------------------
+
+
+@cache
+def _count_kernel(real: Any, ignored: int) -> Any:
+    """How many labels are not `ignored`."""
+    @device_function
+    def load(label, cell, term, cells):
+        return 0.0 if whole(real(label[term])) == ignored else 1.0
+
+    return sum_kernel(load, np.float64)
+
+
+class _Rule(NamedTuple):
+    """What the kernel is made for."""
+
+    real: Any
+    ignoring: bool
+    times_output: bool
+    counted: bool
+    """The number to divide by is found on the device."""
+
+
+@cache
+def _against_labels_kernel(rule: _Rule) -> Any:
+    real, ignoring, times_output, counted = rule
+
+    @kernel
+    def against_labels(y, label, gx, found, size, lanes, factor, right, wrong, ignored, count):
+        for i in range(thread(), count, threads()):
+            place, k = i // (size * lanes) * lanes + i % lanes, i // lanes % size
+            scale = factor
+            if counted:     # rounded like the parameter it is part of
+                scale = real(np.float32(np.float64(factor) / maximum(found[0], 1.0)))
+            own = whole(real(label[place]))
+            if ignoring and own == ignored:
+                scale = real(0)
+            value = real(y[i])
+            grad = (value - (right if k == own else wrong)) * scale
+            gx[i] = grad * value if times_output else grad
+    return against_labels
+
+
+def _softmax_output(op: SoftmaxOutput, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return softmax(op._places(outs[0]), ins[0], outs[0])
+
+
+def _softmax_output_backward(op: SoftmaxOutput, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (y, label), gx = ins, outs[0]
+    launches = fill_zero(outs[1:])
+    if gx is None:
+        return launches
+    if label.shape == y.shape:
+        difference = "(y - t) * scale * y" if op.out_grad else "(y - t) * scale"
+        program = Program("against_probabilities", (Step("gx", difference),), ("y", "t"), ("gx",),
+                          ("scale",))
+        return launches + run_program(program, [y, label], [gx], [single(op.grad_scale)])
+    places, real = op._places(y), real_of(y.dtype)
+    counted = op.normalization == "valid"
+    ignored = int(op.ignore_label)
+    if counted:
+        launches += each_block(_count_kernel(real, ignored), 1, label, call.scratch[0], label.size,
+                               False)
+    divisor = {"batch": label.size, "valid": 1, "null": places.lanes}[op.normalization]
+    spread = 0.0 if op.multi_output else single(op.smooth_alpha)
+    rule = _Rule(real, op.use_ignore, op.out_grad, counted)
+    return launches + each(
+        _against_labels_kernel(rule), y.size, y, label, gx,
+        call.scratch[0] if counted else gx, places.size, places.lanes,
+        real(single(single(op.grad_scale) / divisor)), real(1 - spread),
+        real(single(spread / max(places.size - 1, 1))), ignored)
+
+
+def _count(op: SoftmaxOutput | MakeLoss, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    """Scratch for a number that is found on the device."""
+    return [Spec((1,), np.dtype(np.float64))] if op.normalization == "valid" else []
+
+
+# -- the others ---------------------------------------------------------------------------------
+
+
+def _copy(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return run_program(COPY, ins[:1], outs[:1])
+
+
+def _regression(op: _Regression, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return run_program(op.shown, ins[:1], outs)
+
+
+def _regression_backward(op: _Regression, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return (op._gradient(run_program, ins, outs, call) or []) + fill_zero(outs[1:])
+
+
+@cache
+def _hinge_kernel(real: Any, linear: bool) -> Any:
+    @kernel
+    def hinge(y, label, gx, size, margin, coefficient, count):
+        for i in range(thread(), count, threads()):
+            side = real(-1) if whole(real(label[i // size])) == i % size else real(1)
+            short = margin + side * real(y[i])
+            push = coefficient if linear else real(2) * short * coefficient
+            gx[i] = side * push if short > real(0) else real(0)
+    return hinge
+
+
+def _svm_backward(op: SVMOutput, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    y, label = ins
+    launches = fill_zero(outs[1:])
+    if outs[0] is None:
+        return launches
+    real = real_of(y.dtype)
+    return launches + each(_hinge_kernel(real, op.use_linear), y.size, y, label, outs[0],
+                           y.shape[-1], real(single(op.margin)),
+                           real(single(op.regularization_coefficient)))
+
+
+@cache
+def _above_kernel(real: Any, threshold: float) -> Any:
+    """How many elements are above the threshold."""
+    @device_function
+    def load(x, cell, term, cells):
+        return 1.0 if real(x[term]) > real(threshold) else 0.0
+
+    return sum_kernel(load, np.float64)
+
+
+@cache
+def _shared_kernel(real: Any) -> Any:
+    @kernel
+    def shared(gx, found, scale, count):
+        for i in range(thread(), count, threads()):
+            gx[i] = scale / real(maximum(found[0], 1.0))
+    return shared
+
+
+def _make_loss_backward(op: MakeLoss, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    loss, gx, scale = ins[0], outs[0], single(op.grad_scale)
+    if op.normalization != "valid":
+        batch = loss.shape[0] if op.normalization == "batch" and loss.ndim > 1 else 1
+        return fill(gx, single(scale / batch))
+    real, found = real_of(loss.dtype), call.scratch[0]
+    above = _above_kernel(real, single(op.valid_thresh))
+    return [*each_block(above, 1, loss, found, loss.size, False),
+            *each(_shared_kernel(real), gx.size, gx, found, real(scale))]
+
+
+AVERAGE = Program("average", (Step("m", "y / n"),), ("y",), ("m",), ("n",))
+FOLLOW = Program("moving_average", (Step("next", "v * momentum + m * share"),), ("v", "m"),
+                 ("next",), ("momentum", "share"))
+PUSH = Program("sparse_push", (Step("gx", "g + penalty * ((1 - t) / (1 - v) - t / v)"),),
+               ("g", "v"), ("gx",), ("t", "penalty"))
+
+
+def _sparse_backward(op: IdentityAttachKLSparseReg, ins: Any, outs: Any, call: Any
+                     ) -> list[Launch]:
+    (ograd, output, moving), mean = ins, call.scratch[0]
+    shape = (output.shape[0], output.shape[1], -1)
+    g, y, gx = (array.reshape(shape) for array in (ograd, output, outs[0]))
+    momentum, average = single(op.momentum), moving.reshape(1, -1, 1)
+    return [*run_program(AVERAGE, [y], [mean.reshape(average.shape)], [y.size // moving.size]),
+            *run_program(FOLLOW, [moving, mean], [moving], [momentum, 1 - momentum]),
+            *run_program(PUSH, [g, average], [gx],
+                         [single(op.sparseness_target), single(op.penalty)])]
+
+
+on_gpu(IdentityAttachKLSparseReg, _copy, _sparse_backward,
+       backward_scratch=lambda op, ins, outs: [ins[2]])
+on_gpu(SoftmaxOutput, _softmax_output, _softmax_output_backward, backward_scratch=_count)
+on_gpu(_Regression, _regression, _regression_backward)
+on_gpu(SVMOutput, _copy, _svm_backward)
+on_gpu(MakeLoss, _copy, _make_loss_backward, backward_scratch=_count)

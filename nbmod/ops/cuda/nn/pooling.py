@@ -1,0 +1,268 @@
+"""Pooling: one thread for every window forward, one for every pixel backward.
+
+Backward gathers: a pixel looks at the windows that cover it, so no two threads write one place.
+For a maximum it asks of every such window whether it is the first of the largest pixels there.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...nn.pooling import AVG, CUBE, MAX, SQUARE, SUM, Pooling, PoolingV1
+from ...nn.sliding_window import Layout, Window
+from ..lib.kernel_math import CBRTS, WORDS, maximum, minimum, real_of
+from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from .sliding_window import Strides, place_function
+
+__all__ = ["forward"]
+
+LOWEST = {"float16": -65504.0, "float32": -3.4028234663852886e38,
+          "float64": -1.7976931348623157e308, "int8": -128.0, "uint8": 0.0}
+"""What MXNet gives for a window without any pixel."""
+
+OLD_MODES = {"max": MAX, "avg": AVG, "sum": SUM}
+
+sqrt = WORDS["sqrt"]
+
+
+class Case(NamedTuple):
+    """All that a kernel is specialised to."""
+
+    window: Window
+    channels: int
+    x: Strides
+    y: Strides
+    mode: int
+    padded: bool
+    """Padding counts in the size of a window."""
+    real: Any
+    old: bool = False
+    """As Pooling_v1 has it: pixels of the padding are zeros for a maximum too, all of the largest
+    share its gradient, and means are over whole kernels."""
+
+    @classmethod
+    def of_old(cls, op: PoolingV1, data: Any) -> Case:
+        layout, image = Layout(2), data.shape[2:]
+        out, kernel, stride, pad = op.place(image)
+        window = Window.over(image, out, kernel, stride, pad)
+        return cls(window, data.shape[1], Strides.of(layout, data.shape[1], window.image),
+                   Strides.of(layout, data.shape[1], window.out), OLD_MODES[op.pool_type], False,
+                   real_of(data.dtype), True)
+
+    @classmethod
+    def of(cls, op: Pooling, data: Any) -> Case:
+        layout = Layout(len(data.shape) - 2, op.channels_last)
+        _, channels, image = layout.split(data.shape)
+        window = op.window(image)
+        return cls(window, channels, Strides.of(layout, channels, window.image),
+                   Strides.of(layout, channels, window.out), op.mode,
+                   op.count_include_pad is not False, real_of(data.dtype))
+
+
+@device_function
+def _length(start, stop):
+    return maximum(stop - start, 1)
+
+
+def _size_function(case: Case) -> Any:
+    """sized(z, y, x): what the window at a position, given by its first indices, is divided by."""
+    window, padded = case.window, case.padded
+    (depth, height, width), (pz, py, px) = window.image, window.pad
+    kz, ky, kx = window.kernel
+    if case.mode != AVG:
+        return device_function(lambda z, y, x: 1)
+    if case.old:
+        # MXNet multiplies by a single precision number, whatever the type.
+        taps = case.real(1 / np.float64(np.float32(1 / window.taps)))
+        return device_function(lambda z, y, x: taps)
+
+    @device_function
+    def sized(z, y, x):
+        if padded:
+            return (_length(z, minimum(z + kz, depth + pz))
+                    * _length(y, minimum(y + ky, height + py))
+                    * _length(x, minimum(x + kx, width + px)))
+        return (_length(maximum(z, 0), minimum(z + kz, depth))
+                * _length(maximum(y, 0), minimum(y + ky, height))
+                * _length(maximum(x, 0), minimum(x + kx, width)))
+    return sized
+
+
+def _touch_function(case: Case) -> Any:
+    """touches(y, x): whether the window of an image that starts there sees the padding."""
+    (_, height, width), (_, py, px), (_, ky, kx) = (case.window.image, case.window.pad,
+                                                    case.window.kernel)
+
+    @device_function
+    def touches(y, x):
+        return (y < 0 or x < 0 or minimum(y + ky, height + py) > height
+                or minimum(x + kx, width + px) > width)
+    return touches
+
+
+def _fold_function(case: Case) -> Any:
+    """fold(total, value): a window's result so far, with one pixel more."""
+    mode = case.mode
+
+    @device_function
+    def fold(total, value):
+        if mode == MAX:
+            return value if value > total else total
+        if mode == SQUARE:
+            return total + value * value
+        return total + value * value * value if mode == CUBE else total + value
+    return fold
+
+
+def _finish_function(case: Case) -> Any:
+    """finish(total, size): the result of a window, from what its pixels were folded to."""
+    mode, real, cbrt = case.mode, case.real, CBRTS[case.real]
+
+    @device_function
+    def finish(total, size):
+        if mode == AVG:
+            return total / real(size)
+        if mode == SQUARE:
+            return sqrt(total)
+        return cbrt(total) if mode == CUBE else total
+    return finish
+
+
+@cache
+def _forward_kernel(case: Case, first: float) -> Any:
+    window, channels, real = case.window, case.channels, case.real
+    positions, (_, oheight, owidth) = window.positions, window.out
+    (depth, height, width), (kz, ky, kx) = window.image, window.kernel
+    (sz, sy, sx), (pz, py, px) = window.stride, window.pad
+    pixel, output = place_function(case.x, window.image), place_function(case.y, window.out)
+    sized, fold, finish = _size_function(case), _fold_function(case), _finish_function(case)
+    zeros, touches = case.old and case.mode == MAX, _touch_function(case)
+
+    @kernel
+    def pool(x, y, count):
+        for i in range(thread(), count, threads()):
+            position, image, channel = i % positions, i // positions // channels, (
+                i // positions % channels)
+            x0 = position % owidth * sx - px
+            y0 = position // owidth % oheight * sy - py
+            z0 = position // (owidth * oheight) * sz - pz
+            total = real(first)
+            if zeros and touches(y0, x0):
+                total = real(0)
+            for z in range(maximum(z0, 0), minimum(z0 + kz, depth)):
+                for v in range(maximum(y0, 0), minimum(y0 + ky, height)):
+                    for u in range(maximum(x0, 0), minimum(x0 + kx, width)):
+                        at = pixel(image, channel, (z * height + v) * width + u)
+                        total = fold(total, real(x[at]))
+            y[output(image, channel, position)] = finish(total, sized(z0, y0, x0))
+    return pool
+
+
+def _share_function(case: Case) -> Any:
+    """share(x, y, gy, image, channel, pixel, position): what the window at a position, which
+    covers the pixel, gives it of its gradient."""
+    window, mode, real = case.window, case.mode, case.real
+    _, oheight, owidth = window.out
+    (sz, sy, sx), (pz, py, px) = window.stride, window.pad
+    place, output = place_function(case.x, window.image), place_function(case.y, window.out)
+    sized, wins, old = _size_function(case), _winner_function(case), case.old
+
+    @device_function
+    def share(x, y, gy, image, channel, pixel, position):
+        at = output(image, channel, position)
+        grad = real(gy[at])
+        x0 = position % owidth * sx - px
+        y0 = position // owidth % oheight * sy - py
+        z0 = position // (owidth * oheight) * sz - pz
+        if mode == MAX and old:
+            return grad if x[place(image, channel, pixel)] == y[at] else real(0)
+        if mode == MAX:
+            return grad if wins(x, image, channel, pixel, z0, y0, x0) else real(0)
+        if mode == SUM or mode == AVG:
+            return grad / real(sized(z0, y0, x0))
+        value = real(y[at])
+        if value == real(0):
+            return real(0)
+        ratio = real(x[place(image, channel, pixel)]) / value
+        return grad * (ratio if mode == SQUARE else ratio * ratio)
+    return share
+
+
+def _winner_function(case: Case) -> Any:
+    """wins(x, image, channel, pixel, z0, y0, x0): whether the pixel is the first of the largest in
+    the window that starts there; none is where no pixel is above the lowest number."""
+    window, real = case.window, case.real
+    lowest = real(np.finfo(real).min)
+    (depth, height, width), (kz, ky, kx) = window.image, window.kernel
+    place = place_function(case.x, window.image)
+
+    @device_function
+    def wins(x, image, channel, pixel, z0, y0, x0):
+        own = real(x[place(image, channel, pixel)])
+        if not own > lowest:
+            return False
+        for z in range(maximum(z0, 0), minimum(z0 + kz, depth)):
+            for v in range(maximum(y0, 0), minimum(y0 + ky, height)):
+                for u in range(maximum(x0, 0), minimum(x0 + kx, width)):
+                    other = (z * height + v) * width + u
+                    value = real(x[place(image, channel, other)])
+                    if value > own or (value == own and other < pixel):
+                        return False
+        return True
+    return wins
+
+
+@cache
+def _backward_kernel(case: Case) -> Any:
+    window, channels, real = case.window, case.channels, case.real
+    (depth, height, width), (odepth, oheight, owidth) = window.image, window.out
+    (kz, ky, kx), (sz, sy, sx), (pz, py, px) = window.kernel, window.stride, window.pad
+    pixels, place, share = depth * height * width, place_function(
+        case.x, window.image), _share_function(case)
+
+    @kernel
+    def pool_back(x, y, gy, gx, count):
+        for i in range(thread(), count, threads()):
+            pixel, plane = i % pixels, i // pixels
+            u, v, z = (pixel % width + px, pixel // width % height + py,
+                       pixel // (width * height) + pz)
+            total = real(0)
+            # Position o covers the pixel if o * stride <= u < o * stride + kernel.
+            for oz in range(maximum(z - kz + sz, 0) // sz, minimum(z // sz + 1, odepth)):
+                for oy in range(maximum(v - ky + sy, 0) // sy, minimum(v // sy + 1, oheight)):
+                    for ox in range(maximum(u - kx + sx, 0) // sx, minimum(u // sx + 1, owidth)):
+                        total += share(x, y, gy, plane // channels, plane % channels, pixel,
+                                       (oz * oheight + oy) * owidth + ox)
+            gx[place(plane // channels, plane % channels, pixel)] = total
+    return pool_back
+
+
+def forward(op: Pooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    """The twin of `Pooling`; data, and maxima, may be 8-bit integers too."""
+    x, y = ins[0], outs[0]
+    first = LOWEST[y.dtype.name] if op.mode == MAX else 0.0
+    return each(_forward_kernel(Case.of(op, x), first), y.size, x, y)
+
+
+def _backward(op: Pooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    gy, gx = ins[0], outs[0]
+    x, y = (ins[i] if i < len(ins) else gx for i in (1, 2))
+    return each(_backward_kernel(Case.of(op, gx)), gx.size, x, y, gy, gx)
+
+
+def _old_forward(op: PoolingV1, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    case, y = Case.of_old(op, ins[0]), outs[0]
+    first = -np.inf if case.mode == MAX else 0.0
+    return each(_forward_kernel(case, first), y.size, ins[0], y)
+
+
+def _old_backward(op: PoolingV1, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (gy, x, y), gx = ins, outs[0]
+    return each(_backward_kernel(Case.of_old(op, x)), gx.size, x, y, gy, gx)
+
+
+on_gpu(Pooling, forward, _backward)
+on_gpu(PoolingV1, _old_forward, _old_backward)

@@ -1,0 +1,141 @@
+"""Batches of sequences that end at different times: every element asks its sequence's length."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...elementwise.float_op import single
+from ...nn.sequence import SequenceLast, SequenceMask, SequenceReverse, Sequences
+from ..lib.fill import fill_zero
+from ..lib.kernel_math import maximum, minimum
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from ..tensor.indexing import whole_function
+
+
+@cache
+def _length_function(dtype: Any) -> Any:
+    """length(lengths, sequence, time): the steps that count; all where there are no lengths."""
+    if dtype is None:
+        return device_function(lambda lengths, sequence, time: time)
+    whole = whole_function(dtype)
+
+    @device_function
+    def length(lengths, sequence, time):
+        return np.int32(minimum(maximum(whole(lengths[sequence]), np.int64(0)), np.int64(time)))
+    return length
+
+
+@cache
+def _move_kernel(dtype: Any, backwards: bool, swapped: bool) -> Any:
+    """Steps after the end get a number; those before it are copied, last first if `backwards`.
+
+    Data is (time, batch, size), `swapped` (batch, time, size).
+    """
+    length = _length_function(dtype)
+
+    @kernel
+    def move_steps(x, lengths, y, filler, time, batch, size, count):
+        for i in range(thread(), count, threads()):
+            outer, within = i // size // (time if swapped else batch), i // size % (
+                time if swapped else batch)
+            step, sequence = (within, outer) if swapped else (outer, within)
+            stop = length(lengths, sequence, time)
+            if backwards:
+                source = stop - 1 - step if step < stop else step
+                y[i] = x[i + (source - step) * batch * size]
+            else:
+                y[i] = x[i] if step < stop else filler
+    return move_steps
+
+
+@cache
+def _last_kernel(dtype: Any, swapped: bool) -> Any:
+    """y (batch, size) = the last steps of x, 0 where there is none."""
+    length = _length_function(dtype)
+
+    @kernel
+    def last_steps(x, lengths, y, zero, time, batch, size, count):
+        for i in range(thread(), count, threads()):
+            sequence, rest = i // size, i % size
+            step = length(lengths, sequence, time) - 1
+            row = sequence * time + step if swapped else step * batch + sequence
+            y[i] = x[row * size + rest] if step >= 0 else zero
+    return last_steps
+
+
+@cache
+def _give_kernel(dtype: Any, swapped: bool) -> Any:
+    """gx = g (batch, size) at the last steps, 0 elsewhere."""
+    length = _length_function(dtype)
+
+    @kernel
+    def give_last(g, lengths, gx, zero, time, batch, size, count):
+        for i in range(thread(), count, threads()):
+            row, rest = i // size, i % size
+            sequence = row // time if swapped else row % batch
+            step = row % time if swapped else row // batch
+            last = length(lengths, sequence, time) - 1
+            gx[i] = g[sequence * size + rest] if step == last else zero
+    return give_last
+
+
+def _sizes(op: Sequences, data: Array) -> tuple[int, int, int]:
+    """(time, batch, size of a step) of the data."""
+    return data.shape[op.axis], data.shape[1 - op.axis], prod(data.shape[2:])
+
+
+def _lengths(op: Sequences, ins: Any) -> tuple[Any, Array]:
+    """The type of the lengths, None without them, and an array to read them from."""
+    return (ins[1].dtype, ins[1]) if op.use_sequence_length else (None, ins[0])
+
+
+def _masked(op: SequenceMask, ins: Any, y: Array, value: float) -> list[Launch]:
+    kind, lengths = _lengths(op, ins)
+    value = single(value)
+    with np.errstate(over="ignore"):
+        filler = np.array(value).astype(np.int64 if y.dtype.kind in "iu" else y.dtype)
+    return each(_move_kernel(kind, False, op.axis == 1), y.size, ins[0], lengths, y,
+                filler.astype(y.dtype)[()], *_sizes(op, y))
+
+
+def _mask(op: SequenceMask, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return _masked(op, ins, outs[0], op.value)
+
+
+def _mask_backward(op: SequenceMask, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return fill_zero(outs[1:]) + (_masked(op, ins, outs[0], 0.0) if outs[0] is not None else [])
+
+
+def _reverse(op: SequenceReverse, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    kind, lengths = _lengths(op, ins)
+    y, launches = outs[0], fill_zero(outs[1:])
+    if y is None:
+        return launches
+    return launches + each(_move_kernel(kind, True, False), y.size, ins[0], lengths, y,
+                           y.dtype.type(0), *_sizes(op, y))
+
+
+def _last(op: SequenceLast, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    kind, lengths = _lengths(op, ins)
+    y = outs[0]
+    return each(_last_kernel(kind, op.axis == 1), y.size, ins[0], lengths, y, y.dtype.type(0),
+                *_sizes(op, ins[0]))
+
+
+def _last_backward(op: SequenceLast, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    kind, lengths = _lengths(op, ins)
+    gx, launches = outs[0], fill_zero(outs[1:])
+    if gx is None:
+        return launches
+    return launches + each(_give_kernel(kind, op.axis == 1), gx.size, ins[0], lengths, gx,
+                           gx.dtype.type(0), *_sizes(op, gx))
+
+
+on_gpu(SequenceMask, _mask, _mask_backward)
+on_gpu(SequenceLast, _last, _last_backward)
+on_gpu(SequenceReverse, _reverse, _reverse)

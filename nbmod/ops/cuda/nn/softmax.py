@@ -1,0 +1,240 @@
+"""softmax and its kin: numbers along one axis compete in every place of a tensor.
+
+Places whose numbers are neighbours in memory, and few places with many numbers, are the work of a
+block each; others of a thread.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...elementwise.float_op import accumulator
+from ...nn.softmax import LEAST, SoftmaxActivation, SoftmaxCrossEntropy, _Softmax
+from ...nn.softmax_kernels import Places
+from ...op import Spec
+from ..elementwise.formula_op import COPY, run_program
+from ..lib.block_reduce import LANES, each_block, tree_function
+from ..lib.fill import fill_zero
+from ..lib.kernel_math import WORDS, maximum, minimum, real_of, whole
+from ..runtime.device_memory import Array
+from ..runtime.launch import SIMULATED, Launch, cuda, each, kernel, on_gpu, thread, threads
+
+__all__ = ["softmax"]
+
+exp, log = WORDS["exp"], WORDS["log"]
+
+MANY = 4 if SIMULATED else 1 << 14
+"""Places that keep a large card busy by a thread each."""
+
+
+def _by_blocks(places: Places) -> bool:
+    """Whether every place is the work of a block."""
+    return places.size >= LANES // 2 and (places.lanes == 1 or places.rows * places.lanes < MANY)
+
+
+
+@cache
+def _softmax_kernel(real: Any, logarithm: bool, cut: bool) -> Any:
+    @kernel
+    def softmax_kernel(x, y, length, size, lanes, scale, count):
+        for place in range(thread(), count, threads()):
+            first = place // lanes * size * lanes + place % lanes
+            stop = minimum(maximum(length[place], 0), size) if cut else size
+            top = real(-np.inf)
+            for k in range(stop):
+                value = real(x[first + k * lanes]) * scale
+                top = value if value > top or value != value else top
+            total = real(0)
+            for k in range(stop):
+                total += exp(real(x[first + k * lanes]) * scale - top)
+            offset = log(total)
+            for k in range(stop):
+                value = real(x[first + k * lanes]) * scale - top
+                y[first + k * lanes] = value - offset if logarithm else exp(value) / total
+            for k in range(stop, size):
+                y[first + k * lanes] = real(0)
+    return softmax_kernel
+
+
+@cache
+def _wide_softmax_kernel(real: Any, logarithm: bool, cut: bool) -> Any:
+    width, add_up, top_of = LANES, tree_function(1), tree_function(1, fold=maximum)
+
+    @kernel
+    def wide_softmax(x, y, length, size, lanes, scale, count):
+        tops = cuda.shared.array((1, width), real)
+        sums = cuda.shared.array((1, width), real)
+        me = cuda.threadIdx.x
+        for place in range(cuda.blockIdx.x, count, cuda.gridDim.x):
+            first = place // lanes * size * lanes + place % lanes
+            stop = minimum(maximum(length[place], 0), size) if cut else size
+            top = real(-np.inf)
+            for k in range(me, stop, width):
+                top = maximum(real(x[first + k * lanes]) * scale, top)
+            tops[0, me] = top
+            top_of(tops)
+            top, total = tops[0, 0], real(0)
+            for k in range(me, stop, width):
+                total += exp(real(x[first + k * lanes]) * scale - top)
+            sums[0, me] = total
+            add_up(sums)
+            total = sums[0, 0]
+            offset = log(total)
+            for k in range(me, stop, width):
+                value = real(x[first + k * lanes]) * scale - top
+                y[first + k * lanes] = value - offset if logarithm else exp(value) / total
+            for k in range(stop + me, size, width):
+                y[first + k * lanes] = real(0)
+            cuda.syncthreads()
+    return wide_softmax
+
+
+def softmax(places: Places, x: Array, y: Array, scale: float = 1.0, logarithm: bool = False,
+            length: Array | None = None) -> list[Launch]:
+    """Launches that write softmax(scale x), or its logarithm, to y."""
+    real, count = real_of(y.dtype), places.rows * places.lanes
+    args = (x, y, y if length is None else length, places.size, places.lanes, real(scale))
+    if _by_blocks(places):
+        return each_block(_wide_softmax_kernel(real, logarithm, length is not None), count, *args)
+    return each(_softmax_kernel(real, logarithm, length is not None), count, *args)
+
+
+@cache
+def _gradient_kernel(real: Any, logarithm: bool) -> Any:
+    @kernel
+    def softmax_gradient(g, y, gx, size, lanes, scale, count):
+        for place in range(thread(), count, threads()):
+            first = place // lanes * size * lanes + place % lanes
+            total = real(0)
+            for k in range(size):
+                at = first + k * lanes
+                total += real(g[at]) if logarithm else real(g[at]) * real(y[at])
+            for k in range(size):
+                at = first + k * lanes
+                if logarithm:
+                    gx[at] = (real(g[at]) - exp(real(y[at])) * total) * scale
+                else:
+                    gx[at] = real(y[at]) * (real(g[at]) - total) * scale
+    return softmax_gradient
+
+
+@cache
+def _wide_gradient_kernel(real: Any, logarithm: bool) -> Any:
+    width, add_up = LANES, tree_function(1)
+
+    @kernel
+    def wide_gradient(g, y, gx, size, lanes, scale, count):
+        sums = cuda.shared.array((1, width), real)
+        me = cuda.threadIdx.x
+        for place in range(cuda.blockIdx.x, count, cuda.gridDim.x):
+            first = place // lanes * size * lanes + place % lanes
+            total = real(0)
+            for k in range(me, size, width):
+                at = first + k * lanes
+                total += real(g[at]) if logarithm else real(g[at]) * real(y[at])
+            sums[0, me] = total
+            add_up(sums)
+            total = sums[0, 0]
+            for k in range(me, size, width):
+                at = first + k * lanes
+                if logarithm:
+                    gx[at] = (real(g[at]) - exp(real(y[at])) * total) * scale
+                else:
+                    gx[at] = real(y[at]) * (real(g[at]) - total) * scale
+            cuda.syncthreads()
+    return wide_gradient
+
+
+def _gradient(places: Places, g: Array, y: Array, gx: Array, scale: float, logarithm: bool
+              ) -> list[Launch]:
+    real, count = real_of(y.dtype), places.rows * places.lanes
+    args = (g, y, gx, places.size, places.lanes, real(scale))
+    if _by_blocks(places):
+        return each_block(_wide_gradient_kernel(real, logarithm), count, *args)
+    return each(_gradient_kernel(real, logarithm), count, *args)
+
+
+def _forward(op: _Softmax, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return softmax(op._places(outs[0]), ins[0], outs[0], op.scale, op.log,
+                   ins[1] if op.use_length else None)
+
+
+def _backward(op: _Softmax, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    g, y = ins
+    launches = fill_zero(outs[1:])
+    if outs[0] is not None:
+        launches += _gradient(op._places(y), g, y, outs[0], op.scale, op.log)
+    return launches
+
+
+def _activation(op: SoftmaxActivation, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return softmax(op._places(outs[0]), ins[0], outs[0])
+
+
+def _activation_backward(op: SoftmaxActivation, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    g, y = ins
+    return _gradient(Places.along(y.shape, 1), g, y, outs[0], 1.0, False)
+
+
+@cache
+def _entropy_kernel(real: Any) -> Any:
+    """What every row loses."""
+    @kernel
+    def entropy(x, label, loss, size, least, count):
+        for row in range(thread(), count, threads()):
+            first, own = row * size, whole(real(label[row]))
+            top, total = real(-np.inf), real(0)
+            for k in range(size):
+                value = real(x[first + k])
+                top = value if value > top or value != value else top
+            for k in range(size):
+                total += exp(real(x[first + k]) - top)
+            loss[row] = real(0)
+            if 0 <= own < size:
+                loss[row] = -maximum(real(x[first + own]) - top - log(total), least)
+    return entropy
+
+
+@cache
+def _entropy_gradient_kernel(real: Any) -> Any:
+    @kernel
+    def entropy_gradient(g, y, label, gx, size, count):
+        for i in range(thread(), count, threads()):
+            own = whole(real(label[i // size])) == i % size
+            gx[i] = (real(y[i]) - real(1 if own else 0)) * real(g[0])
+    return entropy_gradient
+
+
+def _entropy(op: SoftmaxCrossEntropy, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (data, label), real = ins, real_of(ins[0].dtype)
+    losses = call.scratch[0]
+    return each(_entropy_kernel(real), data.shape[0], data, label, losses, data.shape[1],
+                real(np.log(LEAST))) + run_program(COPY, [losses], outs)
+
+
+def _entropy_backward(op: SoftmaxCrossEntropy, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (g, data, label), gx, shares = ins, outs[0], call.scratch[0]
+    launches = fill_zero(outs[1:])
+    if gx is None:
+        return launches
+    return launches + softmax(Places.along(data.shape, -1), data, shares) + each(
+        _entropy_gradient_kernel(real_of(data.dtype)), gx.size, g, shares, label, gx,
+        data.shape[1])
+
+
+def _losses(op: SoftmaxCrossEntropy, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    """Scratch for the loss of every row."""
+    return [Spec(ins[0].shape[:1], accumulator(ins[0].dtype))]
+
+
+def _shares(op: SoftmaxCrossEntropy, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    """Scratch for the softmax."""
+    return [Spec(ins[1].shape, accumulator(ins[1].dtype))]
+
+
+on_gpu(SoftmaxCrossEntropy, _entropy, _entropy_backward, _losses, _shares)
+on_gpu(_Softmax, _forward, _backward)
+on_gpu(SoftmaxActivation, _activation, _activation_backward)

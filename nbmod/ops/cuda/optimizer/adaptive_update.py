@@ -1,0 +1,20 @@
+"""The update with a rate for every row on a GPU; all others are `cuda.update`'s."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...optimizer.adaptive_update import GroupAdaGradUpdate
+from ..elementwise.formula_op import run_program
+from ..runtime.launch import Launch, on_gpu
+
+
+def _group_adagrad(op: GroupAdaGradUpdate, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    tensors = op.tensors(ins, outs)
+    return [launch for program, add in op.stages() for launch in run_program(
+        program, [tensors[name] for name in program.inputs],
+        [tensors[name] for name in program.outputs],
+        op.numbers_of(program, ins[0].shape[1]), add)]
+
+
+on_gpu(GroupAdaGradUpdate, _group_adagrad)

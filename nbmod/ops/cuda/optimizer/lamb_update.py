@@ -1,0 +1,25 @@
+"""LAMB on a GPU: the stages of `ops.update_lamb` one after another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...elementwise.float_op import HALF, SINGLE
+from ...op import Spec
+from ...optimizer.lamb_update import LambUpdate
+from ..runtime.launch import Launch, on_gpu
+from .sgd_update import launches
+
+
+def _lengths(op: LambUpdate, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    """Memory for the squared lengths of the weight and of the step."""
+    kind = dict(zip(op.inputs, ins, strict=True))["mean"].dtype
+    return [Spec((1,), SINGLE if kind == HALF else kind)] * 2
+
+
+def _lamb(op: LambUpdate, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    tensors = {**op.tensors(ins, outs), **dict(zip(("w2", "s2"), call.scratch, strict=True))}
+    return [launch for program in op.stages() for launch in launches(op, program, tensors)]
+
+
+on_gpu(LambUpdate, _lamb, scratch=_lengths)

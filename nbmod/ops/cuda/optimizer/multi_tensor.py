@@ -1,0 +1,48 @@
+"""Sums of squares, tests for infinities and NaN, and zeroing of many tensors on a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...elementwise.program import Program, Step
+from ...op import Op, Spec
+from ...optimizer.multi_tensor import AllFinite, MultiAllFinite, MultiSumSq, ResetArrays
+from ..elementwise.formula_op import run_program
+from ..lib.fill import fill_zero
+from ..runtime.launch import Launch, on_gpu
+
+SQUARES = Program("squares", (Step("y", "x * x"),), ("x",), ("y",))
+WRONG = Program("wrong", (Step("y", "where(x * 0 == 0, 0, 1)"),), ("x",), ("y",))
+FRESH = Program("fresh", (Step("y", "where(wrong > 0, 0, 1)"),), ("wrong",), ("y",))
+KEPT = Program("kept", (Step("z", "where(wrong > 0, 0, where(y == 0, 0, 1))"),), ("wrong", "y"),
+               ("z",))
+
+
+def _sum_squares(op: MultiSumSq, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    out = outs[0]
+    return [launch for index, array in enumerate(ins) for launch in run_program(
+        SQUARES, [array], [out.device.view(out, index * out.dtype.itemsize, (1,), out.dtype)])]
+
+
+def _finite(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    """The number of elements that are not finite decides."""
+    wrong = call.scratch[0]
+    counts = [launch for index, array in enumerate(ins)
+              for launch in run_program(WRONG, [array], [wrong], add=[index > 0])]
+    if op.init_output:
+        return counts + run_program(FRESH, [wrong], outs)
+    return counts + run_program(KEPT, [wrong, outs[0]], outs)
+
+
+def _count(op: Op, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return [Spec((1,), outs[0].dtype)]
+
+
+def _reset(op: ResetArrays, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return fill_zero(ins)
+
+
+on_gpu(MultiSumSq, _sum_squares)
+on_gpu(AllFinite, _finite, scratch=_count)
+on_gpu(MultiAllFinite, _finite, scratch=_count)
+on_gpu(ResetArrays, _reset)

@@ -1,0 +1,125 @@
+"""Updates of many weights on a GPU: one launch for those of the same types, as in `cuda.together`.
+
+Rules of several stages, and arrays that share memory, are stepped weight by weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...op import Call, Spec
+from ...optimizer.multi_tensor_apply import Member, alike, overlap
+from ...optimizer.multi_weight_update import MultiUpdate, Preloaded
+from ...optimizer.sgd_update import Update
+from ..runtime.launch import Launch, each, kernel, on_gpu, thread, threads, twin_of
+from .multi_tensor_apply import launch, real_of
+
+
+def _parts(op: MultiUpdate, lrs: Any, wds: Any, ins: Any, outs: Any) -> Any:
+    """The rule of every weight, with its inputs and its output."""
+    for index, (lr, wd, out) in enumerate(zip(lrs, wds, outs, strict=True)):
+        yield op.rule_for(index, float(lr), float(wd)), op.part(ins, index), [out]
+
+
+def _scratch(op: MultiUpdate, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    rates = [0.0] * op.count
+    return [spec for rule, part, out in _parts(op, rates, rates, ins, outs)
+            for spec in twin_of(rule).scratch(rule, part, out)]  # type: ignore[union-attr]
+
+
+# -- all at once ----------------------------------------------------------------------------------
+
+
+def _members(op: MultiUpdate, ins: Any, outs: Any) -> list[Member] | None:
+    """The arithmetic of every weight, None if weights must be stepped one after another."""
+    rates, found = [0.0] * op.count, []
+    if op.rule.forward is not Update.forward or op.rule.execute is not Update.execute:
+        return None
+    for rule, part, out in _parts(op, rates, rates, ins, outs):
+        if out[0] is None or not out[0].size:
+            return None
+        tensors = rule.tensors(part, out)
+        found.append(Member(rule.program(), *([tensors[name] for name in names] for names in (
+            rule.program().inputs, rule.program().outputs))))
+    device = outs[0].device
+    return None if overlap(map(_touched, found), device) else found
+
+
+def _touched(member: Member) -> tuple[list[Any], Sequence[Any]]:
+    """What an update reads and does not write, and what it writes."""
+    written = {array.address for array in member.outs}
+    return [array for array in member.ins if array.address not in written], member.outs
+
+
+def _at_once(op: MultiUpdate, members: Sequence[Member], lrs: Any, wds: Any
+             ) -> list[tuple[list[int], Any, Launch]]:
+    """A launch for each kind of member: positions of these, their numbers on the device, and it."""
+    rules = [op.rule_for(index, float(lr), float(wd))
+             for index, (lr, wd) in enumerate(zip(lrs, wds, strict=True))]
+    found = []
+    for positions in alike(members):
+        chosen = [members[position] for position in positions]
+        numbers = np.array([rules[position].numbers(members[position].program)
+                            for position in positions], real_of(chosen))
+        there = chosen[0].outs[0].device.from_numpy(numbers)
+        found.append((positions, there, launch(chosen, there)))
+    return found
+
+
+def _multi(op: MultiUpdate, ins: Any, outs: Any, call: Call) -> list[Any]:
+    members, rates = _members(op, ins, outs), op.rates(ins)
+    if members is None:
+        return _one_by_one(op, *rates, ins, outs, call)
+    return [update for _, _, update in _at_once(op, members, *rates)]
+
+
+def _preloaded(op: Preloaded, ins: Any, outs: Any, call: Call) -> list[Any]:
+    """The rates, which may be results of other ops, are put among the numbers on the card."""
+    members, rates = _members(op, ins, outs), [0.0] * op.count
+    if members is None:
+        def later() -> list[Any]:
+            lrs, wds = (array.device.to_numpy(array).reshape(-1) for array in ins[-2:])
+            return _one_by_one(op, lrs, wds, ins, outs, call)
+
+        return [later]
+    launches = []
+    for positions, numbers, update in _at_once(op, members, rates, rates):
+        rows = numbers.device.from_numpy(np.array(positions, np.int32))
+        scalars = members[positions[0]].program.scalars
+        kernel = _rates_kernel(numbers.dtype.type, len(scalars), scalars.index("lr"),
+                               scalars.index("wd"))
+        put = each(kernel, len(positions), *ins[-2:], rows, numbers)
+        launches += [*(one._replace(own=(rows,)) for one in put), update]
+    return launches
+
+
+@cache
+def _rates_kernel(real: Any, width: int, lr: int, wd: int) -> Any:
+    """Rates of weights as two of the `width` numbers of their rows; row i is of weights[i]."""
+    @kernel
+    def put_rates(lrs, wds, weights, numbers, count):
+        for row in range(thread(), count, threads()):
+            numbers[row * width + lr] = real(lrs[weights[row]])
+            numbers[row * width + wd] = real(wds[weights[row]])
+
+    return put_rates
+
+
+# -- weight by weight -----------------------------------------------------------------------------
+
+
+def _one_by_one(op: MultiUpdate, lrs: Any, wds: Any, ins: Any, outs: Any, call: Call) -> list[Any]:
+    share = len(call.scratch) // op.count
+    found: list[Any] = []
+    for index, (rule, part, out) in enumerate(_parts(op, lrs, wds, ins, outs)):
+        own = Call(scratch=call.scratch[index * share:(index + 1) * share])
+        found += twin_of(rule).prepare(rule, part, out, own)  # type: ignore[union-attr]
+    return found
+
+
+on_gpu(MultiUpdate, _multi, scratch=_scratch)
+on_gpu(Preloaded, _preloaded, scratch=_scratch)

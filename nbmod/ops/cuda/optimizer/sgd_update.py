@@ -1,0 +1,25 @@
+"""Optimizer updates on a GPU: the programs of `ops.update`, one launch for each weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...optimizer import sgd_update
+from ..elementwise.formula_op import run_program
+from ..runtime.launch import Launch, on_gpu
+
+__all__ = ["launches"]
+
+
+def launches(op: sgd_update.Update, program: Any, tensors: dict[str, Any], add: Any = ()
+             ) -> list[Launch]:
+    """Launches that run a program of `op` over named arrays."""
+    return run_program(program, [tensors[name] for name in program.inputs],
+                       [tensors[name] for name in program.outputs], op.numbers(program), add)
+
+
+def _step(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return launches(op, op.program(), op.tensors(ins, outs))
+
+
+on_gpu(sgd_update.Update, _step)

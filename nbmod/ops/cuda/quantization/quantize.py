@@ -1,0 +1,173 @@
+"""From real numbers to integers and back: a thread for every number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...op import Spec
+from ...quantization.quantize import (
+    EXACT,
+    Dequantize,
+    Quantize,
+    QuantizeAsym,
+    QuantizeV2,
+    Requantize,
+)
+from ...quantization.ranges import FLOAT, INT8, INT32, LEVELS
+from ..elementwise.formula_op import COPY, run_program
+from ..lib.fill import fill
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+from .ranges import (
+    ends_of,
+    extremes,
+    extremes_scratch,
+    magnitude,
+    quotient,
+    round_function,
+    spare_end,
+)
+
+real = np.float32
+
+
+# -- to integers --------------------------------------------------------------------------------
+
+
+@cache
+def _settle_function(target: np.dtype, levels: Any, known: bool) -> Any:
+    """settle(low, high, x0, x1, first, last): from real numbers with the range `low` to `high`, or
+    with `known` numbers as ends."""
+    signed = target == INT8
+
+    @device_function
+    def settle(low, high, x0, x1, first, last):
+        bottom, top = (first, last) if known else (low[0], high[0])
+        end = magnitude(bottom, top)
+        return -end if signed else bottom, end if signed else top, quotient(levels, end)
+    return settle
+
+
+@cache
+def _resettle_function(target: np.dtype, known: bool) -> Any:
+    """The same from sums, whose range is `low` to `high`, and which lie between x0 and x1."""
+    signed, levels, all_sums = target == INT8, EXACT[target], LEVELS[INT32]
+
+    @device_function
+    def settle(low, high, x0, x1, first, last):
+        step = magnitude(low[0], high[0]) / all_sums
+        end = magnitude(first, last) if known else magnitude(real(x0[0]), real(x1[0])) * step
+        return -end if signed else real(0), end, step * quotient(levels, end)
+    return settle
+
+
+@cache
+def _round_kernel(settle: Any, target: np.dtype) -> Any:
+    """y = x scale; `settle` gives the ends of the range of y, and the scale."""
+    rounded = round_function(target)
+
+    @kernel
+    def quantize(x, low, high, x0, x1, y, y0, y1, first, last, count):
+        bottom, top, scale = settle(low, high, x0, x1, first, last)
+        if thread() == 0:
+            y0[0], y1[0] = bottom, top
+        for i in range(thread(), count, threads()):
+            y[i] = rounded(real(x[i]) * scale)
+    return quantize
+
+
+def _rounding(settle: Any, x: Array, pointers: Sequence[Array], outs: Any, spare: Array,
+              numbers: Sequence[Any] = (0, 0)) -> list[Launch]:
+    y = outs[0]
+    return each(_round_kernel(settle, y.dtype), y.size, x, *pointers, y, *ends_of(outs, [spare]),
+                *map(real, numbers))
+
+
+def _quantize(op: Quantize, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x, low, high = ins
+    settle = _settle_function(op.target, EXACT[op.target], False)
+    return _rounding(settle, x, (low, high, low, high), outs, call.scratch[0])
+
+
+def _quantize_v2(op: QuantizeV2, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x, numbers = ins[0], (op.min_calib_range, op.max_calib_range)
+    if x.dtype != FLOAT:
+        end = LEVELS[x.dtype]
+        ends = numbers if op.calibrated else (-end if x.dtype == INT8 else 0, end)
+        return run_program(COPY, [x], outs[:1]) + [
+            launch for out, end in zip(outs[1:], ends, strict=True) if out is not None
+            for launch in fill(out, end)]
+    settle = _settle_function(op.target, LEVELS[op.target], op.calibrated)
+    if op.calibrated:
+        return _rounding(settle, x, (x,) * 4, outs, call.scratch[0], numbers)
+    launches, (low, high) = extremes(x, call.scratch[1:])
+    return launches + _rounding(settle, x, (low, high, low, high), outs, call.scratch[0])
+
+
+def _requantize(op: Requantize, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x, low, high = ins
+    settle = _resettle_function(op.target, op.calibrated)
+    if op.calibrated:
+        return _rounding(settle, x, (low, high, x, x), outs, call.scratch[0],
+                         (op.min_calib_range, op.max_calib_range))
+    launches, found = extremes(x, call.scratch[1:])
+    return launches + _rounding(settle, x, (low, high, *found), outs, call.scratch[0])
+
+
+def _measured(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    """Scratch where the range may be that of the data."""
+    return spare_end(op, ins, outs) + extremes_scratch(ins[0])
+
+
+@cache
+def _asym_kernel(known: bool) -> Any:
+    rounded = round_function(np.dtype(np.uint8))
+
+    @kernel(exact=True)
+    def quantize_asym(x, x0, x1, y, y0, y1, first, last, count):
+        low, high = (first, last) if known else (x0[0], x1[0])
+        scale = quotient(real(255), high - low)
+        shift = -low * scale
+        if thread() == 0:
+            y0[0], y1[0] = scale, shift
+        for i in range(thread(), count, threads()):
+            y[i] = rounded(x[i] * scale + shift)
+    return quantize_asym
+
+
+def _quantize_asym(op: QuantizeAsym, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x, numbers = ins[0], (op.min_calib_range, op.max_calib_range)
+    known = None not in numbers
+    launches, found = ([], (x, x)) if known else extremes(x, call.scratch[1:])
+    first, last = (real(number) if known else real(0) for number in numbers)
+    return launches + each(_asym_kernel(known), x.size, x, *found, outs[0],
+                           *ends_of(outs, call.scratch), first, last)
+
+
+on_gpu(Quantize, _quantize, scratch=spare_end)
+on_gpu(QuantizeV2, _quantize_v2, scratch=_measured)
+on_gpu(Requantize, _requantize, scratch=_measured)
+on_gpu(QuantizeAsym, _quantize_asym, scratch=_measured)
+
+# -- to real numbers ----------------------------------------------------------------------------
+
+
+@cache
+def _dequantize_kernel(levels: Any) -> Any:
+    @kernel
+    def dequantize(x, low, high, y, count):
+        step = magnitude(low[0], high[0]) / levels
+        for i in range(thread(), count, threads()):
+            y[i] = real(x[i]) * step
+    return dequantize
+
+
+def _dequantize(op: Dequantize, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return each(_dequantize_kernel(LEVELS[ins[0].dtype]), ins[0].size, *ins, outs[0])
+
+
+on_gpu(Dequantize, _dequantize)

@@ -1,0 +1,230 @@
+"""Ops on 8-bit integers element by element, and what is almost that: a thread for every element."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod, sqrt
+from typing import Any
+
+import numpy as np
+
+from ...op import Spec
+from ...quantization.quantized_elementwise import (
+    QuantizedBatchNorm,
+    QuantizedConcat,
+    QuantizedElementwiseAdd,
+    QuantizedElementwiseMul,
+    QuantizedEmbedding,
+)
+from ...quantization.ranges import FLOAT, INT8, INT32, LEVELS, S8, per_unit
+from ..lib.fill import fill
+from ..lib.kernel_math import RINTS, WORDS, maximum, minimum
+from ..runtime.launch import Launch, each, kernel, on_gpu, thread, threads
+from ..tensor.indexing import gather_rows, lookup_rows
+from .quantized_layers import range_of_sums
+from .ranges import (
+    ends_of,
+    keep_range,
+    magnitude,
+    per_unit_function,
+    quotient,
+    round_function,
+    spare_end,
+)
+
+real, double = np.float32, np.float64
+root, trunc = WORDS["sqrt"], WORDS["trunc"]
+
+# -- joining ------------------------------------------------------------------------------------
+
+
+@cache
+def _widen_kernel() -> Any:
+    """The range that holds one more; the first one itself."""
+    @kernel
+    def widen(low, high, first, last, begins, count):
+        for i in range(thread(), count, threads()):
+            first[i] = low[i] if begins else minimum(low[i], first[i])
+            last[i] = high[i] if begins else maximum(high[i], last[i])
+    return widen
+
+
+@cache
+def _join_kernel(data: np.dtype, target: np.dtype) -> Any:
+    """Rows of x to places of longer rows of y, which has another range."""
+    rounded, per_unit_of = round_function(target), per_unit_function(target)
+    own_per_unit = per_unit_function(data)
+
+    @kernel
+    def join(x, low, high, y, first, last, width, wide, offset, count):
+        scale = quotient(per_unit_of(magnitude(first[0], last[0])),
+                         own_per_unit(magnitude(low[0], high[0])))
+        for i in range(thread(), count, threads()):
+            y[i // width * wide + offset + i % width] = rounded(real(x[i]) * scale)
+    return join
+
+
+def _concat(op: QuantizedConcat, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    count, y, launches, offset = op.num_args, outs[0], [], 0
+    range_ = ends_of(outs, call.scratch)
+    ends = [(ins[count + 2 * i], ins[count + 2 * i + 1]) for i in range(count)]
+    for i, own in enumerate(ends):
+        launches += each(_widen_kernel(), 1, *own, *range_, i == 0)
+    axis = op.dim % y.ndim
+    wide = prod(y.shape[axis:])
+    for x, own in zip(ins, ends, strict=False):
+        width = prod(x.shape[axis:])
+        launches += each(_join_kernel(x.dtype, y.dtype), x.size, x, *own, y, *range_, width, wide,
+                         offset)
+        offset += width
+    return launches
+
+
+def _two_ends(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    """Scratch for a range that nobody wants, but for the op itself."""
+    return spare_end(op, ins, outs) * 2
+
+
+on_gpu(QuantizedConcat, _concat, scratch=_two_ends)
+
+# -- sums and products --------------------------------------------------------------------------
+
+
+@cache
+def _add_kernel(kinds: tuple[np.dtype, np.dtype], target: np.dtype, known: bool) -> Any:
+    whole, mixed, rint = target == INT32, kinds[0] != kinds[1], RINTS[double]
+    of_x, of_y, of_sum = (per_unit_function(dtype) for dtype in (*kinds, target))
+    rounded = round_function(INT8 if whole else target)
+    x_unsigned = kinds[0] != INT8
+    least, most = double(-2 ** 31), double(2 ** 31 - 1)
+
+    @kernel(exact=True)
+    def add(x, y, x0, x1, y0, y1, z, z0, z1, first, last, count):
+        x_end, y_end = magnitude(x0[0], x1[0]), magnitude(y0[0], y1[0])
+        low, high = (first, last) if known else (-(x_end + y_end), x_end + y_end)
+        per_one = of_sum(magnitude(low, high))
+        x_scale, y_scale = quotient(per_one, of_x(x_end)), quotient(per_one, of_y(y_end))
+        if thread() == 0:
+            z0[0], z1[0] = low, high
+        for i in range(thread(), count, threads()):
+            a, b = real(x[i]) * x_scale, real(y[i]) * y_scale
+            if whole:
+                z[i] = np.int64(minimum(maximum(rint(double(a) + double(b)), least), most))
+            else:
+                if mixed:
+                    a, b = rounded(a) if x_unsigned else a, b if x_unsigned else rounded(b)
+                z[i] = rounded(a + b)
+    return add
+
+
+def _add(op: QuantizedElementwiseAdd, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x, y, *ends = ins
+    known = op.min_calib_range is not None and op.max_calib_range is not None
+    numbers = (op.min_calib_range, op.max_calib_range) if known else (0, 0)
+    return each(_add_kernel((x.dtype, y.dtype), outs[0].dtype, known), x.size, x, y, *ends,
+                outs[0], *ends_of(outs, call.scratch), *map(real, numbers))
+
+
+@cache
+def _multiply_kernel(target: np.dtype) -> Any:
+    """Products brought to real numbers or to `unit` steps of int8 for each 1."""
+    bytes_, of_factor = target == INT8, per_unit_function(INT8)
+    least, most = real(-128), real(127)
+
+    @kernel
+    def multiply(x, y, x0, x1, y0, y1, z, unit, count):
+        scale = quotient(real(1), of_factor(magnitude(x0[0], x1[0]))
+                         * of_factor(magnitude(y0[0], y1[0])))
+        for i in range(thread(), count, threads()):
+            product = real(x[i]) * real(y[i])
+            if bytes_:
+                z[i] = minimum(maximum(trunc(product * (unit * scale)), least), most)
+            else:
+                z[i] = product * scale
+    return multiply
+
+
+@cache
+def _products_kernel() -> Any:
+    @kernel
+    def products(x, y, z, count):
+        for i in range(thread(), count, threads()):
+            z[i] = np.int32(x[i]) * np.int32(y[i])
+    return products
+
+
+def _multiply(op: QuantizedElementwiseMul, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (x, y, *ends), z = ins, outs[0]
+    low, high = op.min_calib_range, op.max_calib_range
+    if z.dtype == INT32:
+        return [*each(_products_kernel(), z.size, x, y, z),
+                *range_of_sums(S8, ends, outs, call.scratch)]
+    unit = real(0) if z.dtype == FLOAT else per_unit(INT8, low, high)
+    launches = each(_multiply_kernel(z.dtype), z.size, x, y, *ends, z, unit)
+    return launches + _fill_range(low, high, outs)
+
+
+def _fill_range(low: Any, high: Any, outs: Any) -> list[Launch]:
+    """Launches that give the output the calibrated range."""
+    return [launch for out, end in zip(outs[1:3], (low, high), strict=False) if out is not None
+            for launch in fill(out, end)]
+
+
+on_gpu(QuantizedElementwiseAdd, _add, scratch=spare_end)
+on_gpu(QuantizedElementwiseMul, _multiply, scratch=spare_end)
+
+# -- BatchNorm ----------------------------------------------------------------------------------
+
+
+@cache
+def _slopes_kernel(levels: Any) -> Any:
+    """What a channel is multiplied by, and what is added, in steps of the output."""
+    @kernel(exact=True)
+    def slopes(gamma, beta, mean, var, low, high, factor, offset, eps, more, per_one, count):
+        step = quotient(magnitude(low[0], high[0]), levels)
+        for c in range(thread(), count, threads()):
+            slope = double(gamma[c]) / root(double(var[c]) + eps)
+            factor[c] = slope * double(step) * per_one / more
+            offset[c] = (double(beta[c]) - double(mean[c]) * slope) * per_one
+    return slopes
+
+
+@cache
+def _norm_kernel(unsigned: bool) -> Any:
+    rounded = round_function(INT8)
+
+    @kernel(exact=True)
+    def normalise(x, factor, offset, y, channels, size, count):
+        for i in range(thread(), count, threads()):
+            c, value = i // size % channels, np.int32(x[i])
+            value = value // 2 if unsigned else value
+            y[i] = rounded(real(value) * factor[c] + offset[c])
+    return normalise
+
+
+def _normalise(op: QuantizedBatchNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (x, *channels, low, high), (factor, offset) = ins, call.scratch
+    per_one = double(per_unit(INT8, op.min_calib_range, op.max_calib_range))
+    return [*each(_slopes_kernel(LEVELS[INT8]), factor.size, *channels, low, high, factor, offset,
+                  double(op.eps), double(sqrt(1 + op.eps)), per_one),
+            *each(_norm_kernel(x.dtype != INT8), x.size, x, factor, offset, outs[0], x.shape[1],
+                  prod(x.shape[2:])),
+            *_fill_range(op.min_calib_range, op.max_calib_range, outs)]
+
+
+def _per_channel(op: QuantizedBatchNorm, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return [Spec(ins[1].shape, FLOAT)] * 2
+
+
+on_gpu(QuantizedBatchNorm, _normalise, scratch=_per_channel)
+
+# -- rows of a table ----------------------------------------------------------------------------
+
+
+def _embed(op: QuantizedEmbedding, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    index, weight, low, high = ins
+    return [*gather_rows(weight, lookup_rows(index, op.input_dim), outs[0], op.output_dim),
+            *keep_range((low, high), outs)]
+
+
+on_gpu(QuantizedEmbedding, _embed)

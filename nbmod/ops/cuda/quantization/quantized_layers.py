@@ -1,0 +1,159 @@
+"""Layers on 8-bit integers: the kernels of their ops on real numbers, with sums of type int32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...elementwise.program import Program, Step
+from ...nn.pooling import AVG
+from ...op import Spec
+from ...quantization.quantized_layers import (
+    QuantizedActivation,
+    QuantizedConvolution,
+    QuantizedFlatten,
+    QuantizedFullyConnected,
+    QuantizedPooling,
+)
+from ...quantization.ranges import FLOAT, INT8, INT32, LEVELS, S8, UINT8
+from ...shape import size_of
+from ..elementwise.formula_op import COPY, run_program
+from ..lib.epilogue import Ending
+from ..lib.gemm import TILES, Way, matrix_product, product_scratch
+from ..nn import convolution, pooling
+from ..nn.fully_connected import sizes_of
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, each, kernel, on_gpu, thread, threads
+from .ranges import (
+    ends_of,
+    keep_range,
+    magnitude,
+    per_unit_function,
+    quotient,
+    round_function,
+    spare_end,
+)
+
+real = np.float32
+SUMS = Way(np.int32, TILES)
+
+POSITIVE = Program("positive", (Step("y", "where(x > 0, x, 0)"),), ("x",), ("y",))
+
+# -- layers with weights ------------------------------------------------------------------------
+
+
+@cache
+def _range_kernel(levels: Any) -> Any:
+    """The range of sums of products of data, `levels` steps of which are its end, and weight."""
+    weight_levels, all_sums, data_levels = S8, LEVELS[INT32], real(levels)
+
+    @kernel
+    def range_of_sums(low, high, weight_low, weight_high, first, last, count):
+        step = (magnitude(low[0], high[0]) / data_levels) * (
+            magnitude(weight_low[0], weight_high[0]) / weight_levels)
+        for i in range(thread(), count, threads()):
+            last[i] = step * all_sums
+            first[i] = -last[i]
+    return range_of_sums
+
+
+def range_of_sums(levels: Any, ends: Sequence[Array], outs: Any, spare: Sequence[Array]
+                  ) -> list[Launch]:
+    """Launches that write the range of sums; `ends` are those of data and weight, and more."""
+    return each(_range_kernel(levels), 1, *ends[:4], *ends_of(outs, spare))
+
+
+def _convolve(op: QuantizedConvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x, w, ends = ins[0], ins[1], ins[op.num_tensors:]
+    case = convolution.case_of(op.layer, x, outs[0], np.int32)
+    return [*convolution.output(case, x, w, outs[0], Ending(None if op.no_bias else ins[2])),
+            *range_of_sums(op.levels(x.dtype), ends, outs, call.scratch)]
+
+
+@cache
+def _bias_kernel(data: np.dtype) -> Any:
+    """A bias, whose range is the last, in steps of the sums."""
+    per_unit, weight_per_unit = per_unit_function(data), per_unit_function(INT8)
+    levels = LEVELS[INT8]
+
+    @kernel
+    def bias_in_sums(bias, low, high, weight_low, weight_high, bias_low, bias_high, y, count):
+        scale = quotient(magnitude(bias_low[0], bias_high[0]), levels) * (
+            per_unit(magnitude(low[0], high[0]))
+            * weight_per_unit(magnitude(weight_low[0], weight_high[0])))
+        for i in range(thread(), count, threads()):
+            y[i] = np.int32(real(bias[i]) * scale)
+    return bias_in_sums
+
+
+def _multiply(op: QuantizedFullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x, w, ends, (spare, bias, *scratch) = ins[0], ins[1], ins[op.num_tensors:], call.scratch
+    rows, inner = sizes_of(op.layer, x)
+    launches = [] if op.no_bias else each(_bias_kernel(x.dtype), bias.size, ins[2], *ends, bias)
+    return [*launches, *matrix_product(x, w, outs[0], (rows, op.num_hidden, inner), (False, True),
+                                       Ending(None if op.no_bias else bias), way=SUMS,
+                                       scratch=scratch),
+            *range_of_sums(op.levels(x.dtype), ends, outs, [spare])]
+
+
+def _multiply_scratch(op: QuantizedFullyConnected, ins: list[Spec], outs: list[Spec]
+                      ) -> list[Spec]:
+    """The spare end, the bias, parts of the sums."""
+    rows, inner = sizes_of(op.layer, ins[0])
+    return [*spare_end(op, ins, outs), Spec((op.num_hidden,), INT32),
+            *product_scratch(SUMS, (rows, op.num_hidden, inner))]
+
+
+on_gpu(QuantizedConvolution, _convolve, scratch=spare_end)
+on_gpu(QuantizedFullyConnected, _multiply, scratch=_multiply_scratch)
+
+# -- those that keep the range ------------------------------------------------------------------
+
+
+def _flatten(op: QuantizedFlatten, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x, y = ins[0], outs[0]
+    return run_program(COPY, [x.reshape(y.shape)], [y]) + keep_range(ins[1:], outs)
+
+
+def _activate(op: QuantizedActivation, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x, program = ins[0], POSITIVE
+    if x.dtype == UINT8:
+        x, program = x.device.view(x, 0, x.shape, INT8), COPY
+    return run_program(program, [x], outs[:1]) + keep_range(ins[1:], outs)
+
+
+@cache
+def _mean_kernel(dtype: np.dtype) -> Any:
+    rounded = round_function(dtype)
+
+    @kernel
+    def mean(x, y, area, count):
+        for i in range(thread(), count, threads()):
+            y[i] = rounded(x[i] / area)
+    return mean
+
+
+def _pool(op: QuantizedPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x, y, layer, area = ins[0], outs[0], op.layer, 1
+    if layer.mode != AVG:
+        return pooling.forward(layer, ins, outs, call) + keep_range(ins[1:], outs)
+    if op.count_include_pad is not False:
+        layer = replace(layer, pool_type="sum")
+        area = size_of(layer.window(x.shape[2:]).kernel)
+    return [*pooling.forward(layer, [x], call.scratch, call),
+            *each(_mean_kernel(y.dtype), y.size, call.scratch[0], y, real(area)),
+            *keep_range(ins[1:], outs)]
+
+
+def _pool_scratch(op: QuantizedPooling, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    """Sums or means, before they are rounded."""
+    return [Spec(outs[0].shape, FLOAT)] if op.layer.mode == AVG else []
+
+
+on_gpu(QuantizedFlatten, _flatten)
+on_gpu(QuantizedActivation, _activate)
+on_gpu(QuantizedPooling, _pool, scratch=_pool_scratch)

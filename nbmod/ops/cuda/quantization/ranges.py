@@ -1,0 +1,125 @@
+"""Real numbers as 8-bit integers, on a GPU: ranges, steps and rounding, as `ops.integer` has them.
+
+The ends of ranges are on the card.  Every thread finds out what it needs of them, and the first of
+a kernel writes the range of the output; so nothing has to wait for the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...op import Spec
+from ...quantization.ranges import FLOAT, LEVELS, limits
+from ..elementwise.formula_op import COPY, run_program
+from ..lib.block_reduce import LANES, each_block, pieces_of, tree_function
+from ..lib.fill import fill
+from ..lib.kernel_math import RINTS, maximum, minimum
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, cuda, device_function, kernel
+
+__all__ = ["ends_of", "extremes", "extremes_scratch", "keep_range", "magnitude",
+           "per_unit_function", "quotient", "round_function", "spare_end"]
+
+real = np.float32
+
+
+@device_function
+def magnitude(low, high):
+    """The larger end of a range."""
+    return maximum(abs(low), abs(high))
+
+
+@device_function
+def quotient(a, b):
+    """a / b, and 0 where b is 0: a range of nothing holds nothing but zeros."""
+    return a / b if b != real(0) else real(0)
+
+
+@cache
+def per_unit_function(dtype: np.dtype) -> Any:
+    """per_unit(end): how many steps of an integer type make up 1 where a range ends there."""
+    levels = LEVELS[dtype]
+
+    @device_function
+    def per_unit(end):
+        return quotient(levels, end)
+    return per_unit
+
+
+@cache
+def round_function(dtype: np.dtype) -> Any:
+    """rounded(x): the nearest number of an 8-bit type, as a float."""
+    (low, high), rint = limits(dtype), RINTS[real]
+
+    @device_function
+    def rounded(x):
+        value = rint(x)
+        value = value if value > low else low
+        return value if value < high else high
+    return rounded
+
+
+# -- ranges -------------------------------------------------------------------------------------
+
+
+def spare_end(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    """Scratch for an end of the output's range that nobody wants."""
+    return [Spec((1,), FLOAT)]
+
+
+def ends_of(outs: Sequence[Any], spare: Sequence[Array]) -> list[Array]:
+    """Where the ends of the output's range go."""
+    wanted = (*outs[1:3], None, None)[:2]
+    return [spare[i % len(spare)] if end is None else end for i, end in enumerate(wanted)]
+
+
+def keep_range(ends: Sequence[Array], outs: Sequence[Any]) -> list[Launch]:
+    """Launches that give the output the range of another tensor."""
+    return [launch for end, out in zip(ends, outs[1:3], strict=False) if out is not None
+            for launch in run_program(COPY, [end], [out])]
+
+
+@cache
+def _extremes_kernel(dtype: np.dtype) -> Any:
+    kind, lanes = dtype.type, LANES
+    least_of, most_of = tree_function(1, fold=minimum), tree_function(1, fold=maximum)
+
+    @kernel
+    def extremes(x, z, lows, highs, length, terms, n):
+        low = cuda.shared.array((1, lanes), kind)
+        high = cuda.shared.array((1, lanes), kind)
+        me = cuda.threadIdx.x
+        for piece in range(cuda.blockIdx.x, n, cuda.gridDim.x):
+            start = piece * length
+            least, most = x[start], z[start]
+            for i in range(start + me, minimum(start + length, terms), lanes):
+                least, most = minimum(x[i], least), maximum(z[i], most)
+            low[0, me], high[0, me] = least, most
+            least_of(low)
+            most_of(high)
+            if me == 0:
+                lows[piece], highs[piece] = low[0, 0], high[0, 0]
+            cuda.syncthreads()
+    return extremes
+
+
+def extremes(x: Array, scratch: Sequence[Array]) -> tuple[list[Launch], list[Array]]:
+    """Launches that find the least and the largest of some numbers, 0 if there are none, and where
+    they leave them; `scratch` from `extremes_scratch`."""
+    lows, highs, *found = scratch
+    if not x.size:
+        return [*fill(found[0], 0), *fill(found[1], 0)], found
+    make, length = _extremes_kernel(x.dtype), -(-x.size // lows.size)
+    pieces = -(-x.size // length)
+    return [*each_block(make, pieces, x, x, lows, highs, length, x.size),
+            *each_block(make, 1, lows, highs, *found, pieces, pieces)], found
+
+
+def extremes_scratch(x: Spec) -> list[Spec]:
+    """Scratch for what is found in pieces, and at last."""
+    pieces = Spec((pieces_of(1, x.size),), x.dtype)
+    return [pieces, pieces, Spec((1,), x.dtype), Spec((1,), x.dtype)]

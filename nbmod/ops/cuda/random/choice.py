@@ -1,0 +1,57 @@
+"""Random choices.  The host draws, as on the CPU; rows are moved, and gradients formed, here."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...op import Spec
+from ...random.choice import SampleMultinomial, SampleUniqueZipfian, Shuffle
+from ...random.rng import generator
+from ..lib.kernel_math import real_of
+from ..runtime.launch import Launch, each, kernel, on_gpu, thread, threads
+from ..tensor.creation import computed_on_host, made_on_host
+from ..tensor.indexing import INT32, gather_rows, lookup_rows
+
+
+@cache
+def _share_kernel(real: Any) -> Any:
+    """Every probability adds up the gradients, over itself, of what was drawn by it."""
+    @kernel
+    def share(g, p, drawn, gp, categories, draws, count):
+        for i in range(thread(), count, threads()):
+            row, category = i // categories, i % categories
+            found = real(0)
+            for k in range(row * draws, (row + 1) * draws):
+                if np.int32(drawn[k]) == category:
+                    found += real(g[k]) / real(p[i])
+            gp[i] = found
+    return share
+
+
+def _multinomial_backward(op: SampleMultinomial, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    _, g, data, drawn = ins
+    categories = data.shape[-1]
+    return each(_share_kernel(real_of(data.dtype)), data.size, g, data, drawn, outs[0], categories,
+                drawn.size * categories // data.size)
+
+
+def _shuffle(op: Shuffle, ins: Any, outs: Any, call: Any) -> list[Any]:
+    x, order = ins[0], call.scratch[0]
+
+    def draw() -> None:
+        x.device.copy(generator().permutation(len(x)).astype(np.int32), order)
+
+    return [draw, *gather_rows(x, lookup_rows(order, len(x)), outs[0], prod(x.shape[1:]))]
+
+
+def _order(op: Shuffle, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return [Spec(ins[0].shape[:1], INT32)]
+
+
+on_gpu(SampleMultinomial, computed_on_host, _multinomial_backward)
+on_gpu(SampleUniqueZipfian, made_on_host)
+on_gpu(Shuffle, _shuffle, scratch=_order)

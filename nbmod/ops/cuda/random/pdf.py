@@ -1,0 +1,148 @@
+"""Densities of random numbers: a thread for every draw.
+
+The formulas are those of the CPU, in double precision as there.  A parameter that several draws
+share has its gradient from what each of them gives it, which is written down and added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...op import Spec
+from ...random import pdf
+from ...random.pdf import Density
+from ...shape import size_of
+from ..elementwise.formula_op import COPY, run_program
+from ..lib.kernel_math import NUMBERS, WORDS, scalar_function
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+
+double = np.float64
+exp, log, digamma, gammaln = (WORDS[name] for name in ("exp", "log", "digamma", "gammaln"))
+
+NAMES: dict[str, Any] = {"np": NUMBERS, "digamma": digamma, "gammaln": gammaln}
+"""What formulas know."""
+for _function in (pdf._failures, pdf._failures_slopes):
+    NAMES[_function.__name__] = scalar_function(_function, NAMES)
+
+
+def _formula(method: Callable, params: int) -> Any:
+    """A method of a `Density` as a function (x, a, b) of numbers, whatever the number of its
+    parameters."""
+    formula = scalar_function(method, NAMES)
+    if params == 1:
+        return device_function(lambda x, a, b: formula(0, x, a))
+    return device_function(lambda x, a, b: formula(0, x, a, b))
+
+
+# -- draws that are numbers ---------------------------------------------------------------------
+
+
+@cache
+def _density_kernel(kind: Any, is_log: bool) -> Any:
+    formula = _formula(kind.log_density, len(kind.inputs) - 1)
+
+    @kernel
+    def density(x, a, b, y, draws, size, count):
+        for i in range(thread(), count, threads()):
+            cell = i // draws
+            value = formula(double(x[i]), double(a[cell]), double(b[cell]))
+            y[i] = value if is_log else exp(value)
+    return density
+
+
+@cache
+def _slopes_kernel(kind: Any, is_log: bool, sampled: bool) -> Any:
+    params = len(kind.inputs) - 1
+    formula, two = _formula(kind.slopes, params), params == 2
+
+    @kernel
+    def density_slopes(g, x, a, b, y, gx, ga, gb, draws, size, count):
+        for i in range(thread(), count, threads()):
+            cell = i // draws
+            weight = double(g[i]) if is_log else double(g[i]) * double(y[i])
+            slopes = formula(double(x[i]), double(a[cell]), double(b[cell]))
+            if sampled:
+                gx[i] = weight * slopes[0]
+            ga[i] = weight * slopes[1]
+            if two:
+                gb[i] = weight * slopes[2]
+    return density_slopes
+
+
+# -- draws that are vectors ---------------------------------------------------------------------
+
+
+@cache
+def _dirichlet_kernel(kind: Any, is_log: bool) -> Any:
+    @kernel
+    def density(x, alpha, b, y, draws, size, count):
+        for i in range(thread(), count, threads()):
+            first, value, total = i // draws * size, double(0), double(0)
+            for k in range(size):
+                a = double(alpha[first + k])
+                value += (a - 1) * log(double(x[i * size + k])) - gammaln(a)
+                total += a
+            value += gammaln(total)
+            y[i] = value if is_log else exp(value)
+    return density
+
+
+@cache
+def _dirichlet_slopes_kernel(kind: Any, is_log: bool, sampled: bool) -> Any:
+    @kernel
+    def density_slopes(g, x, alpha, b, y, gx, ga, gb, draws, size, count):
+        for i in range(thread(), count, threads()):
+            weight = double(g[i]) if is_log else double(g[i]) * double(y[i])
+            first, total = i // draws * size, double(0)
+            for k in range(size):
+                total += double(alpha[first + k])
+            total = digamma(total)
+            for k in range(size):
+                a, value = double(alpha[first + k]), double(x[i * size + k])
+                if sampled:
+                    gx[i * size + k] = weight * (a - 1) / value
+                ga[i * size + k] = weight * (log(value) + total - digamma(a))
+    return density_slopes
+
+
+# -- twins --------------------------------------------------------------------------------------
+
+
+def _sizes(op: Density, sample: Array, param: Array) -> tuple[int, int]:
+    """(draws that share a parameter, numbers of a draw)."""
+    size = sample.shape[-1] if op.event else 1
+    return sample.size // max(param.size, 1), size
+
+
+def _forward(op: Density, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (sample, *params), y = ins, outs[0]
+    make: Any = _dirichlet_kernel if op.event else _density_kernel
+    return each(make(type(op), op.is_log), y.size, sample, params[0], params[-1], y,
+                *_sizes(op, sample, params[0]))
+
+
+def _backward(op: Density, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (g, sample, *params, y), (gx, *grads) = ins, outs
+    draws, size = _sizes(op, sample, params[0])
+    make: Any = _dirichlet_slopes_kernel if op.event else _slopes_kernel
+    parts = call.scratch
+    launches = each(make(type(op), op.is_log, gx is not None), g.size, g, sample, params[0],
+                    params[-1], y, g if gx is None else gx, parts[0], parts[-1], draws, size)
+    for part, grad in zip(parts, grads, strict=True):
+        if grad is not None:
+            launches += run_program(COPY, [part.reshape(-1, draws, size)],
+                                    [grad.reshape(-1, 1, size)])
+    return launches
+
+
+def _parts(op: Density, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    """What every draw adds to the gradients of parameters."""
+    return [Spec((size_of(ins[1].shape),), np.dtype(double))] * (len(ins) - 3)
+
+
+on_gpu(Density, _forward, _backward, backward_scratch=_parts)

@@ -1,0 +1,11 @@
+"""Random numbers are drawn on the host, so a seed gives the same ones on every device."""
+
+from __future__ import annotations
+
+from ...random.sampling import RandomRandint, _Filled, _Like, _Sampled
+from ..runtime.launch import on_gpu
+from ..tensor.creation import computed_on_host, made_on_host
+
+for _op in (_Filled, RandomRandint, _Like):
+    on_gpu(_op, made_on_host)
+on_gpu(_Sampled, computed_on_host)

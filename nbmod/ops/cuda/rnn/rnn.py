@@ -1,0 +1,378 @@
+"""Recurrent layers on a GPU: what the layer's input adds to the gates is one product for all
+steps; then a product with the previous outputs and a kernel for the cells, step by step.
+
+Backward goes the other way, and forms the gradients of weights by one product over all steps.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...nn.dropout import Dropout
+from ...op import Call, Spec
+from ...rnn.rnn import RNN
+from ...rnn.rnn_plan import Part, RnnPlan, Store
+from ...rnn.rnn_steps import _set_lengths
+from ..elementwise.formula_op import COPY, TIMES, run_program
+from ..elementwise.group_stats import Cells, two_sums
+from ..lib.fill import fill
+from ..lib.strided_copy import View
+from ..linalg.dot import product, product_room, stack_of, turned
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads, twin_of
+from .rnn_cells import Cell, backward_kernel, forward_kernel
+
+INT32 = np.dtype(np.int32)
+
+
+class _Vector:
+    """A flat array that a plan cuts pieces off."""
+
+    def __init__(self, array: Array):
+        self.array = array
+
+    def __getitem__(self, span: slice) -> Array:
+        return _from(self.array, span.start, (span.stop - span.start,))
+
+
+def _from(array: Array, first: int, shape: tuple[int, ...] | None = None) -> Array:
+    """The elements from number `first` on, all of them without a shape."""
+    shape = (array.size - first,) if shape is None else shape
+    return array.device.view(array, first * array.dtype.itemsize, shape, array.dtype)
+
+
+def _at(array: Array, *index: int) -> Array:
+    """array[index], contiguous."""
+    shape, first = array.shape, 0
+    for number, extent in zip(index, shape, strict=False):
+        first = first * extent + number
+    rest = shape[len(index):]
+    return _from(array, first * int(np.prod(rest, dtype=np.int64)), rest)
+
+
+def _columns(array: Array, first: int, count: int) -> View:
+    """Some columns of a matrix."""
+    rows, width = array.shape
+    return View(array, first, (1, 1, rows, count), (0, 0, width, 1))
+
+
+def _rows(array: Array, part: Part) -> View:
+    return stack_of(_from(array, part.row * array.shape[-1], (part.size, array.shape[-1])))
+
+
+def _matrix(array: Array, rows: int) -> Array:
+    return array.reshape(rows, -1)
+
+
+def _lengths(ins: Any, lengths: Array, steps: int) -> list[Any]:
+    """Steps of every sample; those of the input are looked at by the host."""
+    if ins.lengths is None:
+        return fill(lengths, steps)
+
+    def read() -> None:
+        found = np.empty(lengths.shape, np.int32)
+        _set_lengths(ins.lengths.device.to_numpy(ins.lengths), found, steps)
+        lengths.device.copy(found, lengths)
+
+    return [read]
+
+
+# -- forward ------------------------------------------------------------------------------------
+
+
+@cache
+def _biases_kernel(gru: bool, real: Any) -> Any:
+    """What gates (..., width) begin with; the candidate of gru has its two biases apart."""
+    @kernel
+    def start_gates(bias, other, gates, size, width, count):
+        for i in range(thread(), count, threads()):
+            column = i % width
+            if not gru:
+                gates[i] = real(bias[column]) + real(other[column])
+            elif column < size:
+                gates[i] = real(bias[2 * size + column])
+            elif column < 3 * size:
+                gates[i] = real(bias[column - size]) + real(other[column - size])
+            else:
+                gates[i] = real(other[column - size])
+    return start_gates
+
+
+@cache
+def _keep_kernel() -> Any:
+    """h = what was projected, of the samples that go on."""
+    @kernel
+    def keep_projected(y, h, lengths, t, size, across, count):
+        for i in range(thread(), count, threads()):
+            if t < lengths[i // size]:
+                h[i] = y[i // size * across + i % size]
+    return keep_projected
+
+
+def _recurrent(plan: RnnPlan) -> list[Part]:
+    """Which rows of h2h add to which columns of the gates: all."""
+    return [Part(0, plan.width - plan.columns, plan.columns)]
+
+
+class _Layer:
+    """A layer in one direction: its arrays, and launches over them."""
+
+    def __init__(self, plan: Any, cell: Cell, weights: Any, store: Store, where: tuple):
+        self.plan, self.cell, self.store = plan, cell, store
+        self.layer, self.d = where
+        self.weights = {kind: matrix for (layer, d, kind), matrix in weights.items()
+                        if (layer, d) == where}
+        self.gates, self.real = _at(store.gates, self.d), plan.dtype.type
+        self.size, self.across = plan.layout.state_size, store.y.shape[2] * store.y.shape[3]
+
+    def times(self, backwards: bool = False) -> list[int]:
+        """The steps in the order of this direction."""
+        steps = range(self.plan.data[0])
+        return list(steps) if (self.d == 0) != backwards else list(reversed(steps))
+
+    def of_y(self, y: Array, t: int) -> Array:
+        """y (T, N, D, R) from this direction's numbers at step t on."""
+        _, samples, directions, size = y.shape
+        return _from(y, (t * samples * directions + self.d) * size)
+
+    def kept(self, array: Array, t: int) -> Array:
+        """The numbers (N, ...) of step t, where steps are kept, of (D, T, N, ...)."""
+        return _at(array, self.d, t % array.shape[1])
+
+    def input_product(self, x: Array) -> list[Launch]:
+        plan, gates = self.plan, _matrix(self.gates, self.plan.rows)
+        start = _biases_kernel(plan.layout.mode == "gru", self.real)
+        launches = each(start, gates.size, self.weights["i2h_bias"], self.weights["h2h_bias"],
+                        gates, self.size, plan.width)
+        for part in plan.parts:
+            weight = turned(_rows(self.weights["i2h_weight"], part))
+            launches += product(stack_of(_matrix(x, plan.rows)), weight,
+                                _columns(gates, part.column, part.size), add=True)
+        return launches
+
+    def forward(self, h: Array, c: Array, lengths: Array) -> list[Launch]:
+        plan, store, launches = self.plan, self.store, []
+        for t in self.times():
+            gates, y = _at(self.gates, t), self.of_y(store.y, t)
+            launches += product(stack_of(h), turned(stack_of(self.weights["h2h_weight"])),
+                                _columns(gates, plan.width - plan.columns, plan.columns), add=True)
+            cells = self.kept(store.cells, t) if plan.cell_size else h
+            target, across = ((self.kept(store.hidden, t), self.size) if self.cell.projected
+                              else (y, self.across))
+            launches += each(forward_kernel(self.cell), plan.data[1] * self.size, gates, h, c,
+                             cells, target, lengths, t, self.size, across)
+            if self.cell.projected:
+                out = h.shape[1]
+                seen = View(y, 0, (1, 1, len(h), out), (0, 0, self.across, 1))
+                launches += product(stack_of(target), turned(stack_of(self.weights["h2r_weight"])),
+                                    seen)
+                launches += each(_keep_kernel(), h.size, y, h, lengths, t, out, self.across)
+        return launches
+
+    # -- backward -------------------------------------------------------------------------------
+
+    def backward(self, made: dict[str, Array], grads: tuple, states: tuple) -> list[Launch]:
+        """Gradients of the sums behind the gates, and of the first states."""
+        plan, lengths, (gy, dh, dc) = self.plan, made["lengths"], grads
+        before, dgates = _at(made["before"], self.d), _at(made["dgates"], self.d)
+        h0, c0 = states
+        launches = self._previous(self.store.y, (self.d, self.across), h0, lengths, before)
+        olds = before
+        if plan.cell_size:
+            olds, cells = _at(made["olds"], self.d), _at(self.store.cells, self.d)
+            launches += self._previous(cells, (0, self.size), c0, lengths, olds)
+        for t in self.times(backwards=True):
+            flat, wide, here = _at(dgates, t), dh, self.of_y(gy, t)
+            if self.cell.projected:
+                wide = _at(made["wide"], self.d, 0)
+                douts = _at(made["douts"], self.d, t)
+                launches += each(_take_kernel(self.real), dh.size, here, dh, douts, lengths,
+                                 t, dh.shape[1], self.across)
+                launches += product(stack_of(douts), stack_of(self.weights["h2r_weight"]),
+                                    stack_of(wide))
+            kept = self.kept(self.store.cells, t) if plan.cell_size else wide
+            launches += each(backward_kernel(self.cell), wide.size, _at(self.gates, t), flat, wide,
+                             dc, kept, _at(olds, t), here, lengths, t, self.size, self.across)
+            launches += product(_columns(flat, plan.width - plan.columns, plan.columns),
+                                stack_of(self.weights["h2h_weight"]), stack_of(dh), add=True)
+        return launches
+
+    def _previous(self, values: Array, place: tuple[int, int], start: Array, lengths: Array,
+                  found: Array) -> list[Launch]:
+        d, across = place
+        return each(_previous_kernel(self.d > 0), found.size,
+                    _from(values, d * found.shape[-1]), start, lengths, found, self.plan.data[0],
+                    self.plan.data[1], found.shape[-1], across)
+
+    def parameter_gradients(self, x: Array, grads: dict, made: dict[str, Array]) -> list[Launch]:
+        plan, rows, spare, sums = self.plan, self.plan.rows, [made["split"]], made["sums"]
+        dgates = _matrix(_at(made["dgates"], self.d), rows)
+        cells = Cells.channels(dgates.shape, 1)
+        launches = two_sums(_columns_of, (dgates,), cells, (_at(sums, 0), _at(sums, 1)),
+                            [_at(made["pieces"], i) for i in range(len(made["pieces"]))])
+        pairs = [("i2h", plan.parts, x), ("h2h", _recurrent(plan), _at(made["before"], self.d))]
+        for kind, parts, seen in pairs:
+            weight, bias = (grads[self.layer, self.d, f"{kind}_{what}"]
+                            for what in ("weight", "bias"))
+            for part in parts:
+                columns = _columns(dgates, part.column, part.size)
+                launches += product(turned(columns), stack_of(_matrix(seen, rows)),
+                                    _rows(weight, part), scratch=spare)
+                launches += run_program(COPY, [_from(sums, part.column, (part.size,))],
+                                        [_from(bias, part.row, (part.size,))])
+        if self.cell.projected:
+            douts, hidden = (_matrix(_at(array, self.d), rows)
+                             for array in (made["douts"], self.store.hidden))
+            launches += product(turned(stack_of(douts)), stack_of(hidden),
+                                stack_of(grads[self.layer, self.d, "h2r_weight"]),
+                                scratch=spare)
+        return launches
+
+    def input_gradient(self, gx: Array, made: dict[str, Array]) -> list[Launch]:
+        plan, launches = self.plan, []
+        dgates = _matrix(_at(made["dgates"], self.d), plan.rows)
+        for number, part in enumerate(plan.parts):
+            launches += product(_columns(dgates, part.column, part.size),
+                                _rows(self.weights["i2h_weight"], part),
+                                stack_of(_matrix(gx, plan.rows)), add=self.d + number > 0)
+        return launches
+
+
+@cache
+def _take_kernel(real: Any) -> Any:
+    """douts = gradients of what was projected; dh begins anew."""
+    @kernel
+    def take_projected(gy, dh, douts, lengths, t, size, across, count):
+        for i in range(thread(), count, threads()):
+            goes_on = t < lengths[i // size]
+            douts[i] = dh[i] + real(gy[i // size * across + i % size]) if goes_on else real(0)
+            if goes_on:
+                dh[i] = real(0)
+    return take_projected
+
+
+@cache
+def _previous_kernel(backwards: bool) -> Any:
+    """found (T, N, size) = values of the step before, of `start` where there is none."""
+    @kernel
+    def previous(values, start, lengths, found, steps, samples, size, across, count):
+        for i in range(thread(), count, threads()):
+            t, n, j = i // (samples * size), i // size % samples, i % size
+            t = t + 1 if backwards else t - 1
+            if t >= 0 and t < steps and t < lengths[n]:
+                found[i] = values[(t * samples + n) * across + j]
+            else:
+                found[i] = start[n * size + j]
+    return previous
+
+
+@device_function
+def _columns_of(g, x, mean, v, w, column, row, at):
+    """What is added up of columns: their numbers, and nothing beside."""
+    return g[at], 0
+
+
+# -- twins --------------------------------------------------------------------------------------
+
+
+def _arrays(op: RNN, plan: RnnPlan, tensors: Any) -> Any:
+    """Inputs or gradients by name."""
+    data, vector, *rest = tensors
+    return op._arrays(plan, [data, None if vector is None else _Vector(vector), *rest])
+
+
+def _start(target: Array, given: Array | None) -> list[Launch]:
+    if given is None:
+        return fill(target, 0)
+    return run_program(COPY, [given.reshape(target.shape)], [target])
+
+
+def _forward(op: RNN, ins: Any, outs: Any, call: Any) -> list[Any]:
+    plan = op._plan(ins[0])
+    arrays, (h, c, lengths, room) = _arrays(op, plan, ins), call.scratch
+    output, *states, workspace = outs
+    stores = (plan.shared_stores(_Vector(room), output) if workspace is None
+              else plan.kept_stores(_Vector(workspace), output))
+    cell, x = Cell.of(plan, op._clip(plan.dtype)), arrays.data
+    launches = [*_lengths(arrays, lengths, plan.data[0]), *_start(h, arrays.state),
+                *_start(c, arrays.state_cell)]
+    for layer, store in enumerate(stores):
+        for d in range(plan.layout.directions):
+            one = _Layer(plan, cell, arrays.weights, store, (layer, d))
+            launches += one.input_product(x)
+            launches += one.forward(_at(h, layer, d), _at(c, layer, d), lengths)
+        if plan.dropout and layer < len(stores) - 1:
+            drop = Dropout(op.p)
+            launches += twin_of(drop).prepare(  # type: ignore[union-attr]
+                drop, [store.y], [store.x, store.mask], Call(call.mode))
+        x = store.x
+    for source, target in zip((h, c), states, strict=False):
+        if target is not None:
+            launches += _start(target, source.reshape(target.shape))
+    return launches
+
+
+def _scratch(op: RNN, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    plan = op._plan(ins[0])
+    return [*plan.states().values(), Spec((plan.data[1],), INT32),
+            Spec((plan.scratch_size,), plan.dtype)]
+
+
+def _backward(op: RNN, ins: Any, outs: Any, call: Any) -> list[Any]:
+    ograds, (*given, output, workspace) = ins[:op.num_visible], ins[op.num_visible:]
+    plan = op._plan(given[0])
+    arrays, grads = _arrays(op, plan, given), _arrays(op, plan, outs)
+    made = dict(zip(_backward_specs(plan), call.scratch, strict=True))
+    stores, cell = plan.kept_stores(_Vector(workspace), output), Cell.of(plan, op._clip(plan.dtype))
+    gy, *heads = [*ograds, None, None][:3]
+    dh, dc, h0, c0 = (made[name] for name in ("dh", "dc", "h", "c"))
+    launches = [*_lengths(arrays, made["lengths"], plan.data[0]),
+                *(fill(grads.lengths, 0) if grads.lengths is not None else ())]
+    for target, source in ((dh, heads[0]), (dc, heads[1]), (h0, arrays.state),
+                           (c0, arrays.state_cell)):
+        launches += _start(target, source)
+    gy = gy.reshape(plan.y_shape)
+    for layer in reversed(range(len(stores))):
+        x, gx = (arrays.data, grads.data) if layer == 0 else (stores[layer - 1].x,
+                                                             _at(made["gy"], layer % 2))
+        for d in range(plan.layout.directions):
+            one = _Layer(plan, cell, arrays.weights, stores[layer], (layer, d))
+            launches += one.backward(made, (gy, _at(dh, layer, d), _at(dc, layer, d)),
+                                     (_at(h0, layer, d), _at(c0, layer, d)))
+            launches += one.parameter_gradients(x, grads.weights, made) if grads.weights else []
+            launches += one.input_gradient(gx, made) if gx is not None else []
+        if plan.dropout and layer:
+            launches += run_program(TIMES, [gx, stores[layer - 1].mask], [gx])
+        gy = gx
+    for target, source in ((grads.state, dh), (grads.state_cell, dc)):
+        launches += _start(target, source.reshape(target.shape)) if target is not None else []
+    return launches
+
+
+def _backward_specs(plan: RnnPlan) -> dict[str, Spec]:
+    states, out = plan.states(), plan.layout.output_size
+    below = 2 if plan.layout.num_layers > 1 else 0
+    cells = Cells.channels((plan.rows, plan.width), 1)
+    pieces = cells.spare(plan.dtype)[0].shape
+    products = [(part.size, matrix.shape[1], plan.rows) for (*_, kind), matrix in
+                plan.matrices.items() if kind.endswith("weight")
+                for part in ([Part(0, 0, matrix.shape[0])] if kind[:3] == "h2r" else
+                             plan.parts if kind[:3] == "i2h" else _recurrent(plan))]
+    shapes = {"dgates": plan.per_step(plan.width), "before": plan.per_step(out),
+              "olds": plan.per_step(plan.cell_size),
+              "douts": plan.per_step(plan.layout.projection_size),
+              "wide": plan.per_step(plan.hidden_size, 1), "gy": (below, *plan.y_shape),
+              "sums": (2, plan.width), "pieces": (2, *pieces)}
+    return {"dh": states["h"], "dc": states["c"], **states,
+            "lengths": Spec((plan.data[1],), INT32), "split": product_room(plan.dtype, products),
+            **{name: Spec(shape, plan.dtype) for name, shape in shapes.items()}}
+
+
+def _backward_scratch(op: RNN, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return list(_backward_specs(op._plan(outs[0])).values())
+
+
+on_gpu(RNN, _forward, _backward, _scratch, _backward_scratch)

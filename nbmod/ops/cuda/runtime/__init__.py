@@ -1,0 +1,1 @@
+"""Driver, compiler, memory, launches and the simulator of GPUs."""

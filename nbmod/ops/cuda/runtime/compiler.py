@@ -1,0 +1,248 @@
+"""From the Python of a kernel to machine code, with or without a GPU in sight.
+
+numba makes LTO code of the kernel and what it calls, NVIDIA's linker makes a cubin of that for one
+compute capability, and says what it takes: registers, shared memory, and whether registers were
+spilled to memory.  That is the pipeline of a running device, so what the tests compile on machines
+without one is what would run.  Cubins are kept in the cache folder, by the code of the kernel, of
+the functions it calls and of the constants they were made with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import struct
+import threading
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....base import CONFIG, MXNetError
+from .int32_typing import narrow
+
+__all__ = ["Binary", "compile_kernel", "double_instructions", "fingerprint", "kinds_of"]
+
+_compiling = threading.Lock()
+PACKAGES = ("numba", "numba-cuda", "llvmlite", "nvidia-nvvm", "nvidia-nvjitlink")
+
+
+CURE = ("NVIDIA's compilers come with pip install 'nbmod[cuda]' (CUDA 13, for cards from 7.5 on; "
+        "-U gets the newest) or 'nbmod[cu12]' (from 5.0); mx.cpu() needs none")
+
+
+class Binary(NamedTuple):
+    """A kernel for one kind of card, and what it takes there."""
+
+    name: str
+    registers: int
+    """Of 32 bits, a thread."""
+    spilled: int
+    """Bytes of registers that had to be kept in memory, a thread."""
+    stack: int
+    """Bytes of local arrays that are not registers, a thread."""
+    shared: int
+    """Bytes of shared memory, a block."""
+    cubin: bytes
+
+
+def kinds_of(args: tuple[Any, ...]) -> tuple[str, ...]:
+    """The types of a launch's arguments: "*float32" for an array, "int32" for a number."""
+    return tuple(_kind(arg) for arg in args)
+
+
+def _kind(arg: Any) -> str:
+    if hasattr(arg, "block"):
+        return f"*{arg.dtype}"
+    if isinstance(arg, np.generic):
+        return arg.dtype.name
+    return {bool: "bool", int: "int32", float: "float64"}[type(arg)]
+
+
+def compile_kernel(function: Any, kinds: tuple[str, ...], capability: tuple[int, int],
+                   bounds: tuple[int, int], exact: bool = False) -> Binary:
+    """The binary of a kernel for arguments of these types.
+
+    `bounds` is the number of threads of its blocks, and how many blocks shall fit a multiprocessor;
+    an `exact` one has no fused multiply-adds.
+    """
+    options = ("-fma=0",) if exact else ()
+    key = hashlib.sha256(repr((fingerprint(function), kinds, capability, bounds, *options,
+                               _versions())).encode()).hexdigest()[:32]
+    path = CONFIG.cache_dir / "cubins" / f"{function.__name__}_{key}"
+    found = _read(path)
+    if found is None:
+        try:
+            with _compiling:
+                found = _link(_lto_code(function, kinds, capability, bounds), capability, options)
+        except Exception as error:
+            raise MXNetError(
+                f"GPU kernel {function.__name__} was not compiled for compute capability "
+                f"{capability[0]}.{capability[1]}: {type(error).__name__}: {error}; {CURE}"
+            ) from error
+        _write(path, found)
+    return found
+
+
+def _lto_code(function: Any, kinds: tuple[str, ...], capability: tuple[int, int],
+              bounds: tuple[int, int]) -> list[Any]:
+    """LTO code of the kernel, and of what numba links to it."""
+    if "row_stack" not in vars(np):
+        np.row_stack = np.vstack  # numba-cuda asks for it; gone in NumPy 2.5
+    from numba import cuda
+    from numba.cuda import dispatcher, types
+
+    def type_of(kind: str) -> Any:
+        if not kind.startswith("*"):
+            return types.boolean if kind == "bool" else getattr(types, kind)
+        # numba cannot store a boolean through a pointer; in memory it is a byte, 0 or 1.
+        return types.CPointer(types.uint8 if kind == "*bool" else getattr(types, kind[1:]))
+
+    # Device functions ask what the current device can do; it is the one that is compiled for.
+    asked = dispatcher.get_current_device
+    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
+    try:
+        with narrow():
+            codes, _ = cuda.compile_all(
+                function, tuple(map(type_of, kinds)), cc=capability, output="ltoir", device=False,
+                abi="numba", launch_bounds=bounds)
+    finally:
+        dispatcher.get_current_device = asked
+    return codes
+
+
+def _link(codes: list[Any], capability: tuple[int, int], more: tuple[str, ...]) -> Binary:
+    from cuda.bindings import nvjitlink
+
+    major, minor = capability
+    options = [f"-arch=sm_{major}{minor}", "-lto", "-O3", "-verbose", "-Xptxas=-v", *more]
+    handle = nvjitlink.create(len(options), options)
+    try:
+        for number, code in enumerate(codes):
+            data = code if isinstance(code, bytes) else code.code
+            nvjitlink.add_data(handle, nvjitlink.InputType.LTOIR, data, len(data), f"part{number}")
+        try:
+            nvjitlink.complete(handle)
+        except Exception as error:
+            said = bytearray(nvjitlink.get_error_log_size(handle))
+            nvjitlink.get_error_log(handle, said)
+            raise RuntimeError(f"{error}: {said.decode(errors='replace')}") from error
+        log = bytearray(nvjitlink.get_info_log_size(handle))
+        nvjitlink.get_info_log(handle, log)
+        cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
+        nvjitlink.get_linked_cubin(handle, cubin)
+    finally:
+        nvjitlink.destroy(handle)
+    return _described(log.decode(errors="replace"), bytes(cubin))
+
+
+def _described(log: str, cubin: bytes) -> Binary:
+    def number(pattern: str) -> int:
+        return sum(map(int, re.findall(pattern, log)))
+
+    names = re.findall(r"Compiling entry function '(\S+)'", log)
+    if len(names) != 1:
+        raise RuntimeError(f"expected one kernel in the binary, found {names}: {log}")
+    return Binary(names[0], number(r"Used (\d+) registers"), number(r"(\d+) bytes spill"),
+                  number(r"(\d+) bytes stack frame"), number(r"(\d+) bytes smem"), cubin)
+
+
+def double_instructions(cubin: bytes) -> int:
+    """How many instructions of a cubin compute in double precision.
+
+    Of an instruction's 16 bytes the lowest nine bits say what it does: since Volta DMUL, DADD,
+    DSETP and DFMA are 0x28 to 0x2B.
+    """
+    return sum(struct.unpack_from("<H", code, at)[0] & 0x1FF in (0x28, 0x29, 0x2A, 0x2B)
+               for code in _code_sections(cubin) for at in range(0, len(code) - 15, 16))
+
+
+def _code_sections(elf: bytes) -> list[bytes]:
+    """The sections of a 64-bit ELF file whose names start with .text."""
+    table, = struct.unpack_from("<Q", elf, 0x28)
+    size, count, names = struct.unpack_from("<HHH", elf, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQ", elf, table + i * size) for i in range(count)]
+    strings = headers[names][4]
+    return [elf[offset:offset + length] for name, _, _, _, offset, length in headers
+            if elf.startswith(b".text", strings + name)]
+
+
+# -- what was compiled before -------------------------------------------------------------------
+
+
+def fingerprint(function: Any) -> str:
+    """A digest of the code of a function, of all it calls, and of the values it closes over."""
+    digest = hashlib.sha256()
+    seen: set[int] = set()
+    todo = [function]
+    while todo:
+        value = todo.pop()
+        value = getattr(value, "py_func", getattr(value, "_defn", value))
+        if isinstance(value, FunctionType):
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            names = _all_names(value.__code__)
+            todo += [cell.cell_contents for cell in value.__closure__ or ()]
+            todo += [value.__globals__[name] for name in names if name in value.__globals__]
+            value = value.__code__
+        if isinstance(value, CodeType):
+            digest.update(repr((value.co_code, value.co_names, value.co_varnames)).encode())
+            todo += value.co_consts
+        elif isinstance(value, (tuple, list)):
+            digest.update(f"{type(value).__name__} {len(value)}".encode())
+            todo += value
+        elif isinstance(value, ModuleType):
+            digest.update(value.__name__.encode())
+        elif isinstance(value, (type, np.generic, int, float, str, bytes, type(None))):
+            digest.update(f"{type(value).__name__} {value!r};".encode())
+        else:
+            digest.update(f"{getattr(value, '__qualname__', type(value))};".encode())
+    return digest.hexdigest()
+
+
+def _all_names(code: CodeType) -> list[str]:
+    """The names that a code object looks up, with those of functions inside it."""
+    inner = [name for const in code.co_consts if isinstance(const, CodeType)
+             for name in _all_names(const)]
+    return sorted({*code.co_names, *inner})
+
+
+@cache
+def _versions() -> tuple[str, ...]:
+    found = []
+    for package in PACKAGES:
+        try:
+            found.append(version(package))
+        except PackageNotFoundError:
+            found.append("none")
+    return tuple(found)
+
+
+def _read(path: Path) -> Binary | None:
+    if not CONFIG.cache:
+        return None
+    try:
+        head, _, cubin = path.read_bytes().partition(b"\n")
+        name, registers, spilled, stack, shared = json.loads(head)
+        return Binary(name, registers, spilled, stack, shared, cubin)
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _write(path: Path, binary: Binary) -> None:
+    """Keep a binary; a cache that cannot be written is no error."""
+    if not CONFIG.cache:
+        return
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(json.dumps(binary[:-1]).encode() + b"\n" + binary.cubin)
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)

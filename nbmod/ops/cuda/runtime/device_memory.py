@@ -1,0 +1,58 @@
+"""Arrays in GPU memory.
+
+An `Array` is a shape and an element type over a stretch of a block, one allocation.  Views share
+the block, which lives as long as any of them.  All arrays are C-contiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...shape import size_of
+
+__all__ = ["Array"]
+
+
+class Array:
+    """`shape` elements of `dtype`, `offset` bytes into `block`, memory of the `Gpu` `device`."""
+
+    def __init__(self, device: Any, block: Any, offset: int, shape: Sequence[int], dtype: Any):
+        self.device, self.block, self.offset = device, block, offset
+        self.shape, self.dtype = tuple(shape), np.dtype(dtype)
+        self.size = size_of(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def address(self) -> int:
+        """Where the first element is in the memory of the card."""
+        return self.block.address + self.offset
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """What other packages want to know of an array on a GPU."""
+        return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.address, False),
+                "version": 3}
+
+    def reshape(self, *shape: Any) -> Array:
+        """The same elements under another shape, given as integers or one sequence of them; one of
+        them may be -1, which is found."""
+        wanted = [int(n) for n in (shape[0] if isinstance(shape[0], Sequence) else shape)]
+        if -1 in wanted:
+            known = size_of(n for n in wanted if n != -1)
+            wanted[wanted.index(-1)] = self.size // max(known, 1)
+        if size_of(wanted) != self.size:
+            raise ValueError(f"cannot reshape {self.shape} to {tuple(wanted)}")
+        return Array(self.device, self.block, self.offset, wanted, self.dtype)

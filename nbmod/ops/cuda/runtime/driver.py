@@ -1,0 +1,384 @@
+"""Every call of NVIDIA's driver: memory, copies, and launches that were packed once.
+
+`Card` is a physical GPU with one stream, in which everything happens in order.  A launch is frozen
+when it is prepared: the kernel is compiled and loaded, its arguments stand packed in memory, and a
+start is one call of the driver.  Copies go through two halves of a pinned buffer, so the host fills
+one while the other travels.
+
+The driver is reached through `cuda.bindings`, which numba-cuda brings.  The calls below have been
+made to a stand-in that records them (`tests/test_gpu_driver.py`), to a real driver not yet.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ....base import CONFIG, MXNetError
+from .compiler import Binary, compile_kernel, kinds_of
+
+__all__ = ["Card", "DriverError"]
+
+HALF = 4 << 20
+"""Bytes of one half of the pinned buffer."""
+
+OUT_OF_MEMORY = 2
+CURES = {
+    OUT_OF_MEMORY: "its memory is full: use a smaller batch or more devices",
+    **dict.fromkeys((700, 710, 715, 716, 717, 718, 719, 702), (
+        "a kernel submitted earlier has failed; what is on this GPU is lost, the CPU goes on. "
+        "Start the process anew to use the GPU; NUMBA_ENABLE_CUDASIM=1 with small tensors finds "
+        "the kernel, or compute-sanitizer")),
+    **dict.fromkeys((209, 218, 222), (
+        "this card or its driver does not know the code; see `nvidia-smi`: CUDA 13 needs compute "
+        "capability 7.5 and driver 580, pip install 'nbmod[cu12]' makes do with less")),
+    **dict.fromkeys((3, 35, 100, 101, 803, 804), (
+        "there is no usable driver; `nvidia-smi` says which there is, mx.cpu() needs none")),
+}
+OLDEST = (5, 0)
+
+
+class DriverError(MXNetError):
+    """The driver refused, or a kernel failed."""
+
+
+class OutOfDeviceMemory(DriverError, MemoryError):
+    """There is no more memory on the card."""
+
+
+@cache
+def _driver() -> Any:
+    from cuda.bindings import driver
+
+    return driver
+
+
+def call(name: str, *args: Any) -> Any:
+    """What the driver's function answers: None, a value or several."""
+    status, *answers = getattr(_driver(), name)(*args)
+    if int(status):
+        raise _refused(name, status)
+    return answers[0] if len(answers) == 1 else answers or None
+
+
+def _refused(what: str, status: Any) -> DriverError:
+    """What to raise: which GPUs it was about, what failed how, and the cure."""
+    kind = OutOfDeviceMemory if int(status) == OUT_OF_MEMORY else DriverError
+    card = getattr(_current, "card", None)
+    parts = [*([f"{card.name}: "] if card else []), f"{what}: {getattr(status, 'name', status)}",
+             *([f"; {CURES[int(status)]}"] if int(status) in CURES else [])]
+    return kind("".join(parts))
+
+
+_current = threading.local()
+"""`card`: the one that this thread has selected."""
+
+
+class Block:
+    """An allocation on a card, freed with its last reference."""
+
+    def __init__(self, card: Card, nbytes: int):
+        self.address = int(call("cuMemAllocAsync", nbytes, card.stream))
+        if CONFIG.check:    # what nobody writes is NaN, not what was there by chance
+            call("cuMemsetD8Async", self.address, 0xFF, nbytes, card.stream)
+        weakref.finalize(self, card.free, self.address).atexit = False  # the context goes, too
+
+
+class Card:
+    """A physical GPU."""
+
+    @staticmethod
+    def count() -> int:
+        """How many there are; 0 without a driver or without numba-cuda."""
+        return _found()[0]
+
+    @staticmethod
+    def trouble() -> str:
+        """Why there are none."""
+        return _found()[1]
+
+    def __init__(self, number: int):
+        self.number = number
+        contexts = range(number, CONFIG.virtual_gpus or Card.count(), Card.count())
+        self.name = ", ".join(f"gpu({i})" for i in contexts)
+        self.device = call("cuDeviceGet", number)
+        attribute = _driver().CUdevice_attribute
+        self.capability: tuple[int, int] = tuple(
+            int(call("cuDeviceGetAttribute", getattr(
+                attribute, f"CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_{part}"), self.device))
+            for part in ("MAJOR", "MINOR"))  # type: ignore[assignment]
+        if self.capability < OLDEST:
+            raise MXNetError(f"{self.name} has compute capability {_version(self.capability)}, "
+                             f"{_version(OLDEST)} is the oldest that works; use mx.cpu()")
+        self.context = call("cuDevicePrimaryCtxRetain", self.device)
+        self.select()
+        self.stream = call("cuStreamCreate", 1)     # does not wait for the default stream
+        self.event = call("cuEventCreate", 2)       # without times
+        self.pinned = [_Half(), _Half()]
+
+    def select(self) -> None:
+        """Make the card current on this thread."""
+        _current.card = self
+        call("cuCtxSetCurrent", self.context)
+
+    # -- memory -----------------------------------------------------------------------------
+
+    def memory(self) -> tuple[int, int]:
+        """(free, total) bytes."""
+        self.select()
+        free, total = call("cuMemGetInfo")
+        return int(free), int(total)
+
+    def allocate(self, nbytes: int) -> Block:
+        """Memory; MemoryError if there is none."""
+        self.select()
+        return Block(self, nbytes)
+
+    def free(self, address: int) -> None:
+        """Give memory back when the work submitted so far is done."""
+        with suppress(DriverError):     # after a failure nothing is there to be freed
+            self.select()
+            call("cuMemFreeAsync", address, self.stream)
+
+    def upload(self, host: np.ndarray, block: Block, offset: int) -> None:
+        """Copy a contiguous array; it may change as soon as this returns."""
+        self.select()
+        source = host.reshape(-1).view(np.uint8)
+        for turn, start in enumerate(range(0, len(source), HALF)):
+            half = self.pinned[turn % 2]
+            part = source[start:start + HALF]
+            half.wait()
+            half.bytes[:len(part)] = part
+            call("cuMemcpyHtoDAsync", block.address + offset + start, half.address, len(part),
+                 self.stream)
+            half.mark(self.stream)
+
+    def download(self, block: Block, offset: int, host: np.ndarray) -> None:
+        """Copy to a contiguous array, which is complete when this returns."""
+        self.select()
+        target = host.reshape(-1).view(np.uint8)
+        starts = range(0, len(target), HALF)
+        for turn in range(len(starts) + 1):
+            if turn < len(starts):
+                half, start = self.pinned[turn % 2], starts[turn]
+                half.wait()
+                call("cuMemcpyDtoHAsync", half.address, block.address + offset + start,
+                     min(HALF, len(target) - start), self.stream)
+                half.mark(self.stream)
+            if turn > 0:
+                half, start = self.pinned[(turn - 1) % 2], starts[turn - 1]
+                half.wait()
+                part = target[start:start + HALF]
+                part[:] = half.bytes[:len(part)]
+
+    def move(self, source: tuple[Block, int], target: tuple[Block, int], nbytes: int) -> None:
+        """Copy on the card."""
+        self.select()
+        call("cuMemcpyDtoDAsync", target[0].address + target[1], source[0].address + source[1],
+             nbytes, self.stream)
+
+    def receive(self, other: Card, source: tuple[Block, int], target: tuple[Block, int],
+                nbytes: int) -> bool:
+        """Copy from another card to this one, past the host; False if it cannot be reached."""
+        if not self.reaches(other):
+            return False
+        self._wait_for([other._mark()])
+        call("cuMemcpyPeerAsync", target[0].address + target[1], self.context,
+             source[0].address + source[1], other.context, nbytes, self.stream)
+        other._wait_for([self._mark()])     # before it writes there again
+        return True
+
+    # -- other cards ------------------------------------------------------------------------
+
+    def reaches(self, other: Card) -> bool:
+        """Whether kernels and copies here can use the memory of another card."""
+        return _reaches(self, other)
+
+    @staticmethod
+    def meet(cards: Sequence[Card]) -> None:
+        """Let what comes next on each card start when all that was submitted to any is done."""
+        marks = [card._mark() for card in cards]
+        for card in cards:
+            card._wait_for([mark for mark, other in zip(marks, cards, strict=True)
+                            if other is not card])
+
+    def _mark(self) -> Any:
+        """An event that happens when all that was submitted so far is done."""
+        self.select()
+        call("cuEventRecord", self.event, self.stream)
+        return self.event
+
+    def _wait_for(self, events: Sequence[Any]) -> None:
+        """Let what comes next here start when these have happened; they may be recorded anew."""
+        self.select()
+        for event in events:
+            call("cuStreamWaitEvent", self.stream, event, 0)
+
+    # -- execution --------------------------------------------------------------------------
+
+    def prepare(self, launch: Any, holds: bool = True) -> Start:
+        """A function that starts a launch; `holds`: its memory lives as long as that does."""
+        return Start(self, launch, holds)
+
+    def graph(self, starts: Sequence[Start]) -> Graph:
+        """Launches that are started together, each after the one before."""
+        return Graph(self, starts)
+
+    def load(self, kernel: Any, kinds: tuple[str, ...], threads: int) -> Any:
+        """The driver's handle of a kernel for arguments of these types."""
+        return _load(self, kernel, kinds, threads)
+
+    def synchronize(self) -> None:
+        """Return when all that was submitted is done."""
+        self.select()
+        call("cuStreamSynchronize", self.stream)
+
+
+class Start:
+    """A launch with its kernel loaded and its arguments packed: calling it is one call of the
+    driver."""
+
+    def __init__(self, card: Card, launch: Any, holds: bool):
+        self.card, self.kept = card, launch if holds else launch.own
+        self.name = launch.kernel.function.__name__
+        self.function = card.load(launch.kernel, kinds_of(launch.args), prod(launch.block))
+        self.sizes = [size for sizes in (launch.grid, launch.block)
+                      for size in (*sizes, 1, 1)[:3]]
+        self.values, self.addresses = packed(launch.args)
+        self.arguments = (self.function, *self.sizes, 0, card.stream,
+                          ctypes.addressof(self.addresses), 0)
+        self.start = _driver().cuLaunchKernel
+
+    def __call__(self) -> None:
+        self.card.select()
+        status = self.start(*self.arguments)[0]
+        if int(status):
+            raise _refused(f"kernel {self.name} was not started", status)
+
+    def node(self) -> Any:
+        """What the driver wants to know of a launch in a graph; it copies the arguments."""
+        node = _driver().CUDA_KERNEL_NODE_PARAMS()
+        node.func, node.kernelParams = self.function, ctypes.addressof(self.addresses)
+        for name, size in zip(SIZES, self.sizes, strict=True):
+            setattr(node, name, size)
+        return node
+
+
+SIZES = [f"{part}Dim{axis}" for part in ("grid", "block") for axis in "XYZ"]
+
+
+class Graph:
+    """Launches in a chain, as one object of the driver."""
+
+    def __init__(self, card: Card, starts: Sequence[Start]):
+        card.select()
+        self.card, self.starts = card, list(starts)
+        self.nodes: list[Any] = []
+        graph = call("cuGraphCreate", 0)
+        for start in starts:
+            before = self.nodes[-1:]
+            self.nodes.append(call("cuGraphAddKernelNode", graph, before, len(before),
+                                   start.node()))
+        self.instance = call("cuGraphInstantiate", graph, 0)
+        weakref.finalize(self, _destroy, card, graph, self.instance).atexit = False
+
+    def exchange(self, number: int, start: Start) -> bool:
+        """Put `start` in the place of launch `number`; False if it is of another kernel."""
+        if start.function is not self.starts[number].function:
+            return False
+        self.card.select()
+        call("cuGraphExecKernelNodeSetParams", self.instance, self.nodes[number], start.node())
+        self.starts[number] = start
+        return True
+
+    def launch(self) -> None:
+        """Start all of them."""
+        self.card.select()
+        call("cuGraphLaunch", self.instance, self.card.stream)
+
+
+def _destroy(card: Card, graph: Any, instance: Any) -> None:
+    with suppress(DriverError):
+        card.select()
+        call("cuGraphExecDestroy", instance)
+        call("cuGraphDestroy", graph)
+
+
+@cache
+def _found() -> tuple[int, str]:
+    """The number of cards, and why it is 0."""
+    try:
+        call("cuInit", 0)
+        count = int(call("cuDeviceGetCount"))
+        return count, "" if count else "the driver knows no GPU; is CUDA_VISIBLE_DEVICES set?"
+    except ImportError as error:
+        return 0, f"{error}; pip install 'nbmod[cuda]'"
+    except MXNetError as error:
+        return 0, str(error)
+    except Exception as error:      # whatever the search for the driver ran into
+        return 0, f"install NVIDIA's driver; {error}"
+
+
+def _version(capability: tuple[int, int]) -> str:
+    return f"{capability[0]}.{capability[1]}"
+
+
+@cache
+def _reaches(card: Card, other: Card) -> bool:
+    """Whether `card` can copy from the memory of another one, which is let in on it then."""
+    driver = _driver()
+    try:
+        if not int(call("cuDeviceCanAccessPeer", card.device, other.device)):
+            return False
+        access = driver.CUmemAccessDesc()
+        access.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        access.location.id = card.number
+        access.flags = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        call("cuMemPoolSetAccess", call("cuDeviceGetDefaultMemPool", other.device), [access], 1)
+    except DriverError:
+        return False    # the way by the host is always there
+    return True
+
+
+@cache
+def _load(card: Card, kernel: Any, kinds: tuple[str, ...], threads: int) -> Any:
+    card.select()
+    binary: Binary = compile_kernel(kernel.function, kinds, card.capability,
+                                    (threads, kernel.resident), kernel.exact)
+    module = call("cuModuleLoadData", binary.cubin)
+    return call("cuModuleGetFunction", module, binary.name.encode())
+
+
+def packed(args: tuple[Any, ...]) -> tuple[ctypes.Array, ctypes.Array]:
+    """The values of a launch's arguments, eight bytes each, and the addresses of the values."""
+    values = (ctypes.c_uint64 * max(len(args), 1))()
+    start = ctypes.addressof(values)
+    addresses = (ctypes.c_void_p * max(len(args), 1))(*(start + 8 * i for i in range(len(args))))
+    for i, (arg, kind) in enumerate(zip(args, kinds_of(args), strict=True)):
+        number = np.uint64(arg.address) if kind.startswith("*") else np.dtype(kind).type(arg)
+        ctypes.memmove(start + 8 * i, number.tobytes(), number.nbytes)
+    return values, addresses
+
+
+class _Half:
+    """Half of the pinned buffer, with an event that tells when it is free again."""
+
+    def __init__(self) -> None:
+        self.address = int(call("cuMemHostAlloc", HALF, 0))
+        memory = (ctypes.c_uint8 * HALF).from_address(self.address)
+        self.bytes = np.ctypeslib.as_array(memory)
+        self.event = call("cuEventCreate", 2)       # without times
+
+    def mark(self, stream: Any) -> None:
+        call("cuEventRecord", self.event, stream)
+
+    def wait(self) -> None:
+        call("cuEventSynchronize", self.event)

@@ -1,0 +1,165 @@
+"""Instructions that numba has no name for, as functions that kernels call.
+
+On a device each is a line of PTX; in the simulator the Python function that stands first says what
+it does.  Pointers may be to global memory (an argument of the kernel) or shared (`cuda.shared`).
+
+    load4(p, i), store4(p, i, a, b, c, d)    128 bits at once; i is a multiple of 4 floats
+    copy16(s, i, p, j)                       16 bytes of global memory to shared, on their own
+    copies_close(), copies_wait(n)           end a group of copies; wait for all but n groups
+    elements_at(p, i, n, kind)               the n elements whose address is p[i], like an argument
+    to_tf32(x), to_bf16x2(x, y)              bits of rounded numbers; two of 16 bits in a word
+    mma_tf32, mma_bf16, mma_f16              a warp multiplies (16, k) by (k, 8), adds to (16, 8)
+
+Of the operands of `mma_*` each lane holds a few numbers: with g = lane // 4 and q = lane % 4, C is
+(g, 2q), (g, 2q+1), (g+8, 2q), (g+8, 2q+1).  In TF32 A is (g, q), (g+8, q), (g, q+4), (g+8, q+4), B
+is (q, g), (q+4, g).  With 16 bits every word has two neighbours along k: A is (g, 2q), (g+8, 2q),
+(g, 2q+8), (g+8, 2q+8) and those to the right, B is (2q, g), (2q+8, g) and those below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...simd.raw_arrays import array_at
+from .launch import SIMULATED, cuda
+
+__all__ = ["copies_close", "copies_wait", "copy16", "elements_at", "load4", "mma_bf16", "mma_f16",
+           "mma_tf32", "store4", "to_bf16x2", "to_f16x2", "to_tf32"]
+
+ALL = 0xFFFFFFFF
+
+
+# -- what they do -------------------------------------------------------------------------------
+
+
+def _aligned(*indices: Any) -> None:
+    if any(int(index) % 4 for index in indices):
+        raise ValueError(f"128 bits at elements {indices}, which are not multiples of 4")
+
+
+def _load4(p: Any, i: Any) -> tuple[Any, ...]:
+    _aligned(i)
+    return p[i], p[i + 1], p[i + 2], p[i + 3]
+
+
+def _store4(p: Any, i: Any, a: Any, b: Any, c: Any, d: Any) -> None:
+    _aligned(i)
+    p[i], p[i + 1], p[i + 2], p[i + 3] = a, b, c, d
+
+
+def _copy16(s: Any, i: Any, p: Any, j: Any) -> None:
+    _aligned(i, j)
+
+    def arrive() -> None:
+        for k in range(4):
+            s[i + k] = p[j + k]
+
+    cuda.lane.copies[-1].append(arrive)
+
+
+def _copies_close() -> None:
+    cuda.lane.copies.append([])
+
+
+def _copies_wait(n: int) -> None:
+    copies = cuda.lane.copies
+    while len(copies) - 1 > n:
+        for arrive in copies.pop(0):
+            arrive()
+
+
+def _elements_at(p: Any, i: Any, n: Any, kind: Any) -> Any:
+    from .simulator import Pointer
+
+    return Pointer(array_at(p[i], n, kind))
+
+
+def _to_tf32(x: Any) -> Any:
+    bits = int(np.float32(x).view(np.uint32))
+    return np.uint32((bits + 0x1000) & 0xFFFFE000)
+
+
+def _bf16_bits(x: Any) -> int:
+    bits = int(np.float32(x).view(np.uint32))
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF
+
+
+def _to_bf16x2(low: Any, high: Any) -> Any:
+    return np.uint32(_bf16_bits(low) | _bf16_bits(high) << 16)
+
+
+def _to_f16x2(low: Any, high: Any) -> Any:
+    return np.array([low, high], np.float16).view(np.uint32)[0]
+
+
+def _from_tf32(word: Any) -> tuple[Any, ...]:
+    return (np.uint32(word).view(np.float32),)
+
+
+def _from_bf16x2(word: Any) -> tuple[Any, ...]:
+    return tuple(np.uint32(bits).view(np.float32)
+                 for bits in (int(word) << 16 & ALL, int(word) & 0xFFFF0000))
+
+
+def _from_f16x2(word: Any) -> tuple[Any, ...]:
+    return tuple(np.float32(x) for x in np.array([word], np.uint32).view(np.float16))
+
+
+def _mma(numbers: Callable[[Any], tuple[Any, ...]]) -> Callable[..., Any]:
+    """A product by a warp whose operands' words `numbers` takes apart."""
+    def multiply(a0, a1, a2, a3, b0, b1, c0, c1, c2, c3):
+        met = cuda.exchange((a0, a1, a2, a3, b0, b1), "mma", ALL)
+        if "product" not in met:
+            met["product"] = _product(met, numbers)
+        product, (g, q) = met["product"], divmod(cuda.laneid, 4)
+        return (c0 + product[g, 2 * q], c1 + product[g, 2 * q + 1],
+                c2 + product[g + 8, 2 * q], c3 + product[g + 8, 2 * q + 1])
+    return multiply
+
+
+def _product(met: dict[Any, Any], numbers: Callable[[Any], tuple[Any, ...]]) -> np.ndarray:
+    width = len(numbers(np.uint32(0)))
+    half = 4 * width
+    a, b = np.zeros((16, 2 * half), np.float32), np.zeros((2 * half, 8), np.float32)
+    for lane, words in met.items():
+        g, q = divmod(lane, 4)
+        a0, a1, a2, a3, b0, b1 = map(numbers, words)
+        for k in range(width):
+            left = width * q + k
+            a[g, left], a[g + 8, left] = a0[k], a1[k]
+            a[g, left + half], a[g + 8, left + half] = a2[k], a3[k]
+            b[left, g], b[left + half, g] = b0[k], b1[k]
+    return a @ b
+
+
+load4: Any = _load4
+store4: Any = _store4
+copy16: Any = _copy16
+copies_close: Any = _copies_close
+copies_wait: Any = _copies_wait
+elements_at: Any = _elements_at
+to_tf32: Any = _to_tf32
+to_bf16x2: Any = _to_bf16x2
+to_f16x2: Any = _to_f16x2
+mma_tf32: Any = _mma(_from_tf32)
+mma_bf16: Any = _mma(_from_bf16x2)
+mma_f16: Any = _mma(_from_f16x2)
+
+if not SIMULATED:
+    from .ptx_device import (
+        copies_close,
+        copies_wait,
+        copy16,
+        elements_at,
+        load4,
+        mma_bf16,
+        mma_f16,
+        mma_tf32,
+        store4,
+        to_bf16x2,
+        to_f16x2,
+        to_tf32,
+    )

@@ -1,0 +1,40 @@
+"""Ops that need no tensor: constants are filled in, everything else is made on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...tensor.creation import Arange, ArangeLike, Constant, Eye, Linspace, to_type
+from ..lib.fill import fill
+from ..runtime.launch import Launch, on_gpu
+
+__all__ = ["computed_on_host", "made_on_host"]
+
+
+def made_on_host(op: Any, ins: Any, outs: Any, call: Any) -> list[Any]:
+    """Run an op on the CPU that reads shapes at most, and upload."""
+    return [lambda: _make(op, ins, outs, call)]
+
+
+def computed_on_host(op: Any, ins: Any, outs: Any, call: Any) -> list[Any]:
+    """Download, run an op on the CPU, and upload: for ops whose numbers the host draws."""
+    return [lambda: _make(op, [x.device.to_numpy(x) for x in ins], outs, call)]
+
+
+def _make(op: Any, ins: Any, outs: Any, call: Any) -> None:
+    made = [None if out is None else np.empty(out.shape, out.dtype) for out in outs]
+    op.forward(ins, made, call)
+    for array, out in zip(made, outs, strict=True):
+        if out is not None:
+            out.device.copy(array, out)
+
+
+def _constant(op: Constant, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return fill(outs[0], to_type(op.number(), outs[0].dtype))
+
+
+on_gpu(Constant, _constant)
+for _op in (Arange, ArangeLike, Linspace, Eye):
+    on_gpu(_op, made_on_host)

@@ -1,0 +1,96 @@
+"""Histograms: numbers of bins are sorted, then every bin looks where its run begins and ends."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...op import Spec
+from ...tensor.histogram import Histogram
+from ..elementwise.formula_op import COPY, run_program
+from ..lib.kernel_math import real_of
+from ..lib.merge_sort import sort_rows, sort_scratch
+from ..runtime.launch import device_function, each, kernel, on_gpu, thread, threads
+from .indexing import INT32
+
+
+@cache
+def _bin_kernel(dtype: np.dtype) -> Any:
+    """The bin of every number, compared as `dtype`; `bins` for those outside."""
+    kind: Any = dtype.type
+
+    @kernel
+    def find_bins(x, edges, found, bins, count):
+        for i in range(thread(), count, threads()):
+            value, low, high = kind(x[i]), 0, bins
+            while low < high:
+                middle = (low + high + 1) // 2
+                if middle < bins and kind(edges[middle]) <= value:
+                    low = middle
+                else:
+                    high = middle - 1
+            inside = kind(edges[0]) <= value and value <= kind(edges[bins])
+            found[i] = low if inside else bins
+    return find_bins
+
+
+@device_function
+def _load(x, row, k, a, b):
+    return x[k]
+
+
+@cache
+def _count_kernel() -> Any:
+    @kernel
+    def count_runs(keys, y, terms, count):
+        for i in range(thread(), count, threads()):
+            first = terms
+            for side in range(2):
+                low, high = 0, terms
+                while low < high:
+                    middle = (low + high) // 2
+                    if keys[middle] < i + side:
+                        low = middle + 1
+                    else:
+                        high = middle
+                first = low - first if side else low
+            y[i] = first
+    return count_runs
+
+
+def _compared(op: Histogram, dtype: np.dtype) -> np.dtype:
+    """The type in which numbers are compared with edges."""
+    if dtype.kind == "f":
+        return np.dtype(real_of(dtype))
+    return np.dtype(np.int64 if op.bin_cnt is None else np.float64)
+
+
+def _histogram(op: Histogram, ins: Any, outs: Any, call: Any) -> list[Any]:
+    x, counts = ins[0], outs[0]
+    edges, bins, *scratch = call.scratch
+    kind = _compared(op, x.dtype)
+    launches: list[Any] = []
+    if op.range is None:
+        edges = ins[1]
+    else:
+        assert op.bin_cnt is not None
+        made = np.histogram_bin_edges(np.empty(0, kind), op.bin_cnt,
+                                       (op.range[0], op.range[1])).astype(kind)
+        launches.append(lambda: edges.device.copy(made, edges))
+    launches += each(_bin_kernel(kind), x.size, x, edges, bins, counts.size)
+    found, (keys, _) = sort_rows(_load, bins, (1, x.size), (0, 0), scratch)
+    launches += found + each(_count_kernel(), counts.size, keys, counts, x.size)
+    if outs[1] is not None:
+        launches += run_program(COPY, [edges], [outs[1]])
+    return launches
+
+
+def _scratch(op: Histogram, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    size = ins[0].size
+    return [Spec(outs[1].shape, _compared(op, ins[0].dtype)), Spec((size,), INT32),
+            *sort_scratch(1, size, INT32)]
+
+
+on_gpu(Histogram, _histogram, scratch=_scratch)

@@ -1,0 +1,473 @@
+"""Looking rows up and putting them down by index.
+
+Everything that looks up gathers: an element of the result finds its row.  What is added to rows, or
+put there, is sorted by row first (`sorting`): a row then is a run of neighbours, which are added in
+order, so results do not depend on scheduling.  Long runs are cut into chunks, whose sums are added
+afterwards.
+
+Where an index outside is an error, indices are read by the host in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...op import Spec
+from ...tensor import indexing
+from ...tensor.creation import to_type
+from ..elementwise.formula_op import COPY, run_program
+from ..lib.fill import fill, fill_zero
+from ..lib.kernel_math import maximum, minimum, real_of
+from ..lib.merge_sort import Sorted, sort_rows, sort_scratch
+from ..runtime.device_memory import Array
+from ..runtime.launch import (
+    SIMULATED,
+    Launch,
+    device_function,
+    each,
+    kernel,
+    on_gpu,
+    thread,
+    threads,
+)
+
+__all__ = ["INT32", "Rows", "copied_rows", "gather_rows", "lookup_rows", "put_rows",
+           "put_scratch", "whole_function"]
+
+CHUNK = 4 if SIMULATED else 32
+"""Neighbours in sorted order that one thread adds up."""
+
+INT32 = np.dtype(np.int32)
+
+
+# -- rows ---------------------------------------------------------------------------------------
+
+
+@cache
+def whole_function(dtype: np.dtype) -> Any:
+    """A function that makes whole numbers, int64, of indices: fractions are cut off, NaN is 0,
+    infinities are very large."""
+    real, limit = real_of(dtype), real_of(dtype)(2.0 ** 62)
+
+    @device_function
+    def whole_real(value):
+        x = real(value)
+        return np.int64(0) if x != x else np.int64(minimum(maximum(x, -limit), limit))
+
+    @device_function
+    def whole_integer(value):
+        return np.int64(value)
+
+    return whole_real if dtype.kind == "f" else whole_integer
+
+
+@cache
+def _clipped_function(dtype: np.dtype, wrap: bool) -> Any:
+    """index -> a number from 0 to size - 1."""
+    whole = whole_function(dtype)
+
+    @device_function
+    def clipped(value, size):
+        return np.int32(minimum(maximum(whole(value), np.int64(0)), np.int64(size - 1)))
+
+    @device_function
+    def wrapped(value, size):
+        return np.int32(whole(value) % np.int64(size))
+
+    return wrapped if wrap else clipped
+
+
+class Rows(NamedTuple):
+    """Row numbers of a table, as many as `number`, found from `indices`.
+
+    The device function `find(index, row, k, size, span)` gives number k; `row` is always 0.
+    """
+
+    find: Any
+    indices: Array
+    size: int
+    span: int
+    number: int
+
+
+@cache
+def _lookup_function(dtype: np.dtype, wrap: bool) -> Any:
+    """Indices, `span` of them, into each of the tables of `size` rows that follow one another."""
+    clipped = _clipped_function(dtype, wrap)
+
+    @device_function
+    def lookup(index, row, k, size, span):
+        return k // span * size + clipped(index[k % span], size)
+    return lookup
+
+
+@cache
+def _pick_function(dtype: np.dtype, wrap: bool) -> Any:
+    """Number k indexes the axis of `size` in (K / span, size, span)."""
+    clipped = _clipped_function(dtype, wrap)
+
+    @device_function
+    def pick(index, row, k, size, span):
+        return (k // span * size + clipped(index[k], size)) * span + k % span
+    return pick
+
+
+@cache
+def _position_function(dtype: np.dtype, sizes: tuple[int, ...]) -> Any:
+    """The k-th of `span` columns of indices is a position in a tensor of `sizes`; negative ones
+    count from its end."""
+    clipped, depth = _clipped_function(dtype, False), len(sizes)
+    wide = np.float64 if dtype.kind == "f" else np.int64
+
+    @device_function
+    def position(index, row, k, size, span):
+        found = np.int32(0)
+        for d in range(depth):
+            value = wide(index[d * span + k])
+            if value < wide(0):
+                value += wide(sizes[d])
+            found = found * np.int32(sizes[d]) + clipped(value, sizes[d])
+        return found
+    return position
+
+
+def _positions(index: Array, shape: tuple[int, ...]) -> Rows:
+    sizes = shape[:len(index)]
+    span = index.size // max(len(index), 1)
+    return Rows(_position_function(index.dtype, sizes), index, prod(sizes), span, span)
+
+
+def lookup_rows(index: Array, size: int, tables: int = 1, wrap: bool = False) -> Rows:
+    """Rows of each of some tables of `size` that follow one another."""
+    return Rows(_lookup_function(index.dtype, wrap), index, size, index.size, tables * index.size)
+
+
+# -- gathering ----------------------------------------------------------------------------------
+
+
+@cache
+def _gather_kernel(find: Any) -> Any:
+    @kernel
+    def gather(x, index, y, width, size, span, count):
+        for i in range(thread(), count, threads()):
+            y[i] = x[find(index, 0, i // width, size, span) * width + i % width]
+    return gather
+
+
+def gather_rows(x: Array, rows: Rows, y: Array, width: int) -> list[Launch]:
+    """y[k] = x[r], the row of number k."""
+    return each(_gather_kernel(rows.find), rows.number * width, x, rows.indices, y, width,
+                rows.size, rows.span)
+
+
+# -- adding rows --------------------------------------------------------------------------------
+
+
+@cache
+def _chunk_kernel(total: Any) -> Any:
+    """Adds up the rows of a run; sums of `total` type.
+
+    A run that began in an earlier chunk goes to heads[chunk]; one that begins here and goes on to
+    tails[chunk]; all others are complete.
+    """
+    chunk_size = CHUNK
+
+    @kernel
+    def add_chunks(g, keys, where, gx, heads, tails, terms, width, count):
+        for i in range(thread(), count, threads()):
+            chunk, j = i // width, i % width
+            first, stop = chunk * chunk_size, minimum(chunk * chunk_size + chunk_size, terms)
+            begun = first > 0 and keys[first - 1] == keys[first]
+            found = total(0)
+            for place in range(first, stop):
+                key = keys[place]
+                found += total(g[where[place] * width + j])
+                last = place + 1 == terms
+                if last or keys[place + 1] != key:
+                    if begun:
+                        heads[i] = found
+                    else:
+                        gx[key * width + j] = found
+                    begun, found = False, total(0)
+            if stop < terms and keys[stop - 1] == keys[stop]:
+                if begun:
+                    heads[i] = found
+                else:
+                    tails[i] = found
+    return add_chunks
+
+
+@cache
+def _join_kernel(total: Any) -> Any:
+    """Adds up what chunks hold of a run; the one where it begins does it."""
+    chunk_size = CHUNK
+
+    @kernel
+    def join_chunks(keys, gx, heads, tails, terms, width, count):
+        for i in range(thread(), count, threads()):
+            chunk = i // width
+            last = chunk * chunk_size + chunk_size - 1
+            if last + 1 < terms and keys[last] == keys[last + 1]:
+                key = keys[last]
+                if chunk == 0 or keys[chunk * chunk_size - 1] != key:
+                    found, at = tails[i], i
+                    while last + 1 < terms and keys[last + 1] == key:
+                        at += width
+                        found += heads[at]
+                        last += chunk_size
+                        if last >= terms or keys[last] != key:
+                            last = terms
+                    gx[key * width + i % width] = found
+    return join_chunks
+
+
+def _total_type(dtype: np.dtype) -> Any:
+    return real_of(dtype) if dtype.kind == "f" else np.int64
+
+
+def _add_scratch(dtype: np.dtype, count: int, width: int) -> list[Spec]:
+    """The scratch that `_add_rows` wants."""
+    chunks = (-(-count // CHUNK) * width,)
+    return [*sort_scratch(1, count, INT32), *[Spec(chunks, np.dtype(_total_type(dtype)))] * 2]
+
+
+def _sort(rows: Rows, scratch: Sequence[Array]) -> tuple[list[Launch], Sorted]:
+    return sort_rows(rows.find, rows.indices, (1, rows.number), (rows.size, rows.span), scratch)
+
+
+def _add_rows(g: Array, rows: Rows, gx: Array, width: int, scratch: Sequence[Array]
+              ) -> list[Launch]:
+    """gx[r] = sum of the g[k] whose row is r."""
+    launches, (keys, where) = _sort(rows, scratch)
+    kind, (heads, tails) = _total_type(g.dtype), scratch[-2:]
+    return [*fill(gx, 0), *launches,
+            *each(_chunk_kernel(kind), heads.size, g, keys, where, gx, heads, tails, rows.number,
+                  width),
+            *each(_join_kernel(kind), heads.size, keys, gx, heads, tails, rows.number, width)]
+
+
+@cache
+def _put_kernel(find: Any) -> Any:
+    @kernel
+    def put_each(x, index, y, width, size, span, count):
+        for i in range(thread(), count, threads()):
+            y[find(index, 0, i // width, size, span) * width + i % width] = x[i]
+    return put_each
+
+
+def copied_rows(x: Array, rows: Rows, y: Array, width: int) -> list[Launch]:
+    """y[r] = x[k], for rows that are all different."""
+    return each(_put_kernel(rows.find), rows.number * width, x, rows.indices, y, width, rows.size,
+                rows.span)
+
+
+@cache
+def _last_kernel() -> Any:
+    @kernel
+    def put_last(x, keys, where, y, terms, width, count):
+        for i in range(thread(), count, threads()):
+            place = i // width
+            if place + 1 == terms or keys[place] != keys[place + 1]:
+                y[keys[place] * width + i % width] = x[where[place] * width + i % width]
+    return put_last
+
+
+def put_scratch(count: int) -> list[Spec]:
+    """The scratch that `put_rows` wants for so many rows."""
+    return sort_scratch(1, count, INT32)
+
+
+def put_rows(x: Array, rows: Rows, y: Array, width: int, scratch: Sequence[Array]
+             ) -> list[Launch]:
+    """y[r] = x[k], the last whose row is r."""
+    launches, (keys, where) = _sort(rows, scratch)
+    return launches + each(_last_kernel(), x.size, x, keys, where, y, rows.number, width)
+
+
+# -- ops that gather ----------------------------------------------------------------------------
+
+
+def _rows_of(op: Any, shape: tuple[int, ...], index: Array) -> Rows:
+    """Which rows an op gathers from a table of this shape."""
+    wrap = getattr(op, "mode", "") == "wrap"
+    if isinstance(op, indexing.GatherND):
+        return _positions(index, shape)
+    if isinstance(op, (indexing.Pick, indexing.BatchTake)):
+        axis = getattr(op, "axis", -1) % len(shape)
+        return Rows(_pick_function(index.dtype, wrap), index, shape[axis], prod(shape[axis + 1:]),
+                    index.size)
+    axis = getattr(op, "axis", 0) % len(shape)
+    return lookup_rows(index, shape[axis], prod(shape[:axis]), wrap)
+
+
+def _checked(op: Any, shape: tuple[int, ...], index: Array) -> list[Any]:
+    """A step that looks for indices which are errors, if any can be."""
+    if not (isinstance(op, indexing.GatherND) or getattr(op, "mode", "") == "raise"):
+        return []
+
+    def check() -> None:
+        op.rows(shape, index.device.to_numpy(index))
+
+    return [check]
+
+
+def _gather(op: indexing.Gather, ins: Any, outs: Any, call: Any) -> list[Any]:
+    x, index = ins[op.table], ins[1 - op.table]
+    return [*_checked(op, x.shape, index),
+            *gather_rows(x, _rows_of(op, x.shape, index), outs[0],
+                          op.width(x.shape, index.shape))]
+
+
+def _gather_backward(op: indexing.Gather, ins: Any, outs: Any, call: Any) -> list[Any]:
+    (g, index), gx = ins, outs[op.table]
+    launches = fill_zero([outs[1 - op.table]])
+    if gx is None:
+        return launches
+    width, rows = op.width(gx.shape, index.shape), _rows_of(op, gx.shape, index)
+    if not _may_repeat(op):
+        return launches + fill(gx, 0) + copied_rows(g, rows, gx, width)
+    return launches + _add_rows(g, rows, gx, width, call.scratch)
+
+
+def _may_repeat(op: Any) -> bool:
+    return not isinstance(op, (indexing.Pick, indexing.BatchTake))
+
+
+def _gather_scratch(op: indexing.Gather, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    (g, index), gx = ins, outs[op.table]
+    if not _may_repeat(op):
+        return []
+    width = op.width(gx.shape, index.shape)
+    return _add_scratch(g.dtype, g.size // width, width)
+
+
+for _op in (indexing.Take, indexing.Embedding, indexing.BatchTake, indexing.Pick,
+            indexing.GatherND):
+    on_gpu(_op, _gather, _gather_backward, backward_scratch=_gather_scratch)
+
+
+# -- ops that put -------------------------------------------------------------------------------
+
+
+def _put(x: Array, index: Array, y: Array, scratch: Sequence[Array]) -> list[Any]:
+    return [*_checked(indexing.GatherND(), y.shape, index),
+            *put_rows(x, _positions(index, y.shape), y, prod(y.shape[len(index):]), scratch)]
+
+
+def _put_nd_scratch(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return put_scratch(prod(ins[-1].shape[1:]))
+
+
+def _scatter(op: indexing.ScatterND, ins: Any, outs: Any, call: Any) -> list[Any]:
+    return fill(outs[0], 0) + _put(ins[0], ins[1], outs[0], call.scratch)
+
+
+def _scatter_backward(op: indexing.ScatterND, ins: Any, outs: Any, call: Any) -> list[Any]:
+    launches = fill_zero(outs[1:])
+    if outs[0] is None:
+        return launches
+    return launches + _gather(indexing.GatherND(), ins, outs, call)
+
+
+def _scatter_set(op: indexing.ScatterSetND, ins: Any, outs: Any, call: Any) -> list[Any]:
+    return run_program(COPY, [ins[0]], outs) + _put(ins[1], ins[2], outs[0], call.scratch)
+
+
+on_gpu(indexing.ScatterND, _scatter, _scatter_backward, scratch=_put_nd_scratch)
+on_gpu(indexing.ScatterSetND, _scatter_set, scratch=_put_nd_scratch)
+
+
+# -- indices as numbers -------------------------------------------------------------------------
+
+
+@cache
+def _mark_kernel(dtype: np.dtype, many: bool) -> Any:
+    """y[i, index[i]] = on, or on[i]; other elements are off, or stay what they are."""
+    whole = whole_function(dtype)
+
+    @kernel
+    def mark_one(index, y, on, off, depth, count):
+        for i in range(thread(), count, threads()):
+            y[i] = on if whole(index[i // depth]) == np.int64(i % depth) else off
+
+    @kernel
+    def mark_many(index, y, on, x, depth, count):
+        for i in range(thread(), count, threads()):
+            y[i] = on[i // depth] if whole(index[i // depth]) == np.int64(i % depth) else x[i]
+
+    return mark_many if many else mark_one
+
+
+def _one_hot(op: indexing.OneHot, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    y = outs[0]
+    on, off = (to_type(value, y.dtype) for value in (op.on_value, op.off_value))
+    return each(_mark_kernel(ins[0].dtype, False), y.size, ins[0], y, on, off, op.depth)
+
+
+def _one_hot_encode(op: indexing.OneHotEncode, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    y = outs[0]
+    on, off = y.dtype.type(1), y.dtype.type(0)
+    return each(_mark_kernel(ins[0].dtype, False), y.size, ins[0], y, on, off, y.shape[-1])
+
+
+def _fill_element(op: indexing.FillElement, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    y = outs[0]
+    return each(_mark_kernel(ins[2].dtype, True), y.size, ins[2], y, ins[1], ins[0], y.shape[-1])
+
+
+@cache
+def _ravel_kernel(dtype: np.dtype, kind: Any, sizes: tuple[int, ...]) -> Any:
+    whole, depth = whole_function(dtype), len(sizes)
+
+    @kernel
+    def ravel(x, y, count):
+        for i in range(thread(), count, threads()):
+            flat = np.int64(0)
+            for d in range(depth):
+                flat = flat * np.int64(sizes[d]) + whole(x[d * count + i])
+            y[i] = kind(flat)
+    return ravel
+
+
+def _ravel(op: indexing.RavelMultiIndex, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    y = outs[0]
+    return each(_ravel_kernel(ins[0].dtype, _number(y.dtype), op.shape), y.size, ins[0], y)
+
+
+@cache
+def _unravel_kernel(dtype: np.dtype, kind: Any, sizes: tuple[int, ...]) -> Any:
+    whole, depth = whole_function(dtype), len(sizes)
+
+    @kernel
+    def unravel(x, y, count):
+        for i in range(thread(), count, threads()):
+            rest = whole(x[i])
+            for back in range(1, depth):
+                size = np.int64(sizes[depth - back])
+                quotient = rest // size if rest >= np.int64(0) else -(-rest // size)
+                y[(depth - back) * count + i] = kind(rest - quotient * size)
+                rest = quotient
+            y[i] = kind(rest)
+    return unravel
+
+
+def _unravel(op: indexing.UnravelIndex, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    kernel_ = _unravel_kernel(ins[0].dtype, _number(outs[0].dtype), op.shape)
+    return each(kernel_, ins[0].size, ins[0], outs[0])
+
+
+def _number(dtype: np.dtype) -> Any:
+    """What a whole number becomes before it is stored as `dtype`."""
+    return real_of(dtype) if dtype.kind == "f" else dtype.type
+
+
+on_gpu(indexing.OneHot, _one_hot)
+on_gpu(indexing.OneHotEncode, _one_hot_encode)
+on_gpu(indexing.FillElement, _fill_element)
+on_gpu(indexing.RavelMultiIndex, _ravel)
+on_gpu(indexing.UnravelIndex, _unravel)

@@ -1,0 +1,12 @@
+"""Sizes of tensors as tensors."""
+
+from __future__ import annotations
+
+from ...tensor.manipulate import ShapeArray, SizeArray
+from ..runtime.launch import on_gpu
+from .creation import made_on_host
+
+__all__: list[str] = []
+
+for _op in (ShapeArray, SizeArray):
+    on_gpu(_op, made_on_host)

@@ -1,0 +1,100 @@
+"""sort, argsort and topk: rows of keys are sorted, then every output takes what it wants."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...op import Spec
+from ...tensor.ordering import _Ordering
+from ..lib.fill import fill
+from ..lib.kernel_math import real_of
+from ..lib.merge_sort import key_type, sort_rows, sort_scratch
+from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+
+
+@cache
+def _load(dtype: Any, descending: bool) -> Any:
+    """Element k of a row of (A, size, lanes), as a number that orders ascending."""
+    kind, real = key_type(dtype), dtype.kind == "f"
+
+    @device_function
+    def load(x, row, k, size, lanes):
+        value = kind(x[(row // lanes * size + k) * lanes + row % lanes])
+        if descending:
+            return -value if real else -value - kind(1)
+        return value
+    return load
+
+
+@cache
+def _pick_kernel(kind: str, real: Any) -> Any:
+    """Writes an output: the elements chosen, or where they are."""
+    @kernel
+    def pick(x, where, y, wanted, size, lanes, count):
+        for i in range(thread(), count, threads()):
+            a, k, b = i // (wanted * lanes), i // lanes % wanted, i % lanes
+            at = where[(a * lanes + b) * size + k]
+            if kind == "value":
+                y[i] = x[(a * size + at) * lanes + b]
+            elif kind == "mask":
+                y[(a * size + at) * lanes + b] = real(1)
+            else:
+                y[i] = real(at)
+    return pick
+
+
+def _threefold(op: _Ordering, shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """(A, K, B) of the data."""
+    if op.axis is None:
+        return 1, prod(shape), 1
+    axis = op.axis % len(shape)
+    return prod(shape[:axis]), shape[axis], prod(shape[axis + 1:])
+
+
+def _scratch(op: _Ordering, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    outer, size, lanes = _threefold(op, ins[0].shape)
+    return sort_scratch(outer * lanes, size, key_type(ins[0].dtype))
+
+
+def _number(dtype: Any) -> Any:
+    """What a position becomes before it is stored as `dtype`."""
+    return real_of(dtype) if dtype.kind == "f" else dtype.type
+
+
+def _order(op: _Ordering, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x = ins[0]
+    outer, size, lanes = _threefold(op, x.shape)
+    launches, (_, where) = sort_rows(_load(x.dtype, not op.is_ascend), x, (outer * lanes, size),
+                                     (size, lanes), call.scratch)
+    wanted = op.count(size)
+    for kind, out in zip(op.kinds(), outs, strict=True):
+        if out is None:
+            continue
+        if kind == "mask":
+            launches += fill(out, 0)
+        launches += each(_pick_kernel(kind, _number(out.dtype)), outer * wanted * lanes, x, where,
+                         out, wanted, size, lanes)
+    return launches
+
+
+@cache
+def _put_kernel() -> Any:
+    @kernel
+    def put(g, where, gx, wanted, size, lanes, count):
+        for i in range(thread(), count, threads()):
+            at = np.int32(where[i])
+            gx[(i // (wanted * lanes) * size + at) * lanes + i % lanes] = g[i]
+    return put
+
+
+def _order_backward(op: _Ordering, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (g, where), gx = ins, outs[0]
+    _, size, lanes = _threefold(op, gx.shape)
+    return fill(gx, 0) + each(_put_kernel(), g.size, g, where, gx, op.count(size), size, lanes)
+
+
+on_gpu(_Ordering, _order, _order_backward, scratch=_scratch)

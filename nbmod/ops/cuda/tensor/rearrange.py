@@ -1,0 +1,179 @@
+"""The same elements in another order, or repeated; borders and diagonals."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from typing import Any
+
+from ...tensor.creation import to_type
+from ...tensor.rearrange import Diag, Pad, Permutation, Repeat, Tile, _diagonal
+from ..elementwise.formula_op import COPY, run_program
+from ..lib.fill import fill
+from ..lib.kernel_math import maximum, minimum, real_of
+from ..lib.strided_copy import View, copy_view, int32s, view_of
+from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
+
+
+def _permute(op: Permutation, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    source = view_of(ins[0], op.turned)
+    return copy_view(source, view_of(outs[0].reshape(source.shape)))
+
+
+def _permute_back(op: Permutation, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    source = view_of(ins[0], op.turned_back)
+    return copy_view(source, view_of(outs[0].reshape(source.shape)))
+
+
+def _tile(op: Tile, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x, y = op._interleaved(ins[0], outs[0])
+    return run_program(COPY, [x], [y])
+
+
+def _tile_backward(op: Tile, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    gx, g = op._interleaved(outs[0], ins[0])
+    return run_program(COPY, [g], [gx])
+
+
+def _repeat(op: Repeat, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x, y = op._folded(ins[0], outs[0])
+    return run_program(COPY, [x], [y])
+
+
+def _repeat_backward(op: Repeat, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    gx, g = op._folded(outs[0], ins[0])
+    return run_program(COPY, [g], [gx])
+
+
+# -- borders ------------------------------------------------------------------------------------
+
+
+def _steps(shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Elements from one index of every axis to the next."""
+    return int32s(prod(shape[d + 1:]) for d in range(len(shape)))
+
+
+@cache
+def _pad_kernel(mode: str, shape: tuple[int, ...], before: tuple[int, ...],
+                padded: tuple[int, ...]) -> Any:
+    rank = len(shape)
+    inner, steps = _steps(padded), _steps(shape)
+    shape, before, padded = map(int32s, (shape, before, padded))
+
+    @kernel
+    def pad(x, y, value, count):
+        for i in range(thread(), count, threads()):
+            at, inside = 0, True
+            for d in range(rank):
+                index = i // inner[d] % padded[d] - before[d]
+                if mode == "constant":
+                    inside = inside and 0 <= index < shape[d]
+                elif mode == "edge":
+                    index = minimum(maximum(index, 0), shape[d] - 1)
+                else:
+                    index = abs(index)
+                    index = minimum(index, 2 * (shape[d] - 1) - index)
+                at += index * steps[d]
+            y[i] = x[at] if inside else value
+    return pad
+
+
+def _seen_functions(mode: str) -> tuple[Any, Any]:
+    """seen(index, size, before, after): at how many places of a padded axis an element stands, and
+    place(index, size, before, turn): the one of number `turn`."""
+    @device_function
+    def seen_edge(index, size, before, after):
+        return 1 + (before if index == 0 else 0) + (after if index == size - 1 else 0)
+
+    @device_function
+    def place_edge(index, size, before, turn):
+        return (before + index if index > 0 else 0) + turn
+
+    @device_function
+    def seen_mirror(index, size, before, after):
+        return 1 + (1 if 0 < index <= before else 0) + (
+            1 if size - 1 - after <= index < size - 1 else 0)
+
+    @device_function
+    def place_mirror(index, size, before, turn):
+        if turn == 0:
+            return before + index
+        if turn == 1 and 0 < index <= before:
+            return before - index
+        return before + 2 * (size - 1) - index
+
+    return (seen_edge, place_edge) if mode == "edge" else (seen_mirror, place_mirror)
+
+
+@cache
+def _fold_kernel(mode: str, shape: tuple[int, ...], before: tuple[int, ...],
+                 after: tuple[int, ...], total: Any) -> Any:
+    """Every element adds up the gradients of all places where it stands."""
+    rank = len(shape)
+    padded = tuple(sum(sizes) for sizes in zip(shape, before, after, strict=True))
+    inner, steps = _steps(shape), _steps(padded)
+    shape, before, after = map(int32s, (shape, before, after))
+    seen, place = _seen_functions(mode)
+
+    @kernel
+    def fold(g, gx, count):
+        for i in range(thread(), count, threads()):
+            places = 1
+            for d in range(rank):
+                places *= seen(i // inner[d] % shape[d], shape[d], before[d], after[d])
+            found = total(0)
+            for number in range(places):
+                at, rest = 0, number
+                for d in range(rank):
+                    index = i // inner[d] % shape[d]
+                    choices = seen(index, shape[d], before[d], after[d])
+                    at += place(index, shape[d], before[d], rest % choices) * steps[d]
+                    rest //= choices
+                found += total(g[at])
+            gx[i] = found
+    return fold
+
+
+def _pad(op: Pad, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x, y = ins[0], outs[0]
+    return each(_pad_kernel(op.mode, x.shape, op.pad_width[::2], y.shape), y.size, x, y,
+                to_type(op.constant_value, y.dtype))
+
+
+def _pad_backward(op: Pad, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    g, gx = ins[0], outs[0]
+    if op.mode == "constant":
+        return copy_view(view_of(g, op._inside), view_of(gx))
+    total = real_of(g.dtype) if g.dtype.kind == "f" else g.dtype.type
+    return each(_fold_kernel(op.mode, gx.shape, op.pad_width[::2], op.pad_width[1::2], total),
+                gx.size, g, gx)
+
+
+# -- diagonals ----------------------------------------------------------------------------------
+
+
+def _diagonal_view(op: Diag, matrix: Any, given: Any) -> View:
+    """The diagonal of a tensor; axes are those of `given`, data of the op."""
+    axes = (0, 1) if given.ndim == 1 else (op.axis1, op.axis2)
+    return view_of(matrix, lambda model: _diagonal(model, op.k, *axes))
+
+
+def _diag(op: Diag, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    x, y = ins[0], outs[0]
+    if x.ndim == 1:
+        return fill(y, 0) + copy_view(view_of(x), _diagonal_view(op, y, x))
+    return copy_view(_diagonal_view(op, x, x), view_of(y))
+
+
+def _diag_backward(op: Diag, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    g, gx = ins[0], outs[0]
+    if gx.ndim == 1:
+        return copy_view(_diagonal_view(op, g, gx), view_of(gx))
+    return fill(gx, 0) + copy_view(view_of(g), _diagonal_view(op, gx, gx))
+
+
+on_gpu(Pad, _pad, _pad_backward)
+on_gpu(Diag, _diag, _diag_backward)
+on_gpu(Permutation, _permute, _permute_back)
+on_gpu(Tile, _tile, _tile_backward)
+on_gpu(Repeat, _repeat, _repeat_backward)

@@ -1,0 +1,171 @@
+"""Whole rows replaced and selected, positions listed, columns multiplied out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...op import Spec
+from ...tensor.rows import BooleanMask, IndexArray, IndexCopy, KhatriRao
+from ..elementwise.formula_op import COPY, TIMES, run_program
+from ..lib.fill import fill_zero
+from ..lib.kernel_math import real_of
+from ..lib.strided_copy import int32s
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, each, kernel, on_gpu, thread, threads
+from .indexing import INT32, Rows, copied_rows, gather_rows, lookup_rows, put_rows, put_scratch
+
+# -- IndexCopy ----------------------------------------------------------------------------------
+
+
+def _width(array: Array) -> int:
+    return prod(array.shape[1:])
+
+
+def _replace(op: IndexCopy, ins: Any, outs: Any, call: Any) -> list[Any]:
+    old, index, new = ins
+    y = outs[0]
+
+    def check() -> None:
+        op._rows(index.device.to_numpy(index), len(y))
+
+    return [check, *run_program(COPY, [old], [y]),
+            *put_rows(new, lookup_rows(index, len(y)), y, _width(y), call.scratch)]
+
+
+def _replace_scratch(op: IndexCopy, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return put_scratch(ins[1].size)
+
+
+@cache
+def _clear_kernel(find: Any) -> Any:
+    """Zero rows; where one comes twice, both write the same."""
+    @kernel
+    def clear_rows(index, y, zero, width, size, span, count):
+        for i in range(thread(), count, threads()):
+            y[find(index, 0, i // width, size, span) * width + i % width] = zero
+    return clear_rows
+
+
+def _replace_backward(op: IndexCopy, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    (g, index), (old, _, new) = ins, outs
+    launches, rows, width = fill_zero(outs[1:2]), lookup_rows(index, len(g)), _width(g)
+    if old is not None:
+        launches += run_program(COPY, [g], [old]) + each(
+            _clear_kernel(rows.find), rows.number * width, index, old, old.dtype.type(0), width,
+            rows.size, rows.span)
+    return launches + (gather_rows(g, rows, new, width) if new is not None else [])
+
+
+on_gpu(IndexCopy, _replace, _replace_backward, scratch=_replace_scratch)
+
+
+# -- BooleanMask --------------------------------------------------------------------------------
+
+
+def _selected(index: Array, chosen: Array, count: int) -> tuple[Any, Rows]:
+    """A step that finds which rows are wanted, `count` of them, and those rows."""
+    numbers = chosen.device.view(chosen, 0, (count,), chosen.dtype)
+
+    def find() -> None:
+        found = np.flatnonzero(index.device.to_numpy(index))
+        chosen.device.copy(found.astype(np.int32), numbers)
+
+    return find, lookup_rows(numbers, len(index))
+
+
+def _mask(op: BooleanMask, ins: Any, outs: Any, call: Any) -> list[Any]:
+    find, rows = _selected(ins[1], call.scratch[0], len(outs[0]))
+    return [find, *gather_rows(ins[0], rows, outs[0], _width(ins[0]))]
+
+
+def _mask_backward(op: BooleanMask, ins: Any, outs: Any, call: Any) -> list[Any]:
+    (g, index), gx = ins, outs[0]
+    if gx is None:
+        return fill_zero(outs)
+    find, rows = _selected(index, call.scratch[0], len(g))
+    return [*fill_zero(outs), find, *copied_rows(g, rows, gx, _width(gx))]
+
+
+def _mask_scratch(op: BooleanMask, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    return [Spec(ins[1].shape, INT32)]
+
+
+on_gpu(BooleanMask, _mask, _mask_backward, _mask_scratch, _mask_scratch)
+
+
+# -- IndexArray ---------------------------------------------------------------------------------
+
+
+@cache
+def _positions_kernel(inner: tuple[int, ...], extents: tuple[int, ...]) -> Any:
+    wanted = len(inner)
+    inner, extents = int32s(inner), int32s(extents)
+
+    @kernel
+    def positions(y, count):
+        for i in range(thread(), count, threads()):
+            for d in range(wanted):
+                y[i * wanted + d] = i // inner[d] % extents[d]
+    return positions
+
+
+def _index_array(op: IndexArray, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    shape = ins[0].shape
+    axes = op._axes(len(shape))
+    made = _positions_kernel(tuple(prod(shape[axis + 1:]) for axis in axes),
+                             tuple(shape[axis] for axis in axes))
+    return each(made, prod(shape), outs[0])
+
+
+on_gpu(IndexArray, _index_array)
+
+
+# -- KhatriRao ----------------------------------------------------------------------------------
+
+
+def _among(tensor: Array, factors: Sequence[Any], i: int) -> Array:
+    """Rows of the result seen as (those of factors before, of factor i, of factors after, N)."""
+    before, after = (prod(x.shape[0] for x in part) for part in (factors[:i], factors[i + 1:]))
+    return tensor.reshape(before, -1, after, tensor.shape[-1])
+
+
+def _times(x: Array, factors: Sequence[Array], y: Array, skipped: int) -> list[Launch]:
+    """y = x times all factors but one."""
+    launches: list[Launch] = []
+    for i in range(len(factors)):
+        if i != skipped:
+            source, target = (_among(tensor, factors, i) for tensor in (y if launches else x, y))
+            part = factors[i].reshape(1, -1, 1, y.shape[-1])
+            launches += run_program(TIMES, [source, part], [target])
+    return launches
+
+
+def _khatri_rao(op: KhatriRao, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    y = outs[0]
+    first = _among(y, ins, 0)
+    launches = run_program(COPY, [ins[0].reshape(1, -1, 1, y.shape[-1])], [first])
+    return launches + _times(y, ins, y, 0)
+
+
+def _khatri_rao_backward(op: KhatriRao, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    g, *factors = ins
+    launches, (room,) = [], call.scratch
+    for i, out in enumerate(outs):
+        if out is not None:
+            found = _times(g, factors, room, i)
+            whole = _among(room if found else g, factors, i)
+            launches += found + run_program(COPY, [whole], [out.reshape(1, -1, 1, g.shape[-1])])
+    return launches
+
+
+def _khatri_rao_scratch(op: KhatriRao, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+    kind = ins[0].dtype
+    return [Spec(ins[0].shape, np.dtype(real_of(kind)) if kind.kind == "f" else kind)]
+
+
+on_gpu(KhatriRao, _khatri_rao, _khatri_rao_backward, backward_scratch=_khatri_rao_scratch)

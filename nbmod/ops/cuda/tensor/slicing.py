@@ -1,0 +1,127 @@
+"""Cutting tensors into pieces and joining pieces to tensors: copies of rectangular regions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...regions import slice_region
+from ...tensor.creation import to_type
+from ...tensor.slicing import (
+    Concat,
+    Cut,
+    SliceAssign,
+    SliceAssignScalar,
+    Split,
+    Stack,
+    _offsets,
+    along,
+)
+from ..elementwise.formula_op import COPY, run_program
+from ..lib.fill import fill, fill_zero
+from ..lib.strided_copy import copy_view, fill_view, view_of
+from ..runtime.device_memory import Array
+from ..runtime.launch import Launch, on_gpu
+
+
+def _take(array: Array, region: Any, piece: Array) -> list[Launch]:
+    return copy_view(view_of(array, lambda model: model[region]), view_of(piece))
+
+
+def _put(piece: Array, array: Array, region: Any) -> list[Launch]:
+    return copy_view(view_of(piece), view_of(array, lambda model: model[region]))
+
+
+def _cut(op: Cut, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return _take(ins[0], op.region(ins[0].shape, outs[0].shape), outs[0])
+
+
+def _cut_backward(op: Cut, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    launches, (g, gx) = fill_zero(outs[1:]), (ins[0], outs[0])
+    if gx is None:
+        return launches
+    return launches + fill(gx, 0) + _put(g, gx, op.region(gx.shape, g.shape))
+
+
+def _region(op: SliceAssign | SliceAssignScalar, array: Array) -> Any:
+    return slice_region(array.shape, op.begin, op.end, op.step)
+
+
+def _assign(op: SliceAssign, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return run_program(COPY, ins[:1], outs) + _put(ins[1], outs[0], _region(op, outs[0]))
+
+
+def _set_region(op: Any, x: Array, y: Array, value: float) -> list[Launch]:
+    """y = x but for the op's region, which is `value`."""
+    region = _region(op, y)
+    return run_program(COPY, [x], [y]) + fill_view(view_of(y, lambda model: model[region]), value)
+
+
+def _assign_backward(op: SliceAssign, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    g, (gx, gpart) = ins[0], outs
+    return [*(_set_region(op, g, gx, 0) if gx is not None else ()),
+            *(_take(g, _region(op, g), gpart) if gpart is not None else ())]
+
+
+def _assign_scalar(op: SliceAssignScalar, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return _set_region(op, ins[0], outs[0], to_type(op.scalar, outs[0].dtype))
+
+
+def _assign_scalar_backward(op: SliceAssignScalar, ins: Any, outs: Any, call: Any
+                            ) -> list[Launch]:
+    return _set_region(op, ins[0], outs[0], 0)
+
+
+def _take_all(array: Array, regions: Sequence[Any], pieces: Sequence[Array | None]
+              ) -> list[Launch]:
+    return [launch for piece, region in zip(pieces, regions, strict=True) if piece is not None
+            for launch in _take(array, region, piece)]
+
+
+def _put_all(pieces: Sequence[Array], array: Array, regions: Sequence[Any]) -> list[Launch]:
+    return [launch for piece, region in zip(pieces, regions, strict=True)
+            for launch in _put(piece, array, region)]
+
+
+def _pieces(op: Concat, sizes: Sequence[int], rank: int) -> list[Any]:
+    """The region of every input of a Concat."""
+    return [along(op.dim % rank, *ends) for ends in _offsets(list(sizes))]
+
+
+def _concat(op: Concat, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    rank = outs[0].ndim
+    return _put_all(ins, outs[0], _pieces(op, [x.shape[op.dim] for x in ins], rank))
+
+
+def _concat_backward(op: Concat, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    sizes = [spec.shape[op.dim] for spec in call.specs]
+    return _take_all(ins[0], _pieces(op, sizes, ins[0].ndim), outs)
+
+
+def _layers(op: Stack, rank: int) -> list[Any]:
+    """The region of every input of a Stack."""
+    return [(slice(None),) * (op.axis % rank) + (i,) for i in range(op.num_args)]
+
+
+def _stack(op: Stack, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return _put_all(ins, outs[0], _layers(op, outs[0].ndim))
+
+
+def _stack_backward(op: Stack, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return _take_all(ins[0], _layers(op, ins[0].ndim), outs)
+
+
+def _split(op: Split, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return _take_all(ins[0], op._regions(ins[0].shape), outs)
+
+
+def _split_backward(op: Split, ins: Any, outs: Any, call: Any) -> list[Launch]:
+    return _put_all(ins, outs[0], op._regions(outs[0].shape))
+
+
+on_gpu(Cut, _cut, _cut_backward)
+on_gpu(SliceAssign, _assign, _assign_backward)
+on_gpu(SliceAssignScalar, _assign_scalar, _assign_scalar_backward)
+on_gpu(Concat, _concat, _concat_backward)
+on_gpu(Stack, _stack, _stack_backward)
+on_gpu(Split, _split, _split_backward)

@@ -1,0 +1,1 @@
+"""Operators of object detection: boxes, anchors, regions of interest."""

@@ -1,0 +1,434 @@
+"""Convolution whose taps move: every tap of every window reads the image at a point of its own.
+
+Sources: Dai and others, Deformable Convolutional Networks, 2017; Zhu and others, Deformable
+ConvNets v2, 2018.
+
+Points lie anywhere between pixels and are interpolated.  As in any convolution,
+
+    output               y     = w cols          cols: what each tap sees at each position
+    gradient of weight   gw    = gy cols^T
+    gradient of columns  gcols = w^T gy
+
+cols (channels x taps, positions) is sampled into scratch, a chunk of positions at a time, so that
+it takes no more than COLUMNS bytes however large images are; the products are those of `product`.
+gcols is then spread back over the pixels, and gives offsets and masks their gradients.
+
+A point is the same for all channels of its group.  So kernels go block by block: for one tap and as
+many positions as a panel is wide, `_locate` writes a table of four corners and of weights along
+both axes, which serves all these channels.  Workers share columns by positions and taps, gradients
+of pixels by channels: no two of them write to one place, and no sum depends on their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import permutations
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ..jit import inlined, kernel, num_threads, prange
+from ..linalg.gemm import most_room, panels, product
+from ..nn.convolution import FilterOp, Run, all_of, bias_gradient
+from ..nn.sliding_window import Geometry, Window, expect, sliding_size, span_of
+from ..op import Spec
+from ..param import Shape
+from ..shape import PartialShape, ShapeMismatch, size_of, unify
+
+__all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
+
+COLUMNS = 8 << 20
+"""Bytes of cols at a time; weights are read once for each chunk."""
+CHANNELS = 16
+"""Channels of a task that spreads gradients: they share the tables."""
+LayoutName = Literal["NCDHW", "NCHW", "NCW"]
+
+
+# ------------------------------------------------------------------------------------------ kernels
+
+@inlined
+def _between(at, size, clamped, table, j):
+    """The two pixels of an axis around a point; table[:, j]: their weights, and how these grow.
+
+    There is nothing outside of an image.  If `clamped` that begins at the first pixel, and ends a
+    pixel behind the last one, which is repeated; else it fades away in a pixel on either side.
+    """
+    kind = table.dtype.type
+    for k in range(4):
+        table[k, j] = 0
+    if not (at > -1 and at < size) or (clamped and at < 0):
+        return 0, 0
+    low = int(np.floor(at))
+    after = at - kind(low)
+    if low >= 0:
+        table[0, j], table[2, j] = kind(1) - after, kind(-1)
+    if clamped or low + 1 < size:
+        table[1, j], table[3, j] = after, kind(1)
+    return max(low, 0), min(low + 1, size - 1)
+
+
+@inlined
+def _locate(offset, mask, window, t, part, clamped, corner, weight):
+    """The table of a tap's points at positions part: corner (4, n), weight (12, n).
+
+    offset (2, positions), y first; mask (positions), or empty; window: see `geometry.Window`.
+    Rows of weight: 4 along y, 4 along x, the mask; 3 are left for sums.
+    """
+    kind, height, width = weight.dtype.type, window[0, 1], window[0, 2]
+    for j in range(corner.shape[1]):
+        if j >= part[1]:
+            corner[:, j] = 0
+            weight[:, j] = 0
+            continue
+        q = part[0] + j
+        row, column = q // window[0, 5], q % window[0, 5]
+        y = kind(row * window[0, 7] + window[1 + t, 1]) + offset[0, q]
+        x = kind(column * window[0, 8] + window[1 + t, 2]) + offset[1, q]
+        top, bottom = _between(y, height, clamped, weight[:4], j)
+        left, right = _between(x, width, clamped, weight[4:8], j)
+        corner[0, j], corner[1, j] = top * width + left, top * width + right
+        corner[2, j], corner[3, j] = bottom * width + left, bottom * width + right
+        weight[8, j] = mask[q] if mask.size else kind(1)
+
+
+@inlined
+def _sample(plane, corner, weight, out):
+    """out[j] = what a plane (flat) is at point j."""
+    for j in range(out.size):
+        upper = weight[4, j] * plane[corner[0, j]] + weight[5, j] * plane[corner[1, j]]
+        lower = weight[4, j] * plane[corner[2, j]] + weight[5, j] * plane[corner[3, j]]
+        out[j] = weight[8, j] * (weight[0, j] * upper + weight[1, j] * lower)
+
+
+@inlined
+def _add_slopes(plane, corner, weight, g):
+    """To the sums: g times what a sample grows by with y, with x and with the mask."""
+    for j in range(g.size):
+        a, b = plane[corner[0, j]], plane[corner[1, j]]
+        c, d = plane[corner[2, j]], plane[corner[3, j]]
+        upper, lower = weight[4, j] * a + weight[5, j] * b, weight[4, j] * c + weight[5, j] * d
+        weight[9, j] += g[j] * (weight[2, j] * upper + weight[3, j] * lower)
+        weight[10, j] += g[j] * (weight[0, j] * (weight[6, j] * a + weight[7, j] * b)
+                                 + weight[1, j] * (weight[6, j] * c + weight[7, j] * d))
+        weight[11, j] += g[j] * (weight[0, j] * upper + weight[1, j] * lower)
+
+
+@inlined
+def _spread(plane, corner, weight, g):
+    """Add g[j] to the pixels around point j."""
+    for j in range(g.size):
+        upper, lower = g[j] * weight[8, j] * weight[0, j], g[j] * weight[8, j] * weight[1, j]
+        plane[corner[0, j]] += upper * weight[4, j]
+        plane[corner[1, j]] += upper * weight[5, j]
+        plane[corner[2, j]] += lower * weight[4, j]
+        plane[corner[3, j]] += lower * weight[5, j]
+
+
+@inlined
+def _row(lie, c, t, taps):
+    """Where the row of channel c and tap t begins in cols; lie: see `Moving`."""
+    return c // lie[0] * lie[1] + (c % lie[0] * taps + t) * lie[3]
+
+
+@kernel(parallel=True)
+def _take(image, points, part, tables, cols, lie):
+    """cols (flat) = samples of image (C, pixels).
+
+    points  offset (D, taps, 2, positions), mask (D, taps, positions or 0), window, clamped
+    part    first position and number of positions
+    tables  corner and weight of each worker
+    """
+    offset, mask, window, clamped = points
+    (workers, _, size), (deformed, taps) = tables[0].shape, offset.shape[:2]
+    each, blocks = len(image) // deformed, (part[1] + size - 1) // size
+    for worker in prange(workers):
+        corner, weight = tables[0][worker], tables[1][worker]
+        for job in range(np.int64(worker), blocks * taps * deformed, workers):
+            d, t, p = job // (blocks * taps), job // blocks % taps, job % blocks
+            here = part[0] + p * size, part[1] - p * size
+            _locate(offset[d, t], mask[d, t], window, t, here, clamped, corner, weight)
+            for c in range(d * each, (d + 1) * each):
+                at = _row(lie, c, t, taps) + p * lie[2]
+                _sample(image[c], corner, weight, cols[at:at + size])
+
+
+@kernel(parallel=True)
+def _give_points(image, points, part, tables, cols, lie, goffset, gmask):
+    """Gradients of offset and mask, where these are not empty, from that of the columns."""
+    offset, mask, window, clamped = points
+    (workers, _, size), (deformed, taps) = tables[0].shape, offset.shape[:2]
+    each, blocks = len(image) // deformed, (part[1] + size - 1) // size
+    for worker in prange(workers):
+        corner, weight = tables[0][worker], tables[1][worker]
+        for job in range(np.int64(worker), blocks * taps * deformed, workers):
+            d, t, p = job // (blocks * taps), job // blocks % taps, job % blocks
+            first, count = part[0] + p * size, min(size, part[1] - p * size)
+            _locate(offset[d, t], mask[d, t], window, t, (first, count), clamped, corner,
+                    weight)
+            weight[9:] = 0
+            for c in range(d * each, (d + 1) * each):
+                at = _row(lie, c, t, taps) + p * lie[2]
+                _add_slopes(image[c], corner, weight, cols[at:at + count])
+            for j in range(count if goffset.size else 0):
+                goffset[d, t, 0, first + j] = weight[8, j] * weight[9, j]
+                goffset[d, t, 1, first + j] = weight[8, j] * weight[10, j]
+            for j in range(count if gmask.size else 0):
+                gmask[d, t, first + j] = weight[11, j]
+
+
+@kernel(parallel=True)
+def _give_image(points, part, tables, cols, lie, gimage):
+    """Add the gradient of the columns to gimage (C, pixels)."""
+    offset, mask, window, clamped = points
+    (workers, _, size), (deformed, taps) = tables[0].shape, offset.shape[:2]
+    each, blocks = len(gimage) // deformed, (part[1] + size - 1) // size
+    shares = (each + CHANNELS - 1) // CHANNELS
+    for worker in prange(workers):
+        corner, weight = tables[0][worker], tables[1][worker]
+        for job in range(np.int64(worker), deformed * shares, workers):
+            d, first = job // shares, job % shares * CHANNELS
+            for k in range(blocks * taps):
+                p, t = k // taps, k % taps
+                here = part[0] + p * size, min(size, part[1] - p * size)
+                _locate(offset[d, t], mask[d, t], window, t, here, clamped, corner, weight)
+                for c in range(d * each + first, d * each + min(first + CHANNELS, each)):
+                    at = _row(lie, c, t, taps) + p * lie[2]
+                    _spread(gimage[c], corner, weight, cols[at:at + here[1]])
+
+
+# ----------------------------------------------------------------------------------- three products
+
+@dataclass(frozen=True)
+class Moving:
+    """Convolution of one image with moving taps: its scratch, and the functions that run it.
+
+    A chunk's columns lie in panels (groups, blocks, depth, width), if y is made from them, or in
+    rows (groups, depth, chunk).  Kernels are told by `lie`: channels of a group, and the distances
+    of groups, blocks and rows.
+    """
+
+    geo: Geometry
+    deformed: int
+    clamped: bool
+    dtype: np.dtype
+
+    @property
+    def width(self) -> int:
+        """Columns of a block."""
+        return panels(1, 1, self.dtype).shape[2]
+
+    @property
+    def chunk(self) -> int:
+        """Positions at a time, in whole blocks."""
+        blocks = -(-self.geo.window.positions // self.width)
+        depth = self.geo.channels * self.geo.window.taps
+        most = max(1, COLUMNS // (depth * self.width * self.dtype.itemsize))
+        return -(-blocks // -(-blocks // most)) * self.width
+
+    def room(self) -> list[Spec]:
+        """cols, tables, scratch of products."""
+        workers, sizes = num_threads(), (self.geo.group_filters, self.geo.depth, self.chunk)
+        work = max(most_room(m, k, n, self.dtype) for m, k, n in permutations(sizes))
+        return [Spec((self.geo.groups * self.geo.depth * self.chunk,), self.dtype),
+                Spec((workers, 4, self.width), np.dtype(np.uintp)),
+                Spec((workers, 12, self.width), self.dtype), Spec((workers, work), self.dtype)]
+
+    def room_backward(self) -> list[Spec]:
+        """The same, gw transposed."""
+        geo = self.geo
+        return [*self.room(),
+                Spec((geo.groups, geo.depth, geo.group_filters), self.dtype)]
+
+    def parts(self) -> list[tuple[int, int]]:
+        """First position and number of positions of each chunk."""
+        count = self.geo.window.positions
+        return [(first, min(self.chunk, count - first)) for first in range(0, count, self.chunk)]
+
+    def points(self, offset: Any, mask: Any) -> tuple[Any, ...]:
+        """What kernels are told of the points of an image."""
+        taps, count = self.geo.window.taps, self.geo.window.positions
+        if mask is None:
+            mask = np.empty((self.deformed, taps, 0), self.dtype)
+        return (offset.reshape(self.deformed, taps, 2, count),
+                mask.reshape(self.deformed, taps, -1), self.geo.window.table(), self.clamped)
+
+    def forward(self, image: Any, points: Any, w: Any, y: Any, scratch: Sequence[Any]
+                ) -> Iterator[Run]:
+        """Adds to y (filters, positions)."""
+        geo, (cols, corner, weight, work) = self.geo, scratch[:4]
+        for part in self.parts():
+            blocks, (first, count) = -(-part[1] // self.width), part
+            shape = (geo.groups, *panels(geo.depth, count, self.dtype).shape)
+            packed = cols[:size_of(shape)].reshape(shape)
+            lie = (geo.group_channels, blocks * geo.depth * self.width, geo.depth * self.width,
+                   self.width)
+            yield partial(_take, image, points, part, (corner, weight), cols, lie)
+            for filters, target, right in zip(self.split(w), self.split(y), packed, strict=True):
+                yield product(filters, right, target[:, first:first + count], work, add=True,
+                              packed=True)
+
+    def backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
+                 ) -> Iterator[Run]:
+        """Adds to gradients of image and, in scratch, of weight; writes those of the points.
+
+        ins: gy, image, points, w; outs: of image, offset, mask, whether weight.
+        """
+        (gy, image, points, w), (gimage, goffset, gmask, wanted) = ins, outs
+        cols, corner, weight, work, gw = scratch[:5]
+        lie = (self.geo.group_channels, self.geo.depth * self.chunk, self.width, self.chunk)
+        rows, tables = cols.reshape(self.geo.groups, self.geo.depth, self.chunk), (corner, weight)
+        for part in self.parts():
+            heads = [g[:, part[0]:sum(part)] for g in self.split(gy)]
+            here = rows[:, :, :part[1]]
+            if gimage is not None or goffset.size or gmask.size:
+                for filters, g, target in zip(self.split(w), heads, here, strict=True):
+                    yield product(filters.T, g, target, work)
+            if goffset.size or gmask.size:
+                yield partial(_give_points, image, points, part, tables, cols, lie, goffset, gmask)
+            if gimage is not None:
+                yield partial(_give_image, points, part, tables, cols, lie, gimage)
+            if wanted:
+                yield partial(_take, image, points, part, tables, cols, lie)
+                for g, source, target in zip(heads, here, gw, strict=True):
+                    yield product(source, g.T, target, work, add=True)
+
+    def split(self, matrix: Any) -> Any:
+        """Rows of every group of filters."""
+        return matrix.reshape(self.geo.groups, self.geo.group_filters, -1)
+
+
+# ---------------------------------------------------------------------------------------------- ops
+
+@dataclass(frozen=True, kw_only=True)
+class DeformableConvolution(FilterOp, name="_contrib_DeformableConvolution"):
+    """Convolution of 2-D images whose taps move by `offset`.
+
+        y[n, f, o] = bias[f] + sum over c, k of w[f, c, k] x[n, c](o stride - pad + k dilate + d)
+
+    with d = (offset[n, j, o], offset[n, j + 1, o]) along y and x, j = 2 ((c D // C) taps + k), and
+    x[...](p) interpolated between the four pixels around p.  data (N, C, H, W), weight
+    (F, C / G, *kernel), bias (F,), offset (N, 2 D taps, H', W') -> (N, F, H', W'), where
+    D = `num_deformable_group` and G = `num_group`.  A point in [0, H) x [0, W) sees the image, its
+    last row and column repeated, any other 0.  `workspace` is accepted and means nothing.
+    """
+
+    kernel: Shape
+    stride: Shape = ()
+    dilate: Shape = ()
+    pad: Shape = ()
+    num_filter: int
+    num_group: int = 1
+    num_deformable_group: int = 1
+    workspace: int = 1024
+    no_bias: bool = False
+    layout: LayoutName | None = None
+
+    inputs: ClassVar[tuple[str, ...]] = ("data", "offset", "weight", "bias")
+    needs: ClassVar[tuple[str, ...]] = ("ograd", "data", "offset", "weight")
+    clamped: ClassVar = True
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        data, axes, (kernel, stride, pad, dilate) = ins[0], self.axes, self.params
+        if axes.rank != 2:
+            raise ShapeMismatch(f"kernel is {self.kernel}, expected two entries")
+        if data is None:
+            return list(ins), list(outs)
+        batch, channels, image = axes.split(data)
+        self.check_groups(data, channels)
+        deformed, taps = self.num_deformable_group, size_of(kernel)
+        if deformed < 1 or channels % deformed:
+            raise ShapeMismatch(f"num_deformable_group is {deformed}, which does not divide the "
+                                f"{channels} channels of data {data}")
+        size = sliding_size(image, span_of(kernel, dilate), stride, pad)
+        out = unify((batch, self.num_filter, *size), outs[0], "computed and wanted output")
+        wanted = {"data": data, "offset": (batch, 2 * deformed * taps, *size),
+                  "mask": (batch, deformed * taps, *size),
+                  "weight": (self.num_filter, channels // self.num_group, *kernel),
+                  "bias": (self.num_filter,)}
+        return [expect(name, given, wanted[name], data)
+                for name, given in zip(self.list_inputs(), ins, strict=True)], [out]
+
+    def moving(self, data: Any) -> Moving:
+        """For data (N, C, H, W), an array or a Spec."""
+        kernel, stride, pad, dilate = self.params
+        _, channels, *image = data.shape
+        out = sliding_size(image, span_of(kernel, dilate), stride, pad)
+        window = Window.over(image, out, kernel, stride, pad, dilate)
+        return Moving(Geometry(window, 1, channels, self.num_filter, self.num_group),
+                      self.num_deformable_group, self.clamped, data.dtype)
+
+    def room(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+        return self.moving(ins[0]).room()
+
+    def room_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+        return self.moving(ins[1]).room_backward()
+
+    def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]) -> Run:
+        x, offset, mask, w, bias = _named(self.list_inputs(), ins)
+        moving, (y,) = self.moving(x), outs
+        runs: list[Run] = [partial(np.copyto, y, 0 if bias is None else bias[:, None, None])]
+        for n, image in enumerate(_planes(x)):
+            points = moving.points(offset[n], None if mask is None else mask[n])
+            runs += moving.forward(image, points, w.reshape(len(w), -1), _planes(y)[n], scratch)
+        return all_of(runs)
+
+    def steps_backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
+                       ) -> Run:
+        gy, (x, offset, mask, w, _) = ins[0], _named(self.needs[1:], ins[1:])
+        gx, goffset, gmask, gw, gbias = _named(self.list_inputs(), outs)
+        moving, none = self.moving(x), np.empty(0, x.dtype)
+        runs: list[Run] = [partial(array.fill, 0) for array in (gx, scratch[4])
+                           if array is not None]
+        for n, image in enumerate(_planes(x)):
+            points = moving.points(offset[n], None if mask is None else mask[n])
+            given = [none.reshape(*like.shape[:-1], 0) if g is None else g[n].reshape(like.shape)
+                     for g, like in zip((goffset, gmask), points[:2], strict=True)]
+            runs += moving.backward(
+                (_planes(gy)[n], image, points, w.reshape(len(w), -1)),
+                (None if gx is None else _planes(gx)[n], *given, gw is not None), scratch)
+        if gw is not None:
+            runs.append(partial(np.copyto, moving.split(gw), scratch[4].transpose(0, 2, 1)))
+        if gbias is not None:
+            runs.append(bias_gradient(gy, gbias))
+        return all_of(runs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModulatedDeformableConvolution(DeformableConvolution,
+                                     name="_contrib_ModulatedDeformableConvolution"):
+    """DeformableConvolution whose samples are multiplied by `mask`, (N, D taps, H', W').
+
+    Beyond its border the image fades to 0 within a pixel; DeformableConvolution has a step there.
+    `im2col_step` is accepted and means nothing; MXNet wants the batch to be a multiple of it.
+    (MXNet has no gradient on the CPU.)
+    """
+
+    kernel: Shape
+    stride: Shape = ()
+    dilate: Shape = ()
+    pad: Shape = ()
+    num_filter: int
+    num_group: int = 1
+    num_deformable_group: int = 1
+    workspace: int = 1024
+    no_bias: bool = False
+    im2col_step: int = 64
+    layout: LayoutName | None = None
+
+    inputs: ClassVar = ("data", "offset", "mask", "weight", "bias")
+    needs: ClassVar = ("ograd", "data", "offset", "mask", "weight")
+    clamped: ClassVar = False
+
+
+def _planes(array: Any) -> Any:
+    """(N, C, ...) as (N, C, pixels)."""
+    return array.reshape(*array.shape[:2], -1)
+
+
+def _named(names: Sequence[str], tensors: Sequence[Any]) -> tuple[Any, ...]:
+    """data, offset, mask, weight and bias; None for what is not there."""
+    found = dict(zip(names, tensors, strict=True))
+    return tuple(found.get(name) for name in ("data", "offset", "mask", "weight", "bias"))

@@ -1,0 +1,424 @@
+"""Regions sampled at points that are anywhere: turned regions, and bins that move.
+
+Both ops ask for what is between pixels.  `corners_of` finds the four around a point and its
+distance from them, once for all channels that have this point: those of a turned region are taken
+in blocks (`channel_blocks`), those of a moved bin, which see other pixels each, from a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import pi
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..elementwise.float_op import single
+from ..jit import inlined, kernel, num_threads, prange
+from ..nn.channel_blocks import (
+    BLOCK,
+    add_scaled,
+    blocks_of,
+    from_blocks,
+    into_blocks,
+    put_in,
+    take_out,
+)
+from ..op import Call, Spec
+from ..param import Shape
+from ..rules import fill_zero
+from ..shape import PartialShape, ShapeMismatch, unify
+from ..tensor.ordering import INT64
+from .roi import RegionOp, flat, image_of, pair, rounded
+
+__all__ = ["DeformablePSROIPooling", "RROIAlign"]
+
+
+# ------------------------------------------------------------------------------------------ kernels
+
+@inlined
+def corners_of(image, y, x):
+    """(top, bottom, left, right) pixels around a point, and its distance from top and left.
+
+    image: (rows, columns, ...), of which shape and type are looked at.
+    """
+    zero = image.dtype.type(0)
+    y, x = max(y, zero), max(x, zero)
+    top, left = min(int(y), image.shape[0] - 1), min(int(x), image.shape[1] - 1)
+    bottom, right = min(top + 1, image.shape[0] - 1), min(left + 1, image.shape[1] - 1)
+    down = y - image.dtype.type(top) if bottom > top else zero
+    across = x - image.dtype.type(left) if right > left else zero
+    return top, bottom, left, right, down, across
+
+
+@inlined
+def _is_near(image, y, x, border):
+    """Whether a point is no more than `border` outside of the pixels' centers (or of the size)."""
+    return (-border <= y <= image.shape[0] - 1 + border
+            and -border <= x <= image.shape[1] - 1 + border)
+
+
+@inlined
+def _turned(roi, scale, grid, points):
+    """A turned region: its place, direction, size of a bin, and points in it along both axes."""
+    kind = roi.dtype.type
+    angle = roi[5] * kind(pi / 180)
+    wide = max(roi[3] * scale, kind(1)) / kind(grid[1])
+    tall = max(roi[4] * scale, kind(1)) / kind(grid[0])
+    rows = points if points > 0 else int(np.ceil(tall))
+    columns = points if points > 0 else int(np.ceil(wide))
+    return (roi[1] * scale, roi[2] * scale, kind(np.cos(angle)), kind(np.sin(angle)), wide, tall,
+            rows, columns)
+
+
+@inlined
+def _turned_point(frame, grid, i, j, k, kind):
+    """(y, x) of point k of bin (i, j)."""
+    center_x, center_y, cosine, sine, wide, tall, rows, columns = frame
+    half = kind(0.5)
+    down = (kind(i) - kind(grid[0]) * half + (kind(k // columns) + half) / kind(rows)) * tall
+    right = (kind(j) - kind(grid[1]) * half + (kind(k % columns) + half) / kind(columns)) * wide
+    return down * cosine - right * sine + center_y, right * cosine + down * sine + center_x
+
+
+@inlined
+def _add_point(image, y, x, share, total):
+    """total (BLOCK) += share times what image (rows, columns, BLOCK) is between pixels."""
+    top, bottom, left, right, down, across = corners_of(image, y, x)
+    upper, lower = share - share * down, share * down
+    add_scaled(total, image[top, left], upper - upper * across)
+    add_scaled(total, image[top, right], upper * across)
+    add_scaled(total, image[bottom, left], lower - lower * across)
+    add_scaled(total, image[bottom, right], lower * across)
+
+
+@inlined
+def _spread_point(image, y, x, share, g):
+    """Add share times g (BLOCK) to the pixels around a point, by their weights."""
+    top, bottom, left, right, down, across = corners_of(image, y, x)
+    upper, lower = share - share * down, share * down
+    add_scaled(image[top, left], g, upper - upper * across)
+    add_scaled(image[top, right], g, upper * across)
+    add_scaled(image[bottom, left], g, lower - lower * across)
+    add_scaled(image[bottom, right], g, lower * across)
+
+
+@kernel(parallel=True)
+def _turned_forward(blocks, rois, scale, points, grid, means, y):
+    """y (R, C, bins) = means of points in bins; blocks (N, blocks, rows, columns, BLOCK)."""
+    workers, kind = len(means), y.dtype.type
+    for worker in prange(workers):
+        bins = means[worker]
+        for r in range(np.int64(worker), len(y), workers):
+            image = image_of(rois[r], len(blocks))
+            frame = _turned(rois[r], scale, grid, points)
+            count = frame[6] * frame[7]
+            for b in range(blocks.shape[1]):
+                bins[:] = 0
+                for k in range(len(bins) * count if image >= 0 else 0):
+                    i, j = k // count // grid[1], k // count % grid[1]
+                    v, u = _turned_point(frame, grid, i, j, k % count, kind)
+                    if _is_near(blocks[image, b], v, u, 1):
+                        _add_point(blocks[image, b], v, u, kind(1) / kind(count), bins[k // count])
+                take_out(bins, y[r, b * BLOCK:min((b + 1) * BLOCK, y.shape[1])])
+
+
+@kernel(parallel=True)
+def _turned_backward(gy, rois, scale, points, grid, means, blocks):
+    """Gradients of blocks from gy (R, C, bins)."""
+    (workers, shares), kind = (len(means), blocks.shape[1]), gy.dtype.type
+    for worker in prange(workers):
+        bins = means[worker]
+        for job in range(np.int64(worker), len(blocks) * shares, workers):
+            n, b = job // shares, job % shares
+            block = blocks[n, b]
+            block[:] = 0
+            for r in range(len(gy)):
+                if image_of(rois[r], len(blocks)) != n:
+                    continue
+                put_in(gy[r, b * BLOCK:min((b + 1) * BLOCK, gy.shape[1])], bins)
+                frame = _turned(rois[r], scale, grid, points)
+                count = frame[6] * frame[7]
+                for k in range(len(bins) * count):
+                    i, j = k // count // grid[1], k // count % grid[1]
+                    v, u = _turned_point(frame, grid, i, j, k % count, kind)
+                    if _is_near(block, v, u, 1):
+                        _spread_point(block, v, u, kind(1) / kind(count), bins[k // count])
+
+
+@inlined
+def _moving(roi, scale):
+    """(left, top, width, height) of a region whose bins move."""
+    kind = roi.dtype.type
+    one, half = kind(1), kind(0.5)
+    left, top = rounded(roi[1], half) * scale - half, rounded(roi[2], half) * scale - half
+    right = (rounded(roi[3], half) + one) * scale - half
+    bottom = (rounded(roi[4], half) + one) * scale - half
+    return left, top, max(right - left, kind(0.1)), max(bottom - top, kind(0.1))
+
+
+@inlined
+def _moved_bin(image, region, move, spread, how, label, bin_number, corner, weight):
+    """The points of a bin that are in the image, whose number is returned.
+
+    Of each, corner (points, 4): pixels around it, weight (points, 12): what their mean grows by
+    with each of these, then what that grows by with y and with x.  how: (bins, group, part, points,
+    classes, output channels).
+    """
+    bins, _, part, points = how[:4]
+    left, top, width, height = region
+    kind, columns = weight.dtype.type, image.shape[1]
+    i, j = bin_number // bins, bin_number % bins
+    row, column = i * part // bins, j * part // bins
+    tall, wide = height / kind(bins), width / kind(bins)
+    y = kind(i) * tall + top + move[2 * label + 1, row, column] * spread * height
+    x = kind(j) * wide + left + move[2 * label, row, column] * spread * width
+    tall, wide, found = tall / kind(points), wide / kind(points), 0
+    for k in range(points * points):
+        v, u = y + kind(k // points) * tall, x + kind(k % points) * wide
+        if _is_near(image, v, u, kind(0.5)):
+            above, below, before, behind, down, across = corners_of(image, v, u)
+            at, w, up, back = corner[found], weight[found], kind(1) - down, kind(1) - across
+            at[0], at[1] = above * columns + before, above * columns + behind
+            at[2], at[3] = below * columns + before, below * columns + behind
+            w[0], w[1], w[2], w[3] = up * back, up * across, down * back, down * across
+            one = kind(0 < v < image.shape[0] - 1)
+            w[4], w[5], w[6], w[7] = -one * back, -one * across, one * back, one * across
+            one = kind(0 < u < columns - 1)
+            w[8], w[9], w[10], w[11] = -one * up, one * up, -one * down, one * down
+            found += 1
+    for k in range(found):
+        for c in range(12):
+            weight[k, c] /= kind(found)
+    return found
+
+
+@inlined
+def _moved_channel(how, c, bin_number):
+    """The channel of data behind output channel c at a bin."""
+    bins, group = how[:2]
+    return (c * group + bin_number // bins * group // bins) * group + (
+        bin_number % bins * group // bins)
+
+
+@inlined
+def _sum_corners(plane, corner, weight, found, first):
+    """The sum over points and corners of weight[:, first + corner] times pixels (flat)."""
+    total = plane.dtype.type(0)
+    for k in range(found):
+        for c in range(4):
+            total += weight[k, first + c] * plane[np.uintp(corner[k, c])]
+    return total
+
+
+@kernel(parallel=True)
+def _moved_forward(data, rois, moves, scale, spread, how, corner, weight, out):
+    """out (R, C, bins) = means of bins' points; moves (R, 2 classes, part, part).
+
+    corner and weight: a table for each worker.
+    """
+    workers, classes, channels = len(corner), how[4], how[5]
+    planes = data.reshape(data.shape[0], data.shape[1], -1)
+    for worker in prange(workers):
+        at, w = corner[worker], weight[worker]
+        for r in range(np.int64(worker), len(out), workers):
+            image, region = image_of(rois[r], len(data)), _moving(rois[r], scale)
+            out[r] = 0
+            for k in range(out.shape[2] if image >= 0 else 0):
+                known, found = -1, 0
+                for c in range(channels):
+                    label = c * classes // channels
+                    if label != known:
+                        known = label
+                        found = _moved_bin(data[image, 0], region, moves[r], spread, how, label, k,
+                                           at, w)
+                    out[r, c, k] = _sum_corners(planes[image, _moved_channel(how, c, k)], at, w,
+                                                found, 0)
+
+
+@kernel(parallel=True)
+def _moved_backward(gy, rois, moves, scale, spread, how, corner, weight, gx):
+    """The gradient of data; every output channel has channels of data of its own."""
+    workers, classes, channels = len(corner), how[4], how[5]
+    planes = gx.reshape(gx.shape[0], gx.shape[1], -1)
+    for worker in prange(workers):
+        at, w = corner[worker], weight[worker]
+        first, last = worker * channels // workers, (worker + 1) * channels // workers
+        for r in range(len(gy)):
+            image, region = image_of(rois[r], len(gx)), _moving(rois[r], scale)
+            for k in range(gy.shape[2] if image >= 0 else 0):
+                known, found = -1, 0
+                for c in range(np.int64(first), np.int64(last)):
+                    label = c * classes // channels
+                    if label != known:
+                        known = label
+                        found = _moved_bin(gx[image, 0], region, moves[r], spread, how, label, k,
+                                           at, w)
+                    plane = planes[image, _moved_channel(how, c, k)]
+                    for p in range(found):
+                        for q in range(4):
+                            plane[np.uintp(at[p, q])] += gy[r, c, k] * w[p, q]
+
+
+@kernel(parallel=True)
+def _moves_backward(gy, data, rois, moves, scale, spread, how, corner, weight, gm):
+    """gm, the gradient of moves."""
+    workers, (bins, _, part, _, classes, channels) = len(corner), how
+    planes = data.reshape(data.shape[0], data.shape[1], -1)
+    for worker in prange(workers):
+        at, w = corner[worker], weight[worker]
+        for r in range(np.int64(worker), len(gy), workers):
+            image, region = image_of(rois[r], len(data)), _moving(rois[r], scale)
+            gm[r] = 0
+            for k in range(gy.shape[2] if image >= 0 else 0):
+                row, column = k // bins * part // bins, k % bins * part // bins
+                known, found = -1, 0
+                for c in range(channels):
+                    label = c * classes // channels
+                    if label != known:
+                        known = label
+                        found = _moved_bin(data[image, 0], region, moves[r], spread, how, label, k,
+                                           at, w)
+                    plane, share = planes[image, _moved_channel(how, c, k)], gy[r, c, k] * spread
+                    gm[r, 2 * label, row, column] += (
+                        share * region[2] * _sum_corners(plane, at, w, found, 8))
+                    gm[r, 2 * label + 1, row, column] += (
+                        share * region[3] * _sum_corners(plane, at, w, found, 4))
+
+
+# ---------------------------------------------------------------------------------------------- ops
+
+@dataclass(frozen=True, kw_only=True)
+class RROIAlign(RegionOp, name="_contrib_RROIAlign"):
+    """ROIAlign over turned regions: (R, C, PH, PW).
+
+    data (N, C, H, W); rois (R, 6), rows (image, center x, center y, width, height, angle in
+    degrees, counterclockwise).  All but the angle are multiplied by `spatial_scale`; regions are at
+    least one pixel large.  A bin has `sampling_ratio` points along each axis, or as many as it has
+    pixels, rounded up, if that is not positive; those more than a pixel outside of the image count
+    as 0.  rois get no gradient.  (MXNet has none at all.)
+    """
+
+    pooled_size: Shape
+    spatial_scale: float
+    sampling_ratio: int = -1
+
+    columns: ClassVar = 6
+
+    def grid(self) -> tuple[int, int]:
+        return pair(self.pooled_size)
+
+    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        return self._scratch(ins[0])
+
+    def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        return self._scratch(outs[0])
+
+    def _scratch(self, data: Spec) -> list[Spec]:
+        """A region's bins for each worker, and the image in blocks."""
+        rows, columns = self.grid()
+        return [Spec((num_threads(), rows * columns, BLOCK), data.dtype), blocks_of(data)]
+
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+        (data, rois), (y,), (means, blocks) = ins, outs, call.scratch[:2]
+        images = blocks.reshape(*blocks.shape[:2], *data.shape[2:], BLOCK)
+        how = self.scale(data.dtype), self.sampling_ratio, self.grid()
+
+        def run() -> None:
+            into_blocks(flat(data), blocks)
+            _turned_forward(images, rois, *how, means, flat(y))
+
+        return run
+
+    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        (gy, rois), gx, (means, blocks) = ins, outs[0], call.scratch[:2]
+        fill_zero(outs[1:])
+        if gx is not None:
+            images = blocks.reshape(*blocks.shape[:2], *gx.shape[2:], BLOCK)
+            _turned_backward(flat(gy), rois, self.scale(gy.dtype), self.sampling_ratio,
+                             self.grid(), means, images)
+            from_blocks(blocks, flat(gx))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeformablePSROIPooling(RegionOp, name="_contrib_DeformablePSROIPooling"):
+    """PSROIPooling with interpolated points, in bins that move: (R, output_dim, P, P).
+
+    data (N, output_dim G G, H, W), rois (R, 5), trans (R, 2 K, T, T) unless `no_trans`; P =
+    `pooled_size`, G = `group_size`, T = `part_size` or P.  Channels are those of PSROIPooling.
+    Bin (i, j) moves by `trans_std` times the region's width times trans[2 k] and its height times
+    trans[2 k + 1], at part (floor(i T / P), floor(j T / P)), k = floor(c K / output_dim).  It is
+    the mean of `sample_per_part`^2 points, which start at its corner; those outside of the image do
+    not count, a bin without any is 0.  rois get no gradient.
+    """
+
+    spatial_scale: float
+    output_dim: int
+    group_size: int
+    pooled_size: int
+    part_size: int = 0
+    sample_per_part: int = 1
+    trans_std: float = 0.0
+    no_trans: bool = False
+
+    def list_inputs(self) -> tuple[str, ...]:
+        return ("data", "rois") if self.no_trans else ("data", "rois", "trans")
+
+    def list_needs(self) -> tuple[str, ...]:
+        return ("ograd", *self.list_inputs())
+
+    def grid(self) -> tuple[int, int]:
+        return pair((self.pooled_size,) * 2)
+
+    def channels(self, given: int) -> int:
+        wanted = self.output_dim * self.group_size ** 2
+        if given not in (0, wanted):
+            raise ShapeMismatch(f"data has {given} channels, expected output_dim x group_size^2 = "
+                                f"{wanted}")
+        return self.output_dim
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        ins, outs = super().infer_shape(ins, outs)
+        if self.no_trans:
+            return ins, outs
+        part, rois, trans = self.part_size or self.pooled_size, ins[1], ins[2]
+        assert rois is not None
+        trans = unify(trans, (rois[0], 0, part, part), "trans and (R, 2 K, T, T)")
+        assert trans is not None
+        if trans[1] % 2 or trans[1] > 2 * self.output_dim:
+            raise ShapeMismatch(f"trans has {trans[1]} channels, expected two for each of at most "
+                                f"{self.output_dim} classes")
+        return [*ins[:2], trans if ins[2] is not None else None], outs
+
+    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        """Tables of a bin's points for each worker."""
+        workers, points = num_threads(), self.sample_per_part ** 2
+        return [Spec((workers, points, 4), INT64), Spec((workers, points, 12), ins[0].dtype)]
+
+    def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        return self.work(ins, outs)
+
+    def _arguments(self, ins: Sequence[Any], tables: Sequence[Any]) -> tuple[Any, ...]:
+        """What kernels want after the data: rois, moves, scale, spread, how, tables."""
+        (data, rois), part = ins[:2], self.part_size or self.pooled_size
+        moves = np.zeros((len(rois), 2, part, part), data.dtype) if self.no_trans else ins[2]
+        how = (self.pooled_size, self.group_size, part, self.sample_per_part, moves.shape[1] // 2,
+               self.output_dim)
+        spread = 0.0 if self.no_trans else single(self.trans_std)
+        return rois, moves, self.scale(data.dtype), data.dtype.type(spread), how, *tables
+
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+        return partial(_moved_forward, ins[0], *self._arguments(ins, call.scratch[:2]),
+                       flat(outs[0]))
+
+    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        gy, data = flat(ins[0]), ins[1]
+        given = self._arguments(ins[1:], call.scratch[:2])
+        fill_zero(outs)
+        if outs[0] is not None:
+            _moved_backward(gy, *given, outs[0])
+        if not self.no_trans and outs[2] is not None:
+            _moves_backward(gy, data, *given, outs[2])

@@ -1,0 +1,1 @@
+"""Elementwise operators, and the formula language of elementwise kernels."""

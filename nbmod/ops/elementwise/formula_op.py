@@ -1,0 +1,209 @@
+"""Ops that are formulas: their class says `y = ...` and `gx = ...`, everything else follows.
+
+    class Relu(FormulaOp, name="relu"):
+        formula = "where(x <= 0, 0, x)"
+        gradients = {"x": "where(y > 0, gy, y)"}
+
+In formulas every tensor has a short name: the inputs by `letters`, the output is `y`, its gradient
+`gy`.  Any other name is a parameter of the op.  What backward reads (`needs`) is what the gradients
+mention, so ops keep alive as little as their formulas allow.  An input without a gradient gets 0.
+
+Eagerly, formulas are evaluated by NumPy; bound, large ones run as kernels (`ops.kernels`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...base import MXNetError
+from ...graph import Entry, Node
+from ..op import _TABLE, Call, Op, PartialType, Spec
+from .formula import functions_in, names_in
+from .formula_graph import spell, spellable
+from .program import Elements, Program, Step, run
+
+__all__ = ["FormulaOp", "backward_program", "define", "forward_program", "kernels"]
+
+
+@dataclass(frozen=True)
+class FormulaOp(Op):
+    """Base of ops that are one formula forward and one per input backward.
+
+    Subclasses without parameters need not be declared a dataclass (half a millisecond each).
+    """
+
+    shapes: ClassVar = "all tensors have one shape"
+    formula: ClassVar[str] = ""
+    gradients: ClassVar[dict[str, str]] = {}
+    letters: ClassVar[dict[str, str]] = {"x": "data"}
+    """Formula name of every input -> its name."""
+    accumulates: ClassVar = True
+    inplace: ClassVar[tuple[tuple[str, str], ...]] = (("data", "output"),)
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        own = cls.__dict__
+        if "gradients" in own and "needs" not in own:
+            mentioned = {name for formula in cls.gradients.values() for name in names_in(formula)}
+            tensors = {"gy": "ograd", **cls.letters, "y": "output"}
+            cls.needs = tuple(tensors[name] for name in tensors if name in mentioned)
+            if "inplace_backward" not in own and not cls.inplace_backward:
+                cls.inplace_backward = tuple((need, name) for letter, name in cls.letters.items()
+                                             for need in cls.needs if letter in cls.gradients)
+
+    # -- types ------------------------------------------------------------------------------
+
+    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
+                   ) -> tuple[list[PartialType], list[PartialType]]:
+        for dtype in (*ins, *outs):
+            self.check_type(dtype)
+        return super().infer_type(ins, outs)
+
+    def check_type(self, dtype: PartialType) -> None:
+        """MXNetError if the formula is not defined over the type."""
+        if dtype == np.bool_:
+            raise MXNetError(f"{self.name} does not take arrays of type bool; insert a Cast")
+
+    # -- programs ---------------------------------------------------------------------------
+
+    def program(self, kind: str = "f") -> Program:
+        """The forward formula as a program from the inputs to `y`.
+
+        `kind` is NumPy's letter for the kind of the elements, for formulas that depend on it.
+        """
+        return forward_program(self.name, self.formula, tuple(self.letters))
+
+    def backward_program(self, kind: str = "f") -> Program:
+        """The gradients as a program from what backward reads to `g<letter>` of every input."""
+        gradients = tuple(self.gradients.get(letter, "0") for letter in self.letters)
+        if kind != "f" and self._is_stepped():
+            gradients = ("gy * 0",) * len(gradients)
+        return backward_program(self.name, gradients, tuple(self.letters))
+
+    def _is_stepped(self) -> bool:
+        """Whether the gradient over integers is 0: the remainder's, as in MXNet."""
+        return "mod" in functions_in(self.formula)
+
+    def number(self, name: str, like: Any) -> Any:
+        """The value of a parameter that the formula mentions, for arrays such as `like`."""
+        return float(getattr(self, name))
+
+    def numbers(self, program: Program, like: Any) -> list[Any]:
+        """The values of the scalars of a program of this op."""
+        return [self.number(name, like) for name in program.scalars]
+
+    def operands(self, ins: Sequence[Any], program: Program) -> list[Any]:
+        """What the backward program reads, of the tensors that backward gets."""
+        letters = {"ograd": "gy", "output": "y", **{name: x for x, name in self.letters.items()}}
+        given = {letters[need]: array for need, array in zip(self.needs, ins, strict=True)}
+        return [given[name] for name in program.inputs]
+
+    def elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
+        program = self.program(outs[0].dtype.kind)
+        return Elements(program, tuple(range(len(ins))), tuple(self.numbers(program, outs[0])))
+
+    def backward_elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
+        program = self.backward_program(ins[0].dtype.kind)
+        return Elements(program, tuple(self.operands(range(len(ins)), program)),
+                        tuple(self.numbers(program, ins[0])))
+
+    # -- gradient ---------------------------------------------------------------------------
+
+    def gradient(self, node: Node, ograds: list[Entry | None]) -> list[Entry | None] | None:
+        """Where every gradient is `gy` or `-gy`, `gy` itself and a `negative` node: no copies."""
+        formulas = [self.gradients.get(letter) for letter in self.letters]
+        if not set(formulas) <= {"gy", "-gy"} or self._is_stepped():
+            return None
+        return [ograds[0] if formula == "gy" else _negative(node, ograds[0])
+                for formula in formulas]
+
+    def spelled_backward(self, node: Node) -> list[Entry | None] | None:
+        if not all(map(spellable, self.gradients.values())):
+            return None
+        letters = {"ograd": "gy", "output": "y", **{name: x for x, name in self.letters.items()}}
+        values: dict[str, Any] = {letters[need]: entry for need, entry
+                                  in zip(self.needs, node.inputs, strict=True)}
+        like = np.empty((), np.float32)
+        for name in {name for formula in self.gradients.values() for name in names_in(formula)}:
+            if name not in values:
+                values[name] = float(self.number(name, like))
+        found = [spell(self.gradients.get(letter, "0"), values) for letter in self.letters]
+        return [entry if isinstance(entry, Entry) else None for entry in found]
+
+    # -- execution --------------------------------------------------------------------------
+
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        program = self.program(outs[0].dtype.kind)
+        run(program, ins, outs, self.numbers(program, outs[0]), call.add)
+
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+        program = self.program(outs[0].dtype.kind)
+        return kernels().prepare(program, ins, outs, self.numbers(program, outs[0]), call.add)
+
+    def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        program = self.backward_program(ins[0].dtype.kind)
+        run(program, self.operands(ins, program), outs, self.numbers(program, ins[0]), call.add)
+
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
+                         ) -> Callable[[], None]:
+        program = self.backward_program(ins[0].dtype.kind)
+        return kernels().prepare(program, self.operands(ins, program), outs,
+                                 self.numbers(program, ins[0]), call.add)
+
+
+@cache
+def kernels() -> Any:
+    """The module that compiles: imported at the first bind, the eager path does without it."""
+    from . import kernel_cache as module
+
+    return module
+
+
+def _negative(node: Node, grad: Entry | None) -> Entry | None:
+    if grad is None:
+        return None
+    return Entry(Node(_TABLE["negative"](), f"{node.name}_backward", [grad]))
+
+
+def _scalars(steps: Sequence[Step], tensors: Sequence[str]) -> tuple[str, ...]:
+    names = dict.fromkeys(name for step in steps for name in names_in(step.formula))
+    return tuple(name for name in names if name not in tensors)
+
+
+@cache
+def forward_program(name: str, formula: str, letters: tuple[str, ...]) -> Program:
+    """`y = formula` over inputs called `letters`, for the op `name`."""
+    steps = (Step("y", formula),)
+    return Program(name.strip("_"), steps, letters, ("y",), _scalars(steps, letters))
+
+
+@cache
+def backward_program(name: str, gradients: tuple[str, ...], letters: tuple[str, ...]) -> Program:
+    """`g<letter> = gradient` for every input, for the op `name`."""
+    steps = tuple(Step(f"g{x}", formula) for x, formula in zip(letters, gradients, strict=True))
+    tensors = ("gy", *letters, "y")
+    read = {word for formula in gradients for word in names_in(formula)}
+    return Program(f"{name.strip('_')}_backward", steps,
+                   tuple(word for word in tensors if word in read),
+                   tuple(step.target for step in steps), _scalars(steps, tensors))
+
+
+def define(base: type[FormulaOp], name: str, meaning: str, formula: str,
+           gradients: dict[str, str] | None = None, aliases: Sequence[str] = (),
+           module: str = __name__) -> type[FormulaOp]:
+    """A subclass of `base` for one row of a table of formulas.
+
+    Rows share the parameters of `base`, so none of them pays for a dataclass of its own.
+    """
+    gradients = gradients or {}
+    given = f"{', '.join(base.letters)} = {', '.join(base.letters.values())}"
+    lines = [meaning, "", f"    {given}", f"    y = {formula}"]
+    lines += [f"    g{letter} = {gradients.get(letter, '0')}" for letter in base.letters]
+    members = {"__doc__": "\n".join(lines), "__module__": module, "formula": formula,
+               "gradients": gradients}
+    return type(name, (base,), members, name=name, aliases=tuple(aliases))

@@ -1,0 +1,278 @@
+"""Compiled kernels for programs: made, kept on disk, and bound to arrays.
+
+    step = prepare(program, ins, outs, scalars, add)     # at bind
+    step()                                               # in the loop
+
+`prepare` chooses.  Floating point work of some size gets a kernel: its text is written
+(`ops.writer`) to a file of its own in the cache folder and imported, so that numba finds its
+compiled form there in the next process, a debugger can step into it and a person can read it.
+Everything else, above all integers and small arrays, is left to NumPy (`program.interpreted`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import linecache
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, lru_cache, partial
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..jit import Kernel, cache_folder, keeps_code
+from ..param import Shape
+from ..shape import size_of
+from ..simd.host import lanes
+from ..simd.nontemporal import streams
+from .codegen import ROW, TILE, ArraySpec, KernelSpec, Layout, collapse, cpu_source
+from .program import Program, interpreted, prune
+
+__all__ = ["COMPILED_FROM", "PARALLEL_FROM", "compiled", "kernel_of", "load_text", "prepare"]
+
+COMPILED_FROM = 4096
+"""Elements from which a kernel is worth compiling: 0.1 to 0.3 s once per machine, against the
+5 us that NumPy needs more than a kernel for 4096 elements (8 against 1)."""
+
+PARALLEL_FROM = 32768
+"""Elements times formulas from which a kernel runs on all cores: entering a parallel loop costs
+about 3 us, one core needs 3 us for 32768 sums of two float32 numbers."""
+
+CHUNKS = 16
+"""Parts of sums that keep all cores busy where there are fewer sums."""
+FEW = 64
+"""Terms that may be added one by one in single precision."""
+
+_FLOATS = ("float16", "float32", "float64")
+_loading = threading.Lock()
+
+
+def prepare(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None],
+            scalars: Sequence[Any] = (), add: Sequence[bool] = ()) -> Callable[[], None]:
+    """A function without arguments that executes `program` on these very arrays.
+
+    Arguments as those of `program.run`.  All arrays are C-contiguous.
+    """
+    if _size(ins, outs) >= COMPILED_FROM:
+        step = compiled(program, ins, outs, scalars, add)
+        if step is not None:
+            return step
+    return interpreted(program, ins, outs, scalars, add)
+
+
+def _size(ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None]) -> int:
+    return max((array.size for array in (*ins, *outs) if array is not None), default=0)
+
+
+def compiled(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None],
+             scalars: Sequence[Any] = (), add: Sequence[bool] = ()) -> Callable[[], None] | None:
+    """The same through a kernel whatever the size; None where kernels do not go.
+
+    Kernels read any type and write floating point numbers.
+    """
+    arrays = (*ins, *outs)
+    passes = _passes(program, _operands(arrays), tuple(map(bool, add)))
+    if passes is None:
+        return None
+    steps = [step.bind(arrays, scalars) for step in passes]
+    if len(steps) == 1:
+        return steps[0]
+    return partial(_run_all, steps) if steps else _nothing
+
+
+def _run_all(steps: Sequence[Callable[[], None]]) -> None:
+    for step in steps:
+        step()
+
+
+def _nothing() -> None:
+    pass
+
+
+class Operand(NamedTuple):
+    """An input or output of a program, by position; equal `memory` is memory shared entirely, and
+    what is `beyond` caches may be written past them."""
+
+    position: int
+    shape: Shape
+    dtype: np.dtype
+    memory: int
+    beyond: bool
+
+
+def _operands(arrays: Sequence[np.ndarray | None]) -> tuple[Operand | None, ...]:
+    first: dict[Any, int] = {}
+    return tuple(None if array is None else Operand(
+        position, array.shape, array.dtype, first.setdefault(
+            (array.__array_interface__["data"][0], array.size, array.dtype), position),
+        streams(array)) for position, array in enumerate(arrays))
+
+
+class Pass(NamedTuple):
+    """A kernel, and what it gets of the inputs, outputs and scalars of a program."""
+
+    kernel: Kernel
+    arrays: tuple[tuple[int, Shape], ...]
+    """Positions, and the shapes in which they are passed."""
+    sums: Shape | None
+    """Shape of the memory for partial sums."""
+    scalars: tuple[int, ...]
+    real: type[np.floating]
+
+    def bind(self, arrays: Sequence[Any], scalars: Sequence[Any]) -> Callable[[], None]:
+        """A function without arguments that executes it on these arrays."""
+        given = [_argument(arrays[position], shape) for position, shape in self.arrays]
+        sums = [] if self.sums is None else [np.empty(self.sums)]
+        return partial(self.kernel, *given, *sums, *(self.real(scalars[i]) for i in self.scalars))
+
+
+def _argument(array: np.ndarray, shape: Shape) -> np.ndarray:
+    flat = array.view(np.uint16) if array.dtype == np.float16 else array
+    return flat if flat.shape == shape else flat.reshape(shape)
+
+
+@lru_cache(maxsize=4096)
+def _passes(program: Program, operands: tuple[Operand | None, ...], add: tuple[bool, ...]
+            ) -> list[Pass] | None:
+    """What executes `program` on arrays like these; None if a type is beyond kernels.
+
+    All outputs over the whole space are written in one pass; each output that is a sum takes
+    another, and comes first, because a later pass may overwrite an input.
+    """
+    space = np.broadcast_shapes(*(operand.shape for operand in operands if operand))
+    outs = operands[len(program.inputs):]
+    sums = [out for out in outs if out and size_of(out.shape) != size_of(space)]
+    groups = [[out] for out in sums] + [[out for out in outs if out and out not in sums]]
+    passes = []
+    for group in filter(None, groups):
+        part = prune(program, tuple(out in group for out in outs))
+        used = {name: operand for name, operand in zip(program.inputs, operands, strict=False)
+                if operand and name in part.inputs}
+        adds = tuple(bool(add) and add[i] for i, out in enumerate(outs) if out in group)
+        if _is_idle(part, used, group, adds):
+            continue
+        if not _suits([*used.values(), *group], group):
+            return None
+        passes.append(_pass(program, part, space, used, group, adds))
+    return passes
+
+
+def _is_idle(program: Program, used: Mapping[str, Operand], written: Sequence[Operand],
+             add: Sequence[bool]) -> bool:
+    """Whether the program only copies an array to itself."""
+    source = used.get(program.steps[0].formula) if len(program.steps) == 1 else None
+    return source is not None and not any(add) and source.memory == written[0].memory
+
+
+def _suits(arrays: Sequence[Operand], written: Sequence[Operand]) -> bool:
+    """Whether a kernel may do this.
+
+    It writes floating point numbers, and does not mix half with double precision, which it could
+    only round twice.
+    """
+    types = {array.dtype.name for array in arrays}
+    return (all(out.dtype.name in _FLOATS for out in written)
+            and not {"float16", "float64"} <= types)
+
+
+def _pass(program: Program, part: Program, space: Shape, used: dict[str, Operand],
+          written: Sequence[Operand], add: tuple[bool, ...]) -> Pass:
+    """The kernel of `part` of a program, which reads `used` and writes `written`."""
+    arrays, targets = dict(used), []
+    for name, out in zip(part.outputs, written, strict=True):
+        shared = [key for key, array in arrays.items() if array.memory == out.memory]
+        targets.append(shared[0] if shared else name)
+        arrays.setdefault(targets[-1], out)
+    layout = collapse(space, [array.shape for array in arrays.values()])
+    real = np.float64 if any(a.dtype == np.float64 for a in arrays.values()) else np.float32
+    spec = KernelSpec(
+        part, tuple(ArraySpec(name, array.dtype.name, mask) for (name, array), mask
+                    in zip(arrays.items(), layout.masks, strict=True)),
+        tuple(targets), add, real.__name__, size_of(space) * len(part.steps) >= PARALLEL_FROM,
+        streamed=_streamed(part, targets, arrays, add, layout, real))
+    sums = _partial_sums(spec, layout)
+    places = tuple((array.position, shape) for array, shape
+                   in zip(arrays.values(), layout.shapes(), strict=True))
+    return Pass(kernel_of(replace(spec, partial=sums is not None)), places, sums,
+                tuple(map(program.scalars.index, part.scalars)), real)
+
+
+def _streamed(part: Program, targets: Sequence[str], arrays: Mapping[str, Operand],
+              add: Sequence[bool], layout: Layout, real: type) -> tuple[str, ...]:
+    """The outputs that are written past the caches: they hold nothing that is read, and are flat
+    or have long rows of whole vectors."""
+    if len(layout.dims) > 1 and (layout.dims[-1] < ROW or layout.dims[-1] % lanes(real)):
+        return ()
+    return tuple(name for name, added in zip(targets, add or [False] * len(targets), strict=True)
+                 if arrays[name].beyond and arrays[name].dtype == real
+                 and name not in part.inputs and not added)
+
+
+def _partial_sums(spec: KernelSpec, layout: Layout) -> Shape | None:
+    """Shape of the memory for sums of chunks; None where each sum is made at once.
+
+    The number of chunks does not depend on the number of threads, nor does the result.
+    """
+    reduced = spec.reduced
+    if not any(reduced):
+        return None
+    shape = tuple(n for n, gone in zip(layout.dims, reduced, strict=True) if not gone)
+    terms = [n for n, gone in zip(layout.dims, reduced, strict=True) if gone]
+    if reduced[-1]:
+        jobs, least = size_of(shape), ROW if len(terms) == 1 else 1
+    else:
+        jobs, least = size_of(shape[:-1]) * -(-shape[-1] // TILE), FEW // 4
+    chunks = 1 if jobs >= CHUNKS else max(1, min(CHUNKS, terms[0] // least))
+    apart = chunks > 1 or (spec.add[0] and spec.program.join != "add")
+    # What is no chunk's is summed where it ends up.
+    close = size_of(terms) <= FEW and spec.array(spec.targets[0]).dtype != "float16"
+    return (chunks, *shape) if apart or not (reduced[-1] or close) else None
+
+
+# -- files --------------------------------------------------------------------------------------
+
+
+@cache
+def kernel_of(spec: KernelSpec) -> Kernel:
+    """The kernel of a specification, compiled at its first call."""
+    text = cpu_source(spec)
+    name = f"{spec.program.title}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    return getattr(load_text(name, text), spec.name)
+
+
+def load_text(name: str, text: str) -> ModuleType:
+    """The module `name` with this text, from a file of its own unless nothing may be kept.
+
+    numba finds a cached kernel by importing its module by name, hence the entry in `sys.modules`.
+    """
+    with _loading:
+        return sys.modules.get(name) or (_from_file if keeps_code() else _from_text)(name, text)
+
+
+def _from_text(name: str, text: str) -> ModuleType:
+    module = ModuleType(name)
+    module.__file__ = f"<{name}>"
+    linecache.cache[module.__file__] = (len(text), None, text.splitlines(True), module.__file__)
+    exec(compile(text, module.__file__, "exec"), module.__dict__)
+    sys.modules[name] = module
+    return module
+
+
+def _from_file(name: str, text: str) -> ModuleType:
+    path = cache_folder() / "kernels" / f"{name}.py"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(f".{os.getpid()}")
+        draft.write_text(text, encoding="utf-8")
+        os.replace(draft, path)  # complete or absent, whoever else writes it
+    found = importlib.util.spec_from_file_location(name, path)
+    assert found is not None and found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module
+    found.loader.exec_module(module)
+    return module

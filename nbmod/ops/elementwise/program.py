@@ -1,0 +1,247 @@
+"""A program: one formula, or a chain of them, over the elements of some arrays.
+
+    Program("gate", steps=(Step("u", "a * b"), Step("y", "maximum(u + s, 0)")),
+            inputs=("a", "b"), outputs=("y",), scalars=("s",))
+
+Its steps run in order for every element of one iteration space, the shape that all arrays
+broadcast to.  An output smaller than the space is the sum over the dimensions it lacks, or what
+else `join` says: that is how the gradient of a broadcast operand is said.  Programs are plain
+values; `run` executes one with NumPy and is the twin that every kernel written for it
+(`ops.writer`) is tested against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..param import Shape
+from ..shape import PartialShape, broadcast
+from .formula import evaluate, integer_type, names_in, rename
+
+__all__ = ["Elements", "Program", "Step", "fuse", "interpreted", "prune", "run", "sum_to"]
+
+
+class Step(NamedTuple):
+    """`target = formula`, over inputs, scalars and earlier targets."""
+
+    target: str
+    formula: str
+
+
+@dataclass(frozen=True)
+class Program:
+    """Formulas over the elements of arrays; see the module docstring.
+
+    No two inputs or targets share a name, except that an output may be an input (a copy).
+    """
+
+    title: str
+    steps: tuple[Step, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    scalars: tuple[str, ...] = ()
+    join: str = "add"
+    """What makes one number of the terms of an output: `add`, `multiply`, `maximum` or `minimum`,
+    as NumPy has them."""
+
+    def __str__(self) -> str:
+        return "; ".join(f"{step.target} = {step.formula}" for step in self.steps)
+
+
+class Elements(NamedTuple):
+    """What a node does, if it is a program over elements and nothing else.
+
+    The outputs of the program are those of the node.
+    """
+
+    program: Program
+    reads: tuple[int, ...]
+    """For every input of the program, the position among the node's inputs."""
+    scalars: tuple[Any, ...] = ()
+    """Values of the program's scalars."""
+    shapes: tuple[Shape, ...] | None = None
+    """In which shapes inputs and outputs of the program are seen; None: in their own."""
+
+
+@cache
+def prune(program: Program, wanted: tuple[bool, ...]) -> Program:
+    """The program without the outputs that are not wanted, and what only they needed."""
+    outputs = tuple(name for name, keep in zip(program.outputs, wanted, strict=True) if keep)
+    alive, steps = set(outputs), []
+    for step in reversed(program.steps):
+        if step.target in alive:
+            steps.append(step)
+            alive.update(names_in(step.formula))
+    return Program(program.title, tuple(reversed(steps)),
+                   tuple(name for name in program.inputs if name in alive), outputs,
+                   tuple(name for name in program.scalars if name in alive), program.join)
+
+
+def fuse(title: str, parts: Iterable[tuple[Program, Mapping[str, str]]],
+         inputs: Sequence[str], outputs: Sequence[str], scalars: Sequence[str] = ()) -> Program:
+    """One program that does what `parts` do one after another.
+
+    Each part comes with the names that its inputs, outputs and scalars have in the whole; its
+    other targets are private and get names of their own.
+    """
+    steps: list[Step] = []
+    for number, (program, names) in enumerate(parts):
+        known = dict(names)
+        for step in program.steps:
+            target = known.get(step.target, f"t{number}_{step.target}")
+            steps.append(Step(target, rename(step.formula, known)))
+            known[step.target] = target
+    return Program(title, tuple(steps), tuple(inputs), tuple(outputs), tuple(scalars))
+
+
+# -- execution by NumPy ---------------------------------------------------------------------
+
+
+def run(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None],
+        scalars: Sequence[Any] = (), add: Sequence[bool] = ()) -> None:
+    """Execute with NumPy.
+
+    `ins` and `scalars` are in the program's order.  `outs` that are None are skipped; those where
+    `add` is true are added to.  An output may be the same array as an input.  Whether NumPy warns
+    of infinity and NaN is up to the caller: devices and executors say no.
+    """
+    interpreted(program, ins, outs, scalars, add)()
+
+
+def interpreted(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None],
+                scalars: Sequence[Any] = (), add: Sequence[bool] = ()) -> Callable[[], None]:
+    """A function without arguments that does the same again and again on these very arrays."""
+    how = _how(program, tuple([(a.shape, a.dtype) for a in ins]),
+               tuple([None if a is None else (a.shape, a.dtype) for a in outs]))
+    values: dict[str, Any] = {program.inputs[i]: ins[i] for i in how.inputs}
+    for i in how.scalars:
+        values[program.scalars[i]] = scalars[i]
+    targets = [Target(out, bool(add) and add[i]) for i, out in enumerate(outs) if out is not None]
+    if len(how.program.steps) == 1 and len(targets) == 1:
+        return partial(_run_one, how.program.steps[0].formula, values, how, targets[0])
+    return partial(_run_all, values, how, targets)
+
+
+class Target(NamedTuple):
+    """An output, and whether to add to it."""
+
+    out: np.ndarray
+    adds: bool
+
+
+Known = tuple[tuple[int, ...], np.dtype]
+
+
+class How(NamedTuple):
+    """What is decided for all arrays of the same shapes and types."""
+
+    program: Program
+    """What is left of it for the outputs that are wanted."""
+    inputs: list[int]
+    """Positions of the inputs and scalars that it reads."""
+    scalars: list[int]
+    widened: dict[str, np.dtype]
+    """Inputs that are computed in another type than theirs: half, and integers that must be."""
+    space: tuple[int, ...]
+    direct: bool
+    """NumPy may write what it computes straight to the output."""
+    real: np.dtype | None
+    """The type in which it is computed, where that is one of real numbers."""
+
+
+@lru_cache(maxsize=4096)
+def _how(program: Program, ins: tuple[Known, ...], outs: tuple[Known | None, ...]) -> How:
+    part = prune(program, tuple(out is not None for out in outs))
+    inputs = [i for i, name in enumerate(program.inputs) if name in part.inputs]
+    scalars = [i for i, name in enumerate(program.scalars) if name in part.scalars]
+    types = {program.inputs[i]: ins[i][1] for i in inputs}
+    written = [out for out in outs if out is not None]
+    space: PartialShape = ()
+    for shape, _ in (*(ins[i] for i in inputs), *written):
+        space = broadcast(space, shape)
+    assert space is not None
+    widened, dtypes = _widened(part, types), {*types.values()}
+    direct = (not widened and len(dtypes) == 1 and written == [(space, *dtypes)]
+              and written[0][1].kind == "f")
+    computed = {widened.get(name, dtype) for name, dtype in types.items()}
+    real = max((dtype for dtype in computed if dtype.kind == "f"), default=None)
+    return How(part, inputs, scalars, widened, space, direct, real)
+
+
+def _widened(program: Program, types: Mapping[str, np.dtype]) -> dict[str, np.dtype]:
+    whole = None
+    if all(dtype.kind != "f" for dtype in types.values()):
+        wide = (integer_type(step.formula) for step in program.steps)
+        whole = next((dtype for dtype in wide if dtype is not None), None)
+    single = np.dtype(np.float32)
+    wanted = {name: single if dtype == np.float16 else whole or dtype
+              for name, dtype in types.items()}
+    return {name: dtype for name, dtype in wanted.items() if dtype != types[name]}
+
+
+def _run_one(formula: str, values: Mapping[str, Any], how: How, target: Target) -> None:
+    """One formula, one output: NumPy may write its last operation straight to it."""
+    out, adds = target
+    result = evaluate(formula, _as_computed(values, how.widened),
+                      out if how.direct and not adds else None)
+    if result is not out:
+        _store(result, how, out, adds)
+
+
+def _run_all(values: Mapping[str, Any], how: How, targets: Sequence[Target]) -> None:
+    known = _as_computed(values, how.widened)
+    for step in how.program.steps:
+        known[step.target] = _as_real(evaluate(step.formula, known), how.real)
+    results = [known[name] for name in how.program.outputs]
+    for k, result in enumerate(results):
+        # A result may be an input, which an output written before it takes over.
+        if any(np.may_share_memory(result, before.out) for before in targets[:k]):
+            results[k] = result.copy()
+    for result, (out, adds) in zip(results, targets, strict=True):
+        _store(result, how, out, adds)
+
+
+def _as_real(value: Any, real: np.dtype | None) -> Any:
+    """Literals and truth values as real numbers: those that NumPy has for them are bytes, which
+    wrap around and whose functions are rounded to halves, or else double precision."""
+    if real is None or (isinstance(value, np.ndarray) and value.dtype.kind == "f"):
+        return value
+    return np.asarray(value, real)
+
+
+def _as_computed(values: Mapping[str, Any], widened: Mapping[str, np.dtype]) -> dict[str, Any]:
+    return {**values, **{name: values[name].astype(dtype) for name, dtype in widened.items()}}
+
+
+def _store(value: Any, how: How, out: np.ndarray, adds: bool) -> None:
+    if out.shape != how.space:
+        value = sum_to(np.broadcast_to(value, how.space), out.shape, how.program.join)
+    if adds:
+        np.add(out, value, out=out, casting="unsafe")
+    elif isinstance(value, np.ndarray) and value.dtype.kind == "f" and out.dtype.kind in "iu":
+        out[...] = _truncated(value, out.dtype)
+    else:
+        np.copyto(out, value, casting="unsafe")
+
+
+def _truncated(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Real numbers as integers: cut off, and modulo the type's range like a cast in C.
+
+    Going through 64 bits makes NumPy do the same on every processor.
+    """
+    return value.astype(np.int64).astype(dtype) if dtype.itemsize < 4 else value.astype(dtype)
+
+
+def sum_to(value: np.ndarray, shape: tuple[int, ...], join: str = "add") -> np.ndarray:
+    """Sum, or what else `join` says, over the dimensions that broadcasting `shape` to the shape of
+    `value` would repeat."""
+    lead = value.ndim - len(shape)
+    axes = tuple(i for i in range(value.ndim)
+                 if i < lead or (shape[i - lead] == 1 and value.shape[i] != 1))
+    return getattr(np, join).reduce(value, axis=axes, keepdims=True).reshape(shape) if axes else (
+        value.reshape(shape))

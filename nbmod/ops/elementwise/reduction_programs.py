@@ -1,0 +1,62 @@
+"""Reductions as programs: sums may end a chain of elementwise nodes.
+
+A term is a formula over an element `x`; `n` is how many of them one sum has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from ..param import Shape
+from ..shape import size_of
+from .formula import names_in
+from .formula_op import kernels
+from .program import Elements, Program, Step
+
+__all__ = ["COPY", "DIRECTION", "MOMENTS_BACK", "ROOT", "SIGN", "SPREAD", "fold", "sum_elements"]
+
+ROWS = 16
+"""Sums that keep all cores busy."""
+
+
+def sum_elements(formula: str, shape: Shape, kept: Shape) -> Elements | None:
+    """Sums of terms over `shape`, one for each element of `kept`, which has 1 where it is summed.
+
+    None unless kernels are good at it: they add along rows.
+    """
+    if not shape or kept[-1] != 1 or shape[-1] == 1 or size_of(kept) < ROWS:
+        return None
+    program = _terms(formula, "add")
+    return Elements(program, (0,), _counts(program, shape, kept), (shape, kept))
+
+
+def fold(x: Any, out: Any, term: str = "x", join: str = "add") -> Callable[[], None] | None:
+    """A kernel that joins terms of `x` over the axes where `out` has 1; None where NumPy is as
+    good, or no kernel goes."""
+    if x.size < kernels().COMPILED_FROM:
+        return None
+    program = _terms(term, join)
+    return kernels().compiled(program, [x], [out], _counts(program, x.shape, out.shape))
+
+
+def _counts(program: Program, shape: Shape, kept: Shape) -> tuple[float, ...]:
+    """The number of terms, for every scalar."""
+    return (float(size_of(shape) // max(size_of(kept), 1)),) * len(program.scalars)
+
+
+@cache
+def _terms(formula: str, join: str) -> Program:
+    scalars = tuple(name for name in names_in(formula) if name != "x")
+    return Program("terms", (Step("y", formula),), ("x",), ("y",), scalars, join)
+
+
+COPY = _terms("x", "add")
+ROOT = Program("root", (Step("y", "sqrt(s)"),), ("s",), ("y",))
+SIGN = Program("norm1_back", (Step("gx", "where(x > 0, g, where(x < 0, -g, x * g))"),),
+               ("g", "x"), ("gx",))
+DIRECTION = Program("norm2_back", (Step("gx", "x * (g / y)"),), ("g", "x", "y"), ("gx",))
+SPREAD = Program("variance", (Step("v", "(x - m) * (x - m) / n"),), ("x", "m"), ("v",), ("n",))
+MOMENTS_BACK = Program("moments_back", (Step("gx", "(2 * (x - m) * v + g) / n"),),
+                       ("g", "v", "x", "m"), ("gx",), ("n",))

@@ -1,0 +1,143 @@
+"""Ops of a tensor and a number: `_plus_scalar`, `_rminus_scalar` and the like.
+
+They are the two-operand formulas with the number in the place of `b`, or of `a` for the reversed
+ones.  The number takes the type of the tensor first: integers plus 1.5 is integers plus 1.  Only
+under `is_int=False` do integers become float64, and truth values always become numbers (int64, or
+float64 under `is_int=False`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...base import MXNetError
+from ...graph import Entry, Node
+from ..op import PartialType
+from .formula import rename
+from .formula_op import FormulaOp, backward_program, define, forward_program
+from .program import Program
+from .unary_binary import BINARY, Row
+
+__all__ = ["Scalar"]
+
+
+@dataclass(frozen=True)
+class Scalar(FormulaOp):
+    """A function of a tensor and a number."""
+
+    scalar: float = 1.0
+    is_int: bool = True
+
+    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
+                   ) -> tuple[list[PartialType], list[PartialType]]:
+        data, out = ins[0], outs[0]
+        if data is None:
+            data = out if out is None or out.kind == "f" else None
+            return [data], [out]
+        if data.kind == "b":
+            wanted = np.dtype(np.int64 if self.is_int else np.float64)
+        else:
+            wanted = data if data.kind == "f" or self.is_int else np.dtype(np.float64)
+        if out is not None and out != wanted:
+            raise MXNetError(f"the output has type {out}, expected {wanted} for data of type "
+                             f"{data}; insert a Cast")
+        return [data], [wanted]
+
+    def number(self, name: str, like: Any) -> Any:
+        if like.dtype.kind == "f":
+            return self.scalar
+        whole = math.trunc(self.scalar) if math.isfinite(self.scalar) else 0
+        return np.array(whole, np.int64).astype(like.dtype)[()]
+
+    def gradient(self, node: Node, ograds: list[Entry | None]) -> list[Entry | None] | None:
+        # Without is_int the output may be of another type than the data.
+        return super().gradient(node, ograds) if self.is_int else None
+
+
+def _formulas(row: Row, reverse: bool) -> tuple[str, dict[str, str]]:
+    """Forward and gradient of a two-operand formula with a number for one of them."""
+    names = {"a": "scalar", "b": "x"} if reverse else {"a": "x", "b": "scalar"}
+    gradient = row.gb if reverse else row.ga
+    return rename(row.formula, names), {"x": rename(gradient, names)} if gradient else {}
+
+
+def _define() -> None:
+    for name, key, alias in (
+        ("_plus_scalar", "add", "_PlusScalar"),
+        ("_minus_scalar", "sub", "_MinusScalar"),
+        ("_rminus_scalar", "sub", "_RMinusScalar"),
+        ("_mul_scalar", "mul", "_MulScalar"),
+        ("_div_scalar", "div", "_DivScalar"),
+        ("_rdiv_scalar", "div", "_RDivScalar"),
+        ("_mod_scalar", "mod", "_ModScalar"),
+        ("_rmod_scalar", "mod", "_RModScalar"),
+        ("_rpower_scalar", "power", "_RPowerScalar"),
+        ("_hypot_scalar", "hypot", "_HypotScalar"),
+        ("_maximum_scalar", "maximum", "_MaximumScalar"),
+        ("_minimum_scalar", "minimum", "_MinimumScalar"),
+        ("_equal_scalar", "equal", "_EqualScalar"),
+        ("_not_equal_scalar", "not_equal", "_NotEqualScalar"),
+        ("_greater_scalar", "greater", "_GreaterScalar"),
+        ("_greater_equal_scalar", "greater_equal", "_GreaterEqualScalar"),
+        ("_lesser_scalar", "lesser", "_LesserScalar"),
+        ("_lesser_equal_scalar", "lesser_equal", "_LesserEqualScalar"),
+        ("_logical_and_scalar", "logical_and", "_LogicalAndScalar"),
+        ("_logical_or_scalar", "logical_or", "_LogicalOrScalar"),
+        ("_logical_xor_scalar", "logical_xor", "_LogicalXorScalar"),
+        ("_scatter_plus_scalar", "add", ""),
+        ("_scatter_minus_scalar", "sub", ""),
+    ):
+        reverse = name in ("_rminus_scalar", "_rdiv_scalar", "_rmod_scalar", "_rpower_scalar")
+        formula, gradients = _formulas(BINARY[key], reverse)
+        roles = "the number, b is x" if reverse else "x, b is the number"
+        meaning = f"{BINARY[key].meaning}  a is {roles}."
+        define(Scalar, name, meaning, formula, gradients, [alias] if alias else [], __name__)
+
+
+class SmoothL1(Scalar, name="smooth_l1"):
+    """Smooth L1 loss with `scalar` for sigma: quadratic within 1 / sigma^2 of 0, linear beyond.
+
+        y = 0.5 (sigma x)^2   where |x| <= 1 / sigma^2,   else |x| - 0.5 / sigma^2
+    """
+
+    formula: ClassVar = ("where(x > 1 / (scalar * scalar), x - 0.5 / (scalar * scalar), "
+                         "where(x < -1 / (scalar * scalar), -x - 0.5 / (scalar * scalar), "
+                         "0.5 * (scalar * x) * (scalar * x)))")
+    gradients: ClassVar = {"x": "where(x > 1 / (scalar * scalar), gy, "
+                                "where(x < -1 / (scalar * scalar), -gy, scalar * scalar * x * gy))"}
+
+    def number(self, name: str, like: Any) -> Any:
+        return self.scalar
+
+
+class PowerScalar(Scalar, name="_power_scalar", aliases=("_PowerScalar",)):
+    """x to the power of the number.  Squares, cubes and roots are spelled out: they are fast.
+
+        y = x ** scalar
+        gx = gy * scalar * x ** (scalar - 1)
+    """
+
+    formula: ClassVar = "x ** scalar"
+    gradients: ClassVar = {"x": "gy * scalar * x ** (scalar - 1)"}
+
+    _SHORT: ClassVar = {
+        -1.0: ("1 / x", "-gy / (x * x)"), 0.5: ("sqrt(x)", "0.5 * gy / sqrt(x)"),
+        1.0: ("x", "gy"), 2.0: ("x * x", "2 * gy * x"), 3.0: ("x * x * x", "3 * gy * x * x"),
+    }  # fmt: skip
+
+    def program(self, kind: str = "f") -> Program:
+        short = self._SHORT.get(self.scalar) if kind == "f" else None
+        return forward_program(self.name, short[0], ("x",)) if short else super().program()
+
+    def backward_program(self, kind: str = "f") -> Program:
+        short = self._SHORT.get(self.scalar) if kind == "f" else None
+        if short is None:
+            return super().backward_program()
+        return backward_program(self.name, (short[1],), ("x",))
+
+
+_define()

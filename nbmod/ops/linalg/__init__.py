@@ -1,0 +1,1 @@
+"""Matrix products (GEMM) and linear algebra."""

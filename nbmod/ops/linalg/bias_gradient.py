@@ -1,0 +1,55 @@
+"""Sums of the rows of a matrix: the gradient of a bias."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..jit import kernel, prange
+
+__all__ = ["summing_rows"]
+
+SERIAL = 1 << 16
+"""Numbers up to which one thread, NumPy's, is as fast."""
+BLOCK = 1 << 10
+"""Columns of a job: their sums stay in the L1 cache."""
+
+
+@kernel(parallel=True)
+def _sum_rows(matrix, pitch, rows, total, add):
+    """total of a flat matrix whose rows begin `pitch` apart."""
+    columns = total.size
+    for block in prange((columns + BLOCK - 1) // BLOCK):
+        first = np.int64(block) * BLOCK
+        sums = total[first:min(columns, first + BLOCK)]
+        if not add:
+            for j in range(sums.size):
+                sums[j] = 0
+        for i in range(rows):
+            row = matrix[i * pitch + first:i * pitch + first + sums.size]
+            for j in range(sums.size):
+                sums[j] += row[j]
+
+
+def _by_numpy(matrix: Any, total: Any, add: bool) -> None:
+    if add:
+        total += np.add.reduce(matrix, axis=0)
+    else:
+        np.add.reduce(matrix, axis=0, out=total)
+
+
+def summing_rows(matrix: Any, total: Any, add: bool = False) -> Callable[[], None]:
+    """A function that does total = the sum of all rows of a matrix, or total += it.
+
+    Rows are added in their order, whatever the number of threads.
+    """
+    along = matrix.strides[1] == matrix.itemsize and total.strides[0] == total.itemsize
+    if matrix.size <= SERIAL or not along:
+        return partial(_by_numpy, matrix, total, add)
+    pitch, rows = matrix.strides[0] // matrix.itemsize, len(matrix)
+    flat = np.lib.stride_tricks.as_strided(matrix, ((rows - 1) * pitch + total.size,),
+                                           (matrix.itemsize,))
+    return partial(_sum_rows, flat, pitch, rows, total, add)

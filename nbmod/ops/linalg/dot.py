@@ -1,0 +1,385 @@
+"""Matrix products: bound ones by the kernels of `product`, eager ones by NumPy's matmul.
+
+Every op views its operands as (stacks of) matrices A (M, K) and B (K, N); transposing is a view
+too.  The gradients of C = A B are then gA = gC B' and gB = A' gC whatever the flags: each is
+written through the same view of the gradient array through which its operand was read.
+
+float16 operands are multiplied in float32; whole numbers are NumPy's as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from ..nn.convolution import all_of
+from ..op import Call, Op, Spec
+from ..param import Shape
+from ..shape import ShapeMismatch, normalize_axis, size_of, unify
+
+__all__ = ["Sizes", "multiply", "multiply_gradients", "multiplying", "multiplying_gradients"]
+
+StorageType = Literal["csr", "default", "row_sparse"]
+Run = Callable[[], None]
+
+TINY = 1 << 10
+"""Multiplications up to which NumPy, which needs neither kernels nor scratch memory, is as fast."""
+
+
+def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, alpha: float = 1.0,
+             add: bool = False) -> None:
+    """out = alpha a b, or out += alpha a b, for matrices or stacks of them, any strides."""
+    half = out.dtype == np.float16
+    if half:
+        a, b = a.astype(np.float32), b.astype(np.float32)
+    total = np.matmul(a, b, out=None if add or half else out)
+    if alpha != 1:
+        total *= total.dtype.type(alpha)
+    if add:
+        np.add(out, total, out=out, casting="same_kind")
+    elif half:
+        np.copyto(out, total, casting="same_kind")
+
+
+def multiplying(a: np.ndarray, b: np.ndarray, out: np.ndarray, work: Any, alpha: float = 1.0,
+                add: bool = False) -> Run:
+    """A function that does the same; `work` is scratch of `Sizes.room`."""
+    if out.dtype in (np.float32, np.float64) and out.itemsize in out.strides[-2:]:
+        from .gemm import product  # eager products compile nothing
+
+        return product(a, b, out, work, alpha=alpha, add=add)
+    return partial(multiply, a, b, out, alpha, add)
+
+
+def _turned(x: np.ndarray) -> np.ndarray:
+    return x.swapaxes(-1, -2)
+
+
+def multiply_gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: Any, gb: Any,
+                       alpha: float = 1.0, add: Sequence[bool] = ()) -> None:
+    """ga = alpha g b', gb = alpha a' g; None where unwanted."""
+    for (left, right), out, adds in _gradients(g, a, b, ga, gb, add):
+        multiply(left, right, out, alpha, adds)
+
+
+def multiplying_gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: Any, gb: Any,
+                          call: Call, alpha: float = 1.0) -> Run:
+    """A function that does the same; the first of `call.scratch` are `Sizes.rooms`."""
+    rooms = dict(zip((id(ga), id(gb)), call.scratch, strict=False))
+    return all_of([multiplying(*factors, out, rooms[id(out)], alpha, adds)
+                   for factors, out, adds in _gradients(g, a, b, ga, gb, call.add)])
+
+
+def _gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: Any, gb: Any, add: Sequence[bool]
+               ) -> list[tuple[tuple[np.ndarray, np.ndarray], np.ndarray, bool]]:
+    """Factors and target of the wanted gradients, and whether they are added to it."""
+    adds = (*add, False, False)
+    found = [((g, _turned(b)), ga, adds[0]), ((_turned(a), g), gb, adds[1])]
+    return [one for one in found if one[1] is not None]
+
+
+class Sizes(NamedTuple):
+    """Of a stack of products."""
+
+    stack: int
+    rows: int
+    depth: int
+    columns: int
+
+    def room(self, dtype: Any) -> Spec:
+        """Scratch of the products."""
+        tiny = self.rows * self.depth * self.columns * self.stack <= TINY
+        if dtype.kind != "f" or tiny:
+            return Spec((0, 0), np.dtype(np.float32))
+        from .gemm import room
+
+        return room(self.rows, self.depth, self.columns, dtype, self.stack)
+
+    def rooms(self, dtype: Any) -> list[Spec]:
+        """Scratch of both gradients."""
+        stack, rows, depth, columns = self
+        return [Sizes(stack, rows, columns, depth).room(dtype),
+                Sizes(stack, depth, rows, columns).room(dtype)]
+
+
+class Product(Op):
+    """Base of ops that are a product, and scratch for it."""
+
+    accumulates: ClassVar = True
+
+    def sizes(self, a: Shape, b: Shape) -> Sizes:
+        """Of the products of inputs of these shapes."""
+        raise NotImplementedError
+
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        return [self.sizes(ins[0].shape, ins[1].shape).room(ins[0].dtype)]
+
+    def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        return self.sizes(ins[1].shape, ins[2].shape).rooms(ins[1].dtype)
+
+
+@dataclass(frozen=True)
+class Dot(Product, name="dot", aliases=("_sparse_dot",)):
+    """Sums products over the last axis of `lhs` and the first of `rhs`; all other axes remain.
+
+    `transpose_a` sums over the first axis of lhs instead, `transpose_b` over the last of rhs.  Two
+    vectors give shape (1,).  `forward_stype` is accepted; results are dense.
+    """
+
+    transpose_a: bool = False
+    transpose_b: bool = False
+    forward_stype: StorageType | None = None
+
+    inputs: ClassVar = ("lhs", "rhs")
+    needs: ClassVar = ("ograd", "lhs", "rhs")
+    bilinear: ClassVar = ("lhs", "rhs")
+
+    def infer_shape(self, ins, outs):
+        lhs, rhs = ins
+        if lhs is None or rhs is None:
+            return ins, outs
+        if len(lhs) == len(rhs) == 1 and (self.transpose_a or self.transpose_b):
+            raise ShapeMismatch("two vectors have nothing to transpose")
+        rest_a, k = (lhs[1:], lhs[0]) if self.transpose_a else (lhs[:-1], lhs[-1])
+        rest_b, rows = (rhs[:-1], rhs[-1]) if self.transpose_b else (rhs[1:], rhs[0])
+        if k and rows and k != rows:
+            raise ShapeMismatch(f"lhs {lhs} and rhs {rhs} have {k} and {rows} elements along the "
+                                "axes to be summed over, which must agree")
+        k = k or rows
+        return ([(k, *rest_a) if self.transpose_a else (*rest_a, k),
+                 (*rest_b, k) if self.transpose_b else (k, *rest_b)],
+                [unify((*rest_a, *rest_b) or (1,), outs[0])])
+
+    def _left(self, x: Any) -> Any:
+        if x is None:
+            return None
+        return x.reshape(len(x), -1).T if self.transpose_a else x.reshape(-1, x.shape[-1])
+
+    def _right(self, x: Any) -> Any:
+        if x is None:
+            return None
+        return x.reshape(-1, x.shape[-1]).T if self.transpose_b else x.reshape(len(x), -1)
+
+    def sizes(self, a, b):
+        depth = (a[0] if self.transpose_a else a[-1]) or 1
+        return Sizes(1, size_of(a) // depth, depth, size_of(b) // depth)
+
+    def forward(self, ins, outs, call):
+        a, b = self._left(ins[0]), self._right(ins[1])
+        multiply(a, b, outs[0].reshape(len(a), -1))
+
+    def prepare(self, ins, outs, call):
+        a, b = self._left(ins[0]), self._right(ins[1])
+        return multiplying(a, b, outs[0].reshape(len(a), -1), call.scratch[0])
+
+    def _factors(self, ins: Any, outs: Any) -> tuple[Any, Any, Any, Any, Any]:
+        """Gradient, factors, their gradients."""
+        a, b = self._left(ins[1]), self._right(ins[2])
+        return (ins[0].reshape(len(a), -1), a, b, self._left(outs[0]), self._right(outs[1]))
+
+    def backward(self, ins, outs, call):
+        multiply_gradients(*self._factors(ins, outs), add=call.add)
+
+    def prepare_backward(self, ins, outs, call):
+        return multiplying_gradients(*self._factors(ins, outs), call)
+
+
+class Stacked(Product):
+    """Base of the products of stacks of matrices; the matrices' rows lie along `row_axis`."""
+
+    transpose_a: bool
+    transpose_b: bool
+
+    def row_axis(self, rank: int) -> int:
+        return rank - 2
+
+    def check_rank(self, rank: int) -> None:
+        if rank < 2:
+            raise ShapeMismatch("expected matrices")
+
+    def product_shape(self, a: Shape, b: Shape) -> Shape:
+        """Shape of the product, 0 where unknown."""
+        if len(a) != len(b):
+            raise ShapeMismatch(f"operands {a} and {b} must have the same number of dimensions")
+        self.check_rank(len(a))
+        axis = self.row_axis(len(a))
+        batch = unify(self._batch(a, axis), self._batch(b, axis), "sizes of the operands' stacks")
+        assert batch is not None
+        m, k = self._sides(a, axis, self.transpose_a)
+        rows, n = self._sides(b, axis, self.transpose_b)
+        if k and rows and k != rows:
+            raise ShapeMismatch(f"matrices of {a} and {b} (transpose_a={self.transpose_a}, "
+                                f"transpose_b={self.transpose_b}) have inner sizes {k} and {rows}")
+        return (*batch[:axis], m, *batch[axis:], n)
+
+    @staticmethod
+    def _batch(shape: Shape, axis: int) -> Shape:
+        return shape[:axis] + shape[axis + 1:-1]
+
+    @staticmethod
+    def _sides(shape: Shape, axis: int, transposed: bool) -> tuple[int, int]:
+        rows, columns = shape[axis], shape[-1]
+        return (columns, rows) if transposed else (rows, columns)
+
+    def matrices(self, x: Any, transposed: bool = False) -> Any:
+        """`x` as a stack of matrices, transposed where the op says so; None stays."""
+        if x is None:
+            return None
+        stack = np.moveaxis(x, self.row_axis(x.ndim), -2)
+        return _turned(stack) if transposed else stack
+
+    def sizes(self, a, b):
+        axis = self.row_axis(len(a))
+        m, k = self._sides(a, axis, self.transpose_a)
+        return Sizes(size_of(self._batch(a, axis)), m, k, self._sides(b, axis, self.transpose_b)[1])
+
+    def factors(self, ins: Any) -> tuple[Any, Any]:
+        """Stacks A and B."""
+        return self.matrices(ins[0], self.transpose_a), self.matrices(ins[1], self.transpose_b)
+
+    def product(self, ins: Any, out: np.ndarray, alpha: float = 1.0) -> None:
+        multiply(*self.factors(ins), self.matrices(out), alpha)
+
+    def producing(self, ins: Any, out: np.ndarray, call: Call, alpha: float = 1.0,
+                  add: bool = False) -> Run:
+        """A function that does `product`."""
+        return multiplying(*self.factors(ins), self.matrices(out), call.scratch[0], alpha, add)
+
+    def product_gradients(self, ins: Any, outs: Any, call: Call, alpha: float = 1.0) -> None:
+        multiply_gradients(self.matrices(ins[0]), *self.factors(ins[1:]), *self.factors(outs),
+                           alpha, call.add)
+
+    def producing_gradients(self, ins: Any, outs: Any, call: Call, alpha: float = 1.0) -> Run:
+        """A function that does `product_gradients`."""
+        return multiplying_gradients(self.matrices(ins[0]), *self.factors(ins[1:]),
+                                     *self.factors(outs), call, alpha)
+
+
+@dataclass(frozen=True)
+class BatchDot(Stacked, name="batch_dot"):
+    """Products of stacks of matrices (..., M, K) and (..., K, N): (..., M, N)."""
+
+    transpose_a: bool = False
+    transpose_b: bool = False
+    forward_stype: StorageType | None = None
+
+    inputs: ClassVar = ("lhs", "rhs")
+    needs: ClassVar = ("ograd", "lhs", "rhs")
+    bilinear: ClassVar = ("lhs", "rhs")
+
+    def check_rank(self, rank):
+        if rank < 3:
+            raise ShapeMismatch(f"operands have {rank} dimension(s), expected at least 3: a stack "
+                                "of matrices")
+
+    def infer_shape(self, ins, outs):
+        if None in ins:
+            return ins, outs
+        return ins, [self.product_shape(*ins)]
+
+    def forward(self, ins, outs, call):
+        self.product(ins, outs[0])
+
+    def prepare(self, ins, outs, call):
+        return self.producing(ins, outs[0], call)
+
+    def backward(self, ins, outs, call):
+        self.product_gradients(ins, outs, call)
+
+    def prepare_backward(self, ins, outs, call):
+        return self.producing_gradients(ins, outs, call)
+
+
+class Gemm(Stacked):
+    """Base of gemm and gemm2: matrices whose rows lie along `axis`."""
+
+    shapes: ClassVar = "A (..., M, K), B (..., K, N), C (..., M, N) -> (..., M, N)"
+    bilinear: ClassVar = ("A", "B")
+    axis: int
+
+    def row_axis(self, rank):
+        return normalize_axis(self.axis, rank)
+
+    def check_rank(self, rank):
+        super().check_rank(rank)
+        if self.row_axis(rank) == rank - 1:
+            raise ShapeMismatch(f"axis is {self.axis}, expected another one than the last, which "
+                                "holds the columns")
+
+
+@dataclass(frozen=True)
+class Gemm2(Gemm, name="_linalg_gemm2", aliases=("linalg_gemm2",)):
+    """alpha A B for stacks of matrices; rows lie along `axis`, columns along the last axis."""
+
+    shapes: ClassVar = "A (..., M, K), B (..., K, N) -> (..., M, N)"
+    transpose_a: bool = False
+    transpose_b: bool = False
+    alpha: float = 1.0
+    axis: int = -2
+
+    inputs: ClassVar = ("A", "B")
+    needs: ClassVar = ("ograd", "A", "B")
+
+    def infer_shape(self, ins, outs):
+        if None in ins:
+            return ins, outs
+        return ins, [self.product_shape(*ins)]
+
+    def forward(self, ins, outs, call):
+        self.product(ins, outs[0], self.alpha)
+
+    def prepare(self, ins, outs, call):
+        return self.producing(ins, outs[0], call, self.alpha)
+
+    def backward(self, ins, outs, call):
+        self.product_gradients(ins, outs, call, self.alpha)
+
+    def prepare_backward(self, ins, outs, call):
+        return self.producing_gradients(ins, outs, call, self.alpha)
+
+
+@dataclass(frozen=True)
+class Gemm3(Gemm, name="_linalg_gemm", aliases=("linalg_gemm",)):
+    """alpha A B + beta C for stacks of matrices, as gemm2."""
+
+    transpose_a: bool = False
+    transpose_b: bool = False
+    alpha: float = 1.0
+    beta: float = 1.0
+    axis: int = -2
+
+    inputs: ClassVar = ("A", "B", "C")
+    needs: ClassVar = ("ograd", "A", "B")
+
+    def infer_shape(self, ins, outs):
+        a, b = ins[:2]
+        if a is None or b is None:
+            return ins, outs
+        out = unify(self.product_shape(a, b), unify(ins[2], outs[0]), "shapes of A B and C")
+        return [a, b, out], [out]
+
+    def forward(self, ins, outs, call):
+        self.product(ins[:2], outs[0], self.alpha)
+        outs[0] += ins[2] * outs[0].dtype.type(self.beta)
+
+    def prepare(self, ins, outs, call):
+        start = partial(np.multiply, ins[2], outs[0].dtype.type(self.beta), out=outs[0])
+        return all_of([start, self.producing(ins[:2], outs[0], call, self.alpha, add=True)])
+
+    def backward(self, ins, outs, call):
+        self.product_gradients(ins, outs[:2], call, self.alpha)
+        self._give_rest(ins, outs, call)
+
+    def prepare_backward(self, ins, outs, call):
+        return all_of([self.producing_gradients(ins, outs[:2], call, self.alpha),
+                       partial(self._give_rest, ins, outs, call)])
+
+    def _give_rest(self, ins: Any, outs: Any, call: Call) -> None:
+        """The gradient of C."""
+        if outs[2] is not None:
+            given = ins[0] * outs[2].dtype.type(self.beta)
+            np.add(outs[2], given, out=outs[2]) if any(call.add[2:]) else np.copyto(outs[2], given)

@@ -1,0 +1,156 @@
+"""Diagonals and triangles of matrices, taken out as vectors and put back.
+
+A boolean mask (N, N) says which numbers of each matrix count, on or below its diagonal, and row by
+row is their order.  What lies above is read from the transposed matrix, so an upper triangle comes
+column by column.  Taking out and putting in are each other's gradient.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isqrt
+from typing import ClassVar
+
+import numpy as np
+
+from ..shape import ShapeMismatch, unify
+from .linalg import MatrixOp, per_matrix, square, turned
+
+
+class _Part(MatrixOp):
+    """Parameters and sizes of the four ops."""
+
+    diagonal: ClassVar[bool] = False
+    offset: int
+    lower: bool
+
+    def count(self, side: int) -> int:
+        """How many numbers of a matrix count."""
+        length = side - abs(self.offset)
+        if length < 1:
+            raise ShapeMismatch(f"offset is {self.offset}, expected less than the {side} rows of "
+                                "the matrix")
+        return length if self.diagonal else length * (length + 1) // 2
+
+    def side(self, count: int) -> int:
+        """The matrix that `count` numbers are put into."""
+        length = count if self.diagonal else (isqrt(8 * count + 1) - 1) // 2
+        if not self.diagonal and length * (length + 1) // 2 != count:
+            raise ShapeMismatch(f"A holds {count} numbers, expected as many as a triangle: 1, 3, 6,"
+                                " 10, ...")
+        return length + abs(self.offset)
+
+    def _part(self, matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(matrices, transposed for a part above the diagonal, mask of the numbers that count)."""
+        above = self.offset > 0 or not (self.offset or self.diagonal or self.lower)
+        make = np.eye if self.diagonal else np.tri
+        mask = make(matrices.shape[-1], k=-abs(self.offset), dtype=bool)
+        return turned(matrices) if above else matrices, mask
+
+    def take(self, matrices: np.ndarray, vectors: np.ndarray) -> None:
+        """vectors (..., L) out of matrices (..., N, N)."""
+        view, mask = self._part(matrices)
+        vectors[...] = view[..., mask]
+
+    def put(self, vectors: np.ndarray, matrices: np.ndarray) -> None:
+        """matrices, 0 but for vectors."""
+        matrices.fill(0)
+        view, mask = self._part(matrices)
+        view[..., mask] = vectors
+
+
+class _Extract(_Part):
+    needs: ClassVar = ("ograd",)
+
+    def infer_shape(self, ins, outs):
+        a = square(ins[0])
+        if a is None:
+            return [a], outs
+        return [a], [unify((*a[:-2], self.count(a[-1]) if a[-1] else 0), outs[0],
+                           "computed and wanted output")]
+
+    def forward(self, ins, outs, call):
+        self.take(ins[0], outs[0])
+
+    def backward(self, ins, outs, call):
+        if outs[0] is not None:
+            self.put(ins[0], outs[0])
+
+
+class _Make(_Part):
+    needs: ClassVar = ("ograd",)
+
+    def infer_shape(self, ins, outs):
+        a, out = ins[0], square(outs[0], "output")
+        if a is None or not a:
+            return [a], [out]
+        side = self.side(a[-1]) if a[-1] else 0
+        return [a], [unify((*a[:-1], side, side), out, "computed and wanted output")]
+
+    def forward(self, ins, outs, call):
+        self.put(ins[0], outs[0])
+
+    def backward(self, ins, outs, call):
+        if outs[0] is not None:
+            self.take(ins[0], outs[0])
+
+
+@dataclass(frozen=True)
+class ExtractDiag(_Extract, name="_linalg_extractdiag", aliases=("linalg_extractdiag",)):
+    """Diagonal number `offset` (above the main one if positive) of A: (..., N, N) -> (..., L)."""
+
+    offset: int = 0
+    diagonal: ClassVar = True
+
+
+@dataclass(frozen=True)
+class MakeDiag(_Make, name="_linalg_makediag", aliases=("linalg_makediag",)):
+    """Matrices with A on diagonal number `offset`: (..., L) -> (..., N, N), N = L + |offset|."""
+
+    offset: int = 0
+    diagonal: ClassVar = True
+
+
+@dataclass(frozen=True)
+class ExtractTrian(_Extract, name="_linalg_extracttrian", aliases=("linalg_extracttrian",)):
+    """A triangle of A: (..., N, N) -> (..., L (L + 1) / 2), L = N - |offset|.
+
+    It begins at diagonal number `offset`: the upper one, column by column, if that is positive, the
+    lower one, row by row, if negative, else the one that `lower` says.
+    """
+
+    offset: int = 0
+    lower: bool = True
+
+
+@dataclass(frozen=True)
+class MakeTrian(_Make, name="_linalg_maketrian", aliases=("linalg_maketrian",)):
+    """Matrices with A for a triangle, as extracttrian: (..., L (L + 1) / 2) -> (..., N, N)."""
+
+    offset: int = 0
+    lower: bool = True
+
+
+@dataclass(frozen=True)
+class SumLogDiag(MatrixOp, name="_linalg_sumlogdiag", aliases=("linalg_sumlogdiag",)):
+    """Sum of the logarithms of the diagonal: A (..., N, N) -> (...), or (1,) of a single matrix."""
+
+    needs: ClassVar = ("ograd", "A")
+
+    def infer_shape(self, ins, outs):
+        a = square(ins[0])
+        return [a], outs if a is None else [per_matrix(a)]
+
+    def forward(self, ins, outs, call):
+        diagonal = np.diagonal(ins[0], axis1=-2, axis2=-1)
+        with np.errstate(all="ignore"):
+            outs[0][...] = np.log(diagonal).sum(axis=-1)
+
+    def backward(self, ins, outs, call):
+        g, a = ins
+        if outs[0] is not None:
+            outs[0].fill(0)
+            order = np.arange(a.shape[-1])
+            with np.errstate(all="ignore"):
+                outs[0][..., order, order] = (g.reshape(*a.shape[:-2], 1)
+                                              / a[..., order, order])

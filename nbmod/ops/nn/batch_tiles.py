@@ -1,0 +1,98 @@
+"""Ops one after another, on some images of the batch at a time.
+
+What an op leaves for the next is then a few images, which stay in the caches, not the whole batch,
+which has to go to memory and back and takes room there.  Every op sees whole images: results are
+those of the ops by themselves, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from ..op import Call, Op, Spec
+from ..shape import PartialShape
+
+__all__ = ["InParts", "divisors_up_to"]
+
+
+def divisors_up_to(number: int, most: int) -> list[int]:
+    """The divisors of a number, not above `most`."""
+    return [each for each in range(1, min(number, most) + 1) if number % each == 0]
+
+
+@dataclass(frozen=True)
+class InParts(Op):
+    """`chain`: each op's first input is the output of the one before; `images` at a time.
+
+    The first input of the node goes with the batch, as all results do; the other inputs of all
+    ops follow it, and are read whole.  `images` divides the batch.
+    """
+
+    chain: tuple[Op, ...]
+    images: int
+
+    name: ClassVar = "_in_parts"
+
+    def list_inputs(self) -> tuple[str, ...]:
+        return ("data", *(f"{name}{number}" for number, op in enumerate(self.chain)
+                          for name in op.list_inputs()[1:]))
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        shape, rest = ins[0], iter(ins[1:])
+        for op in self.chain:
+            others = [next(rest) for _ in op.list_inputs()[1:]]
+            shape = op.infer_shape([shape, *others], [None] * len(op.list_outputs()))[1][0]
+        return ins, [shape]
+
+    def _parted(self, ins: Sequence[Spec]) -> Iterator[tuple[Op, list[Spec], Spec]]:
+        """(op, inputs, output) of one part."""
+        data, rest = self._part(ins[0]), iter(ins[1:])
+        for op in self.chain:
+            inputs = [data, *(next(rest) for _ in op.list_inputs()[1:])]
+            shape = op.infer_shape([spec.shape for spec in inputs], [None])[1][0]
+            assert shape is not None
+            data = Spec(shape, data.dtype)
+            yield op, inputs, data
+
+    def _part(self, spec: Spec) -> Spec:
+        return Spec((self.images, *spec.shape[1:]), spec.dtype)
+
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        """What each op wants, then its results but for those of the last one."""
+        found: list[Spec] = []
+        for op, inputs, out in self._parted(ins):
+            found += [*op.scratch(inputs, [out]), *self._between(op, inputs, out)]
+        return found
+
+    def _between(self, op: Op, inputs: Sequence[Spec], out: Spec) -> list[Spec]:
+        """Room for the results of an op that are not the last, and not written in place."""
+        return [] if op is self.chain[-1] or _in_place(op, inputs[0], out) else [out]
+
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+        specs = [Spec(array.shape, array.dtype) for array in ins]
+        runs: list[Callable[[], None]] = []
+        for first in range(0, len(ins[0]), self.images):
+            data, scratch = ins[0][first:first + self.images], iter(call.scratch)
+            rest = iter(ins[1:])
+            for op, inputs, spec in self._parted(specs):
+                mine = [next(scratch) for _ in op.scratch(inputs, [spec])]
+                between = self._between(op, inputs, spec)
+                out = (next(scratch) if between else data) if op is not self.chain[-1] else (
+                    outs[0][first:first + self.images])
+                others = [next(rest) for _ in inputs[1:]]
+                runs.append(op.prepare([data, *others], [out],
+                                       replace(call, scratch=mine, specs=[spec])))
+                data = out
+
+        def run() -> None:
+            for each in runs:
+                each()
+
+        return run
+
+
+def _in_place(op: Op, data: Spec, out: Spec) -> bool:
+    return data == out and (op.list_inputs()[0], op.list_outputs()[0]) in op.inplace

@@ -1,0 +1,284 @@
+"""Convolution as a product with unrolled windows: for few positions of large windows.
+
+Every position of every image is a row of a matrix, which holds what the window sees there:
+
+    output             y    = rows w^T         unroll, multiply, turn
+    gradient of data   rows = gy w             turn, multiply, add up the rows
+    gradient of weight gw   = gy^T rows        both, multiply
+
+The pixels of a row of a window lie along, in the image as in the matrix: they are moved together
+however few positions there are.  Taps that meet nothing but padding have no column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ..jit import inlined, kernel, prange
+from ..linalg.gemm import product, room
+from ..linalg.gemm_plan import planned, ways
+from ..op import Spec
+from ..simd.host import lanes
+from .sliding_window import Direction, Geometry
+
+__all__ = ["backward_data", "backward_weight", "cost", "data_room", "forward", "forward_room",
+           "weight_room"]
+
+Run = Callable[[], None]
+MOST = 1 << 22
+"""Numbers of the matrix at most."""
+
+
+# ------------------------------------------------------------------------------------------ kernels
+
+@inlined
+def _within(start, step, count, size):
+    """Taps [lo, hi) of `count` that lie in an axis of `size` pixels, the first at `start`."""
+    lo = 0 if start >= 0 else (-start + step - 1) // step
+    hi = 0 if start >= size else (size - 1 - start) // step + 1
+    return min(lo, count), min(hi, count)
+
+
+@inlined
+def _copy(x, at, step, count, out, to):
+    source, target = np.uintp(at), np.uintp(to)
+    if step == 1:
+        for i in range(count):
+            out[target + np.uintp(i)] = x[source + np.uintp(i)]
+    else:
+        for i in range(count):
+            out[target + np.uintp(i)] = x[source + np.uintp(i * step)]
+
+
+@inlined
+def _add(x, at, count, out, to, step):
+    source, target = np.uintp(at), np.uintp(to)
+    if step == 1:
+        for i in range(count):
+            out[target + np.uintp(i)] += x[source + np.uintp(i)]
+    else:
+        for i in range(count):
+            out[target + np.uintp(i * step)] += x[source + np.uintp(i)]
+
+
+@inlined
+def _row(x, at, cols, to, deep, place, g, inward):
+    """The row of the matrix from cols[to] on, of the window at `place` over `deep` planes of x
+    from x[at] on: from the planes, or added to them."""
+    area = g[0, 0] * g[0, 1] * g[0, 2]
+    z0, y0, x0 = (place[0] * g[2, 0] + g[3, 0], place[1] * g[2, 1] + g[3, 1],
+                  place[2] * g[2, 2] + g[3, 2])
+    z1, z2 = _within(z0, g[4, 0], g[1, 0], g[0, 0])
+    y1, y2 = _within(y0, g[4, 1], g[1, 1], g[0, 1])
+    x1, x2 = _within(x0, g[4, 2], g[1, 2], g[0, 2])
+    for c in range(deep):
+        for z in range(z1, z2):
+            for y in range(y1, y2):
+                pixel = ((z0 + z * g[4, 0]) * g[0, 1] + y0 + y * g[4, 1]) * g[0, 2]
+                pixel += at + c * area + x0 + x1 * g[4, 2]
+                number = to + ((c * g[1, 0] + z) * g[1, 1] + y) * g[1, 2] + x1
+                if inward:
+                    _copy(x, pixel, g[4, 2], x2 - x1, cols, number)
+                else:
+                    _add(cols, number, x2 - x1, x, pixel, g[4, 2])
+
+
+@inlined
+def _of_image(x, cols, images, sizes, g, job, inward):
+    """The rows of an image in a group."""
+    groups, deep, depth, positions = sizes
+    n, group = job // groups, job % groups
+    at, first = job * deep * g[0, 0] * g[0, 1] * g[0, 2], (group * images + n) * positions
+    for p in range(positions):
+        place = (p // (g[5, 1] * g[5, 2]), p // g[5, 2] % g[5, 1], p % g[5, 2])
+        to = (first + p) * depth
+        if inward:
+            for i in range(to, to + depth):
+                cols[np.uintp(i)] = 0
+        _row(x, at, cols, to, deep, place, g, inward)
+
+
+@kernel(parallel=True)
+def _unroll(x, cols, images, sizes, g):
+    """The matrix of each group, (groups, N P, channels taps), of images x; all flat.
+
+    sizes  groups, channels of one, columns, positions
+    g      of each axis: image, taps, stride, where the first is, dilation, positions
+    """
+    for job in prange(images * sizes[0]):
+        _of_image(x, cols, images, sizes, g, np.int64(job), True)
+
+
+@kernel(parallel=True)
+def _roll(cols, base, x, images, sizes, g):
+    """x = base + what its windows hold."""
+    area = g[0, 0] * g[0, 1] * g[0, 2]
+    for job in prange(images * sizes[0]):
+        for c in range(sizes[1]):
+            value, start = base[np.int64(job) % sizes[0] * sizes[1] + c], job * sizes[1] + c
+            for i in range(np.int64(start) * area, np.int64(start + 1) * area):
+                x[np.uintp(i)] = value
+        _of_image(x, cols, images, sizes, g, np.int64(job), False)
+
+
+@kernel(parallel=True)
+def _turn(y, base, out, inward):
+    """out (groups, N, P, F) = y (N, groups, F, P), or y = out + base (groups F)."""
+    images, groups, filters, positions = y.shape
+    for job in prange(images * groups):
+        n, group = np.int64(job) // groups, np.int64(job) % groups
+        for f in range(filters):
+            for p in range(positions):
+                if inward:
+                    out[group, n, p, f] = y[n, group, f, p]
+                else:
+                    y[n, group, f, p] = out[group, n, p, f] + base[group * filters + f]
+
+
+# -------------------------------------------------------------------------------------------- sizes
+
+@lru_cache(maxsize=256)
+def _live(geo: Geometry) -> tuple[Any, bool]:
+    """The window without dead taps, and whether it had any."""
+    window = geo.window.trimmed
+    return window, window.kernel != geo.window.kernel
+
+
+def _columns(geo: Geometry) -> int:
+    return geo.group_channels * _live(geo)[0].taps
+
+
+def _matrices(geo: Geometry, direction: Direction) -> tuple[int, int, int, str]:
+    """Rows, terms and columns of the product of a group, and how its factors lie."""
+    rows, filters, columns = geo.positions, geo.group_filters, _columns(geo)
+    return {"forward": (rows, columns, filters, "CF"), "data": (rows, filters, columns, "CC"),
+            "weight": (filters, rows, columns, "FC")}[direction]
+
+
+def _room(direction: Direction, geo: Geometry, dtype: Any) -> list[Spec]:
+    """The matrices, the turned output, the weight without dead taps, what the product needs."""
+    rows, depth, columns, order = _matrices(geo, direction)
+    weights = geo.filters * _columns(geo) if _live(geo)[1] else 0
+    return [Spec((geo.groups, geo.positions, _columns(geo)), dtype),
+            Spec((geo.groups, geo.images, geo.window.positions, geo.group_filters), dtype),
+            Spec((weights,), dtype), room(rows, depth, columns, dtype, geo.groups, order)]
+
+
+forward_room = partial(_room, "forward")
+data_room = partial(_room, "data")
+weight_room = partial(_room, "weight")
+
+CALL, CYCLE, SEGMENT, MOVE, TURN, STORE = 8000, 0.4, 6, 0.6, 1, 1.5
+"""Nanoseconds (see `convolution`) of a call; of a cycle by the count of `product_plan`; to begin a
+row of pixels of a window; to move a pixel of one where they lie apart; to turn a number; to bring
+in or store a vector."""
+
+
+def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
+    """About how many nanoseconds a direction takes one thread, infinitely many where the matrix is
+    too large."""
+    window, trimmed = _live(geo)
+    numbers = geo.groups * geo.positions * _columns(geo)
+    if not numbers or numbers > MOST:
+        return inf
+    width = lanes(dtype)
+    rows, depth, columns, order = _matrices(geo, direction)
+    way = ways(rows, depth, columns, width, order)
+    plan = planned(rows, depth, columns, geo.groups, width, 1, way)
+    apart = window.dilate[2] > 1 and window.kernel[2] > 1
+    weights = geo.filters * _columns(geo)
+    segments = numbers / window.kernel[2] + trimmed * weights / window.kernel[2]
+    moved = (segments * SEGMENT + numbers * (MOVE if apart else STORE / width)
+             + (numbers + weights) * STORE / width
+             + geo.images * geo.filters * geo.window.positions * TURN)
+    return CALL + moved + CYCLE * (plan.cost(1) + plan.edges)
+
+
+# ---------------------------------------------------------------------------------------- functions
+
+def _table(geo: Geometry) -> np.ndarray:
+    """What `_unroll` reads."""
+    w = _live(geo)[0]
+    return np.array([w.image, w.kernel, w.stride, [-pad for pad in w.pad], w.dilate, w.out])
+
+
+def _sizes(geo: Geometry) -> tuple[int, ...]:
+    return geo.groups, geo.group_channels, _columns(geo), geo.window.positions
+
+
+def _parts(geo: Geometry, w: Any) -> Any:
+    """The taps of a weight that are not dead."""
+    taps = tuple(slice(r.start, r.stop) for r in geo.window.live)
+    return w.reshape(geo.filters, geo.group_channels, *geo.window.kernel)[(..., *taps)]
+
+
+def _weights(geo: Geometry, w: Any, work: Any) -> tuple[Any, Run]:
+    """The weight (groups, filters, columns) without dead taps, and a function that makes it."""
+    if not _live(geo)[1]:
+        return w.reshape(geo.groups, geo.group_filters, -1), _nothing
+    live = _parts(geo, w)
+    return (work.reshape(geo.groups, geo.group_filters, -1),
+            partial(np.copyto, work.reshape(live.shape), live))
+
+
+def _nothing() -> None:
+    pass
+
+
+def _outputs(geo: Geometry, y: Any) -> Any:
+    return y.reshape(geo.images, geo.groups, geo.group_filters, geo.window.positions)
+
+
+def _in_turn(*runs: Run) -> Run:
+    kept = [run for run in runs if run is not _nothing]
+
+    def run() -> None:
+        for each in kept:
+            each()
+
+    return run
+
+
+def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, scratch: Sequence[Any]) -> Run:
+    """y = convolution of x with w, plus bias or None; a function that does it."""
+    cols, out, live, work = scratch[:4]
+    weights, trim = _weights(geo, w, live)
+    base = np.zeros(geo.filters, y.dtype) if bias is None else bias
+    rows = out.reshape(geo.groups, geo.positions, -1)
+    return _in_turn(
+        trim, partial(_unroll, x.reshape(-1), cols.reshape(-1), geo.images, _sizes(geo),
+                      _table(geo)),
+        product(cols, weights.swapaxes(1, 2), rows, work),
+        partial(_turn, _outputs(geo, y), base, out, False))
+
+
+def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any, scratch: Sequence[Any]
+                  ) -> Run:
+    """gx = gradient of the data, plus bias or None: what deconvolution computes."""
+    cols, out, live, work = scratch[:4]
+    weights, trim = _weights(geo, w, live)
+    base = np.zeros(geo.channels, gx.dtype) if bias is None else bias
+    return _in_turn(
+        trim, partial(_turn, _outputs(geo, gy), base, out, True),
+        product(out.reshape(geo.groups, geo.positions, -1), weights, cols, work),
+        partial(_roll, cols.reshape(-1), base, gx.reshape(-1), geo.images, _sizes(geo),
+                _table(geo)))
+
+
+def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, scratch: Sequence[Any]) -> Run:
+    """gw = gradient of the weight."""
+    cols, out, live, work = scratch[:4]
+    trimmed, rows = _live(geo)[1], out.reshape(geo.groups, geo.positions, -1)
+    target = (live if trimmed else gw).reshape(geo.groups, geo.group_filters, -1)
+    place, runs = _parts(geo, gw), [_nothing, _nothing]
+    if trimmed:
+        runs = [partial(gw.fill, 0), partial(np.copyto, place, live.reshape(place.shape))]
+    return _in_turn(
+        partial(_turn, _outputs(geo, gy), np.zeros(1, gw.dtype), out, True),
+        partial(_unroll, x.reshape(-1), cols.reshape(-1), geo.images, _sizes(geo), _table(geo)),
+        product(rows.swapaxes(1, 2), cols, target, work), *runs)

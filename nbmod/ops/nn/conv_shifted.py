@@ -1,0 +1,263 @@
+"""Convolution as sums of shifted planes.
+
+Planes of an image are laid out for the window (`planes`), or are as good in place: where no window
+meets padding and the stride is 1.  There every tap is a distance, and
+
+    output             y[f]  = sum over c, t of w[f, c, t] x[c] shifted by t
+    gradient of data   x[c]  = sum over f, t of w[f, c, t] gy[f] shifted back by t
+    gradient of weight gw[f, c, t] = product of gy[f] and x[c] shifted by t
+
+go over runs of numbers that are long even where rows of positions are short.  STEP sums stay in
+registers while all terms pass.  Nothing is copied for each tap, so what this is for are few
+channels or filters: thin layers, depthwise ones, images of three axes.  Taps that meet nothing but
+padding are left out.  Small images are laid out side by side.
+
+Every sum is formed by one worker in an order that depends on shapes alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..jit import num_threads
+from ..op import Spec
+from ..shape import size_of
+from ..simd.host import lanes
+from ..simd.raw_arrays import STEP
+from .conv_shifted_kernels import add_back, add_up, correlate
+from .sliding_window import Direction, Geometry, Window
+from .window_planes import Planes, flat
+
+__all__ = ["backward_data", "backward_weight", "cost", "data_room", "forward", "forward_room",
+           "weight_room"]
+
+SIDE = 8 * STEP
+"""Numbers of a plane that are worth being gone over alone."""
+NEAR = 1 << 12
+"""Numbers of images that stay in the first cache while all filters go by."""
+MOST = 1 << 19
+"""Numbers that are laid out at most: those of a second cache."""
+
+
+# ------------------------------------------------------------------------------------------- layout
+
+class Form(NamedTuple):
+    """What kernels read of a layout: pixels of an image, stride of a row, positions of a row;
+    numbers of an image in a phase and from its first position to its last; of a channel; whether
+    the images are read in place; whether the result is written in place; how many of its numbers
+    before the next channel or filter comes; from one result to the next in scratch."""
+
+    area: int
+    step: int
+    columns: int
+    whole: int
+    run: int
+    numbers: int
+    here: bool
+    direct: bool
+    block: int
+    pitch: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the numbers of a convolution are in a direction."""
+
+    geo: Geometry
+
+    @cached_property
+    def window(self) -> Window:
+        return self.geo.window.trimmed
+
+    @cached_property
+    def is_bare(self) -> bool:
+        """Whether an image in place is as good as laid out: stride 1, no window meets padding."""
+        w = self.window
+        ends = ((o - 1) + (k - 1) * d - p for o, k, d, p in zip(
+            w.out, w.kernel, w.dilate, w.pad, strict=True))
+        return (w.stride == (1, 1, 1) and max(w.pad) <= 0
+                and all(end < i for end, i in zip(ends, w.image, strict=True))
+                and flat([out - 1 for out in w.out], w.image) + 1 >= STEP)
+
+    @cached_property
+    def fits(self) -> bool:
+        """Whether all pixels of an image are in the order in which they are laid out."""
+        w = self.window
+        return self.is_bare and Planes(w).size == w.image and not any(w.pad)
+
+    @cached_property
+    def planes(self) -> Planes:
+        whole = size_of(Planes(self.window).size)
+        alone = self.is_bare or whole >= SIDE
+        return Planes(self.window, 1 if alone else min(self.geo.images, -(-SIDE // whole)))
+
+    def form(self, direction: Direction) -> Form:
+        """See `Form`."""
+        geo, planes = self.geo, self.planes
+        step, area, columns, run, ahead = planes.form
+        here = self.is_bare if direction != "data" else self.fits and self.window.taps == 1
+        if direction != "data" and here:
+            run = flat([out - 1 for out in self.window.out], self.window.image) + 1
+        dense = run == geo.window.positions and planes.together == 1
+        direct = {"forward": dense and run >= STEP, "data": self.fits, "weight": dense}[direction]
+        deep = geo.group_filters if direction == "data" else geo.group_channels
+        block = max(NEAR // deep // STEP, 1) * STEP if direct else planes.together * (run + ahead)
+        pitch = run + (planes.together - 1) * (run + ahead)
+        return Form(area, step, columns, run + ahead, run, planes.numbers, here, direct, block,
+                    (planes.numbers if direction == "data" else pitch) + STEP)
+
+    def taps(self, direction: Direction) -> np.ndarray:
+        """(taps, 2): which weight a tap has, and its distance; those of the data's gradient in the
+        order of phases, its distance backwards."""
+        planes, window = self.planes, self.window
+        first = [taps.start for taps in self.geo.window.live]
+        index = np.indices(window.kernel).reshape(3, -1)
+        which = flat([one + start for one, start in zip(index, first, strict=True)],
+                     self.geo.window.kernel)
+        phase, number, order = planes.taps.T
+        if direction == "data":
+            return np.stack([which, -number], 1)[order]
+        place = phase * planes.together * size_of(planes.size) + number
+        if self.is_bare:
+            place = flat([one * d - p for one, d, p in zip(
+                index, window.dilate, window.pad, strict=True)], window.image)
+        return np.stack([which, place], 1)
+
+    def tables(self, direction: Direction) -> tuple[np.ndarray, ...]:
+        """Those of `planes`; rows of positions are a row of the image apart where it is read in
+        place."""
+        rows, runs, starts, taps, first = self.planes.tables
+        if self.is_bare and direction != "data":
+            z, y = np.indices(self.window.out[:2]).reshape(2, -1)
+            starts = flat((z, y, 0), self.window.image)
+        return rows, runs, starts, taps, first
+
+    def work(self, direction: Direction) -> int:
+        """Numbers of scratch of a worker."""
+        form, geo, together = self.form(direction), self.geo, self.planes.together
+        if direction == "data":
+            far = form.whole - form.run + together * form.whole + STEP
+            return (geo.group_filters * far * (not form.here)
+                    + 4 * form.pitch * (not form.direct) + STEP)
+        results = {"forward": 4, "weight": 1}[direction] * (not form.direct)
+        return ((geo.group_channels * form.numbers + STEP) * (not form.here)
+                + results * form.pitch + STEP)
+
+    def plan(self, direction: Direction, workers: int) -> tuple[np.ndarray, int]:
+        """Images, images together, groups, parts of a group's filters (channels for the data's
+        gradient), their number; and jobs."""
+        geo, together = self.geo, self.planes.together
+        each = geo.group_channels if direction == "data" else geo.group_filters
+        images = 1 if direction == "weight" else -(-geo.images // together)
+        parts = min(each, -(-workers // (images * geo.groups)))
+        plan = np.array([geo.images, together, geo.groups, parts, each], np.int64)
+        return plan, images * geo.groups * parts
+
+
+@lru_cache(maxsize=256)
+def _layout(geo: Geometry) -> Layout:
+    return Layout(geo)
+
+
+# ------------------------------------------------------------------------------- cost and functions
+
+CALL, PRODUCT, ALONE, DOTS, SUMS, DOT, MOVE, ROW, STORE = 4000, 0.24, 0.45, 0.36, 8, 30, 0.5, 8, 1
+"""Nanoseconds (see `convolution`) of a call; of a product of vectors where four results are summed
+up together, where one is, and in a product of two runs; to begin STEP sums; to begin a product of
+two runs; to lay out a pixel where they lie apart; to begin a row of pixels; to bring in or store a
+vector."""
+
+
+def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
+    """About how many nanoseconds a direction takes one thread, infinitely many where planes are
+    too large to be laid out."""
+    if not geo.images or not geo.positions:
+        return inf
+    layout, width = _layout(geo), lanes(dtype)
+    if layout.work(direction) > MOST:
+        return inf
+    form, planes, window = layout.form(direction), layout.planes, layout.window
+    groups = -(-geo.images // planes.together)
+    each = planes.together * (form.whole if direction == "data" else form.run)
+    found = CALL + _moved(geo, direction, width)
+    if direction == "weight":
+        dots = groups * geo.filters * geo.group_channels * window.taps
+        return found + dots * (DOT + DOTS * each / width)
+    inner, outer, phases = geo.group_channels, geo.group_filters, 1
+    if direction == "data":
+        inner, outer, phases = outer, inner, size_of(planes.phases)
+    steps, terms, rest = groups * geo.groups * -(-each // STEP), inner * window.taps, outer % 4
+    product = (PRODUCT * (outer - rest) + ALONE * rest) * STEP / width
+    return found + steps * (terms * product + outer * phases * SUMS)
+
+
+def _moved(geo: Geometry, direction: Direction, width: int) -> float:
+    """To read and write images, and to lay them out."""
+    layout = _layout(geo)
+    form, window = layout.form(direction), layout.window
+    pixels, positions = geo.images * geo.channels, geo.images * geo.filters
+    here, there = form.here, form.direct
+    if direction == "data":
+        here, there = form.direct, form.here
+    found = STORE * (pixels * form.area + positions * geo.window.positions) / width
+    if not here:
+        each = ROW * len(layout.planes.runs) + (window.image[2] * MOVE if form.step > 1 else 0)
+        found += pixels * window.image[0] * window.image[1] * each
+    return found + (0 if there else positions * window.out[0] * window.out[1] * ROW)
+
+
+def _room(direction: Direction, geo: Geometry, dtype: Any) -> list[Spec]:
+    return [Spec((num_threads(), _layout(geo).work(direction)), np.dtype(dtype))]
+
+
+forward_room = partial(_room, "forward")
+data_room = partial(_room, "data")
+weight_room = partial(_room, "weight")
+
+
+def _sizes(geo: Geometry) -> tuple[int, ...]:
+    """Channels and filters of a group, taps of the window, its positions."""
+    return (geo.group_channels, geo.group_filters, geo.window.taps, geo.window.positions)
+
+
+def _run(kernel: Any, direction: Direction, geo: Geometry, arrays: Sequence[Any], work: Any
+         ) -> Callable[[], None]:
+    """A kernel with its tables."""
+    layout = _layout(geo)
+    plan, jobs = layout.plan(direction, len(work))
+    count: Any = jobs
+    if direction == "weight":
+        pieces = min(geo.group_channels, -(-len(work) // jobs))
+        count = jobs * pieces, pieces
+    return partial(kernel, *(array.reshape(-1) for array in arrays), _sizes(geo),
+                   layout.form(direction), plan, layout.tables(direction), layout.taps(direction),
+                   count, work)
+
+
+def _base(bias: Any, count: int, dtype: Any) -> Any:
+    return np.zeros(count, dtype) if bias is None else bias
+
+
+def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, scratch: Sequence[Any]
+            ) -> Callable[[], None]:
+    """y = convolution of x with w, plus bias or None; a function that does it."""
+    return _run(add_up, "forward", geo, (x, w, y, _base(bias, geo.filters, y.dtype)), scratch[0])
+
+
+def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any, scratch: Sequence[Any]
+                  ) -> Callable[[], None]:
+    """gx = gradient of the data, plus bias: what deconvolution computes."""
+    return _run(add_back, "data", geo, (gy, w, gx, _base(bias, geo.channels, gx.dtype)),
+                scratch[0])
+
+
+def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, scratch: Sequence[Any]
+                    ) -> Callable[[], None]:
+    """gw = gradient of the weight."""
+    return _run(correlate, "weight", geo, (x, gy, gw), scratch[0])

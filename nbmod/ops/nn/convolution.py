@@ -1,0 +1,288 @@
+"""Convolution, and the choice of kernels for its three directions.
+
+    y[n, f, o] = bias[f] + sum over c, k of w[f, c, k] x[n, c, o * stride - pad + k * dilate]
+
+`Directions` is the only place that knows there is more than one way to compute.  Each is a module
+with a function `cost` that estimates the time of a direction, with what it wastes: lanes without a
+channel, taps that see padding, copies, tables.  The least estimate decides, for each direction by
+itself.  Estimates are in nanoseconds of one thread of a core with vectors of 32 bytes, where their
+constants were fitted to some hundred random shapes (those of `bench.sweep`); but for these vectors,
+nothing but their ratios matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
+from operator import attrgetter
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from ..op import Spec
+from ..param import Shape
+from ..shape import PartialShape, ShapeMismatch, unify
+from . import conv_gemm, depthwise
+from .sliding_window import (
+    Direction,
+    Geometry,
+    Layout,
+    Window,
+    expect,
+    per_axis,
+    sliding_size,
+    span_of,
+)
+from .spatial import SpatialOp
+
+__all__ = ["Convolution", "ConvolutionV1", "Directions", "FilterOp", "Way", "all_of",
+           "bias_gradient", "way_of"]
+
+Run = Callable[[], None]
+Tune = Literal["fastest", "limited_workspace", "off"]
+LayoutName = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"]
+
+
+class Way(NamedTuple):
+    """The module whose kernels compute a direction, the geometry as they are told it, and about how
+    many nanoseconds it takes one thread."""
+
+    module: Any
+    geo: Geometry
+    cost: float
+
+    def room(self, direction: Direction, dtype: Any) -> list[Spec]:
+        return getattr(self.module, f"{direction}_room")(self.geo, np.dtype(dtype))
+
+    def images(self, array: Any) -> Any:
+        """The data or its gradient, in the shape of the geometry."""
+        return array.reshape(self.geo.images, self.geo.channels, *self.geo.window.image)
+
+    def outputs(self, array: Any) -> Any:
+        """The output or its gradient."""
+        return array.reshape(self.geo.images, self.geo.filters, *self.geo.window.out)
+
+    def weights(self, array: Any) -> Any:
+        """The weight or its gradient."""
+        return array.reshape(self.geo.filters, self.geo.group_channels, *self.geo.window.kernel)
+
+
+@lru_cache(maxsize=1024)
+def way_of(geo: Geometry, direction: Direction, dtype: np.dtype) -> Way:
+    """The fastest way by the estimates of all that can compute a direction, of the geometry as it
+    is given and of the squeezed one."""
+    ways = [Way(module, each, module.cost(each, direction, dtype))
+            for each in dict.fromkeys((geo, geo.squeezed))
+            for module in _modules()]
+    return min(ways, key=attrgetter("cost"))
+
+
+@dataclass(frozen=True)
+class Directions:
+    """The three directions of one convolution: what each needs as scratch, and how it runs."""
+
+    geo: Geometry
+
+    def way(self, direction: Direction, dtype: Any) -> Way:
+        """How a direction is computed."""
+        return way_of(self.geo, direction, np.dtype(dtype))
+
+    def forward_room(self, dtype: Any) -> list[Spec]:
+        return self.way("forward", dtype).room("forward", dtype)
+
+    def data_room(self, dtype: Any) -> list[Spec]:
+        return self.way("data", dtype).room("data", dtype)
+
+    def weight_room(self, dtype: Any) -> list[Spec]:
+        return self.way("weight", dtype).room("weight", dtype)
+
+    def forward(self, x: Any, w: Any, bias: Any, y: Any, scratch: Sequence[Any]) -> Run:
+        """y = convolution of x with w, plus bias or None."""
+        way = self.way("forward", x.dtype)
+        return way.module.forward(way.geo, way.images(x), way.weights(w), bias, way.outputs(y),
+                                  scratch)
+
+    def data(self, gy: Any, w: Any, bias: Any, gx: Any, scratch: Sequence[Any]) -> Run:
+        """gx = gradient of the data, plus bias or None."""
+        way = self.way("data", gy.dtype)
+        apart = bias is not None and way.geo.channels != self.geo.channels
+        run = way.module.backward_data(way.geo, way.outputs(gy), way.weights(w),
+                                       None if apart else bias, way.images(gx), scratch)
+        if not apart:
+            return run
+        # Pixels have become channels, but bias has an element for each channel that was given.
+        planes = gx.reshape(self.geo.images, self.geo.channels, -1)
+        return all_of([run, partial(np.add, planes, bias[:, None], out=planes)])
+
+    def weight(self, x: Any, gy: Any, gw: Any, scratch: Sequence[Any]) -> Run:
+        """gw = gradient of the weight."""
+        way = self.way("weight", x.dtype)
+        return way.module.backward_weight(way.geo, way.images(x), way.outputs(gy), way.weights(gw),
+                                          scratch)
+
+
+@cache
+def _modules() -> tuple[Any, ...]:
+    """All ways: some are imported at the first bind, as they ask LLVM for the host."""
+    from ..blocked import direct
+    from . import conv_im2col, conv_shifted, pointwise
+
+    return conv_gemm, depthwise, pointwise, direct, conv_shifted, conv_im2col
+
+
+def all_of(runs: Sequence[Run]) -> Run:
+    """One function that calls `runs` in order."""
+    if len(runs) == 1:
+        return runs[0]
+
+    def run() -> None:
+        for each in runs:
+            each()
+
+    return run
+
+
+def bias_gradient(gy: Any, gb: Any) -> Run:
+    """gb = sum of gy (N, C, ...) over everything but channels."""
+    planes = gy.reshape(*gy.shape[:2], -1)
+
+    def run() -> None:
+        np.sum(planes.sum(axis=2), axis=0, out=gb)
+
+    return run
+
+
+class FilterOp(SpatialOp):
+    """What convolution and deconvolution share: parameters over axes, inputs, gradients wanted."""
+
+    inputs: ClassVar[tuple[str, ...]] = ("data", "weight", "bias")
+    needs: ClassVar[tuple[str, ...]] = ("ograd", "data", "weight")
+    kernel: Shape
+    stride: Shape
+    dilate: Shape
+    pad: Shape
+    num_filter: int
+    num_group: int
+    no_bias: bool
+    layout: LayoutName | None
+
+    def list_inputs(self) -> tuple[str, ...]:
+        return self.inputs[:-1] if self.no_bias else self.inputs
+
+    @property
+    def axes(self) -> Layout:
+        return Layout.of(self.layout, len(self.kernel))
+
+    @property
+    def channels_last(self) -> bool:
+        return self.axes.channels_last
+
+    @property
+    def params(self) -> tuple[tuple[int, ...], ...]:
+        """kernel, stride, pad and dilate, one entry per axis each."""
+        rank = self.axes.rank
+        return (per_axis(self.kernel, rank, "kernel", 1, 1),
+                per_axis(self.stride, rank, "stride", 1, 1),
+                per_axis(self.pad, rank, "pad", 0, 0),
+                per_axis(self.dilate, rank, "dilate", 1, 1))
+
+    def check_groups(self, data: tuple[int, ...], channels: int) -> None:
+        """ShapeMismatch unless the groups divide channels and filters."""
+        for name, value in (("num_filter", self.num_filter), ("num_group", self.num_group)):
+            if value < 1:
+                raise ShapeMismatch(f"{name} is {value}, expected at least 1")
+        if channels % self.num_group:
+            raise ShapeMismatch(f"num_group is {self.num_group}, which does not divide the "
+                                f"{channels} channels of data {data}")
+        if self.num_filter % self.num_group:
+            raise ShapeMismatch(f"num_group is {self.num_group}, which does not divide num_filter "
+                                f"{self.num_filter}")
+
+    def expect_parameters(self, ins: list[PartialShape], weight: tuple[int, ...]
+                          ) -> list[PartialShape]:
+        """Shapes of all inputs, the first being known."""
+        found = [ins[0], expect("weight", ins[1], weight, ins[0])]
+        return found + [expect("bias", bias, (self.num_filter,), ins[0]) for bias in ins[2:]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convolution(FilterOp, name="Convolution"):
+    """Sliding products of `data` with `num_filter` filters.
+
+    data (N, C, *image), weight (F, C / G, *kernel), bias (F,) -> (N, F, *out), where
+    out = (image + 2 pad - dilate (kernel - 1) - 1) // stride + 1.  The length of `kernel` (1 to 3)
+    is the number of image axes.  With `num_group` G, filters of group g see channels of group g
+    only.  A channels-last layout has data (N, *image, C) and weight (F, *kernel, C / G).
+    `workspace`, `cudnn_tune` and `cudnn_off` are accepted and mean nothing.
+    """
+
+    kernel: Shape
+    stride: Shape = ()
+    dilate: Shape = ()
+    pad: Shape = ()
+    num_filter: int
+    num_group: int = 1
+    workspace: int = 1024
+    no_bias: bool = False
+    cudnn_tune: Tune | None = None
+    cudnn_off: bool = False
+    layout: LayoutName | None = None
+
+    bilinear: ClassVar = ("data", "weight")
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        data, axes, (kernel, stride, pad, dilate) = ins[0], self.axes, self.params
+        if data is None:
+            return list(ins), list(outs)
+        batch, channels, image = axes.split(data)
+        self.check_groups(data, channels)
+        span = span_of(kernel, dilate)
+        size = sliding_size(image, span, stride, pad)
+        out = unify(axes.join(batch, self.num_filter, size), outs[0], "computed and wanted output")
+        assert out is not None
+        # A stride of 1 loses no pixel, so the image follows from the output.
+        wanted = tuple(o + s - 1 - 2 * p if step == 1 and o else 0 for o, s, p, step
+                       in zip(axes.split(out)[2], span, pad, stride, strict=True))
+        data = unify(data, axes.join(out[0], 0, wanted), "given data and that of the output")
+        weight = axes.join(self.num_filter, channels // self.num_group, kernel)
+        return self.expect_parameters([data, *ins[1:]], weight), [out]
+
+    def directions(self, data: Any) -> Directions:
+        """For data (N, C, *image), an array or a Spec."""
+        kernel, stride, pad, dilate = self.params
+        batch, channels, *image = data.shape
+        out = sliding_size(image, span_of(kernel, dilate), stride, pad)
+        window = Window.over(image, out, kernel, stride, pad, dilate)
+        return Directions(Geometry(window, batch, channels, self.num_filter, self.num_group))
+
+    def room(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+        return self.directions(ins[0]).forward_room(ins[0].dtype)
+
+    def room_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+        ways, dtype = self.directions(ins[1]), ins[1].dtype
+        return ways.data_room(dtype) + ways.weight_room(dtype)
+
+    def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]) -> Run:
+        bias = None if self.no_bias else ins[2]
+        return self.directions(ins[0]).forward(ins[0], ins[1], bias, outs[0], scratch)
+
+    def steps_backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
+                       ) -> Run:
+        gy, x, w = ins
+        ways, runs = self.directions(x), []
+        first = len(ways.data_room(x.dtype))
+        if outs[0] is not None:
+            runs.append(ways.data(gy, w, None, outs[0], scratch[:first]))
+        if outs[1] is not None:
+            runs.append(ways.weight(x, gy, outs[1], scratch[first:]))
+        if len(outs) > 2 and outs[2] is not None:
+            runs.append(bias_gradient(gy, outs[2]))
+        return all_of(runs)
+
+
+class ConvolutionV1(Convolution, name="Convolution_v1"):
+    """The name of Convolution before MXNet 0.9, kept in old files; real MXNet knows 2-D only."""
+
+    shapes: ClassVar = "those of Convolution"

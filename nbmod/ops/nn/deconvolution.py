@@ -1,0 +1,122 @@
+"""Deconvolution: convolution run backwards.
+
+What is the gradient of the data for a convolution is the output here, and the convolution itself is
+the gradient of the data.  The geometry is that convolution's: its image is our output, its filters
+are our channels, so the weight has the same shape and meaning in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..op import Spec
+from ..param import Shape
+from ..shape import PartialShape, ShapeMismatch
+from .convolution import Directions, FilterOp, LayoutName, Run, Tune, all_of, bias_gradient
+from .sliding_window import Geometry, Window, expect, per_axis, span_of
+
+__all__ = ["Deconvolution"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deconvolution(FilterOp, name="Deconvolution"):
+    """Every pixel of `data` adds a multiple of a filter to the output.
+
+    data (N, C, *image), weight (C, F / G, *kernel), bias (F,) -> (N, F, *out), where
+    out = (image - 1) stride + dilate (kernel - 1) + 1 - 2 pad + adj.  `target_shape` names out
+    itself; `pad` and `adj` then follow from it and those given do not count.  There is no bias
+    unless `no_bias` is False.  `workspace`, `cudnn_tune` and `cudnn_off` are accepted and mean
+    nothing.  (Real MXNet cannot run every `target_shape` in float32, nor 3-D in float64.)
+    """
+
+    kernel: Shape
+    stride: Shape = ()
+    dilate: Shape = ()
+    pad: Shape = ()
+    adj: Shape = ()
+    target_shape: Shape = ()
+    num_filter: int
+    num_group: int = 1
+    workspace: int = 512
+    no_bias: bool = True
+    cudnn_tune: Tune | None = None
+    cudnn_off: bool = False
+    layout: LayoutName | None = None
+
+    bilinear: ClassVar = ("data", "weight")
+
+    def place(self, image: Sequence[int]) -> tuple[Shape, Shape]:
+        """(out, pad) for an image; out is 0 where the image size is 0, that is unknown."""
+        kernel, stride, pad, dilate = self.params
+        spread = tuple((size - 1) * step + span if size else 0 for size, step, span
+                       in zip(image, stride, span_of(kernel, dilate), strict=True))
+        if any(self.target_shape):
+            return self._aim(spread, stride)
+        adj = per_axis(self.adj, len(kernel), "adj", 0, 0)
+        _check_adj(adj, stride)
+        out = tuple(full - 2 * p + a if full else 0
+                    for full, p, a in zip(spread, pad, adj, strict=True))
+        if any(full and size < 1 for full, size in zip(spread, out, strict=True)):
+            raise ShapeMismatch(f"pad {pad} leaves nothing of the output {spread} that image "
+                                f"{tuple(image)} gives")
+        return out, pad
+
+    def _aim(self, spread: Shape, stride: Shape) -> tuple[Shape, Shape]:
+        target = per_axis(self.target_shape, len(spread), "target_shape", 1, 1)
+        surplus = tuple(full - size if full else 0
+                        for full, size in zip(spread, target, strict=True))
+        if min(surplus) < 0:
+            raise ShapeMismatch(f"target_shape is {target}, expected at most {spread}")
+        _check_adj(tuple(extra % 2 for extra in surplus), stride)
+        return target, tuple((extra + 1) // 2 for extra in surplus)
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        data, axes = ins[0], self.axes
+        if data is None:
+            return list(ins), list(outs)
+        batch, channels, image = axes.split(data)
+        self.check_groups(data, channels)
+        out = expect("the output", outs[0],
+                     axes.join(batch, self.num_filter, self.place(image)[0]), data)
+        weight = axes.join(channels, self.num_filter // self.num_group, self.params[0])
+        return self.expect_parameters(ins, weight), [out]
+
+    def directions(self, data: Any) -> Directions:
+        """For data (N, C, *image), an array or a Spec."""
+        kernel, stride, _, dilate = self.params
+        batch, channels, *image = data.shape
+        out, pad = self.place(image)
+        window = Window.over(out, image, kernel, stride, pad, dilate)
+        return Directions(Geometry(window, batch, self.num_filter, channels, self.num_group))
+
+    def room(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+        return self.directions(ins[0]).data_room(ins[0].dtype)
+
+    def room_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+        ways, dtype = self.directions(ins[1]), ins[1].dtype
+        return ways.forward_room(dtype) + ways.weight_room(dtype)
+
+    def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]) -> Run:
+        bias = None if self.no_bias else ins[2]
+        return self.directions(ins[0]).data(ins[0], ins[1], bias, outs[0], scratch)
+
+    def steps_backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
+                       ) -> Run:
+        gy, x, w = ins
+        ways, runs = self.directions(x), []
+        first = len(ways.forward_room(x.dtype))
+        if outs[0] is not None:
+            runs.append(ways.forward(gy, w, None, outs[0], scratch[:first]))
+        if outs[1] is not None:
+            runs.append(ways.weight(gy, x, outs[1], scratch[first:]))
+        if len(outs) > 2 and outs[2] is not None:
+            runs.append(bias_gradient(gy, outs[2]))
+        return all_of(runs)
+
+
+def _check_adj(adj: Shape, stride: Shape) -> None:
+    if any(a >= step for a, step in zip(adj, stride, strict=True)):
+        raise ShapeMismatch(f"adj is {adj}, expected less than stride {stride}")

@@ -1,0 +1,63 @@
+"""A layer and what follows it, in inference, as one op."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ..elementwise.float_op import FloatOp
+from ..op import PartialType
+from ..shape import PartialShape, unify
+from .convolution import all_of
+
+if TYPE_CHECKING:
+    from .convolution import Convolution
+    from .fully_connected import FullyConnected
+
+__all__ = ["FollowedLayer"]
+
+
+@dataclass(frozen=True)
+class FollowedLayer(FloatOp):
+    """What `layer` (Convolution, FullyConnected) computes, then `add`, a tensor like its output,
+    and `relu`: what is not above 0 becomes 0, and what is above `most` becomes `most`.
+
+    Passes make it of several nodes (`passes.absorb`).  CPUs run it where the layer is dense and
+    `most` infinite.  It has no gradient.
+    """
+
+    layer: Convolution | FullyConnected
+    add: bool = False
+    relu: bool = False
+    most: float = np.inf
+
+    name: ClassVar = "_followed_layer"
+    inplace: ClassVar = (("add", "output"),)
+
+    def list_inputs(self) -> tuple[str, ...]:
+        return (*self.layer.list_inputs(), *["add"] * self.add)
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        own = ins[:len(ins) - self.add]
+        known = unify(ins[-1], outs[0], "what is added and output") if self.add else outs[0]
+        own, outs = self.layer.infer_shape(own, [known])
+        return [*own, *outs * self.add], outs
+
+    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
+                   ) -> tuple[list[PartialType], list[PartialType]]:
+        own, outs = self.layer.infer_type(ins[:len(ins) - self.add], outs)
+        return [*own, *outs * self.add], outs
+
+    def work(self, ins, outs):
+        return self.layer.work(ins[:len(ins) - self.add], outs)
+
+    def compiled(self, ins, outs, call):
+        layer: Any = self.layer
+        run = layer.ending(ins, outs, call, add=self.add, relu=self.relu)
+        if not self.add or np.shares_memory(ins[-1], outs[0]):
+            return run
+        return all_of([partial(np.copyto, outs[0], ins[-1]), run])

@@ -1,0 +1,329 @@
+"""LayerNorm, GroupNorm and InstanceNorm: statistics that belong to one sample.
+
+They see a tensor as rows to be normalised.  Long rows are taken by micro-kernels (`simd.rows`), a
+few to a task.  In short ones a loop that the compiler made loses less time at both ends.  A row of
+GroupNorm and InstanceNorm is a channel of BatchNorm in a batch of one, so those two have its
+kernels, with gamma and beta repeated for every sample, for short rows and for gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..elementwise.float_op import FloatOp, single
+from ..jit import kernel, prange
+from ..op import Spec
+from ..shape import ShapeMismatch, normalize_axis, unify
+from ..simd.layer_norm_rows import SHARED, STREAM, row_grad, row_grad_sums, row_normal, row_sums
+from ..simd.nontemporal import settle, streams
+from ..simd.raw_arrays import room
+from .batch_norm import _backward_runs, _forward_runs
+
+__all__ = ["LayerNorm", "GroupNorm", "InstanceNorm"]
+
+LONG = 128
+"""Numbers from which rows are long."""
+TASK = 1 << 14
+"""Numbers of a task: after each, a thread waits for its writes."""
+FEW = 64
+"""Rows that may be added one by one in single precision."""
+TILE = 1 << 10
+"""Sums over rows that a task adds up."""
+
+
+@kernel(parallel=True, fastmath=True)
+def _short_rows(x, gamma, beta, mean, std, y, eps):
+    """LayerNorm of x (R, K); see batch_norm for the way the sums are taken."""
+    rows, size = x.shape
+    one = x.dtype.type(1)
+    for r in prange(rows):
+        first = np.float64(x[r, 0])
+        total, squares = 0.0, 0.0
+        for k in range(size):
+            d = np.float64(x[r, k]) - first
+            total += d
+            squares += d * d
+        off = total / size
+        mean[r] = first + off
+        std[r] = np.sqrt(max(squares / size - off * off, 0.0) + eps)
+        m, inv = mean[r], one / std[r]
+        for k in range(size):
+            y[r, k] = (x[r, k] - m) * inv * gamma[k] + beta[k]
+
+
+@kernel(parallel=True)
+def _long_rows(x, gamma, beta, mean, std, y, eps, flags):
+    """The same, or where flags are SHARED, with one gamma and beta for each row: row r has those at
+    r % gamma.size.
+
+    The variance is taken around the mean, so little is lost in single precision.
+    """
+    rows, size = x.shape
+    many = max(1, TASK // size)
+    for task in prange((rows + many - 1) // many):
+        start, sums = np.int64(task) * many, room(np.float64)
+        for r in range(start, min(rows, start + many)):
+            begin, own = r * size, r % gamma.size if flags & SHARED else 0
+            row_sums(x, x, sums, (begin, begin), size)
+            mean[r] = np.float64(x[r, 0]) + sums[0] / size
+            row_sums(x, mean, sums, (begin, r), size)
+            off = sums[0] / size
+            std[r] = np.sqrt(max(sums[1] / size - off * off, 0.0) + eps)
+            row_normal(x, gamma, beta, mean, std, y, (begin, r, r, own), (size, flags))
+        settle(y)
+
+
+@kernel(parallel=True)
+def _layer_backward(g, x, gamma, mean, std, gx, sums, recent, write, flags):
+    """Gradients of LayerNorm, x (R, K): of data if `write`; sums (blocks, 2 K), float64, where
+    sums[0] are those of gamma and of beta.  Every row is read from memory once.
+
+    recent, like sums but of x's type, holds what FEW rows come to.
+    """
+    rows, size = x.shape
+    blocks = len(sums)
+    for block in prange(blocks):
+        b = np.int64(block)
+        own, near = sums[b], recent[b]
+        slopes, shifts = near[:size], near[size:]
+        totals, shares = room(np.float64), room(x.dtype)
+        first, stop = b * rows // blocks, (b + 1) * rows // blocks
+        for some in range(first, stop, FEW):
+            for k in range(2 * size):
+                near[k] = 0
+            for r in range(some, min(some + FEW, stop)):
+                at, steps = (r * size, r, r, 0), (size, flags)
+                row_grad_sums(g, x, gamma, mean, std, slopes, shifts, totals, at, steps)
+                if write:
+                    shares[0], shares[1] = totals[0] / size, totals[1] / size
+                    row_grad(g, x, gamma, mean, std, shares, gx, at, steps)
+            for k in range(2 * size):
+                own[k] = near[k] + (own[k] if some > first else 0.0)
+        settle(gx)
+    for tile in prange((2 * size + TILE - 1) // TILE):
+        left = np.uint64(np.int64(tile) * TILE)
+        right = min(left + np.uint64(TILE), np.uint64(2 * size))
+        for part in range(1, blocks):
+            for column in range(left, right):
+                sums[0, column] += sums[part, column]
+
+
+@dataclass(frozen=True)
+class LayerNorm(FloatOp, name="LayerNorm"):
+    """y = gamma (x - mean) / sqrt(var + eps) + beta along `axis`, for each position elsewhere.
+
+    gamma and beta are (K,), K the length of `axis`.  Outputs 1 and 2 (visible with
+    `output_mean_var`) are mean and sqrt(var + eps), shaped like data with 1 for `axis`; their
+    gradients are ignored.
+    """
+
+    axis: int = -1
+    eps: float = 1e-5
+    output_mean_var: bool = False
+
+    inputs: ClassVar = ("data", "gamma", "beta")
+    outputs: ClassVar = ("output", "mean", "std")
+    needs: ClassVar = ("ograd", "data", "gamma", "mean", "std")
+    inplace: ClassVar = (("data", "output"),)
+    inplace_backward: ClassVar = ()
+
+    @property
+    def num_visible(self) -> int:
+        return 3 if self.output_mean_var else 1
+
+    def infer_shape(self, ins, outs):
+        data = unify(ins[0], outs[0], "data and output")
+        if data is None:
+            return ins, outs
+        axis = normalize_axis(self.axis, len(data))
+        rest = (*data[:axis], 1, *data[axis + 1:])
+        return [data] + [(data[axis],)] * 2, [data, rest, rest]
+
+    def work(self, ins, outs):
+        return [outs[1], outs[2], *self._turned(ins[0], 2)]
+
+    def work_backward(self, ins, outs):
+        size, = ins[2].shape
+        # As many parts as cores may want, by nothing but the number of rows: the same sums on each.
+        blocks = max(1, min(ins[1].size // size // 16, 32))
+        sums = [Spec((blocks, 2 * size), dtype) for dtype in (np.dtype(np.float64), ins[1].dtype)]
+        return [*sums, *self._turned(ins[0], 3)]
+
+    def _turned(self, data: Spec, count: int) -> list[Spec]:
+        """Scratch for `count` tensors like data with `axis` last, if it is not."""
+        if self.axis in (-1, len(data.shape) - 1):
+            return []
+        return [Spec((data.size // data.shape[self.axis], data.shape[self.axis]), data.dtype)
+                ] * count
+
+    def _rows(self, tensor: Any, spare: Any) -> tuple[Any, Callable[[], None], Callable[[], None]]:
+        """(`tensor` as rows, a function that fills them, one that writes them back)."""
+        if self.axis in (-1, tensor.ndim - 1):
+            return tensor.reshape(-1, tensor.shape[-1]), _nothing, _nothing
+        turned = np.moveaxis(tensor, self.axis, -1)
+        there = spare.reshape(turned.shape)
+        return spare, lambda: np.copyto(there, turned), lambda: np.copyto(turned, there)
+
+    def compiled(self, ins, outs, call):
+        data, gamma, beta = ins
+        mean, std = (spare if out is None else out
+                     for spare, out in zip(call.scratch, outs[1:], strict=False))
+        turned = [*call.scratch[2:4], None, None]
+        x, load, _ = self._rows(data, turned[0])
+        y, _, store = self._rows(outs[0], turned[1])
+        tensors = (x, gamma, beta, mean.reshape(-1), std.reshape(-1), y, single(self.eps))
+        normalise = (partial(_short_rows, *tensors) if x.shape[1] < LONG else
+                     partial(_long_rows, *tensors, STREAM * streams(y, x)))
+
+        def run() -> None:
+            load()
+            normalise()
+            store()
+
+        return run
+
+    def compiled_backward(self, ins, outs, call):
+        ograd, data, gamma, mean, std = ins
+        (sums, recent), turned = call.scratch[:2], [*call.scratch[2:5], None, None, None]
+        g, load_g, _ = self._rows(ograd, turned[0])
+        x, load_x, _ = self._rows(data, turned[1])
+        write = outs[0] is not None
+        gx, _, store = self._rows(outs[0], turned[2]) if write else (g, _nothing, _nothing)
+        mean, std = mean.reshape(-1), std.reshape(-1)
+        flags = STREAM * (write and streams(gx, g, x))
+
+        def run() -> None:
+            load_g()
+            load_x()
+            _layer_backward(g, x, gamma, mean, std, gx, sums, recent, write, flags)
+            store()
+            for out, total in zip(outs[1:], np.split(sums[0], 2), strict=True):
+                if out is not None:
+                    out[...] = total
+
+        return run
+
+
+def _nothing() -> None:
+    pass
+
+
+class _SampleNorm(FloatOp):
+    """Rows of each sample normalised, (N, G, K), with one gamma and beta per row.
+
+    Output 2 is sqrt(var + eps).
+    """
+
+    inputs: ClassVar = ("data", "gamma", "beta")
+    outputs: ClassVar = ("output", "mean", "std")
+    needs: ClassVar = ("ograd", "data", "gamma", "mean", "std")
+    inplace: ClassVar = (("data", "output"),)
+    inplace_backward: ClassVar = (("ograd", "data"),)
+    eps: float
+
+    def groups(self, data: tuple[int, ...]) -> int:
+        """Rows per sample, 0 if not known; ShapeMismatch when data does not suit."""
+        raise NotImplementedError
+
+    def infer_shape(self, ins, outs):
+        data = unify(ins[0], outs[0], "data and output")
+        if data is None:
+            return ins, outs
+        groups = self.groups(data)
+        rows = (data[0], groups)
+        return [data, (groups,), (groups,)], [data, rows, rows]
+
+    def work(self, ins, outs):
+        return [outs[1]] * 4
+
+    def work_backward(self, ins, outs):
+        return [ins[3]] * 5
+
+    def compiled(self, ins, outs, call):
+        data, gamma, beta = ins
+        gammas, betas, mean, invstd = call.scratch[:4]
+        mean = mean if outs[1] is None else outs[1]
+        x, y = (tensor.reshape(1, gammas.size, -1) for tensor in (data, outs[0]))
+        if x.shape[2] >= LONG:
+            std = invstd if outs[2] is None else outs[2]
+            return partial(_long_rows, x[0], gamma, beta, mean.reshape(-1), std.reshape(-1), y[0],
+                           single(self.eps), SHARED | STREAM * streams(y, x))
+        flat = [array.reshape(-1) for array in (gammas, betas, mean, invstd)]
+
+        def run() -> None:
+            gammas[...] = gamma
+            betas[...] = beta
+            _forward_runs(x, *flat, y, single(self.eps))
+            if outs[2] is not None:
+                np.reciprocal(invstd, out=outs[2])
+
+        return run
+
+    def compiled_backward(self, ins, outs, call):
+        ograd, data, gamma, mean, std = ins
+        gammas, invstd, ggamma, gbeta = call.scratch[:4]
+        g, x = (tensor.reshape(1, std.size, -1) for tensor in (ograd, data))
+        write = outs[0] is not None
+        gx = outs[0].reshape(x.shape) if write else g
+        flat = [array.reshape(-1) for array in (gammas, mean, invstd)]
+        grads = [array.reshape(-1) for array in (ggamma, gbeta)]
+
+        def run() -> None:
+            gammas[...] = gamma
+            np.reciprocal(std, out=invstd)
+            _backward_runs(g, x, *flat, gx, *grads, False, write)
+            for out, rows in zip(outs[1:], (ggamma, gbeta), strict=True):
+                if out is not None:
+                    np.sum(rows, axis=0, out=out)
+
+        return run
+
+
+@dataclass(frozen=True)
+class InstanceNorm(_SampleNorm, name="InstanceNorm"):
+    """y = gamma (x - mean) / sqrt(var + eps) + beta over the space of each channel of each sample.
+
+    data (N, C, ...), gamma and beta (C,).
+    """
+
+    eps: float = 1e-3
+
+    @property
+    def num_visible(self) -> int:
+        return 1
+
+    def groups(self, data):
+        if len(data) < 2:
+            raise ShapeMismatch(f"data has shape {data}, expected at least (N, C)")
+        return data[1]
+
+
+@dataclass(frozen=True)
+class GroupNorm(_SampleNorm, name="GroupNorm"):
+    """y = gamma (x - mean) / sqrt(var + eps) + beta over groups of channels of each sample.
+
+    data (N, C, ...) with C a multiple of `num_groups` = G.  gamma and beta are (G,): one per group,
+    as in MXNet 1.9, not one per channel.  Outputs 1 and 2 (visible with `output_mean_var`) are mean
+    and sqrt(var + eps), (N, G); their gradients are ignored.
+    """
+
+    num_groups: int = 1
+    eps: float = 1e-5
+    output_mean_var: bool = False
+
+    @property
+    def num_visible(self) -> int:
+        return 3 if self.output_mean_var else 1
+
+    def groups(self, data):
+        if len(data) < 3:
+            raise ShapeMismatch(f"data has shape {data}, expected at least 3 dimensions: (N, C, L)")
+        if self.num_groups < 1 or data[1] % self.num_groups:
+            raise ShapeMismatch(f"num_groups is {self.num_groups}, expected a divisor of the "
+                                f"{data[1]} channels of data {data}")
+        return self.num_groups

@@ -1,0 +1,436 @@
+"""Loss layers: the forward pass shows the prediction, the backward pass starts the gradient.
+
+None of them reads a head gradient, and labels get a gradient of zero.  SoftmaxOutput and SVMOutput
+see data as (R, K, L), K classes competing in R x L places, with one label per place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from ..elementwise.float_op import FloatOp, accumulator, require_float, single
+from ..elementwise.formula import evaluate
+from ..elementwise.kernel_cache import prepare
+from ..elementwise.program import Program, Step, run
+from ..jit import kernel, prange
+from ..op import Call, Op
+from ..rules import fill_zero
+from ..shape import PartialShape, ShapeMismatch, is_known, size_of, unify
+from .softmax_kernels import PARALLEL_FROM, ROWS_FROM, Places
+
+__all__ = ["SoftmaxOutput", "LinearRegressionOutput", "LogisticRegressionOutput",
+           "MAERegressionOutput", "SVMOutput", "MakeLoss", "IdentityAttachKLSparseReg"]
+
+NOTHING = -2 ** 62
+"""The `ignored` label that no label is."""
+
+
+def label_like(label: PartialShape, choices: Iterable[PartialShape]) -> PartialShape:
+    """`label` completed by the first of `choices` that it fits; ShapeMismatch if there is none."""
+    choices = list(dict.fromkeys(choices))
+    for choice in choices:
+        try:
+            return unify(label, choice)
+        except ShapeMismatch:
+            continue
+    raise ShapeMismatch(f"label has shape {label}, expected " + " or ".join(map(str, choices)))
+
+
+class _Loss(FloatOp):
+    """Base of loss layers: data and label of one floating point type, no gradient for label."""
+
+    inputs: ClassVar = ("data", "label")
+    needs: ClassVar = ("output", "label")
+    inplace: ClassVar = (("data", "output"),)
+
+
+# -- SoftmaxOutput --------------------------------------------------------------------------
+
+
+class Target(NamedTuple):
+    """What SoftmaxOutput wants of the class of the label, of the others, and of ignored places."""
+
+    right: Any
+    wrong: Any
+    ignored: int
+    times_output: bool
+
+
+@kernel(parallel=True, fastmath=True)
+def _against_labels(y, label, gx, factor, right, wrong, ignored, times_output):
+    """gx = factor (y - target); y, gx (R, K * L), label (R, L).  See `Target`."""
+    rows, lanes = label.shape
+    size = y.shape[1] // lanes
+    zero, one = y.dtype.type(0), y.dtype.type(1)
+    for r in prange(rows):
+        for i in range(y.shape[1]):
+            gx[r, i] = (y[r, i] - wrong) * factor * (y[r, i] if times_output else one)
+        for j in range(lanes):
+            k = int(label[r, j])
+            if k == ignored:
+                for i in range(size):
+                    gx[r, i * lanes + j] = zero
+            elif 0 <= k < size:
+                own = y[r, k * lanes + j]
+                gx[r, k * lanes + j] = (own - right) * factor * (own if times_output else one)
+
+
+@kernel(fastmath=True)
+def _against_few_labels(y, label, gx, factor, right, wrong, ignored, times_output):
+    """The same on the calling thread: first all of gx, for rows may be shorter than vectors are."""
+    rows, lanes = label.shape
+    size = y.shape[1] // lanes
+    zero, one = y.dtype.type(0), y.dtype.type(1)
+    flat, target = y.reshape(-1), gx.reshape(-1)
+    for i in range(flat.size):
+        target[i] = (flat[i] - wrong) * factor * (flat[i] if times_output else one)
+    for r in range(rows):
+        for j in range(lanes):
+            k = int(label[r, j])
+            if k == ignored:
+                for i in range(size):
+                    gx[r, i * lanes + j] = zero
+            elif 0 <= k < size:
+                own = y[r, k * lanes + j]
+                gx[r, k * lanes + j] = (own - right) * factor * (own if times_output else one)
+
+
+def _against_labels_now(y: Any, label: Any, gx: Any, factor: Any, target: Target) -> None:
+    """The same by NumPy."""
+    rows, lanes = label.shape
+    y, gx = y.reshape(rows, -1, lanes), gx.reshape(rows, -1, lanes)
+    whole = np.nan_to_num(np.trunc(label), nan=-1).astype(np.int64)
+    np.subtract(y, target.wrong, out=gx)
+    row, lane = np.nonzero((whole >= 0) & (whole < y.shape[1]))
+    own = (row, whole[row, lane], lane)
+    gx[own] = y[own] - target.right
+    np.multiply(gx, factor, out=gx)
+    if target.times_output:
+        np.multiply(gx, y, out=gx)
+    row, lane = np.nonzero(whole == target.ignored)
+    gx[row, :, lane] = 0
+
+
+@dataclass(frozen=True)
+class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
+    """softmax, with the gradient of its cross entropy to `label`: scale (y - onehot(label)).
+
+    data (N, K), label (N,).  `multi_output` makes axis 1 of data (N, K, D, ...) the classes, with
+    label (N, D ...), (N, 1, D, ...) or (N, D * ...).  `preserve_shape` makes the last axis the
+    classes, with a label for each position; without either data is (N, rest) and, as in MXNet, the
+    first N labels are read.  A label shaped like data holds probabilities: gradient
+    grad_scale (y - label), never normalised.
+
+    scale is grad_scale over: 1 ("null"), the number of labels ("batch"), the number of labels that
+    are not `ignore_label`, even without `use_ignore` ("valid").  "null" with `multi_output` divides
+    by the positions of a sample.  `use_ignore` gives places with `ignore_label` no gradient.
+    Labels count as whole numbers, cut off; one that names no class leaves y itself.
+    `smooth_alpha` spreads that much of the target over the other classes (not for `multi_output`).
+
+    As in MXNet 1.9.1 on the CPU, `out_grad` multiplies the gradient by the output, not by the
+    gradient of the output.
+    """
+
+    grad_scale: float = 1.0
+    ignore_label: float = -1.0
+    multi_output: bool = False
+    use_ignore: bool = False
+    preserve_shape: bool = False
+    normalization: Literal["batch", "null", "valid"] = "null"
+    out_grad: bool = False
+    smooth_alpha: float = 0.0
+
+    def infer_shape(self, ins, outs):
+        data, label = unify(ins[0], outs[0], "data and output"), ins[1]
+        if data is None:
+            return [data, label], [data]
+        if len(data) < 2:
+            raise ShapeMismatch(f"data has shape {data}, expected at least (N, K)")
+        return [data, label_like(label, self._label_shapes(data))], [data]
+
+    def _label_shapes(self, data: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """Shapes of label that go with `data`, the one to assume first."""
+        if not self.multi_output:
+            return [data[:-1], data]
+        batch, space = data[0], data[2:]
+        return [(batch, size_of(space)), (batch, *space), (batch, 1, *space), data]
+
+    def _places(self, data: Any) -> Places:
+        if self.multi_output:
+            return Places.along(data.shape, 1)
+        if self.preserve_shape:
+            return Places.along(data.shape, -1)
+        return Places(data.shape[0], size_of(data.shape[1:]), 1)
+
+    def work(self, ins, outs):
+        return self._places(outs[0]).work(outs[0].dtype)
+
+    def compiled(self, ins, outs, call):
+        return self._places(outs[0]).softmax(ins[0], outs[0], call.scratch[:2])
+
+    def compute(self, ins, outs, call):
+        self._places(outs[0]).softmax_now(ins[0], outs[0])
+
+    def compute_backward(self, ins, outs, call):
+        self._gradient(ins, outs, _against_labels_now)()
+
+    def compiled_backward(self, ins, outs, call):
+        size = ins[0].size
+        if size < ROWS_FROM:
+            return self._gradient(ins, outs, _against_labels_now)
+        rows = _against_few_labels if size < PARALLEL_FROM else _against_labels
+        return self._gradient(ins, outs, lambda *arguments: rows(*arguments[:-1], *arguments[-1]))
+
+    def _gradient(self, ins: Any, outs: Any, against_labels: Callable[..., None]
+                  ) -> Callable[[], None]:
+        (output, label), gradient = ins, outs[0]
+        if gradient is None:
+            return lambda: fill_zero(outs)
+        if label.shape == output.shape:
+            return lambda: self._against_probabilities(output, label, outs)
+        places, kind = self._places(output), output.dtype.type
+        y, gx = (tensor.reshape(places.rows, -1) for tensor in (output, gradient))
+        read = label.reshape(-1)[:places.rows * places.lanes].reshape(-1, places.lanes)
+        spread = 0 if self.multi_output else single(self.smooth_alpha)
+        target = Target(kind(1 - spread), kind(single(spread / max(places.size - 1, 1))),
+                        int(self.ignore_label) if self.use_ignore else NOTHING, self.out_grad)
+
+        def factor() -> Any:
+            return kind(single(single(self.grad_scale) / self._divisor(label, places)))
+
+        fixed = None if self.normalization == "valid" else factor()
+
+        def run() -> None:
+            fill_zero(outs[1:])
+            against_labels(y, read, gx, factor() if fixed is None else fixed, target)
+
+        return run
+
+    def _divisor(self, label: Any, places: Places) -> int:
+        if self.normalization == "batch":
+            return label.size
+        if self.normalization == "valid":
+            whole = np.trunc(label)
+            return max(int(np.count_nonzero(whole != int(self.ignore_label))), 1)
+        return places.lanes
+
+    def _against_probabilities(self, output: Any, label: Any, outs: Any) -> None:
+        gradient = outs[0]
+        fill_zero(outs[1:])
+        np.subtract(output, label, out=gradient)
+        np.multiply(gradient, gradient.dtype.type(single(self.grad_scale)), out=gradient)
+        if self.out_grad:
+            np.multiply(gradient, output, out=gradient)
+
+
+# -- regression -----------------------------------------------------------------------------
+
+
+class _Regression(Op):
+    """y = f(data); gradient of data: an error of y grad_scale / (labels per sample)."""
+
+    shapes: ClassVar = "label is shaped like data, or (N,) for data (N, 1)"
+    inputs: ClassVar = ("data", "label")
+    needs: ClassVar = ("output", "label")
+    inplace: ClassVar = (("data", "output"),)
+    accumulates: ClassVar = True
+    shown: ClassVar = Program("prediction", (Step("y", "x"),), ("x",), ("y",))
+    error: ClassVar = Program("difference", (Step("g", "s * (y - t)"),), ("y", "t"), ("g",), ("s",))
+    grad_scale: float
+
+    def infer_shape(self, ins, outs):
+        data, label = unify(ins[0], outs[0], "data and output"), ins[1]
+        if data is None or label is not None and not is_known(label):
+            return [data, label], [data]
+        if label is None:
+            label = data[:1] if len(data) == 2 and data[1] == 1 else data
+        elif is_known(data) and (label[:1] != data[:1] or size_of(label) != size_of(data)):
+            raise ShapeMismatch(f"label has shape {label}, expected {data}")
+        return [data, label], [data]
+
+    def infer_type(self, ins, outs):
+        require_float(self, ins)
+        return super().infer_type(ins, outs)
+
+    def forward(self, ins, outs, call):
+        run(self.shown, ins[:1], outs)
+
+    def prepare(self, ins, outs, call):
+        return prepare(self.shown, ins[:1], outs)
+
+    def backward(self, ins, outs, call):
+        self._gradient(run, ins, outs, call)
+        if not (call.add and call.add[1]):
+            fill_zero(outs[1:])
+
+    def prepare_backward(self, ins, outs, call):
+        if outs[0] is None or outs[1] is not None:
+            return partial(self.backward, ins, outs, call)
+        return self._gradient(prepare, ins, outs, call)
+
+    def _gradient(self, execute: Callable[..., Any], ins: Any, outs: Any, call: Call) -> Any:
+        output, label = ins
+        if outs[0] is None:
+            return None
+        per_sample = max(label.size // max(len(output), 1), 1)
+        arrays = [output, label.reshape(output.shape)]
+        return execute(self.error, arrays, outs[:1], [single(single(self.grad_scale) / per_sample)],
+                       call.add[:1])
+
+
+@dataclass(frozen=True)
+class LinearRegressionOutput(_Regression, name="LinearRegressionOutput",
+                             aliases=("_sparse_LinearRegressionOutput",)):
+    """y = data; gradient grad_scale (y - label) / (labels per sample).
+
+    label is shaped like data, or (N,) for data (N, 1); any shape with as many elements will do.
+    """
+
+    grad_scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class MAERegressionOutput(_Regression, name="MAERegressionOutput",
+                          aliases=("_sparse_MAERegressionOutput",)):
+    """y = data; gradient grad_scale sign(y - label) / (labels per sample), -1 where they agree."""
+
+    grad_scale: float = 1.0
+    error: ClassVar = Program("side", (Step("g", "where(y > t, s, -s)"),), ("y", "t"), ("g",),
+                              ("s",))
+
+
+@dataclass(frozen=True)
+class LogisticRegressionOutput(_Regression, name="LogisticRegressionOutput",
+                               aliases=("_sparse_LogisticRegressionOutput",)):
+    """y = 1 / (1 + exp(-data)); gradient grad_scale (y - label) / (labels per sample)."""
+
+    grad_scale: float = 1.0
+    shown: ClassVar = Program("logistic", (Step("y", "1 / (1 + exp(-x))"),), ("x",), ("y",))
+
+
+# -- the others -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SVMOutput(_Loss, name="SVMOutput"):
+    """y = data; gradient of the hinge loss of every class against `label`, one against the rest.
+
+    data (..., K), label (...).  The class named by the label wants a score above `margin`, every
+    other one below -margin.  A class that falls short by s > 0 has the gradient 2 s C, or C with
+    `use_linear`, C being `regularization_coefficient`; negative for the class of the label.
+    """
+
+    margin: float = 1.0
+    regularization_coefficient: float = 1.0
+    use_linear: bool = False
+
+    def infer_shape(self, ins, outs):
+        data = unify(ins[0], outs[0], "data and output")
+        if data is None:
+            return [data, ins[1]], [data]
+        if len(data) < 2:
+            raise ShapeMismatch(f"data has shape {data}, expected at least (N, K)")
+        return [data, label_like(ins[1], [data[:-1]])], [data]
+
+    def compute(self, ins, outs, call):
+        np.copyto(outs[0], ins[0])
+
+    def compute_backward(self, ins, outs, call):
+        output, label = ins
+        fill_zero(outs[1:])
+        if outs[0] is None:
+            return
+        score, gradient = output, outs[0]
+        kind = score.dtype.type
+        own = np.arange(score.shape[-1]) == np.trunc(label)[..., None]
+        side = np.where(own, kind(-1), kind(1))
+        short = kind(single(self.margin)) + side * score
+        loss = "where(s > 0, c, 0)" if self.use_linear else "where(s > 0, 2 * s * c, 0)"
+        coefficient = kind(single(self.regularization_coefficient))
+        gradient[...] = side * evaluate(loss, {"s": short, "c": coefficient})
+
+
+@dataclass(frozen=True)
+class MakeLoss(Op, name="MakeLoss"):
+    """y = data, which is itself the loss: the gradient is grad_scale everywhere.
+
+    `normalization` divides it by the first dimension ("batch"; by 1 for data of one dimension, as
+    in MXNet) or by the number of elements above `valid_thresh`, at least 1 ("valid").
+    """
+
+    grad_scale: float = 1.0
+    valid_thresh: float = 0.0
+    normalization: Literal["batch", "null", "valid"] = "null"
+
+    shapes: ClassVar = "data and output have one shape"
+    needs: ClassVar = ("output",)
+    inplace: ClassVar = (("data", "output"),)
+
+    def passes_on(self, ins, outs):
+        return True
+
+    def infer_type(self, ins, outs):
+        require_float(self, ins)
+        return super().infer_type(ins, outs)
+
+    def forward(self, ins, outs, call):
+        np.copyto(outs[0], ins[0])
+
+    def backward(self, ins, outs, call):
+        loss, scale = ins[0], single(self.grad_scale)
+        if self.normalization == "batch" and loss.ndim > 1:
+            scale = single(scale / len(loss))
+        elif self.normalization == "valid":
+            above = loss > loss.dtype.type(single(self.valid_thresh))
+            scale /= max(int(np.count_nonzero(above)), 1)
+        outs[0].fill(scale)
+
+
+@dataclass(frozen=True)
+class IdentityAttachKLSparseReg(FloatOp, name="IdentityAttachKLSparseReg"):
+    """y = data (N, C), activations in (0, 1), with a penalty that keeps their averages low.
+
+    The backward pass moves moving_avg (C,) to momentum moving_avg + (1 - momentum) mean(data) and
+    adds penalty (-t / moving_avg + (1 - t) / (1 - moving_avg)) to the gradient, t being
+    `sparseness_target`.
+    """
+
+    sparseness_target: float = 0.1
+    penalty: float = 0.001
+    momentum: float = 0.9
+
+    inputs: ClassVar = ("data", "moving_avg")
+    aux: ClassVar = ("moving_avg",)
+    needs: ClassVar = ("ograd", "output", "moving_avg")
+    inplace: ClassVar = (("data", "output"),)
+    init: ClassVar = {"moving_avg": '["zero", {}]'}
+
+    def infer_shape(self, ins, outs):
+        data = unify(ins[0], outs[0], "data and output")
+        if data is None:
+            return ins, outs
+        if len(data) < 2:
+            raise ShapeMismatch(f"data has shape {data}, expected (N, C)")
+        return [data, data[1:2]], [data]
+
+    def infer_type(self, ins, outs):
+        (data,), _ = super().infer_type(ins[:1], outs)
+        return [data, None if data is None else accumulator(data)], [data]
+
+    def compute(self, ins, outs, call):
+        np.copyto(outs[0], ins[0])
+
+    def compute_backward(self, ins, outs, call):
+        ograd, output, moving = ins
+        over = tuple(axis for axis in range(output.ndim) if axis != 1)
+        momentum, kind = single(self.momentum), moving.dtype.type
+        moving *= momentum
+        moving += output.mean(axis=over) * kind(1 - momentum)
+        target = kind(single(self.sparseness_target))
+        push = kind(single(self.penalty)) * ((1 - target) / (1 - moving) - target / moving)
+        np.add(ograd, push.reshape(-1, *[1] * (output.ndim - 2)), out=outs[0])

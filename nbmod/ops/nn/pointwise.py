@@ -1,0 +1,120 @@
+"""Convolutions of one tap: products of matrices, a stack of them.
+
+Every image and group is a product of its own: y (F, P) = w (F, C) x (C, P) for P pixels.  Single
+pixels, which a window that spans the whole image leaves after `Geometry.squeezed`, are rows of one
+product for each group: y (N, F) = x (N, C) w^T.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ..linalg.gemm import product, room
+from ..linalg.gemm_plan import planned, ways
+from ..op import Spec
+from ..simd.host import lanes
+from .sliding_window import Direction, Geometry
+
+__all__ = ["backward_data", "backward_weight", "cost", "data_room", "forward", "forward_room",
+           "weight_room"]
+
+Run = Callable[[], None]
+
+CALL, CYCLE, MATRIX, STORE = 4000, 0.4, 150, 1.2
+"""Nanoseconds (see `convolution`) of a call, of a cycle by the count of `product_plan`, of a matrix
+of a stack, to bring in or store a vector."""
+
+
+def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
+    """About how many nanoseconds a direction takes one thread, infinitely many for more taps and
+    for sums over pixels of all images."""
+    if not geo.positions or not geo.window.is_pixelwise or (
+            direction == "weight" and geo.window.pixels > 1):
+        return inf
+    (stack, rows, depth, columns), width = _sizes(geo, direction), lanes(dtype)
+    way = ways(rows, depth, columns, width, _order(geo, direction))
+    plan = planned(rows, depth, columns, stack, width, 1, way)
+    stored = geo.images * geo.window.pixels * (geo.channels + geo.filters) / width
+    return CALL + stack * MATRIX + CYCLE * (plan.cost(1) + plan.edges) + STORE * stored
+
+
+def _sizes(geo: Geometry, direction: Direction) -> tuple[int, int, int, int]:
+    """Matrices of the stack, rows, terms and columns of each."""
+    images, channels, filters = geo.images, geo.group_channels, geo.group_filters
+    if geo.window.pixels > 1:
+        sides = (filters, channels) if direction == "forward" else (channels, filters)
+        return images * geo.groups, *sides, geo.window.pixels
+    if direction == "weight":
+        return geo.groups, filters, images, channels
+    sides = (channels, filters) if direction == "forward" else (filters, channels)
+    return geo.groups, images, *sides
+
+
+def _order(geo: Geometry, direction: Direction) -> str:
+    """How factors lie: see `product_plan.ways`."""
+    if geo.window.pixels > 1:
+        return "CC" if direction == "forward" else "FC"
+    return {"forward": "CF", "data": "CC", "weight": "FC"}[direction]
+
+
+def _room(direction: Direction, geo: Geometry, dtype: Any) -> list[Spec]:
+    stack, rows, depth, columns = _sizes(geo, direction)
+    return [room(rows, depth, columns, dtype, stack)]
+
+
+forward_room = partial(_room, "forward")
+data_room = partial(_room, "data")
+weight_room = partial(_room, "weight")
+
+
+def _matrices(geo: Geometry, array: Any) -> Any:
+    """(groups, N, channels of a group) of images of a pixel, as a view; of others (N, groups,
+    channels of a group, pixels)."""
+    if geo.window.pixels > 1:
+        return array.reshape(geo.images, geo.groups, -1, geo.window.pixels)
+    return array.reshape(geo.images, geo.groups, -1).swapaxes(0, 1)
+
+
+def _filters(geo: Geometry, array: Any) -> Any:
+    """(groups, filters of a group, channels of a group) of a weight."""
+    return array.reshape(geo.groups, geo.group_filters, -1)
+
+
+def _multiplying(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, work: Any) -> Run:
+    """A function that does y = w x for filters w (groups, rows, terms), plus bias or None."""
+    terms, out = _matrices(geo, x), _matrices(geo, y)
+    if geo.window.pixels > 1:
+        run = product(np.broadcast_to(w, (geo.images, *w.shape)), terms, out, work)
+    else:
+        run = product(terms, w.swapaxes(1, 2), out, work)
+    if bias is None:
+        return run
+    planes, base = y.reshape(*y.shape[:2], -1), bias[:, None]
+
+    def both() -> None:
+        run()
+        np.add(planes, base, out=planes)
+
+    return both
+
+
+def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, scratch: Sequence[Any]) -> Run:
+    """y = w x, plus bias or None; a function that does it."""
+    return _multiplying(geo, x, _filters(geo, w), bias, y, scratch[0])
+
+
+def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any, scratch: Sequence[Any]
+                  ) -> Run:
+    """gx = w^T gy, plus bias or None."""
+    return _multiplying(geo, gy, _filters(geo, w).swapaxes(1, 2), bias, gx, scratch[0])
+
+
+def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, scratch: Sequence[Any]) -> Run:
+    """gw = gy^T x, of single pixels."""
+    return product(_matrices(geo, gy).swapaxes(1, 2), _matrices(geo, x), _filters(geo, gw),
+                   scratch[0])

@@ -1,0 +1,261 @@
+"""softmax and its kin: numbers along one axis turned into probabilities, by `places`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ...base import MXNetError
+from ..elementwise.float_op import FloatOp, require_float
+from ..elementwise.formula_graph import apply
+from ..shape import ShapeMismatch, normalize_axis, unify
+from .softmax_kernels import NO_LENGTH, Places
+
+__all__ = ["Softmax", "LogSoftmax", "Softmin", "SoftmaxActivation", "SoftmaxCrossEntropy"]
+
+LEAST = 1e-8
+"""MXNet never takes the logarithm of a smaller probability in softmax_cross_entropy."""
+
+
+class _Softmax(FloatOp):
+    """What softmax, log_softmax and softmin share; they differ in two class attributes."""
+
+    shapes: ClassVar = "data and output have one shape"
+    sign: ClassVar[int] = 1
+    log: ClassVar[bool] = False
+    needs: ClassVar = ("ograd", "output")
+
+    axis: int
+    temperature: float | None
+    dtype: str | None
+    use_length: bool
+
+    @property
+    def inplace(self):  # type: ignore[override]
+        return () if self.dtype else (("data", "output"),)
+
+    @property
+    def inplace_backward(self):  # type: ignore[override]
+        return () if self.dtype else (("ograd", "data"),)
+
+    @property
+    def scale(self) -> float:
+        """What data is multiplied by before anything else."""
+        if self.temperature is None:
+            return float(self.sign)
+        return self.sign / self.temperature if self.temperature else np.inf
+
+    def infer_shape(self, ins, outs):
+        data = unify(ins[0], outs[0], "data and output")
+        if data is None:
+            return ins, [data]
+        axis = normalize_axis(self.axis, len(data))
+        return [data, (*data[:axis], *data[axis + 1:])][:len(ins)], [data]
+
+    def infer_type(self, ins, outs):
+        require_float(self, ins)
+        data = ins[0] or (None if self.dtype else outs[0])
+        if len(ins) > 1 and ins[1] is not None and ins[1].kind not in "iu":
+            raise MXNetError(f"length has type {ins[1]}, expected int32 or int64")
+        return [data, *ins[1:]], [np.dtype(self.dtype) if self.dtype else data]
+
+    def spelled_backward(self, node):
+        grad, y = node.inputs
+        weighted = grad if self.log else apply("broadcast_mul", grad, y)
+        total = apply("sum", weighted, axis=self.axis, keepdims=True)
+        share = apply("exp", y) if self.log else y
+        along = apply("broadcast_sub", weighted, apply("broadcast_mul", share, total))
+        return [apply("_mul_scalar", along, scalar=self.scale), None][:len(self.list_inputs())]
+
+    def _places(self, tensor: Any) -> Places:
+        return Places.along(tensor.shape, self.axis)
+
+    def work(self, ins, outs):
+        return self._places(outs[0]).work(outs[0].dtype)
+
+    def work_backward(self, ins, outs):
+        return self._places(ins[1]).work(ins[1].dtype)
+
+    def compiled(self, ins, outs, call):
+        places, length = self._places(outs[0]), ins[1] if self.use_length else NO_LENGTH
+        return places.softmax(ins[0], outs[0], call.scratch[:2], self.scale, self.log, length)
+
+    def compute(self, ins, outs, call):
+        length = ins[1] if self.use_length else NO_LENGTH
+        self._places(outs[0]).softmax_now(ins[0], outs[0], self.scale, self.log, length)
+
+    def compiled_backward(self, ins, outs, call):
+        g, y = ins
+        run = _nothing if outs[0] is None else self._places(y).gradient(
+            g, y, outs[0], call.scratch[:2], self.scale, self.log)
+        return lambda: _also_clear(run, outs[1:])
+
+    def compute_backward(self, ins, outs, call):
+        g, y = ins
+        if outs[0] is not None:
+            self._places(y).gradient_now(g, y, outs[0], self.scale, self.log)
+        _also_clear(_nothing, outs[1:])
+
+
+def _nothing() -> None:
+    pass
+
+
+def _also_clear(run: Callable[[], None], others: Any) -> None:
+    run()
+    for gradient in others:
+        if gradient is not None:
+            gradient.fill(0)
+
+
+@dataclass(frozen=True)
+class Softmax(_Softmax, name="softmax"):
+    """y = exp(x / temperature) / (sum of the same along `axis`).
+
+    With `use_length` an integer tensor `length`, shaped like data without `axis`, says how many
+    leading elements take part; y is 0 for the others.  `dtype` is the type of y.
+    """
+
+    axis: int = -1
+    temperature: float | None = None
+    dtype: Literal["float16", "float32", "float64"] | None = None
+    use_length: bool = False
+    inputs: ClassVar = ("data", "length")
+
+    def list_inputs(self):
+        return self.inputs if self.use_length else self.inputs[:1]
+
+
+@dataclass(frozen=True)
+class LogSoftmax(_Softmax, name="log_softmax"):
+    """y = log(softmax(x / temperature)) along `axis`; `use_length` has no effect, as in MXNet."""
+
+    axis: int = -1
+    temperature: float | None = None
+    dtype: Literal["float16", "float32", "float64"] | None = None
+    use_length: bool = False
+    log: ClassVar = True
+
+    def __post_init__(self):
+        object.__setattr__(self, "use_length", False)
+
+
+@dataclass(frozen=True)
+class Softmin(_Softmax, name="softmin"):
+    """y = softmax(-x / temperature) along `axis`; `use_length` has no effect, as in MXNet."""
+
+    axis: int = -1
+    temperature: float | None = None
+    dtype: Literal["float16", "float32", "float64"] | None = None
+    use_length: bool = False
+    sign: ClassVar = -1
+
+    def __post_init__(self):
+        object.__setattr__(self, "use_length", False)
+
+
+@dataclass(frozen=True)
+class SoftmaxActivation(FloatOp, name="SoftmaxActivation"):
+    """softmax over axis 1 of data (N, C, ...) in mode "channel", over the last axis in "instance".
+
+    As in MXNet 1.9.1 on the CPU, the backward pass takes it to be over axis 1 in either mode; for
+    "instance" that is the derivative only if data is (N, K).
+    """
+
+    mode: Literal["channel", "instance"] = "instance"
+    needs: ClassVar = ("ograd", "output")
+    inplace: ClassVar = (("data", "output"),)
+    inplace_backward: ClassVar = (("ograd", "data"),)
+
+    def infer_shape(self, ins, outs):
+        data = unify(ins[0], outs[0], "data and output")
+        least = 3 if self.mode == "channel" else 2
+        if data is not None and len(data) < least:
+            raise ShapeMismatch(f"data has shape {data}, expected at least {least} dimensions "
+                                f"for mode {self.mode!r}")
+        return [data], [data]
+
+    def _places(self, tensor: Any) -> Places:
+        return Places.along(tensor.shape, 1 if self.mode == "channel" else -1)
+
+    def work(self, ins, outs):
+        return self._places(outs[0]).work(outs[0].dtype)
+
+    def work_backward(self, ins, outs):
+        return Places.along(ins[1].shape, 1).work(ins[1].dtype)
+
+    def compiled(self, ins, outs, call):
+        return self._places(outs[0]).softmax(ins[0], outs[0], call.scratch[:2])
+
+    def compute(self, ins, outs, call):
+        self._places(outs[0]).softmax_now(ins[0], outs[0])
+
+    def compiled_backward(self, ins, outs, call):
+        return Places.along(ins[1].shape, 1).gradient(
+            ins[0], ins[1], outs[0], call.scratch[:2])
+
+    def compute_backward(self, ins, outs, call):
+        Places.along(ins[1].shape, 1).gradient_now(ins[0], ins[1], outs[0])
+
+
+@dataclass(frozen=True)
+class SoftmaxCrossEntropy(FloatOp, name="softmax_cross_entropy"):
+    """y (1,) = - sum over rows of log(softmax(data)[row, label[row]]); data (N, K), label (N,).
+
+    Labels that name no class count nothing; probabilities below 1e-8 count as that.
+    """
+
+    inputs: ClassVar = ("data", "label")
+    needs: ClassVar = ("ograd", "data", "label")
+
+    def infer_shape(self, ins, outs):
+        data, label = ins
+        if data is not None and len(data) != 2:
+            raise ShapeMismatch(f"data has shape {data}, expected (N, K)")
+        label = unify(label, None if data is None else data[:1], "label and rows of data")
+        return [data, label], [(1,)]
+
+    def work(self, ins, outs):
+        return [ins[0]]
+
+    def work_backward(self, ins, outs):
+        return []
+
+    def _log_softmax(self, data: Any, out: Any) -> Callable[[], None]:
+        return Places.along(data.shape, -1).softmax(data, out, (), log=True)
+
+    def compiled(self, ins, outs, call):
+        (data, label), logs = ins, call.scratch[0]
+        softmax = self._log_softmax(data, logs)
+
+        def run() -> None:
+            softmax()
+            rows, columns = _picked(label, data.shape[1])
+            outs[0][0] = -np.maximum(logs[rows, columns], np.log(LEAST)).sum(dtype=np.float64)
+
+        return run
+
+    def compiled_backward(self, ins, outs, call):
+        ograd, data, label = ins
+        gradient = outs[0]
+        softmax = _nothing if gradient is None else Places.along(data.shape, -1).softmax(
+            data, gradient, ())
+
+        def run() -> None:
+            _also_clear(softmax, outs[1:])
+            if gradient is not None:
+                rows, columns = _picked(label, data.shape[1])
+                gradient[rows, columns] -= 1
+                np.multiply(gradient, ograd[0], out=gradient)
+
+        return run
+
+
+def _picked(label: Any, classes: int) -> tuple[Any, Any]:
+    """(row, class) of the labels that name a class."""
+    column = label.astype(np.int64)
+    row, = np.nonzero((column >= 0) & (column < classes))
+    return row, column[row]

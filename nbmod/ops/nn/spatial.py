@@ -1,0 +1,108 @@
+"""What ops over images share: layouts, and scratch memory that follows from the inputs alone.
+
+Kernels know channels-first tensors.  With a channels-last layout an op asks for scratch copies of
+its tensors with the channels moved to second place, and works on those, so a layout costs copies
+and no kernel knows of it.  (Real MXNet has no channels-last convolution on the CPU at all.)
+
+A subclass writes four methods, which never see another layout, nor float16:
+
+    room, room_backward      scratch, from inputs and outputs
+    steps, steps_backward    a function without arguments over given arrays
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..elementwise.float_op import FloatOp
+from ..op import Call, Spec
+
+__all__ = ["SpatialOp"]
+
+Room = Callable[[Sequence[Any], Sequence[Any]], list[Spec]]
+Steps = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Callable[[], None]]
+
+
+class SpatialOp(FloatOp):
+    """Base of ops over images; see the module docstring."""
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether the op's tensors have their channels last."""
+        return False
+
+    def room(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+        return []
+
+    def room_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
+        return []
+
+    def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
+              ) -> Callable[[], None]:
+        raise NotImplementedError
+
+    def steps_backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
+                       ) -> Callable[[], None]:
+        raise NotImplementedError
+
+    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        return self._work(self.room, ins, outs)
+
+    def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        return self._work(self.room_backward, ins, outs)
+
+    def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        self.compiled(ins, outs, call)()
+
+    def compute_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        self.compiled_backward(ins, outs, call)()
+
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+        return self._compiled(self.room, self.steps, ins, outs, call)
+
+    def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
+                          ) -> Callable[[], None]:
+        return self._compiled(self.room_backward, self.steps_backward, ins, outs, call)
+
+    def _work(self, room: Room, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        if not self.channels_last:
+            return room(ins, outs)
+        first = [_first(spec) for spec in (*ins, *outs)]
+        return room(first[:len(ins)], first[len(ins):]) + first
+
+    def _compiled(self, room: Room, steps: Steps, ins: Sequence[Any], outs: Sequence[Any],
+                  call: Call) -> Callable[[], None]:
+        if not self.channels_last:
+            return steps(ins, outs, call.scratch)
+        first = [None if array is None else _first(array) for array in (*ins, *outs)]
+        own = len(room(first[:len(ins)], first[len(ins):]))
+        copies = call.scratch[own:own + len(first)]
+        inside, outside = copies[:len(ins)], copies[len(ins):]
+        wanted = [copy if out is not None else None
+                  for copy, out in zip(outside, outs, strict=True)]
+        run = steps(inside, wanted, call.scratch[:own])
+        before = list(zip(inside, map(_moved, ins), strict=True))
+        after = [(_moved(out), copy) for copy, out in zip(outside, outs, strict=True)
+                 if out is not None]
+
+        def copying() -> None:
+            for target, source in before:
+                np.copyto(target, source)
+            run()
+            for target, source in after:
+                np.copyto(target, source)
+
+        return copying
+
+
+def _first(tensor: Any) -> Spec:
+    """The tensor with its channels second; vectors, such as a bias, stay."""
+    shape = tuple(tensor.shape)
+    return Spec((shape[0], shape[-1], *shape[1:-1]) if len(shape) > 2 else shape, tensor.dtype)
+
+
+def _moved(array: Any) -> Any:
+    return np.moveaxis(array, -1, 1) if array.ndim > 2 else array

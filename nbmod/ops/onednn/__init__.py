@@ -1,0 +1,1 @@
+"""Fused layers of graphs that MXNet's oneDNN back end has written."""

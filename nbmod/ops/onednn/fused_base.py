@@ -1,0 +1,352 @@
+"""What fused operators share: a layer, and what is done to its output on the way to memory.
+
+MXNet's oneDNN back end replaces a layer and its neighbours by one node, which holds their graph:
+
+    layer -> BatchNorm -> activation -> + another tensor -> activation
+
+`Chain` reads such a graph; everything but the layer may be missing.  BatchNorm by its moving
+statistics is a factor and an offset per channel, so it goes into weight and bias (`folded`).
+What comes then is one pass over the sums of products (`Finish`), in quantised and in real numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...base import MXNetError
+from ...graph import Entry, Graph, Node
+from ..elementwise.arithmetic import Clip
+from ..elementwise.float_op import HALF, FloatOp
+from ..jit import kernel, prange
+from ..nn.activation import Activation, LeakyReLU
+from ..nn.batch_norm import BatchNorm
+from ..op import Call, Op, PartialType
+from ..quantization.ranges import BYTES, FLOAT, INT8, INT32, UINT8, expect_type, limits, merge_types
+from ..shape import PartialShape, unify
+
+__all__ = ["Chain", "Finish", "Fused", "IDENTITY", "folded", "quantize_rows"]
+
+WHOLE = np.float32(2 ** 31 - 128)
+"""The largest float32 that is an int32."""
+
+
+# -------------------------------------------------------------------------------------------- chain
+
+@dataclass(frozen=True)
+class Chain:
+    """The parts of a fused operator, and the roles of its graph's variables in their order."""
+
+    layer: Op
+    norm: BatchNorm | None
+    before: Op | None
+    adds: bool
+    after: Op | None
+    roles: tuple[str, ...]
+
+    @classmethod
+    def of(cls, graph: Graph, kind: type[Op]) -> Chain:
+        """MXNetError if the graph is no chain that starts with a layer of this kind."""
+        nodes = [node for node in graph.nodes if not node.is_variable]
+        layer, rest = nodes[0], nodes[1:]
+        if not isinstance(layer.op, kind):
+            raise MXNetError(f"its graph starts with {layer.describe()}, expected a {kind.name}")
+        roles = {id(entry.node): name for entry, name
+                 in zip(layer.inputs, layer.op.list_inputs(), strict=True)}
+        norm: Any = None
+        acts: list[Op | None] = [None, None]
+        adds, before = False, layer
+        for node in rest:
+            op, others = node.op, _others(node, before)
+            if op is None or others is None:
+                raise MXNetError(f"its graph is no chain: {node.describe()} does not read "
+                                 f"{before.describe()}")
+            if isinstance(op, BatchNorm) and not (norm or adds or acts[0]):
+                norm = op
+                roles.update((id(entry.node), name) for entry, name
+                             in zip(others, op.list_inputs()[1:], strict=True))
+            elif op.name == "elemwise_add" and not adds:
+                adds = True
+                roles.setdefault(id(others[0].node), "sum")
+            elif not others and acts[adds] is None:
+                acts[adds] = op
+            else:
+                raise MXNetError(f"its graph has {node.describe()} where none is expected")
+            before = node
+        named = [roles.get(id(node), node.name) for node in graph.variables]
+        return cls(layer.op, norm, acts[0], adds, acts[1], tuple(named))
+
+
+def _others(node: Node, before: Node) -> list[Entry] | None:
+    """The inputs of a node beside what the chain computed before; None if it does not read that."""
+    others = [entry for entry in node.inputs if entry.node is not before]
+    one = len(others) == len(node.inputs) - 1 and all(e.node.is_variable for e in others)
+    return others if one else None
+
+
+# --------------------------------------------------------------------------------- weights and bias
+
+def folded(norm: BatchNorm | None, bias: Any, tensors: Sequence[Any], filters: int
+           ) -> tuple[Any, Any]:
+    """Factor and offset per filter that stand for bias (or None) and BatchNorm.
+
+    `tensors` are gamma, beta, moving mean and moving variance.
+    """
+    if norm is None:
+        return np.ones(filters, FLOAT), np.zeros(filters, FLOAT) if bias is None else bias
+    gamma, beta, mean, variance = tensors
+    gamma = np.ones_like(gamma) if norm.fix_gamma else gamma
+    factor = (gamma / np.sqrt(variance.astype(np.float64) + norm.eps)).astype(gamma.dtype)
+    offset = beta - factor * mean
+    return factor, offset if bias is None else offset + factor * bias
+
+
+@kernel(parallel=True)
+def quantize_rows(w, factor, levels, scale, out):
+    """out (F, K) = w factor scale, rounded; scale brings each row's largest element to `levels`."""
+    for f in prange(w.shape[0]):
+        row, target, by = w[f], out[f], factor[f]
+        largest = np.float32(0)
+        for k in range(row.size):
+            largest = max(largest, abs(np.float32(row[k] * by)))
+        scale[f] = levels / largest if largest > 0 else np.float32(1)
+        for k in range(row.size):
+            value = np.rint(np.float32(row[k] * by) * scale[f])
+            target[k] = min(value, np.float32(127))
+
+
+# ------------------------------------------------------------------------------------------- finish
+
+IDENTITY, ONE = (1.0, np.inf), np.float32(1)
+
+
+@kernel(parallel=True)
+def _finish(sums, offset, scale, other, numbers, out):
+    filters = out.shape[1]
+    slope0, top0, slope1, top1 = numbers[0], numbers[1], numbers[3], numbers[4]
+    weight = np.float64(numbers[2])
+    low, high, whole = numbers[5], numbers[6], numbers[7] != 0
+    for plane in prange(out.shape[0] * filters):
+        n, f = np.int64(plane) // filters, np.int64(plane) % filters
+        source, target, add, factor = sums[n, f], out[n, f], offset[f], scale[f]
+        for i in range(target.size):
+            value = (np.float32(source[i]) + add) * factor
+            value = min(value, top0) if value > 0 else value * slope0
+            if weight != 0:
+                value = np.float32(value + np.float64(other[n, f, i]) * weight)  # rounded once
+            value = min(value, top1) if value > 0 else value * slope1
+            if whole:
+                value = np.rint(value)
+            value = value if value > low else low
+            target[i] = value if value < high else high
+
+
+@dataclass(frozen=True)
+class Finish:
+    """From sums of products to the output of a chain.
+
+        y = after(before((sums + offset) scale) + weight other)
+
+    offset and scale are per channel, `other` is another tensor.  An activation is linear on either
+    side of 0 up to a limit, `(slope, top)`, or any op, which then takes a pass of its own.  As in
+    MXNet such an op sees steps of the output, not the numbers they stand for, unless `real`.
+    """
+
+    before: Op | None
+    after: Op | None
+    real: bool = False
+
+    @property
+    def simple(self) -> bool:
+        """Whether one pass is enough."""
+        return all(bent(act, ONE) is not None for act in (self.before, self.after))
+
+    def prepare(self, sums: Any, other: Any, out: Any, room: Any) -> Callable[..., None]:
+        """A function of (offset, scale, weight, unit): `unit` is how many steps of the output are
+        1.  Tensors are (N, F, P); `other` is None or of any type, and `room`, float32 like the
+        output, is needed unless the finish is `simple`."""
+        beside = np.zeros((1, 1, 1), UINT8) if other is None else other
+        nothing, ones = np.zeros(out.shape[1], FLOAT), np.ones(out.shape[1], FLOAT)
+        split = bent(self.before, ONE) is None
+        bend_before = _applied(self.before, room) if split else None
+        bend_after = _applied(self.after, room) if bent(self.after, ONE) is None else None
+        target = out if bend_after is None else room
+
+        def run(offset: Any, scale: Any, weight: float, unit: np.float32) -> None:
+            source, before = sums, bent(self.before, unit) or IDENTITY
+            if bend_before is not None:
+                step = unit if self.real else ONE
+                numbers = _numbers(IDENTITY, 0, IDENTITY, room)
+                _finish(sums, offset, scale / step, beside, numbers, room)
+                bend_before()
+                source, offset, scale = room, nothing, ones * step
+            after = bent(self.after, unit) or IDENTITY
+            numbers = _numbers(before, weight, after, target, other)
+            _finish(source, offset, scale, beside, numbers, target)
+            if bend_after is not None:
+                bend_after()
+                numbers = _numbers(IDENTITY, 0, IDENTITY, out, other)
+                _finish(room, nothing, ones, beside, numbers, out)
+
+        return run
+
+
+def _applied(act: Op | None, y: Any) -> Callable[[], None]:
+    """An activation in its place."""
+    assert act is not None
+    return act.prepare([y], [y, *[None] * (len(act.list_outputs()) - 1)], Call())
+
+
+def _numbers(before: tuple[float, float], weight: float, after: tuple[float, float], out: Any,
+             other: Any = None) -> Any:
+    """What `_finish` is told beside tensors."""
+    if out.dtype == FLOAT:
+        low, high = -np.float32(np.inf), np.float32(np.inf)
+    elif out.dtype == INT32:
+        low, high = -WHOLE, WHOLE
+    else:
+        low, high = limits(out.dtype)
+        if other is not None:  # MXNet works in the memory of the tensor added: its limits count
+            low, high = max(low, limits(other.dtype)[0]), min(high, limits(other.dtype)[1])
+    return np.array([*before, weight, *after, low, high, out.dtype != FLOAT], FLOAT)
+
+
+def bent(act: Op | None, unit: np.float32) -> tuple[float, float] | None:
+    """An activation as a slope below 0 and a limit above; None if it is no such thing."""
+    if act is None:
+        return IDENTITY
+    if isinstance(act, Activation) and act.act_type == "relu":
+        return 0.0, np.inf
+    if isinstance(act, LeakyReLU) and act.act_type == "leaky":
+        return act.slope, np.inf
+    if isinstance(act, Clip) and act.a_min == 0:
+        return 0.0, float(np.float32(act.a_max) * unit)
+    return None
+
+
+# ----------------------------------------------------------------------------------------------- op
+
+class Fused(FloatOp):
+    """Base of fused operators: names, shapes and types of a chain's tensors.
+
+    Inputs are those of the layer, of BatchNorm, the tensor added, and with `quantized` the ends of
+    the ranges that a subclass names in `ranges`.  Outputs are that of the chain and the ends of its
+    range, if it is an integer.
+    """
+
+    kind: ClassVar[type[Op]]
+    quantized: bool
+    min_calib_range: float | None
+    max_calib_range: float | None
+
+    def holding(self, graphs: tuple[Graph, ...]) -> Op:
+        op = replace(self, subgraphs=graphs)  # type: ignore[type-var]
+        op.list_inputs()
+        return op
+
+    @cached_property
+    def chain(self) -> Chain:
+        """What the op computes."""
+        if len(self.subgraphs) != 1:
+            raise MXNetError(f"{self.name} holds {len(self.subgraphs)} graphs, expected one; such "
+                             "nodes are made by a back end, not by hand")
+        return Chain.of(self.subgraphs[0], self.kind)
+
+    @property
+    def calibrated(self) -> bool:
+        return self.min_calib_range is not None and self.max_calib_range is not None
+
+    @property
+    def ranges(self) -> tuple[str, ...]:
+        """Names of the inputs that are ends of ranges."""
+        raise NotImplementedError
+
+    @property
+    def out_type(self) -> np.dtype:
+        """The type of the output of a quantised chain."""
+        raise NotImplementedError
+
+    @property
+    def aux(self) -> tuple[str, ...]:  # type: ignore[override]
+        return () if self.chain.norm is None else ("moving_mean", "moving_var")
+
+    @property
+    def repeatable(self) -> bool:
+        return True
+
+    def list_inputs(self) -> tuple[str, ...]:
+        return (*self.chain.roles, *self.ranges)
+
+    def list_outputs(self) -> tuple[str, ...]:
+        return self.outputs if self.quantized and self.out_type != FLOAT else self.outputs[:1]
+
+    def gradient(self, node: Node, ograds: list[Entry | None]) -> list[Entry | None] | None:
+        raise MXNetError(f"{node.describe()} is for inference and has no gradient; bind with "
+                         "grad_req='null'")
+
+    def pick(self, values: Sequence[Any]) -> dict[str, Any]:
+        """Values of the inputs by name."""
+        return dict(zip(self.list_inputs(), values, strict=False))
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        chain, given = self.chain, self.pick(ins)
+        names = chain.layer.list_inputs()
+        found, (out,) = chain.layer.infer_shape([given[name] for name in names], [outs[0]])
+        if chain.adds:
+            out = unify(out, given.get("sum"), "computed output and the tensor added")
+            given["sum"] = out
+        given.update(zip(names, found, strict=True))
+        if chain.norm is not None:
+            names = chain.norm.list_inputs()[1:]
+            found, _ = chain.norm.infer_shape([out, *[given[name] for name in names]],
+                                              [out, None, None])
+            given.update(zip(names, found[1:], strict=True))
+        given.update((name, (1,)) for name in self.ranges)
+        return [given[name] for name in self.list_inputs()], [out, *[(1,)] * (len(outs) - 1)]
+
+    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
+                   ) -> tuple[list[PartialType], list[PartialType]]:
+        if self.quantized:
+            return self.integer_types(ins, outs)
+        chain, given = self.chain, self.pick(ins)
+        names = [*chain.layer.list_inputs(), *["sum"] * chain.adds]
+        expect_type("data", given["data"], [FLOAT, HALF])
+        found, (out, *_) = super().infer_type([given[name] for name in names], outs[:1])
+        given.update(zip(names, found, strict=True))
+        if chain.norm is not None:
+            names = list(chain.norm.list_inputs()[1:])
+            found, _ = chain.norm.infer_type([out, *[given[name] for name in names]],
+                                             [out, None, None])
+            given.update(zip(names, found[1:], strict=True))
+        return [given[name] for name in self.list_inputs()], [out]
+
+    def integer_types(self, ins: list[PartialType], outs: list[PartialType]
+                      ) -> tuple[list[PartialType], list[PartialType]]:
+        """Types where data and the tensor added are 8-bit; weights are what `weight_type` says."""
+        given = self.pick(ins)
+        for name, dtype in given.items():
+            if name in ("data", "sum"):
+                expect_type(name, dtype, BYTES)
+            else:
+                given[name] = merge_types(name, dtype, self.weight_type(name))
+        out = merge_types("output", outs[0], self.out_type)
+        return list(given.values()), [out, *[FLOAT] * (len(outs) - 1)]
+
+    def weight_type(self, name: str) -> np.dtype:
+        """The type of an input that is neither data nor added."""
+        return FLOAT
+
+    def positive(self) -> bool:
+        """Whether the chain ends in an activation that lets nothing negative pass."""
+        chain = self.chain
+        last = chain.after if chain.adds else chain.before
+        return last is not None and (bent(last, ONE) or IDENTITY)[0] == 0
+
+    def eight_bits(self) -> np.dtype:
+        """The 8-bit type of the output."""
+        return UINT8 if self.positive() else INT8

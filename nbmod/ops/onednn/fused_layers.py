@@ -1,0 +1,298 @@
+"""The fused operators of MXNet's oneDNN back end: convolution and dense layer with what follows.
+
+Both compute in real numbers, or with `quantized` in 8-bit integers with exact sums; see `ops.fused`
+for the chain around the layer and `ops.integer` for what an integer stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...graph import Graph
+from ..nn.activation import LeakyReLU
+from ..nn.convolution import Convolution
+from ..nn.fully_connected import FullyConnected
+from ..op import Call, Spec
+from ..quantization.integer_sums import ExactConvolution, row_products
+from ..quantization.ranges import (
+    FLOAT,
+    INT8,
+    INT32,
+    LEVELS,
+    S8,
+    UINT8,
+    RangedOp,
+    per_unit,
+    product_range,
+    quotient,
+    set_range,
+)
+from ..shape import ShapeMismatch
+from .fused_base import Finish, Fused, folded, quantize_rows
+
+__all__ = ["FusedConvolution", "FusedFullyConnected"]
+
+UNSIGNED = ("abs", "square", "sqrt", "exp")
+"""Activations of dense layers after which the output is uint8, beside rectifiers."""
+ONE = np.float32(1)
+NORM = ("gamma", "beta", "moving_mean", "moving_var")
+
+
+@dataclass(frozen=True)
+class FusedConvolution(Fused, name="_sg_mkldnn_conv"):
+    """Convolution, then as the node's graph has them BatchNorm by its moving statistics, an
+    activation, the sum with another tensor and another activation.
+
+    data (N, C, *image), the layer's weight (F, C / G, *kernel) and bias (F,), BatchNorm's four
+    (F,), `sum` (N, F, *out) -> (N, F, *out).  All is float32, also the weights if `quantized`:
+    data and `sum` are then 8-bit, each with the two ends of its range (1,).  Weights are rounded
+    at each run, with a range per filter; the output is 8-bit in the calibrated range (uint8 after
+    a rectifier, else int8), or int32 without one, with one range for all weights.
+
+    The `with_*` parameters say what the graph holds.  There is no gradient.
+    """
+
+    with_bn: bool = False
+    with_act: bool = False
+    with_sum: bool = False
+    with_postsum_act: bool = False
+    quantized: bool = False
+    min_calib_range: float | None = None
+    max_calib_range: float | None = None
+    subgraphs: tuple[Graph, ...] = ()
+
+    kind: ClassVar = Convolution
+    outputs: ClassVar = ("output", "output_min", "output_max")
+
+    @property
+    def ranges(self) -> tuple[str, ...]:
+        if not self.quantized:
+            return ()
+        data = ("data_min", "data_max")
+        return (*data, "sum_min", "sum_max") if self.chain.adds else data
+
+    @property
+    def out_type(self) -> np.dtype:
+        return self.eight_bits() if self.calibrated else INT32
+
+    @property
+    def conv(self) -> Convolution:
+        """The layer without its bias, which is added later."""
+        layer = self.chain.layer
+        assert isinstance(layer, Convolution)
+        if layer.channels_last:
+            raise ShapeMismatch(f"layout is {layer.layout}, expected channels second")
+        return replace(layer, no_bias=True)
+
+    @property
+    def finish(self) -> Finish:
+        return Finish(self.chain.before, self.chain.after)
+
+    def exact(self, data: Any) -> ExactConvolution:
+        largest = 128 * (128 if data.dtype == INT8 else 255)
+        return ExactConvolution(self.conv, tuple(data.shape), largest)
+
+    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        """Weights, their scales, room for other activations, then what the sums want."""
+        given, filters = self.pick(ins), outs[0].shape[1]
+        data, weight = given["data"], given["weight"]
+        room = Spec((0,) if self.finish.simple else outs[0].shape, FLOAT)
+        own = [Spec(weight.shape, FLOAT), Spec((filters,), FLOAT), room]
+        if self.quantized:
+            return own + self.exact(data).room()
+        return own + self.conv.directions(data).forward_room(data.dtype)
+
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+        out, given = outs[0], self.pick(ins)
+        planes = (out.shape[0], out.shape[1], -1)
+        weight, scale, room = call.scratch[:3]
+        if self.quantized:
+            convolve, sums = self.exact(given["data"]).prepare(given["data"], weight,
+                                                               call.scratch[3:], exact=False)
+        else:
+            ways = self.conv.directions(given["data"])
+            convolve = ways.forward(given["data"], weight, None, out, call.scratch[3:])
+            sums = out
+        other = given.get("sum")
+        finish = self.finish.prepare(
+            sums.reshape(planes), None if other is None else other.reshape(planes),
+            out.reshape(planes), room.reshape(planes) if room.size else room)
+        plan = self._quantized if self.quantized else self._real
+
+        def run() -> None:
+            plan(given, outs, weight, scale, convolve, finish)
+
+        return run
+
+    def _folded(self, given: dict[str, Any]) -> tuple[Any, Any]:
+        norm = [given[name] for name in NORM] if self.chain.norm is not None else []
+        return folded(self.chain.norm, given.get("bias"), norm, len(given["weight"]))
+
+    def _real(self, given: dict[str, Any], outs: Sequence[Any], weight: Any, scale: Any,
+              convolve: Callable[[], None], finish: Callable[..., None]) -> None:
+        factor, offset = self._folded(given)
+        np.multiply(given["weight"], factor.reshape(-1, *[1] * (weight.ndim - 1)), out=weight)
+        convolve()
+        scale.fill(1)
+        finish(offset, scale, float(self.chain.adds), ONE)
+
+    def _quantized(self, given: dict[str, Any], outs: Sequence[Any], weight: Any, scale: Any,
+                   convolve: Callable[[], None], finish: Callable[..., None]) -> None:
+        factor, offset = self._folded(given)
+        rows, data = given["weight"].reshape(len(weight), -1), given["data"]
+        if self.calibrated:
+            quantize_rows(rows, factor, LEVELS[INT8], scale, weight.reshape(rows.shape))
+        else:
+            whole = (rows * factor[:, None]).reshape(1, -1)
+            quantize_rows(whole, np.ones(1, FLOAT), LEVELS[INT8], scale[:1],
+                          weight.reshape(1, -1))
+            scale[:] = scale[0]
+        convolve()
+        data_ends = given["data_min"], given["data_max"]
+        data_unit = per_unit(data.dtype, *data_ends) or ONE
+        steps = data_unit * scale
+        low, high = self.min_calib_range, self.max_calib_range
+        unit = per_unit(self.out_type, low, high) if self.calibrated else steps[0]
+        if low is None or high is None:
+            high = sums_end(data.dtype, data_ends, (LEVELS[INT8] / scale[0], 0))
+            low = -high
+        share = 0.0
+        if self.chain.adds:
+            share = float(quotient(unit, per_unit(given["sum"].dtype, given["sum_min"],
+                                                  given["sum_max"])))
+        scales = unit / data_unit / scale if self.calibrated else np.ones_like(scale)
+        finish(np.rint(offset * steps), scales, share, unit)
+        set_range(outs, low, high)
+
+
+@dataclass(frozen=True)
+class FusedFullyConnected(Fused, name="_sg_mkldnn_fully_connected"):
+    """FullyConnected, and the activation that the node's graph has behind it.
+
+    Shapes are those of FullyConnected, ranges (1,).  Without `quantized` all is float32.  Else data
+    is 8-bit; weight and bias are int8 too, each with its range, or with `channel_wise_quantize`
+    float32, rounded at each run with a range per row.  The output is float32 with
+    `enable_float_output`, 8-bit in the calibrated range (uint8 after a rectifier, a leaky one as
+    well, and after abs, square, sqrt and exp, else int8), or int32 without one.  There is no
+    gradient.
+    """
+
+    quantized: bool = False
+    enable_float_output: bool = False
+    with_eltwise: bool = False
+    min_calib_range: float | None = None
+    max_calib_range: float | None = None
+    channel_wise_quantize: bool | None = None
+    subgraphs: tuple[Graph, ...] = ()
+
+    kind: ClassVar = FullyConnected
+    outputs: ClassVar = RangedOp.outputs
+
+    @property
+    def per_row(self) -> bool:
+        """Whether weights are real numbers that get a range per row."""
+        return bool(self.channel_wise_quantize)
+
+    @property
+    def ranges(self) -> tuple[str, ...]:
+        if not self.quantized:
+            return ()
+        names = ("data",) if self.per_row else self.chain.layer.list_inputs()
+        return tuple(f"{end}_{name}" for name in names for end in ("min", "max"))
+
+    @property
+    def out_type(self) -> np.dtype:
+        if self.enable_float_output:
+            return FLOAT
+        if not self.calibrated:
+            return INT32
+        act = self.chain.before
+        leaky = isinstance(act, LeakyReLU) and act.act_type == "leaky"
+        return UINT8 if leaky or (act and act.name in UNSIGNED) else self.eight_bits()
+
+    def weight_type(self, name: str) -> np.dtype:
+        return INT8 if name in ("weight", "bias") and not self.per_row else FLOAT
+
+    @property
+    def layer(self) -> FullyConnected:
+        """The op in real numbers, without its bias, which is added later."""
+        assert isinstance(self.chain.layer, FullyConnected)
+        return replace(self.chain.layer, no_bias=True)
+
+    @property
+    def finish(self) -> Finish:
+        return Finish(self.chain.before, self.chain.after, real=self.calibrated)
+
+    def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        """Room for other activations; sums, as integers and as real numbers, rounded weights and
+        scales; or what the layer wants."""
+        given, out = self.pick(ins), outs[0]
+        room = Spec((0,) if self.finish.simple else out.shape, FLOAT)
+        if not self.quantized:
+            return [room, *self.layer.work([given["data"], given["weight"]], [out])]
+        rounded = given["weight"].shape if self.per_row else (0,)
+        return [room, Spec(out.shape, FLOAT), Spec(out.shape, INT32), Spec(rounded, INT8),
+                Spec((self.layer.num_hidden,), FLOAT)]
+
+    def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+        given, out, hidden = self.pick(ins), outs[0], self.layer.num_hidden
+        room, rows = call.scratch[0], (-1, hidden, 1)
+        sums = call.scratch[1] if self.quantized else out
+        finish = self.finish.prepare(sums.reshape(rows), None, out.reshape(rows),
+                                     room.reshape(rows) if room.size else room)
+        if self.quantized:
+            return partial(self._quantized, given, outs, call.scratch[1:], finish)
+        multiply = self.layer.compiled([given["data"], given["weight"]], [out],
+                                       Call(scratch=call.scratch[1:]))
+        bias, ones = given.get("bias", np.zeros(hidden, FLOAT)), np.ones(hidden, FLOAT)
+
+        def run() -> None:
+            multiply()
+            finish(bias, ones, 0.0, ONE)
+
+        return run
+
+    def _quantized(self, given: dict[str, Any], outs: Sequence[Any], scratch: Sequence[Any],
+                   finish: Callable[..., None]) -> None:
+        data, weight, (real, sums, rounded, scale) = given["data"], given["weight"], scratch
+        data_ends = given["min_data"], given["max_data"]
+        data_unit = per_unit(data.dtype, *data_ends) or ONE
+        if self.per_row:
+            ones = np.ones(len(weight), FLOAT)
+            quantize_rows(weight, ones, LEVELS[INT8], scale, rounded)
+            weight = rounded
+        else:
+            weight_ends = given["min_weight"], given["max_weight"]
+            scale.fill(per_unit(INT8, *weight_ends) or ONE)
+        sums = sums.reshape(-1, len(weight))
+        row_products(data.reshape(len(sums), -1), weight, sums)
+        np.copyto(real, sums.reshape(real.shape), casting="same_kind")
+        steps = data_unit * scale
+        offset = np.zeros(len(weight), FLOAT)
+        if "bias" in given and self.per_row:
+            offset = np.rint(given["bias"] * steps)
+        elif "bias" in given:
+            bias_unit = per_unit(INT8, given["min_bias"], given["max_bias"])
+            offset = np.rint(given["bias"] * quotient(steps[0], bias_unit))
+        low, high = self.min_calib_range, self.max_calib_range
+        if self.enable_float_output:
+            unit = ONE
+        elif low is not None and high is not None:
+            unit = per_unit(self.out_type, low, high)
+        else:
+            unit = steps[0]
+            high = sums_end(data.dtype, data_ends, (LEVELS[INT8] / scale[0], 0))
+            low = -high
+        sums_only = self.out_type == INT32
+        finish(offset, np.ones_like(scale) if sums_only else unit / data_unit / scale, 0.0, unit)
+        set_range(outs, low, high)
+
+
+def sums_end(data: np.dtype, data_ends: Sequence[Any], weight_ends: Sequence[Any]) -> float:
+    """The end of the range of int32 sums."""
+    return float(product_range(S8 if data == INT8 else 255, data_ends, weight_ends))

@@ -1,0 +1,1 @@
+"""Update steps of optimizers as operators."""

@@ -1,0 +1,296 @@
+"""Update ops over many weights, and the ops that prepare such updates.
+
+    multi_sgd_mom_update(weight_0, grad_0, mom_0, weight_1, ..., lrs, wds, num_weights)
+
+does for every weight what the rule for one weight (`ops.update`) does, in the order of the weights,
+so the results are bitwise the same.  The `preloaded_` ops get the rates as two tensors, which come
+last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...base import MXNetError
+from ..elementwise.float_op import SINGLE
+from ..op import Call, Op, PartialType
+from ..param import Floats, Shape
+from ..shape import PartialShape
+from .adaptive_update import AdamWUpdate, MPAdamWUpdate
+from .lamb_update import LambUpdate, MPLambUpdate
+from .sgd_update import MPSGDMomUpdate, MPSGDUpdate, SGDMomUpdate, SGDUpdate, Update
+
+__all__ = ["MultiUpdate"]
+
+
+class MultiUpdate(Op):
+    """Base of update ops over many weights; `rule` is what is done to each.
+
+    Its inputs come weight by weight, then the tensors named in `shared`.
+    """
+
+    inputs: ClassVar[tuple[str, ...]] = ("data",)
+    variadic: ClassVar[str] = "num_weights"
+    shapes: ClassVar = "all tensors of one weight have its shape"
+    rule: ClassVar[type[Update]]
+    shared: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def each(cls) -> tuple[str, ...]:
+        """Names of the inputs that there are for each weight."""
+        return tuple(name for name in cls.rule.inputs if name not in cls.shared)
+
+    @classmethod
+    def count_inputs(cls, params: dict[str, Any], count: int) -> None:
+        super().count_inputs(params, (count - len(cls.shared)) // len(cls.each()))
+
+    def list_inputs(self) -> tuple[str, ...]:
+        return (*(f"{name}_{i}" for i in range(self.count) for name in self.each()), *self.shared)
+
+    def list_outputs(self) -> tuple[str, ...]:
+        return tuple(f"output{i}" for i in range(self.count))
+
+    @property
+    def aux(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.rule.aux
+
+    def aux_indices(self) -> tuple[int, ...]:
+        each = self.each()
+        return tuple(i * len(each) + j for i in range(self.count)
+                     for j, name in enumerate(each) if name in self.aux)
+
+    @property
+    def count(self) -> int:
+        """The number of weights."""
+        return getattr(self, self.variadic)
+
+    @property
+    def inplace(self) -> tuple[tuple[str, str], ...]:  # type: ignore[override]
+        return tuple((f"weight_{i}", f"output{i}") for i in range(self.count))
+
+    # -- the parts ----------------------------------------------------------------------------
+
+    def rates(self, ins: Sequence[Any]) -> tuple[Sequence[float], Sequence[float]]:
+        """Learning rate and weight decay of every weight; `ins` are NumPy arrays."""
+        return self.lrs, self.wds  # type: ignore[attr-defined]
+
+    def rule_for(self, index: int, lr: float, wd: float) -> Update:
+        """The rule for one weight."""
+        return self.rule(lr=lr, wd=wd, **self.common())  # type: ignore[call-arg]
+
+    def common(self) -> dict[str, Any]:
+        """The parameters that are the same for all weights."""
+        return {name: getattr(self, name) for name in self._common_names()}
+
+    @classmethod
+    @cache
+    def _common_names(cls) -> tuple[str, ...]:
+        own, theirs = ({given.name for given in fields(kind)}  # type: ignore[arg-type]
+                       for kind in (cls, cls.rule))
+        return tuple(sorted(own & theirs))
+
+    def part(self, tensors: Sequence[Any], index: int) -> list[Any]:
+        """The inputs of one weight's rule, of a list with one item for each input."""
+        step, last = len(self.each()), len(self.each()) * self.count
+        own = tensors[index * step:(index + 1) * step]
+        return [*own, *(x for name, x in zip(self.shared, tensors[last:], strict=True)
+                        if name in self.rule.inputs)]
+
+    # -- rules --------------------------------------------------------------------------------
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        self._check()
+        return self._infer("infer_shape", ins, outs, (self.count,))
+
+    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
+                   ) -> tuple[list[PartialType], list[PartialType]]:
+        return self._infer("infer_type", ins, outs, SINGLE)
+
+    def _infer(self, what: str, ins: list[Any], outs: list[Any], other: Any
+               ) -> tuple[list[Any], list[Any]]:
+        """The facts that each weight's rule finds; `other` for what no rule reads."""
+        found_ins: list[Any] = []
+        found_outs: list[Any] = []
+        tail = {name: other for name in self.shared}
+        for index in range(self.count):
+            own, (out,) = getattr(self.rule_for(index, 0.0, 0.0), what)(
+                self.part(ins, index), [outs[index]])
+            found = dict(zip(self.rule.inputs, own, strict=True))
+            found_ins += [found[name] for name in self.each()]
+            found_outs.append(out)
+            tail.update({name: found[name] for name in self.shared if name in found})
+        return [*found_ins, *tail.values()], found_outs
+
+    def _check(self) -> None:
+        """MXNetError unless there is one of everything for every weight."""
+        for given in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, given.name)
+            if isinstance(value, tuple) and len(value) != self.count:
+                raise MXNetError(f"{self.name}: {given.name} has {len(value)} numbers, expected "
+                                 f"{self.variadic} = {self.count}")
+
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        lrs, wds = self.rates(ins)
+        for index, (out, lr, wd) in enumerate(zip(outs, lrs, wds, strict=True)):
+            part = self.part(ins, index)
+            rule = self.rule_for(index, float(lr), float(wd))
+            rule.forward(part, [np.empty_like(part[0]) if out is None else out], call)
+
+
+@dataclass(frozen=True)
+class MultiSGD(MultiUpdate, name="multi_sgd_update"):
+    """`sgd_update` of every weight: w_i = w_i - lrs_i (clipped(rescale_grad g_i) + wds_i w_i)."""
+
+    lrs: Floats
+    wds: Floats
+    rescale_grad: float = 1.0
+    clip_gradient: float = -1.0
+    num_weights: int = 1
+
+    rule: ClassVar[type[Update]] = SGDUpdate
+
+
+@dataclass(frozen=True)
+class MultiMPSGD(MultiSGD, name="multi_mp_sgd_update"):
+    """`mp_sgd_update` of every weight (weight_i, grad_i, weight32_i)."""
+
+    rule: ClassVar[type[Update]] = MPSGDUpdate
+
+
+@dataclass(frozen=True)
+class MultiSGDMom(MultiUpdate, name="multi_sgd_mom_update"):
+    """`sgd_mom_update` of every weight (weight_i, grad_i, mom_i)."""
+
+    lrs: Floats
+    wds: Floats
+    momentum: float = 0.0
+    rescale_grad: float = 1.0
+    clip_gradient: float = -1.0
+    num_weights: int = 1
+
+    rule: ClassVar[type[Update]] = SGDMomUpdate
+
+
+@dataclass(frozen=True)
+class MultiMPSGDMom(MultiSGDMom, name="multi_mp_sgd_mom_update"):
+    """`mp_sgd_mom_update` of every weight (weight_i, grad_i, mom_i, weight32_i)."""
+
+    rule: ClassVar[type[Update]] = MPSGDMomUpdate
+
+
+class Preloaded(MultiUpdate):
+    """Rates are tensors of one number for every weight, so they may be results of other ops."""
+
+    shapes: ClassVar = "all tensors of one weight have its shape, lrs and wds are (num_weights,)"
+    shared: ClassVar[tuple[str, ...]] = ("lrs", "wds")
+
+    def rates(self, ins: Sequence[Any]) -> tuple[Sequence[float], Sequence[float]]:
+        return ins[-2].reshape(-1), ins[-1].reshape(-1)
+
+
+@dataclass(frozen=True)
+class PreloadedMultiSGD(Preloaded, name="preloaded_multi_sgd_update"):
+    """`multi_sgd_update` with tensors lrs and wds of shape (num_weights,)."""
+
+    rescale_grad: float = 1.0
+    clip_gradient: float = -1.0
+    num_weights: int = 1
+
+    rule: ClassVar[type[Update]] = SGDUpdate
+
+
+@dataclass(frozen=True)
+class PreloadedMultiMPSGD(PreloadedMultiSGD, name="preloaded_multi_mp_sgd_update"):
+    """`multi_mp_sgd_update` with tensors lrs and wds of shape (num_weights,)."""
+
+    rule: ClassVar[type[Update]] = MPSGDUpdate
+
+
+@dataclass(frozen=True)
+class PreloadedMultiSGDMom(Preloaded, name="preloaded_multi_sgd_mom_update"):
+    """`multi_sgd_mom_update` with tensors lrs and wds of shape (num_weights,)."""
+
+    momentum: float = 0.0
+    rescale_grad: float = 1.0
+    clip_gradient: float = -1.0
+    num_weights: int = 1
+
+    rule: ClassVar[type[Update]] = SGDMomUpdate
+
+
+@dataclass(frozen=True)
+class PreloadedMultiMPSGDMom(PreloadedMultiSGDMom, name="preloaded_multi_mp_sgd_mom_update"):
+    """`multi_mp_sgd_mom_update` with tensors lrs and wds of shape (num_weights,)."""
+
+    rule: ClassVar[type[Update]] = MPSGDMomUpdate
+
+
+@dataclass(frozen=True)
+class MultiAdamW(MultiUpdate, name="_multi_adamw_update"):
+    """`_adamw_update` of every weight (weight_i, grad_i, mean_i, var_i), with one rescale_grad."""
+
+    lrs: Floats
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    wds: Floats = field(kw_only=True)
+    etas: Floats = field(kw_only=True)
+    clip_gradient: float = -1.0
+    num_weights: int = 1
+
+    shapes: ClassVar = "all tensors of one weight have its shape, rescale_grad has one element"
+    rule: ClassVar[type[Update]] = AdamWUpdate
+    shared: ClassVar[tuple[str, ...]] = ("rescale_grad",)
+
+    def rule_for(self, index: int, lr: float, wd: float) -> Update:
+        return self.rule(lr=lr, wd=wd, eta=self.etas[index],  # type: ignore[call-arg]
+                         **self.common())
+
+
+@dataclass(frozen=True)
+class MultiMPAdamW(MultiAdamW, name="_multi_mp_adamw_update"):
+    """`_mp_adamw_update` of every weight (weight_i, grad_i, mean_i, var_i, weight32_i)."""
+
+    rule: ClassVar[type[Update]] = MPAdamWUpdate
+
+
+@dataclass(frozen=True)
+class MultiLamb(MultiUpdate, name="_multi_lamb_update"):
+    """LAMB, both phases of it, for every weight (weight_i, grad_i, mean_i, var_i); `step_count` are
+    the numbers t of the steps, from 1."""
+
+    learning_rates: Floats
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-6
+    wds: Floats = field(kw_only=True)
+    rescale_grad: float = 1.0
+    lower_bound: float = -1.0
+    upper_bound: float = -1.0
+    clip_gradient: float = -1.0
+    bias_correction: bool = True
+    step_count: Shape = field(kw_only=True)
+    num_tensors: int = 1
+
+    variadic: ClassVar[str] = "num_tensors"
+    rule: ClassVar[type[Update]] = LambUpdate
+
+    def rates(self, ins: Sequence[Any]) -> tuple[Sequence[float], Sequence[float]]:
+        return self.learning_rates, self.wds
+
+    def rule_for(self, index: int, lr: float, wd: float) -> Update:
+        return self.rule(lr=lr, wd=wd, t=self.step_count[index],  # type: ignore[call-arg]
+                         **self.common())
+
+
+@dataclass(frozen=True)
+class MultiMPLamb(MultiLamb, name="_multi_mp_lamb_update"):
+    """LAMB with a master for every weight (weight_i, grad_i, mean_i, var_i, weight32_i)."""
+
+    rule: ClassVar[type[Update]] = MPLambUpdate

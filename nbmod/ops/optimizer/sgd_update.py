@@ -1,0 +1,426 @@
+"""What optimizers do to a weight: one op per rule, one pass over memory each.
+
+An update op gets a weight, its gradient and the optimizer's states; it returns the new weight and
+changes the states (its auxiliary inputs) in place.  Optimizers pass the weight itself as output, so
+that nothing is copied.  An op is its formulas:
+
+    steps = {"d": "grad * scale + wd * weight",
+             "next_mom": "momentum * mom - lr * d", "next_weight": "weight + next_mom"}
+
+`next_weight` and `next_<state>` are written; every other word is an input, an earlier step or a
+number: a parameter of the op, or what `Update.number` derives from one.  So one table of formulas
+(`ops.program`) is the NumPy twin, the CPU kernel and the GPU kernel of a rule.
+
+Where gradients are clipped: in the SGD family before weight decay is added, in Adam and RMSProp
+after.  In docstrings, clipped(x) = min(max(x, -clip_gradient), clip_gradient), or x where
+clip_gradient < 0.
+
+float16 is widened to float32 on the way in and rounded on the way out.  The `mp_` ops step a
+float32 master copy, their last state, and return it rounded to the weight's type.
+
+Here are the base classes and the SGD family; `update_adaptive` has the rules that scale each
+coordinate, `update_multi` the ops over many weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...base import MXNetError
+from ..elementwise import program as programs
+from ..elementwise.codegen import ArraySpec, KernelSpec
+from ..elementwise.float_op import HALF, SINGLE, single
+from ..elementwise.formula import names_in
+from ..elementwise.formula_op import kernels
+from ..elementwise.program import Program, Step
+from ..jit import Kernel
+from ..op import Call, Op, PartialType
+from ..shape import PartialShape, ShapeMismatch, is_known, size_of, unify_all
+
+__all__ = ["Update", "distinct", "kernel_for", "make_program", "require_trainable", "run",
+           "spec_for"]
+
+COMPILED_FROM = 1 << 10
+"""Elements from which a kernel is compiled for an update, 0.3 s once per machine: NumPy takes 30 us
+where a kernel takes 1."""
+
+PARALLEL_FROM = 1 << 16
+"""Elements from which an update runs on all cores: waking them costs 10 to 20 us."""
+
+CLIPPED = {"x": "grad * scale", "c": "where(x > clip, clip, where(x < -clip, -clip, x))"}
+DECAY_AFTER = {**CLIPPED, "d": "c + wd * weight"}
+DECAY_BEFORE = {"x": "grad * scale + wd * weight",
+                "d": "where(x > clip, clip, where(x < -clip, -clip, x))"}
+"""The gradient that steps, `d`: weight decay is added after or before it is clipped."""
+
+
+class Update(Op):
+    """Base of update ops; see the module docstring.
+
+    With `weight32` among the inputs the formulas mean that master copy by `weight`; where it is a
+    state, the output is its rounded copy.
+    """
+
+    shapes: ClassVar = "all tensors have one shape"
+    inplace: ClassVar[tuple[tuple[str, str], ...]] = (("weight", "output"),)
+    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad")
+    steps: ClassVar[dict[str, str]] = {}
+    scalars: ClassVar[tuple[str, ...]] = ()
+    """Inputs of one element."""
+    singles: ClassVar[tuple[str, ...]] = ()
+    """Inputs that are float32 whatever the weight's type is."""
+    exact: ClassVar[bool] = False
+    """Numbers are not rounded to float32, in which MXNet keeps the parameters of its ops."""
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        given = dict(zip(self.inputs, ins, strict=True))
+        shape = unify_all([*(given[name] for name in self.inputs if name not in self.scalars),
+                           *outs], "inputs and outputs")
+        for name in self.scalars:
+            if is_known(given[name]) and size_of(given[name] or ()) != 1:
+                raise ShapeMismatch(f"{name} has shape {given[name]}, expected one element")
+        return [given[name] or (1,) if name in self.scalars else shape
+                for name in self.inputs], [shape]
+
+    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
+                   ) -> tuple[list[PartialType], list[PartialType]]:
+        given = dict(zip(self.inputs, ins, strict=True))
+        own = [given[name] for name in self.inputs if name not in self.singles]
+        (dtype, *_), outs = super().infer_type(own, outs)
+        require_trainable(dtype)
+        return [SINGLE if name in self.singles else dtype for name in self.inputs], outs
+
+    @classmethod
+    @cache
+    def program(cls) -> Program:
+        """From weight (or master), gradient and states to the new ones, and the rounded master."""
+        states = [f"next_{name}" for name in cls.aux if name != "weight32"]
+        rounded = ["rounded"] if "weight32" in cls.aux else []
+        return make_program(cls.name, cls.steps, cls.inputs, ["next_weight", *states, *rounded])
+
+    def number(self, name: str) -> float:
+        """The value of a number that the formulas mention."""
+        if name == "scale":
+            return self.rescale_grad  # type: ignore[attr-defined]
+        if name in ("clip", "bound"):
+            limit = getattr(self, "clip_gradient" if name == "clip" else "clip_weights")
+            return limit if limit >= 0 else math.inf
+        if name.startswith("rest_"):  # of a running mean
+            return 1 - self.rounded(getattr(self, name.removeprefix("rest_")))
+        return getattr(self, name)
+
+    def rounded(self, number: float) -> float:
+        """A number as the rule computes with it."""
+        return number if self.exact else single(number)
+
+    def numbers(self, program: Program) -> list[float]:
+        """The scalars of the program."""
+        return [self.rounded(self.number(name)) for name in program.scalars]
+
+    def tensors(self, ins: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
+        """Arrays by the names that the formulas give them."""
+        named = dict(zip(self.inputs, ins, strict=True))
+        named["weight"] = named.get("weight32", named["weight"])
+        named.update({f"next_{name}": named[name] for name in self.aux})
+        if "weight32" in self.aux:
+            return {**named, "next_weight": named["weight"], "rounded": outs[0]}
+        return {**named, "next_weight": outs[0]}
+
+    def execute(self, program: Program, tensors: dict[str, Any]) -> None:
+        """Run a program over named arrays."""
+        run(program, [tensors[name] for name in program.inputs],
+            [tensors[name] for name in program.outputs], self.numbers(program))
+
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        self.execute(self.program(), self.tensors(ins, outs))
+
+
+def require_trainable(dtype: PartialType) -> None:
+    """MXNetError for a type known to be no floating point type."""
+    if dtype is not None and dtype.kind != "f":
+        raise MXNetError(f"element type {dtype} cannot be trained, expected a float type")
+
+
+def make_program(name: str, steps: Mapping[str, str], tensors: Sequence[str],
+                 outputs: Sequence[str]) -> Program:
+    """The program of these steps; what they mention besides `tensors` and each other is a number.
+
+    `rounded`, among the outputs, is a copy of the new weight.
+    """
+    rows = [Step(*row) for row in steps.items()]
+    rows += [Step("rounded", "next_weight")] if "rounded" in outputs else []
+    read = {word for row in rows for word in names_in(row.formula)} - {row.target for row in rows}
+    return Program(name.strip("_"), tuple(rows), tuple(x for x in tensors if x in read),
+                   tuple(outputs), tuple(sorted(read - {*tensors})))
+
+
+# -- execution on the CPU -------------------------------------------------------------------
+
+
+def run(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray],
+        numbers: Sequence[float]) -> None:
+    """Execute a program over arrays of one size and of single elements.
+
+    Through a kernel if the arrays are large, or if it is there already, else with NumPy; both round
+    alike, so which of them runs makes no difference to the result.  `kernels.prepare` would do the
+    same at ten times the cost of a call, which matters where every weight is a call.
+    """
+    size, arrays = outs[0].size, distinct(ins, outs)
+    key = (program.title, len(arrays), size >= PARALLEL_FROM,
+           *[(array.dtype.char, array.size == size) for array in arrays])
+    if key not in _kernels:
+        if size < COMPILED_FROM:
+            programs.run(program, ins, outs, numbers)
+            return
+        _kernels[key] = kernel_for(program, ins, outs, size >= PARALLEL_FROM)
+    kernel, real = _kernels[key]
+    kernel(*[_flat(array) for array in arrays], *[real(number) for number in numbers])
+
+
+_kernels: dict[tuple, tuple[Kernel, Any]] = {}
+
+
+def distinct(ins: Sequence[np.ndarray], outs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The arrays that a kernel gets: inputs, and outputs that are none of them."""
+    return [*ins, *(out for out in outs if not any(out is array for array in ins))]
+
+
+def spec_for(program: Program, ins: Sequence[Any], outs: Sequence[Any], parallel: bool,
+             many: bool = False) -> KernelSpec:
+    """What is to be known of a kernel for arrays of these types, or for many sets of such."""
+    arrays = dict(zip(program.inputs, ins, strict=True))
+    targets = []
+    for name, out in zip(program.outputs, outs, strict=True):
+        targets.append(next((known for known, array in arrays.items() if array is out), name))
+        arrays.setdefault(targets[-1], out)
+    real = "float64" if any(array.dtype == np.float64 for array in arrays.values()) else "float32"
+    specs = tuple(ArraySpec(name, array.dtype.name, (array.size == outs[0].size,))
+                  for name, array in arrays.items())
+    return KernelSpec(program, specs, tuple(targets), (False,) * len(outs), real, parallel,
+                      many=many)
+
+
+def kernel_for(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray],
+               parallel: bool, many: bool = False) -> tuple[Kernel, Any]:
+    """The kernel of `spec_for`, and the type it computes in."""
+    spec = spec_for(program, ins, outs, parallel, many)
+    return kernels().kernel_of(spec), np.dtype(spec.real).type
+
+
+def _flat(array: np.ndarray) -> np.ndarray:
+    if array.dtype == HALF:
+        array = array.view(np.uint16)
+    return array if array.ndim == 1 else array.reshape(-1)
+
+
+# -- gradient descent -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SGDUpdate(Update, name="sgd_update", aliases=("_sparse_sgd_update",)):
+    """w = w - lr (clipped(rescale_grad g) + wd w)."""
+
+    lr: float
+    wd: float = 0.0
+    rescale_grad: float = 1.0
+    clip_gradient: float = -1.0
+    lazy_update: bool = True
+
+    steps: ClassVar[dict[str, str]] = {**DECAY_AFTER, "next_weight": "weight - lr * d"}
+
+
+@dataclass(frozen=True)
+class MPSGDUpdate(SGDUpdate, name="mp_sgd_update"):
+    """`sgd_update` of the master weight32; the new weight is its rounded copy."""
+
+    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "weight32")
+    aux: ClassVar[tuple[str, ...]] = ("weight32",)
+    singles: ClassVar[tuple[str, ...]] = aux
+
+
+@dataclass(frozen=True)
+class SGDMomUpdate(Update, name="sgd_mom_update", aliases=("_sparse_sgd_mom_update",)):
+    """mom = momentum mom - lr (clipped(rescale_grad g) + wd w);  w = w + mom."""
+
+    lr: float
+    momentum: float = 0.0
+    wd: float = 0.0
+    rescale_grad: float = 1.0
+    clip_gradient: float = -1.0
+    lazy_update: bool = True
+
+    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mom")
+    aux: ClassVar[tuple[str, ...]] = ("mom",)
+    steps: ClassVar[dict[str, str]] = {
+        **DECAY_AFTER, "next_mom": "momentum * mom - lr * d", "next_weight": "weight + next_mom"}
+
+
+@dataclass(frozen=True)
+class MPSGDMomUpdate(SGDMomUpdate, name="mp_sgd_mom_update"):
+    """`sgd_mom_update` of the master weight32; the new weight is its rounded copy."""
+
+    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mom", "weight32")
+    aux: ClassVar[tuple[str, ...]] = ("mom", "weight32")
+    singles: ClassVar[tuple[str, ...]] = aux
+
+
+@dataclass(frozen=True)
+class NAGMomUpdate(Update, name="nag_mom_update"):
+    """x = clipped(rescale_grad g);  y = lr (x + wd w);  w = w + momentum (momentum mom - y) - y;
+    mom = momentum mom - lr (x + wd w) with the new w.
+
+    Nesterov's accelerated gradient with the velocity taken at the next point.  That the velocity
+    decays with the new weight is what MXNet does whenever the output is the weight itself, as it
+    is in training; nbmod does it always.
+    """
+
+    lr: float
+    momentum: float = 0.0
+    wd: float = 0.0
+    rescale_grad: float = 1.0
+    clip_gradient: float = -1.0
+
+    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mom")
+    aux: ClassVar[tuple[str, ...]] = ("mom",)
+    steps: ClassVar[dict[str, str]] = {
+        **DECAY_AFTER, "y": "lr * d",
+        "next_weight": "weight + (momentum * (momentum * mom - y) - y)",
+        "next_mom": "momentum * mom - lr * (c + wd * next_weight)"}
+
+
+@dataclass(frozen=True)
+class MPNAGMomUpdate(NAGMomUpdate, name="mp_nag_mom_update"):
+    """`nag_mom_update` of the master weight32; the new weight is its rounded copy."""
+
+    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mom", "weight32")
+    aux: ClassVar[tuple[str, ...]] = ("mom", "weight32")
+    singles: ClassVar[tuple[str, ...]] = aux
+
+
+@dataclass(frozen=True)
+class SignSGDUpdate(Update, name="signsgd_update"):
+    """w = (1 - lr wd) w - lr sign(g), with sign(0) = sign(NaN) = 0.
+
+    Bernstein et al. (2018).  Scale and magnitude of the gradient do not matter: `rescale_grad` and
+    `clip_gradient` are read and ignored, even a negative scale, as in MXNet.
+    """
+
+    lr: float
+    wd: float = 0.0
+    rescale_grad: float = 1.0
+    clip_gradient: float = -1.0
+
+    steps: ClassVar[dict[str, str]] = {
+        "y": "weight - lr * (wd * weight)",
+        "next_weight": "where(grad > 0, y - lr, where(grad < 0, y + lr, y))"}
+
+
+@dataclass(frozen=True)
+class SignumUpdate(Update, name="signum_update"):
+    """mom = momentum mom - (1 - momentum) (clipped(rescale_grad g) + wd w);
+    w = (1 - lr wd_lh) w + lr sign(mom).
+
+    Bernstein et al. (2018); `wd_lh` is decay apart from the gradient, of Loshchilov and Hutter.
+    """
+
+    lr: float
+    momentum: float = 0.0
+    wd: float = 0.0
+    rescale_grad: float = 1.0
+    clip_gradient: float = -1.0
+    wd_lh: float = 0.0
+
+    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mom")
+    aux: ClassVar[tuple[str, ...]] = ("mom",)
+    steps: ClassVar[dict[str, str]] = {
+        **DECAY_AFTER, "next_mom": "momentum * mom - rest_momentum * d",
+        "y": "weight - lr * (wd_lh * weight)",
+        "next_weight": "where(next_mom > 0, y + lr, where(next_mom < 0, y - lr, y))"}
+
+
+# -- rules without a name in the table: MXNet computes them in Python, in several operations -----
+
+
+LATE = "lr * (d + lamda * c * c * (weight - previous))"
+
+
+@dataclass(frozen=True)
+class DCASGDUpdate(Update):
+    """x = clipped(rescale_grad g);  y = w - lr (x + wd w + lamda x^2 (w - previous));
+    previous = w;  w = y.
+
+    Zheng et al. (2017): gradients that are late are corrected for the way gone meanwhile.
+    """
+
+    lr: float
+    lamda: float = 0.04
+    wd: float = 0.0
+    rescale_grad: float = 1.0
+    clip_gradient: float = -1.0
+
+    name = "dcasgd_update"
+    exact = True
+    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "previous")
+    aux: ClassVar[tuple[str, ...]] = ("previous",)
+    steps: ClassVar[dict[str, str]] = {
+        **DECAY_AFTER, "late": LATE, "next_previous": "weight", "next_weight": "weight - late"}
+
+
+@dataclass(frozen=True)
+class DCASGDMomUpdate(Update):
+    """x = clipped(rescale_grad g);  mom = momentum mom - lr (x + wd w + lamda x^2 (w - previous));
+    previous = w;  w = w + mom.
+
+    `DCASGDUpdate` with momentum.
+    """
+
+    lr: float
+    momentum: float = 0.0
+    lamda: float = 0.04
+    wd: float = 0.0
+    rescale_grad: float = 1.0
+    clip_gradient: float = -1.0
+
+    name = "dcasgd_mom_update"
+    exact = True
+    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "mom", "previous")
+    aux: ClassVar[tuple[str, ...]] = ("mom", "previous")
+    steps: ClassVar[dict[str, str]] = {
+        **DECAY_AFTER, "late": LATE, "next_mom": "momentum * mom - late",
+        "next_previous": "weight", "next_weight": "weight + next_mom"}
+
+
+@dataclass(frozen=True)
+class SGLDUpdate(Update):
+    """w = w - lr / 2 (clipped(rescale_grad g) + wd w) + sqrt(lr) noise, noise standard normal.
+
+    Stochastic gradient Langevin dynamics, Welling and Teh (2011).
+    """
+
+    lr: float
+    wd: float = 0.0
+    rescale_grad: float = 1.0
+    clip_gradient: float = -1.0
+
+    name = "sgld_update"
+    exact = True
+    inputs: ClassVar[tuple[str, ...]] = ("weight", "grad", "noise")
+    steps: ClassVar[dict[str, str]] = {
+        **DECAY_AFTER, "next_weight": "weight - half * d + spread * noise"}
+
+    @property
+    def half(self) -> float:
+        """Half the learning rate."""
+        return self.lr / 2
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation of the step."""
+        return math.sqrt(self.lr)

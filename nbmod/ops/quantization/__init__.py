@@ -1,0 +1,1 @@
+"""8-bit integer operators."""

@@ -1,0 +1,147 @@
+"""Exact sums of products of small integers.
+
+A float32 holds every integer up to 2**24, so a float32 convolution of 8-bit numbers is exact as
+long as no sum of absolute products can exceed that.  Deeper sums are cut into parts of the channels
+that are added as int32.  So integer convolutions run on the kernels of float ones.  One channel
+whose taps alone are too many is left to float64.
+
+Sums behind dense layers are read along rows: `row_products`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..jit import kernel, prange
+from ..nn.convolution import Convolution, Directions
+from ..nn.sliding_window import Geometry
+from ..op import Spec
+from ..param import Shape
+from ..shape import size_of
+from .ranges import INT32
+
+__all__ = ["ExactConvolution", "row_products", "row_products_by_numpy"]
+
+EXACT = 1 << 24
+LARGEST_BYTES = 255 * 128
+"""The largest product of a data and a weight element, 8-bit both."""
+
+
+@dataclass(frozen=True)
+class ExactConvolution:
+    """The sums of a convolution of integer data (N, C, *image): int32, or float32 that are whole.
+
+    `room` is the scratch it wants; `prepare` gives a function that computes, and where to.
+    """
+
+    conv: Convolution
+    data: Shape
+    largest: int = LARGEST_BYTES
+
+    @cached_property
+    def whole(self) -> Geometry:
+        """All channels at once."""
+        return self.conv.directions(Spec(self.data, np.dtype(np.float32))).geo
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        """The type that holds the sum of one channel exactly."""
+        return np.dtype(np.float32 if self.whole.window.taps * self.largest <= EXACT
+                        else np.float64)
+
+    @cached_property
+    def ranges(self) -> list[tuple[int, int]]:
+        """The channels of each group, in parts."""
+        taps, channels = self.whole.window.taps, self.whole.group_channels
+        most = max(EXACT // (taps * self.largest), 1) if self.dtype == np.float32 else channels
+        count = -(-channels // most)
+        cuts = [channels * i // count for i in range(count + 1)]
+        return list(zip(cuts[:-1], cuts[1:], strict=True))
+
+    @property
+    def result(self) -> Spec:
+        geo = self.whole
+        return Spec((geo.images, geo.filters, *geo.window.out), self.dtype)
+
+    def ways(self, channels: int) -> Directions:
+        """The convolution of so many channels of each group."""
+        return Directions(replace(self.whole, channels=channels * self.whole.groups))
+
+    @property
+    def widths(self) -> list[int]:
+        """How many channels parts have: one number, or two."""
+        return sorted({stop - start for start, stop in self.ranges}, reverse=True)
+
+    def room(self) -> list[Spec]:
+        """Data and weight of a part, its sums, all sums if there are several parts, and work."""
+        geo, wide = self.whole, self.widths[0]
+        pixels = size_of(geo.window.image)
+        rooms = [Spec((geo.images * geo.groups * wide * pixels,), self.dtype),
+                 Spec((geo.filters * wide * geo.window.taps,), self.dtype), self.result,
+                 Spec(self.result.shape if len(self.ranges) > 1 else (0,), INT32)]
+        for width in self.widths:
+            rooms += self.ways(width).forward_room(self.dtype)
+        return rooms
+
+    def prepare(self, x: Any, w: Any, scratch: Sequence[Any], exact: bool = True
+                ) -> tuple[Callable[[], None], Any]:
+        """A function that computes the sums of x (N, C, *image) and w (F, C / G, *kernel), both of
+        whole numbers of any type, and the array it leaves them in, (N, F, D, H, W): int32 if there
+        are several parts, unless nobody minds when large ones are rounded to a float (not `exact`).
+        """
+        geo, (data, weight, sums, total) = self.whole, scratch[:4]
+        image, kernel = geo.window.image, geo.window.kernel
+        x = x.reshape(geo.images, geo.groups, geo.group_channels, *image)
+        w = w.reshape(geo.filters, geo.group_channels, *kernel)
+        rooms, parts = iter(scratch[4:]), {}
+        for width in self.widths:
+            ways = self.ways(width)
+            work = [next(rooms) for _ in ways.forward_room(self.dtype)]
+            xs = _shaped(data, (geo.images, geo.groups, width, *image))
+            ws = _shaped(weight, (geo.filters, width, *kernel))
+            flat = xs.reshape(geo.images, geo.groups * width, *image)
+            parts[width] = xs, ws, ways.forward(flat, ws, None, sums, work)
+
+        def run() -> None:
+            for start, stop in self.ranges:
+                xs, ws, convolve = parts[stop - start]
+                np.copyto(xs, x[:, :, start:stop])
+                np.copyto(ws, w[:, start:stop])
+                convolve()
+                if start == 0 and total.size:
+                    np.copyto(total, sums, casting="unsafe")
+                elif total.size:
+                    np.add(total, sums, out=total, casting="unsafe")
+            if total.size and not exact:
+                np.copyto(sums, total, casting="same_kind")
+
+        return run, total if total.size and exact else sums
+
+
+def _shaped(room: Any, shape: Shape) -> Any:
+    """The first numbers of a flat array as an array of this shape."""
+    return room[:size_of(shape)].reshape(shape)
+
+
+# ----------------------------------------------------------------------------------- dense products
+
+@kernel(parallel=True)
+def row_products(x, w, y):
+    """y (M, N) int32 = x (M, K) w^T, w (N, K)."""
+    for j in prange(w.shape[0]):
+        row = w[j]
+        for i in range(x.shape[0]):
+            total, data = np.int32(0), x[i]
+            for k in range(row.size):
+                total = np.int32(total + np.int32(data[k]) * np.int32(row[k]))
+            y[i, j] = total
+
+
+def row_products_by_numpy(x: Any, w: Any, y: Any) -> None:
+    """The same without a compiler: float64 holds the sums."""
+    np.copyto(y, np.matmul(x.astype(np.float64), w.T.astype(np.float64)), casting="unsafe")

@@ -1,0 +1,316 @@
+"""Ops that work on 8-bit integers element by element, each with the range of what it stands for.
+
+Also what is almost that: joining tensors, rows of a table, and BatchNorm by moving statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...base import MXNetError
+from ..op import PartialType
+from ..param import DType, Shape
+from ..shape import PartialShape, ShapeMismatch, normalize_axis, unify, unify_all
+from ..tensor.indexing import Embedding
+from .ranges import (
+    BYTES,
+    FLOAT,
+    INT8,
+    INT32,
+    LEVELS,
+    S8,
+    UINT8,
+    RangedOp,
+    expect_type,
+    limits,
+    magnitude,
+    merge_types,
+    per_unit,
+    product_range,
+    quotient,
+    round_scaled,
+    set_range,
+)
+
+__all__ = ["QuantizedBatchNorm", "QuantizedConcat", "QuantizedElementwiseAdd",
+           "QuantizedElementwiseMul", "QuantizedEmbedding"]
+
+
+@dataclass(frozen=True)
+class QuantizedConcat(RangedOp, name="_contrib_quantized_concat"):
+    """Tensors joined along axis `dim`, all brought to the range that holds theirs.
+
+    num_args tensors, then the two ends of the range of each.  The new range is from the least to
+    the largest end; the output is uint8 if all tensors are, else int8.
+    """
+
+    shapes: ClassVar = "tensors (..., k_i, ...) -> (..., sum of k_i, ...), ranges (1,)"
+    num_args: int
+    dim: int = 1
+
+    inputs: ClassVar = ("data",)
+    variadic: ClassVar = "num_args"
+
+    @classmethod
+    def count_inputs(cls, params: dict[str, Any], count: int) -> None:
+        params.setdefault("num_args", str(count // 3))
+
+    @property
+    def num_tensors(self) -> int:
+        return self.num_args
+
+    def list_inputs(self) -> tuple[str, ...]:
+        count = range(self.num_args)
+        return (*(f"arg{i}" for i in count),
+                *(f"arg{i}_{end}" for i in count for end in ("min", "max")))
+
+    def tensor_shapes(self, ins: list[PartialShape], out: PartialShape
+                      ) -> tuple[list[PartialShape], PartialShape]:
+        known = [shape for shape in (*ins, out) if shape is not None]
+        if not known:
+            return ins, out
+        axis = normalize_axis(self.dim, len(known[0]), "dim")
+        rest = unify_all([_without(shape, axis) for shape in known], "tensors beside the axis")
+        assert rest is not None
+        sizes = [0 if shape is None else shape[axis] for shape in ins]
+        joined = sum(sizes) if all(sizes) else 0
+        return ([_with(rest, axis, size) for size in sizes],
+                unify(_with(rest, axis, joined), out, "computed and wanted output"))
+
+    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+        for number, dtype in enumerate(ins):
+            expect_type(f"arg{number}", dtype, BYTES)
+        if INT8 in ins:
+            return ins, INT8
+        return ins, None if None in ins else UINT8
+
+    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        count, out = self.num_args, outs[0]
+        lows, highs = [float(low[0]) for low in ins[count::2]], [float(high[0])
+                                                                  for high in ins[count + 1::2]]
+        low, high = min(lows), max(highs)
+        cuts = np.cumsum([array.shape[self.dim] for array in ins[:count]])[:-1]
+        for data, part, own in zip(ins, np.split(out, cuts, self.dim),
+                                   zip(lows, highs, strict=True), strict=False):
+            scale = quotient(per_unit(out.dtype, low, high), per_unit(data.dtype, *own))
+            if scale == 1 and data.dtype == out.dtype:
+                np.copyto(part, data)
+            else:
+                round_scaled(data, scale, part)
+        set_range(outs, low, high)
+
+
+def _without(shape: Shape, axis: int) -> Shape:
+    return shape[:axis] + shape[axis + 1:]
+
+
+def _with(rest: Shape, axis: int, size: int) -> Shape:
+    return rest[:axis] + (size,) + rest[axis:]
+
+
+class _Pair(RangedOp):
+    """Ops of two tensors of equal shape."""
+
+    inputs: ClassVar = ("lhs", "rhs", "lhs_min", "lhs_max", "rhs_min", "rhs_max")
+    tensors: ClassVar = 2
+    min_calib_range: float | None
+    max_calib_range: float | None
+
+    @property
+    def calibrated(self) -> bool:
+        return self.min_calib_range is not None and self.max_calib_range is not None
+
+    def tensor_shapes(self, ins: list[PartialShape], out: PartialShape
+                      ) -> tuple[list[PartialShape], PartialShape]:
+        shape = unify_all([*ins, out], "lhs, rhs and output")
+        return [shape, shape], shape
+
+
+@dataclass(frozen=True)
+class QuantizedElementwiseAdd(_Pair, name="_contrib_quantized_elemwise_add"):
+    """The sum of two tensors of 8-bit integers, each with its range.
+
+    With a calibrated range the output is 8-bit: uint8 if both tensors are, else int8; of a uint8
+    and an int8 tensor the former is brought to the output's scale and rounded before the sum is.
+    Otherwise it is int32, in the range [-m, m] with m the sum of both ends.
+    """
+
+    shapes: ClassVar = "lhs, rhs and output the same, ranges (1,)"
+    min_calib_range: float | None = None
+    max_calib_range: float | None = None
+
+    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+        expect_type("lhs", ins[0], BYTES)
+        expect_type("rhs", ins[1], BYTES)
+        if not self.calibrated:
+            return ins, INT32
+        if INT8 in ins:
+            return ins, INT8
+        return ins, None if None in ins else UINT8
+
+    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        ends = [magnitude(*ins[2:4]), magnitude(*ins[4:6])]
+        low, high = self.min_calib_range, self.max_calib_range
+        if low is None or high is None:
+            high = float(np.float32(ends[0] + ends[1]))
+            low = -high
+        self._add(ins[:2], outs[0], ends, magnitude(low, high))
+        set_range(outs, low, high)
+
+    def _add(self, pair: Sequence[Any], out: Any, ends: Sequence[Any], end: np.float32) -> None:
+        per_one = quotient(LEVELS[out.dtype], end)
+        scales = [quotient(per_one, per_unit(data.dtype, own, own))
+                  for data, own in zip(pair, ends, strict=True)]
+        parts = [np.multiply(data, scale, dtype=np.float32)
+                 for data, scale in zip(pair, scales, strict=True)]
+        if out.dtype == INT32:
+            total = np.add(*parts, dtype=np.float64)
+            np.copyto(out, np.clip(np.rint(total), -2.0 ** 31, 2.0 ** 31 - 1), casting="unsafe")
+            return
+        if pair[0].dtype != pair[1].dtype:
+            unsigned = parts[0 if pair[0].dtype == UINT8 else 1]
+            np.clip(np.rint(unsigned, out=unsigned), *limits(out.dtype), out=unsigned)
+        round_scaled(np.add(*parts), np.float32(1), out)
+
+
+@dataclass(frozen=True)
+class QuantizedElementwiseMul(_Pair, name="_contrib_quantized_elemwise_mul"):
+    """The product of two tensors of int8 integers, each with its range.
+
+    `enable_float_output` gives the real numbers; a calibrated range int8, dropping fractions;
+    otherwise the output is the products, int32, with the range of a product of int8 numbers.
+    """
+
+    shapes: ClassVar = "lhs, rhs and output the same, ranges (1,)"
+    min_calib_range: float | None = None
+    max_calib_range: float | None = None
+    enable_float_output: bool = False
+
+    def list_outputs(self) -> tuple[str, ...]:
+        return self.outputs[:1] if self.enable_float_output else self.outputs
+
+    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+        tensors = [merge_types(name, given, INT8) for name, given in
+                   zip(self.inputs, ins, strict=False)]
+        out = FLOAT if self.enable_float_output else INT8 if self.calibrated else INT32
+        return [*tensors], out
+
+    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        (x, y), out = ins[:2], outs[0]
+        ends = magnitude(*ins[2:4]), magnitude(*ins[4:6])
+        if out.dtype == INT32:
+            np.multiply(x, y, out=out, dtype=np.int32)
+            end = product_range(S8, ins[2:4], ins[4:6])
+            set_range(outs, -end, end)
+            return
+        scale = quotient(1, per_unit(INT8, ends[0], ends[0]) * per_unit(INT8, ends[1], ends[1]))
+        product = np.multiply(x, y, dtype=np.float32)
+        if out.dtype == FLOAT:
+            np.multiply(product, scale, out=out)
+            return
+        low, high = self.min_calib_range, self.max_calib_range
+        product *= np.float32(per_unit(INT8, low, high) * scale)
+        np.copyto(out, np.clip(np.trunc(product), *limits(INT8)), casting="unsafe")
+        set_range(outs, low, high)
+
+
+@dataclass(frozen=True)
+class QuantizedBatchNorm(RangedOp, name="_contrib_quantized_batch_norm"):
+    """BatchNorm of 8-bit data by its moving statistics: int8, in the calibrated range.
+
+    y = gamma (x - mean) / sqrt(var + eps) + beta, per channel along axis 1; gamma, beta,
+    moving_mean and moving_var are (C,).  As in MXNet gamma counts even with `fix_gamma`, the slope
+    is divided by sqrt(1 + eps) once more, and uint8 data loses its lowest bit.
+    """
+
+    shapes: ClassVar = "data and output (N, C, ...), ranges (1,), all others (C,)"
+    eps: float = 1e-3
+    momentum: float = 0.9
+    fix_gamma: bool = True
+    use_global_stats: bool = False
+    output_mean_var: bool = False
+    axis: int = 1
+    cudnn_off: bool = False
+    min_calib_range: float | None = None
+    max_calib_range: float | None = None
+
+    inputs: ClassVar = ("data", "gamma", "beta", "moving_mean", "moving_var", "min_data",
+                        "max_data")
+    aux: ClassVar = ("moving_mean", "moving_var")
+    init: ClassVar = {"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'}
+    tensors: ClassVar = 5
+
+    @property
+    def repeatable(self) -> bool:
+        return True
+
+    def tensor_shapes(self, ins: list[PartialShape], out: PartialShape
+                      ) -> tuple[list[PartialShape], PartialShape]:
+        data = unify(ins[0], out, "data and output")
+        if data is None:
+            return ins, out
+        if self.axis != 1 or len(data) < 2:
+            raise ShapeMismatch(f"axis is {self.axis} and data {data}, expected channels second")
+        return [data, *[(data[1],)] * 4], data
+
+    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+        if self.min_calib_range is None or self.max_calib_range is None:
+            raise MXNetError("min_calib_range and max_calib_range are not given, expected both: "
+                             "quantized BatchNorm must be calibrated")
+        expect_type("data", ins[0], BYTES)
+        names = self.inputs[1:5]
+        rest = [merge_types(name, given, FLOAT) for name, given in zip(names, ins[1:],
+                                                                       strict=True)]
+        return [ins[0], *rest], INT8
+
+    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        data, gamma, beta, mean, var, low, high = ins
+        slope = gamma / np.sqrt(var.astype(np.float64) + self.eps)
+        out_scale = per_unit(INT8, self.min_calib_range, self.max_calib_range)
+        step = quotient(magnitude(low, high), LEVELS[INT8])
+        factor = slope * step * out_scale / np.sqrt(1 + self.eps)
+        offset = (beta - mean * slope) * out_scale
+        x = data >> 1 if data.dtype == UINT8 else data
+        per_channel = (-1, *[1] * (data.ndim - 2))
+        y = np.multiply(x, factor.astype(np.float32).reshape(per_channel), dtype=np.float32)
+        y += offset.astype(np.float32).reshape(per_channel)
+        round_scaled(y, np.float32(1), outs[0])
+        set_range(outs, self.min_calib_range, self.max_calib_range)
+
+
+@dataclass(frozen=True)
+class QuantizedEmbedding(RangedOp, name="_contrib_quantized_embedding"):
+    """Rows of an int8 table: y[i] = weight[data[i]]; the range is that of the table.
+
+    data of any shape and type, weight (input_dim, output_dim) -> (*data, output_dim).  Indices
+    outside the table mean its first or last row.
+    """
+
+    input_dim: int
+    output_dim: int
+    dtype: DType = "float32"
+    sparse_grad: bool = False
+
+    inputs: ClassVar = ("data", "weight", "min_weight", "max_weight")
+    tensors: ClassVar = 2
+
+    @property
+    def layer(self) -> Embedding:
+        return Embedding(self.input_dim, self.output_dim)
+
+    def tensor_shapes(self, ins: list[PartialShape], out: PartialShape
+                      ) -> tuple[list[PartialShape], PartialShape]:
+        tensors, (out,) = self.layer.infer_shape(ins, [out])
+        return tensors, out
+
+    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+        return [ins[0], merge_types("weight", ins[1], INT8)], INT8
+
+    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        rows = np.clip(ins[0].astype(np.int64), 0, self.input_dim - 1)
+        np.take(ins[1], rows, axis=0, out=outs[0])
+        set_range(outs, ins[2], ins[3])

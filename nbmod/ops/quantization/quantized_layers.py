@@ -1,0 +1,295 @@
+"""Layers on 8-bit integers that stand for real numbers: convolution, dense layers, pooling.
+
+See `ops.integer` for what an integer stands for.  With every tensor go the two ends of its range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ...base import MXNetError
+from ..nn.convolution import Convolution, LayoutName, Tune
+from ..nn.fully_connected import FullyConnected
+from ..nn.pooling import AVG, Pooling
+from ..op import Call, PartialType, Spec
+from ..param import Shape
+from ..shape import PartialShape, ShapeMismatch, size_of, unify
+from .integer_sums import ExactConvolution, row_products, row_products_by_numpy
+from .ranges import (
+    BYTES,
+    FLOAT,
+    INT8,
+    INT32,
+    LEVELS,
+    S8,
+    UINT8,
+    RangedOp,
+    expect_type,
+    magnitude,
+    merge_types,
+    per_unit,
+    product_range,
+    quotient,
+    set_range,
+)
+
+__all__ = ["QuantizedActivation", "QuantizedConvolution", "QuantizedFlatten",
+           "QuantizedFullyConnected", "QuantizedPooling"]
+
+class _Layer(RangedOp):
+    """A layer with weights: data, weight and bias, then the range of each."""
+
+    inputs: ClassVar = ("data", "weight", "bias", "min_data", "max_data", "min_weight",
+                        "max_weight", "min_bias", "max_bias")
+    no_bias: bool
+
+    @property
+    def num_tensors(self) -> int:
+        return 2 if self.no_bias else 3
+
+    def list_inputs(self) -> tuple[str, ...]:
+        return tuple(n for n in self.inputs if "bias" not in n) if self.no_bias else self.inputs
+
+    @property
+    def layer(self) -> Any:
+        """The op that does the same on real numbers."""
+        raise NotImplementedError
+
+    def levels(self, data: np.dtype) -> Any:
+        """Steps of the data to the end of its range, as the output's range has it."""
+        return S8
+
+    def sums_end(self, data: np.dtype, ends: Sequence[Any]) -> np.float32:
+        """The end of the output's range; `ends` are those of data and weight, and maybe more."""
+        return product_range(self.levels(data), ends[:2], ends[2:4])
+
+    def in_sums(self, bias: Any, data: np.dtype, ends: Sequence[Any]) -> Any:
+        """An int8 bias as integers to add to the sums; `ends` of data, weight and bias."""
+        return bias
+
+    def tensor_shapes(self, ins: list[PartialShape], out: PartialShape
+                      ) -> tuple[list[PartialShape], PartialShape]:
+        tensors, (out,) = self.layer.infer_shape(ins, [out])
+        return tensors, out
+
+    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+        expect_type("data", ins[0], BYTES)
+        names = ("weight", "bias")
+        rest = [merge_types(name, given, INT8) for name, given in zip(names, ins[1:],
+                                                                      strict=False)]
+        return [ins[0], *rest], INT32
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantizedConvolution(_Layer, name="_contrib_quantized_conv"):
+    """Convolution of 8-bit data with int8 filters: exact sums, int32.
+
+    Shapes are those of Convolution, ranges (1,).  The output's range is that of a product of two
+    int8 numbers, 2**31 - 1 steps of (m_data / 127) (m_weight / 127), for uint8 data too, and `bias`
+    is added to the sums as it is: so real MXNet does, whose results both spoil.
+    """
+
+    kernel: Shape
+    stride: Shape = ()
+    dilate: Shape = ()
+    pad: Shape = ()
+    num_filter: int
+    num_group: int = 1
+    workspace: int = 1024
+    no_bias: bool = False
+    cudnn_tune: Tune | None = None
+    cudnn_off: bool = False
+    layout: LayoutName | None = None
+
+    @property
+    def layer(self) -> Convolution:
+        params = {field.name: getattr(self, field.name) for field in fields(Convolution)}
+        conv = Convolution(**params)
+        if conv.channels_last:
+            raise ShapeMismatch(f"layout is {self.layout}, expected channels second")
+        return conv
+
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        return ExactConvolution(self.layer, ins[0].shape).room()
+
+    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        room = ExactConvolution(self.layer, ins[0].shape).room()
+        call = Call(scratch=[np.empty(spec.shape, spec.dtype) for spec in room])
+        self.prepare(ins, outs, call)()
+
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+        ends = ins[self.num_tensors:]
+        exact = ExactConvolution(self.layer, ins[0].shape)
+        add, found = exact.prepare(ins[0], ins[1], call.scratch)
+        sums = found.reshape(outs[0].shape)
+
+        def run() -> None:
+            add()
+            np.copyto(outs[0], sums, casting="unsafe")
+            if not self.no_bias:
+                np.add(outs[0], ins[2].reshape(-1, *[1] * len(self.kernel)), out=outs[0])
+            end = self.sums_end(ins[0].dtype, ends)
+            set_range(outs, -end, end)
+
+        return run
+
+
+@dataclass(frozen=True)
+class QuantizedFullyConnected(_Layer, name="_contrib_quantized_fully_connected"):
+    """A dense layer of 8-bit data and int8 weights: exact sums, int32.
+
+    Shapes are those of FullyConnected, ranges (1,).  The output's range is 2**31 - 1 steps of
+    (m_data / R) (m_weight / 127), R being 127 for int8 and 255 for uint8 data.  `bias` is brought
+    to the scale of the sums, dropping fractions.
+    """
+
+    num_hidden: int
+    no_bias: bool = False
+    flatten: bool = True
+
+    @property
+    def layer(self) -> FullyConnected:
+        return FullyConnected(self.num_hidden, self.no_bias, self.flatten)
+
+    def levels(self, data: np.dtype) -> Any:
+        return S8 if data == INT8 else 255
+
+    def in_sums(self, bias: Any, data: np.dtype, ends: Sequence[Any]) -> Any:
+        """Brought from its steps to those of the sums."""
+        step = quotient(magnitude(*ends[4:6]), LEVELS[INT8])
+        scale = step * (per_unit(data, *ends[:2]) * per_unit(INT8, *ends[2:4]))
+        return (bias * np.float32(scale)).astype(np.int32)
+
+    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        self.fill(ins, outs, row_products_by_numpy)
+
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+        return partial(self.fill, ins, outs, row_products)
+
+    def fill(self, ins: Sequence[Any], outs: Sequence[Any], multiply: Callable) -> None:
+        data, weight, ends = ins[0], ins[1], ins[self.num_tensors:]
+        sums = outs[0].reshape(-1, self.num_hidden)
+        multiply(data.reshape(len(sums), -1), weight, sums)
+        if not self.no_bias:
+            np.add(sums, self.in_sums(ins[2], data.dtype, ends), out=sums)
+        end = self.sums_end(data.dtype, ends)
+        set_range(outs, -end, end)
+
+
+class _Keeping(RangedOp):
+    """Ops whose output has the type and the range of their data."""
+
+    inputs: ClassVar = ("data", "min_data", "max_data")
+
+    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+        expect_type("data", ins[0], BYTES)
+        return ins, ins[0]
+
+    def keep_range(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        set_range(outs, ins[-2], ins[-1])
+
+
+@dataclass(frozen=True)
+class QuantizedFlatten(_Keeping, name="_contrib_quantized_flatten"):
+    """The same integers as a matrix: (N, ...) -> (N, product of the rest); the range stays."""
+
+    def tensor_shapes(self, ins: list[PartialShape], out: PartialShape
+                      ) -> tuple[list[PartialShape], PartialShape]:
+        if not ins[0]:
+            return ins, out
+        return ins, unify((ins[0][0], size_of(ins[0][1:])), out, "computed and wanted output")
+
+    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        np.copyto(outs[0], ins[0].reshape(outs[0].shape))
+        self.keep_range(ins, outs)
+
+
+@dataclass(frozen=True)
+class QuantizedActivation(_Keeping, name="_contrib_quantized_act"):
+    """y = max(q, 0): the rectifier, the only activation there is; the range stays.
+
+    The output is int8.  uint8 data keeps its bits, so numbers from 128 on become negative, as in
+    MXNet.
+    """
+
+    shapes: ClassVar = "data and output the same, ranges (1,)"
+    act_type: Literal["relu", "sigmoid", "softrelu", "softsign", "tanh"]
+
+    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+        if self.act_type != "relu":
+            raise MXNetError(f"act_type is {self.act_type!r}, expected 'relu'; dequantize the "
+                             "data for others")
+        return super().tensor_types(ins)[0], INT8
+
+    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        data = ins[0]
+        np.copyto(outs[0], data.view(np.int8) if data.dtype == UINT8 else np.maximum(data, 0))
+        self.keep_range(ins, outs)
+
+
+@dataclass(frozen=True)
+class QuantizedPooling(_Keeping, name="_contrib_quantized_pooling"):
+    """Pooling of 8-bit data: maxima as they are, means rounded (halves to even); the range stays.
+
+    Shapes are those of Pooling, ranges (1,); `pool_type` is 'max' or 'avg'.  A mean is over all
+    pixels of the kernel, wherever it stands, with `count_include_pad` False over the image alone.
+    """
+
+    kernel: Shape = ()
+    pool_type: Literal["avg", "lp", "max", "sum"] = "max"
+    global_pool: bool = False
+    cudnn_off: bool = False
+    pooling_convention: Literal["full", "same", "valid"] = "valid"
+    stride: Shape = ()
+    pad: Shape = ()
+    p_value: int | None = None
+    count_include_pad: bool | None = None
+    layout: Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC", "NWC"] | None = None
+
+    @property
+    def layer(self) -> Pooling:
+        if self.pool_type not in ("max", "avg"):
+            raise ShapeMismatch(f"pool_type is {self.pool_type!r}, expected 'max' or 'avg'")
+        pooling = Pooling(**{field.name: getattr(self, field.name) for field in fields(Pooling)})
+        if pooling.channels_last:
+            raise ShapeMismatch(f"layout is {self.layout}, expected channels second")
+        return pooling
+
+    def tensor_shapes(self, ins: list[PartialShape], out: PartialShape
+                      ) -> tuple[list[PartialShape], PartialShape]:
+        tensors, (out,) = self.layer.infer_shape(ins, [out])
+        return tensors, out
+
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        data, found = Spec(ins[0].shape, FLOAT), Spec(outs[0].shape, FLOAT)
+        return [data, found, *self.layer.scratch([data], [found])]
+
+    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        room = [np.empty(spec.shape, spec.dtype) for spec in self.scratch(list(ins), list(outs))]
+        self.prepare(ins, outs, Call(scratch=room))()
+
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+        data, found, *room = call.scratch
+        layer, area = self.layer, 1
+        if layer.mode == AVG and self.count_include_pad is not False:
+            layer = replace(layer, pool_type="sum")
+            area = size_of(layer.window(data.shape[2:]).kernel)
+        pool = layer.prepare([data], [found], Call(scratch=room))
+
+        def run() -> None:
+            np.copyto(data, ins[0])
+            pool()
+            if self.pool_type == "avg":
+                np.divide(found, np.float32(area), out=found)
+                np.rint(found, out=found)
+            np.copyto(outs[0], found, casting="unsafe")
+            self.keep_range(ins, outs)
+
+        return run
+
+

@@ -1,0 +1,164 @@
+"""Real numbers as 8-bit integers: ranges, steps and rounding.
+
+With an integer tensor come the two ends of the range of real numbers that it stands for, each a
+float32 tensor (1,).  Ranges are symmetric about 0 whatever the ends say: with
+
+    m = max(|low|, |high|),  R = 127.5 (int8) or 255.5 (uint8)
+
+the integer q stands for the number q m / R.  So there is no zero point, and zero is exact.  An
+int32 tensor holds sums of products, for which R is 2**31 - 1.
+
+Rounding is to the nearest integer, halves to the even one, and what lies outside the type becomes
+its nearest number.  Everything here is float32, as in MXNet, so that the last bit agrees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...base import MXNetError
+from ..jit import kernel, prange
+from ..op import Call, Op, PartialType
+from ..shape import PartialShape, unify
+
+__all__ = ["BYTES", "FLOAT", "INT32", "INT8", "LEVELS", "S8", "UINT8", "RangedOp", "expect_type",
+           "limits", "magnitude", "merge_types", "per_unit", "prepared_round", "product_range",
+           "quotient", "round_scaled", "set_range"]
+
+FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
+INT8, UINT8 = np.dtype(np.int8), np.dtype(np.uint8)
+
+LEVELS = {INT8: np.float32(127.5), UINT8: np.float32(255.5), INT32: np.float32(2 ** 31 - 1)}
+"""How many steps of a type there are from 0 to the end of its range."""
+
+BYTES = (UINT8, INT8)
+S8 = np.float32(127)
+"""Steps of int8 where MXNet counts no half more."""
+
+
+def magnitude(low: Any, high: Any) -> np.float32:
+    """The larger end of a range, given as two arrays of one number or two numbers."""
+    return np.float32(max(abs(float(np.ravel(low)[0])), abs(float(np.ravel(high)[0]))))
+
+
+def quotient(a: Any, b: Any) -> np.float32:
+    """a / b, and 0 where b is 0: a range of nothing holds nothing but zeros."""
+    return np.float32(a) / np.float32(b) if b else np.float32(0)
+
+
+def per_unit(dtype: np.dtype, low: Any, high: Any) -> np.float32:
+    """How many steps of an integer type make up 1 in this range."""
+    return quotient(LEVELS[dtype], magnitude(low, high))
+
+
+def product_range(data_levels: Any, data: Sequence[Any], weight: Sequence[Any]) -> np.float32:
+    """The end of the range of int32 sums of products, from the ranges of data and weight."""
+    step = (magnitude(*data) / np.float32(data_levels)) * (magnitude(*weight) / S8)
+    return np.float32(step * LEVELS[INT32])
+
+
+def limits(dtype: np.dtype) -> tuple[np.float32, np.float32]:
+    """The least and the largest number of an 8-bit type."""
+    info = np.iinfo(dtype)
+    return np.float32(info.min), np.float32(info.max)
+
+
+def set_range(outs: Sequence[Any], low: Any, high: Any) -> None:
+    """Write the ends of a range into the outputs 1 and 2 of an op, where there are
+    such and they are wanted."""
+    for out, end in zip(outs[1:3], (low, high), strict=False):
+        if out is not None:
+            out[...] = end
+
+
+# ----------------------------------------------------------------------------------------- rounding
+
+@kernel(parallel=True)
+def _round_scaled(x, scale, low, high, y):
+    for i in prange(x.size):
+        value = np.rint(np.float32(x[i]) * scale)
+        value = value if value > low else low
+        y[i] = value if value < high else high
+
+
+def round_scaled(x: Any, scale: np.float32, y: Any) -> None:
+    """y = x scale as integers, by NumPy."""
+    value = np.multiply(x, scale, dtype=np.float32)
+    np.rint(value, out=value)
+    np.copyto(y, np.fmin(np.fmax(value, limits(y.dtype)[0]), limits(y.dtype)[1]), casting="unsafe")
+
+
+def prepared_round(x: Any, y: Any) -> Callable[[np.float32], None]:
+    """The same as a compiled function of the scale."""
+    flat, out, (low, high) = x.reshape(-1), y.reshape(-1), limits(y.dtype)
+    return lambda scale: _round_scaled(flat, scale, low, high, out)
+
+
+# ---------------------------------------------------------------------------------------------- ops
+
+def expect_type(what: str, given: PartialType, expected: Sequence[np.dtype]) -> None:
+    """MXNetError if a type is known and none of those expected."""
+    if given is not None and given not in expected:
+        names = " or ".join(dtype.name for dtype in expected)
+        raise MXNetError(f"{what} has type {given}, expected {names}")
+
+
+def merge_types(what: str, given: PartialType, wanted: np.dtype) -> np.dtype:
+    """`wanted`; MXNetError if another type is given."""
+    expect_type(what, given, [wanted])
+    return wanted
+
+
+class RangedOp(Op):
+    """Base of ops over integer tensors: the ends of all ranges come last and are float32 (1,).
+
+    A subclass says how many of its inputs are `tensors`, and their `tensor_shapes` and
+    `tensor_types` together with those of the output.  There are no gradients: rounding has none.
+    `evaluate` works with NumPy, `prepare` may be overridden to choose kernels at bind.
+    """
+
+    outputs: ClassVar[tuple[str, ...]] = ("output", "min_output", "max_output")
+    tensors: ClassVar[int] = 1
+
+    @property
+    def num_tensors(self) -> int:
+        return self.tensors
+
+    def tensor_shapes(self, ins: list[PartialShape], out: PartialShape
+                      ) -> tuple[list[PartialShape], PartialShape]:
+        """Shapes of the input tensors and of the output; default: the first two are the same."""
+        shape = unify(ins[0], out, "data and output")
+        return [shape, *ins[1:]], shape
+
+    def tensor_types(self, ins: list[PartialType]) -> tuple[list[PartialType], PartialType]:
+        """Types of the input tensors and of the output."""
+        raise NotImplementedError
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        count = self.num_tensors
+        tensors, out = self.tensor_shapes(ins[:count], outs[0])
+        ranges: list[PartialShape] = [(1,)] * (len(ins) - count)
+        return [*tensors, *ranges], [out, *[(1,)] * (len(outs) - 1)]
+
+    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
+                   ) -> tuple[list[PartialType], list[PartialType]]:
+        count = self.num_tensors
+        tensors, out = self.tensor_types(ins[:count])
+        if out is not None:
+            out = merge_types("output", outs[0], out)
+        ranges: list[PartialType] = [FLOAT] * (len(ins) - count)
+        return [*tensors, *ranges], [out, *[FLOAT] * (len(outs) - 1)]
+
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        self.evaluate(ins, outs)
+
+    def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        raise NotImplementedError
+
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+        return partial(self.evaluate, ins, outs)

@@ -1,0 +1,146 @@
+"""The one source of randomness: a key, and a counter of draws.
+
+Every op that needs random numbers takes the next *stream*, which is the pair (key, number of this
+draw).  A stream determines its numbers completely: Philox is a counter-based generator, so element
+i of a stream is a function of (key, draw, i) and of nothing else.  Two things follow.  Streams do
+not depend on how many threads compute them, and the whole state of nbmod's randomness is two
+integers (`get_state`, `set_state`), which is what makes an exact resume possible.
+
+Most ops draw through NumPy's generator over Philox (`generator`).  Kernels that draw while they
+work (Dropout) compute Philox themselves, in its form with 32-bit words (`philox_round`), whose
+NumPy twin is `words`: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+
+from ..jit import inlined
+
+__all__ = ["Stream", "Sequence", "seed", "next_stream", "generator", "get_state", "set_state",
+           "aside", "words", "philox_round"]
+
+_MASK = 2 ** 64 - 1
+_lock = threading.Lock()
+_key = 0
+_draws = 0
+
+
+class Stream(NamedTuple):
+    """The random numbers of one draw; both are unsigned 64-bit."""
+
+    key: int
+    draw: int
+
+
+def seed(key: int) -> None:
+    """Start over with the streams of `key` (any integer, taken modulo 2^64)."""
+    set_state((int(key), 0))
+
+
+def get_state() -> tuple[int, int]:
+    """(key, number of draws so far): all there is to know for an exact resume."""
+    with _lock:
+        return _key, _draws
+
+
+def set_state(state: tuple[int, int]) -> None:
+    """Continue from where `get_state` was called."""
+    global _key, _draws
+    with _lock:
+        _key, _draws = (int(part) & _MASK for part in state)
+
+
+def next_stream() -> Stream:
+    """A stream nobody has had before."""
+    global _draws
+    with _lock:
+        stream = Stream(_key, _draws)
+        _draws = (_draws + 1) & _MASK
+    return stream
+
+
+def generator(stream: Stream | None = None) -> np.random.Generator:
+    """NumPy's generator over the given stream, or the next one."""
+    key, draw = stream or next_stream()
+    # The lower two words count blocks within the stream, so streams never run into each other.
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, draw, 0]))
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Within the block draw from another sequence, after it go on as if nothing had been drawn."""
+    state = get_state()
+    set_state((_key_from(Stream(*state)), 0))
+    try:
+        yield
+    finally:
+        set_state(state)
+
+
+def _key_from(stream: Stream) -> int:
+    return int(generator(stream).integers(2 ** 64, dtype=np.uint64))
+
+
+class Sequence:
+    """Streams of one's own: who draws from it neither moves others nor is moved by them.
+
+    Its key is drawn from the common sequence, once, so `seed` governs it.  `state` (key, number of
+    draws so far) is all there is to know of it and may be set.
+    """
+
+    def __init__(self) -> None:
+        self.state = (_key_from(next_stream()), 0)
+
+    def next(self) -> np.random.Generator:
+        """The generator of the next draw."""
+        key, draws = self.state
+        self.state = (key, draws + 1)
+        return generator(Stream(key, draws))
+
+    def last(self) -> np.random.Generator:
+        """The generator of the last draw once more."""
+        key, draws = self.state
+        return generator(Stream(key, draws - 1))
+
+
+_M0, _M1 = 0xD2511F53, 0xCD9E8D57
+_W0, _W1 = 0x9E3779B9, 0xBB67AE85
+_LOW = 0xFFFFFFFF
+ROUNDS = 10
+
+
+def words(stream: Stream, blocks: int) -> np.ndarray:
+    """uint32 of shape (4, blocks): column b holds the four words of block b of the stream."""
+    index = np.arange(blocks, dtype=np.uint64)
+    counter = [index & np.uint64(_LOW), index >> np.uint64(32)]
+    draw = stream.draw
+    counter += [np.full(blocks, word, np.uint64) for word in (draw & _LOW, draw >> 32)]
+    c0, c1, c2, c3 = counter
+    k0, k1 = stream.key & _LOW, stream.key >> 32
+    for _ in range(ROUNDS):
+        p0, p1 = c0 * np.uint64(_M0), c2 * np.uint64(_M1)
+        low, high = np.uint64(_LOW), np.uint64(32)
+        c0, c1, c2, c3 = ((p1 >> high) ^ c1 ^ np.uint64(k0), p1 & low,
+                          (p0 >> high) ^ c3 ^ np.uint64(k1), p0 & low)
+        k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
+    return np.stack([c0, c1, c2, c3]).astype(np.uint32)
+
+
+@inlined
+def philox_round(c0, c1, c2, c3, k0, k1):
+    """One of the ten rounds that turn (block, draw) into four words; all are uint32.
+
+    Kernels write out the loop over rounds, and the steps of the key, because numba's vectors do not
+    survive a call of a function that long.
+    """
+    p0 = np.uint64(c0) * np.uint64(0xD2511F53)
+    p1 = np.uint64(c2) * np.uint64(0xCD9E8D57)
+    high = np.uint64(32)
+    return (np.uint32(np.uint32(p1 >> high) ^ c1 ^ k0), np.uint32(p1),
+            np.uint32(np.uint32(p0 >> high) ^ c3 ^ k1), np.uint32(p0))

@@ -1,0 +1,171 @@
+"""What the cells of recurrent layers do between their matrix products: one row at a time.
+
+A row of `gates` is one sample at one step.  It comes with the sums behind the gates and leaves with
+the gates themselves, which backward reads; `dgates` gets the gradients of those sums.  Gates stand
+side by side, H numbers each:
+
+    rnn     h
+    lstm    i, f, u, o      c = f c' + i u,  h = o tanh(c);  u is the candidate
+    gru     n, r, z, s      n = tanh(a + r s),  h = n + z (h' - n);  s is the recurrent half of the
+                            sum behind the candidate, with its bias, and `a` the other
+
+so that what the layer's input adds to begins at column 0, what the previous output adds to ends in
+the last one, and either is contiguous.  The gates of lstm may stand in any order, r and z of gru in
+either: `cell` is the mode, and which place each of the four gates above has.
+
+Loops are short and touch few arrays each: a compiler vectorises a loop only if it can ask, before
+it begins, whether any of its arrays overlap.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..elementwise.kernel_math import exp32, tanh32
+from ..jit import inlined
+
+__all__ = ["MODES", "backward_cell", "forward_cell"]
+
+MODES = ("rnn_relu", "rnn_tanh", "lstm", "gru")
+RELU, TANH, LSTM, GRU = range(4)
+
+
+@inlined
+def _four(row, cell):
+    """The four gates of a row."""
+    size = len(row) // 4
+    return (row[cell[1] * size:(cell[1] + 1) * size], row[cell[2] * size:(cell[2] + 1) * size],
+            row[cell[3] * size:(cell[3] + 1) * size], row[cell[4] * size:(cell[4] + 1) * size])
+
+
+@inlined
+def _tanh(x, single):
+    return tanh32(x) if single else np.tanh(x)
+
+
+@inlined(fastmath=True)
+def _tanh_all(x):
+    single = np.finfo(x.dtype).bits == 32
+    for j in range(x.size):
+        x[j] = _tanh(x[j], single)
+
+
+@inlined(fastmath=True)
+def _sigmoid_all(x):
+    single, one = np.finfo(x.dtype).bits == 32, x.dtype.type(1)
+    for j in range(x.size):
+        x[j] = one / (one + (exp32(-x[j]) if single else np.exp(-x[j])))
+
+
+@inlined(fastmath=True)
+def _lstm(cell, gates, c, h, clip):
+    """c is overwritten with the new one."""
+    size, single, (i, f, u, o) = h.size, np.finfo(h.dtype).bits == 32, _four(gates, cell)
+    _sigmoid_all(gates[:cell[3] * size])
+    _tanh_all(u)
+    _sigmoid_all(gates[(cell[3] + 1) * size:])
+    low, high, nan = clip[0], clip[1], clip[2]
+    for j in range(size):
+        value = f[j] * c[j] + i[j] * u[j]
+        value = low if value < low or (nan and value != value) else value
+        c[j] = high if value > high else value
+    for j in range(size):
+        h[j] = o[j] * _tanh(c[j], single)
+
+
+@inlined(fastmath=True)
+def _gru(cell, gates, before, h):
+    size, single, (n, r, z, s) = h.size, np.finfo(h.dtype).bits == 32, _four(gates, cell)
+    _sigmoid_all(gates[size:3 * size])
+    for j in range(size):
+        n[j] = _tanh(n[j] + r[j] * s[j], single)
+    for j in range(size):
+        h[j] = n[j] + z[j] * (before[j] - n[j])
+
+
+@inlined(fastmath=True)
+def _relu(gates, h):
+    for j in range(h.size):
+        gates[j] = max(gates[j], gates.dtype.type(0))
+    for j in range(h.size):
+        h[j] = gates[j]
+
+
+@inlined
+def forward_cell(cell, gates, before, c, h, clip):
+    """Gates and h from the sums behind the gates; `before` is the previous h, c the state."""
+    mode = cell[0]
+    if mode == LSTM:
+        _lstm(cell, gates, c, h, clip)
+    elif mode == GRU:
+        _gru(cell, gates, before, h)
+    elif mode == TANH:
+        _tanh_all(gates)
+        for j in range(h.size):
+            h[j] = gates[j]
+    else:
+        _relu(gates, h)
+
+
+@inlined(fastmath=True)
+def _lstm_backward(cell, gates, c, c_before, dh, dc, dgates, clip):
+    """dc comes with the gradient of c, and leaves with that of the previous one."""
+    size, single, one = dh.size, np.finfo(c.dtype).bits == 32, c.dtype.type(1)
+    (i, f, u, o), (di, df, du, do) = _four(gates, cell), _four(dgates, cell)
+    low, high, zero = clip[0], clip[1], c.dtype.type(0)
+    for j in range(size):
+        tanh_c = _tanh(c[j], single)
+        do[j] = dh[j] * tanh_c * o[j] * (one - o[j])
+        total = dc[j] + dh[j] * o[j] * (one - tanh_c * tanh_c)
+        dc[j] = zero if c[j] <= low or c[j] >= high else total
+    for j in range(size):
+        di[j] = dc[j] * u[j] * i[j] * (one - i[j])
+        du[j] = dc[j] * i[j] * (one - u[j] * u[j])
+    for j in range(size):
+        df[j] = dc[j] * c_before[j] * f[j] * (one - f[j])
+        dc[j] *= f[j]
+    for j in range(size):
+        dh[j] = zero
+
+
+@inlined(fastmath=True)
+def _gru_backward(cell, gates, before, dh, dgates):
+    size, one = dh.size, dh.dtype.type(1)
+    (n, r, z, s), (dn, dr, dz, ds) = _four(gates, cell), _four(dgates, cell)
+    for j in range(size):
+        dz[j] = dh[j] * (before[j] - n[j]) * z[j] * (one - z[j])
+    for j in range(size):
+        dn[j] = dh[j] * (one - z[j]) * (one - n[j] * n[j])
+    for j in range(size):
+        ds[j] = dn[j] * r[j]
+        dr[j] = dn[j] * s[j] * r[j] * (one - r[j])
+    for j in range(size):
+        dh[j] *= z[j]
+
+
+@inlined(fastmath=True)
+def _rnn_backward(mode, h, dh, dgates):
+    one, zero = h.dtype.type(1), h.dtype.type(0)
+    if mode == TANH:
+        for j in range(h.size):
+            dgates[j] = dh[j] * (one - h[j] * h[j])
+    else:
+        for j in range(h.size):
+            dgates[j] = dh[j] if h[j] > zero else zero
+    for j in range(h.size):
+        dh[j] = zero
+
+
+@inlined
+def backward_cell(cell, gates, cells, before, dh, dc, dgates, clip):
+    """dgates from dh; dh is left with what reaches the previous h not through the gates.
+
+    `cells` are c and the previous c.
+    """
+    mode = cell[0]
+    if mode == LSTM:
+        _lstm_backward(cell, gates, cells[0], cells[1], dh, dc, dgates, clip)
+    elif mode == GRU:
+        _gru_backward(cell, gates, before, dh, dgates)
+    else:
+        _rnn_backward(mode, gates, dh, dgates)

@@ -1,0 +1,257 @@
+"""One layer of a recurrent stack, all its steps and directions in one call.
+
+What the layer's input adds to the gates is there before (one product for all steps).  A step has
+two turns, and all threads meet after each: they add what the previous outputs give, a share of the
+columns each, and finish the cells, a share of the samples each.  So a thread reads its own share of
+the packed weights and no other, step after step: all of them are more than its caches hold.
+
+Arrays, with D directions (1 is last step first), T steps, N samples, G gates of H, W = G H or, for
+gru, 4 H (see `rnn_cells`), R outputs per sample (H, or the size of the projection):
+
+    gates, dgates   (D, T, N, W)       cells, hidden   (D, T, N, H); where nothing is to be kept
+    y, gy           (T, N, D, R)                       for backward T is 1
+    h, dh           (D, N, R)          c, dc           (D, N, H)
+
+A sample beyond its length has outputs of 0 and keeps its state, so the backward direction begins at
+the sample's last step.
+
+Jobs of a turn are numbered, those of direction 0 first; `work` has scratch for each.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..jit import inlined, kernel, prange
+from ..linalg.gemm import add_share
+from ..linalg.gemm_small_m import GROUP, add_dots
+from .rnn_cells import GRU, backward_cell, forward_cell
+
+__all__ = ["backward_layer", "forward_layer"]
+
+
+@inlined
+def _place(job, count, directions):
+    """Direction of a job, its number among those of the direction, and how many these are."""
+    jobs = count // directions
+    return job // jobs, job % jobs, jobs
+
+
+@inlined
+def _span(job, jobs, samples):
+    """First and last of the samples of a job, multiples of GROUP."""
+    units = (samples + GROUP - 1) // GROUP
+    return job * units // jobs * GROUP, min(samples, (job + 1) * units // jobs * GROUP)
+
+
+@inlined
+def _copy(source, target):
+    for j in range(source.size):
+        target[j] = source[j]
+
+
+@inlined
+def _fill(target):
+    for j in range(target.size):
+        target[j] = 0
+
+
+@inlined
+def _add(source, target):
+    for j in range(source.size):
+        target[j] += source[j]
+
+
+@inlined
+def _recur(mode, place, t, weights, gates, h, work):
+    """gates at step t += h h2h^T, a job's columns; or its samples, where weights are not packed."""
+    d, job, jobs = place
+    packed, weight = weights[0][d], weights[3] if d else weights[2]
+    _, steps, samples, width = gates.shape
+    out, columns = h.shape[2], width * 3 // 4 if mode == GRU else width
+    at = (d * steps + t) * samples * width + width - columns
+    if weight.size:
+        first, last = _span(job, jobs, samples)
+        add_dots(h[d, first:last], weight, gates.reshape(-1), at + first * width, width)
+    else:
+        add_share(h.reshape(-1), d * samples * out, out, samples, packed, gates.reshape(-1), at,
+                  width, columns, (job, jobs), work)
+
+
+@inlined
+def _finish(cell, place, t, kept, y, state, lengths, clip):
+    """Gates, states and outputs of a job's samples at step t."""
+    d, job, jobs = place
+    (gates, cells, hidden), (h, c) = kept, state
+    first, last = _span(job, jobs, y.shape[1])
+    for n in range(first, last):
+        row = hidden[d, t % hidden.shape[1], n] if hidden.size else y[t, n, d]
+        if hidden.size:
+            _fill(y[t, n, d])
+        if t < lengths[n]:
+            forward_cell(cell, gates[d, t, n], h[d, n], c[d, n], row, clip)
+            _copy(c[d, n], cells[d, t % cells.shape[1], n])
+            if not hidden.size:
+                _copy(row, h[d, n])
+        else:
+            _fill(row)
+
+
+@inlined
+def _project(place, t, hidden, weights, y, work):
+    """A job's columns of y at step t, from the hidden numbers of that step."""
+    d, job, jobs = place
+    _, samples, directions, out = y.shape
+    size, kept = hidden.shape[3], hidden.shape[1]
+    add_share(hidden.reshape(-1), (d * kept + t % kept) * samples * size, size, samples,
+              weights[1][d], y.reshape(-1), (t * samples * directions + d) * out,
+              directions * out, out, (job, jobs), work)
+
+
+@inlined
+def _keep(place, t, y, h, lengths):
+    """h of a job's samples, from what was projected."""
+    d, job, jobs = place
+    first, last = _span(job, jobs, y.shape[1])
+    for n in range(first, last):
+        if t < lengths[n]:
+            _copy(y[t, n, d], h[d, n])
+
+
+@inlined
+def _step(d, s, steps):
+    """The step that direction d takes at turn s."""
+    return s if d == 0 else steps - 1 - s
+
+
+@kernel(parallel=True)
+def forward_layer(cell, weights, kept, y, state, lengths, clip, work):
+    """y and the last states, from gates that hold what the input adds to them.
+
+    cell     see `rnn_cells`
+    weights  h2h^T and h2r^T of all directions, packed; then h2h of the first and of the last
+             direction, empty unless it is not packed, since steps and samples are few
+    kept     gates, cells, hidden; hidden is empty where nothing is projected
+    state    h and c, which come with the first state and leave with the last
+    lengths  steps of each sample; clip: bounds of c, and whether NaN counts as beyond them
+    work     (jobs, ...)
+    """
+    (steps, _, directions, _), count = y.shape, len(work)
+    for s in range(steps):
+        for job in prange(count):
+            place = _place(np.int64(job), count, directions)
+            _recur(cell[0], place, _step(place[0], s, steps), weights, kept[0], state[0],
+                   work[job])
+        for job in prange(count):
+            place = _place(np.int64(job), count, directions)
+            _finish(cell, place, _step(place[0], s, steps), kept, y, state, lengths, clip)
+        if kept[2].size:
+            for job in prange(count):
+                place = _place(np.int64(job), count, directions)
+                _project(place, _step(place[0], s, steps), kept[2], weights, y, work[job])
+            for job in prange(count):
+                place = _place(np.int64(job), count, directions)
+                _keep(place, _step(place[0], s, steps), y, state[0], lengths)
+
+
+@inlined
+def _previous(d, t, n, steps, length, values, start):
+    """The row of `values` (D, T, N, ...) at the step before t, `start`'s if t is the first."""
+    before = t - 1 if d == 0 else t + 1
+    return values[d, before, n] if 0 <= before < min(steps, length) else start[d, n]
+
+
+@inlined
+def _previous_output(d, t, n, length, y, h0):
+    """What the cell got as its previous output at step t."""
+    last = t - 1 if d == 0 else t + 1
+    return y[last, n, d] if 0 <= last < min(y.shape[0], length) else h0[d, n]
+
+
+@inlined
+def _begin(place, t, y, made, grads, h0, lengths):
+    """Previous outputs of a job's samples, and dh with what comes from above at step t."""
+    d, job, jobs = place
+    (_, before, douts, wide), (gy, dh, _) = made, grads
+    first, last = _span(job, jobs, dh.shape[1])
+    for n in range(first, last):
+        _copy(_previous_output(d, t, n, lengths[n], y, h0), before[d, t, n])
+        if t < lengths[n]:
+            _add(gy[t, n, d], dh[d, n])
+        if wide.size:
+            _fill(wide[d, n])
+            _fill(douts[d, t, n])
+            if t < lengths[n]:
+                _copy(dh[d, n], douts[d, t, n])
+                _fill(dh[d, n])
+
+
+@inlined
+def _unproject(place, t, weights, made, work):
+    """A job's columns of wide, the gradient of the hidden numbers."""
+    d, job, jobs = place
+    _, _, douts, wide = made
+    (_, steps, samples, out), size = douts.shape, wide.shape[2]
+    add_share(douts.reshape(-1), (d * steps + t) * samples * out, out, samples, weights[1][d],
+              wide.reshape(-1), d * samples * size, size, size, (job, jobs), work)
+
+
+@inlined
+def _differentiate(cell, place, t, kept, made, grads, c0, lengths, clip):
+    """dgates of a job's samples."""
+    d, job, jobs = place
+    (gates, cells, _), (dgates, before, _, wide), (_, dh, dc) = kept, made, grads
+    first, last = _span(job, jobs, dh.shape[1])
+    for n in range(first, last):
+        if t < lengths[n]:
+            row = wide[d, n] if wide.size else dh[d, n]
+            pair = (cells[d, t % cells.shape[1], n],
+                    _previous(d, t, n, cells.shape[1], lengths[n], cells, c0))
+            backward_cell(cell, gates[d, t, n], pair, before[d, t, n], row, dc[d, n],
+                          dgates[d, t, n], clip)
+        else:
+            _fill(dgates[d, t, n])
+
+
+@inlined
+def _return(mode, place, t, weights, dgates, dh, work):
+    """dh of the step before += dgates h2h, a job's columns."""
+    d, job, jobs = place
+    (_, steps, samples, width), out = dgates.shape, dh.shape[2]
+    columns = width * 3 // 4 if mode == GRU else width
+    add_share(dgates.reshape(-1), (d * steps + t) * samples * width + width - columns, width,
+              samples, weights[0][d], dh.reshape(-1), d * samples * out, out, out, (job, jobs),
+              work)
+
+
+@kernel(parallel=True)
+def backward_layer(cell, weights, kept, made, grads, states, lengths, clip, work):
+    """Gradients of the sums behind the gates, and of the first states.
+
+    cell     see `rnn_cells`
+    weights  h2h and h2r of all directions, packed; work as in `forward_layer`
+    kept     gates, cells, y: what forward left
+    made     dgates; before (D, T, N, R), the previous outputs; douts (D, T, N, R), gradients of
+             what was projected, and wide (D, N, H), scratch: both empty where nothing was
+    grads    gy, dh, dc; the latter come with the gradients of the last states
+    states   the first h and c
+    """
+    (steps, _, directions, _), count = grads[0].shape, len(work)
+    for s in range(steps - 1, -1, -1):
+        if made[3].size:
+            for job in prange(count):
+                place = _place(np.int64(job), count, directions)
+                _begin(place, _step(place[0], s, steps), kept[2], made, grads, states[0], lengths)
+            for job in prange(count):
+                place = _place(np.int64(job), count, directions)
+                _unproject(place, _step(place[0], s, steps), weights, made, work[job])
+        for job in prange(count):
+            place = _place(np.int64(job), count, directions)
+            t = _step(place[0], s, steps)
+            if not made[3].size:
+                _begin(place, t, kept[2], made, grads, states[0], lengths)
+            _differentiate(cell, place, t, kept, made, grads, states[1], lengths, clip)
+        for job in prange(count):
+            place = _place(np.int64(job), count, directions)
+            _return(cell[0], place, _step(place[0], s, steps), weights, made[0], grads[1],
+                    work[job])

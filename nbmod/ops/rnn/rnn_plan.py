@@ -1,0 +1,262 @@
+"""The memory of an RNN op: sizes, and what lies where.
+
+What backward reads is the *workspace*, one vector with a `Store` for each layer.  A forward pass
+that nobody differentiates has stores that share their memory instead, and keep no steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..jit import num_threads
+from ..linalg.gemm import most_room, panels, room
+from ..linalg.gemm_small_m import FEW
+from ..op import Spec
+from ..param import Shape
+from ..shape import size_of
+from .rnn_cells import MODES
+from .rnn_weights import Matrix, RnnLayout
+
+__all__ = ["Part", "RnnPlan", "Store", "Weights"]
+
+Weights = Mapping[tuple[int, int, str], Any]
+"""Arrays by (layer, direction, kind), kinds as in `rnn_layout`; of gradients the wanted ones."""
+
+ALIGNED = 16
+"""Elements; buffers within a vector begin at multiples."""
+
+
+class Store(NamedTuple):
+    """What one layer leaves, see `rnn_kernels`; the layer above gets x, which is y dropped out."""
+
+    gates: Any
+    cells: Any
+    hidden: Any
+    y: Any
+    mask: Any
+    x: Any
+
+
+class Part(NamedTuple):
+    """Rows [row, row + size) of i2h belong to columns [column, column + size) of the gates."""
+
+    row: int
+    column: int
+    size: int
+
+    @property
+    def rows(self) -> slice:
+        return slice(self.row, self.row + self.size)
+
+    @property
+    def columns(self) -> slice:
+        return slice(self.column, self.column + self.size)
+
+
+@dataclass(frozen=True)
+class RnnPlan:
+    """Sizes of one op; `dtype` is the type it computes in."""
+
+    layout: RnnLayout
+    data: Shape
+    dtype: np.dtype
+    dropout: bool
+
+    # -- sizes ------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> int:
+        """Samples at all steps: T N."""
+        return self.data[0] * self.data[1]
+
+    @property
+    def few(self) -> bool:
+        """Whether weights are used too seldom in a forward pass to be packed for it."""
+        return self.rows <= FEW
+
+    @property
+    def columns(self) -> int:
+        """Rows of i2h and h2h: G H."""
+        return len(self.layout.gates) * self.layout.state_size
+
+    @property
+    def width(self) -> int:
+        """Numbers behind the gates of a cell: for gru one H more, see `rnn_cells`."""
+        return self.columns + (self.layout.state_size if self.layout.mode == "gru" else 0)
+
+    @property
+    def cell(self) -> tuple[int, ...]:
+        """Mode of the cells and places of their gates, see `rnn_cells`."""
+        mode, (*order,) = self.layout.mode, self.layout.order or range(len(self.layout.gates))
+        places = [0, 1 + order[0], 1 + order[1], 3] if mode == "gru" else [*order, 0, 0, 0][:4]
+        return MODES.index(mode), *places
+
+    @property
+    def parts(self) -> list[Part]:
+        """Which rows of i2h add to which columns of the gates."""
+        size = self.layout.state_size
+        if self.layout.mode == "gru":
+            return [Part(0, size, 2 * size), Part(2 * size, 0, size)]
+        return [Part(0, 0, self.columns)]
+
+    @property
+    def cell_size(self) -> int:
+        return self.layout.state_size if self.layout.mode == "lstm" else 0
+
+    @property
+    def hidden_size(self) -> int:
+        return self.layout.state_size if self.layout.projection_size else 0
+
+    @property
+    def y_shape(self) -> Shape:
+        return (*self.data[:2], self.layout.directions, self.layout.output_size)
+
+    def per_step(self, size: int, steps: int | None = None) -> Shape:
+        """(D, T, N, size), with another T where given."""
+        return (self.layout.directions, steps or self.data[0], self.data[1], size)
+
+    def inputs(self, layer: int) -> int:
+        return self.layout.input_size_of(layer, self.data[2])
+
+    @cached_property
+    def matrices(self) -> dict[tuple[int, int, str], Matrix]:
+        """Pieces of the parameter vector."""
+        found = self.layout.matrices(self.data[2])
+        return {(m.layer, m.direction, m.kind): m for m in found}
+
+    def weights(self, vector: Any) -> Weights:
+        """Views of the pieces of the parameter vector, or of its gradient."""
+        return {key: vector[piece.offset:piece.offset + size_of(piece.shape)].reshape(piece.shape)
+                for key, piece in self.matrices.items()}
+
+    def of_directions(self, weights: Weights, layer: int, kind: str) -> list[Any]:
+        """The arrays of one kind, one for each direction."""
+        return [weights[layer, d, kind] for d in range(self.layout.directions)]
+
+    # -- what layers leave --------------------------------------------------------------------
+
+    def _store_shapes(self, last: bool, kept: bool) -> Store:
+        """Shapes of a layer's arrays; of the last one y is the output."""
+        steps = self.data[0] if kept else 1
+        y = (0,) if last else self.y_shape
+        mask = y if self.dropout else (0,)
+        return Store(self.per_step(self.width), self.per_step(self.cell_size, steps),
+                     self.per_step(self.hidden_size, steps), y, mask, mask if kept else (0,))
+
+    @property
+    def workspace_size(self) -> int:
+        """Elements of the vector that holds the stores of all layers."""
+        return sum(_aligned(size_of(shape)) for layer in range(self.layout.num_layers)
+                   for shape in self._store_shapes(layer == self.layout.num_layers - 1, True))
+
+    @property
+    def scratch_size(self) -> int:
+        """The same where stores share memory: one of each, and two outputs in turn."""
+        shapes = self._store_shapes(self.layout.num_layers == 1, False)
+        return sum(_aligned(size_of(shape)) for shape in (*shapes, shapes.y))
+
+    def kept_stores(self, workspace: Any, output: Any) -> list[Store]:
+        """The stores in a workspace; `output` is the last layer's y."""
+        take, stores = _taker(workspace), []
+        for layer in range(self.layout.num_layers):
+            last = layer == self.layout.num_layers - 1
+            store = Store(*map(take, self._store_shapes(last, True)))
+            y = output.reshape(self.y_shape) if last else store.y
+            stores.append(store._replace(y=y, x=store.x if store.x.size else y))
+        return stores
+
+    def shared_stores(self, scratch: Any, output: Any) -> list[Store]:
+        """Stores for a forward pass that keeps nothing."""
+        take, layers = _taker(scratch), self.layout.num_layers
+        shapes = self._store_shapes(layers == 1, False)
+        store, other = Store(*map(take, shapes)), take(shapes.y)
+        ys = [(store.y, other)[layer % 2] for layer in range(layers - 1)]
+        ys.append(output.reshape(self.y_shape))
+        return [store._replace(y=y, x=y) for y in ys]
+
+    # -- scratch ------------------------------------------------------------------------------
+
+    @property
+    def jobs(self) -> int:
+        """Jobs per direction of a layer's kernel; what comes out does not depend on it."""
+        return -(-num_threads() // self.layout.directions)
+
+    def packed(self, depth: int, columns: int, copies: int = 1) -> Spec:
+        """The panels of `copies` matrices (depth, columns), as one array."""
+        one = panels(depth, columns, self.dtype)
+        return Spec((copies, *one.shape), self.dtype)
+
+    def _room(self, products: Iterable[tuple[int, int, int]]) -> Spec:
+        """Scratch for any of some products (rows, depth, columns)."""
+        rooms = [room(*sizes, self.dtype).shape for sizes in products]
+        return Spec((max(n for n, _ in rooms), max(size for _, size in rooms)), self.dtype)
+
+    def states(self) -> dict[str, Spec]:
+        """The states h and c of all layers, or their gradients."""
+        cells = self.layout.num_layers, self.layout.directions, self.data[1]
+        return {"h": Spec((*cells, self.layout.output_size), self.dtype),
+                "c": Spec((*cells, self.cell_size), self.dtype)}
+
+    def _common_scratch(self, *shared: tuple[int, int]) -> dict[str, Spec]:
+        """Of both directions; `shared` are the weights (depth, columns) of a layer's kernel."""
+        samples = self.data[1]
+        share = max(most_room(samples, *sizes, self.dtype) for sizes in shared if all(sizes))
+        return self.states() | {
+            "lengths": Spec((samples,), np.dtype(np.int64)),
+            "shares": Spec((self.jobs * self.layout.directions, share), self.dtype),
+        }
+
+    def forward_scratch(self) -> dict[str, Spec]:
+        """Scratch arrays of forward by name."""
+        layout = self.layout
+        recurrent = layout.output_size, self.columns
+        projection = self.hidden_size, layout.projection_size
+        return self._common_scratch(recurrent, projection) | {
+            "store": Spec((self.scratch_size,), self.dtype),
+            "base": Spec((self.width,), self.dtype),
+            "work": self._room((self.rows, self.inputs(layer), part.size) for part in self.parts
+                               for layer in range(layout.num_layers)),
+            "recurrent": self.packed(*recurrent, layout.directions),
+            "projection": self.packed(*projection, layout.directions),
+        }
+
+    def backward_scratch(self) -> dict[str, Spec]:
+        """Scratch arrays of backward by name."""
+        layout, out = self.layout, self.layout.output_size
+        recurrent, projection = (self.columns, out), (layout.projection_size, self.hidden_size)
+        products = [(size, self.rows, depth) for size, depth in (recurrent, projection)]
+        products += [sizes for layer in range(layout.num_layers) for part in self.parts
+                     for sizes in ((part.size, self.rows, self.inputs(layer)),
+                                   (self.rows, part.size, self.inputs(layer)))]
+        below = 2 if layout.num_layers > 1 else 0
+        return self._common_scratch(recurrent, projection) | {
+            "dgates": Spec(self.per_step(self.width), self.dtype),
+            "before": Spec(self.per_step(out), self.dtype),
+            "douts": Spec(self.per_step(layout.projection_size), self.dtype),
+            "wide": Spec(self.per_step(self.hidden_size, 1), self.dtype),
+            "gy": Spec((below, *self.y_shape), self.dtype),
+            "work": self._room(products),
+            "recurrent": self.packed(*recurrent, layout.directions),
+            "projection": self.packed(*projection, layout.directions),
+        }
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNED) * ALIGNED
+
+
+def _taker(vector: Any) -> Callable[[Shape], Any]:
+    """A function that cuts arrays off the vector, one after another."""
+    at = 0
+
+    def take(shape: Shape) -> Any:
+        nonlocal at
+        start, at = at, at + _aligned(size_of(shape))
+        return vector[start:start + size_of(shape)].reshape(shape)
+
+    return take

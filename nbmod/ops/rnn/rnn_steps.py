@@ -1,0 +1,239 @@
+"""What an RNN op does, in order: functions without arguments over the arrays of an `RnnPlan`.
+
+Forward of one layer is
+
+    gates  = x i2h^T + biases       one product for all steps and samples
+    y, ... = forward_layer(gates)   all steps
+
+and backward runs `backward_layer`, which turns gates into the gradients of the sums behind them,
+then forms every gradient by one product over all steps: of x, i2h, h2h, h2r.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...base import MXNetError
+from ..linalg.bias_gradient import summing_rows
+from ..linalg.gemm import packing, product, room
+from ..linalg.gemm_small_m import few_rows
+from ..nn.dropout import LANE, Dropout
+from ..op import Call
+from .rnn_kernels import backward_layer, forward_layer
+from .rnn_plan import Part, RnnPlan, Store, Weights
+
+__all__ = ["Arrays", "backward_steps", "forward_steps"]
+
+Run = Callable[[], Any]
+
+
+class Arrays(NamedTuple):
+    """The inputs of the op, or their gradients; None where it has none, or none is wanted."""
+
+    data: Any
+    weights: Weights
+    state: Any
+    state_cell: Any = None
+    lengths: Any = None
+
+
+Clip = tuple[Any, Any, bool]
+
+
+def _set_lengths(given: Any, lengths: Any, steps: int) -> None:
+    """Whole numbers of steps from the op's input; all of them where it has none."""
+    if given is None:
+        lengths.fill(steps)
+        return
+    wrong = given[~((given >= 0) & (given <= steps))]
+    if wrong.size:
+        raise MXNetError(f"sequence_length has the value {wrong[0]}, expected 0 to {steps}, the "
+                         "number of steps of data")
+    np.copyto(lengths, given, casting="unsafe")
+
+
+def _pack_all(array: Any, matrices: Sequence[Any]) -> list[Run]:
+    """Functions that pack one matrix for each direction."""
+    return [packing(matrix, array[d]) for d, matrix in enumerate(matrices)]
+
+
+def _product(a: Any, b: Any, c: Any, work: Any, **how: Any) -> Run:
+    """A function that does c = a b, with scratch that serves many products."""
+    workers = room(len(a), a.shape[1], c.shape[1], c.dtype).shape[0]
+    return product(a, b, c, work[:workers], **how)
+
+
+# ------------------------------------------------------------------------------------------ forward
+
+def forward_steps(plan: RnnPlan, ins: Arrays, stores: list[Store], state: tuple[Any, Any],
+                  scratch: dict[str, Any], clip: Clip, drop: tuple[float, Call]) -> list[Run]:
+    """Functions that do forward: outputs are in the last store and in `state`, (L, D, N, ...)."""
+    h, c = state
+    steps: list[Run] = [
+        partial(_set_lengths, ins.lengths, scratch["lengths"], plan.data[0]),
+        partial(np.copyto, h, ins.state.reshape(h.shape))]
+    if ins.state_cell is not None:
+        steps.append(partial(np.copyto, c, ins.state_cell.reshape(c.shape)))
+    x, directions = ins.data, range(plan.layout.directions)
+    for layer, store in enumerate(stores):
+        for d in directions:
+            steps += _input_product(plan, layer, d, x, ins.weights, store.gates[d], scratch)
+        steps += _layer_forward(plan, layer, ins.weights, store, (h[layer], c[layer]), scratch,
+                                clip)
+        if plan.dropout and layer < len(stores) - 1:
+            steps.append(_dropout(store, *drop))
+        x = store.x
+    return steps
+
+
+def _layer_forward(plan: RnnPlan, layer: int, weights: Weights, store: Store,
+                   state: tuple[Any, Any], scratch: dict[str, Any], clip: Clip) -> list[Run]:
+    """Functions that run the kernel over all steps."""
+    recurrent = plan.of_directions(weights, layer, "h2h_weight")
+    steps: list[Run] = []
+    if not plan.few:
+        steps += _pack_all(scratch["recurrent"], [matrix.T for matrix in recurrent])
+    if plan.hidden_size:
+        projection = plan.of_directions(weights, layer, "h2r_weight")
+        steps += _pack_all(scratch["projection"], [matrix.T for matrix in projection])
+    plain = [matrix if plan.few else matrix[:0] for matrix in recurrent]
+    factors = (scratch["recurrent"], scratch["projection"], plain[0], plain[-1])
+    steps.append(partial(
+        forward_layer, plan.cell, factors, (store.gates, store.cells, store.hidden), store.y,
+        state, scratch["lengths"], clip, scratch["shares"]))
+    return steps
+
+
+def _input_product(plan: RnnPlan, layer: int, d: int, x: Any, weights: Weights, gates: Any,
+                   scratch: dict[str, Any]) -> list[Run]:
+    """Functions that form gates = x i2h^T + biases for all steps of one direction."""
+    weight, bias, other = (weights[layer, d, kind]
+                           for kind in ("i2h_weight", "i2h_bias", "h2h_bias"))
+    base, flat = scratch["base"], gates.reshape(plan.rows, plan.width)
+    steps: list[Run] = [partial(_biases, plan, bias, other, base)]
+    x = x.reshape(plan.rows, -1)
+    for part in plan.parts:
+        rows, start, sums = weight[part.rows], base[part.columns], flat[:, part.columns]
+        if plan.few:
+            steps.append(few_rows(x, rows, start, sums))
+            continue
+        steps.append(_product(x, rows.T, sums, scratch["work"], bias=start))
+    if plan.width > plan.columns:
+        steps.append(partial(np.copyto, flat[:, plan.columns:], base[plan.columns:]))
+    return steps
+
+
+def _biases(plan: RnnPlan, bias: Any, other: Any, base: Any) -> None:
+    """What the gates begin with; the candidate of gru has its two biases apart."""
+    for part in plan.parts:
+        base[part.columns] = bias[part.rows]
+        if part.column or plan.width == plan.columns:
+            base[part.columns] += other[part.rows]
+        else:
+            base[plan.columns:] = other[part.rows]
+
+
+def _dropout(store: Store, p: float, call: Call) -> Run:
+    """x = y mask."""
+    spare = np.empty(4 * LANE, store.y.dtype)
+    return Dropout(p).compiled([store.y], [store.x, store.mask],
+                               Call(call.mode, [store.mask, spare]))
+
+
+# ----------------------------------------------------------------------------------------- backward
+
+def backward_steps(plan: RnnPlan, ins: Arrays, stores: list[Store], ograds: Sequence[Any],
+                   grads: Arrays, scratch: dict[str, Any], clip: Clip) -> list[Run]:
+    """Functions that do backward; `ograds` are those of the output, of h and of c, or None."""
+    dh, dc, lengths = scratch["h"], scratch["c"], scratch["lengths"]
+    steps: list[Run] = [partial(_set_lengths, ins.lengths, lengths, plan.data[0])]
+    steps += [partial(_start, array, given) for array, given in zip((dh, dc), ograds[1:],
+                                                                    strict=True)]
+    h0, c0 = (scratch[name] if array is None else array.reshape(scratch[name].shape)
+              for name, array in (("h", ins.state), ("c", ins.state_cell)))
+    gy = ograds[0].reshape(plan.y_shape)
+    for layer in reversed(range(len(stores))):
+        store = stores[layer]
+        steps += _layer_backward(plan, layer, ins.weights, store, (gy, dh[layer], dc[layer]),
+                                 (h0[layer], c0[layer]), scratch, clip)
+        x, gx = (ins.data, grads.data) if layer == 0 else (stores[layer - 1].x,
+                                                           scratch["gy"][layer % 2])
+        steps += _parameter_gradients(plan, layer, x, store, grads.weights, scratch)
+        if gx is not None:
+            steps += _input_gradient(plan, layer, ins.weights, gx, scratch)
+        if plan.dropout and layer:
+            steps.append(partial(np.multiply, gx, stores[layer - 1].mask, out=gx))
+        gy = gx
+    for out, total in ((grads.state, dh), (grads.state_cell, dc)):
+        if out is not None:
+            steps.append(partial(np.copyto, out, total.reshape(out.shape)))
+    return steps
+
+
+def _start(array: Any, given: Any) -> None:
+    """Gradients of the last states; zero where the op does not show them."""
+    array[...] = 0 if given is None else given.reshape(array.shape)
+
+
+def _layer_backward(plan: RnnPlan, layer: int, weights: Weights, store: Store,
+                    grads: tuple[Any, Any, Any], states: tuple[Any, Any],
+                    scratch: dict[str, Any], clip: Clip) -> list[Run]:
+    """Functions that run the kernel over all steps."""
+    steps = _pack_all(scratch["recurrent"], plan.of_directions(weights, layer, "h2h_weight"))
+    if plan.hidden_size:
+        steps += _pack_all(scratch["projection"],
+                           plan.of_directions(weights, layer, "h2r_weight"))
+    made = (scratch["dgates"], scratch["before"], scratch["douts"], scratch["wide"][:, 0])
+    steps.append(partial(
+        backward_layer, plan.cell, (scratch["recurrent"], scratch["projection"]),
+        (store.gates, store.cells, store.y), made, grads, states, scratch["lengths"], clip,
+        scratch["shares"]))
+    return steps
+
+
+def _parameter_gradients(plan: RnnPlan, layer: int, x: Any, store: Store, grads: Weights,
+                         scratch: dict[str, Any]) -> list[Run]:
+    """Functions that form those gradients of a layer's weights and biases that are wanted."""
+    steps: list[Run] = []
+    rows, recurrent = plan.rows, [Part(0, plan.width - plan.columns, plan.columns)]
+
+    def weight(kind: str, d: int, sums: Any, parts: list[Part], b: Any) -> None:
+        """sums^T b, over all steps."""
+        found = grads.get((layer, d, kind))
+        if found is not None:
+            b = b.reshape(rows, -1)
+            steps.extend(_product(sums[:, part.columns].T, b, found[part.rows], scratch["work"])
+                         for part in parts)
+
+    def bias(kind: str, d: int, sums: Any, parts: list[Part]) -> None:
+        found = grads.get((layer, d, kind))
+        if found is not None:
+            steps.extend(summing_rows(sums[:, part.columns], found[part.rows]) for part in parts)
+
+    for d in range(plan.layout.directions):
+        dgates = scratch["dgates"][d].reshape(rows, plan.width)
+        weight("i2h_weight", d, dgates, plan.parts, x)
+        bias("i2h_bias", d, dgates, plan.parts)
+        weight("h2h_weight", d, dgates, recurrent, scratch["before"][d])
+        bias("h2h_bias", d, dgates, recurrent)
+        if plan.hidden_size:
+            douts = scratch["douts"][d].reshape(rows, -1)
+            weight("h2r_weight", d, douts, [Part(0, 0, douts.shape[1])], store.hidden[d])
+    return steps
+
+
+def _input_gradient(plan: RnnPlan, layer: int, weights: Weights, gx: Any, scratch: dict[str, Any]
+                    ) -> list[Run]:
+    """Functions that form gx = dgates i2h, summed over directions."""
+    steps: list[Run] = []
+    for d in range(plan.layout.directions):
+        weight = weights[layer, d, "i2h_weight"]
+        dgates = scratch["dgates"][d].reshape(plan.rows, plan.width)
+        for part in plan.parts:
+            steps.append(_product(dgates[:, part.columns], weight[part.rows],
+                                  gx.reshape(plan.rows, -1), scratch["work"], add=bool(steps)))
+    return steps

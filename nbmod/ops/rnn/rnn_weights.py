@@ -1,0 +1,150 @@
+"""Where the weights of a stack of recurrent layers lie in its one flat vector: integers only.
+
+The vector holds every matrix, then every bias.  Within each half the order is layer by layer, in a
+layer direction by direction (forward first), and for one direction
+
+    i2h    (gates H, I)  what is applied to the layer's input
+    h2h    (gates H, R)  what is applied to its previous output
+    h2r    (R, H)        the projection of its output, where there is one; it has no bias
+
+H is `state_size`; R is `projection_size`, or H where nothing is projected; I is the size of the
+data for layer 0 and R times the number of directions above it.  Gates are stacked along the rows,
+so the piece of one gate is contiguous as well:
+
+    lstm       i (input), f (forget), c (candidate), o (output)
+    gru        r (reset), z (update), o (candidate)
+    rnn_relu, rnn_tanh    one, without a name
+
+`RnnLayout.pieces` lists the pieces under the names that `nbmod.rnn` gives them, less the cell's
+prefix: `l0_i2h_f_weight` is the forget gate of layer 0, direction forward (`l`; backward is `r`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..shape import ShapeMismatch, size_of
+
+__all__ = ["GATES", "Matrix", "Piece", "RnnLayout"]
+
+GATES: dict[str, tuple[str, ...]] = {
+    "rnn_relu": ("",),
+    "rnn_tanh": ("",),
+    "lstm": ("_i", "_f", "_c", "_o"),
+    "gru": ("_r", "_z", "_o"),
+}
+"""What the gates of each mode add to the name of a piece."""
+
+
+class Piece(NamedTuple):
+    """A named part of the vector: elements [offset, offset + size), in rows."""
+
+    name: str
+    offset: int
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return size_of(self.shape)
+
+    @property
+    def span(self) -> slice:
+        """The piece's elements of the vector."""
+        return slice(self.offset, self.offset + self.size)
+
+
+class Matrix(NamedTuple):
+    """All gates of one kind (`i2h_weight`, `h2r_weight`, `h2h_bias`, ...) as one piece."""
+
+    layer: int
+    direction: int
+    kind: str
+    offset: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class RnnLayout:
+    """The layout of one stack; `projection_size` 0 means none.
+
+    `order` says where each gate stands among the rows, if not as above; but the candidate of gru is
+    the last one.
+    """
+
+    mode: str
+    state_size: int
+    num_layers: int
+    bidirectional: bool = False
+    projection_size: int = 0
+    order: tuple[int, ...] = ()
+
+    @property
+    def gates(self) -> tuple[str, ...]:
+        """Endings of the gates' names, in order."""
+        return GATES[self.mode]
+
+    @property
+    def directions(self) -> int:
+        return 2 if self.bidirectional else 1
+
+    @property
+    def output_size(self) -> int:
+        """Numbers that one direction of a layer gives per step: R."""
+        return self.projection_size or self.state_size
+
+    def input_size_of(self, layer: int, input_size: int) -> int:
+        """Numbers that `layer` gets per step, for data of `input_size`."""
+        return self.output_size * self.directions if layer else input_size
+
+    def size(self, input_size: int) -> int:
+        """Length of the vector for data of `input_size`."""
+        rows = len(self.gates) * self.state_size
+        inputs = sum(self.input_size_of(layer, input_size) for layer in range(self.num_layers))
+        fixed = rows * (self.output_size + 2) + self.projection_size * self.state_size
+        return self.directions * (rows * inputs + self.num_layers * fixed)
+
+    def input_size(self, size: int) -> int:
+        """The inverse of `size`; ShapeMismatch if no data would need that many parameters."""
+        per_input = self.size(1) - self.size(0)
+        found, rest = divmod(size - self.size(0), per_input)
+        if rest or found < 1:
+            raise ShapeMismatch(
+                f"parameters has {size} elements, expected {self.size(0)} + {per_input} I for data "
+                f"(T, N, I): {self}")
+        return found
+
+    def matrices(self, input_size: int) -> list[Matrix]:
+        """The vector's pieces in order, gates together."""
+        found: list[Matrix] = []
+        offset = 0
+        for part in ("weight", "bias"):
+            for layer in range(self.num_layers):
+                for direction in range(self.directions):
+                    for kind, shape in self._shapes(layer, input_size, part).items():
+                        found.append(Matrix(layer, direction, f"{kind}_{part}", offset, shape))
+                        offset += size_of(shape)
+        return found
+
+    def _shapes(self, layer: int, input_size: int, part: str) -> dict[str, tuple[int, ...]]:
+        """Shapes of the matrices, or of the biases, of one direction of a layer."""
+        rows, out = len(self.gates) * self.state_size, self.output_size
+        if part == "bias":
+            return {"i2h": (rows,), "h2h": (rows,)}
+        shapes: dict[str, tuple[int, ...]] = {
+            "i2h": (rows, self.input_size_of(layer, input_size)), "h2h": (rows, out)}
+        if self.projection_size:
+            shapes["h2r"] = (out, self.state_size)
+        return shapes
+
+    def pieces(self, input_size: int) -> list[Piece]:
+        """The vector's pieces in order, gate by gate, under the names of `nbmod.rnn`."""
+        found: list[Piece] = []
+        for matrix in self.matrices(input_size):
+            kind, part = matrix.kind.split("_")
+            gates = ("",) if kind == "h2r" else self.gates
+            shape = (matrix.shape[0] // len(gates), *matrix.shape[1:])
+            for number, gate in enumerate(gates):
+                name = f"{'lr'[matrix.direction]}{matrix.layer}_{kind}{gate}_{part}"
+                found.append(Piece(name, matrix.offset + number * size_of(shape), shape))
+        return found

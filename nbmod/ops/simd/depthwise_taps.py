@@ -1,0 +1,100 @@
+"""Micro-kernels of depthwise convolution: every lane is a channel with filters of its own.
+
+`lanewise` is the strip kernel with vectors for filters,
+
+    y[p] = start + sum over taps t of x[x_p + offset_t] w[t]
+
+for the PIXELS pixels p of a strip, steered by the same tables; see `strip`.  `lanesums` is what a
+weight adds up over pixels, TAPS taps t at a time, in registers:
+
+    d[t] = sum over pixels p of x[x_p + row_t] g[g_p]
+
+Both read a vector for each FMA, so loads are what limits; w[t] or g[g_p] is read once for many.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .conv_strip import ADD, ARGUMENTS, BIAS, PIXELS, emit_limits, limited
+from .host import lanes
+from .ir import Micro, Vectors
+
+__all__ = ["TAPS", "lanesums", "lanewise"]
+
+LANES = lanes("float32")
+TAPS = 9
+"""Taps of which `lanesums` forms the sums: all of a kernel of 3 x 3."""
+
+
+def _emit_lanewise(v: Vectors) -> None:
+    if v.whole:  # kernels that choose a way are compiled for words, too, but never choose this
+        return
+    a = v.args
+    x, w, bias, y, taps, places = (v.at(getattr(a, name), start) for name, start in zip(
+        ("x", "w", "bias", "y", "taps", "places"), a.at, strict=True))
+    r = v.at(a.r, a.at[3])
+    count, _, flags, _ = a.steps
+
+    pixels = [v.at(x, v.integer_at(places, p)) for p in range(PIXELS)]
+    spots = [v.integer_at(places, PIXELS + p) for p in range(PIXELS)]
+    first = v.either(v.has(flags, BIAS), lambda: [v.load(bias)], lambda: [v.zero])
+    start = first * PIXELS
+    start = v.either(
+        v.has(flags, ADD),
+        lambda: [v.builder.fadd(first[0], v.load(v.at(r, spot))) for spot in spots],
+        lambda: start)
+
+    def tap(t: Any, sums: list[Any]) -> list[Any]:
+        offset, weight = v.integer_at(taps, t), v.load(v.at(w, v.mul(t, v.width)))
+        return [v.fma(v.load(v.at(pixel, offset)), weight, total)
+                for pixel, total in zip(pixels, sums, strict=True)]
+
+    for total, spot in zip(v.loop(count, start, tap), spots, strict=True):
+        v.store(emit_limits(v, total, flags), v.at(y, spot))
+
+
+def _lanewise(x, w, bias, r, y, taps, places, at, steps):
+    xo, wo, bo, yo, to, po = at
+    count, _, flags, _ = steps
+    spots = places[po:po + 2 * PIXELS].reshape(2, PIXELS)
+    sums = np.zeros((PIXELS, LANES), np.float32)
+    if flags & BIAS:
+        sums += bias[bo:bo + LANES]
+    for p in range(PIXELS if flags & ADD else 0):
+        sums[p] += r[yo + spots[1, p]:][:LANES]
+    for t, p in np.ndindex(count, PIXELS):
+        sums[p] += x[xo + spots[0, p] + taps[to + t]:][:LANES] * w[wo + t * LANES:][:LANES]
+    for p in range(PIXELS):
+        y[yo + spots[1, p]:][:LANES] = limited(sums[p], flags)
+
+
+def _emit_lanesums(v: Vectors) -> None:
+    a = v.args
+    x, g, d, rows, places = (v.at(getattr(a, name), start) for name, start
+                             in zip(("x", "g", "d", "rows", "places"), a.at, strict=True))
+    sources = [v.at(x, v.integer_at(rows, t)) for t in range(TAPS)]
+
+    def pixel(p: Any, sums: list[Any]) -> list[Any]:
+        place = v.at(places, v.mul(p, 2))
+        offset, factor = v.integer_at(place, 0), v.load(v.at(g, v.integer_at(place, 1)))
+        return [v.fma(v.load(v.at(source, offset)), factor, total)
+                for source, total in zip(sources, sums, strict=True)]
+
+    for t, total in enumerate(v.loop(a.pixels, [v.zero] * TAPS, pixel)):
+        v.store(total, v.at(d, t * v.width))
+
+
+def _lanesums(x, g, d, rows, places, at, pixels):
+    xo, go, do, ro, po = at
+    tile = d[do:do + TAPS * LANES].reshape(TAPS, LANES)
+    tile[...] = 0
+    for p, t in np.ndindex(pixels, TAPS):
+        x_p, g_p = places[po + 2 * p:po + 2 * p + 2]
+        tile[t] += x[xo + x_p + rows[ro + t]:][:LANES] * g[go + g_p:][:LANES]
+
+
+lanewise = Micro(ARGUMENTS, _emit_lanewise, _lanewise)
+lanesums = Micro(("x", "g", "d", "rows", "places", "at", "pixels"), _emit_lanesums, _lanesums)

@@ -1,0 +1,168 @@
+"""Windows of pooling: what pixels (rows, columns) around a place give, and are given back, in
+registers; a pixel is a vector of channels.  Some windows that follow each other are done together,
+so that none awaits the sum of another.
+
+    largest      y = max of x, and at least the lowest finite number; NaN is not seen
+    mean         y = sum of x / size
+    to_largest   gx += g where x is its first largest number, lane by lane; nowhere if none is
+                 above minus infinity
+    to_all       gx += g / size
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .depthwise_rows import along
+from .host import lanes
+from .ir import Micro, Vectors
+
+__all__ = ["LOWEST", "largest", "mean", "to_all", "to_largest"]
+
+LANES = lanes("float32")
+LOWEST = float(np.finfo(np.float32).min)
+
+# at      where to begin in the arrays, in their order; a pixel has one place in x and gx
+# steps   rows, columns, numbers of a row of x and gx; windows, numbers of x from one to the next
+
+
+def _pixels(v: Vectors, start: list[Any], body: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
+    """`values = body(index, values)` for the pixels of the window, row by row."""
+    rows, columns, step = v.args.steps[:3]
+    return v.loop(rows, start, lambda i, outer: v.loop(
+        columns, outer, lambda j, inner: body(v.add(v.mul(i, step), v.mul(j, v.width)), inner)))
+
+
+def _windows(v: Vectors, body: Callable[[list[Any], list[Any]], None]) -> None:
+    """`body(pixels, numbers)` for some windows at a time: how far their pixels in x are from those
+    of the first, and which they are."""
+    count, apart = v.args.steps[3:]
+
+    def some(first: Any, number: int, none: list[Any]) -> list[Any]:
+        numbers = [v.add(first, k) for k in range(number)]
+        body([v.mul(each, apart) for each in numbers], numbers)
+        return none
+
+    along(v, count, [], some)
+
+
+def _greatest(v: Vectors, sources: list[Any], lowest: float) -> list[Any]:
+    def larger(index: Any, found: list[Any]) -> list[Any]:
+        values = [v.load(v.at(x, index)) for x in sources]
+        return [v.builder.select(v.builder.fcmp_ordered(">", value, best), value, best)
+                for value, best in zip(values, found, strict=True)]
+
+    return _pixels(v, [v.constant(lowest)] * len(sources), larger)
+
+
+def _emit_largest(v: Vectors) -> None:
+    x, y = v.at(v.args.x, v.args.at[0]), v.at(v.args.y, v.args.at[1])
+
+    def some(pixels: list[Any], numbers: list[Any]) -> None:
+        found = _greatest(v, [v.at(x, pixel) for pixel in pixels], LOWEST)
+        for value, number in zip(found, numbers, strict=True):
+            v.store(value, v.at(y, v.mul(number, v.width)))
+
+    _windows(v, some)
+
+
+def _emit_mean(v: Vectors) -> None:
+    a = v.args
+    x, y, size = (v.at(array, start) for array, start in zip((a.x, a.y, a.sizes), a.at,
+                                                             strict=True))
+
+    def some(pixels: list[Any], numbers: list[Any]) -> None:
+        sources = [v.at(x, pixel) for pixel in pixels]
+        found = _pixels(v, [v.zero] * len(sources), lambda index, totals: [
+            v.builder.fadd(total, v.load(v.at(source, index)))
+            for total, source in zip(totals, sources, strict=True)])
+        for total, number in zip(found, numbers, strict=True):
+            v.store(v.builder.fdiv(total, v.one(v.at(size, number))),
+                    v.at(y, v.mul(number, v.width)))
+
+    _windows(v, some)
+
+
+def _emit_to_largest(v: Vectors) -> None:
+    a, b = v.args, v.builder
+    x, g, gx = (v.at(array, start) for array, start in zip((a.x, a.g, a.gx), a.at, strict=True))
+
+    def some(pixels: list[Any], numbers: list[Any]) -> None:
+        bests = []
+        for best in _greatest(v, [v.at(x, pixel) for pixel in pixels], -np.inf):
+            found = b.fcmp_ordered(">", best, v.constant(-np.inf))
+            bests.append(b.select(found, best, v.constant(np.nan)))  # no number is equal to that
+
+        def give(index: Any, left: list[Any]) -> list[Any]:
+            rest = []
+            for pixel, best, grad in zip(pixels, bests, left, strict=True):
+                place = v.add(pixel, index)
+                here, target = b.fcmp_ordered("==", v.load(v.at(x, place)), best), v.at(gx, place)
+                v.store(b.fadd(v.load(target), b.select(here, grad, v.zero)), target)
+                rest.append(b.select(here, v.zero, grad))
+            return rest
+
+        _pixels(v, [v.load(v.at(g, v.mul(number, v.width))) for number in numbers], give)
+
+    _windows(v, some)
+
+
+def _emit_to_all(v: Vectors) -> None:
+    a, b = v.args, v.builder
+    g, gx, size = (v.at(array, start) for array, start in zip((a.g, a.gx, a.sizes), a.at,
+                                                              strict=True))
+
+    def some(pixels: list[Any], numbers: list[Any]) -> None:
+        shares = [b.fdiv(v.load(v.at(g, v.mul(number, v.width))), v.one(v.at(size, number)))
+                  for number in numbers]
+
+        def give(index: Any, none: list[Any]) -> list[Any]:
+            for pixel, share in zip(pixels, shares, strict=True):
+                target = v.at(gx, v.add(pixel, index))
+                v.store(b.fadd(v.load(target), share), target)
+            return none
+
+        _pixels(v, [], give)
+
+    _windows(v, some)
+
+
+def _window(array: Any, start: int, steps: tuple[int, ...], number: int) -> Any:
+    """A view (rows, columns, LANES) of the pixels of a window."""
+    rows, columns, step, _, apart = steps
+    size = array.itemsize
+    return np.lib.stride_tricks.as_strided(
+        array[start + number * apart:], (rows, columns, LANES), (step * size, LANES * size, size))
+
+
+def _largest(x, y, at, steps):
+    for k in range(steps[3]):
+        y[at[1] + k * LANES:][:LANES] = np.fmax.reduce(_window(x, at[0], steps, k), axis=(0, 1),
+                                                       initial=LOWEST)
+
+
+def _mean(x, y, sizes, at, steps):
+    for k in range(steps[3]):
+        y[at[1] + k * LANES:][:LANES] = (_window(x, at[0], steps, k).sum(axis=(0, 1))
+                                         / sizes[at[2] + k])
+
+
+def _to_largest(x, g, gx, at, steps):
+    for k, c in np.ndindex(steps[3], LANES):
+        images, into = np.fmax(_window(x, at[0], steps, k), -np.inf), _window(gx, at[2], steps, k)
+        first = (*np.unravel_index(images[..., c].argmax(), images.shape[:2]), c)
+        into[first] += g[at[1] + k * LANES + c] if images[first] > -np.inf else 0
+
+
+def _to_all(g, gx, sizes, at, steps):
+    for k in range(steps[3]):
+        _window(gx, at[1], steps, k)[...] += g[at[0] + k * LANES:][:LANES] / sizes[at[2] + k]
+
+
+largest = Micro(("x", "y", "at", "steps"), _emit_largest, _largest)
+mean = Micro(("x", "y", "sizes", "at", "steps"), _emit_mean, _mean)
+to_largest = Micro(("x", "g", "gx", "at", "steps"), _emit_to_largest, _to_largest)
+to_all = Micro(("g", "gx", "sizes", "at", "steps"), _emit_to_all, _to_all)

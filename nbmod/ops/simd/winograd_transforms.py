@@ -1,0 +1,222 @@
+"""Winograd's minimal filtering: tiles of images into a space where a convolution is a product.
+
+A convolution of stride 1 with 3 x 3 filters gives 4 x 4 pixels from 6 x 6 with 36 products of each
+channel instead of 144: y = A' [(G w G') * (B' x B)] A, where * goes number by number (A. Lavin and
+S. Gray, Fast Algorithms for Convolutional Neural Networks, 2015, arXiv 1509.09308).  The filter and
+the tile are polynomials there, known by their values at some points and infinity; B' x B and G w G'
+evaluate them, A' .. A puts together what their product is.  Tiles of 2 x 2 pixels need 16 products
+instead of 36: they save less, but their filters are less than half as many numbers.
+
+Any points will do; errors grow with the powers of those far from 1 or near one another.  Besides 0
+they come in pairs p and -p, so that values at both share their even and odd powers.  The usual 1
+and 2 for tiles of 4 x 4 have four times the error of 3/4 and 3/2, whose powers are exact, too.
+
+The transforms are straight-line code on vectors of channels.  A tile may hang over the edge of its
+image: pixels beyond are read from the last row or column, and stored there too, in an order in
+which the true ones come last, so that no tile needs code of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from .conv_strip import ADD, BIAS, emit_limits, limited
+from .host import lanes
+from .ir import Micro, Vectors
+
+__all__ = ["FOUR", "TWO", "Filtering"]
+
+LANES = lanes("float32")
+TAPS = 3
+"""Rows and columns of filters."""
+
+Rule = Callable[[Vectors, np.ndarray, Sequence[Any]], list[Any]]
+
+
+class Filtering:
+    """Tiles of `tile` x `tile` pixels that give `out` x `out`, by way of the points 0, p and -p for
+    every p in `halves`, and infinity.
+
+    `inputs`, `filters` and `outputs` are the matrices B', G and A'; the micro-kernels:
+
+        input_tile      target = B' source B, a vector of channels each
+        filter_tile     target = G source G', of filters
+        output_tile     y = A' m A, and the flags of the strip kernel
+        gradient_tile   target = A source A', of an output's gradient, which is 0 beyond its edge
+        weight_tile     target = G' source G, of what tiles add up to
+    """
+
+    def __init__(self, *halves: float):
+        points = (0, *chain.from_iterable((p, -p) for p in halves))
+        self.tile, self.out = len(points) + 1, len(points) + 2 - TAPS
+        self.inputs, self.filters = np.zeros((self.tile,) * 2), np.zeros((self.tile, TAPS))
+        for row, point in enumerate(points):
+            others = [other for other in points if other != point]
+            self.inputs[row, :-1] = np.poly(others)[::-1]
+            self.filters[row] = np.power(float(point), np.arange(TAPS)) / np.prod(
+                np.subtract(point, others))
+        self.inputs[-1] = np.poly(points)[::-1]
+        self.filters[-1, -1] = 1
+        powers = np.power.outer(np.array(points, float), np.arange(self.out)).T
+        self.outputs = np.column_stack([powers, np.eye(self.out)[-1]])
+        self.input_tile, self.filter_tile = tile_of(self.inputs), tile_of(self.filters)
+        self.gradient_tile = tile_of(self.outputs.T, zeros=True)
+        self.weight_tile = tile_of(self.filters.T, _joined)
+        self.output_tile = output_of(self.outputs)
+
+
+def _sum(v: Vectors, factors: Sequence[float], values: Sequence[Any]) -> Any:
+    """The sum of factors times values."""
+    total = None
+    for factor, value in sorted(zip(factors, values, strict=True), key=lambda pair: pair[0] != 1):
+        if factor and total is None:
+            total = value if factor == 1 else v.builder.fmul(value, v.constant(factor))
+        elif factor:
+            total = _plus(v, total, factor, value)
+    return total
+
+
+def _plus(v: Vectors, total: Any, factor: float, value: Any) -> Any:
+    if factor == 1:
+        return v.builder.fadd(total, value)
+    if factor == -1:
+        return v.builder.fsub(total, value)
+    return v.fma(value, v.constant(factor), total)
+
+
+def _evaluated(v: Vectors, matrix: np.ndarray, values: Sequence[Any]) -> list[Any]:
+    """matrix values: rows of p and -p have the same even powers, odd ones but for a sign."""
+    found = [_sum(v, matrix[0], values)]
+    for row in matrix[1:-1:2]:
+        odd = row * (np.arange(len(row)) % 2)
+        factor = next(f for f in odd[odd != 0] if (odd / f == np.float32(odd / f)).all())
+        even, odd = _sum(v, row - odd, values), _sum(v, odd / factor, values)
+        found += [_plus(v, even, factor, odd), _plus(v, even, -factor, odd)]
+    return [*found, _sum(v, matrix[-1], values)]
+
+
+def _joined(v: Vectors, matrix: np.ndarray, values: Sequence[Any]) -> list[Any]:
+    """matrix values: even rows need only sums of the values at p and -p, odd ones differences."""
+    columns, found = matrix.copy(), list(values)
+    for plus in range(1, len(found) - 1, 2):
+        one, other = found[plus], found[plus + 1]
+        found[plus:plus + 2] = v.builder.fadd(one, other), v.builder.fsub(one, other)
+        both = matrix[:, plus], matrix[:, plus + 1]
+        columns[:, plus], columns[:, plus + 1] = np.add(*both) / 2, np.subtract(*both) / 2
+    return [_sum(v, row, found) for row in columns]
+
+
+def _between(v: Vectors, rule: Rule, matrix: np.ndarray, tile: list[list[Any]]) -> list[list[Any]]:
+    """matrix tile matrix'."""
+    half = [rule(v, matrix, line) for line in tile]
+    columns = [rule(v, matrix, column) for column in zip(*half, strict=True)]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _clipped(v: Vectors, count: int, step: Any, size: Any) -> list[Any]:
+    """Where rows (or columns) are, those behind the last of `size` where that is."""
+    last = v.add(size, -1)
+    return [v.mul(v.least(i, last), step) for i in range(count)]
+
+
+def _emit_tile(v: Vectors, rule: Rule, matrix: np.ndarray, zeros: bool) -> None:
+    a, (size, count) = v.args, matrix.T.shape
+    source, target = (v.at(getattr(a, name), start)
+                      for name, start in zip(("source", "target"), a.at, strict=True))
+    row, column, step, rows, columns = a.steps
+    down, right = _clipped(v, size, row, rows), _clipped(v, size, column, columns)
+    tile = [[v.load(v.at(source, v.add(y, x))) for x in right] for y in down]
+    if zeros:
+        above, left = ([v.builder.icmp_signed("<", v.number(i), end) for i in range(size)]
+                       for end in (rows, columns))
+        tile = [[v.builder.select(v.builder.and_(y, x), value, v.zero)
+                 for x, value in zip(left, line, strict=True)]
+                for y, line in zip(above, tile, strict=True)]
+    for i, line in enumerate(_between(v, rule, matrix, tile)):
+        for j, value in enumerate(line):
+            v.store(value, v.at(target, v.mul(step, i * count + j)))
+
+
+def _tile_twin(matrix: np.ndarray, zeros: bool) -> Any:
+    count, size = matrix.shape
+
+    def tile(source, target, at, steps):
+        row, column, step, rows, columns = steps
+        found = np.empty((size, size, LANES))
+        for y, x in np.ndindex(size, size):
+            begin = at[0] + min(y, rows - 1) * row + min(x, columns - 1) * column
+            found[y, x] = source[begin:begin + LANES]
+        if zeros:
+            found[rows:] = found[:, columns:] = 0
+        for i, j in np.ndindex(count, count):
+            begin = at[1] + (i * count + j) * step
+            target[begin:begin + LANES] = np.einsum("y,x,yxl", matrix[i], matrix[j], found)
+
+    return tile
+
+
+def tile_of(matrix: np.ndarray, rule: Rule = _evaluated, zeros: bool = False) -> Micro:
+    """target = matrix source matrix', a vector of channels each; a tile that hangs over the edge
+    has `zeros` there if they count.
+
+    at      where to begin in source and target
+    steps   distances of rows, columns and results; rows and columns there are
+    """
+    return Micro(("source", "target", "at", "steps"), lambda v: _emit_tile(v, rule, matrix, zeros),
+                 _tile_twin(matrix, zeros))
+
+
+def _emit_output(v: Vectors, matrix: np.ndarray) -> None:
+    a, (out, size) = v.args, matrix.shape
+    m, bias, r, y = (v.at(getattr(a, name), start) for name, start
+                     in zip(("m", "bias", "r", "y"), (*a.at, a.at[2]), strict=True))
+    step, row, rows, columns, flags = a.steps
+
+    tile = [[v.load(v.at(m, v.mul(step, i * size + j))) for j in range(size)] for i in range(size)]
+    values = list(chain(*_between(v, _joined, matrix, tile)))
+    places = [v.add(down, right) for down in _clipped(v, out, row, rows)
+              for right in _clipped(v, out, v.number(v.width), columns)]
+    start = v.either(v.has(flags, BIAS), lambda: [v.load(bias)], lambda: [v.zero])[0]
+    values = [v.builder.fadd(value, start) for value in values]
+    values = v.either(
+        v.has(flags, ADD), lambda: [v.builder.fadd(value, v.load(v.at(r, place)))
+                            for value, place in zip(values, places, strict=True)], lambda: values)
+    for value, place in reversed(list(zip(values, places, strict=True))):
+        v.store(emit_limits(v, value, flags), v.at(y, place))
+
+
+def _output_twin(matrix: np.ndarray) -> Any:
+    out, size = matrix.shape
+
+    def output_tile(m, bias, r, y, at, steps):
+        mo, bo, yo = at
+        step, row, rows, columns, flags = steps
+        tile = np.array([m[mo + e * step:mo + e * step + LANES] for e in range(size ** 2)])
+        tile = tile.reshape(size, size, LANES)
+        for i, j in np.ndindex(min(rows, out), min(columns, out)):
+            begin = yo + i * row + j * LANES
+            value = np.einsum("y,x,yxl", matrix[i], matrix[j], tile)
+            if flags & BIAS:
+                value += bias[bo:bo + LANES]
+            if flags & ADD:
+                value += r[begin:begin + LANES]
+            y[begin:begin + LANES] = limited(value, flags)
+
+    return output_tile
+
+
+def output_of(matrix: np.ndarray) -> Micro:
+    """y = matrix m matrix', and the flags of the strip kernel.
+
+    at      where to begin in m, bias, and r and y
+    steps   distances of products in m and of rows in y; rows and columns there are; flags
+    """
+    return Micro(("m", "bias", "r", "y", "at", "steps"), lambda v: _emit_output(v, matrix),
+                 _output_twin(matrix))
+
+
+TWO, FOUR = Filtering(1), Filtering(0.75, 1.5)

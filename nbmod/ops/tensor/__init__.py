@@ -1,0 +1,1 @@
+"""Operators on shapes, order, indices and reductions of tensors."""

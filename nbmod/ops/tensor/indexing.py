@@ -1,0 +1,500 @@
+"""Ops that look elements up, or put them down, by index.
+
+Almost all of them are one thing: a table of rows and a list of row numbers.  `take` along another
+axis or `gather_nd` with several indices first turn their indices into numbers of rows.  Forward
+gathers rows; backward adds each gradient row to the row it came from.
+
+Indices may have any type and are cut to integers.  They get no gradient.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ...base import MXNetError
+from ..jit import kernel, prange
+from ..op import Op
+from ..param import DType, Shape
+from ..rules import common_type, copy_over, data_type, fill_zero
+from ..shape import PartialShape, ShapeMismatch, normalize_axis, unify
+from .creation import dtype_named, to_type
+from .reduce import reduced_shape
+
+__all__ = ["whole_numbers", "in_range", "add_rows"]
+
+_LARGE = 1 << 11
+"""Elements from which a scatter-add is compiled: the sort takes 60 us for that many."""
+
+
+def whole_numbers(index: np.ndarray) -> np.ndarray:
+    """Indices as int64: fractions cut off, NaN is 0, infinities very large."""
+    if index.dtype.kind != "f":
+        return index.astype(np.int64)
+    limit = 2.0 ** 62
+    if index.size and np.abs(index).max() < limit:  # which NaN is not
+        return index.astype(np.int64)
+    return np.clip(np.nan_to_num(index.astype(np.float64)), -limit, limit).astype(np.int64)
+
+
+def in_range(index: np.ndarray, size: int, mode: str = "clip") -> np.ndarray:
+    """Indices as int64 in [0, size): clipped, wrapped around, or an error (mode 'raise')."""
+    whole = whole_numbers(index)
+    if mode == "wrap":
+        return np.remainder(whole, size, out=whole)
+    if mode == "raise":
+        _refuse_outside(whole, size)
+        return whole
+    return np.clip(whole, 0, size - 1, out=whole)
+
+
+def _refuse_outside(index: np.ndarray, size: int) -> None:
+    wrong = (index < 0) | (index >= size)
+    if wrong.any():
+        raise MXNetError(f"indices contain {index[wrong][0]}, expected values in [0, {size})")
+
+
+def add_rows(index: np.ndarray, g: np.ndarray, gx: np.ndarray) -> None:
+    """gx[r] = sum of the g[k] with index[k] == r, for 2-D `g` and `gx`: sort, then sum runs."""
+    gx.fill(0)
+    order = np.argsort(index, kind="stable")
+    ordered = index[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    wide = np.float32 if g.dtype == np.float16 else g.dtype
+    gx[ordered[starts]] = np.add.reduceat(g[order], starts, axis=0, dtype=wide)
+
+
+@kernel(parallel=True)
+def _add_rows(parts, index, g, gx):
+    """The same in one pass over `g`; every thread owns a range of the rows of `gx`."""
+    each = (gx.shape[0] + parts - 1) // parts
+    for part in prange(parts):
+        first = part * each
+        last = min(first + each, gx.shape[0])
+        for r in range(first, last):
+            for j in range(gx.shape[1]):
+                gx[r, j] = 0
+        for k in range(index.size):
+            r = index[k]
+            if first <= r < last:
+                for j in range(gx.shape[1]):
+                    gx[r, j] += g[k, j]
+
+
+_PARTS = 4
+"""Ranges of rows: each scans all indices, so not more than pays off on few cores."""
+
+
+class Gather(Op):
+    """Base of the ops that gather rows: subclasses say which rows of their table.
+
+    Inputs are the table and the indices, in the order that `table` says.
+    """
+
+    needs: ClassVar = ("ograd", "indices")
+    steering: ClassVar = ("indices",)
+    table: ClassVar = 0
+    """Position of the table among the inputs; the indices are the other one."""
+
+    def rows(self, x: Shape, index: np.ndarray) -> np.ndarray:
+        """Row numbers, flat, in the order of the output."""
+        raise NotImplementedError
+
+    def width(self, x: Shape, index: Shape) -> int:
+        """Elements of a row of a table of shape `x`."""
+        raise NotImplementedError
+
+    def infer_type(self, ins, outs):
+        return data_type(ins, outs)
+
+    def forward(self, ins, outs, call):
+        x, index = ins[self.table], ins[1 - self.table]
+        width = self.width(x.shape, index.shape)
+        np.take(x.reshape(-1, width), self.rows(x.shape, index), axis=0,
+                out=outs[0].reshape(-1, width), mode="clip")
+
+    def backward(self, ins, outs, call):
+        self._add(add_rows, ins, outs)
+
+    def prepare_backward(self, ins, outs, call):
+        if ins[0].size < _LARGE or ins[0].dtype == np.float16:
+            return super().prepare_backward(ins, outs, call)
+        return partial(self._add, partial(_add_rows, _PARTS), ins, outs)
+
+    def _add(self, add: Any, ins: Any, outs: Any) -> None:
+        g, index = ins
+        gx = outs[self.table]
+        fill_zero([outs[1 - self.table]])
+        if gx is not None:
+            width = self.width(gx.shape, index.shape)
+            add(self.rows(gx.shape, index), g.reshape(-1, width), gx.reshape(-1, width))
+
+
+@dataclass(frozen=True)
+class Take(Gather, name="take"):
+    """Slices of `a` along `axis` at `indices`: (before, *indices, after).
+
+    `mode` says what becomes of indices outside: clipped, wrapped around, or an error.
+    """
+
+    axis: int = 0
+    mode: Literal["clip", "raise", "wrap"] = "clip"
+
+    inputs: ClassVar = ("a", "indices")
+
+    def infer_shape(self, ins, outs):
+        a, indices = ins
+        if a is None or indices is None:
+            return ins, outs
+        axis = normalize_axis(self.axis, len(a))
+        return ins, [(*a[:axis], *indices, *a[axis + 1:])]
+
+    def forward(self, ins, outs, call):
+        x, index = ins
+        np.take(x, in_range(index, x.shape[self.axis], self.mode), axis=self.axis, out=outs[0],
+                mode="clip")
+
+    def width(self, x, index):
+        return prod(x[self.axis % len(x) + 1:])
+
+    def rows(self, x, index):
+        axis = self.axis % len(x)
+        picked = in_range(index.reshape(-1), x[axis], self.mode)
+        before = np.arange(prod(x[:axis]), dtype=np.int64)
+        return picked if axis == 0 else (before[:, None] * x[axis] + picked).reshape(-1)
+
+
+@dataclass(frozen=True)
+class Embedding(Gather, name="Embedding", aliases=("_sparse_Embedding",)):
+    """Rows of `weight` (input_dim, output_dim) at `data`: (*data, output_dim).
+
+    Indices outside are clipped.  `sparse_grad` is accepted; the gradient is dense.
+    """
+
+    input_dim: int
+    output_dim: int
+    dtype: DType = "float32"
+    sparse_grad: bool = False
+
+    inputs: ClassVar = ("data", "weight")
+    needs: ClassVar = ("ograd", "data")
+    steering: ClassVar = ("data",)
+    table: ClassVar = 1
+
+    def infer_shape(self, ins, outs):
+        weight = (self.input_dim, self.output_dim)
+        if ins[0] is None:
+            return [None, weight], outs
+        return [ins[0], weight], [(*ins[0], self.output_dim)]
+
+    def infer_type(self, ins, outs):
+        dtype = common_type([ins[1], *outs]) or dtype_named(self.dtype)
+        return [ins[0], dtype], [dtype]
+
+    def width(self, x, index):
+        return self.output_dim
+
+    def rows(self, x, index):
+        return in_range(index.reshape(-1), self.input_dim)
+
+
+@dataclass(frozen=True)
+class SparseEmbedding(Embedding, name="_contrib_SparseEmbedding"):
+    """An older Embedding; weight (input_dim, output_dim) has a dense, `deterministic` gradient."""
+    deterministic: bool = False
+
+
+@dataclass(frozen=True)
+class BatchTake(Gather, name="batch_take"):
+    """a[i, indices[i]] for `a` (..., K), with one index for each row of it; clipped."""
+
+    inputs: ClassVar = ("a", "indices")
+
+    def infer_shape(self, ins, outs):
+        a, indices = ins[0], unify(ins[1], outs[0])
+        if a is not None and len(a) < 2:
+            raise ShapeMismatch(f"a has shape {a}, expected at least 2 dimensions")
+        if a is not None and len(a) == 2:
+            indices = unify(indices, a[:1], "shape of indices and the rows of a,")
+        if a is not None and indices is not None and 0 not in (*a, *indices):
+            if prod(a[:-1]) != prod(indices):
+                raise ShapeMismatch(f"indices has shape {indices}, expected {prod(a[:-1])} "
+                                    f"element(s), one for each row of a {a}")
+        return [a, indices], [indices]
+
+    def infer_type(self, ins, outs):
+        dtype = common_type([ins[0], *outs])
+        return [dtype, ins[1] or np.dtype(np.int32)], [dtype]
+
+    def width(self, x, index):
+        return 1
+
+    def rows(self, x, index):
+        picked = in_range(index.reshape(-1), x[-1])
+        return picked + np.arange(picked.size, dtype=np.int64) * x[-1]
+
+
+@dataclass(frozen=True)
+class Pick(Gather, name="pick", aliases=("choose_element_0index",)):
+    """The element at `index` along `axis`, for every position of the other axes."""
+
+    shapes: ClassVar = "data (2, 3), index (2,), axis=1 -> (2,), with keepdims (2, 1)"
+    axis: int | None = -1
+    keepdims: bool = False
+    mode: Literal["clip", "wrap"] = "clip"
+
+    inputs: ClassVar = ("data", "index")
+    needs: ClassVar = ("ograd", "index")
+    steering: ClassVar = ("index",)
+
+    def infer_shape(self, ins, outs):
+        data, index = ins
+        if self.axis is None:
+            raise ShapeMismatch("axis is None, expected an integer")
+        if data is None:
+            return ins, outs
+        axis = normalize_axis(self.axis, len(data))
+        flat, kept = (reduced_shape(data, (axis,), keepdims) for keepdims in (False, True))
+        wide = index is not None and len(index) == len(kept) != len(flat)
+        return [data, kept if wide else flat], [kept if self.keepdims else flat]
+
+    def width(self, x, index):
+        return 1
+
+    def rows(self, x, index):
+        assert self.axis is not None
+        axis = self.axis % len(x)
+        after = prod(x[axis + 1:])
+        picked = in_range(index.reshape(-1, after), x[axis], self.mode)
+        before = np.arange(len(picked), dtype=np.int64)[:, None] * x[axis]
+        return ((before + picked) * after + np.arange(after)).reshape(-1)
+
+
+@dataclass(frozen=True)
+class GatherND(Gather, name="gather_nd"):
+    """data[indices[0], indices[1], ...] for `indices` (M, ...): (*indices[1:], *data[M:]).
+
+    Negative indices count from the end; others outside are an error.
+    """
+
+    inputs: ClassVar = ("data", "indices")
+
+    def infer_shape(self, ins, outs):
+        data, indices = ins
+        if data is None or indices is None or not indices[0]:
+            return ins, outs
+        _check_depth(indices, len(data))
+        return ins, [(*indices[1:], *data[indices[0]:])]
+
+    def width(self, x, index):
+        return prod(x[index[0]:])
+
+    def rows(self, x, index):
+        return _row_numbers(index, x)
+
+
+def _check_depth(indices: Shape, rank: int) -> None:
+    if len(indices) < 2 or indices[0] > rank:
+        raise ShapeMismatch(f"indices has shape {indices}, expected (M, ...) with M at most {rank}")
+
+
+def _row_numbers(indices: np.ndarray, shape: Shape) -> np.ndarray:
+    """Row numbers in a tensor of `shape` whose first axes the rows of `indices` index."""
+    rows = np.zeros(indices[0].size, np.int64)
+    for size, index in zip(shape, indices.reshape(len(indices), -1), strict=False):
+        exact = index.astype(np.float64 if index.dtype.kind == "f" else np.int64)
+        whole = whole_numbers(np.where(exact < 0, exact + size, exact))
+        _refuse_outside(whole, size)
+        rows = rows * size + whole
+    return rows
+
+
+def _put(x: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
+    """Write the rows of `x` to where `indices` say."""
+    width = prod(out.shape[len(indices):])
+    out.reshape(-1, width)[_row_numbers(indices, out.shape)] = x.reshape(-1, width)
+
+
+@dataclass(frozen=True)
+class ScatterND(Op, name="scatter_nd"):
+    """Zeros of `shape` with data[k] at indices[:, k]; of equal indices the last one counts."""
+
+    shape: Shape
+
+    inputs: ClassVar = ("data", "indices")
+    needs: ClassVar = ("ograd", "indices")
+    steering: ClassVar = ("indices",)
+
+    def infer_shape(self, ins, outs):
+        return [_scattered(ins[0], ins[1], self.shape), ins[1]], [self.shape]
+
+    def infer_type(self, ins, outs):
+        return data_type(ins, outs)
+
+    def forward(self, ins, outs, call):
+        outs[0].fill(0)
+        _put(ins[0], ins[1], outs[0])
+
+    def backward(self, ins, outs, call):
+        fill_zero(outs[1:])
+        if outs[0] is not None:
+            GatherND().forward(ins, outs, call)
+
+
+def _scattered(data: PartialShape, indices: PartialShape, shape: Shape) -> PartialShape:
+    """Shape of the data that `indices` put into a tensor of `shape`."""
+    if indices is None or not indices[0]:
+        return data
+    _check_depth(indices, len(shape))
+    return unify(data, (*indices[1:], *shape[indices[0]:]), "shape of data and that from indices")
+
+
+@dataclass(frozen=True)
+class ScatterSetND(Op, name="_scatter_set_nd"):
+    """`lhs` with rhs[k] put at indices[:, k].  No gradient."""
+
+    shapes: ClassVar = "lhs and output have one shape, indices (M, K) with M axes of it"
+    shape: Shape
+
+    inputs: ClassVar = ("lhs", "rhs", "indices")
+    inplace: ClassVar = (("lhs", "output"),)
+
+    def infer_shape(self, ins, outs):
+        return [self.shape, _scattered(ins[1], ins[2], self.shape), ins[2]], [self.shape]
+
+    def infer_type(self, ins, outs):
+        dtype = common_type([ins[0], ins[1], *outs])
+        return [dtype, dtype, ins[2]], [dtype]
+
+    def forward(self, ins, outs, call):
+        copy_over(ins[0], outs[0])
+        _put(ins[1], ins[2], outs[0])
+
+
+# ------------------------------------------------------------------------------ indices as numbers
+
+def _mark(index: np.ndarray, rows: np.ndarray, value: Any) -> None:
+    """rows[i, index[i]] = value (or value[i]) where the index is within the row."""
+    whole = whole_numbers(index.reshape(-1))
+    inside = np.flatnonzero((whole >= 0) & (whole < rows.shape[1]))
+    rows[inside, whole[inside]] = value if np.ndim(value) == 0 else value[inside]
+
+
+@dataclass(frozen=True)
+class OneHot(Op, name="one_hot"):
+    """`on_value` at the index, `off_value` elsewhere, along a new last axis of size `depth`.
+
+    An index outside gives a row of `off_value`.  No gradient.
+    """
+
+    shapes: ClassVar = "indices (2, 3) -> (2, 3, depth)"
+    depth: int
+    on_value: float = 1.0
+    off_value: float = 0.0
+    dtype: DType = "float32"
+
+    inputs: ClassVar = ("indices",)
+
+    def infer_shape(self, ins, outs):
+        if self.depth < 1:
+            raise ShapeMismatch(f"depth is {self.depth}, expected at least 1")
+        return ins, outs if ins[0] is None else [(*ins[0], self.depth)]
+
+    def infer_type(self, ins, outs):
+        return ins, [dtype_named(self.dtype)]
+
+    def forward(self, ins, outs, call):
+        y = outs[0]
+        y.fill(to_type(self.off_value, y.dtype))
+        _mark(ins[0], y.reshape(-1, self.depth), to_type(self.on_value, y.dtype))
+
+
+def _with_rows(matrix: PartialShape, others: list[PartialShape]) -> list[PartialShape]:
+    """`others`, one element for each row of `matrix`."""
+    return [unify(other, matrix[:1]) if matrix is not None else other for other in others]
+
+
+@dataclass(frozen=True)
+class OneHotEncode(Op, name="_onehot_encode"):
+    """One-hot rows of the indices `lhs` (N,), shaped and typed as `rhs` (N, K).  No gradient."""
+
+    inputs: ClassVar = ("lhs", "rhs")
+
+    def infer_shape(self, ins, outs):
+        matrix = unify(ins[1], outs[0])
+        return [*_with_rows(matrix, ins[:1]), matrix], [matrix]
+
+    def infer_type(self, ins, outs):
+        dtype = common_type([ins[1], *outs])
+        return [ins[0], dtype], [dtype]
+
+    def forward(self, ins, outs, call):
+        outs[0].fill(0)
+        _mark(ins[0], outs[0], 1)
+
+
+@dataclass(frozen=True)
+class FillElement(Op, name="fill_element_0index"):
+    """`lhs` (N, K) with lhs[i, rhs[i]] = mhs[i].  No gradient."""
+
+    inputs: ClassVar = ("lhs", "mhs", "rhs")
+    inplace: ClassVar = (("lhs", "output"),)
+
+    def infer_shape(self, ins, outs):
+        matrix = unify(ins[0], outs[0])
+        return [matrix, *_with_rows(matrix, ins[1:])], [matrix]
+
+    def infer_type(self, ins, outs):
+        dtype = common_type([*ins[:2], *outs])
+        return [dtype, dtype, ins[2]], [dtype]
+
+    def forward(self, ins, outs, call):
+        copy_over(ins[0], outs[0])
+        _mark(ins[2], outs[0], ins[1].reshape(-1))
+
+
+@dataclass(frozen=True)
+class RavelMultiIndex(Op, name="_ravel_multi_index", aliases=("ravel_multi_index",)):
+    """Flat numbers of the positions in the columns of `data` (M, ...) in a tensor of `shape`.
+
+    No gradient; no check of the range.
+    """
+
+    shape: Shape
+
+    def infer_shape(self, ins, outs):
+        if ins[0] is None:
+            return ins, outs
+        return [unify(ins[0], (len(self.shape), *ins[0][1:]))], [ins[0][1:]]
+
+    def forward(self, ins, outs, call):
+        flat = np.zeros(outs[0].shape, np.int64)
+        for size, index in zip(self.shape, ins[0], strict=True):
+            flat = flat * size + whole_numbers(index)
+        np.copyto(outs[0], flat, casting="unsafe")
+
+
+@dataclass(frozen=True)
+class UnravelIndex(Op, name="_unravel_index", aliases=("unravel_index",)):
+    """Positions (M, ...) in a tensor of `shape` of the flat numbers `data`.  No gradient.
+
+    The first dimension of `shape` is not looked at, so it may be unknown (-1).
+    """
+
+    shape: Shape
+
+    def infer_shape(self, ins, outs):
+        return ins, outs if ins[0] is None else [(len(self.shape), *ins[0])]
+
+    def forward(self, ins, outs, call):
+        rest = whole_numbers(ins[0])
+        for axis in range(len(self.shape) - 1, 0, -1):
+            size = self.shape[axis]
+            quotient = np.sign(rest) * (np.abs(rest) // size)
+            np.copyto(outs[0][axis], rest - quotient * size, casting="unsafe")
+            rest = quotient
+        np.copyto(outs[0][0], rest, casting="unsafe")

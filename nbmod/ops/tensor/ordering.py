@@ -1,0 +1,421 @@
+"""Sorting: topk, sort, argsort.
+
+All of them ask for one thing, `where`: along the sorted axis, the positions of the elements in
+their order, (A, k, B) for data seen as (A, K, B).  Values are then taken from there, gradients put
+back there, masks set there.
+
+The order is the same on every machine: equal elements stay in the order they came in, and NaN comes
+last whichever way numbers are sorted.
+
+Kernels turn a number and its position into one unsigned integer, the number's bits (changed so that
+they order like the number) above the position.  Such keys are all different, so sorting them is
+stable by itself; they are sorted digit by digit, from the lowest to the highest, in time linear in
+K.  When few are wanted, a heap of the best so far is kept instead.  Elements of 64 bits, which do
+not fit beside a position, are sorted by NumPy, and so is what is small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+
+from ..elementwise.float_op import HALF
+from ..elementwise.kernel_cache import COMPILED_FROM
+from ..jit import inlined, kernel, num_threads, prange
+from ..op import Call, Op, PartialType, Spec
+from ..param import Shape
+from ..rules import common_type
+from ..shape import PartialShape, ShapeMismatch, normalize_axis, unify
+
+__all__ = ["Argsort", "Sort", "TopK", "rank_work", "ranking"]
+
+INT64, KEY = np.dtype(np.int64), np.dtype(np.uint64)
+DIGITS, SHORT, HEAP_PAYS = 256, 32, 16
+"""Values of a digit; length of rows that are sorted by insertion; share 1/16 wanted: a heap."""
+IndexType = Literal["float16", "float32", "float64", "int32", "int64", "uint8"]
+
+
+# ------------------------------------------------------------------------------------------ kernels
+
+@inlined
+def _order_key(bits, real, descending):
+    """The 32 bits of an integer, or of a `real` float32, as a number that orders like it."""
+    pattern = np.uint32(bits)
+    if real:
+        size = pattern & np.uint32(0x7FFFFFFF)
+        if size > np.uint32(0x7F800000):
+            return np.uint64(0xFFFFFFFF)
+        if size == 0:
+            pattern = size
+    if real and pattern >> np.uint32(31):
+        pattern = ~pattern
+    else:
+        pattern ^= np.uint32(0x80000000)
+    return np.uint64(~pattern if descending else pattern)
+
+
+@inlined
+def _insertion_sort(keys):
+    for i in range(1, keys.size):
+        key, j = keys[i], i
+        while j > 0 and keys[j - 1] > key:
+            keys[j] = keys[j - 1]
+            j -= 1
+        keys[j] = key
+
+
+@inlined
+def _sort_keys(keys, spare, starts):
+    """Sort keys that ascend in their lower 32 bits; spare is as long, starts has DIGITS entries."""
+    if keys.size <= SHORT:
+        _insertion_sort(keys)
+        return
+    source, target, moved = keys, spare, False
+    for digit in range(4):
+        shift = np.uint64(32 + 8 * digit)
+        starts[:] = 0
+        for i in range(source.size):
+            starts[(source[i] >> shift) & np.uint64(255)] += 1
+        if starts[(source[0] >> shift) & np.uint64(255)] == source.size:
+            continue
+        total = 0
+        for value in range(DIGITS):
+            count = starts[value]
+            starts[value] = total
+            total += count
+        for i in range(source.size):
+            value = (source[i] >> shift) & np.uint64(255)
+            target[starts[value]] = source[i]
+            starts[value] += 1
+        source, target, moved = target, source, not moved
+    if moved:
+        for i in range(source.size):
+            target[i] = source[i]
+
+
+@inlined
+def _sift_down(heap, at, size, key):
+    """Enter `key` into the first `size` of a heap with the largest on top, from place `at` down."""
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        if child + 1 < size and heap[child + 1] > heap[child]:
+            child += 1
+        if heap[child] <= key:
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = key
+
+
+@inlined
+def _heap_smallest(keys, count):
+    """Bring the `count` smallest keys to the front, in order."""
+    for root in range(count // 2 - 1, -1, -1):
+        _sift_down(keys, root, count, keys[root])
+    for i in range(count, keys.size):
+        if keys[i] < keys[0]:
+            _sift_down(keys, 0, count, keys[i])
+    for size in range(count - 1, 0, -1):
+        key = keys[size]
+        keys[size] = keys[0]
+        _sift_down(keys, 0, size, key)
+
+
+@inlined
+def _rank_rows(worker, workers, bits, where, keys, spare, starts, real, descending):
+    """Every `workers`-th row, of all (a, b)."""
+    size, count, lanes = bits.shape[1], where.shape[1], bits.shape[2]
+    low = np.uint64(0xFFFFFFFF)
+    for row in range(worker, bits.shape[0] * lanes, workers):
+        a, b = row // lanes, row % lanes
+        for k in range(size):
+            keys[k] = _order_key(bits[a, k, b], real, descending) << np.uint64(32) | np.uint64(k)
+        if count * HEAP_PAYS <= size:
+            _heap_smallest(keys, count)
+        else:
+            _sort_keys(keys, spare, starts)
+        for k in range(count):
+            where[a, k, b] = np.int64(keys[k] & low)
+
+
+@kernel(parallel=True)
+def _rank(bits, where, keys, spare, starts, real, descending):
+    """where (A, k, B) of bits (A, K, B); keys and spare (workers, K), starts (workers, DIGITS)."""
+    workers = keys.shape[0]
+    for worker in prange(workers):
+        _rank_rows(np.int64(worker), workers, bits, where, keys[worker], spare[worker],
+                   starts[worker], real, descending)
+
+
+@kernel(parallel=True)
+def _pick(x, where, y):
+    """y (A, k, B) = x (A, K, B) at `where`."""
+    count, lanes = where.shape[1:]
+    for task in prange(where.shape[0] * count):
+        a, k = task // count, task % count
+        for b in range(lanes):
+            y[a, k, b] = x[a, where[a, k, b], b]
+
+
+@kernel(parallel=True)
+def _put(g, where, gx):
+    """gx (A, K, B) = g (A, k, B) at `where`, 0 elsewhere."""
+    for a in prange(gx.shape[0]):
+        gx[a, :, :] = 0
+        for k in range(where.shape[1]):
+            for b in range(where.shape[2]):
+                gx[a, where[a, k, b], b] = g[a, k, b]
+
+
+def _rank_now(x: np.ndarray, where: np.ndarray, descending: bool) -> None:
+    """`_rank` by NumPy, for any type."""
+    rows = np.moveaxis(x, 1, 2)
+    if descending:
+        rows = -rows if x.dtype.kind == "f" else ~rows
+    order = np.argsort(rows, axis=2, kind="stable")[:, :, :where.shape[1]]
+    where[...] = np.moveaxis(order, 2, 1)
+
+
+def _raw(array: Any) -> Any:
+    """The array as integers of the same width: what moves numbers need not know what they are."""
+    return array.view(f"i{array.dtype.itemsize}")
+
+
+def _compiles(data: Any, length: int) -> bool:
+    """Whether kernels sort rows of this length, or NumPy; keys have 32 bits for the position."""
+    return data.size >= COMPILED_FROM and data.dtype.itemsize <= 4 and length <= 1 << 32
+
+
+def rank_work(data: Spec, rows: int) -> list[Spec]:
+    """The scratch that `ranking` wants for data of so many rows."""
+    size = data.size // rows
+    if not _compiles(data, size):
+        return []
+    workers = min(num_threads(), rows)
+    narrow = np.dtype(np.float32 if data.dtype == HALF else np.int32)
+    copy = data.size if data.dtype.itemsize < 4 else 0
+    return [Spec((copy,), narrow), Spec((workers, size), KEY), Spec((workers, size), KEY),
+            Spec((workers, DIGITS), INT64)]
+
+
+def ranking(x: Any, where: Any, descending: bool, work: Sequence[Any]) -> Callable[[], None]:
+    """A function that writes `where`, (A, k, B) int64, for x, (A, K, B).
+
+    These are the positions along K of the k first in ascending or descending order.  `work` begins
+    with what `rank_work` asked for.
+    """
+    if not _compiles(x, x.shape[1]):
+        return partial(_rank_now, x, where, descending)
+    copy, *rest = work[:4]
+    real = x.dtype.kind == "f"
+    if not copy.size:
+        return partial(_rank, _raw(x), where, *rest, real, descending)
+    wide = copy.reshape(x.shape)
+
+    def run() -> None:
+        np.copyto(wide, x)
+        _rank(_raw(wide), where, *rest, real, descending)
+
+    return run
+
+
+# ---------------------------------------------------------------------------------------------- ops
+
+class _Ordering(Op):
+    """What the three ops share; subclasses are dataclasses with these parameters.
+
+    The hidden output `where`, int64, is there for ops with a gradient.
+    """
+
+    axis: int | None
+    is_ascend: bool
+
+    @property
+    def num_visible(self) -> int:
+        return len(self.list_outputs()) - ("where" in self.list_outputs())
+
+    def list_needs(self) -> tuple[str, ...]:
+        return ("ograd", "where") if "where" in self.list_outputs() else ()
+
+    def index_type(self) -> np.dtype:
+        """The element type of visible positions."""
+        return INT64
+
+    def kinds(self) -> tuple[str, ...]:
+        """What each output is: 'value', 'index', 'where' or 'mask'."""
+        raise NotImplementedError
+
+    def count(self, size: int) -> int:
+        """How many of `size` elements are wanted."""
+        return size
+
+    def list_outputs(self) -> tuple[str, ...]:
+        kinds = self.kinds()
+        if len(kinds) == 1:
+            return ("output",)
+        return tuple("where" if kind == "where" else f"output{i}" for i, kind in enumerate(kinds))
+
+    def infer_type(self, ins: list[PartialType], outs: list[PartialType]
+                   ) -> tuple[list[PartialType], list[PartialType]]:
+        kinds = self.kinds()
+        dtype = common_type([*ins, *(out for out, kind in zip(outs, kinds, strict=True)
+                                     if kind in ("value", "mask"))])
+        known = {"index": self.index_type(), "where": INT64}
+        return [dtype], [known.get(kind, dtype) for kind in kinds]
+
+    def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
+                    ) -> tuple[list[PartialShape], list[PartialShape]]:
+        data = ins[0]
+        if data is None:
+            return ins, outs
+        if self.axis is None:
+            size = prod(data)
+            shape: Shape = (self._count(size) if size else 0,)
+        else:
+            axis = normalize_axis(self.axis, len(data))
+            count = self._count(data[axis]) if data[axis] else 0
+            shape = (*data[:axis], count, *data[axis + 1:])
+        found = [unify(data if kind == "mask" else shape, out, "computed and wanted output")
+                 for kind, out in zip(self.kinds(), outs, strict=True)]
+        return ins, found
+
+    def _count(self, size: int) -> int:
+        count = self.count(size)
+        if count > size:
+            raise ShapeMismatch(f"k is {count}, expected at most the {size} elements along axis "
+                                f"{self.axis}")
+        return count
+
+    def threefold(self, tensor: Any, data: Shape) -> Any:
+        """An array as (A, k, B); `data` is the shape of the input."""
+        if self.axis is None:
+            return tensor.reshape(1, -1, 1)
+        axis = self.axis % len(data)
+        return tensor.reshape(prod(data[:axis]), -1, prod(data[axis + 1:]))
+
+    def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
+        data = ins[0]
+        size = data.size if self.axis is None else data.shape[self.axis]
+        rows = data.size // size
+        return [Spec((rows * self.count(size),), INT64), *rank_work(data, rows)]
+
+    def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        self.prepare(ins, outs, call)()
+
+    def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        self.prepare_backward(ins, outs, call)()
+
+    def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
+        kinds, shape = self.kinds(), ins[0].shape
+        kept = [out for out, kind in zip(outs, kinds, strict=True) if kind == "where"]
+        hidden = call.scratch[0] if not kept or kept[0] is None else kept[0]
+        x, where = self.threefold(ins[0], shape), self.threefold(hidden, shape)
+        rank = ranking(x, where, not self.is_ascend, call.scratch[1:])
+        writers = [partial(_WRITE[kind], x, where, self.threefold(out, shape))
+                   for kind, out in zip(kinds, outs, strict=True)
+                   if out is not None and kind != "where"]
+
+        def run() -> None:
+            rank()
+            for write in writers:
+                write()
+
+        return run
+
+    def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
+                         ) -> Callable[[], None]:
+        g, where, gx = (self.threefold(tensor, outs[0].shape) for tensor in (*ins, outs[0]))
+        if gx.size >= COMPILED_FROM:
+            return partial(_put, _raw(g), where, _raw(gx))
+
+        def run() -> None:
+            gx.fill(0)
+            np.put_along_axis(gx, where, g, axis=1)
+
+        return run
+
+
+
+def _write_value(x: Any, where: Any, y: Any) -> None:
+    if y.size >= COMPILED_FROM:
+        _pick(_raw(x), where, _raw(y))
+    else:
+        np.copyto(y, np.take_along_axis(x, where, axis=1))
+
+
+def _write_index(x: Any, where: Any, y: Any) -> None:
+    np.copyto(y, where, casting="unsafe")
+
+
+def _write_mask(x: Any, where: Any, y: Any) -> None:
+    y.fill(0)
+    np.put_along_axis(y, where, 1, axis=1)
+
+
+_WRITE = {"value": _write_value, "index": _write_index, "mask": _write_mask}
+
+
+@dataclass(frozen=True)
+class TopK(_Ordering, name="topk"):
+    """The k largest elements along `axis`, in descending order; the smallest with `is_ascend`.
+
+    data (..., K, ...) -> (..., k, ...), or from data taken flat (k,) with axis None.  k below 1 is
+    all.  `ret_typ` says what comes out: 'indices', 'value', 'both' (values, then indices), or a
+    'mask' of data's shape, 1 at the elements chosen.  Indices are of type `dtype`, in which large
+    ones are rounded or wrap around.  Values pass their gradient to the elements that they are.
+    Equal elements stay in order; NaN comes last.
+    """
+
+    axis: int | None = -1
+    k: int = 1
+    ret_typ: Literal["both", "indices", "mask", "value"] = "indices"
+    is_ascend: bool = False
+    dtype: IndexType = "float32"
+
+    def index_type(self) -> np.dtype:
+        return np.dtype(self.dtype)
+
+    def kinds(self) -> tuple[str, ...]:
+        return {"indices": ("index",), "mask": ("mask",), "value": ("value", "where"),
+                "both": ("value", "index", "where")}[self.ret_typ]
+
+    def count(self, size: int) -> int:
+        return self.k if self.k > 0 else size
+
+
+@dataclass(frozen=True)
+class Sort(_Ordering, name="sort"):
+    """data in order along `axis`, of the same shape; all of it, (N,), with axis None.
+
+    Equal elements stay in order; NaN comes last.  The gradient goes back to where each was.
+    """
+
+    axis: int | None = -1
+    is_ascend: bool = True
+
+    def kinds(self) -> tuple[str, ...]:
+        return ("value", "where")
+
+
+@dataclass(frozen=True)
+class Argsort(_Ordering, name="argsort"):
+    """The positions along `axis` of the elements in order, of data's shape; (N,) with axis None.
+
+    Positions are of type `dtype`, in which large ones are rounded or wrap around.  Equal elements
+    stay in order; NaN comes last.
+    """
+
+    axis: int | None = -1
+    is_ascend: bool = True
+    dtype: IndexType = "float32"
+
+    def index_type(self) -> np.dtype:
+        return np.dtype(self.dtype)
+
+    def kinds(self) -> tuple[str, ...]:
+        return ("index",)

@@ -1,0 +1,1 @@
+"""The memory plan: which entries share which bytes, and the verifier of that."""

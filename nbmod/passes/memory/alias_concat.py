@@ -1,0 +1,87 @@
+"""Tensors that are written where they will stand when they are joined.
+
+A step that joins tensors (`PlanStep.joins`) has nothing to do for those whose producers have
+written them into its output, which for that has its memory from the first of them on.  The rows of
+a piece are as far apart there as those of the whole.  That is all the same where there is one row:
+a join along the first axis, or of single images.  Elsewhere the producer and all readers of a
+piece have to say that they can do it (`PlanStep.apart`); a piece of which one cannot is copied.
+
+What a piece has been computed from in place, or is a view of, goes with it.  If that is a join
+itself, its own pieces are overwritten in that step, so they can be there only if nothing reads them
+from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .plan_step import NONE, Piece, PlanStep
+
+__all__ = ["homes"]
+
+
+def homes(steps: Sequence[PlanStep], sizes: Sequence[int], external: set[int], keep: set[int]
+          ) -> dict[int, tuple[int, Piece]]:
+    """Entry -> the entry that it is a piece of, and where it is in there."""
+    if not any(step.joins for step in steps):
+        return {}
+    return _Homes(steps, sizes, external, keep).find()
+
+
+class _Homes:
+    def __init__(self, steps: Sequence[PlanStep], sizes: Sequence[int], external: set[int],
+                 keep: set[int]):
+        self.steps, self.sizes = steps, sizes
+        self.external, self.own = external, external | keep
+        """Entries that have memory already, and those that get some of their own."""
+        self.found: dict[int, tuple[int, Piece]] = {}
+        self.overwritten: dict[int, int] = {}
+        """Entry -> the step that computes something else in place of it."""
+        self.readers: dict[int, list[int]] = {}
+        self.producer: dict[int, int] = {}
+        for index, step in enumerate(steps):
+            self.producer.update(dict.fromkeys(step.outputs, index))
+            for eid in step.inputs:
+                self.readers.setdefault(eid, []).append(index)
+
+    def find(self) -> dict[int, tuple[int, Piece]]:
+        """Joins from the last on, so that a whole is known to be a piece before its pieces."""
+        for step in reversed(self.steps):
+            whole = step.outputs[0] if step.joins else NONE
+            if whole == NONE or whole in self.external:
+                continue
+            row = self.sizes[whole] // step.rows
+            for eid, offset in zip(step.inputs, step.joins, strict=True):
+                piece = Piece(offset, step.rows, row if step.rows > 1 else 0)
+                if self._fits(eid, whole, piece, step.space):
+                    self._enter(eid, whole, piece, self.overwritten.get(whole, len(self.steps)))
+        return self.found
+
+    def _fits(self, eid: int, whole: int, piece: Piece, space: int) -> bool:
+        if eid in self.own or eid in self.found or eid not in self.producer:
+            return False
+        steps = [self.steps[index] for index in (self.producer[eid], *self.readers[eid])]
+        if len({*self.readers[eid]}) < len(self.readers[eid]) or any(
+                step.space != space for step in steps):
+            return False
+        if max(self.readers[eid]) >= self.overwritten.get(whole, len(self.steps)):
+            return False
+        outer = self.found[whole][1].rows if whole in self.found else 1
+        if outer > 1 and outer != piece.rows:
+            return False
+        return piece.rows == 1 or all(eid in step.apart for step in steps)
+
+    def _enter(self, eid: int, whole: int, piece: Piece, overwritten: int) -> None:
+        """`eid` is this piece, and so is the only input that its producer takes over."""
+        self.found[eid], self.overwritten[eid] = (whole, piece), overwritten
+        index = self.producer[eid]
+        step = self.steps[index]
+        pairs = ((0, 0),) if step.view else step.inplace
+        for position, out in pairs:
+            source = step.inputs[position]
+            if (step.outputs[out] == eid and piece.rows == 1
+                    and self.sizes[source] == self.sizes[eid] and len(self.readers[source]) == 1
+                    and self._fits(source, whole, piece, step.space)
+                    and not self.steps[self.producer[source]].cuts):  # is read where it is
+                self._enter(source, whole, piece, overwritten if step.view else index)
+                return

@@ -1,0 +1,408 @@
+"""Memory planning: where every intermediate tensor of a bound graph lives.
+
+The planner sees integers only: entries, the steps that read and write them, sizes in bytes.  It
+works in two passes over the steps.
+
+1. *Storages.*  Entries that may share memory are given one storage: a view has its input's, an
+   output marked in-place takes over the storage of an input that dies in this very step, and a
+   gradient that would only be added to another one is accumulated straight into it (`add`).
+   Tensors that are joined are written where they will stand, and those that are cut out of one are
+   read where they are (`pieces`).
+   Sharing is legal only when every remaining read of the storage is accounted for, so the pass
+   keeps, per storage, the number of reads still to come.
+2. *Offsets.*  Each storage lives from its first write to its last read.  Two that are alive at the
+   same time may not overlap; placing the largest first, each as low as it fits, wastes little.
+   That takes quadratic time, so graphs of many thousand storages are planned like a program that
+   allocates and frees (best fit, neighbouring free blocks merged).
+
+Every step runs in one *space* (a device), and all it writes lives there.  A space has an arena of
+its own, and no storage is shared by entries of two spaces.
+
+Entries in `external` (variables, gradients bound to users' arrays) have memory of their own.
+Entries in `keep` (graph outputs) must survive the whole run: their storages are *held*, each in a
+private buffer, so executors that share an arena never overwrite one another's outputs.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .alias_concat import homes
+from .plan_step import NONE, Piece, PlanStep
+
+__all__ = ["Plan", "Storage", "plan_memory", "ALIGNMENT"]
+
+ALIGNMENT = 64
+"""Bytes; offsets are multiples of it: one cache line, one AVX-512 register."""
+
+FAR = 2 ** 62
+"""An address behind all others."""
+
+PACK_UP_TO = 6000
+"""Storages per space up to which the better, quadratic packing is used: about 0.15 s."""
+
+
+@dataclass
+class Storage:
+    """One piece of memory: `size` bytes at `offset` of its space, used in steps first..last."""
+
+    size: int
+    space: int
+    first: int
+    last: int
+    offset: int = NONE
+    held: bool = False
+
+
+@dataclass
+class Plan:
+    """`storage[eid]` indexes `storages`; `NONE` is external memory or no memory at all."""
+
+    storage: list[int]
+    storages: list[Storage] = field(default_factory=list)
+    scratch: list[tuple[int, ...]] = field(default_factory=list)
+    """Per step, the storages of its scratch."""
+    view_of: dict[int, int] = field(default_factory=dict)
+    """Views of external entries: eid -> eid of the input it looks at."""
+    views: set[int] = field(default_factory=set)
+    """Steps that need not run because their output is their input's memory."""
+    add: set[int] = field(default_factory=set)
+    """Entries whose producer must add to what is there."""
+    inplace: dict[int, int] = field(default_factory=dict)
+    """Entry -> entry whose memory it took over."""
+    pieces: dict[int, Piece] = field(default_factory=dict)
+    """Entries that are part of their storage, or of what they are a view of."""
+    arena: dict[int, int] = field(default_factory=dict)
+    """Bytes of the shared arena, per space."""
+
+    @property
+    def held_bytes(self) -> int:
+        return sum(s.size for s in self.storages if s.held)
+
+    @property
+    def total_bytes(self) -> int:
+        """Everything the executor allocates by itself: arenas and held outputs."""
+        return sum(self.arena.values()) + self.held_bytes
+
+
+def plan_memory(steps: Sequence[PlanStep], sizes: Sequence[int], external: Collection[int] = (),
+                keep: Collection[int] = (), reuse: bool = True) -> Plan:
+    """Plan the entries of `steps`, whose sizes in bytes are `sizes[eid]`.
+
+    Pieces are written in their places unless that takes more memory: what they are joined to has
+    its own from the first of them on.  Without `reuse` no byte belongs to two storages.
+    """
+    found = homes(steps, sizes, set(external), set(keep))
+    plans = []
+    for places in (found, {}) if found else ({},):
+        plans.append(_Sharing(steps, sizes, set(external), set(keep), places).run())
+        for storage in () if reuse else plans[-1].storages:
+            storage.first, storage.last = 0, len(steps) - 1
+        _assign_offsets(plans[-1], len(steps))
+    return min(plans, key=lambda plan: plan.total_bytes)
+
+
+class _Sharing:
+    """Pass 1: which entries share a storage, and how long each storage lives."""
+
+    def __init__(self, steps: Sequence[PlanStep], sizes: Sequence[int], external: set[int],
+                 keep: set[int], homes: Mapping[int, tuple[int, Piece]]):
+        self.steps, self.sizes, self.external, self.keep = steps, sizes, external, keep
+        self.homes, self.wholes = homes, {whole for whole, _ in homes.values()}
+        self.plan = Plan([NONE] * len(sizes))
+        self.reads: list[int] = []
+        """Per storage, reads still to come; a kept entry counts as one that never happens."""
+        self.uses = [0] * len(sizes)
+        self.readers: list[list[int]] = [[] for _ in sizes]
+        self.producer = [NONE] * len(sizes)
+        for index, step in enumerate(steps):
+            for eid in step.inputs:
+                self.uses[eid] += 1
+                self.readers[eid].append(index)
+            for eid in step.outputs:
+                if eid != NONE:
+                    self.producer[eid] = index
+
+    def run(self) -> Plan:
+        for index, step in enumerate(self.steps):
+            self._settle(index, step)
+            if not (self._share_cuts(index, step) or self._is_settled(index, step)
+                    or (step.view and self._share_view(index, step)) or self._elide_sum(index)):
+                self._share_inplace(index, step)
+                for eid in step.outputs:
+                    if eid != NONE and eid not in self.external and self._unplaced(eid):
+                        if not self._share_add(index, step, eid):
+                            self._place(index, step, eid)
+            self._scratch(index, step)
+            self._release(index, step)
+        return self.plan
+
+    def _unplaced(self, eid: int) -> bool:
+        return self.plan.storage[eid] == NONE
+
+    def _new(self, index: int, size: int, space: int) -> int:
+        self.plan.storages.append(Storage(size, space, index, index))
+        self.reads.append(0)
+        return len(self.plan.storages) - 1
+
+    def _place(self, index: int, step: PlanStep, eid: int) -> None:
+        self._join(eid, self._new(index, self.sizes[eid], step.space), index)
+
+    def _join(self, eid: int, sid: int, index: int) -> None:
+        """Entry `eid`, written in step `index`, lives in storage `sid`."""
+        self.plan.storage[eid] = sid
+        self.reads[sid] += self.uses[eid] + (eid in self.keep)
+        storage = self.plan.storages[sid]
+        storage.last = max(storage.last, index)
+        storage.held |= eid in self.keep
+
+    def _settle(self, index: int, step: PlanStep) -> None:
+        """Give outputs that are pieces of others to come, or made of pieces, their places."""
+        for eid in step.outputs:
+            if eid in self.homes:
+                whole, piece = self._root(eid)
+                if self._unplaced(whole):
+                    self._place(index, self.steps[self.producer[whole]], whole)
+                self.plan.pieces[eid] = piece
+                self._join(eid, self.plan.storage[whole], index)
+                for position, out_position in step.inplace:
+                    source = step.inputs[position]
+                    if step.outputs[out_position] == eid and self._share_place(source, eid):
+                        self.plan.inplace[eid] = source
+
+    def _root(self, eid: int) -> tuple[int, Piece]:
+        """What an entry is a piece of that is no piece itself, and where it is there."""
+        whole, piece = self.homes[eid]
+        if whole not in self.homes:
+            return whole, piece
+        root, outer = self._root(whole)
+        return root, Piece(outer.offset + piece.offset, max(piece.rows, outer.rows),
+                           outer.step or piece.step)
+
+    def _is_settled(self, index: int, step: PlanStep) -> bool:
+        """Whether the output is there already: all its pieces, or the input that it is a view of,
+        have been written in their place."""
+        out = step.outputs[0]
+        if self._is_piece_of(step.inputs, out) or (
+                step.view and out in self.homes and self._share_place(step.inputs[0], out)):
+            self.plan.views.add(index)
+            return True
+        return False
+
+    def _share_place(self, source: int, eid: int) -> bool:
+        """Whether two entries are the same bytes: equal pieces of different storages are not."""
+        sid = self.plan.storage[source]
+        return (sid != NONE and sid == self.plan.storage[eid]
+                and self.plan.pieces.get(source) == self.plan.pieces.get(eid))
+
+    def _is_piece_of(self, eids: Sequence[int], whole: int) -> bool:
+        return whole in self.wholes and all(
+            eid in self.homes and self.homes[eid][0] == whole for eid in eids)
+
+    def _share_cuts(self, index: int, step: PlanStep) -> bool:
+        """Let the pieces of an entry be read where they are, if all can be."""
+        source = step.inputs[0] if step.inputs else NONE
+        outs = [eid for eid in step.outputs if eid != NONE]
+        if not step.cuts or not all(self._readable(step, eid) for eid in outs):
+            return False
+        outer, sid = self.plan.pieces.get(source, Piece(0)), self.plan.storage[source]
+        if outer.rows > 1 or (sid != NONE and self.plan.storages[sid].space != step.space):
+            return False
+        row = self.sizes[source] // step.rows
+        for eid, offset in zip(step.outputs, step.cuts, strict=True):
+            if eid == NONE:
+                continue
+            start = offset if sid == NONE else outer.offset + offset
+            self.plan.pieces[eid] = Piece(start, step.rows, row if step.rows > 1 else 0)
+            if sid == NONE:
+                self.plan.view_of[eid] = source
+            else:
+                self._join(eid, sid, index)
+        self.plan.views.add(index)
+        return True
+
+    def _readable(self, step: PlanStep, eid: int) -> bool:
+        """Whether all who read a piece can read it where it is."""
+        return (eid not in self.external and eid not in self.keep and eid not in self.homes
+                and all(self.steps[reader].space == step.space
+                        and (step.rows == 1 or eid in self.steps[reader].apart)
+                        for reader in self.readers[eid]))
+
+    def _share_view(self, index: int, step: PlanStep) -> bool:
+        """Give a view its input's memory; False when it must be a copy after all."""
+        source, eid = step.inputs[0], step.outputs[0]
+        if eid == NONE:
+            return True
+        if eid in self.external or not self._unplaced(eid):
+            return False
+        sid = self.plan.storage[source]
+        if self.plan.pieces.get(source, Piece(0)).rows > 1:
+            return False
+        if sid == NONE:
+            if eid in self.keep:
+                return False
+            self.plan.view_of[eid] = source
+        elif self.plan.storages[sid].space != step.space:
+            return False
+        elif eid in self.keep and self.plan.storages[sid].held:
+            return False        # users get every output as an array of its own
+        else:
+            self._follow(eid, source)
+            self._join(eid, sid, index)
+        self.plan.views.add(index)
+        return True
+
+    def _follow(self, eid: int, source: int) -> None:
+        """`eid` is where `source` is."""
+        if source in self.plan.pieces:
+            self.plan.pieces[eid] = self.plan.pieces[source]
+
+    def _share_inplace(self, index: int, step: PlanStep) -> None:
+        taken = set()
+        for position, out_position in step.inplace:
+            source, eid = step.inputs[position], step.outputs[out_position]
+            if eid == NONE or eid in self.external or not self._unplaced(eid):
+                continue
+            sid = self.plan.storage[source]
+            if (sid != NONE and sid not in taken and self.reads[sid] == 1
+                    and self.sizes[source] == self.sizes[eid]
+                    and self.plan.storages[sid].space == step.space
+                    and self.plan.pieces.get(source, Piece(0)).rows == 1
+                    and not self.plan.storages[sid].held):
+                taken.add(sid)
+                self.plan.inplace[eid] = source
+                self._follow(eid, source)
+                self._join(eid, sid, index)
+
+    def _share_add(self, index: int, step: PlanStep, eid: int) -> bool:
+        """Let a gradient be added straight to the one it would be summed with later."""
+        if not step.accumulates or self.uses[eid] != 1:
+            return False
+        reader = self.readers[eid][0]
+        total = self.steps[reader].outputs[0]
+        if not self.steps[reader].sums or total in self.external or total in self.homes:
+            return False        # there is no sum, or none that can be left out
+        if self.steps[reader].space != step.space:
+            return False
+        first, second = self.steps[reader].inputs
+        other = first if second == eid else second
+        if other in step.outputs:       # born in the same step, in no particular order
+            return False
+        if other in self.plan.pieces:
+            return False
+        sid = self.plan.storage[other]
+        if (sid == NONE or self.reads[sid] != 1 or self.plan.storages[sid].held
+                or self.plan.storages[sid].space != step.space or eid in self.keep
+                or self.sizes[other] != self.sizes[eid]):
+            return False
+        self.plan.add.add(eid)
+        self._join(eid, sid, index)
+        return True
+
+    def _elide_sum(self, index: int) -> bool:
+        """A sum one of whose operands was added to the other (`_share_add`) has nothing to do."""
+        step = self.steps[index]
+        if not step.sums or not any(eid in self.plan.add for eid in step.inputs):
+            return False
+        self._join(step.outputs[0], self.plan.storage[step.inputs[0]], index)
+        self.plan.views.add(index)
+        return True
+
+    def _scratch(self, index: int, step: PlanStep) -> None:
+        self.plan.scratch.append(tuple(self._new(index, size, step.space)
+                                       for size in step.scratch))
+
+    def _release(self, index: int, step: PlanStep) -> None:
+        for eid in step.inputs:
+            root = eid
+            while root in self.plan.view_of:
+                root = self.plan.view_of[root]
+            sid = self.plan.storage[root]
+            if sid != NONE:
+                self.reads[sid] -= 1
+                self.plan.storages[sid].last = index
+
+
+def _assign_offsets(plan: Plan, num_steps: int) -> None:
+    """Pass 2: an offset for every storage that is not held, in the range of its space."""
+    spaces: dict[int, list[Storage]] = {}
+    for storage in plan.storages:
+        if not storage.held:
+            spaces.setdefault(storage.space, []).append(storage)
+    for space, storages in spaces.items():
+        pack = _pack_by_size if len(storages) <= PACK_UP_TO else _pack_in_order
+        plan.arena[space] = pack(storages, num_steps)
+
+
+def _padded(size: int) -> int:
+    return max(-(-size // ALIGNMENT), 1) * ALIGNMENT
+
+
+def _pack_by_size(storages: Sequence[Storage], num_steps: int) -> int:
+    """Largest first, each at the lowest offset free during its life; the bytes needed.
+
+    Greedy by size, as in Pisarchyk and Lee, 2020 (https://arxiv.org/abs/2001.03288).  `table` holds
+    what is placed, sorted by `start`, between two sentinels that are always alive: where the memory
+    begins, and where it ends.
+    """
+    start, end, first, last = table = np.zeros((4, len(storages) + 2), np.int64)
+    table[:, 0], table[:, 1] = (0, 0, 0, num_steps), (FAR, FAR, 0, num_steps)
+    for count, storage in enumerate(sorted(storages, key=lambda storage: -storage.size), 2):
+        size = _padded(storage.size)
+        alive = ((first[:count] <= storage.last) & (last[:count] >= storage.first)).nonzero()[0]
+        taken = np.maximum.accumulate(end[alive])   # the highest address used so far
+        gap = (start[alive[1:]] - taken[:-1] >= size).argmax()
+        storage.offset = offset = int(taken[gap])
+        row = start[:count].searchsorted(offset, "right")
+        table[:, row + 1:count + 1] = table[:, row:count]
+        table[:, row] = offset, offset + size, storage.first, storage.last
+    return max(storage.offset + _padded(storage.size) for storage in storages)
+
+
+def _pack_in_order(storages: Sequence[Storage], num_steps: int) -> int:
+    """Walk the steps, carving storages out of a range and giving them back; the bytes needed."""
+    born: list[list[Storage]] = [[] for _ in range(num_steps)]
+    dying: list[list[Storage]] = [[] for _ in range(num_steps)]
+    for storage in storages:
+        born[storage.first].append(storage)
+        dying[storage.last].append(storage)
+    addresses = _AddressRange()
+    for index in range(num_steps):
+        for storage in sorted(born[index], key=lambda storage: -storage.size):
+            storage.offset = addresses.take(_padded(storage.size))
+        for storage in dying[index]:
+            addresses.give_back(storage.offset, _padded(storage.size))
+    return addresses.top
+
+
+class _AddressRange:
+    """A growing range of addresses with best-fit reuse; `top` is its high-water mark."""
+
+    def __init__(self) -> None:
+        self.top = 0
+        self.free: list[tuple[int, int]] = []
+        """(offset, size) of free blocks, sorted, never adjacent."""
+
+    def take(self, size: int) -> int:
+        fitting = [block for block in self.free if block[1] >= size]
+        if fitting:
+            offset, length = min(fitting, key=lambda block: block[1])
+            self.free.remove((offset, length))
+            if length > size:
+                insort(self.free, (offset + size, length - size))
+            return offset
+        offset = self.top
+        if self.free and sum(self.free[-1]) == self.top:
+            offset = self.free.pop()[0]
+        self.top = offset + size
+        return offset
+
+    def give_back(self, offset: int, size: int) -> None:
+        for block in [b for b in self.free if b[0] + b[1] == offset or b[0] == offset + size]:
+            self.free.remove(block)
+            offset, size = min(offset, block[0]), size + block[1]
+        insort(self.free, (offset, size))

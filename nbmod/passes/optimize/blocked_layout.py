@@ -1,0 +1,344 @@
+"""Blocked layout: convolutions and what stands between them work on images in blocks of channels.
+
+The pass goes over the graph three times:
+
+1. *Choose.*  A convolution is blocked where the estimates of all ways to compute it say that this
+   takes the least time (see `convolution`).  Ops between convolutions follow the images they get:
+   pooling, batch norm, concat, elementwise ops on blocked images alone.
+2. *Halos.*  A convolution reads its padding from the halo of its input.  Elementwise ops go over
+   memory as it lies, so all their images have one halo: the widest that any of them needs.
+3. *Build.*  Blocked ops take the place of the others.  Where a plain op meets blocked images, or a
+   blocked op plain ones, a reorder stands between, one for all readers.
+
+An elementwise op needs no blocked twin: its images just have another shape.  Only functions of
+which f(0) is not 0 are followed by a `ClearEdges`, which makes halo and filling zero again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+
+from ...graph import Entry, Graph, Node
+from ...ops.elementwise.formula_op import FormulaOp
+from ...ops.nn.sliding_window import Direction
+from ...ops.op import Call, Op, Spec
+from ..infer import specs_of
+from ..rewrite import Rewritten
+from ..switches import run_pass
+from .fuse_epilogue import NORMS, absorb, learning
+
+if TYPE_CHECKING:
+    from ...ops.nn.batch_norm import BatchNormOp
+    from ...ops.nn.pooling import Pooling
+
+__all__ = ["with_blocks"]
+
+FLOAT = np.dtype(np.float32)
+CONVOLUTIONS = frozenset({"Convolution", "Convolution_v1"})
+
+
+class Image(NamedTuple):
+    """What is known of blocked images."""
+
+    channels: int
+    size: tuple[int, int]
+
+
+@dataclass
+class Chosen:
+    """The result of the first step: what becomes of nodes and entries.
+
+    `kind` of a node is "convolution", "pooling", "norm" or "follows"; `images` are the entries that
+    become blocked, `data` what convolutions read, `flat` those that read pictures.
+    """
+
+    kind: dict[Node, str] = field(default_factory=dict)
+    images: dict[Entry, Image] = field(default_factory=dict)
+    data: dict[Node, Spec] = field(default_factory=dict)
+    flat: set[Node] = field(default_factory=set)
+
+
+def with_blocks(before: Rewritten, first: Graph, specs: Sequence[Spec],
+                trained: Collection[str] = ()) -> Rewritten:
+    """`before` with blocked images wherever convolutions are near.
+
+    `specs` are those of the entries of `first`, from which `before` has been rewritten; `trained`
+    are the variables that get gradients.
+    """
+    graph = before.graph
+    if not any(node.op_name in CONVOLUTIONS for node in graph.nodes):
+        return before
+    known = specs_of(graph, before.facts(first, specs))
+    learns = learning(graph, trained)
+    chosen = _choose(graph, known, learns)
+    if not chosen.kind:
+        return before
+    built = _Builder(before, chosen, _halos(chosen), learns).build()
+    return run_pass("fuse_epilogue", absorb, built, trained)
+
+
+# -- 1. choose ------------------------------------------------------------------------------------
+
+def _choose(graph: Graph, known: Sequence[Spec | None], learns: set[Node]) -> Chosen:
+    """Which nodes work on blocked images."""
+    chosen = Chosen()
+    uses = Counter(entry for node in graph.nodes for entry in node.inputs)
+    uses.update(graph.outputs)
+    read = {entry for node in graph.nodes for entry in node.inputs}
+    for node in graph.nodes:
+        if node.op is None or "__ctx_group__" in node.attrs:
+            continue
+        kind = _kind(node, graph, known, chosen, learns, uses, Entry(node, 0) not in read)
+        out = known[graph.output_eids(node)[0]]
+        if kind and out is not None and len(out.shape) == 4 and 0 not in out.shape:
+            chosen.kind[node] = kind
+            _, channels, height, width = out.shape
+            chosen.images[Entry(node, 0)] = Image(channels, (height, width))
+    return chosen
+
+
+def _kind(node: Node, graph: Graph, known: Sequence[Spec | None], chosen: Chosen,
+          learns: set[Node], uses: Counter[Entry], last: bool) -> str:
+    """How a node works on blocked images; "" if it does not.  `last`: no node reads its output."""
+    op: Any = node.op
+    data = known[graph.input_eids(node)[0]] if node.inputs else None
+    if data is None or data.dtype != FLOAT or len(data.shape) != 4:
+        return ""
+    if op.name in CONVOLUTIONS:
+        return _convolution_kind(node, data, chosen, learns, last)
+    if node.inputs[0] not in chosen.images:
+        return ""
+    if op.name == "Pooling":
+        from ...ops.blocked.blocked_pooling import suits
+
+        return "pooling" if suits(op) else ""
+    if op.name in NORMS:
+        hidden = not (op.output_mean_var or uses[Entry(node, 1)] or uses[Entry(node, 2)])
+        return "norm" if hidden and op.axis % 4 == 1 else ""
+    if any(entry not in chosen.images for entry in node.inputs):
+        return ""
+    if op.name == "Concat":
+        from ...ops.blocked.layout import LANES
+
+        full = all(chosen.images[entry].channels % LANES == 0 for entry in node.inputs[:-1])
+        return "follows" if full and op.dim % 4 == 1 else ""
+    shapes = {known[eid] for eid in (*graph.input_eids(node), *graph.output_eids(node))}
+    return "follows" if len(shapes) == 1 and _is_elementwise(op, node in learns) else ""
+
+
+def _convolution_kind(node: Node, data: Spec, chosen: Chosen, learns: set[Node], last: bool
+                      ) -> str:
+    op: Any = node.op
+    if op.channels_last or len(op.kernel) != 2:
+        return ""
+    from ...ops.blocked.blocked_convolution import FLAT
+    from ...ops.blocked.choose_algorithm import is_worth_blocks
+
+    blocked = node.inputs[0] in chosen.images
+    wants: dict[Direction, bool] = {"forward": True, "weight": node in learns,
+                                    "data": node.inputs[0].node in learns}
+    wanted = [direction for direction, is_wanted in wants.items() if is_wanted]
+    if not is_worth_blocks(op.directions(data).geo, wanted, blocked, last):
+        return ""
+    chosen.data[node] = data
+    few = data.shape[1] < FLAT and not blocked
+    if few and node.inputs[0].node not in learns:
+        chosen.flat.add(node)
+    return "convolution"
+
+
+def _is_elementwise(op: Op, learns: bool) -> bool:
+    """Whether an op does the same to every number, and may do it to numbers that stand for none."""
+    if op.name in ("add_n", "BlockGrad", "_copy"):
+        return True
+    return isinstance(op, FormulaOp) and (not learns or _at_zero(op)[1])
+
+
+@cache
+def _at_zero(op: FormulaOp) -> tuple[bool, bool]:
+    """Whether f(0) is 0, and whether the gradient there is 0 if that of the result is."""
+    count = len(op.list_inputs())
+    zeros, out = [np.zeros(1, FLOAT) for _ in range(count)], np.ones(1, FLOAT)
+    back = [np.ones(1, FLOAT) for _ in range(count)]
+    with np.errstate(all="ignore"):
+        op.forward(zeros, [out], Call())
+        tensors = {"ograd": np.zeros(1, FLOAT), "output": out,
+                   **dict(zip(op.list_inputs(), zeros, strict=True))}
+        if op.list_needs():
+            op.backward([tensors[need] for need in op.list_needs()], back, Call())
+    vanish = not op.list_needs() or not any(np.any(each != 0) for each in back)
+    return bool(out[0] == 0), vanish
+
+
+# -- 2. halos -------------------------------------------------------------------------------------
+
+def _halos(chosen: Chosen) -> dict[Entry, int]:
+    """The halo of every blocked entry."""
+    parent = {entry: entry for entry in chosen.images}
+    least = dict.fromkeys(chosen.images, 0)
+
+    def root(entry: Entry) -> Entry:
+        while parent[entry] != entry:
+            parent[entry] = parent[parent[entry]]
+            entry = parent[entry]
+        return entry
+
+    def widen(entry: Entry, halo: int) -> None:
+        least[root(entry)] = max(least[root(entry)], halo)
+
+    for node, kind in chosen.kind.items():
+        out = Entry(node, 0)
+        if kind == "follows":
+            for entry in node.inputs:
+                one, other = root(entry), root(out)
+                parent[one] = other
+                least[other] = max(least[other], least[one])
+        elif kind == "convolution":
+            slide, data = _slide(node), node.inputs[0]
+            if data in chosen.images:
+                widen(data, max(slide.pad))
+    return {entry: least[root(entry)] for entry in chosen.images}
+
+
+def _slide(node: Node) -> Any:
+    from ...ops.blocked.address_tables import Sliding
+
+    op: Any = node.op
+    kernel, stride, pad, dilate = op.params
+    return Sliding(kernel, stride, pad, dilate, op.num_group)
+
+
+# -- 3. build -------------------------------------------------------------------------------------
+
+class _Builder:
+    """The new graph, node by node; every old entry may be there plain, blocked, or both."""
+
+    def __init__(self, before: Rewritten, chosen: Chosen, halos: dict[Entry, int],
+                 learns: set[Node]):
+        self.graph, self.origin = before.graph, dict(before.origin)
+        self.notes = list(before.notes)
+        self.chosen, self.halos = chosen, halos
+        self.learns = learns
+        self.plain: dict[Entry, Entry] = {}
+        self.blocked: dict[tuple[Entry, int, int], Entry] = {}
+
+    def build(self) -> Rewritten:
+        for node in self.graph.nodes:
+            kind = self.chosen.kind.get(node)
+            if kind is None:
+                self._keep(node)
+            else:
+                out = Entry(node, 0)
+                made = getattr(self, f"_{kind}")(node)
+                self.blocked[out, self.halos[out], self._lanes] = made
+                for index in range(1, node.num_outputs):
+                    self.plain[Entry(node, index)] = Entry(made.node, index)
+                self.notes.append(f"{node.describe()} works on blocks of channels")
+        graph = Graph([self._plain(entry) for entry in self.graph.outputs])
+        return Rewritten(graph, self.origin, self.notes)
+
+    @property
+    def _lanes(self) -> int:
+        from ...ops.blocked.layout import LANES
+
+        return LANES
+
+    def _keep(self, node: Node) -> None:
+        """A node that works on plain images, with the inputs it has now."""
+        inputs = [self._plain(entry) for entry in node.inputs]
+        if inputs != node.inputs:
+            clone = node.clone(inputs, node.source)
+            self.origin[clone] = self.origin.get(node, node)
+            node_now = clone
+        else:
+            node_now = node
+        for index in range(node.num_outputs):
+            self.plain[Entry(node, index)] = Entry(node_now, index)
+
+    def _plain(self, entry: Entry) -> Entry:
+        """The entry as (N, C, H, W)."""
+        from ...ops.blocked.ops import FromBlocks
+
+        if entry not in self.plain:
+            image, halo = self.chosen.images[entry], self.halos[entry]
+            source = self.blocked[entry, halo, self._lanes]
+            self.plain[entry] = Entry(Node(FromBlocks(image.channels, halo, self._lanes),
+                                           f"{entry.node.name}_plain", [source]))
+        return self.plain[entry]
+
+    def _image(self, entry: Entry, channels: int, halo: int, lanes: int) -> Entry:
+        """The entry in blocks, with a halo of at least this width."""
+        from ...ops.blocked.ops import IntoBlocks
+
+        halo = self.halos.get(entry, halo)
+        key = entry, halo, lanes
+        if key not in self.blocked:
+            self.blocked[key] = Entry(Node(IntoBlocks(channels, halo, lanes),
+                                           f"{entry.node.name}_blocks", [self._plain(entry)]))
+        return self.blocked[key]
+
+    def _convolution(self, node: Node) -> Entry:
+        from ...ops.blocked import choose_algorithm
+        from ...ops.blocked.ops import BlockedConvolution, PackedFilters
+
+        op: Any = node.op
+        slide, out, whole = _slide(node), Entry(node, 0), self.chosen.data[node]
+        channels = whole.shape[1]
+        lanes = 1 if node in self.chosen.flat else self._lanes
+        data = self._image(node.inputs[0], channels, max(slide.pad), lanes)
+        weight, *bias = (self._plain(entry) for entry in node.inputs[1:])
+        packed, size = node not in self.learns, self.chosen.images[out].size
+        layer = choose_algorithm.Layer(slide, whole.shape[0], channels, (whole.shape[2], whole.shape[3]),
+                                 op.num_filter, size, not packed)
+        tiled, why = choose_algorithm.chosen(layer) if lanes > 1 else (0, "")
+        if why:
+            how = f"by tiles of {tiled} x {tiled} pixels" if tiled else "directly"
+            self.notes.append(f"{node.describe()} is computed {how} ({why})")
+        if packed:
+            weight = Entry(Node(PackedFilters(slide, channels, op.num_filter, lanes, tiled),
+                                f"{node.name}_packed", [weight]))
+        made = BlockedConvolution(slide, channels, op.num_filter,
+                                  self.halos.get(node.inputs[0], max(slide.pad)), self.halos[out],
+                                  bool(bias), packed, tiled=tiled,
+                                  learns=node.inputs[0].node in self.learns)
+        return Entry(Node(made, node.name, [data, weight, *bias]))
+
+    def _pooling(self, node: Node) -> Entry:
+        from ...ops.blocked.blocked_pooling import BlockedPooling
+
+        data, out, op = node.inputs[0], Entry(node, 0), cast("Pooling", node.op)
+        made = BlockedPooling(op, self.chosen.images[out].channels, self.halos[data],
+                              self.halos[out])
+        return Entry(Node(made, node.name, [self._follow(data)]))
+
+    def _norm(self, node: Node) -> Entry:
+        from ...ops.blocked.blocked_batch_norm import BlockedBatchNorm
+
+        data, out, op = node.inputs[0], Entry(node, 0), cast("BatchNormOp", node.op)
+        made = BlockedBatchNorm(op, self.chosen.images[out].channels,
+                                (self.halos[data], self.halos[out]))
+        rest = [self._plain(entry) for entry in node.inputs[1:]]
+        return Entry(Node(made, node.name, [self._follow(data), *rest]))
+
+    def _follows(self, node: Node) -> Entry:
+        from ...ops.blocked.ops import ClearEdges, JoinedBlocks
+
+        if node.op_name == "Concat":
+            op = JoinedBlocks(len(node.inputs))
+            return Entry(Node(op, node.name, [self._follow(entry) for entry in node.inputs]))
+        made = Entry(node.clone([self._follow(entry) for entry in node.inputs], node.source))
+        out = Entry(node, 0)
+        image, halo = self.chosen.images[out], self.halos[out]
+        if isinstance(node.op, FormulaOp) and not _at_zero(node.op)[0] and (
+                halo or image.channels % self._lanes):
+            made = Entry(Node(ClearEdges(image.channels, halo), f"{node.name}_cleared", [made]))
+        return made
+
+    def _follow(self, entry: Entry) -> Entry:
+        return self.blocked[entry, self.halos[entry], self._lanes]
