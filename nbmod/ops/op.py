@@ -42,6 +42,9 @@ from .regions import Rows
 from .shape import PartialShape, size_of, unify_all
 from .subgraph import Bind, Part
 
+Run = Callable[[], None]
+"""What `prepare` returns: calling it computes the step."""
+
 if TYPE_CHECKING:
     from ..context import Context
     from ..graph import Entry, Graph, Node
@@ -412,3 +415,15 @@ def resolve_needs(op: Op) -> Iterator[tuple[str, str, int]]:
             yield need, "out", outputs.index(need)
         elif need not in op.inputs:
             raise MXNetError(f"{op.name}: needs names {need!r}, which is no input or output")
+
+
+def all_of(runs: Sequence[Run]) -> Run:
+    """One function that calls `runs` in order."""
+    if len(runs) == 1:
+        return runs[0]
+
+    def run() -> None:
+        for each in runs:
+            each()
+
+    return run

@@ -13,7 +13,7 @@ do not change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
 from ..nn.batch_norm import FollowedNorm, inverse_deviation
-from ..op import Call, Spec
+from ..op import Call, Run, Spec
 from ..shape import PartialShape
 from ..simd.batch_norm_planes import (
     ADD,
@@ -44,7 +44,6 @@ from .layout import LANES, Form, enter_channels
 
 __all__ = ["BlockedBatchNorm"]
 
-Run = Callable[[], None]
 DOUBLE = np.dtype(np.float64)
 NEAR = 2 ** 15
 """Numbers of a plane, up to which the next one is fetched into a cache while one is read."""

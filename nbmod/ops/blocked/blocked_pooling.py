@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -12,14 +12,13 @@ import numpy as np
 from ..jit import inlined, kernel, prange
 from ..nn.pooling import AVG, MAX, Pooling
 from ..nn.sliding_window import Window
-from ..op import Call, Op, Spec
+from ..op import Call, Op, Run, Spec
 from ..shape import PartialShape
 from ..simd.pooling_window import LOWEST, largest, mean, to_all, to_largest
 from .layout import LANES, Form, clear_halo, flat
 
 __all__ = ["BlockedPooling"]
 
-Run = Callable[[], None]
 
 
 @inlined

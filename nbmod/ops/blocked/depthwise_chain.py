@@ -15,7 +15,7 @@ steps of their own, so results are the same bit for bit, for any bands and worke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -24,7 +24,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
-from ..op import Call, Op, Spec
+from ..op import Call, Op, Run, Spec
 from ..shape import PartialShape
 from ..simd.conv_strip import PIXELS
 from .address_tables import StripTask, forward_strips
@@ -36,7 +36,6 @@ from .ops import BlockedConvolution
 
 __all__ = ["NEAR", "BlockedChain", "follows"]
 
-Run = Callable[[], None]
 NEAR = 2 ** 18
 """Numbers of wide and deep that a worker has at a time: about an L2.  Where those of a whole batch
 are no more, convolutions stay apart."""

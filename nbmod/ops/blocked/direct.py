@@ -6,7 +6,7 @@ out the reorders between layers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import inf, prod
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..nn.sliding_window import Direction, Geometry
-from ..op import Spec
+from ..op import Run, Spec
 from .address_tables import data_work, forward_work, padded_taps
 from .blocked_convolution import FLAT, FLOAT, Kernels, is_planar, sliding_of
 from .layout import LANES, Form, enter_channels
@@ -23,7 +23,6 @@ from .reorder import from_blocks, into_blocks
 __all__ = ["backward_data", "backward_weight", "data_room", "cost", "fills", "forward",
            "forward_room", "halo_cost", "sums_cost", "weight_room"]
 
-Run = Callable[[], None]
 
 
 def _kernels(geo: Geometry, backward: bool) -> Kernels:

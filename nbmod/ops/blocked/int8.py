@@ -12,7 +12,7 @@ sums: they begin with that number (`PackedBytes`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -21,7 +21,7 @@ import numpy as np
 
 from ..jit import kernel, prange
 from ..nn.sliding_window import Geometry, Window
-from ..op import Call, Op, PartialType, Spec
+from ..op import Call, Op, PartialType, Run, Spec
 from ..param import Shape
 from ..quantization.quantize import Requantize, sums_step
 from ..quantization.quantized_layers import QuantizedConvolution, QuantizedFullyConnected
@@ -37,7 +37,6 @@ from .reorder import from_blocks, into_blocks
 
 __all__ = ["ByteLayer", "Bytes", "FromBytes", "IntoBytes", "PackedBytes", "layer_of"]
 
-Run = Callable[[], None]
 WORD = 4
 """Bytes of a word."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..nn.batch_tiles import divisors_up_to
-from ..nn.convolution import all_of
 from ..nn.sliding_window import sliding_size, span_of
-from ..op import Call, Op, Spec
+from ..op import Call, Op, Run, Spec, all_of
 from ..regions import Rows
 from ..shape import PartialShape
 from ..simd.conv_strip import ADD, BIAS, RELU, at_most
@@ -29,7 +28,6 @@ from .winograd_convolution import Tiled
 __all__ = ["BlockedConvolution", "ClearEdges", "FromBlocks", "IntoBlocks",
            "JoinedBlocks"]
 
-Run = Callable[[], None]
 
 NEAR = 2 ** 19
 """Numbers of images in a wider halo that are made at a time, where filters are few."""

@@ -31,9 +31,9 @@ import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
 from ..linalg.gemm import most_room, panels, product
-from ..nn.convolution import FilterOp, Run, all_of, bias_gradient
+from ..nn.convolution import FilterOp, bias_gradient
 from ..nn.sliding_window import Geometry, Window, expect, sliding_size, span_of
-from ..op import Spec
+from ..op import Run, Spec, all_of
 from ..param import Shape
 from ..shape import PartialShape, ShapeMismatch, size_of, unify
 

@@ -9,22 +9,20 @@ float16 operands are multiplied in float32; whole numbers are NumPy's as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ..nn.convolution import all_of
-from ..op import Call, Op, Spec
+from ..op import Call, Op, Run, Spec, all_of
 from ..param import Shape
 from ..shape import ShapeMismatch, normalize_axis, size_of, unify
 
 __all__ = ["Sizes", "multiply", "multiply_gradients", "multiplying", "multiplying_gradients"]
 
 StorageType = Literal["csr", "default", "row_sparse"]
-Run = Callable[[], None]
 
 TINY = 1 << 10
 """Multiplications up to which NumPy, which needs neither kernels nor scratch memory, is as fast."""

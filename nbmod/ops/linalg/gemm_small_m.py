@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..jit import inlined, kernel, prange
-from ..nn.conv_gemm import _outer
+from .dot_products import outer
 
 __all__ = ["FEW", "GROUP", "add_dots", "few_rows"]
 
@@ -29,7 +29,7 @@ def add_dots(a, b, c, ct, pitch):
     """c (M, N) += a b^T; c is flat and its rows begin `pitch` apart, the first at `ct`."""
     for first in range(0, len(b), _COLUMNS):
         part = b[first:min(len(b), first + _COLUMNS)]
-        _outer(a, len(a), part, len(part), a.shape[1], c, ct + first, pitch)
+        outer(a, len(a), part, len(part), a.shape[1], c, ct + first, pitch)
 
 
 @kernel(parallel=True)

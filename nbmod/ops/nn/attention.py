@@ -19,10 +19,9 @@ from typing import Any, ClassVar
 
 from ..elementwise.float_op import require_float
 from ..linalg.dot import Sizes, multiply, multiply_gradients, multiplying, multiplying_gradients
-from ..op import Op
+from ..op import Op, all_of
 from ..param import Shape
 from ..shape import PartialShape, ShapeMismatch, unify
-from .convolution import all_of
 
 __all__ = ["heads_of"]
 

@@ -12,7 +12,7 @@ however few positions there are.  Taps that meet nothing but padding have no col
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from math import inf
 from typing import Any
@@ -22,14 +22,13 @@ import numpy as np
 from ..jit import inlined, kernel, prange
 from ..linalg.gemm import product, room
 from ..linalg.gemm_plan import planned, ways
-from ..op import Spec
+from ..op import Run, Spec
 from ..simd.host import lanes
 from .sliding_window import Direction, Geometry
 
 __all__ = ["backward_data", "backward_weight", "cost", "data_room", "forward", "forward_room",
            "weight_room"]
 
-Run = Callable[[], None]
 MOST = 1 << 22
 """Numbers of the matrix at most."""
 

@@ -12,7 +12,7 @@ nothing but their ratios matters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from operator import attrgetter
@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ..op import Spec
+from ..op import Run, Spec, all_of
 from ..param import Shape
 from ..shape import PartialShape, ShapeMismatch, unify
 from . import conv_gemm, depthwise
@@ -36,10 +36,9 @@ from .sliding_window import (
 )
 from .spatial import SpatialOp
 
-__all__ = ["Convolution", "ConvolutionV1", "Directions", "FilterOp", "Way", "all_of",
+__all__ = ["Convolution", "ConvolutionV1", "Directions", "FilterOp", "Way",
            "bias_gradient", "way_of"]
 
-Run = Callable[[], None]
 Tune = Literal["fastest", "limited_workspace", "off"]
 LayoutName = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"]
 
@@ -129,18 +128,6 @@ def _modules() -> tuple[Any, ...]:
     from . import conv_im2col, conv_shifted, pointwise
 
     return conv_gemm, depthwise, pointwise, direct, conv_shifted, conv_im2col
-
-
-def all_of(runs: Sequence[Run]) -> Run:
-    """One function that calls `runs` in order."""
-    if len(runs) == 1:
-        return runs[0]
-
-    def run() -> None:
-        for each in runs:
-            each()
-
-    return run
 
 
 def bias_gradient(gy: Any, gb: Any) -> Run:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..op import Spec
+from ..op import Run, Spec, all_of
 from ..param import Shape
 from ..shape import PartialShape, ShapeMismatch
-from .convolution import Directions, FilterOp, LayoutName, Run, Tune, all_of, bias_gradient
+from .convolution import Directions, FilterOp, LayoutName, Tune, bias_gradient
 from .sliding_window import Geometry, Window, expect, per_axis, span_of
 
 __all__ = ["Deconvolution"]

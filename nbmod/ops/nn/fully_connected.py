@@ -11,9 +11,8 @@ import numpy as np
 from ..elementwise.float_op import FloatOp
 from ..linalg.bias_gradient import summing_rows
 from ..linalg.gemm import product, room
-from ..op import Call, Spec
+from ..op import Call, Spec, all_of
 from ..shape import PartialShape, ShapeMismatch, size_of, unify
-from .convolution import all_of
 
 __all__ = ["FullyConnected"]
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..elementwise.float_op import FloatOp
-from ..op import PartialType
+from ..op import PartialType, all_of
 from ..shape import PartialShape, unify
-from .convolution import all_of
 
 if TYPE_CHECKING:
     from .convolution import Convolution

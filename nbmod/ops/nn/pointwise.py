@@ -7,7 +7,7 @@ product for each group: y (N, F) = x (N, C) w^T.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import inf
 from typing import Any
@@ -16,14 +16,13 @@ import numpy as np
 
 from ..linalg.gemm import product, room
 from ..linalg.gemm_plan import planned, ways
-from ..op import Spec
+from ..op import Run, Spec
 from ..simd.host import lanes
 from .sliding_window import Direction, Geometry
 
 __all__ = ["backward_data", "backward_weight", "cost", "data_room", "forward", "forward_room",
            "weight_room"]
 
-Run = Callable[[], None]
 
 CALL, CYCLE, MATRIX, STORE = 4000, 0.4, 150, 1.2
 """Nanoseconds (see `convolution`) of a call, of a cycle by the count of `product_plan`, of a matrix

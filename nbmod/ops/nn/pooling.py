@@ -18,11 +18,10 @@ from ..elementwise.float_op import FloatOp
 from ..elementwise.formula_op import kernels
 from ..elementwise.program import Program, Step
 from ..jit import kernel, prange
-from ..op import Call, Spec
+from ..op import Call, Spec, all_of
 from ..param import Shape
 from ..shape import PartialShape, ShapeMismatch, unify
 from ..simd.raw_arrays import STEP, room
-from .convolution import all_of
 from .pooling_kernels import AVG, CUBE, MAX, SQUARE, SUM, pool, pool_back, pool_back_room, pool_room
 from .sliding_window import CHANNELS_FIRST, Layout, Window, per_axis, sliding_size
 from .spatial import SpatialOp

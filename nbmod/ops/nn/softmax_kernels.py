@@ -21,10 +21,9 @@ from ..elementwise.float_op import accumulator
 from ..elementwise.kernel_cache import COMPILED_FROM
 from ..elementwise.kernel_math import exp32
 from ..jit import inlined, kernel, prange
-from ..op import Spec
+from ..op import Spec, all_of
 from ..shape import size_of
 from ..simd.softmax_rows import LOG, softmax_row
-from .convolution import all_of
 
 __all__ = ["NO_LENGTH", "PARALLEL_FROM", "ROWS_FROM", "Places", "exponential", "strip_of"]
 

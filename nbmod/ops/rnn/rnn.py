@@ -15,8 +15,8 @@ import numpy as np
 
 from ...base import MXNetError
 from ..elementwise.float_op import FloatOp, accumulator
-from ..nn.convolution import all_of
 from ..nn.sliding_window import expect
+from ..op import all_of
 from ..shape import PartialShape, ShapeMismatch, is_known, unify
 from .rnn_plan import RnnPlan
 from .rnn_steps import Arrays, backward_steps, forward_steps

@@ -35,8 +35,7 @@ from ..elementwise.reduction_programs import (
     fold,
     sum_elements,
 )
-from ..nn.convolution import all_of
-from ..op import Op, Spec
+from ..op import Op, Spec, all_of
 from ..param import Shape
 from ..rules import data_type
 from ..shape import ShapeMismatch, normalize_axes, size_of

@@ -10,8 +10,7 @@ import numpy as np
 
 from ..elementwise.formula_op import kernels
 from ..elementwise.reduction_programs import COPY, fold
-from ..nn.convolution import all_of
-from ..op import Op
+from ..op import Op, all_of
 from ..param import Shape
 from ..rules import data_type, fill_zero
 from ..shape import ShapeMismatch, normalize_axes, normalize_axis, unify

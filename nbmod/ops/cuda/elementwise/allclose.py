@@ -9,7 +9,6 @@ import numpy as np
 from ...elementwise.allclose import AllClose
 from ...elementwise.program import Program, Step
 from ...op import Spec
-from ..optimizer.multi_tensor import FRESH
 from ..runtime.launch import Launch, on_gpu
 from .formula_op import run_program
 
@@ -17,13 +16,15 @@ APART = Program("apart", (
     Step("near", "where(b - b == 0, where(abs(a - b) <= atol + rtol * abs(b), 1, 0), 0)"),
     Step("same", "where(a == b, 1, where(a != a, where(b != b, both, 0), near))"),
     Step("y", "1 - same")), ("a", "b"), ("y",), ("rtol", "atol", "both"))
+NONE = Program("none", (Step("y", "where(count > 0, 0, 1)"),), ("count",), ("y",))
+"""Whether a count is 0."""
 
 
 def _all_close(op: AllClose, ins: Any, outs: Any, call: Any) -> list[Launch]:
     apart = call.scratch[0]
     numbers = [op.rtol, op.atol, float(op.equal_nan)]
     return (run_program(APART, [x.reshape(-1) for x in ins], [apart], numbers)
-            + run_program(FRESH, [apart], [outs[0].reshape(1)]))
+            + run_program(NONE, [apart], [outs[0].reshape(1)]))
 
 
 def _count(op: AllClose, ins: list[Spec], outs: list[Spec]) -> list[Spec]:

@@ -7,13 +7,13 @@ from typing import Any
 from ...elementwise.program import Program, Step
 from ...op import Op, Spec
 from ...optimizer.multi_tensor import AllFinite, MultiAllFinite, MultiSumSq, ResetArrays
+from ..elementwise.allclose import NONE
 from ..elementwise.formula_op import run_program
 from ..lib.fill import fill_zero
 from ..runtime.launch import Launch, on_gpu
 
 SQUARES = Program("squares", (Step("y", "x * x"),), ("x",), ("y",))
 WRONG = Program("wrong", (Step("y", "where(x * 0 == 0, 0, 1)"),), ("x",), ("y",))
-FRESH = Program("fresh", (Step("y", "where(wrong > 0, 0, 1)"),), ("wrong",), ("y",))
 KEPT = Program("kept", (Step("z", "where(wrong > 0, 0, where(y == 0, 0, 1))"),), ("wrong", "y"),
                ("z",))
 
@@ -30,7 +30,7 @@ def _finite(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
     counts = [launch for index, array in enumerate(ins)
               for launch in run_program(WRONG, [array], [wrong], add=[index > 0])]
     if op.init_output:
-        return counts + run_program(FRESH, [wrong], outs)
+        return counts + run_program(NONE, [wrong], outs)
     return counts + run_program(KEPT, [wrong, outs[0]], outs)
 
 

@@ -199,7 +199,11 @@ def _find_twin(kind: Any, backward: bool) -> Twin | None:
 
 @cache
 def _load_twins(module: str) -> None:
-    """Import the file of this folder with the name of an op's module, if there is one."""
-    package, _, name = module.rpartition(".")
-    if __package__ == f"{package}.cuda" and find_spec(f".{name}", __package__) is not None:
-        import_module(f".{name}", __package__)
+    """Import the file of `ops.cuda` at the place that an op's module has in `ops`, if there is
+    one."""
+    ops, _, folder = __package__.partition(".cuda")
+    if not module.startswith(f"{ops}."):
+        return
+    *packages, _ = twin = module.replace(ops, f"{ops}.cuda", 1).split(".")
+    if find_spec(".".join(packages)) is not None and find_spec(".".join(twin)) is not None:
+        import_module(".".join(twin))
