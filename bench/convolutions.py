@@ -37,7 +37,8 @@ BUDGET = 0.25
 
 def layer_of(batch: int, channels: int, filters: int, size: int, fresh: bool = False
              ) -> choose_algorithm.Layer:
-    return choose_algorithm.Layer(SLIDE, batch, channels, (size, size), filters, (size, size), fresh)
+    return choose_algorithm.Layer(SLIDE, batch, channels, (size, size), filters, (size, size),
+                                  fresh)
 
 
 def arrays(k: Kernels, random: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:

@@ -32,27 +32,32 @@ FOLDER = ROOT / "docs" / "ops"
 NAMESPACES = {"_contrib_": "contrib.", "_image_": "image.", "_linalg_": "linalg.",
               "_sparse_": "sparse."}
 GROUPS = {
-    "Numbers, element by element": "elementwise broadcast scalar arithmetic cast cumulative",
-    "Shapes, parts and order": "manipulate repetition rearrange slicing indexing ordering rows "
-                               "counting creation windows allclose",
-    "Sums and products": "reduce matrix linalg linalg_parts spectrum",
-    "Layers": "fully_connected convolution deconvolution deformable pooling adaptive_pooling "
-              "activation softmax dropout batch_norm batch_norm_relu layer_norm normalization rnn "
-              "sequence attention identity",
-    "Losses": "output ctc",
-    "Images and detection": "image image_color resize warp correlation boxes multibox proposal roi "
-                            "roi_align roi_sampling",
-    "8-bit integers": "quantize quantized quantized_elements fused_layers",
-    "Random numbers": "sampling choice density hawkes",
+    "Numbers, element by element": "unary_binary broadcast scalar arithmetic cast cumulative",
+    "Shapes, parts and order":
+        "manipulate repetition rearrange slicing indexing ordering rows histogram creation "
+        "im2col allclose",
+    "Sums and products": "reduce dot linalg triangular spectrum",
+    "Layers":
+        "fully_connected convolution deconvolution deformable pooling adaptive_pooling "
+        "activation softmax dropout batch_norm batch_norm_relu layer_norm lrn_l2 rnn sequence "
+        "attention identity",
+    "Losses": "loss ctc",
+    "Images and detection":
+        "preprocess color resize spatial_transformer correlation boxes multibox proposal roi "
+        "roi_align roi_rotated",
+    "8-bit integers": "quantize quantized_layers quantized_elementwise fused_layers",
+    "Random numbers": "sampling choice pdf hawkes",
     "Loops, branches, your own": "control custom",
-    "Optimizers": "update update_adaptive update_lamb update_multi multi_tensor",
+    "Optimizers": "sgd_update adaptive_update lamb_update multi_weight_update multi_tensor",
 }
 """Pages under headings; those that nobody has listed come last."""
 FUNCTIONS = {f"_{name}": f"contrib.{name}" for name in ("foreach", "while_loop", "cond")}
 LONGEST = 160
 """Characters of a text in a table."""
 TITLES = {"ctc": "CTC loss", "rnn": "RNN", "roi": "ROI pooling", "roi_align": "ROI align",
-          "roi_sampling": "ROI sampling", "image_color": "Image colours"}
+          "roi_rotated": "Rotated ROI", "color": "Image colours",
+          "lrn_l2": "LRN and L2 normalization", "dot": "Matrix products", "im2col": "im2col",
+          "pdf": "Densities", "sgd_update": "SGD updates"}
 
 
 # -- facts --------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ after any of them and print it:
     graph   forward and gradient nodes in one graph, and copies between devices
     shape   of every entry          dtype   of every entry          context of every entry
     fused   the same graph, chains of elementwise nodes being one node each
-    bodies  the programs of nodes that run graphs of their own (see `nbmod.execution.subgraph_executor`)
-    derived values that follow from parameters alone (see `nbmod.execution.derived_constants`)
+    bodies  the programs of nodes that run graphs of their own (`execution.subgraph_executor`)
+    derived values that follow from parameters alone (see `execution.derived_constants`)
     plan    where every other entry lives
     memory  the bytes themselves    steps   functions without arguments, ready to call
 
@@ -17,9 +17,9 @@ after any of them and print it:
 Nothing is inferred, allocated or decided while it runs.
 
 Memory.  Arguments, gradients and auxiliary states are NDArrays the user can see.  Intermediate
-tensors live in arenas (`nbmod.execution.arena`), one for each context, which executors of one model share.
-Outputs have buffers of their own, stable for the executor's lifetime and overwritten by its next
-`forward`.
+tensors live in arenas (`execution.arena`), one for each context, which executors of one model
+share.  Outputs have buffers of their own, stable for the executor's lifetime and overwritten by its
+next `forward`.
 """
 
 from __future__ import annotations

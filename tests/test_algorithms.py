@@ -26,7 +26,8 @@ WIDE = max(LANES, 8)
 
 
 def layer(batch, channels, size, fresh=False, slide=SAME):
-    return choose_algorithm.Layer(slide, batch, channels, (size, size), channels, (size, size), fresh)
+    return choose_algorithm.Layer(slide, batch, channels, (size, size), channels, (size, size),
+                                  fresh)
 
 
 @pytest.fixture(autouse=True)

@@ -277,7 +277,8 @@ def test_a_missing_barrier_is_noticed(name):
 
     if not launch.SIMULATED:
         pytest.skip("a device may get away with it")
-    module, factory = ((gemm_tensor_cores, gemm_tensor_cores.product_kernel.__wrapped__) if name == "tensor"
+    module, factory = ((gemm_tensor_cores, gemm_tensor_cores.product_kernel.__wrapped__)
+                       if name == "tensor"
                        else (gemm, gemm._product_kernel))
     way = ways()["tf32" if name == "tensor" else "plain"][0]
     lines = textwrap.dedent(inspect.getsource(factory)).splitlines()

@@ -312,7 +312,8 @@ def test_tiles_of_winograd(trained, monkeypatch):
         close(mine, other, "output")
     for name, other in plain[1].items():
         close(found[1][name], other, name)
-    monkeypatch.setitem(choose_algorithm.LEAST, choose_algorithm.TWO, np.inf)  # whatever small tiles save
+    # whatever small tiles save
+    monkeypatch.setitem(choose_algorithm.LEAST, choose_algorithm.TWO, np.inf)
     for most in (2, 0):
         monkeypatch.setattr(CONFIG, "winograd", most)
         steps = executed(symbol, names, False)[-1].steps

@@ -74,7 +74,7 @@ def test_a_page_says_what_users_ask(pages):
         "Differs from MXNet",
     ):
         assert part in text
-    assert "`gx = where(y > 0, gy, y)`" in pages["elementwise.md"]
+    assert "`gx = where(y > 0, gy, y)`" in pages["unary_binary.md"]
     assert "contrib.box_nms(" in pages["boxes.md"]
     for name, text in pages.items():
         assert not re.search(r"<(?!a id=|/a>|br>)[a-z]", re.sub(r"`[^`]*`", "", text)), name

@@ -41,7 +41,8 @@ def images_at_a_time(executor):
 def test_parts_give_the_bits_of_the_whole(function, kind, monkeypatch):
     symbol = network(function, kind)
     whole = bound(symbol)
-    monkeypatch.setattr(tile_batch, "NEAR", 7 * IMAGE)  # the largest part that divides 12 images is 6
+    # the largest part that divides 12 images is 6
+    monkeypatch.setattr(tile_batch, "NEAR", 7 * IMAGE)
     parted = bound(symbol)
     assert (images_at_a_time(whole), images_at_a_time(parted)) == ([], [6])
     assert parted.plan.total_bytes < whole.plan.total_bytes

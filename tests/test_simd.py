@@ -21,7 +21,9 @@ from nbmod.ops.blocked.layout import LANES, Form, clear_tail
 from nbmod.ops.blocked.reorder import from_blocks, into_blocks
 from nbmod.ops.blocked.winograd_convolution import Tiled
 from nbmod.ops.jit import Kernel, num_threads, set_num_threads
-from nbmod.ops.simd import batch_norm_planes, int8_dot, layer_norm_rows, nontemporal
+from nbmod.ops.simd import batch_norm_planes as norm
+from nbmod.ops.simd import int8_dot, nontemporal
+from nbmod.ops.simd import layer_norm_rows as norm_rows
 from nbmod.ops.simd.conv_strip import (
     ADD,
     BIAS,
@@ -264,19 +266,19 @@ def at_vectors(count):
 
 
 @pytest.mark.parametrize("rows, columns", [(1, 1), (2, 3), (2, 9)])
-@pytest.mark.parametrize("flags", [0, batch_norm_planes.ADD, batch_norm_planes.PASSED, batch_norm_planes.WITHIN, batch_norm_planes.GX, batch_norm_planes.GADD,
-                                   batch_norm_planes.ADD | batch_norm_planes.STREAM, batch_norm_planes.GX | batch_norm_planes.STREAM | batch_norm_planes.WITHIN,
-                                   batch_norm_planes.GX | batch_norm_planes.GADD | batch_norm_planes.PASSED | batch_norm_planes.STREAM_GADD])
+@pytest.mark.parametrize("flags", [0, norm.ADD, norm.PASSED, norm.WITHIN, norm.GX, norm.GADD,
+                                   norm.ADD | norm.STREAM, norm.GX | norm.STREAM | norm.WITHIN,
+                                   norm.GX | norm.GADD | norm.PASSED | norm.STREAM_GADD])
 def test_planes_of_norms_are_their_twins(flags, rows, columns):
     x, g, y, gx, gadd = (at_vectors(27 * LANES) for _ in range(5))
-    shared, sums = normal(batch_norm_planes.FORWARD + batch_norm_planes.BACKWARD), RANDOM.randn(1 + 2 * LANES)
+    shared, sums = normal(norm.FORWARD + norm.BACKWARD), RANDOM.randn(1 + 2 * LANES)
     at = (2 * LANES, LANES, 3, 1, 10 ** 6, -7)
     steps = (rows, columns, 11 * LANES, 10 * LANES, 2 * LANES, flags)
-    for micro, arrays in ((batch_norm_planes.norm_sums, (x, shared, sums)),
-                          (batch_norm_planes.norm_plane, (x, g, y, shared)),
-                          (batch_norm_planes.grad_sums, (x, g, y, shared, sums)),
-                          (batch_norm_planes.grad_plane, (x, g, y, gx, gadd, shared)),
-                          (batch_norm_planes.grad_plane, (x, g, y, x, g, shared))):
+    for micro, arrays in ((norm.norm_sums, (x, shared, sums)),
+                          (norm.norm_plane, (x, g, y, shared)),
+                          (norm.grad_sums, (x, g, y, shared, sums)),
+                          (norm.grad_plane, (x, g, y, gx, gadd, shared)),
+                          (norm.grad_plane, (x, g, y, x, g, shared))):
         expected = [each.copy() for each in arrays]
         if arrays[-2] is g:  # in place
             expected[3:5] = expected[:2]
@@ -305,12 +307,12 @@ def test_norms_are_the_same_by_blocks_and_by_planes():
     for by_block in (True, False):
         y, gx, gadd = (np.ones_like(x) for _ in range(3))
         sums = np.zeros((images, form.blocks, 2, LANES))
-        shared = np.zeros((batch_norm_planes.FORWARD + batch_norm_planes.BACKWARD, form.blocks, LANES), np.float32)
+        shared = np.zeros((norm.FORWARD + norm.BACKWARD, form.blocks, LANES), np.float32)
         shared[4], channels = np.inf, np.ones((6, form.channels), np.float32)
         _forward(x, add, y, sums, shared, channels[:4], numbers_of,
-                 (by_block, batch_norm_planes.ADD, True, 1e-5))
+                 (by_block, norm.ADD, True, 1e-5))
         _backward(g, x, y, gx, gadd, sums, shared, channels, numbers_of,
-                  (by_block, batch_norm_planes.PASSED | batch_norm_planes.GX | batch_norm_planes.GADD, 1 / 45, 1))
+                  (by_block, norm.PASSED | norm.GX | norm.GADD, 1 / 45, 1))
         found.append([y, gx, gadd, channels])
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -742,8 +744,9 @@ def test_rows_of_probabilities_are_their_twin(size, dtype, most, inplace, flags)
 
 @pytest.mark.parametrize("dtype, most", [("float32", 2e-6), ("float64", 1e-14)])
 @pytest.mark.parametrize("begin", [LANES, LANES + 3])
-@pytest.mark.parametrize("size", [1, LANES - 1, LANES, 6 * LANES + 3, layer_norm_rows.PART * LANES + 5])
-@pytest.mark.parametrize("flags", [0, layer_norm_rows.STREAM, layer_norm_rows.SHARED, layer_norm_rows.STREAM | layer_norm_rows.SHARED])
+@pytest.mark.parametrize("size", [1, LANES - 1, LANES, 6 * LANES + 3, norm_rows.PART * LANES + 5])
+@pytest.mark.parametrize("flags", [0, norm_rows.STREAM, norm_rows.SHARED,
+                                   norm_rows.STREAM | norm_rows.SHARED])
 def test_rows_of_norms_are_their_twins(flags, size, begin, dtype, most):
     """Sums of n numbers are off by their root times the error of one, here in parts."""
     x, g, y, *along = (at_vectors(2 * (begin + size + 5)).view(dtype) if dtype == "float64" else
@@ -756,11 +759,11 @@ def test_rows_of_norms_are_their_twins(flags, size, begin, dtype, most):
     at, steps = (begin, 1, 2, 4), (size, flags)
     known = (x, gamma, mean, deviation)
     for micro, arrays, where in (
-            (layer_norm_rows.row_sums, (x, mean, sums), ((begin, 1), size)),
-            (layer_norm_rows.row_normal, (x, gamma, beta, mean, deviation, y), (at, steps)),
-            (layer_norm_rows.row_grad_sums, (g, *known, slopes, shifts, sums), (at, steps)),
-            (layer_norm_rows.row_grad, (g, *known, shares, y), (at, steps)),
-            (layer_norm_rows.row_normal, (x, gamma, beta, mean, deviation, x), (at, steps))):
+            (norm_rows.row_sums, (x, mean, sums), ((begin, 1), size)),
+            (norm_rows.row_normal, (x, gamma, beta, mean, deviation, y), (at, steps)),
+            (norm_rows.row_grad_sums, (g, *known, slopes, shifts, sums), (at, steps)),
+            (norm_rows.row_grad, (g, *known, shares, y), (at, steps)),
+            (norm_rows.row_normal, (x, gamma, beta, mean, deviation, x), (at, steps))):
         expected = [each.copy() for each in arrays]
         if arrays[-1] is x:  # in place
             expected[-1] = expected[0]

@@ -268,8 +268,9 @@ def test_jobs_are_all_elements_in_about_equal_shares(sizes):
         done[row][start:start + count] = [True] * count
     assert all(map(all, done)) and jobs[0] == 0 and jobs[-1] == len(parts)
     shares = [parts[a:b, 2].sum() for a, b in zip(jobs, jobs[1:], strict=False)]
-    assert min(shares) > 0 and max(shares) <= multi_tensor_apply.JOB + multi_tensor_apply.LINE + max(
-        size for size in sizes if size < multi_tensor_apply.LINE or size == max(sizes)) % multi_tensor_apply.LINE
+    line = multi_tensor_apply.LINE
+    assert min(shares) > 0 and max(shares) <= multi_tensor_apply.JOB + line + max(
+        size for size in sizes if size < line or size == max(sizes)) % line
 
 
 def test_array_at_an_address():

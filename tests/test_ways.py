@@ -136,7 +136,8 @@ def test_ways_compute_the_same(geo, way, direction, dtype):
     np.testing.assert_allclose(found, expected, rtol=close, atol=close * abs(expected).max())
 
 
-@given(geometries(most=9), st.sampled_from(DIRECTIONS), st.sampled_from((conv_shifted, conv_im2col)))
+@given(geometries(most=9), st.sampled_from(DIRECTIONS),
+       st.sampled_from((conv_shifted, conv_im2col)))
 @settings(max_examples=150, deadline=None)
 def test_ways_compute_the_same_for_any_geometry(geo, direction, way):
     assume(way.cost(geo, direction, FLOAT) < math.inf)

@@ -27,7 +27,7 @@ EVERY = 5
 
 def load_digits(size: int = 28) -> tuple[np.ndarray, np.ndarray]:
     """(images, labels): float32 (1797, 1, size, size) in 0..1, and float32 (1797,)."""
-    with np.load(pathlib.Path(__file__).parent / "data" / "digits.npz") as file:
+    with np.load(pathlib.Path(__file__).parents[1] / "data" / "digits.npz") as file:
         images, labels = file["images"].astype(np.float32) / 16, file["labels"]
     rows = _interpolation(images.shape[1], size)
     images = np.einsum("yi,nij,xj->nyx", rows, images, rows, optimize=True)

@@ -77,7 +77,7 @@ def _check_names(names: Sequence[str], replace: bool) -> None:
                              "put yours in its place")
         prefix, place = next((pair for pair in _NAMESPACES.items() if name.startswith(pair[0])),
                              ("", "._internal" if name.startswith("_") else ""))
-        for package in (".ndarray", ".symbol"):
+        for package in ("..ndarray", "..symbol"):
             module, short = import_module(package + place, __package__), name[len(prefix):]
             if name not in OPS and short in vars(module):
                 raise MXNetError(f"{module.__name__}.{short} is something else, which would hide "

@@ -15,23 +15,23 @@ from .op import _TABLE, Backward, Call, Mode, Op, Spec
 
 __all__ = ["OPS", "Op", "Backward", "Call", "Mode", "Spec"]
 
-LIGHT = ("elementwise.unary_binary", "elementwise.scalar", "elementwise.broadcast", "tensor.reduce",
-         "tensor.repetition", "elementwise.identity", "elementwise.arithmetic", "elementwise.cast",
-         "tensor.creation", "linalg.dot", "tensor.manipulate", "tensor.rearrange", "tensor.slicing",
-         "tensor.indexing")
+LIGHT = ("elementwise.unary_binary", "elementwise.scalar", "elementwise.broadcast",
+         "tensor.reduce", "tensor.repetition", "elementwise.identity", "elementwise.arithmetic",
+         "elementwise.cast", "tensor.creation", "linalg.dot", "tensor.manipulate",
+         "tensor.rearrange", "tensor.slicing", "tensor.indexing")
 HEAVY = ("tensor.ordering", "nn.softmax", "nn.activation", "random.sampling", "random.choice",
          "nn.dropout", "nn.loss", "nn.fully_connected", "nn.convolution", "nn.deconvolution",
          "nn.pooling", "nn.batch_norm", "nn.layer_norm", "nn.lrn_l2", "image.resize",
          "nn.adaptive_pooling", "detection.boxes", "detection.multibox", "detection.roi",
-         "detection.proposal", "detection.roi_align", "detection.roi_rotated", "detection.deformable",
-         "image.preprocess", "image.color", "custom", "rnn.rnn", "optimizer.sgd_update",
-         "optimizer.adaptive_update", "optimizer.lamb_update", "optimizer.multi_weight_update",
-         "optimizer.multi_tensor", "nn.sequence", "nn.attention", "nn.ctc", "linalg.linalg",
-         "linalg.triangular", "nn.im2col", "tensor.rows", "random.pdf", "tensor.histogram",
-         "contrib.spectrum", "image.spatial_transformer", "image.correlation", "nn.batch_norm_relu",
-         "contrib.hawkes", "tensor.cumulative", "elementwise.allclose", "quantization.quantize",
-         "quantization.quantized_layers", "quantization.quantized_elementwise", "control_flow.control",
-         "onednn.fused_layers")
+         "detection.proposal", "detection.roi_align", "detection.roi_rotated",
+         "detection.deformable", "image.preprocess", "image.color", "custom", "rnn.rnn",
+         "optimizer.sgd_update", "optimizer.adaptive_update", "optimizer.lamb_update",
+         "optimizer.multi_weight_update", "optimizer.multi_tensor", "nn.sequence", "nn.attention",
+         "nn.ctc", "linalg.linalg", "linalg.triangular", "nn.im2col", "tensor.rows", "random.pdf",
+         "tensor.histogram", "contrib.spectrum", "image.spatial_transformer", "image.correlation",
+         "nn.batch_norm_relu", "contrib.hawkes", "tensor.cumulative", "elementwise.allclose",
+         "quantization.quantize", "quantization.quantized_layers",
+         "quantization.quantized_elementwise", "control_flow.control", "onednn.fused_layers")
 
 
 class OpTable(Mapping[str, type[Op]]):

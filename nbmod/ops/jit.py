@@ -94,7 +94,9 @@ def cache_folder() -> pathlib.Path:
 
     sources = hashlib.sha256()
     package = pathlib.Path(__file__).parent
-    for path in sorted({*package.rglob("*.py")}.difference((package / "cuda").iterdir())):
+    files = (path for path in package.rglob("*.py")
+             if path.relative_to(package).parts[0] != "cuda")
+    for path in sorted(files):
         stat = path.stat()
         sources.update(f"{path.relative_to(package)} {stat.st_size} {stat.st_mtime_ns}".encode())
     host = f"{platform.machine()} {platform.processor()} {CONFIG.simd_lanes}"

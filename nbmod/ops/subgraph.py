@@ -5,8 +5,8 @@ gradient for every variable that has one.  What gradients read of forward is `sa
 keeps it, run by run, in hidden outputs of its own.
 
 A `Part` says what a node wants to run of a body: from values that are given to results that are
-wanted.  Whoever prepares the node (`nbmod.execution.subgraph_executor`) turns every part into a `Running`: steps in
-memory that was planned with everything else.
+wanted.  Whoever prepares the node (`execution.subgraph_executor`) turns every part into a
+`Running`: steps in memory that was planned with everything else.
 """
 
 from __future__ import annotations

@@ -248,7 +248,8 @@ def _functions(spec: KernelSpec) -> list[str]:
 
 def _head(spec: KernelSpec) -> list[str]:
     arrays = ", ".join(f"{array.name.upper()} {array.dtype}" for array in spec.arrays)
-    return [f'"""{spec.program}', "", f"Over {arrays}. Written by nbmod.ops.elementwise.codegen.", '"""', ""]
+    writer = "nbmod.ops.elementwise.codegen"
+    return [f'"""{spec.program}', "", f"Over {arrays}. Written by {writer}.", '"""', ""]
 
 
 def _import_lines(imports: Iterable[tuple[str, str, str]]) -> list[str]:

@@ -294,7 +294,8 @@ class _Builder:
         data = self._image(node.inputs[0], channels, max(slide.pad), lanes)
         weight, *bias = (self._plain(entry) for entry in node.inputs[1:])
         packed, size = node not in self.learns, self.chosen.images[out].size
-        layer = choose_algorithm.Layer(slide, whole.shape[0], channels, (whole.shape[2], whole.shape[3]),
+        layer = choose_algorithm.Layer(
+            slide, whole.shape[0], channels, (whole.shape[2], whole.shape[3]),
                                  op.num_filter, size, not packed)
         tiled, why = choose_algorithm.chosen(layer) if lanes > 1 else (0, "")
         if why:

@@ -186,5 +186,6 @@ def _turned_backward_scratch(op: RROIAlign, ins: list[Spec], outs: list[Spec]) -
 
 
 on_gpu(RROIAlign, _turned, _turned_backward, _turned_scratch, _turned_backward_scratch)
-on_gpu(DeformablePSROIPooling, deformable_psroi.forward, deformable_psroi.backward, deformable_psroi.scratch,
+on_gpu(DeformablePSROIPooling, deformable_psroi.forward, deformable_psroi.backward,
+       deformable_psroi.scratch,
        deformable_psroi.backward_scratch)

@@ -201,7 +201,7 @@ def _find_twin(kind: Any, backward: bool) -> Twin | None:
 def _load_twins(module: str) -> None:
     """Import the file of `ops.cuda` at the place that an op's module has in `ops`, if there is
     one."""
-    ops, _, folder = __package__.partition(".cuda")
+    ops, _, _ = __package__.partition(".cuda")
     if not module.startswith(f"{ops}."):
         return
     *packages, _ = twin = module.replace(ops, f"{ops}.cuda", 1).split(".")
