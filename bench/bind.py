@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import nbmod as mx
-from tests import binding_programs as programs
 from tests.oracle.client import Oracle
+from tests.programs import binding_programs as programs
 
 from .networks import resnet
 from .peers import mxnet_worker

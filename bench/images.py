@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from tests import image_op_programs
 from tests.oracle.client import Oracle
+from tests.programs import image_op_programs
 
 from .peers import mxnet_worker
 

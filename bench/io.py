@@ -39,8 +39,8 @@ import pytest
 
 import nbmod as mx
 from nbmod.imgproc import codecs
-from tests import throughput_programs as programs
 from tests.oracle.client import Oracle
+from tests.programs import throughput_programs as programs
 
 from .io_files import RECORD_SIZES, make
 from .peers import mxnet_worker
@@ -52,7 +52,7 @@ Times = list[list[float]]
 
 @dataclass(frozen=True)
 class Case:
-    """A program of `tests/throughput_programs.py`, an iterator, its options, what it reads.
+    """A program of `tests.programs.throughput_programs`, an iterator, its options, what it reads.
 
     Options that begin with `@` are names of files.
     """

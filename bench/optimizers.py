@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 import nbmod as mx
-from tests import training
 from tests.oracle.client import Oracle
+from tests.programs import training
 
 from .networks import NETWORKS
 from .peers import mxnet_worker

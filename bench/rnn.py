@@ -13,8 +13,8 @@ import sys
 
 import nbmod as mx
 from nbmod.ops.rnn.rnn_weights import GATES, RnnLayout
-from tests import recurrent
 from tests.oracle.client import Oracle
+from tests.programs import recurrent
 
 from .peers import mxnet_worker
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tests import control_programs, custom_ops, fused_programs
+from tests.programs import control_programs, custom_ops, fused_programs
 
 # An op is served under its registered name less this prefix, in this module of `mx.sym`.
 _PREFIXES = (

@@ -15,10 +15,11 @@ import nbmod as mx
 from nbmod import autograd
 from nbmod.autograd import record
 from nbmod.ops import OPS
-from tests import autograd_programs, autograd_scripts, either
-from tests.autograd_programs import functions, marked
+from tests import either
 from tests.compare import assert_like, assert_same
-from tests.test_ops import GOOD, SAMPLES, ran
+from tests.ops.test_ops import GOOD, SAMPLES, ran
+from tests.programs import autograd_programs, autograd_scripts
+from tests.programs.autograd_programs import functions, marked
 
 # One sample of each op: what the rules themselves say is checked where they are bound.
 # Loops and branches are Python's own in eager code.
@@ -276,7 +277,7 @@ def test_head_gradients_may_be_results():
 
 
 def test_python_code_has_no_symbol():
-    from tests import custom_ops
+    from tests.programs import custom_ops
 
     custom_ops.register(mx)
     x = marked(mx, [[1, 2]])

@@ -12,7 +12,7 @@ import nbmod as mx
 from nbmod import initializer
 from nbmod.base import MXNetError
 from nbmod.initializer import InitDesc
-from tests import recurrent, training
+from tests.programs import recurrent, training
 
 C3 = ("Constant", {"value": 3.0})
 NAMES = ["x_weight", "x_bias", "x_gamma", "x_beta", "x_min", "x_max", "x_bias_quantize", "weight",

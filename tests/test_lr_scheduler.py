@@ -10,7 +10,7 @@ import pytest
 import nbmod as mx
 from nbmod import lr_scheduler, misc
 from nbmod.base import MXNetError
-from tests import training
+from tests.programs import training
 
 WARM = {"warmup_steps": 3, "warmup_begin_lr": 0.001, "base_lr": 0.1}
 SCHEDULES = [

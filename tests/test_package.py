@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import nbmod as mx
-from tests.test_startup import run
+from tests.execution.test_startup import run
 
 PAIRS = {
     "nd": "ndarray", "sym": "symbol", "mod": "module", "kv": "kvstore", "init": "initializer",

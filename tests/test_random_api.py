@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from tests.array_answers import answers, names
+from tests.programs.array_answers import answers, names
 
 P = "nd.array([[0.1, 0.9], [0.5, 0.5]])"
 V = "nd.array([1., 2])"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import nbmod as mx
-from tests import tools
+from tests.programs import tools
 
 
 @pytest.mark.parametrize("program", ["bulk_sizes", "features"])

@@ -11,8 +11,8 @@ import fnmatch
 import pytest
 
 import nbmod as mx
-from tests import surface
-from tests.test_startup import run
+from tests.execution.test_startup import run
+from tests.programs import surface
 
 PATHS = """
     :AttrScope :Context :MXNetError :attribute :base :callback :context :contrib.nd
@@ -109,7 +109,7 @@ def test_paths_can_be_imported(oracle):
 
 
 def test_paths_can_be_imported_from_mxnet():
-    missing = run("import nbmod; nbmod.as_mxnet(); from tests import surface; "
+    missing = run("import nbmod; nbmod.as_mxnet(); from tests.programs import surface; "
                   f"print(surface.absent('mxnet', {PATHS!r}))")
     assert missing.strip() == "[]"
 

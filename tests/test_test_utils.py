@@ -14,8 +14,8 @@ import nbmod as mx
 from nbmod import test_utils as utils
 from nbmod.base import MXNetError
 from nbmod.test_utils.generators import chi_square_tail
-from tests import tools
 from tests.compare import assert_like
+from tests.programs import tools
 
 
 @pytest.mark.parametrize("program", ["tolerances", "comparisons", "structures", "helpers",

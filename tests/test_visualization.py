@@ -8,7 +8,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from tests import pictures
+from tests.programs import pictures
 
 SHAPES = {"perceptron": {"data": (5, 20)}, "lenet": {"data": (2, 1, 28, 28)},
           "resnet": {"data": (2, 3, 16, 16)}, "mixed": {"words": (2, 8)}}

@@ -9,7 +9,7 @@
                error="weight"),
     ]
 
-Adding a sample is all it takes to test an op: `tests/test_ops.py` runs its generic checks over
+Adding a sample is all it takes to test an op: `tests/ops/test_ops.py` runs its generic checks over
 it, `tests/oracle/test_ops.py` compares it with real MXNet.
 """
 

@@ -1,4 +1,4 @@
-"""Loops and branches; the functions are in tests/control_programs.py."""
+"""Loops and branches; the functions are in tests/programs/control_programs.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Custom: the operators are in tests/custom_ops.py; what else they do is in test_operator.py."""
+"""Custom: the operators are in `tests.programs.custom_ops`, more in test_custom_op.py."""
 
 from __future__ import annotations
 

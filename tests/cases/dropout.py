@@ -1,4 +1,4 @@
-"""Dropout; what it does in training is in tests/test_random.py."""
+"""Dropout; what it does in training is in tests/ops/test_random.py."""
 
 from __future__ import annotations
 

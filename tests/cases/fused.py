@@ -1,4 +1,4 @@
-"""Fused operators of MXNet's oneDNN back end; their graphs are made by tests/fused_programs.py."""
+"""Fused operators of MXNet's oneDNN back end; graphs of them: `tests.programs.fused_programs`."""
 
 from __future__ import annotations
 

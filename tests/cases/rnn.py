@@ -1,4 +1,4 @@
-"""RNN; what random dropout does, and what only cuDNN does in MXNet, is in tests/test_rnn.py."""
+"""RNN; what random dropout does, and what only cuDNN does in MXNet, is in tests/ops/test_rnn.py."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a sample of an op is, and how its arrays are made.
 
 A `Sample` says how an op is called; it holds no arrays and imports nothing from nbmod, so the same
-table drives the generic checks (`tests/test_ops.py`) and the comparison with MXNet
+table drives the generic checks (`tests/ops/test_ops.py`) and the comparison with MXNet
 (`tests/oracle/test_ops.py`). Arrays are a function of the sample and the element type alone.
 
 Inputs are described by `Input`s, which the functions below make; a bare shape means `normal`.

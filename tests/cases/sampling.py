@@ -1,4 +1,4 @@
-"""Random ops: shapes and types; what they draw is in tests/test_random.py."""
+"""Random ops: shapes and types; what they draw is in tests/ops/test_random.py."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
-from tests import array_answers
+from tests.programs import array_answers
 
 
 def pick(shape: list[int], keys: list[str]) -> list[dict[str, Any]]:
@@ -43,7 +43,7 @@ def assign(shape: list[int], statements: list[str], dtype: str = "float32") -> l
 
 
 def answers(expressions: list[str]) -> list[Any]:
-    """See `tests.array_answers`."""
+    """See `tests.programs.array_answers`."""
     return array_answers.answers(mx, expressions)
 
 

@@ -15,7 +15,8 @@ import numpy as np
 
 def run(module: str, function: str, *args: Any, **kwargs: Any) -> Any:
     """The result of `tests.module.function(mx, ...)`, which tests call with nbmod themselves."""
-    return getattr(importlib.import_module(f"tests.{module}"), function)(mx, *args, **kwargs)
+    programs = importlib.import_module(f"tests.programs.{module}")
+    return getattr(programs, function)(mx, *args, **kwargs)
 
 
 def evaluate(expression: str, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:

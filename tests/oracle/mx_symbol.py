@@ -9,7 +9,8 @@ from typing import Any
 import mxnet as mx
 from mxnet.contrib import amp
 
-from tests import either, symbol_programs
+from tests import either
+from tests.programs import symbol_programs
 
 
 def answers(subject: str) -> list[Any]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from tests import module_training
+from tests.programs import module_training
 
 pytestmark = pytest.mark.oracle
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from tests import networks
+from tests.programs import networks
 
 pytestmark = pytest.mark.oracle
 

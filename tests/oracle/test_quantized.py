@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from tests.test_real_graphs import texts
+from tests.symbol.test_real_graphs import texts
 
 FUSED = "quantize_model_mkldnn"
 WAYS = {

@@ -6,7 +6,7 @@ start is one call of the driver.  Copies go through two halves of a pinned buffe
 one while the other travels.
 
 The driver is reached through `cuda.bindings`, which numba-cuda brings.  The calls below have been
-made to a stand-in that records them (`tests/test_gpu_driver.py`), to a real driver not yet.
+made to a stand-in that records them (`tests/cuda/test_gpu_driver.py`), to a real driver not yet.
 """
 
 from __future__ import annotations

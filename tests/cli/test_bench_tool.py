@@ -1,0 +1,100 @@
+"""`python -m nbmod bench`: a row for every step with its costs, their total, shares of a peak."""
+
+from __future__ import annotations
+
+import pytest
+
+import nbmod as mx
+from nbmod.cli import bench
+from nbmod.cli import main as cli
+from nbmod.execution.cost_model import Cost, cost_of, costs_of
+from nbmod.ops.op import Spec
+from nbmod.ops.simd.roofline import Ceilings, chains
+from tests.ops.test_simd import LANES, called, np, numbers
+
+SHAPE = (2, 3, 8, 8)
+
+
+def network():
+    x = mx.sym.Convolution(mx.sym.Variable("data"), num_filter=4, kernel=(3, 3), name="conv")
+    x = mx.sym.Activation(x, act_type="tanh", name="tanh")
+    x = mx.sym.FullyConnected(x, num_hidden=5, name="fc")
+    return mx.sym.SoftmaxOutput(x, name="softmax")
+
+
+@pytest.fixture
+def lines(tmp_path, capsys):
+    """The words of every line of the table for a network, after the line about the host."""
+    network().save(str(tmp_path / "net.json"))
+
+    def run(*options):
+        status = cli.main(["bench", str(tmp_path / "net.json"), "--shape", "data=2,3,8,8",
+                           "--repeats", "2", *options])
+        assert status == 0
+        return capsys.readouterr().out.splitlines()
+
+    return run
+
+
+def test_a_row_for_every_step(lines):
+    about, head, *rows, total = lines()
+    assert "inference, " in about and "GFLOP/s in registers" in about and "GB/s copied" in about
+    assert tuple(head.replace("% time", "%").split()) == tuple(
+        column.split()[0] for column in bench.COLUMNS)
+    assert len(set(map(len, rows))) == 1  # columns stand below each other
+    found = {row.split()[0]: row.split() for row in rows}
+    assert {"conv", "tanh", "fc", "softmax"} <= set(found)
+    # 2 multiplications and additions: 4 filters of 27 weights on 2 images of 36 pixels; 144 to 5
+    assert found["conv"][4] == f"{2 * 4 * 27 * 72 / 1e9:.3f}" and found["conv"][-1] == "FMA"
+    assert found["tanh"][-1] == "copy" and len(found["tanh"]) == len(found["conv"]) - 2
+    assert sum(float(row[3]) for row in found.values()) == pytest.approx(100, abs=0.06 * len(rows))
+    assert total.split()[:3] == ["total", str(len(rows)), "steps"]
+
+
+def test_training_has_backward_steps_and_the_longest_may_come_first(lines):
+    about, _, *rows, _ = lines("--train", "--sort")
+    assert "training, " in about
+    assert {"conv_backward", "fc_backward"} <= {row.split()[0] for row in rows}
+    times = [float(row.split()[2]) for row in rows]
+    assert times == sorted(times, reverse=True)
+    assert len(lines("--train", "--top", "3")) == 2 + 3 + 1
+
+
+def test_parameters_get_gradients_and_inputs_none():
+    executor = bench.bound(network(), {"data": SHAPE}, training=True)
+    assert [name for name, array in executor.grad_dict.items() if array is not None] == [
+        "conv_weight", "conv_bias", "fc_weight", "fc_bias"]
+
+
+def test_blocks_of_channels_are_counted_as_they_are_defined():
+    """Steps count what the operators of the symbol do, whatever form they run in."""
+    executor = bench.bound(network(), {"data": SHAPE}, training=True)
+    total = sum(cost.operations for cost in costs_of(executor))
+    forward = 2 * 4 * 27 * 72 + 2 * 2 * 144 * 5
+    assert total == 2 * forward + 2 * 2 * 144 * 5  # the data of fc has a gradient, too
+    dense = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=5).entries[0].node.op
+    specs = [Spec(shape, np.dtype(np.float32)) for shape in [(2, 144), (5, 144), (5,), (2, 5)]]
+    assert cost_of(dense, specs[:3], specs[3:]).operations == 2 * 2 * 144 * 5
+
+
+def test_the_share_is_of_what_limits_a_step():
+    ceilings = Ceilings(100.0, 10.0)
+    assert bench.Row("a", "b", 2.0, Cost(50, 1)).share(ceilings) == (0.25, "FMA")
+    assert bench.Row("a", "b", 2.0, Cost(0, 10)).share(ceilings) == (0.5, "copy")
+
+
+@pytest.mark.parametrize("text", ["data", "data=", "=3", "data=1,x", "data=1,-2"])
+def test_a_shape_that_is_none_is_a_complaint(text, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["bench", "net.json", "--shape", text])
+    assert "is not like data=16,3,224,224" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
+def test_chains_of_fmas_are_their_twin():
+    """Three turns on numbers of size 1: a few roundings."""
+    given = numbers(5 + 40 * LANES)
+    expected = given.copy()
+    chains.function(expected, 5, 3)
+    called(chains)(given, 5, 3)
+    np.testing.assert_allclose(given, expected, rtol=1e-5, atol=1e-6)

@@ -1,0 +1,309 @@
+"""The command-line tools: lists and records of pictures; record files looked into and mended."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod.cli import im2rec
+from nbmod.cli import main as cli
+from nbmod.imgproc import codecs
+from nbmod.recordio import MXIndexedRecordIO, MXRecordIO, pack
+from tests.programs import iterator_programs, recordio_programs
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """Two classes of three pictures, 20 by 30 pixels of one color each."""
+    for number in range(6):
+        folder = tmp_path / "pictures" / ("cats", "dogs")[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        image = np.full((20, 30, 3), 40 * number, np.uint8)
+        image[:, :, 1] = 200
+        (folder / f"{number}.png").write_bytes(codecs.encode(image, "png"))
+    (tmp_path / "pictures" / "notes.txt").write_text("none")
+    return tmp_path / "pictures"
+
+
+def nbmod(*words):
+    return cli.main([str(word) for word in words])
+
+
+def records(prefix):
+    reader = MXIndexedRecordIO(f"{prefix}.idx", f"{prefix}.rec", "r")
+    return {key: mx.recordio.unpack(reader.read_idx(key)) for key in reader.keys}
+
+
+def test_lists(pictures, tmp_path, capsys):
+    prefix = tmp_path / "all"
+    assert nbmod("im2rec", "--list", "--recursive", "--no-shuffle", prefix, pictures) == 0
+    assert capsys.readouterr().out == f"{prefix}.lst\n"
+    assert Path(f"{prefix}.lst").read_text().splitlines() == [
+        "0\t0.000000\tcats/0.png", "1\t0.000000\tcats/2.png", "2\t0.000000\tcats/4.png",
+        "3\t1.000000\tdogs/1.png", "4\t1.000000\tdogs/3.png", "5\t1.000000\tdogs/5.png"]
+    assert nbmod("im2rec", "--list", "--recursive", prefix, pictures) == 0
+    shuffled = im2rec.read_list(f"{prefix}.lst")
+    assert sorted(entry.number for entry in shuffled) == list(range(6))
+    assert [entry.number for entry in shuffled] != list(range(6))
+
+
+@pytest.mark.parametrize("options, sizes", [
+    (["--train-ratio", "0.5"], {"_train": 3, "_val": 3}),
+    (["--train-ratio", "0.5", "--test-ratio", "0.5"], {"_test": 3, "_train": 3}),
+    (["--train-ratio", "0.5", "--test-ratio", "0.2"], {"_test": 1, "_train": 3, "_val": 2}),
+    (["--chunks", "2"], {"_0": 3, "_1": 3})])
+def test_lists_in_parts(pictures, tmp_path, options, sizes):
+    assert nbmod("im2rec", "--list", "--recursive", *options, tmp_path / "a", pictures) == 0
+    lists = {path.stem[1:]: im2rec.read_list(path) for path in tmp_path.glob("a*.lst")}
+    assert {name: len(entries) for name, entries in lists.items()} == sizes
+    assert sorted(e.number for entries in lists.values() for e in entries) == list(range(6))
+
+
+def make(pictures, prefix, *options):
+    assert nbmod("im2rec", "--list", "--recursive", prefix, pictures) == 0
+    return nbmod("im2rec", *options, prefix, pictures)
+
+
+@pytest.mark.parametrize("options, shape", [
+    ([], (20, 30, 3)), (["--encoding", ".png", "--quality", "3"], (20, 30, 3)),
+    (["--resize", "10"], (10, 15, 3)), (["--center-crop", "--num-thread", "1"], (20, 20, 3)),
+    (["--center-crop", "--resize", "8"], (8, 8, 3)), (["--color", "0"], (20, 30, 1)),
+    (["--pass-through"], (20, 30, 3))])
+def test_records_of_pictures(pictures, tmp_path, options, shape):
+    prefix = tmp_path / "a"
+    assert make(pictures, prefix, *options) == 0
+    entries = {entry.number: entry for entry in im2rec.read_list(f"{prefix}.lst")}
+    found = records(prefix)
+    assert list(found) == list(entries)
+    for number, (header, data) in found.items():
+        source = codecs.decode((pictures / entries[number].path).read_bytes())
+        image = codecs.decode(data, 0)
+        assert (header.id, header.label) == (number, entries[number].labels[0])
+        assert image.shape == shape
+        if shape[2] == 3:
+            assert np.abs(image.astype(int) - source[0, 0]).max() <= 3  # JPEG of one color
+    assert {path.name for path in tmp_path.glob("a.*")} == {"a.lst", "a.rec", "a.idx"}
+
+
+def test_mxnet_reads_our_records(oracle, pictures, tmp_path):
+    prefix = tmp_path / "a"
+    assert make(pictures, prefix, "--encoding", ".png", "--quality", "3") == 0
+    files = [Path(f"{prefix}.{kind}").read_bytes() for kind in ("rec", "idx")]
+    keys = [entry.number for entry in im2rec.read_list(f"{prefix}.lst")]
+    arguments = (*files, keys, "int")
+    assert recordio_programs.read(mx, *arguments) == oracle.call(
+        "mx_scripts.run", "recordio_programs", "read", *arguments)
+
+
+@pytest.mark.parametrize("options, label", [([], {}), (["--pack-label"], {"label_width": 2})])
+def test_mxnet_trains_on_our_records(oracle, pictures, tmp_path, options, label):
+    """ImageRecordIter of either package on what im2rec has made."""
+    prefix = tmp_path / "a"
+    (tmp_path / "a.lst").write_text("".join(
+        f"{k}\t{k}\t{-k}\t{('cats', 'dogs')[k % 2]}/{k}.png\n" for k in range(6)))
+    assert nbmod("im2rec", "--encoding", ".png", *options, prefix, pictures) == 0
+    arguments = ({f"a.{kind}": Path(f"{prefix}.{kind}").read_bytes() for kind in ("rec", "idx")},
+                 "ImageRecordIter", {"path_imgrec": "a.rec", "path_imgidx": "a.idx", "verbose": 0,
+                                     "data_shape": (3, 20, 30), "batch_size": 6, **label}, 1)
+    ours = iterator_programs.batches(mx, *arguments)
+    theirs = oracle.call("mx_scripts.run", "iterator_programs", "batches", *arguments)
+    np.testing.assert_equal(ours[2][:4], theirs[2][:4])
+
+
+def test_all_labels_of_a_line(pictures, tmp_path):
+    (tmp_path / "a.lst").write_text("7\t1\t2.5\t-3\tcats/0.png\n")
+    assert nbmod("im2rec", "--pack-label", tmp_path / "a", pictures) == 0
+    assert records(tmp_path / "a")[7][0].label.tolist() == [1, 2.5, -3]
+    assert nbmod("im2rec", tmp_path / "a", pictures) == 0
+    assert records(tmp_path / "a")[7][0].label == 1
+
+
+def test_what_is_no_picture_is_left_out_and_told(pictures, tmp_path, capsys):
+    (pictures / "cats" / "2.png").write_bytes(b"no picture")
+    (pictures / "cats" / "4.png").unlink()
+    (tmp_path / "a.lst").write_text("".join(f"{k}\t0\tcats/{k}.png\n" for k in (0, 2, 4)))
+    assert nbmod("im2rec", tmp_path / "a", pictures) == 1
+    errors = capsys.readouterr().err
+    assert list(records(tmp_path / "a")) == [0] and "2 of 3 pictures left out" in errors
+    assert "2.png: decode: no picture" in errors and "4.png: [Errno 2]" in errors
+
+
+@pytest.mark.parametrize("stop", range(6))
+@pytest.mark.parametrize("damage", [b"", b"half a record"])
+def test_an_interrupted_run_is_taken_up(pictures, tmp_path, monkeypatch, stop, damage):
+    """Stopped before the picture `stop`: it and those behind it are packed by the second run."""
+    whole = tmp_path / "whole"
+    assert make(pictures, whole) == 0
+    pack_one, packed = im2rec._pack, []
+
+    def interrupted(entry, path, options):
+        if len(packed) == stop:
+            raise KeyboardInterrupt
+        packed.append(path)
+        return pack_one(entry, path, options)
+
+    monkeypatch.setattr(im2rec, "_CHUNK", 1)
+    monkeypatch.setattr(im2rec, "_pack", interrupted)
+    assert make(pictures, tmp_path / "a", "--num-thread", "1") == 130
+    assert not (tmp_path / "a.rec").exists()
+    part = tmp_path / "a.rec.part"
+    part.write_bytes(part.read_bytes() + damage)
+    monkeypatch.setattr(im2rec, "_pack", lambda *args: packed.append(args[1]) or pack_one(*args))
+    assert nbmod("im2rec", tmp_path / "a", pictures) == 0
+    assert len(packed) == 6 and len(set(packed)) == 6
+    for kind in ("rec", "idx"):
+        assert Path(f"{whole}.{kind}").read_bytes() == (tmp_path / f"a.{kind}").read_bytes()
+
+
+def test_other_options_begin_anew(pictures, tmp_path, monkeypatch):
+    prefix, pack_one, packed = tmp_path / "a", im2rec._pack, []
+
+    def interrupted(entry, path, options):
+        if len(packed) == 3:
+            raise KeyboardInterrupt
+        packed.append(path)
+        return pack_one(entry, path, options)
+
+    monkeypatch.setattr(im2rec, "_CHUNK", 1)
+    monkeypatch.setattr(im2rec, "_pack", interrupted)
+    assert make(pictures, prefix, "--num-thread", "1") == 130
+    monkeypatch.setattr(im2rec, "_pack", pack_one)
+    assert nbmod("im2rec", "--resize", "10", prefix, pictures) == 0
+    assert {codecs.decode(data).shape for _, data in records(prefix).values()} == {(10, 15, 3)}
+
+
+@pytest.mark.parametrize("line", ["x\t0\ta.png", "1\ta.png", "1 0 a.png", "1\tx\ta", "inf\t0\ta"])
+def test_damaged_lists(tmp_path, capsys, line):
+    (tmp_path / "a.lst").write_text(f"0\t0\tb.png\n\n{line}\n")
+    assert nbmod("im2rec", tmp_path / "a", tmp_path) == 1
+    assert "a.lst, line 3: expected a number, labels and a path" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words, error", [
+    (["im2rec", "--list", "a", "no folder"], "no folder 'no folder'"),
+    (["im2rec", "a", "no folder"], "no folder 'no folder'"),
+    (["im2rec", "none", "."], "there is no list none*.lst"),
+    (["im2rec", "--list", "--train-ratio", "2", "a", "."], "sum up to 1"),
+    (["im2rec", "--list", "a", "."], "no pictures"),
+    (["rec2idx", "none.rec"], "none.rec: cannot be read"),
+    (["rec", "slice", "a", "b", "--start", "3", "--stop", "1"], "0 <= start <= stop"),
+    (["rec", "merge", "a", "a"], "is read here")])
+def test_complaints(tmp_path, monkeypatch, capsys, words, error):
+    monkeypatch.chdir(tmp_path)
+    assert nbmod(*words) == 1
+    assert error in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------------------- record files
+
+@pytest.fixture
+def ten(tmp_path):
+    """A file of ten pictures, of which the index is lost."""
+    path = tmp_path / "ten.rec"
+    with MXRecordIO(path, "w") as writer:
+        for number in range(10):
+            image = codecs.encode(np.full((4 + number, 8, 3), 20 * number, np.uint8), "png")
+            writer.write(pack((0, number % 3, 100 + number, 0), image))
+    return path
+
+
+def content(path):
+    return list(MXRecordIO(path, "r"))
+
+
+def test_indexes(ten, tmp_path, capsys):
+    assert nbmod("rec2idx", ten) == 0
+    assert "ten.idx: 10 records" in capsys.readouterr().out
+    reader = MXIndexedRecordIO(tmp_path / "ten.idx", ten, "r")
+    assert reader.keys == list(range(10))
+    assert [reader.read_idx(key) for key in reader.keys] == content(ten)
+    assert nbmod("rec2idx", "--ids", ten, tmp_path / "other.idx") == 0
+    assert MXIndexedRecordIO(tmp_path / "other.idx", ten, "r").keys == list(range(100, 110))
+
+
+def test_inspect(ten, capsys):
+    assert nbmod("rec", "inspect", "--first", "2", ten) == 0
+    out = capsys.readouterr().out
+    assert "10 records" in out and "content: PNG (10)" in out
+    assert "labels: 3 different ones from 0 to 2" in out
+    assert "  1: id 101, label 1, " in out and "id 102" not in out
+
+
+def damaged(ten):
+    """The fourth record's magic number is gone."""
+    with MXRecordIO(ten, "r") as reader:
+        for _ in range(3):
+            reader.read()
+        at = reader.tell()
+    data = bytearray(ten.read_bytes())
+    data[at:at + 4] = bytes(4)
+    ten.write_bytes(data)
+    return at
+
+
+def test_verify_and_repair(ten, tmp_path, capsys):
+    whole = content(ten)
+    assert nbmod("rec", "verify", "--decode", ten) == 0
+    out = capsys.readouterr().out
+    assert "10 intact records, 0 damaged stretches, 0 that are no pictures" in out
+    at = damaged(ten)
+    assert nbmod("rec", "verify", ten) == 1
+    out = capsys.readouterr().out
+    assert f"offset {at}" in out and "9 intact records, 1 damaged stretches" in out
+    target = tmp_path / "mended.rec"
+    assert nbmod("rec", "repair", ten, target) == 0
+    assert content(target) == whole[:3] + whole[4:] and (tmp_path / "mended.idx").exists()
+    capsys.readouterr()
+    there = sorted(tmp_path.iterdir())
+    assert nbmod("rec", "merge", tmp_path / "all.rec", target, ten) == 1
+    assert "rec repair" in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == there, "nothing half written is left"
+
+
+def test_verify_pictures(tmp_path, capsys):
+    path = tmp_path / "a.rec"
+    with MXRecordIO(path, "w") as writer:
+        writer.write(pack((0, 1.0, 0, 0), b"no picture"))
+    assert nbmod("rec", "verify", "--decode", path) == 1
+    assert "record 0: decode: no picture" in capsys.readouterr().out
+    assert nbmod("rec", "repair", "--decode", path, tmp_path / "b.rec") == 0
+    assert content(tmp_path / "b.rec") == [] and len(content(path)) == 1
+
+
+@pytest.mark.parametrize("options, chosen", [
+    ([], slice(None)), (["--start", "4"], slice(4, None)), (["--stop", "3"], slice(0, 3)),
+    (["--start", "1", "--stop", "8", "--step", "3"], slice(1, 8, 3)),
+    (["--start", "99"], slice(0))])
+def test_slice(ten, tmp_path, options, chosen):
+    target = tmp_path / "some.rec"
+    assert nbmod("rec", "slice", ten, target, *options) == 0
+    assert content(target) == content(ten)[chosen]
+
+
+def test_merge_and_checksum(ten, tmp_path, capsys):
+    parts = [tmp_path / f"{k}.rec" for k in range(2)]
+    assert nbmod("rec", "slice", ten, parts[0], "--stop", "4") == 0
+    assert nbmod("rec", "slice", ten, parts[1], "--start", "4") == 0
+    joined = tmp_path / "joined.rec"
+    assert nbmod("rec", "merge", joined, *parts) == 0
+    assert content(joined) == content(ten)
+    capsys.readouterr()
+    assert nbmod("rec", "checksum", ten, joined, parts[0]) == 0
+    sums = [line.split("  ")[:3] for line in capsys.readouterr().out.splitlines()]
+    assert sums[0] == sums[1] != sums[2] and sums[0][1] == "10 records"
+
+
+def test_sheet(ten, tmp_path):
+    target = tmp_path / "sheet.png"
+    assert nbmod("rec", "sheet", "--count", "5", "--size", "20", ten, target) == 0
+    sheet = codecs.decode(target.read_bytes())
+    assert sheet.shape == (40, 60, 3)
+    for number in range(5):
+        row, column = divmod(number, 3)
+        assert (sheet[20 * row + 10, 20 * column + 10] == 20 * number).all()
+    assert (sheet[30, 50] == 255).all()
+    assert os.path.getsize(target) < 5000

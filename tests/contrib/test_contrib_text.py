@@ -1,0 +1,94 @@
+"""Vocabularies and word vectors against MXNet, and what only nbmod does."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod.base import MXNetError
+from tests.programs import text_programs
+
+
+@pytest.fixture(scope="module")
+def both(oracle):
+    theirs = oracle.call("mx_scripts.run", "text_programs", "answers")
+    return dict(zip(text_programs.LINES, zip(text_programs.answers(mx), theirs, strict=True),
+                    strict=True))
+
+
+@pytest.mark.parametrize("line", text_programs.LINES)
+def test_answers_are_mxnets(both, line):
+    ours, theirs = both[line]
+    np.testing.assert_equal(plain(ours), plain(theirs))
+
+
+def plain(value):
+    """Tuples as lists, which is how the oracle sends them."""
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+@pytest.fixture
+def files(tmp_path):
+    return text_programs.namespace(mx, str(tmp_path))
+
+
+text = mx.contrib.text
+
+
+@pytest.mark.parametrize("make", ["GloVe('glove.6B.50d.txt', {!r})",
+                                  "FastText(embedding_root={!r})",
+                                  "create('fasttext', embedding_root={!r})"])
+@pytest.mark.filterwarnings("ignore:.*likely a header")
+def test_published_vectors_are_read_from_a_folder(files, tmp_path, make):
+    embedding = eval("text.embedding." + make.format(str(tmp_path)))
+    assert embedding.idx_to_token == ["<unk>", "hello", "world"]
+    np.testing.assert_array_equal(embedding.idx_to_vec.asnumpy(), [[0, 0], [1, 2], [3, 4]])
+
+
+def test_vectors_that_are_not_there_are_named(tmp_path):
+    with pytest.raises(MXNetError, match=r"glove.6B.100d.txt does not exist.*does not download"):
+        text.embedding.GloVe("glove.6B.100d.txt", str(tmp_path))
+    with pytest.raises(KeyError, match="there is no pretrained file x"):
+        text.embedding.FastText("x", str(tmp_path))
+
+
+def test_counted_tokens_without_a_vector_have_the_unknown_one(files):
+    """In MXNet the vectors of the file go to other tokens then."""
+    embedding = text.embedding.CustomEmbedding(files["c"], counter=Counter("uux"),
+                                               reserved_tokens=["R"], init_unknown_vec=mx.nd.ones)
+    assert embedding.idx_to_token == ["<unk>", "R", "u", "x"]
+    assert embedding.idx_to_vec.asnumpy().tolist() == [[1, 1], [1, 1], [1, 2], [1, 1]]
+
+
+WRONG = [
+    ("read(g)", "line 4.*'w'.*no list of numbers"),
+    ("read(d)", "line 2.*no vector"),
+    ("read(h)", "line 2: 3 numbers for 'v', expected 2"),
+    ("read(f)", "no line holds"),
+    ("changed('no', [5, 6])", "no token 'no'.*'<unk>'"),
+    ("changed(['hello', 'cat'], [[5, 6]])", r"\(1, 2\).*\(2, 2\) for 2 token"),
+    ("T.embedding.create('glov')", "did you mean 'glove'"),
+    ("T.embedding.CompositeEmbedding(V(), [])", "one or several"),
+    ("own(b, ';', vocabulary=3)", "int.*Vocabulary"),
+    ("V(counter).to_tokens(-1)", "-1.*0 to 6"),
+    ("T.utils.count_tokens_from_str('a', '*')", "regular expression"),
+]
+
+
+@pytest.mark.parametrize("line, words", WRONG)
+@pytest.mark.filterwarnings("ignore:.*header", "ignore:.*skipped")
+def test_wrong_use_is_explained(files, line, words):
+    with pytest.raises(MXNetError, match=words):
+        eval(line, files)
+
+
+def test_what_is_skipped_is_said(files):
+    with pytest.warns(UserWarning) as caught:
+        text.embedding.CustomEmbedding(files["a"])
+    told = [str(warning.message) for warning in caught]
+    assert "line 3" in told[0] and "'hello'" in told[0]
+    assert "line 5" in told[1] and "header" in told[1]
+    assert all(warning.filename == __file__ for warning in caught)

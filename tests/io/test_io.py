@@ -1,0 +1,94 @@
+"""Iterators against MXNet: batches, filling, what is carried over."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod.base import MXNetError
+from tests.programs import iteration
+
+HANDLES = ("pad", "discard", "roll_over")
+
+
+def same(oracle, function, *args):
+    """What `tests.programs.iteration.function` gives here, after comparing it with MXNet's."""
+    ours = getattr(iteration, function)(mx, *args)
+    theirs = oracle.call("mx_scripts.run", "iteration", function, *args)
+    np.testing.assert_equal(ours, theirs)
+    return ours
+
+
+@pytest.mark.parametrize("handle", HANDLES)
+@pytest.mark.parametrize("count, batch_size", [
+    (12, 4), (10, 4), (9, 4), (11, 5), (4, 4), (7, 6), (4, 6)])
+def test_epochs(oracle, handle, count, batch_size):
+    options = {"batch_size": batch_size, "last_batch_handle": handle}
+    same(oracle, "epochs", "numpy", count, options, [None, None, None, 1, None, "hard", None])
+
+
+@pytest.mark.parametrize("kind", ["numpy", "ndarray", "list", "dict", "unlabelled"])
+@pytest.mark.parametrize("handle", HANDLES)
+def test_forms_of_data(oracle, kind, handle):
+    options = {"batch_size": 4, "last_batch_handle": handle, "data_name": "x", "layout": "NC"}
+    same(oracle, "epochs", kind, 10, options, [None, None])
+
+
+@pytest.mark.parametrize("size", [2, 5])
+@pytest.mark.parametrize("reset_internal", [True, False])
+def test_resized(oracle, size, reset_internal):
+    same(oracle, "resized", 10, size, reset_internal)
+
+
+@pytest.mark.parametrize("handle", HANDLES)
+def test_shuffled_epochs_bring_every_sample_in_another_order(handle):
+    mx.random.seed(3)
+    options = {"batch_size": 4, "last_batch_handle": handle, "shuffle": True}
+    ran = iteration.epochs(mx, "numpy", 12, options, [None] * 3)["epochs"]
+    orders = []
+    for batches in ran:
+        rows = np.concatenate([data[0] for data, _, _ in batches])
+        np.testing.assert_array_equal(rows[:, 0], np.concatenate([x[0] for _, x, _ in batches]))
+        assert sorted(rows[:, 0]) == list(range(12))
+        orders.append(rows[:, 0].tolist())
+    assert orders[0] != orders[1] != orders[2]
+    mx.random.seed(3)
+    again = iteration.epochs(mx, "numpy", 12, options, [None] * 3)["epochs"]
+    np.testing.assert_equal(again, ran)
+
+
+def test_carried_samples_survive_shuffling():
+    """10 samples by 4: the two left over open the next epoch, then come all ten anew."""
+    options = {"batch_size": 4, "last_batch_handle": "roll_over", "shuffle": True}
+    first, second = iteration.epochs(mx, "numpy", 10, options, [None, None])["epochs"]
+    seen = {value for (rows,), _, _ in first for value in rows[:, 0]}
+    opening = second[0][0][0][:, 0]
+    assert set(opening[:2]) == set(range(10)) - seen and [b[2] for b in second] == [2, 0, 0]
+    assert sorted(np.concatenate([b[0][0][:, 0] for b in second])[2:]) == list(range(10))
+
+
+WRONG = [
+    ([], [], {}, MXNetError, "data is empty"),
+    ([(4, 2)], [(3,)], {}, MXNetError, "'data': 4, 'softmax_label': 3"),
+    ([(4, 2), (5, 2)], [], {}, MXNetError, "'_0_data': 4, '_1_data': 5"),
+    ([(4, 2)], [], {"last_batch_handle": "wrap"}, MXNetError, "'wrap'.*'roll_over'"),
+    ([(4, 2)], [], {"batch_size": 0}, MXNetError, "batch_size is 0"),
+]
+
+
+@pytest.mark.parametrize("data, label, options, error, text", WRONG)
+def test_wrong_use(data, label, options, error, text):
+    data, label = ([np.zeros(shape, np.float32) for shape in shapes] for shapes in (data, label))
+    with pytest.raises(error, match=text):
+        mx.io.NDArrayIter(data, label, **options)
+
+
+def test_descriptions(oracle):
+    same(oracle, "descriptions")
+
+
+@pytest.mark.parametrize("loads", [[1, 1], [1, 1, 1], [1, 2, 1], [3, 1], [0.3, 0.7], [4, 1, 1, 1]])
+def test_batches_are_split_as_in_mxnet(oracle, loads):
+    for batch_size in range(1, 12):
+        same(oracle, "split", batch_size, loads)

@@ -1,0 +1,106 @@
+"""`fit`, `score` and `predict` beside MXNet's: order of calls, log lines, callbacks, history."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod.base import MXNetError
+from tests.programs import module_programs
+
+# What is left in MXNet's frame once an epoch or a callback is over.
+LEFTOVERS = {"batch_end_params", "callback", "name", "val", "toc", "res"}
+
+
+@pytest.mark.parametrize("case", module_programs.FITS)
+def test_fit_calls_and_says_what_mxnet_does(oracle, case):
+    theirs = oracle.call("mx_scripts.run", "module_programs", "fits", case)
+    ours = module_programs.fits(mx, case)
+    assert ours["events"] == theirs["events"]
+    for mine, wanted in zip(ours["locals"], theirs["locals"], strict=True):
+        assert set(wanted) - LEFTOVERS <= set(mine)
+
+
+# -- history ----------------------------------------------------------------------------------
+
+
+def fitted(**options):
+    module = mx.mod.Module(module_programs.network(mx))
+    module.fit(module_programs.iterator(mx), arg_params=module_programs.start(mx), aux_params={},
+               **options)
+    return module
+
+
+def test_history_is_what_the_log_says(caplog):
+    caplog.set_level("INFO")
+    module = fitted(num_epoch=3, eval_metric=["acc", "ce"], validation_metric="acc",
+                    eval_data=module_programs.iterator(mx))
+    assert [past["epoch"] for past in module.history] == [0, 1, 2]
+    for past in module.history:
+        epoch, train = past["epoch"], past["train"]
+        said = [*(f"Epoch[{epoch}] Train-{name}={value:f}" for name, value in train.items()),
+                f"Epoch[{epoch}] Time cost={past['seconds']:.3f}",
+                f"Epoch[{epoch}] Validation-accuracy={past['validation']['accuracy']:f}"]
+        assert said == [text for text in caplog.messages if text.startswith(f"Epoch[{epoch}]")]
+    assert json.loads(json.dumps(module.history)) == module.history
+
+
+@pytest.mark.filterwarnings("ignore:Parameters already initialized")
+def test_resumed_training_goes_on_in_its_history():
+    module = fitted(num_epoch=2)
+    first = [dict(past) for past in module.history]
+    module.fit(module_programs.iterator(mx), num_epoch=4, begin_epoch=2)
+    assert [past["epoch"] for past in module.history] == [0, 1, 2, 3]
+    assert module.history[:2] == first
+    module.fit(module_programs.iterator(mx), num_epoch=1)
+    assert [past["epoch"] for past in module.history] == [0]
+
+
+def test_callbacks_find_the_epoch_in_the_history():
+    seen = []
+    module = mx.mod.Module(module_programs.network(mx))
+    module.fit(module_programs.iterator(mx), num_epoch=2,
+               epoch_end_callback=lambda epoch, *rest: seen.append(module.history[epoch]["train"]))
+    assert len(seen) == 2 and all("accuracy" in found for found in seen)
+
+
+def test_metrics_that_give_more_than_numbers_do_not_stop_training(monkeypatch):
+    """MXNet fails to log them and goes on."""
+    class Confusion(mx.metric.EvalMetric):
+        def update(self, labels, preds):
+            pass
+
+        def get(self):
+            return ["table", "rate"], [mx.nd.ones((2, 2)), np.float32(0.5)]
+
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    module = fitted(num_epoch=1, eval_metric=Confusion("confusion"),
+                    eval_data=module_programs.iterator(mx))
+    assert [module.history[0][kind] for kind in ("train", "validation")] == [{"rate": 0.5}] * 2
+
+
+def test_a_history_is_drawn(tmp_path):
+    module = fitted(num_epoch=3, eval_metric=["acc", "ce"], validation_metric="acc",
+                    eval_data=module_programs.iterator(mx))
+    figure = mx.history.plot(module.history, tmp_path / "curve.svg", "a title")
+    accuracy, entropy = figure.axes
+    assert [line.get_label() for line in accuracy.lines] == ["training", "validation"]
+    assert [line.get_label() for line in entropy.lines] == ["training"]
+    drawn = [list(line.get_xdata()) for line in accuracy.lines]
+    assert drawn == [[1, 2, 3]] * 2
+    assert entropy.lines[0].get_ydata()[2] == module.history[2]["train"]["cross-entropy"]
+    assert (tmp_path / "curve.svg").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("history, absent, text", [
+    ([], False, "call fit first"), ([{}], True, r"nbmod\[plot\]")])
+def test_what_cannot_be_drawn(monkeypatch, history, absent, text):
+    if absent:
+        monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MXNetError, match=text):
+        mx.history.plot(history)

@@ -1,0 +1,296 @@
+"""Ways to compute a convolution: no estimate misses work, and none that wastes much is chosen."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import nbmod as mx
+from nbmod.ops import jit
+from nbmod.ops.blocked import choose_algorithm, direct
+from nbmod.ops.blocked.address_tables import PIXELS, data_work, forward_work
+from nbmod.ops.blocked.blocked_convolution import sliding_of
+from nbmod.ops.blocked.layout import LANES
+from nbmod.ops.nn import conv_gemm, conv_im2col, conv_shifted, convolution, depthwise, pointwise
+from nbmod.ops.nn.sliding_window import Geometry, Window, sliding_size, span_of
+from tests.programs import convolution_sums
+
+FLOAT = np.dtype(np.float32)
+DIRECTIONS = ("forward", "data", "weight")
+needs_vectors = pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
+
+
+def geometry(batch, channels, image, filters, kernel, **how):
+    """Of a convolution; `how`: stride, pad, dilate and groups."""
+    ones = (1,) * len(image)
+    stride, dilate = how.get("stride", ones), how.get("dilate", ones)
+    pad = how.get("pad", (0,) * len(image))
+    out = sliding_size(image, span_of(kernel, dilate), stride, pad)
+    window = Window.over(image, out, kernel, stride, pad, dilate)
+    return Geometry(window, batch, channels, filters, how.get("groups", 1))
+
+
+def results(way, geo, direction, random, dtype):
+    """What a way computes in a direction, in scratch of NaN, twice."""
+    x = random.standard_normal((geo.images, geo.channels, *geo.window.image)).astype(dtype)
+    w = random.standard_normal((geo.filters, geo.group_channels, *geo.window.kernel)).astype(dtype)
+    g = random.standard_normal((geo.images, geo.filters, *geo.window.out)).astype(dtype)
+    bias = random.standard_normal(geo.channels if direction == "data" else geo.filters)
+    room = [np.full(*spec) for spec in (
+        (spec.shape, np.nan, spec.dtype)
+        for spec in getattr(way, f"{direction}_room")(geo, np.dtype(dtype)))]
+    if direction == "weight":
+        run, out = way.backward_weight(geo, x, g, w, room), w
+    elif direction == "data":
+        run, out = way.backward_data(geo, g, w, bias.astype(dtype), x, room), x
+    else:
+        run, out = way.forward(geo, x, w, bias.astype(dtype), g, room), g
+    out[...] = np.nan
+    run()
+    first = out.copy()
+    run()
+    np.testing.assert_array_equal(out, first)
+    return out
+
+
+@st.composite
+def geometries(draw, most=40, rank=(1, 3)):
+    """Kernels from a pixel to the whole image, within any stride, padding and dilation."""
+    image = draw(st.lists(st.integers(1, most), min_size=rank[0], max_size=rank[1]))
+    kernel = [draw(st.one_of(st.integers(1, min(size, 3)), st.integers(1, size), st.just(size)))
+              for size in image]
+    dilate = [draw(st.sampled_from((1, 1, 2, 3))) for _ in image]
+    spans = span_of(kernel, dilate)
+    pad = [max(draw(st.integers(0, min(span - 1, 8))), -(-(span - size) // 2))
+           for span, size in zip(spans, image, strict=True)]
+    stride = [draw(st.one_of(st.just(1), st.integers(1, max(size, 2)))) for size in image]
+    groups = draw(st.sampled_from((1, 1, 2, 5)))
+    return geometry(draw(st.integers(1, 20)), groups * draw(st.integers(1, 20)), image,
+                    groups * draw(st.integers(1, 20)), kernel, stride=stride, pad=pad,
+                    dilate=dilate, groups=groups)
+
+
+def seen(geo):
+    """(positions, terms of a group's sums): the number of the pixel each term reads in the image of
+    one group, -1 for padding."""
+    axes = [np.arange(axis.out)[:, None] * axis.stride - axis.pad
+            + np.arange(axis.kernel) * axis.dilate for axis in geo.window.axes]
+    inside = [(index >= 0) & (index < size)
+              for index, size in zip(axes, geo.window.image, strict=True)]
+    place, there = np.zeros((1, 1), int), np.ones((1, 1), bool)
+    for index, ok, size in zip(axes, inside, geo.window.image, strict=True):
+        place = (place[:, None, :, None] * size + index[:, None]).reshape(
+            len(place) * len(index), -1)
+        there = (there[:, None, :, None] & ok[:, None]).reshape(len(place), -1)
+    channel = np.arange(geo.group_channels)[:, None] * math.prod(geo.window.image)
+    return np.where(there[:, None], channel + place[:, None], -1).reshape(len(place), -1)
+
+
+@given(geometries(most=9))
+@settings(max_examples=150, deadline=None)
+def test_a_squeezed_window_sees_the_same_pixels(geo):
+    np.testing.assert_array_equal(seen(geo.squeezed), seen(geo))
+
+
+@pytest.mark.parametrize("image, kernel, how, window", [
+    ((56, 300), (3, 300), {}, ((1, 1, 16800), (1, 1, 900), (1, 1, 300))),
+    ((300, 56), (300, 3), {}, ((1, 1, 56), (1, 1, 3), (1, 1, 1))),
+    ((9, 7, 5), (9, 7, 5), {}, ((1, 1, 1), (1, 1, 1), (1, 1, 1))),
+    ((9, 7, 5), (1, 1, 1), {}, ((1, 1, 315), (1, 1, 1), (1, 1, 1))),
+    ((9, 7, 5), (1, 3, 3), {}, ((9, 7, 5), (1, 3, 3), (1, 1, 1))),
+    ((20, 6), (5, 1), {"pad": (2, 0)}, ((1, 1, 120), (1, 1, 5), (1, 1, 1))),
+    ((20, 6), (20, 6), {"pad": (1, 1)}, ((1, 20, 6), (1, 20, 6), (1, 1, 1))),
+])  # fmt: skip
+def test_squeezed_windows(image, kernel, how, window):
+    found = geometry(2, 4, image, 8, kernel, **how).squeezed.window
+    assert (found.image, found.kernel, found.stride) == window
+
+
+ODD = [
+    geometry(3, 4, (7, 7, 7), 6, (5, 5, 5), pad=(1, 1, 1), dilate=(2, 2, 2), groups=2),
+    geometry(5, 1, (9, 20, 2), 5, (7, 8, 2), stride=(1, 2, 2), pad=(6, 0, 1), dilate=(2, 1, 2)),
+    geometry(2, 3, (140,), 4, (140,), stride=(2,), pad=(139,), dilate=(3,)),
+    geometry(7, 6, (4, 5, 6), 6, (3, 3, 3), groups=6), geometry(2, 2, (40, 30), 9, (1, 1)),
+    geometry(2, 3, (40, 30), 7, (3, 1)), geometry(9, 4, (4, 4), 10, (3, 3), stride=(2, 2)),
+    geometry(2, 10, (11, 70), 15, (1, 1), groups=5), geometry(3, 2, (2,), 3, (1,), pad=(3,)),
+    geometry(3, 4, (5, 3), 8, (2, 2), stride=(7, 1), pad=(1, 1)),
+    geometry(2, 4, (9, 9), 12, (3, 3), pad=(4, 0), stride=(3, 1), groups=2),
+]
+"""Taps in the padding alone, pixels that no window sees, rows of a position, images in place."""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("way", [conv_shifted, conv_im2col])
+@pytest.mark.parametrize("geo", ODD, ids=str)
+def test_ways_compute_the_same(geo, way, direction, dtype):
+    assert way.cost(geo, direction, np.dtype(dtype)) < math.inf
+    found, expected = (results(each, geo, direction, np.random.default_rng(0), dtype)
+                       for each in (way, conv_gemm))
+    close = 1e-4 if dtype == "float32" else 1e-11
+    np.testing.assert_allclose(found, expected, rtol=close, atol=close * abs(expected).max())
+
+
+@given(geometries(most=9), st.sampled_from(DIRECTIONS),
+       st.sampled_from((conv_shifted, conv_im2col)))
+@settings(max_examples=150, deadline=None)
+def test_ways_compute_the_same_for_any_geometry(geo, direction, way):
+    assume(way.cost(geo, direction, FLOAT) < math.inf)
+    found, expected = (results(each, geo, direction, np.random.default_rng(0), "float32")
+                       for each in (way, conv_gemm))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * max(abs(expected).max(), 1))
+
+
+@pytest.mark.parametrize("way", [conv_shifted, conv_im2col])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_any_number_of_threads_sums_alike(way, direction):
+    """Bit by bit: parts of a group's filters, and of its channels."""
+    before = jit.num_threads()
+    for geo in (ODD[0], ODD[1], ODD[5]):
+        found = []
+        try:
+            for count in {1, before}:
+                jit.set_num_threads(count)
+                found.append(results(way, geo, direction, np.random.default_rng(0), "float32"))
+        finally:
+            jit.set_num_threads(before)
+        np.testing.assert_array_equal(found[0], found[-1])
+
+
+@given(geometries(most=9))
+@settings(max_examples=150, deadline=None)
+def test_trimmed_windows_see_all_that_is_seen(geo):
+    """What is left of a window sees the same pixels, and the dead taps saw none."""
+    all_taps, live = seen(geo), geo.window.live
+    trimmed = seen(replace(geo, window=geo.window.trimmed))
+    kept = np.zeros(geo.window.kernel, bool)
+    kept[tuple(slice(taps.start, taps.stop) for taps in live)] = True
+    kept = np.tile(kept.ravel(), geo.group_channels)
+    np.testing.assert_array_equal(all_taps[:, kept], trimmed)
+    assert (all_taps[:, ~kept] == -1).all()
+
+
+def products(geo, direction):
+    """Products of a pixel and a tap in the tables that the strip kernels go through."""
+    k = direct._kernels(geo, direction == "data")
+    task = k.data_task() if direction == "data" else k.forward_task()
+    blocks = task.blocks[task.blocks[:, 2] == 0]  # one span of output channels
+    deep = -(-geo.filters // LANES) if direction == "data" else k.x.blocks
+    return sum(((task.steps[0] - 1) * b[7] + b[9]) * PIXELS * b[5] for b in blocks) // deep
+
+
+@needs_vectors
+@given(geometries(most=24, rank=(1, 2)), st.sampled_from(("forward", "data")))
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+def test_estimates_count_what_tables_hold(geo, direction):
+    assume(geo.groups == 1 and geo.channels >= LANES)
+    slide, win = sliding_of(geo), geo.window
+    found = (data_work(slide, win.image[1:], geo.images) if direction == "data"
+             else forward_work(slide, win.out[1:], geo.images))
+    expected = products(geo, direction)
+    if direction == "forward" or all(map(slide.seen, slide.classes)):
+        assert found == expected
+    else:  # pixels that see no tap get one of zeros
+        assert found <= expected
+
+
+SPANNING = {
+    "text": geometry(50, 1, (56, 300), 100, (3, 300)),
+    "wider text": geometry(50, 1, (56, 300), 100, (5, 300)),
+    "in a stack": geometry(8, 4, (56, 300), 64, (3, 300), pad=(1, 0)),
+    "whole picture": geometry(8, 64, (28, 28), 128, (28, 28)),
+    "whole padded picture": geometry(5, 64, (4, 227), 64, (4, 227), pad=(2, 0)),
+    "one channel": geometry(1, 1, (64, 64), 16, (64, 64)),
+    "strided": geometry(4, 3, (32, 70), 16, (1, 70), stride=(2, 1)),
+    "long": geometry(1, 4, (1678,), 11, (1678,), stride=(2,), pad=(1677,), dilate=(2,)),
+    "picture": geometry(4, 64, (56, 56), 64, (3, 3), pad=(1, 1)),
+}
+WASTE = 40
+"""Products that may be computed for each of the definition: a lane of sixteen with a channel, in
+strips of which a third are pixels."""
+
+
+def waste(geo, way, direction):
+    """Products of a way over those of the definition."""
+    if way.module is not direct or direction == "weight":
+        return 1
+    blocks = -(-way.geo.group_filters // LANES) * -(-way.geo.group_channels // LANES) * LANES ** 2
+    return products(way.geo, direction) * blocks * way.geo.groups / geo.products
+
+
+@needs_vectors
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("name", SPANNING)
+def test_no_way_wastes_much(name, direction):
+    geo = SPANNING[name]
+    assert waste(geo, convolution.way_of(geo, direction, FLOAT), direction) <= WASTE
+
+
+@needs_vectors
+@given(geometries(), st.sampled_from(DIRECTIONS))
+@settings(max_examples=200, deadline=None)
+def test_the_least_estimate_decides(geo, direction):
+    way = convolution.way_of(geo, direction, FLOAT)
+    others = [module.cost(each, direction, FLOAT) for each in (geo, geo.squeezed)
+              for module in (conv_gemm, depthwise, pointwise, direct, conv_shifted, conv_im2col)]
+    assert way.cost == min(others) < math.inf
+    assert way.cost == way.module.cost(way.geo, direction, FLOAT)
+
+
+@needs_vectors
+@pytest.mark.parametrize("name", SPANNING)
+def test_layers_that_blocks_waste_work_on_stay_plain(name):
+    """A layer in a network, whose gradients are all wanted."""
+    geo = SPANNING[name]
+    assert choose_algorithm.is_worth_blocks(geo, DIRECTIONS, False) == (name == "picture")
+
+
+@needs_vectors
+def test_a_thin_layer_that_nobody_reads_stays_plain():
+    """To reorder its output would take longer than to compute it; a reader wants blocks."""
+    thin, wide = geometry(2, 3, (252, 252), 24, (1, 1)), SPANNING["picture"]
+    assert not choose_algorithm.is_worth_blocks(thin, ("forward",), False, True)
+    assert choose_algorithm.is_worth_blocks(wide, ("forward",), False, True)
+
+
+@needs_vectors
+def test_a_text_network_has_no_blocks():
+    net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 300), num_filter=100)
+    executor = net.simple_bind(mx.cpu(), data=(50, 1, 56, 300))
+    assert {step.node.op_name for step in executor.steps} <= {
+        "Convolution", "_backward_Convolution"}
+
+
+@pytest.mark.parametrize("batch, channels, image, filters, kernel, how", [
+    (3, 1, (9, 30), 10, (3, 30), {}), (3, 2, (30, 9), 10, (30, 3), {}),
+    (2, 5, (7, 6), 17, (7, 6), {}), (2, 6, (7, 6), 9, (7, 6), {"groups": 3}),
+    (2, 4, (8, 8), 8, (8, 8), {"groups": 4}), (2, 3, (9, 11), 8, (4, 11), {"stride": (2, 1)}),
+    (2, 3, (5, 12), 8, (5, 12), {"pad": (2, 0)}), (2, 3, (5, 12), 8, (5, 12), {"pad": (4, 11)}),
+    (2, 3, (9, 12), 2, (3, 12), {"pad": (1, 0), "stride": (3, 1)}),
+    (2, 8, (9, 12), 16, (5, 1), {"pad": (2, 0), "dilate": (2, 1)}),
+    (2, 3, (9, 12), 12, (1, 1), {}), (5, 20, (3, 3), 6, (1, 1), {"groups": 2}),
+    (2, 3, (9, 12), 3, (9, 12), {"groups": 3}), (1, 1, (9, 40), 16, (3, 40), {"dilate": (2, 1)}),
+])  # fmt: skip
+def test_filters_as_wide_as_the_picture(batch, channels, image, filters, kernel, how):
+    """Output and gradients against sums in float64."""
+    geo = geometry(batch, channels, image, filters, kernel, **how)
+    given_groups = {"num_group" if key == "groups" else key: value for key, value in how.items()}
+    net = mx.sym.Convolution(mx.sym.Variable("x"), kernel=kernel, num_filter=filters, no_bias=True,
+                             name="c", **given_groups)
+    executor = net.simple_bind(mx.cpu(), x=(batch, channels, *image))
+    random = np.random.default_rng(0)
+    x, w = (random.standard_normal(array.shape).astype("f") for array in executor.arg_arrays)
+    executor.arg_arrays[0][:], executor.arg_arrays[1][:] = x, w
+    y = executor.forward(is_train=True)[0].asnumpy()
+    g = random.standard_normal(y.shape).astype("f")
+    executor.backward([mx.nd.array(g)])
+    expected = (convolution_sums.forward(sliding_of(geo), x, w),
+                *convolution_sums.backward(sliding_of(geo), x, w, g))
+    for one, other in zip((y, *(array.asnumpy() for array in executor.grad_arrays)), expected,
+                          strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5 * abs(other).max())

@@ -1,0 +1,138 @@
+"""Files that claim more than they hold, or might make readers take more memory than they should.
+
+    python -m tests.programs.forged_files    JSON: name -> bytes, MiB of reading, what came of it
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import tempfile
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import nbmod as mx
+from nbmod.imgproc import codecs
+from tests.programs.picture_programs import smooth
+
+MAGIC = struct.pack("<I", 0xCED7230A)
+
+
+def jpeg(width: int, height: int) -> bytes:
+    """A small picture whose header tells of another size."""
+    data = codecs.encode(smooth(37, 50, 0), "jpg")
+    at = data.index(b"\xff\xc0") + 5
+    return data[:at] + struct.pack(">HH", height, width) + data[at + 4:]
+
+
+def png(width: int, height: int) -> bytes:
+    """The same, with the header's checksum put right."""
+    data = codecs.encode(smooth(37, 50, 0), "png")
+    head = data[12:16] + struct.pack(">II", width, height) + data[24:29]
+    return data[:12] + head + struct.pack(">I", zlib.crc32(head)) + data[33:]
+
+
+def by(library: str) -> Callable[[str], Any]:
+    """Decode with one library alone."""
+    def read(path: str) -> Any:
+        there = codecs._library
+        codecs._library = lambda name: there(name) if name == library else None
+        try:
+            with open(path, "rb") as file:
+                return codecs.decode(file.read()).shape
+        finally:
+            codecs._library = there
+
+    return read
+
+
+def records(path: str) -> Any:
+    return len(list(mx.recordio.MXRecordIO(path, "r")))
+
+
+def intact(path: str) -> Any:
+    return len(list(mx.recordio.MXRecordIO(path, "r", strict=False)))
+
+
+def pictures(path: str) -> Any:
+    return mx.io.ImageRecordIter(path_imgrec=path, data_shape=(3, 8, 8), batch_size=1,
+                                 verbose=False).next()
+
+
+def csv(path: str) -> Any:
+    return next(mx.io.CSVIter(data_csv=path, data_shape=(3, 224, 224), batch_size=1), None)
+
+
+def libsvm(path: str) -> Any:
+    return next(mx.io.LibSVMIter(data_libsvm=path, data_shape=(9,), batch_size=1))
+
+
+def digits(path: str) -> Any:
+    return mx.io.MNISTIter(image=path, label=path, silent=True)
+
+
+PART = MAGIC + struct.pack("<I", 1 << 29 | 8) + bytes(8)
+FORGED: dict[str, tuple[Callable[[str], Any], bytes]] = {
+    **{f"{kind} of {width} x {height} by {library}": (by(library), make(width, height))
+       for library in ("simplejpeg", "cv2", "PIL.Image")
+       for kind, make in (("jpeg", jpeg), ("png", png))
+       for width, height in ((65500, 65500), (2000, 2000), (50, 65500))},
+    "records: a length": (records, MAGIC + struct.pack("<I", (1 << 29) - 1)),
+    "records: a chain without an end": (records, PART * 50_000),
+    "intact records: a chain without an end": (intact, PART * 50_000),
+    "intact records: heads": (intact, (MAGIC + struct.pack("<I", 1 << 29 | 4096)) * 50_000),
+    "pictures: labels": (pictures, MAGIC + struct.pack("<IIfQQ", 24, 2**32 - 1, 0, 0, 0)),
+    "csv: empty lines": (csv, b"\n" * 3_000_000),
+    "csv: short lines": (csv, b"1\n" * 1_500_000),
+    "csv: a line": (csv, b"1," * 1_500_000),
+    "libsvm: colons": (libsvm, b":" * 3_000_000),
+    "libsvm: pairs": (libsvm, b"1" + b" 0:1" * 750_000),
+    "libsvm: lines": (libsvm, b"1\n" * 1_500_000),
+    "digits: sizes": (digits, struct.pack(">IIII", 2051, *[2**32 - 1] * 3)),
+    "params: arrays": (mx.nd.load, struct.pack("<QQQ", 0x112, 0, 2**60)),
+    "params: a shape": (mx.nd.load, struct.pack("<QQQIiI3Q", 0x112, 0, 1, 0xF993FAC9, 0, 3,
+                                                *[2**20] * 3)),
+}
+
+
+def forget() -> None:
+    """Begin to measure anew: Linux keeps the most memory that a process held until it is told."""
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+
+
+def held(what: str) -> float:
+    """MiB that the process holds ("VmRSS") or has held at most ("VmHWM")."""
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(what)) / 1024
+
+
+def main() -> None:
+    """Read every file twice: its beginning, which loads code and libraries, and then all of it."""
+    answers = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "a")
+        for part in (slice(100), slice(None)):
+            for name, (read, content) in FORGED.items():
+                with open(path, "wb") as file:
+                    file.write(content[part])
+                forget()
+                before = held("VmRSS")
+                found = outcome(read, path)
+                answers[name] = len(content), held("VmHWM") - before, found
+    print(json.dumps(answers))
+
+
+def outcome(read: Callable[[str], Any], path: str) -> str:
+    """"read", or the name of what was raised."""
+    try:
+        read(path)
+        return "read"
+    except Exception as error:
+        return type(error).__name__
+
+
+if __name__ == "__main__":
+    main()

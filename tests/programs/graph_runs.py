@@ -1,0 +1,415 @@
+"""Real graphs run by nbmod and by MXNet with the same weights.
+
+    python -m tests.programs.graph_runs --all
+
+Weights are drawn by what reads them and the statistics of BatchNorm are those of the data, so that
+numbers neither vanish nor explode.  Compared are outputs in inference and, where MXNet trains the
+graph, outputs and gradients in training (Dropout does nothing there: the packages draw other
+numbers).  An error is the largest difference of an array relative to its largest element.
+
+Selecting ops (NMS, sorting, comparisons, rounding) turn differences in the last bit into other
+answers.  Where outputs differ, the graph is cut before them: what they read becomes a variable,
+of the value that MXNet computed, and an output.  What single precision cannot tell, because a sum
+cancels or a ReLU's input is near 0, is judged in double precision.
+
+A gradient goes to the larger of two pixels, and through a ReLU or not at all.  Where the last
+digits decide, and with them the order of sums and so the machine, it takes another way, and every
+gradient before that differs a little.  How many do so is seen in the norm of the difference
+(`flips`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests import either
+from tests.programs.real_graphs import records, texts
+
+Arrays = dict[str, np.ndarray]
+Shapes = dict[str, tuple[int, ...]]
+Theirs = Callable[..., dict[str, Any]]
+
+TOLERANCE = 1e-4
+SIZES = (96, 64, 128, 224, 299, 300, 331)
+CLIPS = ((1, 3, 8, 64, 64), (1, 3, 16, 112, 112), (1, 3, 16, 224, 224), (1, 3, 32, 224, 224),
+         (1, 3, 64, 112, 112), (1, 3, 64, 224, 224), (1, 3, 80, 224, 224))  # fmt: skip
+IMAGES = tuple((batch, channels, size, size) for batch in (2, 1) for channels in (3, 12, 6)
+               for size in SIZES)  # fmt: skip
+CANDIDATES = (*IMAGES, *CLIPS, (1, 3, 480, 480), (1, 3, 512, 512), (1, 3, 768, 768),
+              (1, 3, 1024, 1024), (2, 3, 32, 32), (2, 1, 28, 28), (4, 5), (4, 35), (35, 4),
+              (2, 784))  # fmt: skip
+
+SORTS = frozenset({"topk", "sort", "argsort"})
+SELECTS = SORTS | frozenset({
+    "argmax", "argmin", "floor", "ROIPooling", "_contrib_ROIAlign",
+    "_contrib_box_nms", "_contrib_MultiBoxDetection", "_contrib_MultiBoxTarget",
+    "_contrib_Proposal", "_contrib_MultiProposal", "broadcast_equal", "_equal_scalar",
+    "_greater_scalar", "_lesser_scalar"})  # fmt: skip
+
+
+# -- graphs as JSON ---------------------------------------------------------------------------
+
+
+def lightened(text: str) -> str:
+    """The graph with dropout switched off, and with 20 proposals for 1000."""
+    graph = json.loads(text)
+    regions = any("ROI" in node["op"] for node in graph["nodes"])
+    for node in graph["nodes"]:
+        attrs = node.get("attrs", {})
+        if node["op"] in ("Dropout", "RNN"):
+            attrs["p"] = "0"
+        if "rpn_post_nms_top_n" in attrs:
+            attrs["rpn_post_nms_top_n"] = "20"
+        if regions and node["op"] != "null":
+            node["attrs"] = {key: re.sub(r"\b1000\b", "20", value) for key, value in attrs.items()}
+    return json.dumps(graph)
+
+
+def statistics(text: str) -> tuple[str, list[dict[str, Any]]]:
+    """A graph whose outputs are mean and 1 / deviation of every BatchNorm's batch, and these."""
+    graph = json.loads(text)
+    numbered = [(i, node) for i, node in enumerate(graph["nodes"]) if "BatchNorm" in node["op"]]
+    for _, node in numbered:
+        node.setdefault("attrs", {})["use_global_stats"] = "False"
+    graph["heads"] = [[i, output, 0] for i, _ in numbered for output in (1, 2)]
+    names = [{"eps": float(node["attrs"].get("eps", 1e-3)),
+              "aux": [graph["nodes"][i]["name"] for i, *_ in node["inputs"][3:5]]}
+             for _, node in numbered]  # fmt: skip
+    return json.dumps(graph), names
+
+
+def in_double(text: str) -> str:
+    """The graph with every mention of float32 made float64."""
+    graph = json.loads(text)
+    for node in graph["nodes"]:
+        attrs = node.get("attrs", {})
+        attrs.pop("__dtype__", None)
+        if attrs.get("dtype") == "float32" or node["op"] in ("_arange", "_zeros"):
+            attrs["dtype"] = "float64"
+        if node["op"] == "LeakyReLU" and "slope" in attrs:
+            attrs["slope"] = "0.125"  # MXNet rounds it to single precision
+    return json.dumps(graph)
+
+
+def cut(text: str) -> tuple[str, str, list[str]]:
+    """The graph with what selecting ops read as outputs, and with that as variables as well.
+
+    What sorting ops give are variables, too: MXNet puts equal elements into any order.
+    """
+    graph = json.loads(text)
+    nodes = graph["nodes"]
+    wanted = sorted({(entry[0], entry[1]) for node in nodes for entry in node["inputs"]
+                     if nodes[entry[0]]["op"] in SORTS
+                     or node["op"] in SELECTS and nodes[entry[0]]["op"] != "null"})  # fmt: skip
+    heads = graph["heads"] + [[*entry, 0] for entry in wanted]
+    watched = json.dumps({**graph, "heads": heads})
+    names = [f"cut{number}" for number in range(len(wanted))]
+    place = {entry: number for number, entry in enumerate(wanted)}
+    shift = len(wanted)
+
+    def moved(entry: list[int], selects: bool) -> list[int]:
+        selects = selects or nodes[entry[0]]["op"] in SORTS
+        number = place.get((entry[0], entry[1])) if selects else None
+        return [entry[0] + shift, entry[1], 0] if number is None else [number, 0, 0]
+
+    pieces = [{"op": "null", "name": name, "inputs": []} for name in names]
+    pieces += [{**node, "inputs": [moved(e, node["op"] in SELECTS) for e in node["inputs"]]}
+               for node in nodes]  # fmt: skip
+    arguments = [*range(shift), *(i + shift for i in graph["arg_nodes"])]
+    parted = {"nodes": pieces, "arg_nodes": arguments, "attrs": graph["attrs"],
+              "heads": [moved(head, False) for head in heads]}  # fmt: skip
+    return watched, json.dumps(parted), names
+
+
+# -- values -----------------------------------------------------------------------------------
+
+
+def known_shapes(symbol: Any, error: type[Exception]) -> Shapes:
+    """Shapes of the inputs from which all others follow: the first of CANDIDATES that fits."""
+    names = set(symbol.list_inputs())
+    for shape, label in product(CANDIDATES, (("softmax_label",), ())):
+        known = {"data": shape, "data0": shape, "label": (shape[0], 8, 5),
+                 "im_info": (shape[0], 3), **dict.fromkeys(label, shape)}  # fmt: skip
+        known = {name: dims for name, dims in known.items() if name in names}
+        try:
+            arguments, outputs, aux = symbol.get_internals().infer_shape(**known)
+        except error:
+            continue
+        if arguments is not None and all(np.prod(s) > 0 for s in (*arguments, *outputs, *aux)):
+            return known
+    raise ValueError("no candidate shape fits")
+
+
+def readers(text: str) -> dict[str, tuple[dict[str, Any], int]]:
+    """For every variable the first node that reads it, and as which input."""
+    nodes = json.loads(text)["nodes"]
+    found: dict[str, tuple[dict[str, Any], int]] = {}
+    for node in nodes:
+        for position, (index, *_) in enumerate(node["inputs"]):
+            if nodes[index]["op"] == "null":
+                found.setdefault(nodes[index]["name"], (node, position))
+    return found
+
+
+def draw_values(symbol: Any, text: str, known: Shapes, seed: int = 0) -> Arrays:
+    """Values of all arguments and auxiliary states, by name."""
+    rng = np.random.default_rng(seed)
+    arguments, _, aux = symbol.infer_shape(**known)
+    named = dict(zip(symbol.list_arguments(), arguments, strict=True))
+    named |= dict(zip(symbol.list_auxiliary_states(), aux, strict=True))
+    reader = readers(text)
+    size = max(known["data"][2:], default=1)
+    return {name: np.asarray(_value(rng, name, shape, *reader[name], size), np.float32)
+            for name, shape in named.items()}  # fmt: skip
+
+
+def _value(rng: np.random.Generator, name: str, shape: tuple[int, ...], reader: dict[str, Any],
+           position: int, size: int) -> Any:  # fmt: skip
+    op, attrs = reader["op"], reader.get("attrs", {})
+    if op == "Embedding" and position == 0:
+        return rng.integers(0, int(attrs["input_dim"]), shape)
+    if name == "label":
+        corners = rng.uniform(0, 0.5, (*shape[:2], 2))
+        return np.concatenate([rng.integers(0, 3, (*shape[:2], 1)), corners, corners + 0.4], 2)
+    if name.endswith("label"):
+        return rng.integers(0, 2, shape)
+    if name == "im_info":
+        return np.tile([size, size, 1.0], (shape[0], 1))
+    if "anchor" in name and shape[-1] % 4 == 0:
+        corners = rng.uniform(0, 0.7 * size, (int(np.prod(shape)) // 4, 2))
+        return np.concatenate([corners, corners + rng.uniform(8, size, corners.shape)], 1
+                              ).reshape(shape)  # fmt: skip
+    if "anchor" in name or name.endswith(("scale", "gamma", "var")):
+        return rng.uniform(0.5, 1.5, shape)
+    if op in ("Convolution", "FullyConnected", "Deconvolution") and position == 1:
+        inward = np.prod(shape[1:]) if op != "Deconvolution" else shape[0]
+        return rng.standard_normal(shape, np.float32) * np.float32(np.sqrt(2 / inward))
+    if op == "RNN":
+        return rng.uniform(-0.1, 0.1, shape)
+    if op == "LeakyReLU" and position == 1:
+        return rng.uniform(0.1, 0.4, shape)
+    return rng.standard_normal(shape, np.float32) * np.float32(0.1 if position else 1)
+
+
+def settle(mx: Any, text: str, values: Arrays) -> None:
+    """Set the statistics of BatchNorm to those of the batch.
+
+    Variances are larger, so that a few samples do not make them 0 and rounding errors grow.
+    """
+    counted, norms = statistics(text)
+    if not norms:
+        return
+    found = iter(run(mx, counted, values, is_train=True)["outputs"])
+    for norm in norms:
+        mean, scale = next(found), next(found)
+        variance = np.maximum(1 / np.square(scale, dtype=np.float64) - norm["eps"], 0)
+        values[norm["aux"][0]] = mean.astype(np.float32)
+        values[norm["aux"][1]] = (variance + 0.1 * np.mean(variance + np.square(mean)) + 1e-3
+                                  ).astype(np.float32)  # fmt: skip
+
+
+# -- runs -------------------------------------------------------------------------------------
+
+
+def run(mx: Any, text: str, values: Mapping[str, np.ndarray], gradients: bool = False,
+        heads: list[np.ndarray] | None = None, is_train: bool = False
+        ) -> dict[str, Any]:  # fmt: skip
+    """`outputs` and, for all arguments that are no `cut`, `grads`; in either package."""
+    symbol, read = mx.sym.load_json(text), readers(text)
+    fixed = {name for name, (reader, position) in read.items()
+             if name.startswith("cut") or name.endswith("label")  # MXNet leaves labels' unset
+             or (reader["op"], position) == ("Embedding", 0)}
+    asked = [n for n in symbol.list_arguments() if n not in fixed] if gradients else []
+    found = either.run(mx, symbol, values, dict.fromkeys(asked, "write"), heads, is_train)
+    return {"outputs": found["outputs"], "grads": found["grads"]}
+
+
+def pairs(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Outputs and gradients by name."""
+    found = {f"output {i}": pair
+             for i, pair in enumerate(zip(ours["outputs"], theirs["outputs"], strict=True))}
+    return found | {name: (array, theirs["grads"][name]) for name, array in ours["grads"].items()}
+
+
+def errors(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, float]:
+    """The error of every output and gradient.
+
+    A gradient that is all but 0, as that of a bias before BatchNorm, is rounding alone: it is
+    measured by what gradients of this graph usually are.
+    """
+    floor = _floor(theirs)
+    return {name: error(*pair, 0.0 if name.startswith("output ") else floor)
+            for name, pair in pairs(ours, theirs).items()}  # fmt: skip
+
+
+def _floor(found: dict[str, Any]) -> float:
+    usual = [float(np.abs(g).max(initial=0)) for g in found["grads"].values()]
+    return 1e-3 * float(np.median(usual)) if usual else 0.0
+
+
+def flips(ours: dict[str, Any], theirs: dict[str, Any]) -> float:
+    """The largest norm of a difference of gradients, relative to that of the gradient."""
+    floor, found = _floor(theirs), [0.0]
+    for name, want in theirs["grads"].items():
+        scale = max(float(np.linalg.norm(want)), floor * np.sqrt(want.size), 1e-30)
+        found.append(float(np.linalg.norm(ours["grads"][name] - want)) / scale)
+    return max(found)
+
+
+def error(got: np.ndarray, want: np.ndarray, floor: float = 0.0) -> float:
+    """Largest difference relative to the largest element; infinite where types are other ones."""
+    if got.shape != want.shape:
+        return np.inf
+    got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
+    if not np.array_equal(np.isfinite(got), np.isfinite(want)):
+        return np.inf
+    got, want = got[np.isfinite(want)], want[np.isfinite(want)]
+    scale = max(float(np.abs(want).max(initial=0)), floor, 1e-30)
+    return float(np.abs(got - want).max(initial=0) / scale)
+
+
+class Judge:
+    """Runs one graph in both packages; `theirs` runs MXNet's side (see `run`)."""
+
+    def __init__(self, mx: Any, theirs: Theirs, name: str, seed: int = 0) -> None:
+        self.mx, self.theirs = mx, theirs
+        symbol = mx.sym.load_json(texts()[name])
+        self.text = lightened(symbol.tojson())
+        symbol = mx.sym.load_json(self.text)
+        self.known = known_shapes(symbol, mx.MXNetError)
+        self.values = draw_values(symbol, self.text, self.known, seed)
+        settle(mx, self.text, self.values)
+
+    def compare(self, training: bool) -> dict[str, Any]:
+        """How it was judged (`whole`, `pieces` or `double`), and the errors."""
+        text, values = self.text, self.values
+        ours, theirs = self._both(text, values, training)
+        if _worst(errors(ours, theirs)) <= TOLERANCE:
+            return _verdict("whole", errors(ours, theirs))
+        watched, parted, names = cut(text)
+        if names:
+            seen = self.theirs(watched, values, is_train=training)["outputs"][-len(names):]
+            text, values = parted, values | dict(zip(names, seen, strict=True))
+            ours, theirs = self._both(text, values, training)
+            if _worst(errors(ours, theirs)) <= TOLERANCE:
+                return _verdict("pieces", errors(ours, theirs))
+        return self._in_double(text, values, training)
+
+    def _in_double(self, text: str, values: Arrays, training: bool) -> dict[str, Any]:
+        """Both packages' single precision against double precision."""
+        double = in_double(text)
+        single = text.replace('"slope": "0.1"', '"slope": "0.125"')
+        ours, theirs = self._both(single, values, training)
+        wide = {name: value.astype(np.float64) for name, value in values.items()}
+        exact, refused = self._run(self.mx, double, wide, training), ""
+        found = {}
+        try:
+            truth = self._run(None, double, wide, training)
+            found = errors(exact, truth)
+            exact = truth
+        except Exception as problem:
+            refused = str(problem)[-200:]
+        mine, mxnets = errors(ours, exact), errors(theirs, exact)
+        return {**_verdict("double", found), "refused": refused,
+                "single": _verdict("", errors(ours, theirs)),
+                "ours": _worst(mine), "theirs": _worst(mxnets), "flips": flips(ours, exact),
+                "outputs": _worst({name: value for name, value in mine.items()
+                                   if name.startswith("output ")})}  # fmt: skip
+
+    def _both(self, text: str, values: Arrays, training: bool) -> list[dict[str, Any]]:
+        return [self._run(mx, text, values, training) for mx in (self.mx, None)]
+
+    def _run(self, mx: Any, text: str, values: Arrays, training: bool) -> dict[str, Any]:
+        """nbmod's answer, or MXNet's for None."""
+        heads = None
+        if training:
+            symbol = self.mx.sym.load_json(text)
+            _, shapes, _ = symbol.infer_shape(**{n: v.shape for n, v in values.items()
+                                                 if n in symbol.list_arguments()})
+            _, types, _ = symbol.infer_type(**{n: v.dtype for n, v in values.items()
+                                               if n in symbol.list_arguments()})
+            rng = np.random.default_rng(1)
+            heads = [rng.standard_normal(s).astype(t) for s, t in zip(shapes, types, strict=True)]
+        asked = {"gradients": training, "heads": heads, "is_train": training}
+        return self.theirs(text, values, **asked) if mx is None else run(mx, text, values, **asked)
+
+
+def _worst(found: dict[str, float]) -> float:
+    return max(found.values(), default=0.0)
+
+
+def _verdict(how: str, found: dict[str, float]) -> dict[str, Any]:
+    ranked = sorted(found.items(), key=lambda item: -item[1])
+    return {"how": how, "error": _worst(found), "worst": dict(ranked[:3]),
+            "wrong": sum(not value <= TOLERANCE for value in found.values()), "of": len(found)}
+
+
+# -- the program ------------------------------------------------------------------------------
+
+
+def report(mx: Any, theirs: Theirs, name: str, training: bool = True) -> dict[str, Any]:
+    """Everything about one graph; an exception is reported by its text."""
+    started, found = time.perf_counter(), {"name": name}
+    try:
+        judge = Judge(mx, theirs, name)
+        found["shape"] = judge.known["data"]
+        found["forward"] = judge.compare(False)
+        if training:
+            found["training"] = judge.compare(True)
+    except Exception as problem:
+        found["problem"] = f"{type(problem).__name__}: {problem}"[:1500]
+    return {**found, "seconds": round(time.perf_counter() - started, 1)}
+
+
+def chosen(patterns: list[str]) -> Iterator[str]:
+    """Names of graphs that contain one of `patterns`; all without."""
+    for name in sorted(texts(), key=lambda name: len(records(name)["nodes"])):
+        if not patterns or any(pattern in name for pattern in patterns):
+            yield name
+
+
+def main() -> None:
+    """Run the graphs whose names contain an argument, or `--all`; one JSON line for each."""
+    import nbmod
+    from tests.oracle import setup
+    from tests.oracle.client import Oracle
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("patterns", nargs="*")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--out", type=Path, help="append lines here; what is there is not repeated")
+    given = parser.parse_args()
+    python = setup.find_python()
+    if python is None or not (given.patterns or given.all):
+        parser.error("name graphs or --all; MXNet's environment must be there")
+    done = set()
+    if given.out and given.out.exists():
+        done = {json.loads(line)["name"] for line in given.out.read_text().splitlines()}
+    oracle = Oracle(python, timeout=600)
+
+    def theirs(text: str, values: Arrays, **options: Any) -> dict[str, Any]:
+        return oracle.call("mx_scripts.run", "graph_runs", "run", text, values, **options)
+
+    for name in chosen(given.patterns):
+        if name in done:
+            continue
+        line = json.dumps(report(nbmod, theirs, name), default=str)
+        print(line, flush=True)
+        if given.out:
+            with given.out.open("a") as stream:
+                stream.write(line + "\n")
+    oracle.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
