@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import nbmod as mx
-from tests import either
+from tests.programs import either
 
 from .peers import mxnet_worker
 

@@ -24,8 +24,8 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from tests import either
 from tests.oracle.client import Oracle
+from tests.programs import either
 
 from .peers import mxnet_worker
 

@@ -22,8 +22,8 @@ import pytest
 
 import nbmod as mx
 from nbmod.ops.simd.roofline import measured
-from tests import either
 from tests.oracle.client import Oracle
+from tests.programs import either
 
 from .peers import mxnet_worker
 

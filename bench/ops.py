@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 import nbmod as mx
-from tests import either
 from tests.oracle.client import Oracle
+from tests.programs import either
 
 from .peers import mxnet_worker
 

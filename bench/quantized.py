@@ -19,7 +19,7 @@ import numpy as np
 
 import nbmod as mx
 from nbmod.passes.optimize import pipelines
-from tests import either
+from tests.programs import either
 
 from .peers import mxnet_worker
 

@@ -25,8 +25,8 @@ from nbmod.ops import OPS, Op  # noqa: E402
 from nbmod.ops.param import field_types, fields_of, to_text  # noqa: E402
 from nbmod.ops.param_docs import meaning  # noqa: E402
 from nbmod.ops.signature import _Null, default_of, type_text  # noqa: E402
-from tests import either  # noqa: E402
 from tests.cases import Sample, all_samples  # noqa: E402
+from tests.programs import either  # noqa: E402
 
 FOLDER = ROOT / "docs" / "ops"
 NAMESPACES = {"_contrib_": "contrib.", "_image_": "image.", "_linalg_": "linalg.",

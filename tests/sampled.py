@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import nbmod as mx
-from tests import either
 from tests.cases import Sample
+from tests.programs import either
 
 
 def compose(sample: Sample) -> mx.sym.Symbol:

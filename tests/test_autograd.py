@@ -15,10 +15,9 @@ import nbmod as mx
 from nbmod import autograd
 from nbmod.autograd import record
 from nbmod.ops import OPS
-from tests import either
 from tests.compare import assert_like, assert_same
 from tests.ops.test_ops import GOOD, SAMPLES, ran
-from tests.programs import autograd_programs, autograd_scripts
+from tests.programs import autograd_programs, autograd_scripts, either
 from tests.programs.autograd_programs import functions, marked
 
 # One sample of each op: what the rules themselves say is checked where they are bound.

@@ -48,9 +48,9 @@ from nbmod.ops.elementwise.formula_op import FormulaOp
 from nbmod.ops.elementwise.program import Program, Step
 from nbmod.ops.op import Backward, Call
 from nbmod.ops.optimizer.multi_tensor_apply import Member
-from tests import either
 from tests.cases import Sample, all_samples
 from tests.cuda import setup
+from tests.programs import either
 
 CAPABILITIES = ((9, 0), (8, 0))
 SHARED = 48 << 10

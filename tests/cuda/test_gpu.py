@@ -24,11 +24,11 @@ from nbmod.base import CONFIG
 from nbmod.ops.cuda import check
 from nbmod.ops.cuda.runtime import graph_replay, launch, simulator
 from nbmod.ops.cuda.runtime.simulator import SCHEDULES
-from tests import either, sampled
+from tests import sampled
 from tests.cases import Sample, all_samples
 from tests.compare import assert_same
 from tests.cuda import setup as cuda_setup
-from tests.programs import training
+from tests.programs import either, training
 
 LARGEST = 3000
 """Elements of the inputs of a sample; a simulated one takes a microsecond and more."""

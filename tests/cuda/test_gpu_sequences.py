@@ -10,11 +10,11 @@ from nbmod.base import CONFIG
 from nbmod.ops.cuda.runtime import simulator
 from nbmod.ops.cuda.runtime.simulator import SCHEDULES
 from nbmod.ops.device import device_of
-from tests import either, sampled
+from tests import sampled
 from tests.cases import all_samples
 from tests.compare import assert_same
 from tests.programs import control_programs as programs
-from tests.programs import language_model
+from tests.programs import either, language_model
 
 pytestmark = pytest.mark.gpu
 

@@ -12,9 +12,9 @@ from nbmod.base import MXNetError
 from nbmod.execution.debug import _boxes
 from nbmod.ops.internal import CrossDeviceCopy
 from nbmod.passes.memory.verify import check_plan
-from tests import either
 from tests.compare import assert_same
 from tests.ops import test_ops
+from tests.programs import either
 from tests.programs import placement_programs as programs
 
 CONTEXTS = programs.contexts(mx)

@@ -41,7 +41,7 @@ import sys
 sys.modules["numba"] = None
 import nbmod as mx
 from nbmod.ops import LIGHT, OPS
-from tests import either
+from tests.programs import either
 from tests.cases import all_samples
 done = set()
 for name, sample in all_samples().items():

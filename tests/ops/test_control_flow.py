@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from tests import either
 from tests.compare import assert_same
 from tests.programs import control_programs as programs
+from tests.programs import either
 
 C = mx.sym.contrib
 INPUTS = {

@@ -8,8 +8,8 @@ import pytest
 import nbmod as mx
 from nbmod.ops import jit
 from nbmod.ops.detection import deformable
-from tests import either
 from tests.compare import assert_same
+from tests.programs import either
 
 RNG = np.random.default_rng(0)
 

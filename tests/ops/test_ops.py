@@ -18,9 +18,9 @@ import nbmod as mx
 from nbmod.ndarray.functions import op_function
 from nbmod.ops import OPS
 from nbmod.symbol.namespace import symbol_function
-from tests import either
 from tests.cases import Sample, all_samples
 from tests.compare import assert_same
+from tests.programs import either
 from tests.sampled import compose, inferred, run
 
 SAMPLES = all_samples()

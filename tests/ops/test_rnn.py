@@ -10,11 +10,10 @@ import pytest
 import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.ops import jit
-from tests import either
 from tests.cases import Sample
 from tests.cases.rnn import SAMPLES, STATES, rnn
 from tests.compare import assert_same
-from tests.programs import recurrent, rnn_reference
+from tests.programs import either, recurrent, rnn_reference
 from tests.symbol import test_real_graphs
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
-from tests import either
+from tests.programs import either
 
 
 def _bound(json: str, shapes: dict[str, list[int]], requests: Any, seed: int = 0) -> Any:

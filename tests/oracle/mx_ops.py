@@ -13,7 +13,7 @@ import mxnet as mx
 import numpy as np
 from mxnet import base
 
-from tests import either
+from tests.programs import either
 
 Arrays = dict[str, np.ndarray]
 

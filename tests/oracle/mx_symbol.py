@@ -9,8 +9,7 @@ from typing import Any
 import mxnet as mx
 from mxnet.contrib import amp
 
-from tests import either
-from tests.programs import symbol_programs
+from tests.programs import either, symbol_programs
 
 
 def answers(subject: str) -> list[Any]:

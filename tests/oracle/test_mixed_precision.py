@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from tests import either
+from tests.programs import either
 
 SHAPE = (2, 3, 8, 8)
 

@@ -16,11 +16,11 @@ import pytest
 import nbmod as mx
 from nbmod.ops import OPS
 from nbmod.ops.param import fields_of
-from tests import either
 from tests.cases import Sample, all_samples
 from tests.compare import assert_same
 from tests.oracle.client import OracleError
 from tests.oracle.coverage import covered
+from tests.programs import either
 
 SAMPLES = {name: s for name, s in all_samples().items() if s.oracle and not s.error}
 RUNS = [(name, dtype) for name, s in SAMPLES.items() for dtype in s.mx_dtypes or s.dtypes]

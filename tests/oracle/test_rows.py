@@ -16,7 +16,6 @@ import pytest
 
 import nbmod as mx
 from nbmod.ops import OPS
-from tests import either
 from tests.cases import Sample, all_samples
 from tests.compare import assert_same
 from tests.oracle.client import OracleCrash, OracleError
@@ -24,6 +23,7 @@ from tests.oracle.coverage import covered
 from tests.oracle.test_ops import run_both
 from tests.oracle.tiers import TIER_1, TIER_2
 from tests.oracle.variants import FLOATS, INTEGERS, SHAPES, applies, tags, variants, with_rows
+from tests.programs import either
 
 MOST = 6
 """Samples of an op that are tried for a cell."""

@@ -11,10 +11,11 @@ import nbmod as mx
 from bench.memory import planned_megabytes
 from nbmod.base import MXNetError
 from nbmod.passes.memory.verify import check_plan
-from tests import either, sampled
+from tests import sampled
 from tests.cases import Sample
 from tests.compare import assert_same
 from tests.ops import test_ops
+from tests.programs import either
 from tests.programs import recompute_programs as programs
 from tests.programs.placement_programs import attr
 

@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from tests import either
+from tests.programs import either
 from tests.programs.real_graphs import records, texts
 
 Arrays = dict[str, np.ndarray]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests import either
+from tests.programs import either
 
 
 def decoded(mx: Any, data: bytes) -> list[np.ndarray]:

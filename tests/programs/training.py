@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.either import nd
+from tests.programs.either import nd
 
 GROUP_SIZE = "MXNET_OPTIMIZER_AGGREGATION_SIZE"
 
