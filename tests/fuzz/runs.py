@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -54,8 +55,9 @@ def settings(mx: Any, program: Program, way: Way) -> Iterator[None]:
     """A block in which executors are bound and run in this way."""
     config = mx.base.CONFIG
     check, threads = config.check, mx.get_num_threads()
-    os.environ["MXNET_BACKWARD_DO_MIRROR"] = str(int(program.mirror))
+    mirror = {"MXNET_BACKWARD_DO_MIRROR": str(int(program.mirror))}
     with ExitStack() as stack:
+        stack.enter_context(patch.dict(os.environ, mirror))
         stack.callback(mx.set_num_threads, threads)
         stack.callback(setattr, config, "check", check)
         mx.set_num_threads(min(way.threads, threads))
