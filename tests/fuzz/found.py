@@ -46,4 +46,10 @@ FOUND: dict[str, Program] = {
         Line("table", (0,), {"sample": "sign-0", "into": "data"}),
         Line("unary", (1,), {"op": "tanh"}),
     ), (2,), request="null"),
+    # Nodes that are mirrored for a gradient that nobody wants: a fused node without outputs.
+    "mirrored nodes that nobody reads": Program(((3, 1), (3, 1)), (
+        Line("each", (0, 1), {"op": "softsign"}, 2),
+        Line("residual", (0,), {"num_hidden": 1, "op": "abs"}),
+        Line("binary", (4, 2), {"op": "elemwise_mul"}),
+    ), (5,), request="mixed", mirror=True),
 }

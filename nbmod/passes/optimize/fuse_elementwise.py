@@ -379,10 +379,10 @@ class _Builder:
     def build(self) -> Fused:
         nodes: dict[Node, None] = {}
         for group in sorted(self.found.groups(), key=lambda group: group.at):
-            if len(group.units) > 1:
-                nodes[self._fused(group.units)] = None
-            else:
+            if len(group.units) == 1:
                 nodes[self._kept(group.units[0].node)] = None
+            elif self.found.border(group.units)[1]:  # dead code otherwise
+                nodes[self._fused(group.units)] = None
         before = {new: self.graph.eid(old) for old, new in self.now.items()}
         graph = Graph([self.now.get(entry, entry) for entry in self.graph.outputs], list(nodes))
         eids = [before[entry] if entry in before else self.graph.eid(
