@@ -52,4 +52,17 @@ FOUND: dict[str, Program] = {
         Line("residual", (0,), {"num_hidden": 1, "op": "abs"}),
         Line("binary", (4, 2), {"op": "elemwise_mul"}),
     ), (5,), request="mixed", mirror=True),
+    # A false alarm of NBMOD_CHECK=1: rows of a join that touch were not taken for the whole.
+    "a join of one blocked tensor": Program(((2, 17, 8, 4),), (
+        Line("convolution", (0,), {"kernel": (3, 3), "pad": (1, 1), "dilate": (2, 2),
+                                   "stride": (1, 2), "num_filter": 32, "no_bias": True}),
+        Line("concat", (1,), {"axis": 1}),
+    ), (2,), request="null"),
+    # A false alarm of the judge: the gradient cancels to zero but for rounding of its terms.
+    "a gradient that cancels": Program(((4, 5, 1, 4),), (
+        Line("tile", (0,), {"reps": (1, 2, 2, 2)}),
+        Line("split", (1,), {"axis": 2, "num_outputs": 2, "squeeze_axis": True}, 2),
+        Line("reshape", (2,), {"shape": (-1, 0), "reverse": True}),
+        Line("binary", (3, 2), {"op": "elemwise_sub"}),
+    ), (5,)),
 }

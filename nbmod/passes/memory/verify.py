@@ -28,7 +28,10 @@ __all__ = ["Layout", "Planned", "Range", "check_plan", "range_of_strides", "surv
 
 
 class Range(NamedTuple):
-    """`rows` times `size` bytes of the memory `where`, `step` bytes apart."""
+    """`rows` times `size` bytes of the memory `where`, `step` bytes apart.
+
+    Rows that touch are one row, so that equal bytes are equal ranges.
+    """
 
     where: Any
     start: int
@@ -40,8 +43,10 @@ class Range(NamedTuple):
         """A piece of it; one of size -1 if its rows are not those of the whole."""
         if self.rows > 1 and piece.rows != self.rows:
             return self._replace(size=-1)
-        return Range(self.where, self.start + piece.offset, nbytes // piece.rows, piece.rows,
-                     (self.step or piece.step) if piece.rows > 1 else 0)
+        start, size, step = self.start + piece.offset, nbytes // piece.rows, self.step or piece.step
+        if piece.rows == 1 or step == size:
+            return Range(self.where, start, nbytes)
+        return Range(self.where, start, size, piece.rows, step)
 
     @property
     def end(self) -> int:
