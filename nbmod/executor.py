@@ -41,7 +41,6 @@ from .execution.debug import named_inputs, named_outputs
 from .execution.derived_constants import Derived, derive
 from .execution.sanitizer import Sanitizer, check_arrays
 from .execution.steps import Program, Step
-from .execution.zero_copy import Input, Inputs
 from .graph import Graph, Node
 from .ndarray import NDArray, mutation
 from .ops.device import device_of
@@ -62,7 +61,7 @@ from .passes.training import land, with_gradients
 __all__ = ["Executor", "Step"]
 
 
-class Executor(Program, BoundArrays, Inputs):
+class Executor(Program, BoundArrays):
     """A symbol bound to arrays, ready to compute.
 
     Executors are created by `Symbol.bind` and `Symbol.simple_bind`; the parameters below are what
@@ -164,7 +163,6 @@ class Executor(Program, BoundArrays, Inputs):
         self._repeatable: bool | None = None
         self._states: dict[int, dict[str, Any]] = {} if not plain_of else plain_of._states
         self._owners: dict[bool, list[int]] = {}
-        self._inputs: dict[str, Input] = {}
         self.outputs: list[NDArray] = []
         self._materialise()
         announce(self)
@@ -280,8 +278,6 @@ class Executor(Program, BoundArrays, Inputs):
         self.steps = [self._prepare(index, node) for index, node in enumerate(self.computed)]
         self._calls = device_of(self._ctx).join([step.run for step in self.steps],
                                                 self.num_forward)
-        for taken in self._inputs.values():
-            taken.renew()
         if CONFIG.check:
             check_arrays(self, self._kept())
         self._sanitizer = Sanitizer(self, self._repeats(), self.num_forward) if (
@@ -305,8 +301,6 @@ class Executor(Program, BoundArrays, Inputs):
     def vacate(self) -> None:
         """Release the memory for intermediate results; the next run allocates it again."""
         self.arrays, self.steps, self._calls = [], [], []
-        for taken in self._inputs.values():
-            taken.vacate()
 
     def _state_of(self, node: Node) -> dict[str, Any]:
         node = node.source or node
@@ -566,7 +560,6 @@ class Executor(Program, BoundArrays, Inputs):
         if not (callback is None or callable(callback)):
             raise TypeError(f"set_monitor_callback: callback is a {type(callback).__name__}, "
                             "expected a function of a name and an NDArray")
-        self._land()
         self._monitor = None if callback is None else (callback, monitor_all)
 
     def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False,

@@ -6,7 +6,7 @@ All of that is normalised here, once: the executor only ever sees dicts by name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -251,9 +251,8 @@ def resized(array: NDArray, shape: tuple[int, ...]) -> NDArray:
 
 
 def reshape(executor: Executor, partial_shaping: bool, allow_up_sizing: bool,
-            shapes: Mapping[str, Any], apart: Collection[str] = ()) -> Executor:
+            shapes: Mapping[str, Any]) -> Executor:
     """`Executor.reshape`: arrays whose shape stays are shared, smaller ones reuse the memory.
-    Arguments in `apart` get arrays of their own.
 
     A change of an argument not named in `shapes` needs `partial_shaping`, a larger array needs
     `allow_up_sizing`; either missing is an MXNetError that names the argument.
@@ -283,12 +282,8 @@ def reshape(executor: Executor, partial_shaping: bool, allow_up_sizing: bool,
                              "allow_up_sizing=True to allocate a larger array")
         return _zeros("reshape", name, shape, array.context, array.dtype)
 
-    def argument(name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
-        before = executor.arg_dict[name]
-        return (_zeros("reshape", name, shape, before.context, dtype) if name in apart
-                else adapt(name, before, shape))
-
-    args = {name: argument(name, *spec) for name, spec in arg_specs.items()}
+    args = {name: adapt(name, executor.arg_dict[name], spec[0])
+            for name, spec in arg_specs.items()}
     grads = {name: adapt(name, array, arg_specs[name][0])
              for name, array in executor.grad_dict.items() if array is not None}
     aux = {name: adapt(name, executor.aux_dict[name], spec[0]) for name, spec in aux_specs.items()}

@@ -18,7 +18,7 @@ from ..io.data import expect_same, require_batches
 from ..io.record_table import record_offsets
 from ..log import get_logger
 from ..ndarray import NDArray, array
-from ..ndarray.buffer_pool import Loans, Sealed
+from ..ndarray.buffer_pool import BufferPool
 from ..recordio import MXIndexedRecordIO, MXRecordIO, unpack
 from . import functions
 from .augmenters import CreateAugmenter
@@ -118,7 +118,7 @@ class ImageIter(DataIter):
                                    else aug_list)
         self.cur = 0
         self._kept: tuple[NDArray, NDArray, int] | None = None
-        self._loans: tuple[Loans, Loans] | None = None
+        self._pools: tuple[BufferPool, BufferPool] | None = None
         self._allow_read = True
         self.num_image = len(self.seq)
         self.reset()
@@ -299,7 +299,7 @@ class ImageIter(DataIter):
         """Return the next batch, a `DataBatch`; raises StopIteration at the end of the epoch."""
         if not self._allow_read:
             raise StopIteration
-        data, label, start = self._kept or (*self._rent(), 0)
+        data, label, start = self._kept or (*self._acquire(), 0)
         rolled, self._kept = start, None
         filled = self._batchify(data, label, start)
         pad = self.batch_size - rolled if rolled else 0
@@ -316,14 +316,14 @@ class ImageIter(DataIter):
                 filled = self._batchify(data, label, filled)
                 if filled == before:
                     raise MXNetError(f"{type(self).__name__}: checks refuse every picture")
-        return DataBatch([Sealed(data._data)], [Sealed(label._data)], pad)
+        return DataBatch([data], [label], pad)
 
-    def _rent(self) -> tuple[NDArray, NDArray]:
-        """Data and labels of a batch, with any numbers in them."""
+    def _acquire(self) -> tuple[NDArray, NDArray]:
+        """Data and labels of a batch, with arbitrary contents."""
         shapes = tuple(self.provide_data[0][1]), tuple(self.provide_label[0][1])
-        if self._loans is None or tuple(loans.shape for loans in self._loans) != shapes:
-            self._loans = Loans(shapes[0], self.dtype), Loans(shapes[1], np.float32)
-        data, label = (NDArray(loans.rent(), cpu()) for loans in self._loans)
+        if self._pools is None or tuple(pool.shape for pool in self._pools) != shapes:
+            self._pools = BufferPool(shapes[0], self.dtype), BufferPool(shapes[1], np.float32)
+        data, label = (NDArray(pool.acquire(), cpu()) for pool in self._pools)
         return data, label
 
     def _batchify(self, batch_data: NDArray, batch_label: NDArray, start: int = 0) -> int:

@@ -146,7 +146,7 @@ class DatasetIter(WholeBatches):
 
     def _jobs(self, position: int) -> Iterator[Job]:
         for chosen in self._sampler.batches(position):
-            arrays, index = self._assembly.rent(), self._first + chosen.samples
+            arrays, index = self._assembly.acquire(), self._first + chosen.samples
             parts = [partial(self._fill, arrays, row, index[row:row + self._step].tolist())
                      for row in range(0, self.batch_size, self._step)]
             yield Job(parts, partial(self._assembly.batch, arrays, chosen.pad, index))

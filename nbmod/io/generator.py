@@ -131,7 +131,7 @@ class GeneratorIter(WholeBatches):
         """Without an end: behind the last sample batches are empty."""
         size = self.batch_size
         for number in count():
-            arrays, filled = self._assembly.rent(), [0]
+            arrays, filled = self._assembly.acquire(), [0]
             if self._whole:
                 parts = [partial(self._draw_batch, items, arrays, number, filled)]
             else:

@@ -2,7 +2,7 @@
 
 A batch is a job of the pipeline, cut into parts of a few images.  A part reads its records by
 position, decodes, augments and normalizes them, each straight into its place in the batch's array,
-which is lent (`ndarray.lending`): between the file and the network nothing is copied.
+which comes from a pool (`ndarray.buffer_pool`).
 
 Order and augmentation follow from the seed and the position of a sample alone, for any number of
 threads, so a position is enough to continue exactly where another iterator stopped.
@@ -21,10 +21,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..base import MXNetError
+from ..context import cpu
 from ..imgproc.codecs import decode
 from ..imgproc.record_augmenter import Augmentation, Pixels
 from ..log import get_logger
-from ..ndarray.buffer_pool import Loans, Sealed
+from ..ndarray import NDArray
+from ..ndarray.buffer_pool import BufferPool
 from ..ops.random import rng
 from ..recordio import IRHeader, MXRecordIO, unpack
 from ..serialization import read_arrays, write_arrays
@@ -114,8 +116,8 @@ class RecordIter(MXDataIter):
             DataDesc(options.label_name, (size,) if width == 1 else (size, width)))
         self._sampler = Sampler(len(self._offsets), size, options.shuffle, 2 * options.seed,
                                 options.round_batch)
-        self._data = Loans((size, *options.data_shape), options.dtype)
-        self._label = Loans((size, width), np.float32)
+        self._data = BufferPool((size, *options.data_shape), options.dtype)
+        self._label = BufferPool((size, width), np.float32)
         self._pipeline = Pipeline(options.preprocess_threads, options.prefetch_buffer)
         self._mean = self._means()
         if options.verbose:
@@ -132,7 +134,7 @@ class RecordIter(MXDataIter):
 
     def _jobs(self, position: int) -> Iterator[Job]:
         for chosen in self._sampler.batches(position):
-            data, label = self._data.rent(), self._label.rent()
+            data, label = self._data.acquire(), self._label.acquire()
             draws = self._draws(chosen.start)
             parts = [partial(self._fill, chosen, slice(at, at + _PART), draws, data, label)
                      for at in range(0, self.batch_size, _PART)]
@@ -194,7 +196,8 @@ class RecordIter(MXDataIter):
 
     def _batch(self, chosen: Chosen, data: np.ndarray, label: np.ndarray) -> DataBatch:
         label = label.reshape(self.provide_label[0].shape)
-        return DataBatch([Sealed(data)], [Sealed(label)], chosen.pad, chosen.samples)
+        return DataBatch([NDArray(data, cpu())], [NDArray(label, cpu())], chosen.pad,
+                         chosen.samples)
 
     def next_batch(self) -> DataBatch:
         """Return the next batch; raises StopIteration at the end of the epoch."""

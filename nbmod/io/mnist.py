@@ -16,7 +16,7 @@ from ..base import MXNetError
 from ..context import cpu
 from ..log import get_logger
 from ..ndarray import NDArray
-from ..ndarray.buffer_pool import Loans, Sealed
+from ..ndarray.buffer_pool import BufferPool
 from ..ops.jit import kernel
 from .data import DataBatch, DataDesc, expect_same
 from .native import MXDataIter, deciding, options_of, require_part
@@ -128,7 +128,7 @@ class _MNISTIter(MXDataIter):
         shape = (prod(images.shape[1:]),) if options.flat else (1, *images.shape[1:])
         self._images = self._images.reshape(-1, *shape)
         self._shape = (options.batch_size, *shape)
-        self._loans = Loans(self._shape, np.float32)
+        self._pool = BufferPool(self._shape, np.float32)
         super().__init__(options.batch_size, DataDesc(options.data_name, self._shape),
                          DataDesc(options.label_name, (options.batch_size,)))
         self._cursor = 0
@@ -142,10 +142,10 @@ class _MNISTIter(MXDataIter):
         if len(images) < self.batch_size:
             self._cursor = start
             raise StopIteration
-        data = self._loans.rent()
+        data = self._pool.acquire()
         _scale(images.reshape(-1), data.reshape(-1))
         label = NDArray(self._labels[start:self._cursor].copy(), cpu())
-        return DataBatch([Sealed(data)], [label], 0, self._index.copy())
+        return DataBatch([NDArray(data, cpu())], [label], 0, self._index.copy())
 
     def reset(self) -> None:
         self._cursor, self.current_batch = 0, None

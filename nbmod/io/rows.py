@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base import MXNetError, OutOfMemory
-from ..ndarray.buffer_pool import Loans
+from ..ndarray.buffer_pool import BufferPool
 from ..ndarray.compressed import Compressed
 from ..ops.jit import num_threads
 from . import text_kernels as kernels
@@ -65,8 +65,8 @@ class Block(NamedTuple):
     start: int
     end: int
 
-    def read(self, texts: Loans) -> tuple[np.ndarray, int]:
-        """Its lines in a loan, padded for the kernels, and where in the file they begin.
+    def read(self, texts: BufferPool) -> tuple[np.ndarray, int]:
+        """Its lines in a buffer, padded for the kernels, and where in the file they begin.
 
         As a rule the last line ends in what is read at once.  Each call of the system lets other
         threads have the interpreter, and then waits until they are done with it.
@@ -86,8 +86,8 @@ class Block(NamedTuple):
         return text, self.start + first
 
 
-def _read(file: Any, offset: int, count: int, texts: Loans) -> tuple[np.ndarray, int]:
-    """As many bytes in a loan, newlines behind them, and how many; fewer where the file ends."""
+def _read(file: Any, offset: int, count: int, texts: BufferPool) -> tuple[np.ndarray, int]:
+    """As many bytes in a buffer, newlines after them, and how many; fewer where the file ends."""
     text = _room(texts, count + kernels.PADDING)
     file.seek(offset)
     done = 0
@@ -179,15 +179,15 @@ class RowStream:
 
 # ------------------------------------------------------------------------------------- parsing
 
-def _room(loans: Loans, count: int) -> np.ndarray:
-    """A loan's first `count` rows; an array of its own where a loan has too few."""
-    if count > loans.shape[0]:
-        return np.empty((count, *loans.shape[1:]), loans.dtype)
-    return loans.rent()[:count]
+def _room(pool: BufferPool, count: int) -> np.ndarray:
+    """The first `count` rows of a buffer; an array of its own where buffers have too few."""
+    if count > pool.shape[0]:
+        return np.empty((count, *pool.shape[1:]), pool.dtype)
+    return pool.acquire()[:count]
 
 
-def _texts() -> Loans:
-    return Loans((_LONGEST,), np.uint8)
+def _texts() -> BufferPool:
+    return BufferPool((_LONGEST,), np.uint8)
 
 
 def _count(text: np.ndarray, byte: int) -> int:
@@ -201,7 +201,7 @@ class CSVParser:
 
     def __init__(self, columns: int, dtype: Any):
         self._texts, self.columns = _texts(), columns
-        self._values = Loans((_LONGEST // (2 * columns) + 1, columns), dtype)
+        self._values = BufferPool((_LONGEST // (2 * columns) + 1, columns), dtype)
 
     def __call__(self, block: Block) -> Rows:
         text, offset = block.read(self._texts)
@@ -232,13 +232,15 @@ class LibSVMParser:
     def __init__(self, columns: int):
         self._texts, self.columns = _texts(), columns
         rows, pairs = _LONGEST // 16, (_LONGEST // 6,)
-        self._labels, self._indptr = Loans((rows,), np.float32), Loans((rows + 1,), np.int64)
-        self._indices, self._values = Loans(pairs, np.int64), Loans(pairs, np.float32)
+        self._labels, self._indptr, self._indices, self._values = (
+            BufferPool(shape, dtype) for shape, dtype in (
+                ((rows,), np.float32), ((rows + 1,), np.int64), (pairs, np.int64),
+                (pairs, np.float32)))
 
     def __call__(self, block: Block) -> Rows:
         text, offset = block.read(self._texts)
-        arrays = [loans.rent() for loans in (self._labels, self._indptr, self._indices,
-                                             self._values)]
+        arrays = [pool.acquire() for pool in (self._labels, self._indptr, self._indices,
+                                              self._values)]
         status = np.zeros(3, np.int64)
         kernels.parse_libsvm(text, self.columns, *arrays, status)
         if status[1] == kernels.NO_ROOM:

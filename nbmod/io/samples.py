@@ -19,7 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base import MXNetError, did_you_mean
-from ..ndarray.buffer_pool import Loans, Sealed
+from ..context import cpu
+from ..ndarray import NDArray
+from ..ndarray.buffer_pool import BufferPool
 from ..ndarray.ndarray import as_dtype
 from .data import DataBatch, DataDesc
 
@@ -131,24 +133,24 @@ class Assembly:
     def __init__(self, inputs: Inputs, values: Sequence[Any], batch_size: int):
         self._inputs, self._names = inputs, inputs.data + inputs.label
         self.batch_size = batch_size
-        self._loans, descriptions = [], []
+        self._pools, descriptions = [], []
         for name, value in zip(self._names, values, strict=True):
             array = self._numbers(name, value)
-            loans = Loans((batch_size, *array.shape), inputs.type_of(name, array))
-            self._loans.append(loans)
-            descriptions.append(DataDesc(name, loans.shape, loans.dtype.type))
+            pool = BufferPool((batch_size, *array.shape), inputs.type_of(name, array))
+            self._pools.append(pool)
+            descriptions.append(DataDesc(name, pool.shape, pool.dtype.type))
         self.provide_data = descriptions[:len(inputs.data)]
         self.provide_label = descriptions[len(inputs.data):]
 
-    def rent(self) -> list[np.ndarray]:
-        """The arrays of a batch, data first, with any numbers in them."""
-        return [loans.rent() for loans in self._loans]
+    def acquire(self) -> list[np.ndarray]:
+        """The arrays of a batch, data first, with arbitrary contents."""
+        return [pool.acquire() for pool in self._pools]
 
     def batch(self, arrays: list[np.ndarray], pad: int, index: np.ndarray | None) -> DataBatch:
         """The batch that consists of these arrays."""
         count = len(self.provide_data)
-        return DataBatch([Sealed(array) for array in arrays[:count]],
-                         [Sealed(array) for array in arrays[count:]], pad, index)
+        return DataBatch([NDArray(array, cpu()) for array in arrays[:count]],
+                         [NDArray(array, cpu()) for array in arrays[count:]], pad, index)
 
     def put(self, arrays: list[np.ndarray], row: int, sample: Any) -> None:
         """Write a sample to its row."""

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..base import MXNetError
+from ..context import cpu
 from ..ndarray import NDArray, array
-from ..ndarray.buffer_pool import Loans, Sealed
+from ..ndarray.buffer_pool import BufferPool
 from ..ndarray.compressed import Compressed, CSRNDArray
 from ..ops.param import Shape
 from .data import DataBatch, DataDesc, expect_same
@@ -210,14 +211,14 @@ def CSVIter(**options: Any) -> MXDataIter:
             streams.append(RowStream(blocks_of(list_files("CSVIter", paths)),
                                      CSVParser(prod(shape), dtype), given.prefetch_buffer))
 
-    loans = [Loans(shape, dtype) for shape in shapes]
+    pools = [BufferPool(shape, dtype) for shape in shapes]
 
     def present(columns: list[np.ndarray]) -> list[NDArray]:
-        arrays = [lender.rent() for lender in loans]
+        arrays = [pool.acquire() for pool in pools]
         arrays[1][...] = 0
         for target, column in zip(arrays, columns, strict=False):
             target[...] = column.reshape(target.shape)
-        return [Sealed(target) for target in arrays]
+        return [NDArray(target, cpu()) for target in arrays]
 
     names = (given.data_name, given.label_name)
     described = [DataDesc(name, shape, dtype.type)

@@ -15,7 +15,6 @@ from .. import ndarray as nd
 from ..base import ArgumentError, MXNetError
 from ..context import cpu
 from ..io import DataDesc, DataIter
-from ..ndarray.buffer_pool import Sealed
 
 __all__ = ["Descs", "arrays_of", "averaged", "batch_axis", "cut", "enclosing", "joined",
            "named_arrays", "require_fit", "samples_in", "shapes_of", "split_batch", "with_samples",
@@ -103,7 +102,7 @@ def cut(array: Any, axis: int, part: slice) -> Any:
     if axis == -1 or (part.start == 0 and part.stop == array.shape[axis]):
         return array
     if axis == 0:
-        return Sealed.part(array, part) if isinstance(array, Sealed) else array[part]
+        return array[part]
     return nd.slice_axis(array, axis=axis, begin=part.start, end=part.stop)
 
 

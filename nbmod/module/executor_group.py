@@ -258,22 +258,18 @@ class DataParallelExecutorGroup:
                        shared_group: DataParallelExecutorGroup | None) -> Any:
         descs = [*data_shapes, *(label_shapes or ())]
         shared = shared_group.execs[i] if shared_group is not None else None
-        bound = self.symbol.simple_bind(
+        return self.symbol.simple_bind(
             ctx=self.contexts[i], grad_req=self.grad_req,
             type_dict={desc.name: desc.dtype for desc in descs}, shared_exec=shared,
             shared_arg_names=self.param_names if shared is not None else None,
             group2ctx=self.group2ctxs[i],
             **{desc.name: desc.shape for desc in descs})
-        bound.read_in_place(desc.name for desc in descs)
-        return bound
 
     def _reshape_ith_exec(self, i: int, data_shapes: Descs, label_shapes: Descs | None) -> Any:
         """Labels that a batch lacks may change their shape, parameters may not."""
         old = self.execs[i]
         shapes = {desc.name: desc.shape for desc in [*data_shapes, *(label_shapes or ())]}
-        apart = [name for name in shapes if old.borrows(name)]
-        new = reshape(old, True, True, shapes, apart)
-        new.read_in_place(apart)
+        new = reshape(old, True, True, shapes)
         for name in self.param_names:
             bound, wanted = old.arg_dict[name].shape, new.arg_dict[name].shape
             if bound != wanted:
@@ -371,7 +367,7 @@ class DataParallelExecutorGroup:
             executor.forward(is_train=is_train)
 
     def load(self, data_batch: Any) -> None:
-        """Pass a batch to the executors; arrays are copied unless a native iterator made them.
+        """Pass a batch to the executors.
 
         Parameters
         ----------
@@ -381,7 +377,7 @@ class DataParallelExecutorGroup:
         for executor, part in zip(self.execs, self._parts(data_batch), strict=True):
             for name, array in part.items():
                 require_fit(array, name, executor.arg_dict[name])
-                executor.take(name, array)
+                array.copyto(executor.arg_dict[name])
 
     def _parts(self, data_batch: Any) -> list[dict[str, Any]]:
         """Every device's arrays by name: cut from a batch, or those of its own batch."""

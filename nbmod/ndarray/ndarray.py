@@ -2,7 +2,7 @@
 
 Data structure: `_data`, an array of the device (`numpy.ndarray` on the CPU, see `ops.device`), and
 `_ctx`, the context it lives on.  Several NDArrays may share memory: basic indexing whose result is
-contiguous, `reshape` and `detach` give views.  `_seal` is for `lending`, and not set elsewhere.
+contiguous, `reshape` and `detach` give views.
 
 Invariant: `_data` is C-contiguous in its shape, and `_ctx` names a device that exists.
 
@@ -127,7 +127,7 @@ class NDArray(Operators, Differentiable, _Fluent):
     ([2.0, 5.0], [5.0, 7.0, 9.0])
     """
 
-    __slots__ = ("_data", "_ctx", "_entry", "_seal", "__weakref__")
+    __slots__ = ("_data", "_ctx", "_entry", "__weakref__")
 
     def __init__(self, handle: Any, ctx: Context | None = None):
         self._data = handle

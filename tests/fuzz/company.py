@@ -1,4 +1,4 @@
-"""Executors in company: in turns, on threads, in shared memory, on batches that are lent.
+"""Executors in company: in turns, on threads, in shared memory.
 
 Each must compute the bits that it computes alone, on arrays of its own, from copies.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.program import Line, Program, build, drawn
+from tests.fuzz.program import Line, Program, build
 from tests.fuzz.runs import (
     ROUNDS,
     Results,
@@ -23,7 +23,6 @@ from tests.fuzz.runs import (
     fill,
     halves,
     heads,
-    inputs_of,
     kept_by,
     outputs_of,
     results,
@@ -248,104 +247,3 @@ def in_shared_memory(mx: Any, program: Program, way: Way, rng: Random) -> tuple[
                 world.share()
             found.append(world.run(schedule))
     return found[0], found[1]
-
-
-# -- on batches that are lent ---------------------------------------------------------------------
-
-class _Source:
-    """Batches of the inputs of a program: lent, or in arrays of their own."""
-
-    def __init__(self, mx: Any, executor: Any, names: list[str], lent: bool):
-        from nbmod.ndarray.buffer_pool import Loans
-
-        self.mx, self.lent, self.number = mx, lent, 0
-        self.loans = {name: Loans(executor.arg_dict[name].shape, executor.arg_dict[name].dtype)
-                      for name in names}
-
-    def next(self) -> dict[str, Any]:
-        from nbmod.ndarray.buffer_pool import Sealed
-
-        batch, self.number = {}, self.number + 1
-        for name, loans in self.loans.items():
-            data = loans.rent()
-            data[:] = drawn(name, data.shape, data.dtype, self.number)
-            batch[name] = Sealed(data) if self.lent else self.mx.nd.array(data, dtype=data.dtype)
-        return batch
-
-
-Action = Callable[[Any, str, dict[str, Any], _Source], Any]
-
-
-def _scribble(executor: Any, name: str, batch: dict[str, Any], source: _Source) -> None:
-    """The batch is given up, and whoever gets its memory next writes there."""
-    del batch[name]
-    for loan in [source.loans[name].rent() for _ in range(3)]:
-        loan[...] = np.nan
-
-
-def _write(array: Any) -> None:
-    array[:] = array * 0.5 + 1
-
-
-ACTIONS: tuple[Action, ...] = (
-    lambda executor, name, batch, source: None,
-    lambda executor, name, batch, source: batch[name].asnumpy(),
-    lambda executor, name, batch, source: _write(batch[name]),
-    lambda executor, name, batch, source: _write(batch[name][:1]),
-    lambda executor, name, batch, source: executor.arg_dict[name].asnumpy(),
-    lambda executor, name, batch, source: _write(executor.arg_dict[name]),
-    lambda executor, name, batch, source: _write(executor.arg_dict[name][:1]),
-    lambda executor, name, batch, source: executor.take(name, source.next()[name]),
-    lambda executor, name, batch, source: executor.take(name, batch[name] * 2),
-    lambda executor, name, batch, source: executor.forward(is_train=True),
-    _scribble,
-)
-"""What users may do between the steps."""
-
-
-@check(0.16)
-def on_lent_batches(mx: Any, program: Program, way: Way, rng: Random) -> tuple[Results, Results]:
-    """Batches are read where they lie, while others read and write them and the arguments."""
-    seed = rng.random()
-    with settings(mx, program, way), _lends_small_batches():
-        found = [_on_batches(mx, program, way, Random(seed), lent) for lent in (True, False)]
-    return found[0], found[1]
-
-
-@contextmanager
-def _lends_small_batches() -> Iterator[None]:
-    from nbmod.execution import zero_copy
-
-    before, zero_copy.LEAST_BYTES = zero_copy.LEAST_BYTES, 0
-    try:
-        yield
-    finally:
-        zero_copy.LEAST_BYTES = before
-
-
-def _on_batches(mx: Any, program: Program, way: Way, rng: Random, lent: bool) -> Results:
-    built, found = build(mx, program, way.dtype), {}
-    executor = empty(mx, program, built, way.dtype)
-    names = inputs_of(executor, program)
-    if lent:
-        executor.read_in_place(names)
-    fill(executor, built[1], way.dtype, but=names)
-    source = _Source(mx, executor, names, lent)
-
-    def act(batch: dict[str, Any]) -> None:
-        for name in list(batch):
-            action = rng.choice(ACTIONS) if rng.random() < 0.3 else ACTIONS[0]
-            action(executor, name, batch, source)
-
-    for number in range(ROUNDS + 1):
-        batch = source.next()
-        for name in batch:
-            executor.take(name, batch[name])
-        act(batch)
-        executor.forward(is_train=program.trains)
-        found.update(outputs_of(executor, f"round {number}"))
-        act(batch)
-        if program.trains:
-            executor.backward(heads(mx, executor))
-        found.update({f"round {number}, {key}": array for key, array in kept_by(executor).items()})
-    return found | {f"argument {name}": executor.arg_dict[name].asnumpy() for name in names}

@@ -15,7 +15,6 @@ import nbmod as mx
 from nbmod import executor
 from nbmod.execution import bind
 from nbmod.execution.arena import Memory
-from nbmod.execution.zero_copy import Input
 from nbmod.ndarray import mutation
 from nbmod.ops.elementwise import float_op
 from nbmod.ops.nn.fully_connected import FullyConnected
@@ -182,13 +181,6 @@ def test_parameters_whose_change_is_not_told_are_found(monkeypatch):
     monkeypatch.setattr(mutation, "written_owners", lambda ids: None)
     error = _failing("images")[2]
     assert "in shared memory" in error
-
-
-def test_a_batch_that_is_given_back_too_early_is_found(monkeypatch):
-    """No copy is taken when somebody asks for its memory."""
-    monkeypatch.setattr(Input, "land", Input._give_back)
-    error = _failing("dense")[2]
-    assert "on lent batches" in error
 
 
 def test_a_half_that_is_not_added_to_is_found(monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.module import json_codec
-from nbmod.ndarray.buffer_pool import Loan, Sealed
+from nbmod.ndarray.buffer_pool import PooledBuffer
 from tests.programs import image_programs, picture_programs
 
 EXPRESSIONS = [
@@ -180,10 +180,10 @@ def test_a_state_costs_no_walk_through_the_pictures(seven):
     assert one.state_dict()["order"] == one.seq
 
 
-def test_batches_are_lent(seven):
+def test_batches_come_from_a_pool(seven):
     iterator = mx.image.ImageIter(**seven)
     batch = iterator.next()
-    assert all(isinstance(array, Sealed) and Loan.behind(array.memory) is not None
+    assert all(isinstance(array._data.base, PooledBuffer)
                for array in batch.data + batch.label)
     pixels = batch.data[0].asnumpy().copy()
     iterator.next()

@@ -1,4 +1,4 @@
-"""Work done ahead: order, back-pressure, errors, interruption, threads that end, memory lent."""
+"""Work done ahead: order, back-pressure, errors, interruption, threads that end, reused memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 from nbmod.base import MXNetError
 from nbmod.io.pipeline import Job, Pipeline
-from nbmod.ndarray.buffer_pool import Loans
+from nbmod.ndarray.buffer_pool import BufferPool
 
 
 def numbers(count, parts=3, begun=None):
@@ -209,24 +209,24 @@ def test_at_least_one(arguments):
         Pipeline(*arguments)
 
 
-def test_loans_come_back_when_nobody_refers_to_them():
-    loans = Loans((4, 3), "float32")
-    first = loans.rent()
+def test_buffers_are_used_again_when_nothing_refers_to_them():
+    pool = BufferPool((4, 3), "float32")
+    first = pool.acquire()
     first[:] = 7
     address, view = first.ctypes.data, first[1:].reshape(-1)[2:]
     assert type(first) is np.ndarray and address % 64 == 0
     del first
-    second = loans.rent()
+    second = pool.acquire()
     second[:] = 1
     assert second.ctypes.data != address and (view == 7).all()
     del view
-    assert loans.rent().ctypes.data == address
+    assert pool.acquire().ctypes.data == address
 
 
-def test_no_python_code_runs_when_a_loan_ends():
+def test_no_python_code_runs_when_a_buffer_becomes_free():
     """Ctrl-C would be lost in it."""
-    loan, called = Loans((4, 3), "float32").rent(), []
+    buffer, called = BufferPool((4, 3), "float32").acquire(), []
     sys.setprofile(lambda frame, event, argument: called.append(event))
-    del loan
+    del buffer
     sys.setprofile(None)
     assert called == ["c_call"]  # which is of setprofile
