@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 import nbmod as mx
-from nbmod.base import CONFIG
 from nbmod.cli.bench import bound, step_seconds
+from nbmod.config import CONFIG
 from nbmod.execution.cost_model import costs_of
 from nbmod.ops.simd.roofline import measured as ceilings
 

@@ -10,7 +10,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from .base import CONFIG, MXNetError
+from .base import MXNetError
+from .config import CONFIG
 from .context import (
     Context,
     cpu,
@@ -44,7 +45,7 @@ _LAZY = {
     "as_mxnet": ("compat", "as_mxnet"),
     "register_op": ("operator.register_op", "register_op"),
     "unregister_op": ("operator.register_op", "unregister_op"),
-    "exact": ("base", "exact"),
+    "exact": ("config", "exact"),
     "without_passes": ("passes.switches", "without_passes"),
     "get_num_threads": ("ops.jit", "num_threads"),
     "set_num_threads": ("ops.jit", "set_num_threads"),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 from typing import ClassVar
 
-from .base import CONFIG, MXNetError, warn_user
+from .base import MXNetError, warn_user
+from .config import CONFIG
 
 __all__ = ["Context", "cpu", "cpu_pinned", "cpu_shared", "gpu", "num_gpus", "current_context",
            "gpu_memory_info"]

@@ -32,7 +32,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from .base import CONFIG, MXNetError, OutOfMemory, is_exact
+from .base import MXNetError, OutOfMemory
+from .config import CONFIG, is_exact
 from .context import Context, resolve
 from .execution.arena import Arena, Memory
 from .execution.bound_arrays import BoundArrays

@@ -13,7 +13,8 @@ from typing import Any
 
 from . import kvstore as kvs
 from . import ndarray as nd
-from .base import CONFIG, MXNetError
+from .base import MXNetError
+from .config import CONFIG
 from .context import cpu
 
 __all__ = ["BatchEndParam", "save_checkpoint", "load_checkpoint", "load_params"]

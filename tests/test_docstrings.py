@@ -20,6 +20,7 @@ MODULES = (
     "nbmod.autograd",
     "nbmod.execution.bound_arrays",
     "nbmod.callback",
+    "nbmod.config",
     "nbmod.context",
     "nbmod.engine",
     "nbmod.executor",

@@ -20,7 +20,7 @@ from tests.cases import all_samples
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "nbmod"
 LAYERS = (
-    ("base", "pytree", "registry", "log"),
+    ("base", "config", "pytree", "registry", "log"),
     ("context",),
     ("graph",),
     ("ops.build",),

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Sequence
 
 from .. import __version__
-from ..base import CONFIG, MXNetError
+from ..base import MXNetError
+from ..config import CONFIG
 from . import bench, im2rec, rec, rec2idx, warmup
 
 __all__ = ["main"]

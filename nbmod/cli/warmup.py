@@ -6,7 +6,8 @@ import argparse
 import time
 from typing import Any
 
-from ..base import MXNetError, tuning
+from ..base import MXNetError
+from ..config import tuning
 from .bench import shape_argument
 
 __all__ = ["HELP", "arguments", "run", "warm"]

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import CONFIG
+from ..config import CONFIG
 from ..ops.jit import call_before_compiling, compile_ahead, keeps_code, num_threads, rehearsal
 
 __all__ = ["announce", "main"]
@@ -161,7 +161,7 @@ def _end_with_parent() -> None:
 
 def _bound(request: dict[str, Any]) -> Any:
     from .. import symbol
-    from ..base import exact
+    from ..config import exact
     from ..context import cpu
 
     shapes: dict[str, Any] = {name: tuple(dims) for name, dims in request["shapes"].items()}

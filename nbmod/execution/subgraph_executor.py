@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ..base import CONFIG
+from ..config import CONFIG
 from ..context import Context
 from ..graph import Entry, Node
 from ..ops.device import device_of

@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from ..base import CONFIG, MXNetError
+from ..base import MXNetError
+from ..config import CONFIG
 from ..ndarray import NDArray
 from ..ops.device import Device, device_of, gpu_count, gpus_offered
 from ..ops.elementwise.arithmetic import sum_program

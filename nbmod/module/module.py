@@ -11,7 +11,8 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from ..base import ArgumentError, MXNetError, did_you_mean, tuning, warn_user
+from ..base import ArgumentError, MXNetError, did_you_mean, warn_user
+from ..config import tuning
 from ..context import Context, cpu
 from ..initializer import InitDesc, Uniform
 from ..io import DataDesc

@@ -11,7 +11,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from ..base import ArgumentError, MXNetError, did_you_mean, tuning
+from ..base import ArgumentError, MXNetError, did_you_mean
+from ..config import tuning
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc
 from .arguments import as_descs

@@ -40,7 +40,8 @@ from typing import Any
 
 import numpy as np
 
-from ..base import CONFIG, ArgumentError, MXNetError, is_exact, warn_user
+from ..base import ArgumentError, MXNetError, warn_user
+from ..config import CONFIG, is_exact
 from .build.linkage import compiler
 from .build.locks import locked
 from .build.progress import Progress

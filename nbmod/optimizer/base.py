@@ -22,7 +22,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..base import ArgumentError, MXNetError, did_you_mean, is_exact
+from ..base import ArgumentError, MXNetError, did_you_mean
+from ..config import is_exact
 from ..ndarray import NDArray, where, zeros
 from ..ndarray.mutation import written
 from ..ops.device import device_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import CONFIG
+from ..config import CONFIG
 from ..ndarray import NDArray, array, multi_lars, multi_sum_sq
 from ..ops.op import Op
 from ..ops.optimizer.lamb_update import LambUpdate, MPLambUpdate

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import CONFIG
+from ..config import CONFIG
 from ..ndarray import NDArray, random
 from ..ops.op import Op
 from ..ops.optimizer.sgd_update import (

@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from ..base import CONFIG, ArgumentError, did_you_mean
+from ..base import ArgumentError, did_you_mean
+from ..config import CONFIG
 from .rewrite import Rewritten
 
 __all__ = ["PASSES", "is_enabled", "run_pass", "without_passes"]

@@ -6,7 +6,8 @@ import atexit
 import json
 from typing import Any
 
-from ..base import CONFIG, ArgumentError, MXNetError, did_you_mean
+from ..base import ArgumentError, MXNetError, did_you_mean
+from ..config import CONFIG
 from . import watching
 from .recorder import RECORDER, Total
 

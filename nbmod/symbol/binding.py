@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..base import MXNetError, tuning
+from ..base import MXNetError
+from ..config import tuning
 from ..context import Context, current_context
 from ..graph import Entry
 from .inference import read_dtype, read_shape

@@ -17,7 +17,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..base import CONFIG, MXNetError
+from ..base import MXNetError
+from ..config import CONFIG
 from ..io import NDArrayIter
 
 __all__ = ["download", "download_model", "get_bz2_data", "get_cifar10", "get_mnist",

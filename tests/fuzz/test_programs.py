@@ -81,9 +81,9 @@ def test_settings_of_a_program_end_with_it(monkeypatch):
     monkeypatch.delenv("MXNET_BACKWARD_DO_MIRROR", raising=False)
     drawn = (drawing.program(Random(seed), "dense") for seed in count())
     program = next(program for program in drawn if program.mirror)
-    before = dict(os.environ), vars(mx.base.CONFIG).copy(), mx.get_num_threads()
+    before = dict(os.environ), vars(mx.config.CONFIG).copy(), mx.get_num_threads()
     assert not error_of(mx, program, 0)
-    assert before == (dict(os.environ), vars(mx.base.CONFIG), mx.get_num_threads())
+    assert before == (dict(os.environ), vars(mx.config.CONFIG), mx.get_num_threads())
 
 
 def test_programs_shrink_to_the_line_that_fails():

@@ -57,7 +57,7 @@ def test_outputs_are_mxnets(judge_of, name):
 def test_gradients_are_mxnets(judge_of, name, monkeypatch):
     """For all draws of the values, and without Winograd's tiles: in single precision; or in double,
     and in single but for the few gradients that take another way (see `graph_runs`)."""
-    monkeypatch.setattr(mx.base.CONFIG, "winograd", False)
+    monkeypatch.setattr(mx.config.CONFIG, "winograd", False)
     for seed in SEEDS:
         found = judge_of(name, seed).compare(True)
         assert found["error"] <= graph_runs.TOLERANCE, (seed, found)

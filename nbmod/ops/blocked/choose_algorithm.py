@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...base import CONFIG, is_tuning
+from ...config import CONFIG, is_tuning
 from ..device import CPU
 from ..nn.convolution import way_of
 from ..nn.sliding_window import Direction, Geometry

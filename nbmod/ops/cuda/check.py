@@ -33,7 +33,8 @@ from typing import Any
 
 import numpy as np
 
-from ...base import CONFIG, MXNetError
+from ...base import MXNetError
+from ...config import CONFIG
 from ..device import gpu_count, gpus_offered
 
 __all__ = ["Found", "check_sample", "main", "sample_names"]

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ...base import CONFIG, MXNetError, OutOfMemory
+from ...base import MXNetError, OutOfMemory
+from ...config import CONFIG
 from ..device import Device, describe
 from ..op import Call, Op, Spec
 from .elementwise.formula_op import COPY, run_program

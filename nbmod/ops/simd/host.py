@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...base import CONFIG
+from ...config import CONFIG
 
 __all__ = ["Registers", "cpu_name", "has", "lanes", "registers", "second_cache"]
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....base import CONFIG
+from ....config import CONFIG
 from ..runtime import ptx
 from ..runtime.launch import SIMULATED, cuda, device_function, kernel
 from .gemm_tiles import dealt, guarded, stretch

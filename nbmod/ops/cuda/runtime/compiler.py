@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....base import CONFIG, MXNetError
+from ....base import MXNetError
+from ....config import CONFIG
 from .int32_typing import narrow
 
 __all__ = ["Binary", "compile_kernel", "double_instructions", "fingerprint", "kinds_of"]

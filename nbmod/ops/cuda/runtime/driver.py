@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from ....base import CONFIG, MXNetError
+from ....base import MXNetError
+from ....config import CONFIG
 from .compiler import Binary, compile_kernel, kinds_of
 
 __all__ = ["Card", "DriverError"]

@@ -22,7 +22,8 @@ from importlib.util import find_spec
 from math import prod
 from typing import Any, NamedTuple
 
-from ....base import CONFIG, MXNetError
+from ....base import MXNetError
+from ....config import CONFIG
 from ...op import Backward, Op, Spec
 
 __all__ = ["cuda", "SIMULATED", "Kernel", "Launch", "PerRun", "Step", "device_function", "each",

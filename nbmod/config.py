@@ -1,0 +1,190 @@
+"""Configuration: the environment variables, and the numerical modes that `with` statements set.
+
+Every environment variable that nbmod reads is a field or property of `Config`; the rest of the
+package uses the instance `CONFIG`.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+__all__ = ["CONFIG", "Config", "exact", "is_exact", "is_tuning", "tuning"]
+
+
+def _flag(name: str, default: bool) -> bool:
+    text = os.environ.get(name)
+    return default if text is None else text.strip().lower() not in ("", "0", "false", "no", "off")
+
+
+def _flag_field(name: str, default: bool) -> bool:
+    return field(default_factory=lambda: _flag(name, default))
+
+
+def _int_field(name: str, default: int) -> int:
+    return field(default_factory=lambda: int(os.environ.get(name, "") or default))
+
+
+def _level(name: str) -> int:
+    text = os.environ.get(name, "").strip()
+    return int(text) if text.isdigit() else int(_flag(name, False))
+
+
+def _tile_size(name: str) -> int:
+    return 2 if os.environ.get(name, "").strip() == "2" else 4 * _flag(name, True)
+
+
+def _cache_dir() -> pathlib.Path:
+    chosen = os.environ.get("NBMOD_CACHE_DIR")
+    if chosen:
+        return pathlib.Path(chosen)
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or pathlib.Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = pathlib.Path.home() / "Library" / "Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(base) / "nbmod"
+
+
+_exact: ContextVar[bool] = ContextVar("exact", default=False)
+_tuning: ContextVar[bool] = ContextVar("tuning", default=False)
+
+
+@contextmanager
+def exact() -> Iterator[None]:
+    """Bind networks without rewrites that change rounding, for a `with` statement.
+
+    Elsewhere, a bound network may reassociate floating-point operations, so that results differ in
+    the last digits: unrolled recurrent cells are rerolled into layers, and at inference batch
+    normalization is folded into the weights of the preceding layer.  Denormal numbers are preserved
+    in the block, and flushed to zero elsewhere.  NBMOD_EXACT=1 sets this for a whole process.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> net = mx.sym.BatchNorm(mx.sym.Variable("x"))
+    >>> with mx.exact():
+    ...     executor = net.simple_bind(mx.cpu(), x=(2, 3))
+    """
+    token = _exact.set(True)
+    try:
+        yield
+    finally:
+        _exact.reset(token)
+
+
+def is_exact() -> bool:
+    """Whether rewrites that change rounding are disabled."""
+    return CONFIG.exact or _exact.get()
+
+
+@contextmanager
+def tuning(enabled: bool = True) -> Iterator[None]:
+    """Bind networks with measured instead of estimated algorithm choices, for a `with` statement.
+
+    Parameters
+    ----------
+    enabled : bool, default True
+        False leaves the mode as it is.
+    """
+    token = _tuning.set(enabled or _tuning.get())
+    try:
+        yield
+    finally:
+        _tuning.reset(token)
+
+
+def is_tuning() -> bool:
+    """Whether algorithms are chosen by measurement."""
+    return CONFIG.tune or _tuning.get()
+
+
+@dataclass
+class Config:
+    """All settings that are read from the environment."""
+
+    cache_dir: pathlib.Path = field(default_factory=_cache_dir)
+    """NBMOD_CACHE_DIR: folder of generated kernels and compiled code."""
+    cache: bool = _flag_field("NBMOD_CACHE", True)
+    """NBMOD_CACHE=0: compile anew in every process and write nothing."""
+    check: int = field(default_factory=lambda: _level("NBMOD_CHECK"))
+    """NBMOD_CHECK=1: verify every memory plan and its arrays at bind, and initialize GPU memory to
+    NaN.  2: also overwrite dead memory before each step, and verify after it that it wrote nothing
+    but its outputs (see `execution.sanitizer`)."""
+    disabled_passes: frozenset[str] = field(default_factory=lambda: frozenset(
+        os.environ.get("NBMOD_DISABLE_PASSES", "").replace(",", " ").split()))
+    """NBMOD_DISABLE_PASSES=cse,inplace,...: bind without these passes (see `passes.switches`)."""
+    gpu_to_cpu: bool = _flag_field("NBMOD_GPU_TO_CPU", False)
+    """NBMOD_GPU_TO_CPU=1: without a GPU, `gpu(i)` means `cpu(i)`, with one warning."""
+    virtual_gpus: int = _int_field("NBMOD_VIRTUAL_GPUS", 0)
+    """NBMOD_VIRTUAL_GPUS: number of contexts gpu(i) that share the CUDA devices; 0: one per device,
+    and 4 in numba's CUDA simulator."""
+    gpu_products: str = field(default_factory=lambda: os.environ.get("NBMOD_GPU_PRODUCTS", ""))
+    """NBMOD_GPU_PRODUCTS=tf32 or bf16: on GPUs, matrix products and convolutions of float32 tensors
+    use tensor cores, which round their operands to this type."""
+    tensor_cores: bool = _flag_field("MXNET_CUDA_ALLOW_TENSOR_CORE", True)
+    """MXNET_CUDA_ALLOW_TENSOR_CORE=0: those of float16 tensors do not use tensor cores."""
+    cuda_graphs: bool = _flag_field("NBMOD_CUDA_GRAPHS", False)
+    """NBMOD_CUDA_GRAPHS=1: launch each forward and backward pass as one CUDA graph."""
+    cuda_simulator: bool = _flag_field("NUMBA_ENABLE_CUDASIM", False)
+    """NUMBA_ENABLE_CUDASIM=1: simulate every gpu(i), to test kernels without a GPU (numba's own
+    variable, so that it enables both simulators)."""
+    exact: bool = _flag_field("NBMOD_EXACT", False)
+    """NBMOD_EXACT=1: no rewrites that change rounding (see `exact`)."""
+    simd_lanes: int = _int_field("NBMOD_SIMD_LANES", 0)
+    """NBMOD_SIMD_LANES=16, 8 or 4: generate vector kernels for registers of this many float32
+    lanes; 1: no vector kernels; 0: the registers of the host."""
+    winograd: int = field(default_factory=lambda: _tile_size("NBMOD_WINOGRAD"))
+    """NBMOD_WINOGRAD=0: direct convolutions only; 2: Winograd with output tiles of 2 x 2 pixels,
+    which are more accurate; otherwise up to 4 x 4 (see `ops.blocked.winograd`)."""
+    tune: bool = _flag_field("NBMOD_TUNE", False)
+    """NBMOD_TUNE=1: every bind measures convolution algorithms that have not been measured, as with
+    `tune=True`, and stores the times in the cache folder."""
+    compilers: int = _int_field("NBMOD_COMPILERS", 64)
+    """NBMOD_COMPILERS: maximum number of processes that compile kernels of a network in parallel,
+    this one included and at most one per core; 1: this one only."""
+    profile: bool = _flag_field("MXNET_PROFILER_AUTOSTART", False)
+    """MXNET_PROFILER_AUTOSTART=1: profile from the start, and write the trace at exit."""
+    debug: int = _int_field("NBMOD_DEBUG", 0)
+    """NBMOD_DEBUG=1: print one line per bind about the memory plan."""
+
+    # Properties are read on every access: scripts set these variables after the import.
+
+    @property
+    def mirror(self) -> bool:
+        """MXNET_BACKWARD_DO_MIRROR=1: recompute cheap nodes in the backward pass of training."""
+        return _flag("MXNET_BACKWARD_DO_MIRROR", False)
+
+    @property
+    def fusion(self) -> bool:
+        """MXNET_USE_FUSION=0: execute elementwise nodes one by one."""
+        return _flag("MXNET_USE_FUSION", True)
+
+    @property
+    def update_on_kvstore(self) -> bool:
+        """MXNET_UPDATE_ON_KVSTORE=0: every device runs the optimizer; key-value stores only sum."""
+        return _flag("MXNET_UPDATE_ON_KVSTORE", True)
+
+    @property
+    def home(self) -> pathlib.Path:
+        """MXNET_HOME: parent folder of data sets and models."""
+        return pathlib.Path(os.environ.get("MXNET_HOME") or pathlib.Path.home() / ".mxnet")
+
+    def aggregation_size(self, default: int) -> int:
+        """MXNET_OPTIMIZER_AGGREGATION_SIZE: number of parameters that one update call steps.
+
+        Parameters
+        ----------
+        default : int
+            Result if the variable is not set.
+        """
+        return int(os.environ.get("MXNET_OPTIMIZER_AGGREGATION_SIZE", default))
+
+
+CONFIG = Config()
