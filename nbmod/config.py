@@ -163,7 +163,7 @@ class Config:
 
     @property
     def fusion(self) -> bool:
-        """MXNET_USE_FUSION=0: execute elementwise nodes one by one."""
+        """MXNET_USE_FUSION=0: MXNet's NBMOD_DISABLE_PASSES=fuse_elementwise; read at every bind."""
         return _flag("MXNET_USE_FUSION", True)
 
     @property

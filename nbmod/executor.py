@@ -130,8 +130,7 @@ class Executor(Program, BoundArrays):
         self.graph, self.context = self._place(trained)
         self.shape = self._infer(infer_shape, self.symbol.shape)
         self.dtype = self._infer(infer_type, self.symbol.dtype)
-        self.fused = self._fuse(CONFIG.fusion and plain_of is None
-                                and is_enabled("fuse_elementwise"))
+        self.fused = self._fuse(plain_of is None and is_enabled("fuse_elementwise"))
         self.graph, self.context = self.fused.graph, self.fused.facts(self.context)
         self.shape, self.dtype = self.fused.facts(self.shape), self.fused.facts(self.dtype)
         self.forward_graph = self.graph.head(len(self._output_names))

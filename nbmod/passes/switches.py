@@ -79,6 +79,8 @@ def without_passes(*names: str) -> Iterator[None]:
 def is_enabled(name: str) -> bool:
     """Whether networks that are bound now go through the pass of this name."""
     _require_known(CONFIG.disabled_passes, "NBMOD_DISABLE_PASSES")
+    if name == "fuse_elementwise" and not CONFIG.fusion:
+        return False
     return name not in CONFIG.disabled_passes and name not in _disabled.get()
 
 
