@@ -19,8 +19,8 @@ _COUNTED = pytest.StashKey[tuple[int, int]]()
 _ANEW = "disagreed at first"
 
 
-OPERATORS = ("test_ops", "test_rows")
-"""Files whose tests run all operators: one process shall compile their kernels for all of them."""
+OPERATORS = ("test_ops", "test_rows", "test_placement", "test_recompute")
+"""Files whose tests run many operators: one process compiles the kernels for all of them."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
