@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
+from typing import ClassVar
+
+from .scope import Scope
 
 __all__ = ["AttrScope"]
 
 
-class _Current(type):
-    """Gives the class its `current`: the scope in charge in this thread."""
-
-    _current = threading.local()
-
-    @property
-    def current(cls) -> AttrScope:
-        if not hasattr(_Current._current, "value"):
-            _Current._current.value = AttrScope()
-        return _Current._current.value
-
-    @current.setter
-    def current(cls, scope: AttrScope) -> None:
-        _Current._current.value = scope
-
-
-class AttrScope(metaclass=_Current):
+class AttrScope(Scope):
     """Attributes for every symbol that is made inside a `with` statement.
 
     Parameters
     ----------
     **kwargs : str
         Attributes by name.  `ctx_group`, `lr_mult`, `wd_mult`, `force_mirroring` and `mirror_stage`
-        are the framework's; others should look like `__mine__`.
+        are reserved; other names should have the form `__name__`.
 
     Raises
     ------
@@ -40,8 +26,8 @@ class AttrScope(metaclass=_Current):
 
     Notes
     -----
-    A scope inside another adds to it and takes precedence where both have the same key; attributes
-    of a symbol itself take precedence over both.
+    Scopes nest: an inner scope overrides attributes of the outer one, and attributes that are
+    given to a symbol override both.
 
     Examples
     --------
@@ -52,33 +38,31 @@ class AttrScope(metaclass=_Current):
     ('stage1', '0.1')
     """
 
+    current: ClassVar[AttrScope]
+    """The innermost scope of the calling thread."""
+
     def __init__(self, **kwargs: str):
+        super().__init__()
         for key, value in kwargs.items():
             if not isinstance(value, str):
                 raise ValueError(f"AttrScope: {key} is {value!r}, expected text")
         self._attr = dict(kwargs)
-        self._outer: list[AttrScope] = []
 
     def get(self, attr: Mapping[str, str] | None) -> dict[str, str]:
-        """The scope's attributes, together with others that take precedence.
+        """The scope's attributes merged with those of a symbol, which take precedence.
 
         Parameters
         ----------
         attr : dict of str to str or None
-            The others.
+            Attributes of the symbol.
 
         Returns
         -------
         dict of str to str
-            All of them.
+            All attributes.
         """
         return {**self._attr, **attr} if attr else dict(self._attr)
 
     def __enter__(self) -> AttrScope:
-        self._outer.append(AttrScope.current)
         self._attr = {**AttrScope.current._attr, **self._attr}
-        AttrScope.current = self
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        AttrScope.current = self._outer.pop()
+        return super().__enter__()

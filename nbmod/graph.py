@@ -1,17 +1,16 @@
-"""The graph: plain data, no behaviour that computes.
+"""The computation graph, as plain data.
 
-A `Node` applies an op to entries; an `Entry` is one output of a node; a `Graph` fixes a list of
-output entries and numbers everything below them.  A variable is a node whose `op` is None.
+A `Node` applies an op to entries; an `Entry` is one output of a node; a `Graph` is a list of output
+entries with all nodes that they depend on.  A variable is a node whose `op` is None.
 
     symbol output -> Entry(node, index) -> node.inputs -> Entry ...
 
-Two views of the same thing.  Building and rewriting follow the links (`Node`, `Entry`).  Analysis
-uses `Graph`: nodes in topological order (inputs before users, in argument order), and every output
-of every node numbered by one integer, its *entry id*.  Every fact a pass finds (shape, dtype,
-storage, device) is a plain list indexed by entry id.  That single convention is what makes all
-passes look alike.
+There are two views.  Construction and rewriting follow the edges (`Node`, `Entry`).  Analysis uses
+`Graph`: nodes in topological order (producers before consumers, in argument order), and every
+output of every node numbered by one integer, its *entry id*.  Results of all passes (shapes,
+dtypes, storage, devices) are lists indexed by entry id.
 
-Nothing here recurses, so a chain of any length is walked with constant Python stack.
+All traversals are iterative, so the depth of a graph is not limited by Python's stack.
 """
 
 from __future__ import annotations
@@ -27,13 +26,26 @@ __all__ = ["Node", "Entry", "Graph", "topological_order"]
 
 
 class Node:
-    """One application of `op` (None: a variable) to `inputs`.
+    """An application of an op to inputs, or a variable.
 
-    `attrs` keeps the attributes as the user or file wrote them, strings to strings: op parameters
-    and hidden `__key__` attributes together; `op` holds the parsed parameters.  `source` is set on
-    nodes that passes add on behalf of a forward node, and names it: those that compute its gradient
-    or its inputs' gradients, and its clone that is computed again.  `control_deps` are nodes that a
-    file wants to run before; they only matter when it is written again.
+    Parameters
+    ----------
+    op : Op or None
+        The op with its parsed parameters; None for a variable.
+    name : str
+        Name of the node.
+    inputs : iterable of Entry
+        Inputs.
+    attrs : dict of str to str, optional
+        Attributes as the user or file gave them: op parameters and hidden `__key__` attributes.
+    source : Node, optional
+        For nodes that passes derive from a forward node, that node: gradient nodes, and clones that
+        are recomputed in the backward pass.
+
+    Attributes
+    ----------
+    control_deps : tuple of Node
+        Control dependencies of a loaded graph, kept for saving it.
     """
 
     __slots__ = ("op", "name", "inputs", "attrs", "source", "control_deps")
@@ -52,12 +64,20 @@ class Node:
         return self.op is None
 
     @property
+    def required_op(self) -> Op:
+        """The op of a node that is not a variable."""
+        if self.op is None:
+            raise TypeError(f"{self.name} is a variable, which has no op")
+        return self.op
+
+    @property
     def num_outputs(self) -> int:
-        """All outputs, hidden ones included."""
+        """Number of outputs, hidden ones included."""
         return 1 if self.op is None else len(self.op.list_outputs())
 
     @property
     def num_visible(self) -> int:
+        """Number of outputs that symbols show."""
         return 1 if self.op is None else self.op.num_visible
 
     @property
@@ -66,17 +86,17 @@ class Node:
 
     @property
     def recomputes(self) -> bool:
-        """Whether this is the clone of its source that backward computes again."""
+        """Whether this is a clone of its source that the backward pass recomputes."""
         return self.op is not None and self.source is not None and self.op is self.source.op
 
     def clone(self, inputs: Iterable[Entry], source: Node | None) -> Node:
-        """The same op, name and attributes on other inputs."""
+        """A node of the same op, name and attributes on other inputs."""
         copy = Node(self.op, self.name, inputs, self.attrs, source)
         copy.control_deps = self.control_deps
         return copy
 
     def describe(self) -> str:
-        """`name (op)`, the way errors speak of a node."""
+        """`name (op)`, for error messages."""
         return f"{self.name} ({'variable' if self.op is None else self.op.name})"
 
     def __repr__(self) -> str:
@@ -91,7 +111,7 @@ class Entry(NamedTuple):
 
 
 def topological_order(entries: Iterable[Entry]) -> list[Node]:
-    """Every node below `entries`, inputs before users, depth first in argument order."""
+    """All nodes that `entries` depend on, in depth-first postorder: producers before consumers."""
     order: list[Node] = []
     seen: set[int] = set()
     for root in entries:
@@ -113,20 +133,25 @@ def topological_order(entries: Iterable[Entry]) -> list[Node]:
 
 
 class Graph:
-    """`outputs` and everything below them, numbered.
+    """Output entries and all nodes that they depend on.
 
-    `nodes` stand in topological order; the entry ids of each are a range, and the ranges follow one
-    another.
+    The entry ids of a node are a range; ranges are consecutive in the order of `nodes`.
+
+    Parameters
+    ----------
+    outputs : iterable of Entry
+        Outputs of the graph.
+    nodes : list of Node, optional
+        The nodes in topological order, if known.
     """
 
     def __init__(self, outputs: Iterable[Entry], nodes: list[Node] | None = None):
-        """`nodes` is their topological order, if that is known already."""
         self.outputs = list(outputs)
         self.nodes = topological_order(self.outputs) if nodes is None else nodes
 
     @cached_property
     def _eids(self) -> dict[int, range]:
-        """Entry ids of every node, by its `id`."""
+        """Entry ids of the outputs of every node, by its `id`."""
         eids, first = {}, 0
         for node in self.nodes:
             eids[id(node)] = range(first, first + node.num_outputs)
@@ -135,6 +160,7 @@ class Graph:
 
     @property
     def num_entries(self) -> int:
+        """Number of entry ids."""
         return self.output_eids(self.nodes[-1]).stop if self.nodes else 0
 
     def eid(self, entry: Entry) -> int:
@@ -152,7 +178,7 @@ class Graph:
         return self._eids[id(node)]
 
     def find(self, node: Node) -> range | None:
-        """`output_eids` of a node that may be of another graph: then None."""
+        """`output_eids` of a node; None if it is not in the graph."""
         return self._eids.get(id(node))
 
     @property
@@ -161,7 +187,7 @@ class Graph:
         return [self.eid(entry) for entry in self.outputs]
 
     def head(self, count: int) -> Graph:
-        """The graph of the first `count` outputs.  Its nodes are the first of this graph, too."""
+        """The graph of the first `count` outputs; its nodes are a prefix of this graph's."""
         outputs = self.outputs[:count]
         end = 1 + max((self.eid(entry) for entry in outputs), default=-1)
         return Graph(outputs, [node for node in self.nodes if self.output_eids(node).start < end])
@@ -173,12 +199,12 @@ class Graph:
 
     @property
     def arguments(self) -> list[Node]:
-        """Variables that are not states of ops."""
+        """Variables that are not auxiliary states."""
         return [node for node in self.variables if id(node) not in self._states]
 
     @property
     def states(self) -> list[Node]:
-        """Variables that ops keep as state: moving averages and the like."""
+        """Auxiliary states: variables that ops update, such as moving averages."""
         return [node for node in self.variables if id(node) in self._states]
 
     @cached_property
@@ -189,11 +215,11 @@ class Graph:
 
     def rewired(self, wire: Callable[[Node, Entry, Entry], Entry]
                 ) -> tuple[Graph, dict[int, Node]]:
-        """A graph like this one with other inputs, and its clones by `id` of what they stand for.
+        """A copy of the graph with replaced inputs, and its cloned nodes by `id` of the originals.
 
-        `wire(node, old, new)` says what input `old` of `node` shall be; `new` is the same entry in
-        the new graph.  This graph stays as it is: whatever changes, or depends on or has its source
-        in what changes, is cloned.
+        `wire(node, old, new)` returns the replacement of input `old` of `node`; `new` is the same
+        entry in the new graph.  Only nodes that change are cloned, with those that depend on them
+        or have one as `source`; the others are shared.
         """
         clones: dict[int, Node] = {}
 
@@ -208,7 +234,7 @@ class Graph:
         return Graph([current(entry) for entry in self.outputs]), clones
 
     def __str__(self) -> str:
-        """One line per node: id, name, op, inputs as `name[index]`."""
+        """One line per node: number, name, op, inputs as `name[index]`."""
         lines = []
         for nid, node in enumerate(self.nodes):
             inputs = ", ".join(f"{e.node.name}[{e.index}]" for e in node.inputs)

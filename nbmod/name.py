@@ -1,39 +1,24 @@
-"""Automatic names.  They are part of the API: scripts look up `_plus12_output`.
+"""Automatic names of nodes.  They are part of the API: scripts look up `_plus12_output`.
 
-A name is a hint (the op's name as it was called, in lower case) and a number that counts up from 0
-per hint and per manager.  The manager of the innermost `with` statement of the thread decides; each
-thread starts with a manager of its own.
+A name is a hint (the operator's name as called, in lower case) followed by a counter from 0 per
+hint and per manager.  The manager is that of the innermost `with` statement of the thread.
 """
 
 from __future__ import annotations
 
-import threading
+from typing import ClassVar
+
+from .scope import Scope
 
 __all__ = ["NameManager", "Prefix"]
 
 
-class _Current(type):
-    """Gives the classes their `current`: the manager in charge in this thread."""
-
-    _current = threading.local()
-
-    @property
-    def current(cls) -> NameManager:
-        if not hasattr(_Current._current, "value"):
-            _Current._current.value = NameManager()
-        return _Current._current.value
-
-    @current.setter
-    def current(cls, manager: NameManager) -> None:
-        _Current._current.value = manager
-
-
-class NameManager(metaclass=_Current):
-    """Names nodes; in a `with` statement it names every node that is made inside.
+class NameManager(Scope):
+    """Names nodes; in a `with` statement, it names every node that is made inside.
 
     Notes
     -----
-    The counters are kept after the block, so entering the same manager again continues them.
+    Counters persist: entering the same manager again continues them.
 
     Examples
     --------
@@ -44,9 +29,12 @@ class NameManager(metaclass=_Current):
     ('relu0', 'relu1')
     """
 
+    current: ClassVar[NameManager]
+    """The innermost manager of the calling thread."""
+
     def __init__(self) -> None:
+        super().__init__()
         self._counter: dict[str, int] = {}
-        self._outer: list[NameManager] = []
 
     def get(self, name: str | None, hint: str) -> str:
         """The name of a node.
@@ -54,14 +42,14 @@ class NameManager(metaclass=_Current):
         Parameters
         ----------
         name : str or None
-            The name that the user gave, which is returned if it is not empty.
+            Explicit name, returned unless empty.
         hint : str
-            What an automatic name begins with; a number follows.
+            Prefix of an automatic name.
 
         Returns
         -------
         str
-            The name.
+            Name of the node.
         """
         if name:
             return name
@@ -69,17 +57,9 @@ class NameManager(metaclass=_Current):
         self._counter[hint] = number + 1
         return f"{hint}{number}"
 
-    def __enter__(self) -> NameManager:
-        self._outer.append(NameManager.current)
-        NameManager.current = self
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        NameManager.current = self._outer.pop()
-
 
 class Prefix(NameManager):
-    """A manager that prepends a prefix to the name of every operator, given or automatic.
+    """A manager that prepends a prefix to explicit and automatic names of operators.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ LAYERS = (
     ("passes.optimize",),
     ("serialization",),
     ("random", "ndarray"),
-    ("name", "attribute", "symbol"),
+    ("scope", "name", "attribute", "symbol"),
     ("execution", "executor"),
     ("lr_scheduler", "optimizer", "metric", "initializer", "monitor"),
     ("kvstore",),

@@ -27,9 +27,9 @@ __all__ = ["debug_str", "named_inputs", "named_outputs", "plan_chart"]
 def named_inputs(node: Node, arrays: Sequence[Any]) -> Iterator[tuple[str, Any]]:
     """What a monitor sees of a node's inputs, under MXNet's names: `<node>_<input>`, and before
     that a variable under its own name.  Gradients have no names for theirs and number them."""
-    assert node.op is not None
-    numbered = isinstance(node.op, Backward)
-    names = [f"input{i}" for i in range(len(arrays))] if numbered else node.op.list_inputs()
+    op = node.required_op
+    numbered = isinstance(op, Backward)
+    names = [f"input{i}" for i in range(len(arrays))] if numbered else op.list_inputs()
     for entry, name, array in zip(node.inputs, names, arrays, strict=True):
         if entry.node.is_variable:
             yield entry.node.name, array
@@ -41,11 +41,11 @@ def named_outputs(node: Node, arrays: Sequence[Any]) -> Iterator[tuple[str, Any]
 
     What a loop saves for its gradients is nobody's business.
     """
-    assert node.op is not None
-    names: Sequence[str] = node.op.list_outputs()
-    if isinstance(node.op, Control):
-        names, arrays = names[:node.op.num_visible], arrays[:node.op.num_visible]
-    if isinstance(node.op, Backward):
+    op = node.required_op
+    names: Sequence[str] = op.list_outputs()
+    if isinstance(op, Control):
+        names, arrays = names[:op.num_visible], arrays[:op.num_visible]
+    if isinstance(op, Backward):
         names = [f"output{i}" for i in range(len(names))] if len(names) > 1 else ["output"]
     for name, array in zip(names, arrays, strict=True):
         yield f"{node.name}_{name}", array
@@ -133,13 +133,11 @@ def _megabytes(nbytes: int) -> str:
 def _entry_names(executor: Program) -> list[str]:
     names = []
     for node in executor.graph.nodes:
-        if node.is_variable:
+        if node.op is None:
             names.append(node.name)
+        elif isinstance(node.op, FusedElements):
+            names += node.op.labels
         else:
-            assert node.op is not None
-            if isinstance(node.op, FusedElements):
-                names += node.op.labels
-                continue
             outputs = node.op.list_outputs()
             names += [node.name if len(outputs) == 1 else f"{node.name}.{o}" for o in outputs]
     return names

@@ -67,8 +67,7 @@ class Derived:
                 raise MXNetError(f"{part.node.describe()}: {error}") from error
 
     def _run(self, position: int, part: Part, values: dict[Key, Any]) -> None:
-        op, device = part.node.op, self.device
-        assert op is not None
+        op, device = part.node.required_op, self.device
         ins, outs = [values[key] for key in part.ins], []
         for index, spec in enumerate(part.outs):
             if (position, index) not in values:

@@ -73,8 +73,7 @@ class Program:
         """One MXNetError for all nodes that their device cannot execute."""
         lacking: dict[Context, list[Node]] = {}
         for node in self.computed:
-            ctx, op = self._context_of(node), node.op
-            assert op is not None
+            ctx, op = self._context_of(node), node.required_op
             if not (op.runs_bodies or isinstance(op, CrossDeviceCopy)
                     or device_of(ctx).supports(op)):
                 lacking.setdefault(ctx, []).append(node)
@@ -112,8 +111,8 @@ class Program:
         space = {ctx: number for number, ctx in enumerate(self.spaces)}
         steps = []
         for node, scratch in zip(self.computed, self.scratch, strict=True):
-            ins, outs, op = self.graph.input_eids(node), self.graph.output_eids(node), node.op
-            assert op is not None
+            ins, outs = self.graph.input_eids(node), self.graph.output_eids(node)
+            op = node.required_op
             steps.append(PlanStep(
                 ins, tuple([eid if eid in wanted else NONE for eid in outs]),
                 tuple(_inplace_positions(op)), tuple([spec.nbytes for spec in scratch]),
@@ -123,8 +122,7 @@ class Program:
 
     def _side_by_side(self, node: Node, ins: Sequence[int], outs: Sequence[int]) -> dict[str, Any]:
         """What the planner may know of tensors that a node joins, cuts, or has in rows apart."""
-        op, specs = node.op, self.specs
-        assert op is not None
+        op, specs = node.required_op, self.specs
         known: dict[str, Any] = {}
         given = [specs[eid] for eid in ins], [specs[eid] for eid in outs]
         for name in ("joins", "cuts"):
@@ -139,8 +137,8 @@ class Program:
 
     def _scratch(self, index: int, node: Node) -> list[Spec]:
         """The temporary arrays that a node wants on its device."""
-        ins, outs, op = self.graph.input_eids(node), self.graph.output_eids(node), node.op
-        assert op is not None
+        ins, outs = self.graph.input_eids(node), self.graph.output_eids(node)
+        op = node.required_op
         if index in self.bodies:
             return [Spec((body.nbytes,), np.dtype(np.uint8)) for body in self.bodies[index]]
         if isinstance(op, CrossDeviceCopy):
@@ -166,8 +164,7 @@ class Program:
         return piece_of(device_of(self.context[eid]), source, 0, spec, piece)
 
     def _prepare(self, index: int, node: Node) -> Step:
-        step, op = self.plan_steps[index], node.op
-        assert op is not None
+        step, op = self.plan_steps[index], node.required_op
         ins = [self.arrays[eid] for eid in step.inputs]
         outs = [None if eid == NONE else self.arrays[eid] for eid in step.outputs]
         if index in self.plan.views:

@@ -126,8 +126,7 @@ def keep(node: Recorded, ins: Sequence[Any], outs: Sequence[Any],
     """
     _hold(node, outs)
     node.specs, node.values = list(specs) or node.specs, [None] * len(outs)
-    assert node.op is not None
-    for kind, index in reads(node.op):
+    for kind, index in reads(node.required_op):
         if kind == "out":
             node.values[index] = outs[index]
         else:

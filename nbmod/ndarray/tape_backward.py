@@ -96,8 +96,7 @@ class _Sweep:
 
     def _infer(self, node: Node) -> list[Spec]:
         """Of the outputs of a node: those they are like, or what follows from its inputs."""
-        op = node.op
-        assert op is not None
+        op = node.required_op
         like = op.like(node)
         if like is not None:
             return [self._spec(entry) for entry in like]
@@ -107,8 +106,7 @@ class _Sweep:
         return [Spec(*fact) for fact in zip(shapes, types, strict=True)]  # type: ignore[arg-type]
 
     def _step(self, node: Node) -> None:
-        op, ctx = node.op, _source(node).ctx
-        assert op is not None
+        op, ctx = node.required_op, _source(node).ctx
         ins = [_bring(self.value(entry), _context(entry), ctx) for entry in node.inputs]
         outs = self._execute(node, op, ins, ctx)
         if self.create_graph:

@@ -84,8 +84,7 @@ def _zero(node: Node, index: int) -> Entry:
 
 def _input_gradients(node: Node, ograds: list[Entry | None]) -> Sequence[Entry | None]:
     """What `node` contributes to each of its inputs (None: nothing)."""
-    op = node.op
-    assert op is not None
+    op = node.required_op
     reads = op.head_gradients()
     if not any(grad is not None for grad in ograds) and (reads or not op.list_needs()):
         return ()

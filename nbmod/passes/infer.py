@@ -275,25 +275,22 @@ class _Inference:
 
 def _like(graph: Graph, node: Node) -> list[int] | None:
     """Entries whose facts the outputs of a node copy; None for a node with rules of its own."""
-    assert node.op is not None
     if node.source is not None and node.recomputes:
         return list(graph.output_eids(node.source))
-    like = node.op.like(node)
+    like = node.required_op.like(node)
     return None if like is None else [graph.eid(entry) for entry in like]
 
 
 def _located(error: MXNetError, node: Node, in_facts: list) -> MXNetError:
-    assert node.op is not None
     given = ", ".join(f"{name} {fact if fact is not None else '?'}" for name, fact
-                      in zip(node.op.list_inputs(), in_facts, strict=False))
+                      in zip(node.required_op.list_inputs(), in_facts, strict=False))
     return type(error)(f"{node.describe()}: {error} [inputs: {given}]")
 
 
 def _conflict(node: Node, position: int, given: Any, expected: Any, rule: str) -> MXNetError:
     """One argument or output of a node contradicts what the op's rule says."""
-    assert node.op is not None
-    what = "shape" if rule == "infer_shape" else "type"
-    names = [*node.op.list_inputs(), *(f"output {name}" for name in node.op.list_outputs())]
+    op, what = node.required_op, "shape" if rule == "infer_shape" else "type"
+    names = [*op.list_inputs(), *(f"output {name}" for name in op.list_outputs())]
     name = names[position]
     source = node.inputs[position].node.name if position < len(node.inputs) else node.name
     kind = ShapeMismatch if what == "shape" else MXNetError

@@ -27,8 +27,7 @@ def skip_identities(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> R
     known = before.facts(first, specs)
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
-        op = node.op
-        assert op is not None
+        op = node.required_op
         if not inputs or not (op.view or type(op).passes_on is not Op.passes_on):
             return None
         if any(Entry(node, i) in uses for i in range(1, node.num_outputs)):
@@ -83,8 +82,7 @@ def merge_equal(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewri
     earliest: dict[tuple, Node] = {}
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
-        op = node.op
-        assert op is not None
+        op = node.required_op
         if op.aux or op.subgraphs or op.runs_bodies or not op.repeatable:
             return None
         outs = tuple(known[eid] for eid in before.graph.output_eids(node))
@@ -92,8 +90,7 @@ def merge_equal(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewri
         other = earliest.setdefault(key, node)
         if other is node:
             return None
-        assert other.op is not None
-        twin = seen.setdefault(key, {other.op: other}).setdefault(op, node)
+        twin = seen.setdefault(key, {other.required_op: other}).setdefault(op, node)
         if twin is node or not _same(op, twin.op):
             return None
         return Replacement([Entry(twin, i) for i in range(node.num_outputs)],

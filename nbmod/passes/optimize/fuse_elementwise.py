@@ -46,7 +46,7 @@ from ...graph import Entry, Graph, Node
 from ...ops.elementwise.fused_elements import FusedElements
 from ...ops.elementwise.program import Elements, Program, prune
 from ...ops.elementwise.program import fuse as join
-from ...ops.op import Op, Spec
+from ...ops.op import Spec
 from ...ops.param import Shape
 from ...ops.shape import size_of
 
@@ -270,7 +270,7 @@ class _Grouping:
         if unit.node.op_name != "_grad_add":
             return False
         makers = [self.maker[entry] for entry in unit.reads if len(self.readers[entry]) == 1]
-        return any(maker.kind is None and _op(maker).accumulates for maker in makers
+        return any(maker.kind is None and maker.node.required_op.accumulates for maker in makers
                    if not maker.node.is_variable)
 
     def _sweep(self) -> bool:
@@ -359,11 +359,6 @@ def _seen(units: Iterable[Unit]) -> dict[Entry, set[Shape]]:
     return found
 
 
-def _op(unit: Unit) -> Op:
-    assert unit.node.op is not None
-    return unit.node.op
-
-
 # -- the new graph ----------------------------------------------------------------------------
 
 class _Builder:
@@ -449,8 +444,7 @@ def _program(units: Iterable[Unit], inputs: Sequence[Entry], outputs: Sequence[E
 
 
 def _label(entry: Entry) -> str:
-    op = entry.node.op
-    assert op is not None
+    op = entry.node.required_op
     outputs = op.list_outputs()
     return entry.node.name if len(outputs) == 1 else f"{entry.node.name}.{outputs[entry.index]}"
 

@@ -93,8 +93,7 @@ def _followed(op: Any, plain: bool, watched: bool) -> Any:
 
 def _replaced(node: Node, host: Node, op: Any, **more: Entry) -> Replacement:
     """`host` as `op`, which does what `node` does, with `more` inputs."""
-    assert host.op is not None
-    named = dict(zip(host.op.list_inputs(), host.inputs, strict=True), **more)
+    named = dict(zip(host.required_op.list_inputs(), host.inputs, strict=True), **more)
     made = Node(op, host.name, [named[name] for name in op.list_inputs()], host.attrs)
     return Replacement([Entry(made)], f"{node.describe()} is done by {host.describe()}")
 

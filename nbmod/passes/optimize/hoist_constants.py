@@ -75,8 +75,7 @@ def derived_groups(graph: Graph, specs: Sequence[Spec | None]) -> list[list[Node
 
 def _follows(graph: Graph, node: Node, known: Container[int], specs: Sequence[Spec | None]) -> bool:
     """Whether a node reads nothing but what follows from constants or parameters."""
-    op = node.op
-    assert op is not None
+    op = node.required_op
     if op.derived:
         return all(e.node.is_variable or id(e.node) in known for e in node.inputs)
     if op.aux or op.subgraphs or op.runs_bodies or not op.repeatable:
