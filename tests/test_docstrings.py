@@ -62,7 +62,6 @@ MODULES = (
     "nbmod.module.det_module",
     "nbmod.module.executor_group",
     "nbmod.module.module",
-    "nbmod.module.optimizer_mixin",
     "nbmod.module.python_module",
     "nbmod.module.sequential_module",
     "nbmod.monitor",

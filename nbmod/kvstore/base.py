@@ -168,6 +168,53 @@ class KVStoreBase:
         """
         raise self._abstract("load_optimizer_states")
 
+    def set_gradient_compression(self, compression_params: Any) -> None:
+        """Compress gradients that are sent between devices.
+
+        Parameters
+        ----------
+        compression_params : dict
+            Options of the compression.
+        """
+        raise self._abstract("set_gradient_compression")
+
+    def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None
+                        ) -> None:
+        """Copy some rows of the stored array of a key.
+
+        Parameters
+        ----------
+        key : int or str
+            The key.
+        out : NDArray or list of NDArray
+            The arrays to copy into.
+        priority : int, default 0
+            A hint in which order to process keys, larger first; may be ignored.
+        row_ids : NDArray or list of NDArray
+            Indices of the rows.
+        """
+        raise self._abstract("row_sparse_pull")
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Get the state apart from values and optimizer states, for an exact resume.
+
+        Returns
+        -------
+        dict or None
+            Plain data; None if there is no such state.
+        """
+        return None
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned.
+
+        Parameters
+        ----------
+        state : dict
+            State of a store of the same kind.
+        """
+        raise self._abstract("load_state_dict")
+
 
 @KVStoreBase.register
 class TestStore(KVStoreBase):

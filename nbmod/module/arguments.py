@@ -8,10 +8,15 @@ from typing import Any
 
 from ..base import ArgumentError, MXNetError, did_you_mean, warn_user
 from ..context import Context
+from ..initializer import InitDesc
 from ..io import DataDesc
+from ..kvstore import KVStoreBase
+from ..ndarray import NDArray
+from ..optimizer import Optimizer, create
+from ..symbol import Symbol
 
-__all__ = ["as_descs", "groups_by_context", "name_list", "_check_input_names", "_check_names_match",
-           "_parse_data_desc"]
+__all__ = ["advice", "as_descs", "assign", "groups_by_context", "initialize", "make_optimizer",
+           "name_list", "pull_rows", "_check_input_names", "_check_names_match", "_parse_data_desc"]
 
 STATE_SUFFIXES = ("_weight", "_bias", "_gamma", "_beta")
 
@@ -95,3 +100,66 @@ def groups_by_context(groups: Any, count: int) -> list[dict[str, Context]]:
         for one, ctx in zip(each, contexts * count, strict=False):
             one[name] = ctx
     return each
+
+def assign(name: str, value: NDArray, target: NDArray) -> None:
+    """Copy a given value to the host array of a parameter."""
+    if not isinstance(value, NDArray):
+        raise TypeError(f"init_params: {name} is a {type(value).__name__}, expected an NDArray; "
+                        "make one with mx.nd.array")
+    if value.shape != target.shape:
+        raise MXNetError(f"init_params: {name} has shape {value.shape}, the symbol expects "
+                         f"{target.shape}")
+    value.copyto(target)
+
+
+def initialize(desc: InitDesc, target: NDArray, initializer: Any) -> None:
+    """Fill the host array of a parameter by the initializer."""
+    if not callable(initializer):
+        raise TypeError(f"init_params: initializer is {initializer!r}, expected one such as "
+                        "mx.init.Xavier()")
+    try:
+        initializer(desc, target)
+    except MXNetError as error:
+        label = f"; {advice(desc)}" if desc.endswith("label") else ""
+        raise ArgumentError(f"init_params: {desc}: {error}{label}") from None
+
+
+def advice(name: str) -> str:
+    """What to do about a parameter without a value."""
+    if name.endswith("label"):
+        return "if it is a label, name it in Module's label_names, and the iterator's label_name"
+    return "pass allow_missing=True to initialise it"
+
+
+
+def make_optimizer(optimizer: str | Optimizer, params: Any, symbol: Symbol,
+                   idx2name: dict[int, str], rescale: float) -> Optimizer:
+    """The optimizer, created by name with the parameters for it, or as given."""
+    if isinstance(optimizer, str):
+        return create(optimizer, sym=symbol, param_idx2name=idx2name,
+                      **{"rescale_grad": rescale, **dict(params)})
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"init_optimizer: optimizer is a {type(optimizer).__name__}, expected "
+                        "a name or an mx.optimizer.Optimizer")
+    if optimizer.rescale_grad != rescale:
+        warn_user("Optimizer created manually outside Module but rescale_grad is not "
+                  f"normalized to 1.0/batch_size/num_workers ({optimizer.rescale_grad} vs. "
+                  f"{rescale}). Is this intended?")
+    if not optimizer.idx2name:
+        optimizer.idx2name = idx2name.copy()
+    return optimizer
+
+
+def pull_rows(store: KVStoreBase, arrays: Mapping[str, Sequence[NDArray]], rows: Any) -> None:
+    """Fetch rows of row-sparse parameters from a store; `rows` has their indices by name."""
+    if not isinstance(rows, dict):
+        raise MXNetError("prepare: expected a dict from sparse_row_id_fn, parameter name -> row "
+                         f"numbers, but it gave a {type(rows).__name__}")
+    for name, ids in rows.items():
+        if name not in arrays:
+            raise ArgumentError(f"prepare: sparse_row_id_fn names {name!r}, which is no parameter"
+                                f"{did_you_mean(name, arrays)}")
+        if arrays[name][0].stype == "row_sparse":
+            store.row_sparse_pull(name, arrays[name], row_ids=ids)
+        else:
+            warn_user(f"{name}.stype is not 'row_sparse'. No need to perform row_sparse_pull.")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -24,6 +24,7 @@ from .. import ndarray as nd
 from ..base import ArgumentError, MXNetError, _as_list
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc
+from ..metric import EvalMetric
 from ..model import BatchEndParam, join_params, split_params
 from ..ops.random import rng
 from .arguments import _check_input_names, _check_names_match, _parse_data_desc  # noqa: F401
@@ -31,6 +32,10 @@ from .batch_slicing import cut
 from .resume import Progress
 
 __all__ = ["BaseModule"]
+
+Callback = Callable[..., None] | Sequence[Callable[..., None]] | None
+"""A callback, several, or none."""
+
 
 def _without_padding(outputs: Sequence[Any], pad: int | None, axes: Sequence[int]) -> list[Any]:
     return [cut(out, axis, slice(0, out.shape[axis] - (pad or 0)))
@@ -366,10 +371,12 @@ class BaseModule:
         eval_metric = _metric.create(eval_metric)
         self.history = [past for past in self.history if past["epoch"] < begin_epoch]
         progress = self._progress = Progress(train_data, eval_data, begin_epoch)
-        self._begin(progress)
-        arguments = locals()
+        self._resume(progress)
+        if batch_end_callback is not None:
+            batch_end_callback = _with_locals(batch_end_callback, locals())
         for epoch in range(begin_epoch, num_epoch):
-            self._train_epoch(epoch, arguments)
+            self._train_epoch(epoch, progress, eval_metric, batch_end_callback, monitor,
+                              sparse_row_id_fn)
             progress.end_epoch()
             arg_params, aux_params = self.get_params()
             self.set_params(arg_params, aux_params)
@@ -379,7 +386,7 @@ class BaseModule:
                     found = self.score(eval_data, validation_metric, epoch=epoch,
                                        score_end_callback=eval_end_callback,
                                        batch_end_callback=eval_batch_end_callback)
-                self.history[-1]["validation"] = _numbers(found)
+                self.history[-1]["validation"] = _floats(found)
                 progress.amend(self.history)
                 for name, value in found:
                     self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
@@ -387,19 +394,17 @@ class BaseModule:
             progress.begin_epoch()
         progress.finish()
 
-    def _train_epoch(self, epoch: int, arguments: dict[str, Any]) -> None:
-        """One pass over the training data.
+    def _train_epoch(self, epoch: int, progress: Progress, eval_metric: EvalMetric,
+                     batch_end_callback: Callback, monitor: Any, sparse_row_id_fn: Any) -> None:
+        """Train on every batch once.
 
-        Batch callbacks read, as `locals`, `fit`'s arguments and the variables of this loop, under
-        the names they have in MXNet.
+        Variables have the names that batch callbacks know from MXNet.
         """
-        train_data, eval_metric = arguments["train_data"], arguments["eval_metric"]
-        monitor, progress = arguments["monitor"], arguments["progress"]
         tic, nbatch = time.time(), progress.batch
         eval_name_vals: list[tuple[str, float]] = []
         eval_metric.reset()
-        data_iter = iter(train_data)
-        next_data_batch = progress.fetch(data_iter)
+        data_iter = progress.batches()
+        next_data_batch = next(data_iter, None)
         end_of_batch = next_data_batch is None
         if end_of_batch and nbatch == 0:
             raise MXNetError(f"fit: train_data yields no batch in epoch {epoch}")
@@ -410,23 +415,22 @@ class BaseModule:
             self.forward_backward(data_batch)
             self.update()
             self._update_metric_of(data_batch, eval_metric)
-            next_data_batch = progress.fetch(data_iter)
+            next_data_batch = next(data_iter, None)
             end_of_batch = next_data_batch is None
             if not end_of_batch:
-                self.prepare(next_data_batch, sparse_row_id_fn=arguments["sparse_row_id_fn"])
+                self.prepare(next_data_batch, sparse_row_id_fn=sparse_row_id_fn)
             if monitor is not None:
                 monitor.toc_print()
             progress.batch = nbatch + 1
             if end_of_batch:  # callbacks may reset the metric, so read it before them
                 eval_name_vals = _global_values(eval_metric)
-            _call(arguments["batch_end_callback"],
-                  BatchEndParam(epoch, nbatch, eval_metric, {**arguments, **locals()}))
+            _call(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
             nbatch += 1
         seconds = time.time() - tic
         for name, value in eval_name_vals:
             self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
         self.logger.info("Epoch[%d] Time cost=%.3f", epoch, seconds)
-        self.history.append({"epoch": epoch, "train": _numbers(eval_name_vals),
+        self.history.append({"epoch": epoch, "train": _floats(eval_name_vals),
                              "validation": {}, "seconds": seconds})
 
     # -- parameters -------------------------------------------------------------------------
@@ -485,7 +489,7 @@ class BaseModule:
 
     # -- what some modules have nothing to do for -------------------------------------------
 
-    def _begin(self, progress: Progress) -> None:
+    def _resume(self, progress: Progress) -> None:
         """Before the first epoch of `fit`: resume from a checkpoint, if one was loaded for it."""
 
     def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
@@ -736,8 +740,8 @@ def _global_values(eval_metric: Any) -> list[tuple[str, float]]:
     return read()
 
 
-def _numbers(pairs: Sequence[tuple[str, Any]]) -> dict[str, float]:
-    """Metrics by name; some scripts' metrics give more than numbers, which is left out."""
+def _floats(pairs: Sequence[tuple[str, Any]]) -> dict[str, float]:
+    """Metrics by name; values of users' metrics that are no numbers are left out."""
     found = {}
     for name, value in pairs:
         with suppress(TypeError, ValueError):
@@ -745,7 +749,15 @@ def _numbers(pairs: Sequence[tuple[str, Any]]) -> dict[str, float]:
     return found
 
 
-def _call(callbacks: Any, *args: Any) -> None:
+def _call(callbacks: Callback, *args: Any) -> None:
     """Call one callback or every callback of a list."""
     for callback in _as_list(callbacks) if callbacks is not None else ():
         callback(*args)
+
+
+def _with_locals(callbacks: Callback, arguments: dict[str, Any]) -> Callback:
+    """Batch callbacks that find `fit`'s variables, too, in `param.locals`, as in MXNet."""
+    def call(param: BatchEndParam) -> None:
+        _call(callbacks, param._replace(locals={**param.locals, **arguments}))
+
+    return call

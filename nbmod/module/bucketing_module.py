@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ..context import cpu
 from ..initializer import Uniform
 from ..io import DataDesc
 from ..model import load_params
+from ..optimizer import Updater
 from .base_module import BaseModule
 from .module import Module
 from .resume import Progress
@@ -393,7 +394,8 @@ class BucketingModule(BaseModule):
         module.borrow_optimizer(owner)
         if module._updater is not None and module._param_names != owner._param_names:
             places = [owner._param_names.index(name) for name in module._param_names]
-            module._updater = _Renumbered(owner._updater, places, len(owner._context))
+            module._updater = cast(Updater, _Renumbered(owner._updater, places,
+                                                        len(owner._context)))
 
     # -- computing --------------------------------------------------------------------------
 
@@ -548,11 +550,11 @@ class BucketingModule(BaseModule):
         self._require("optimizer_initialized")
         self._default().load_optimizer_states(fname)
 
-    def _begin(self, progress: Progress) -> None:
+    def _resume(self, progress: Progress) -> None:
         """As for the module of the default bucket, which has the parameters and the optimizer."""
         default = self._default()
         default.history = self.history
-        default._begin(progress)
+        default._resume(progress)
         self.history = default.history
 
     def save_checkpoint(self, prefix: str, epoch: int, save_optimizer_states: bool = False,

@@ -1,14 +1,20 @@
-"""`Module`: one symbol, its parameters, and what trains them.
+"""`Module`: one symbol, its parameters and its optimizer.
 
 Parameters are stored twice.  `_arg_params` and `_aux_params` are the host copies that users get and
 set; training changes the argument arrays of the executors.  `_params_dirty` tells that the host
 copies are out of date; `get_params` then updates them (to the mean over devices).
+
+On one device the updater changes each parameter, with integer keys.  With several devices gradients
+are pushed to a key-value store, which sums them and either updates its own copy of the parameter,
+which every device then pulls (`_update_on_kvstore`, keys are names), or returns the sum, and every
+device updates its copy (key `index * devices + device`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from ..base import ArgumentError, MXNetError, did_you_mean, warn_user
@@ -16,23 +22,38 @@ from ..config import tuning
 from ..context import Context, cpu
 from ..initializer import InitDesc, Uniform
 from ..io import DataDesc
-from ..model import load_checkpoint
+from ..kvstore import KVStore, KVStoreBase
+from ..model import (
+    _create_kvstore,
+    _initialize_kvstore,
+    _update_params,
+    _update_params_on_kvstore,
+    load_checkpoint,
+)
 from ..ndarray import NDArray, zeros
+from ..optimizer import Optimizer, Updater, get_updater
+from ..optimizer.updater import load_states_file, save_states_file
+from . import resume
 from .arguments import (
     _check_input_names,
     _parse_data_desc,
+    advice,
     as_descs,
+    assign,
     groups_by_context,
+    initialize,
+    make_optimizer,
     name_list,
+    pull_rows,
 )
+from .base_module import BaseModule
 from .batch_slicing import samples_in, with_samples, with_shapes
 from .executor_group import DataParallelExecutorGroup
-from .optimizer_mixin import OptimizedModule
 
 __all__ = ["Module"]
 
 
-class Module(OptimizedModule):
+class Module(BaseModule):
     """A network given by a symbol, with its parameters and optimizer, on one or several contexts.
 
     Arguments of the symbol that are not named below are parameters. With several contexts each
@@ -94,7 +115,7 @@ class Module(OptimizedModule):
                  fixed_param_names: Sequence[str] | None = None,
                  state_names: Sequence[str] | None = None, group2ctxs: Any = None,
                  compression_params: Any = None):
-        super().__init__(logger, compression_params)
+        super().__init__(logger)
         if not hasattr(symbol, "list_arguments"):
             raise TypeError(f"Module: symbol is a {type(symbol).__name__}, expected a Symbol (read "
                             "one from a file with mx.sym.load)")
@@ -129,6 +150,14 @@ class Module(OptimizedModule):
         self._arg_params: dict[str, Any] | None = None
         self._aux_params: dict[str, Any] | None = None
         self._params_dirty = False
+        self._compression_params = compression_params
+        self._optimizer: Optimizer | None = None
+        self._kvstore: KVStoreBase | None = None
+        self._update_on_kvstore = False
+        self._updater: Updater | None = None
+        self._preload_opt_states: str | None = None
+        self._resume_from: str | None = None
+        self._optimizer_begun: dict[str, Any] = {}
         self._reset_bind()
 
     def _reset_bind(self) -> None:
@@ -217,6 +246,12 @@ class Module(OptimizedModule):
         logging.info('Saved checkpoint to "%s"', name)
         if save_optimizer_states:
             self._save_states(f"{prefix}-{epoch:04d}", epoch)
+
+    def _save_states(self, stem: str, epoch: int) -> None:
+        """Write the part of a checkpoint that is needed to resume training."""
+        self.save_optimizer_states(f"{stem}.states")
+        self.logger.info('Saved optimizer state to "%s"', f"{stem}.states")
+        self.save_training_state(f"{stem}.resume", epoch=epoch)
 
     # -- description ------------------------------------------------------------------------
 
@@ -320,39 +355,20 @@ class Module(OptimizedModule):
         if self._params_dirty:
             self._sync_params_from_devices()
         assert self._arg_params is not None and self._aux_params is not None
-        attrs = self._symbol.attr_dict()
+        attrs = {} if initializer is None else self._symbol.attr_dict()
         for own, given in ((self._arg_params, arg_params), (self._aux_params, aux_params)):
             for name in sorted(own):
-                self._init_one(InitDesc(name, attrs.get(name)), own[name], given, initializer,
-                               allow_missing)
+                if given is not None and name in given:
+                    if given[name] is not own[name]:
+                        assign(name, given[name], own[name])
+                elif given is not None and not allow_missing:
+                    raise MXNetError(f"{name} is not presented{did_you_mean(name, given)}; "
+                                     f"{advice(name)}")
+                elif initializer is not None:
+                    initialize(InitDesc(name, attrs.get(name)), own[name], initializer)
         self.params_initialized = True
         self._exec_group.set_params(self._arg_params, self._aux_params)
         self._params_were_set(self._arg_params)
-
-    @staticmethod
-    def _init_one(desc: Any, array: Any, given: Any, initializer: Any, allow_missing: bool) -> None:
-        """Fill one host array."""
-        if given is not None and desc in given:
-            value = given[desc]
-            if value is not array:
-                if not isinstance(value, NDArray):
-                    raise TypeError(f"init_params: {desc} is a {type(value).__name__}, expected an "
-                                    "NDArray; make one with mx.nd.array")
-                if value.shape != array.shape:
-                    raise MXNetError(f"init_params: {desc} has shape {value.shape}, the symbol "
-                                     f"expects {array.shape}")
-                value.astype(array.dtype).copyto(array)
-        elif given is not None and not allow_missing:
-            raise MXNetError(f"{desc} is not presented{did_you_mean(desc, given)}; {_advice(desc)}")
-        elif initializer is not None:
-            if not callable(initializer):
-                raise TypeError(f"init_params: initializer is {initializer!r}, expected one such "
-                                "as mx.init.Xavier()")
-            try:
-                initializer(desc, array)
-            except MXNetError as error:
-                label = f"; {_advice(desc)}" if desc.endswith("label") else ""
-                raise ArgumentError(f"init_params: {desc}: {error}{label}") from None
 
     def set_params(self, arg_params: Any, aux_params: Any, allow_missing: bool = False,
                    force_init: bool = True, allow_extra: bool = False) -> None:
@@ -459,6 +475,11 @@ class Module(OptimizedModule):
                 fixed_param_names=self._fixed_param_names, grad_req=grad_req,
                 state_names=self._state_names, group2ctxs=self._group2ctxs)
         self.binded = True
+        self._provide_params(shared_module)
+
+    def _provide_params(self, shared_module: Module | None) -> None:
+        """Give new executors their parameters: shared ones, those there are, or none yet."""
+        group = self._exec_group
         if shared_module is not None:
             self.params_initialized = True
             self._arg_params = shared_module._arg_params
@@ -467,9 +488,8 @@ class Module(OptimizedModule):
             if shared_module.optimizer_initialized:
                 self.borrow_optimizer(shared_module)
         elif self.params_initialized:
-            self._exec_group.set_params(self._arg_params, self._aux_params)
+            group.set_params(self._arg_params, self._aux_params)
         else:
-            group = self._exec_group
             self._arg_params = _host_arrays(group.param_names, group.param_arrays)
             self._aux_params = _host_arrays(group.aux_names, group.aux_arrays)
 
@@ -675,12 +695,242 @@ class Module(OptimizedModule):
         self._require("binded")
         self._exec_group.install_monitor(mon)
 
+    # -- optimizer --------------------------------------------------------------------------
 
-def _advice(name: str) -> str:
-    """What to do about a parameter without a value."""
-    if name.endswith("label"):
-        return "if it is a label, name it in Module's label_names, and the iterator's label_name"
-    return "pass allow_missing=True to initialise it"
+    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd",
+                       optimizer_params: Any = (("learning_rate", 0.01),),
+                       force_init: bool = False) -> None:
+        """Create the optimizer and connect it to the key-value store.
+
+        Parameters
+        ----------
+        kvstore : str, KVStore or None, default 'local'
+            Where gradients of several contexts are summed: 'local' (on the CPU), 'device' (on the
+            devices), 'nccl', a registered name or a store. On one context a name has no effect.
+        optimizer : str or Optimizer, default 'sgd'
+            The optimizer, or the name of one. It is a warning if the `rescale_grad` of an object
+            is not 1 / batch size.
+        optimizer_params : dict or sequence of pairs, default learning_rate=0.01
+            Options of an optimizer that is given by name. ``rescale_grad`` defaults to 1 / batch
+            size.
+        force_init : bool, default False
+            Replace the optimizer if there is one; otherwise that is a warning and nothing is done.
+
+        Raises
+        ------
+        MXNetError
+            If the module is not bound or has no parameters.
+        TypeError
+            If `optimizer` is neither a name nor an Optimizer.
+
+        Examples
+        --------
+        >>> import nbmod as mx
+        >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1, no_bias=True,
+        ...                             name="fc")
+        >>> module = mx.mod.Module(mx.sym.make_loss(net), label_names=None)
+        >>> module.bind([("data", (1, 2))])
+        >>> module.init_params(mx.init.One())
+        >>> module.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 0.5})
+        >>> module.forward_backward(mx.io.DataBatch([mx.nd.array([[1, 4]])]))
+        >>> module.update()
+        >>> module.get_params()[0]["fc_weight"].asnumpy().tolist()
+        [[0.5, -1.0]]
+        """
+        self._require("binded", "params_initialized")
+        if self.optimizer_initialized and not force_init:
+            self.logger.warning("optimizer already initialized, ignoring...")
+            return
+        if self._params_dirty:
+            self._sync_params_from_devices()
+        assert self._arg_params is not None
+        group, devices = self._exec_group, len(self._context)
+        store, update_on_kvstore = _create_kvstore(kvstore, devices, self._arg_params)
+        workers = 1
+        if store is not None and "dist" in store.type and "_sync" in store.type:
+            workers = store.num_workers  # of a store of the user's own
+        copies = 1 if update_on_kvstore else devices
+        names = {i * copies + k: name for i, name in enumerate(group.param_names)
+                 for k in range(copies)}
+        self._optimizer = make_optimizer(optimizer, optimizer_params, self._symbol, names,
+                                         1.0 / ((group.batch_size or 1) * workers))
+        self._kvstore, self._update_on_kvstore = store, update_on_kvstore
+        if store is not None:
+            self._connect(store)
+        self._updater = None if update_on_kvstore else get_updater(self._optimizer)
+        self.optimizer_initialized = True
+        self._optimizer_begun = resume.attributes(self._optimizer)
+        if self._preload_opt_states is not None:
+            self.load_optimizer_states(self._preload_opt_states)
+            self._resume_from, self._preload_opt_states = self._preload_opt_states, None
+
+    def _connect(self, store: KVStoreBase) -> None:
+        """Set up a new store with the parameters and, if it is to update them, the optimizer."""
+        if self._compression_params:
+            store.set_gradient_compression(self._compression_params)
+        if self._update_on_kvstore:
+            store.set_optimizer(self._optimizer)
+        group = self._exec_group
+        _initialize_kvstore(store, group.param_arrays, self._arg_params or {}, group.param_names,
+                            self._update_on_kvstore)
+
+    def borrow_optimizer(self, shared_module: Any) -> None:
+        """Use the optimizer, store and updater of another module.
+
+        Parameters
+        ----------
+        shared_module : Module
+            A module with an optimizer.
+        """
+        shared_module._require("optimizer_initialized")
+        self._optimizer = shared_module._optimizer
+        self._kvstore = shared_module._kvstore
+        self._update_on_kvstore = shared_module._update_on_kvstore
+        self._updater = shared_module._updater
+        self._optimizer_begun = shared_module._optimizer_begun
+        self.optimizer_initialized = True
+
+    def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
+        """Fetch the rows of row-sparse parameters that the next batch needs from the store.
+
+        Parameters
+        ----------
+        data_batch : DataBatch
+            The next batch.
+        sparse_row_id_fn : callable, optional
+            Function of the batch that returns a dict of parameter name to NDArray of row indices.
+            Without it nothing is done.
+        """
+        self._require("binded")
+        if sparse_row_id_fn is None:
+            return
+        if self._kvstore is None or not self._update_on_kvstore:
+            warn_user("Parameters are not updated in the KVStore. No need to call "
+                      "sparse_row_id_fn.")
+            return
+        group = self._exec_group
+        pull_rows(self._kvstore, dict(zip(group.param_names, group.param_arrays, strict=True)),
+                  sparse_row_id_fn(data_batch))
+
+    def update(self) -> None:
+        """Update the parameters by the optimizer and the gradients of the last `backward`."""
+        self._require("binded", "params_initialized", "optimizer_initialized")
+        self._params_dirty = True
+        group = self._exec_group
+        if self._update_on_kvstore:
+            _update_params_on_kvstore(group.param_arrays, group.grad_arrays, self._kvstore,
+                                      group.param_names)
+        else:
+            _update_params(group.param_arrays, group.grad_arrays, self._updater,
+                           len(self._context), self._kvstore, group.param_names)
+
+    def save_optimizer_states(self, fname: str) -> None:
+        """Save the states of the optimizer, such as momentum.
+
+        Parameters
+        ----------
+        fname : str
+            Path of the file.
+        """
+        self._require("optimizer_initialized")
+        if self._updater is not None:
+            save_states_file(self._updater, fname)
+        elif self._kvstore is not None:
+            self._kvstore.save_optimizer_states(fname)
+
+    def load_optimizer_states(self, fname: str) -> None:
+        """Load states that `save_optimizer_states` saved.
+
+        Parameters
+        ----------
+        fname : str
+            Path of the file.
+        """
+        self._require("optimizer_initialized")
+        if self._updater is not None:
+            load_states_file(self._updater, fname)
+        elif self._kvstore is not None:
+            self._kvstore.load_optimizer_states(fname)
+
+    def save_training_state(self, fname: str, train_data: Any = None, eval_data: Any = None,
+                            epoch: int = 0, batch: int = 0) -> None:
+        """Save what a checkpoint omits and an exact resume needs (see `module.resume`).
+
+        `save_checkpoint` with ``save_optimizer_states=True`` calls it. During and after `fit` only
+        `fname` is needed.
+
+        Parameters
+        ----------
+        fname : str
+            Path of the file, usually ``<prefix>-<epoch>.resume``.
+        train_data, eval_data : DataIter, optional
+            Iterators whose positions are saved.
+        epoch : int, default 0
+            Epoch in which training is to be resumed.
+        batch : int, default 0
+            Batches of that epoch that are finished.
+        """
+        self._require("optimizer_initialized")
+        progress = self._progress
+        if progress is None or train_data is not None:
+            progress = resume.Progress(train_data, eval_data, epoch, batch)
+        resume.save(self, fname, progress)
+
+    def load_training_state(self, fname: str, train_data: Any = None, eval_data: Any = None
+                            ) -> tuple[int, int]:
+        """Load what `save_training_state` saved.
+
+        Iterators are moved to where they were; one that was at the end of an epoch has to be
+        reset.
+
+        Parameters
+        ----------
+        fname : str
+            Path of the file.
+        train_data, eval_data : DataIter, optional
+            Iterators of the same kind and data as before.
+
+        Returns
+        -------
+        (int, int)
+            Epoch in which to resume, and the batches of it that are finished.
+
+        Raises
+        ------
+        MXNetError
+            If the file is damaged or the iterators differ from those saved.
+        """
+        self._require("optimizer_initialized")
+        progress = resume.Progress(train_data, eval_data)
+        resume.load(self, fname, progress)
+        return progress.epoch, progress.batch
+
+    def _resume(self, progress: resume.Progress) -> None:
+        if self._resume_from is not None:
+            states, self._resume_from = self._resume_from, None
+            resume.continue_fit(self, states, progress)
+
+    def _current_optimizer(self) -> Optimizer | None:
+        """The optimizer in use: loaded states may contain one, which replaces the given one."""
+        updater = self._updater or getattr(self._kvstore, "_updater", None)
+        return getattr(updater, "optimizer", self._optimizer)
+
+    def _params_were_set(self, arg_params: Mapping[str, NDArray]) -> None:
+        """Tell the store and the updater about parameters that were assigned by the user.
+
+        A borrowed updater knows them by their indices in the module that it is from.
+        """
+        group = self._exec_group
+        copies = {name: on_devices for name, on_devices
+                  in zip(group.param_names, group.param_arrays, strict=True) if name in arg_params}
+        if self._updater is not None:
+            remaining = {name: iter(on_devices) for name, on_devices in copies.items()}
+            for key, name in self._updater.optimizer.idx2name.items():
+                for copy in islice(remaining.get(name, ()), 1):
+                    self._updater.weight_was_set(key, copy)
+        elif isinstance(self._kvstore, KVStore):
+            for name, (first, *_) in copies.items():
+                self._kvstore._assign(name, first)
 
 
 def _host_arrays(names: Sequence[str], arrays: Sequence[Sequence[Any]]) -> dict[str, Any]:

@@ -31,7 +31,8 @@ import json
 import os
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from ..base import MXNetError, warn_user
 from ..io import common_random
@@ -39,14 +40,79 @@ from ..ops.random import rng
 from ..serialization import atomic_write
 from .json_codec import decode, encode
 
-__all__ = ["OtherData", "Progress", "attributes", "device_copies", "optimizer_state", "read",
-           "restore_optimizer", "set_device_copies", "states_mark", "write"]
+if TYPE_CHECKING:
+    from .module import Module
+
+__all__ = ["OtherData", "Progress", "attributes", "continue_fit", "device_copies", "load",
+           "optimizer_state", "read", "restore_optimizer", "save", "set_device_copies",
+           "states_mark", "write"]
 
 FORMAT = "nbmod training state 1"
 
 _APART = {"lr_scheduler", "param_dict", "idx2name", "sym_info", "_all_index_update_counts",
           "_index_update_count"}
 """Attributes of optimizers that are treated on their own, or follow from the network."""
+
+
+# ----------------------------------------------------------------------------------------- module
+
+def save(module: Module, fname: str, progress: Progress) -> None:
+    """Write the training state of a module."""
+    store = module._kvstore
+    write(fname, {
+        **progress.state(), "history": module.history,
+        "store": None if store is None else store.state_dict(),
+        "devices": device_copies(module._exec_group),
+        "optimizer": optimizer_state(module._current_optimizer(), module._optimizer_begun),
+        "states": states_mark(fname.removesuffix(".resume") + ".states")})
+    if not progress.fresh:
+        progress.written.add(fname)
+
+
+def load(module: Module, fname: str, progress: Progress) -> None:
+    """Restore a module, iterators and random states from a file that `save` wrote."""
+    _restore(module, fname, read(fname), progress)
+
+
+def _restore(module: Module, fname: str, state: dict[str, Any], progress: Progress) -> None:
+    try:
+        if not restore_optimizer(module._current_optimizer(), state["optimizer"]):
+            warn_user(f"{fname}: the optimizer or its lr_scheduler is set up otherwise than "
+                      "it was, so its update counts start over")
+        if state["store"] is not None and module._kvstore is not None:
+            module._kvstore.load_state_dict(state["store"])
+        set_device_copies(module._exec_group, state["devices"])
+        module._params_dirty = bool(state["devices"])
+        module.history = state["history"]
+        progress.restore(state)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise MXNetError(f"{fname}: damaged: {type(error).__name__}: {error}") from None
+
+
+def continue_fit(module: Module, states: str, progress: Progress) -> None:
+    """Resume exactly if `fit` begins at the epoch of the checkpoint whose states were loaded."""
+    fname = states.removesuffix(".states") + ".resume"
+    if not os.path.exists(fname):
+        return
+    state = read(fname)
+    if state["states"] != states_mark(states):
+        warn_user(f"{fname} is ignored: it was not written together with {states}")
+        return
+    if state["epoch"] != progress.epoch:
+        module.logger.info('"%s" is for begin_epoch=%d, so random numbers and update counts '
+                           'start over', fname, state["epoch"])
+        return
+    try:
+        _restore(module, fname, state, progress)
+    except OtherData as error:
+        warn_user(f"{fname}: {error}; so epochs of this data start afresh")
+        return
+    module.logger.info('Resumed from "%s"', fname)
+    if not progress.fresh:  # saved at the end of an epoch, before `fit` resets the iterators
+        for iterator in (progress.eval_data, progress.train_data):
+            if iterator is not None:
+                iterator.reset()
+        progress.begin_epoch()
 
 
 # ------------------------------------------------------------------------------------------- file
@@ -118,13 +184,17 @@ class Progress:
         self._final: dict[str, Any] | None = None
         self.written: set[str] = set()
 
-    def fetch(self, batches: Iterator[Any]) -> Any:
-        """The next batch or None; what it changes is noted before it is asked for.
+    def batches(self) -> Iterator[Any]:
+        """Iterate over the training data; what fetching a batch changes is recorded before it.
 
-        `fit` fetches a batch before it has done with the one before.  (Some 50 us.)
+        `fit` fetches a batch before it has finished the previous one.  (Some 50 us.)
         """
-        self._before = {"train_data": _place_of(self.train_data), "random": _random_states()}
-        return next(batches, None)
+        iterator = iter(self.train_data)
+        with suppress(StopIteration):
+            while True:
+                self._before = {"train_data": _place_of(self.train_data),
+                                "random": _random_states()}
+                yield next(iterator)
 
     def end_epoch(self) -> None:
         """All batches of the epoch are trained on."""

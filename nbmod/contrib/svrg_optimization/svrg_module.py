@@ -22,6 +22,7 @@ from typing import Any
 from ... import ndarray as nd
 from ...base import ArgumentError, MXNetError
 from ...module import Module
+from ...module.resume import Progress
 
 __all__ = ["SVRGModule"]
 
@@ -136,8 +137,8 @@ class SVRGModule(Module):
                 if pair[0] is not None:
                     yield (k, name, *pair)
 
-    def _train_epoch(self, epoch: int, arguments: dict[str, Any]) -> None:
+    def _train_epoch(self, epoch: int, progress: Progress, *options: Any) -> None:
         """One epoch of `fit`, with a new snapshot if it is time (or there is none)."""
         if epoch % self.update_freq == 0 or self._param_dict is None:
-            self.update_full_grads(arguments["train_data"])
-        super()._train_epoch(epoch, arguments)
+            self.update_full_grads(progress.train_data)
+        super()._train_epoch(epoch, progress, *options)

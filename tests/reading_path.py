@@ -1,0 +1,128 @@
+"""Which of the library's Python functions a training run calls, and how many lines they have.
+
+`trace` records every function called during the second `fit` of a small network, after the first
+has bound and compiled everything: the code that a batch passes at run time.  A nested function
+(generator expression, comprehension, lambda) counts as part of the function around it.
+
+`python -m tests.reading_path` prints the functions by file.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import nbmod as mx
+
+ROOT = Path(mx.__file__).parent
+
+
+class Function(NamedTuple):
+    """A function of the library: its file below `nbmod`, first line, name, and lines of code."""
+
+    file: str
+    line: int
+    name: str
+    lines: int
+
+
+def called_by(call: Callable[[], object]) -> list[Function]:
+    """The functions of nbmod that a call executes, by file and line."""
+    codes: set[CodeType] = set()
+
+    def record(frame: FrameType, event: str, arg: Any) -> None:
+        if event == "call":
+            codes.add(frame.f_code)
+
+    sys.setprofile(record)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    found = {_enclosing(Path(code.co_filename), code.co_firstlineno) for code in codes
+             if code.co_filename.startswith(str(ROOT))}
+    return sorted(function for function in found if function is not None)
+
+
+def _enclosing(path: Path, line: int) -> Function | None:
+    """The outermost function that contains a line; None for the body of a class or module."""
+    around = [function for first, last, function in _functions(path) if first <= line <= last]
+    return around[0] if around else None
+
+
+@cache
+def _functions(path: Path) -> list[tuple[int, int, Function]]:
+    """First line (of decorators), last line and size of the functions of a file that are not
+    nested in another."""
+    found = []
+
+    def visit(node: ast.AST, prefix: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef):
+                first = min([child.lineno, *(one.lineno for one in child.decorator_list)])
+                assert child.end_lineno is not None
+                lines = child.end_lineno - first + 1 - _docstring_lines(child)
+                found.append((first, child.end_lineno, Function(
+                    path.relative_to(ROOT).as_posix(), first, prefix + child.name, lines)))
+            elif isinstance(child, ast.ClassDef):
+                visit(child, f"{prefix}{child.name}.")
+            else:
+                visit(child, prefix)
+
+    visit(ast.parse(path.read_text(encoding="utf-8")), "")
+    return found
+
+
+def _docstring_lines(function: ast.FunctionDef) -> int:
+    """Lines of the docstrings in a function and in those nested in it."""
+    total = 0
+    for node in ast.walk(function):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node):
+            text = node.body[0]
+            assert text.end_lineno is not None
+            total += text.end_lineno - text.lineno + 1
+    return total
+
+
+def trace() -> list[Function]:
+    """The functions of the second `fit` of a float32 perceptron on the CPU: one epoch of
+    `NDArrayIter`, stochastic gradient descent with momentum."""
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=128, name="fc1")
+    net = mx.sym.Activation(net, act_type="relu", name="relu1")
+    net = mx.sym.FullyConnected(net, num_hidden=10, name="fc2")
+    net = mx.sym.SoftmaxOutput(net, name="softmax")
+    rng = np.random.default_rng(7)
+    data = mx.io.NDArrayIter(rng.standard_normal((256, 784), np.float32),
+                             rng.integers(0, 10, 256).astype(np.float32), batch_size=64)
+    module = mx.mod.Module(net)
+
+    def fit() -> None:
+        data.reset()
+        module.fit(data, num_epoch=1, optimizer="sgd",
+                   optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
+
+    fit()
+    return called_by(fit)
+
+
+def main() -> None:
+    """Print the functions, file by file."""
+    functions = trace()
+    for file in sorted({function.file for function in functions}):
+        mine = [function for function in functions if function.file == file]
+        print(f"{file}: {sum(function.lines for function in mine)}")
+        for function in mine:
+            print(f"  {function.line:4} {function.name}: {function.lines}")
+    print(f"{sum(one.lines for one in functions)} lines of {len(functions)} functions in "
+          f"{len({one.file for one in functions})} files")
+
+
+if __name__ == "__main__":
+    main()
