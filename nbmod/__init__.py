@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .base import MXNetError
 from .config import CONFIG
@@ -21,6 +21,9 @@ from .context import (
     gpu_memory_info,
     num_gpus,
 )
+
+if TYPE_CHECKING:
+    from ._lazy_names import *  # noqa: F403 - written by docs/generate_stubs.py
 
 __version__ = "0.1.0"
 
@@ -62,7 +65,7 @@ _ABSENT = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def _load(name: str) -> Any:
     """Import what a public name stands for and keep it; AttributeError for any other name."""
     module, attribute = _LAZY.get(name, ("", ""))
     if not module or find_spec(f"{__name__}.{module}") is None:
@@ -71,6 +74,10 @@ def __getattr__(name: str) -> Any:
     found = import_module(f"{__name__}.{module}")
     globals()[name] = getattr(found, attribute) if attribute else found
     return globals()[name]
+
+
+if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
+    __getattr__ = _load
 
 
 def __dir__() -> list[str]:

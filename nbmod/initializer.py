@@ -269,7 +269,7 @@ alias = registry.get_alias_func(Initializer, "initializer")
 create = registry.get_create_func(Initializer, "initializer")
 
 
-def register(klass: type) -> type:
+def register(klass: registry.Class) -> registry.Class:
     """Class decorator: register an initializer under its lower-cased name.
 
     Parameters

@@ -11,11 +11,13 @@ import json
 import re
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from .base import MXNetError, did_you_mean
 
 __all__ = ["get_registry", "get_register_func", "get_alias_func", "get_create_func", "construct"]
+
+Class = TypeVar("Class", bound=type)
 
 _TABLES: dict[type, dict[str, type]] = {}
 
@@ -25,11 +27,17 @@ def get_registry(base_class: type) -> dict[str, type]:
     return dict(_TABLES.setdefault(base_class, {}))
 
 
-def get_register_func(base_class: type, nickname: str) -> Callable[..., type]:
+class Register(Protocol):
+    """A class decorator that takes a name, too."""
+
+    def __call__(self, klass: Class, name: str | None = None) -> Class: ...
+
+
+def get_register_func(base_class: type, nickname: str) -> Register:
     """The class decorator that enters subclasses of `base_class` under a name (default: theirs)."""
     table = _TABLES.setdefault(base_class, {})
 
-    def register(klass: type, name: str | None = None) -> type:
+    def register(klass: Class, name: str | None = None) -> Class:
         if not (isinstance(klass, type) and issubclass(klass, base_class)):
             raise MXNetError(f"{klass!r} cannot be registered as {nickname}: it is no subclass of "
                              f"{base_class.__name__}")
@@ -45,12 +53,13 @@ def get_register_func(base_class: type, nickname: str) -> Callable[..., type]:
     return register
 
 
-def get_alias_func(base_class: type, nickname: str) -> Callable[..., Callable[[type], type]]:
+def get_alias_func(base_class: type, nickname: str
+                   ) -> Callable[..., Callable[[Class], Class]]:
     """The class decorator `@alias("a", "b")` that enters a class under several names."""
     register = get_register_func(base_class, nickname)
 
-    def alias(*names: str) -> Callable[[type], type]:
-        def enter(klass: type) -> type:
+    def alias(*names: str) -> Callable[[Class], Class]:
+        def enter(klass: Class) -> Class:
             for name in names:
                 register(klass, name)
             return klass

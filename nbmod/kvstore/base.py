@@ -14,12 +14,14 @@ then returns updated parameters instead of summed gradients.
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from ..base import ArgumentError, MXNetError, _as_list, did_you_mean
 from ..ndarray import NDArray
 
 __all__ = ["KVStoreBase", "TestStore", "create"]
+
+StoreClass = TypeVar("StoreClass", bound="type[KVStoreBase]")
 
 
 class KVStoreBase:
@@ -36,7 +38,7 @@ class KVStoreBase:
     kv_registry: ClassVar[dict[str, type[KVStoreBase]]] = {}
 
     @staticmethod
-    def register(klass: type[KVStoreBase]) -> type[KVStoreBase]:
+    def register(klass: StoreClass) -> StoreClass:
         """Register a class, as a decorator, for `create` under its name in lower case.
 
         Parameters

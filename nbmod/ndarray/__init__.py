@@ -13,7 +13,7 @@ The ops in namespaces are in the modules `contrib`, `image`, `linalg`, `random`,
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .creation import (
     arange,
@@ -35,6 +35,11 @@ from .creation import (
 from .functions import ARITHMETIC, is_public, namespace
 from .ndarray import NDArray, invoke
 from .saving import load, load_frombuffer, save
+
+if TYPE_CHECKING:
+    from . import _internal, contrib, image, linalg, op, random, sparse  # noqa: F401
+    from ._op_stubs.arithmetic import *  # noqa: F403
+    from ._op_stubs.op import *  # noqa: F403
 
 __all__ = ["NDArray", "arange", "array", "concatenate", "empty", "eye", "from_numpy", "full",
            "histogram", "invoke", "linspace", "load", "load_frombuffer", "moveaxis",

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ..base import MXNetError
 from .creation import array
 from .functions import is_public, namespace
 from .ndarray import NDArray
+
+if TYPE_CHECKING:
+    from ._op_stubs._internal import *  # noqa: F403
 
 __all__ = ["_copyto", "_cvimdecode", "_cvimread", "_set_value"]
 

@@ -83,6 +83,9 @@ class CSRNDArray(BaseSparseNDArray):
 
     __slots__ = ("_rows", "_shape")
 
+    _rows: Compressed
+    _shape: tuple[int, ...]
+
     @classmethod
     def of(cls, rows: Compressed, shape: tuple[int, ...], ctx: Context | None = None
            ) -> CSRNDArray:

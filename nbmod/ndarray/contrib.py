@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import log
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..context import Context
 from .control import cond, foreach, while_loop
@@ -18,6 +18,9 @@ from .update import (
     multi_mp_adamw_update,
     multi_mp_lamb_update,
 )
+
+if TYPE_CHECKING:
+    from ._op_stubs.contrib import *  # noqa: F403
 
 __all__ = ["adamw_update", "cond", "foreach", "isfinite", "isinf", "isnan",
            "mp_adamw_update", "multi_adamw_update", "multi_lamb_update",

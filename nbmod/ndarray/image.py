@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .functions import namespace
+
+if TYPE_CHECKING:
+    from ._op_stubs.image import *  # noqa: F403
 
 __getattr__, __dir__ = namespace(__name__, "_image_")

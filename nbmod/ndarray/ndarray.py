@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from .fluent import fluent_methods
 from .mutation import written
 from .operators import BINARY, Binary, Operators
 from .recording import STATE
+
+if TYPE_CHECKING:
+    from ._op_stubs.methods import Methods
 
 __all__ = ["NDArray", "invoke", "binary", "as_dtype", "host_array"]
 
@@ -98,10 +101,11 @@ def _function(name: str) -> Any:
     return functions.function(name)
 
 
-_Fluent: Any = fluent_methods(_function)
+if not TYPE_CHECKING:
+    Methods = fluent_methods(_function)
 
 
-class NDArray(Operators, Differentiable, _Fluent):
+class NDArray(Operators, Differentiable, Methods):
     """An array of one element type on one device.
 
     Arrays are made by functions such as `nd.array`, `nd.zeros` and `nd.arange`, and by operations

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .functions import is_public, namespace
+
+if TYPE_CHECKING:
+    from ._op_stubs.op import *  # noqa: F403
 
 __getattr__, __dir__ = namespace(__name__, "", is_public)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 __all__ = ["Binary", "BINARY", "Operators"]
 
@@ -89,6 +89,9 @@ def _operators() -> dict[str, Callable]:
     return methods
 
 
-Operators: Any = type("Operators", (), {
-    "__doc__": "Python's operators for a class with `_binary(binary, other, reflected, out)`.",
-    "__slots__": (), "__array_priority__": 1000.0, "__hash__": object.__hash__, **_operators()})
+if TYPE_CHECKING:
+    from ._op_stubs.methods import Operators
+else:
+    Operators = type("Operators", (), {
+        "__doc__": "Python's operators for a class with `_binary(binary, other, reflected, out)`.",
+        "__slots__": (), "__array_priority__": 1000.0, "__hash__": object.__hash__, **_operators()})

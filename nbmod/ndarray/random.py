@@ -7,7 +7,7 @@ functions draw from the random sequence that `mx.random.seed` sets.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base import MXNetError, numeric_types
 from ..context import Context
@@ -16,6 +16,9 @@ from .creation import place_of
 from .eager import op_instance
 from .functions import namespace
 from .ndarray import NDArray, invoke
+
+if TYPE_CHECKING:
+    from ._op_stubs.random import *  # noqa: F403
 
 __all__ = ["uniform", "normal", "randn", "poisson", "exponential", "gamma", "multinomial",
            "negative_binomial", "generalized_negative_binomial", "shuffle", "randint"]
@@ -359,7 +362,7 @@ def generalized_negative_binomial(mu: Any = 1, alpha: Any = 1, shape: Any = None
                  out, kwargs)
 
 
-def randint(low: int, high: int, shape: Any = None, dtype: Any = None,
+def randint(low: Any, high: Any, shape: Any = None, dtype: Any = None,
             ctx: Context | None = None, out: NDArray | None = None, **kwargs: Any) -> NDArray:
     """Draw integers from the uniform distribution over [low, high).
 

@@ -7,7 +7,7 @@ be made; their classes exist for `isinstance`.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..base import MXNetError
 from ..context import Context
@@ -16,6 +16,9 @@ from .compressed import BaseSparseNDArray
 from .compressed import CSRNDArray as CSRNDArray
 from .functions import ARITHMETIC, namespace
 from .ndarray import NDArray
+
+if TYPE_CHECKING:
+    from ._op_stubs.sparse import *  # noqa: F403
 
 _ARITHMETIC = ("add", "subtract", "multiply", "divide")
 globals().update({name: ARITHMETIC[name] for name in _ARITHMETIC})

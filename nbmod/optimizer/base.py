@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,8 @@ from ..registry import construct
 
 __all__ = ["Optimizer", "RuleOptimizer", "Turn", "create", "register", "state_like", "states_like",
            "step"]
+
+OptimizerClass = TypeVar("OptimizerClass", bound="type[Optimizer]")
 
 
 def step(op: Op, weight: NDArray, grad: NDArray, *states: NDArray) -> None:
@@ -189,7 +191,7 @@ class Optimizer:
     # -- registry ---------------------------------------------------------------------------
 
     @staticmethod
-    def register(klass: type[Optimizer]) -> type[Optimizer]:
+    def register(klass: OptimizerClass) -> OptimizerClass:
         """Class decorator: register an optimizer for `create` under its lower-cased name.
 
         Parameters

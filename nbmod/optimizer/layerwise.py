@@ -97,10 +97,10 @@ class LARS(Momentum):
         chosen = [i for i, index in enumerate(indices) if self._adapts(index)]
         if not chosen:
             return lrs, wds
-        lengths = [multi_sum_sq(*(arrays[i] for i in chosen), num_arrays=len(chosen))
-                   for arrays in (weights, grads)]
+        squares, grad_squares = (multi_sum_sq(*(arrays[i] for i in chosen), num_arrays=len(chosen))
+                                 for arrays in (weights, grads))
         given = [array([rates[i] for i in chosen], ctx=weights[0].context) for rates in (lrs, wds)]
-        found = multi_lars(given[0], *lengths, given[1], eta=self.eta, eps=self.eps,
+        found = multi_lars(given[0], squares, grad_squares, given[1], eta=self.eta, eps=self.eps,
                            rescale_grad=self.rescale_grad).asnumpy()
         adapted = dict(zip(chosen, found.tolist(), strict=True))
         return [adapted.get(i, lr) for i, lr in enumerate(lrs)], wds

@@ -228,7 +228,8 @@ class BaseRNNCell:
     def _get_activation(self, inputs: sym.Symbol, activation: Any, **kwargs: Any) -> sym.Symbol:
         """`activation`, the name of one or a function, of `inputs`."""
         if isinstance(activation, str):
-            return sym.Activation(inputs, act_type=activation, **kwargs)
+            return sym.Activation(inputs, act_type=activation,  # type: ignore[arg-type]
+                                  **kwargs)
         return activation(inputs, **kwargs)
 
     def _next_name(self) -> str:

@@ -73,17 +73,17 @@ class BaseConvRNNCell(Step):
         self._num_hidden = num_hidden
         self._activation = activation
         self._conv_layout = conv_layout
-        self._i2h = {"kernel": i2h_kernel, "stride": i2h_stride, "pad": i2h_pad,
-                     "dilate": i2h_dilate, "layout": conv_layout}
-        self._h2h = {"kernel": h2h_kernel, "stride": (1, 1), "dilate": h2h_dilate,
-                     "pad": tuple(dilate * (size - 1) // 2 for size, dilate in
-                                  zip(h2h_kernel, h2h_dilate, strict=True)),
-                     "layout": conv_layout}
+        self._i2h: dict[str, Any] = {"kernel": i2h_kernel, "stride": i2h_stride, "pad": i2h_pad,
+                                     "dilate": i2h_dilate, "layout": conv_layout}
+        same = tuple(dilate * (size - 1) // 2
+                     for size, dilate in zip(h2h_kernel, h2h_dilate, strict=True))
+        self._h2h: dict[str, Any] = {"kernel": h2h_kernel, "stride": (1, 1), "pad": same,
+                                     "dilate": h2h_dilate, "layout": conv_layout}
         self._iW = self.params.get("i2h_weight", init=i2h_weight_initializer)
         self._hW = self.params.get("h2h_weight", init=h2h_weight_initializer)
         self._iB = self.params.get("i2h_bias", init=i2h_bias_initializer)
         self._hB = self.params.get("h2h_bias", init=h2h_bias_initializer)
-        mapped = sym.Convolution(sym.Variable("data"), num_filter=num_hidden, **self._i2h)
+        mapped: Any = sym.Convolution(sym.Variable("data"), num_filter=num_hidden, **self._i2h)
         self._state_shape = (0, *mapped.infer_shape(data=tuple(input_shape))[1][0][1:])
 
     @property

@@ -81,7 +81,7 @@ class FusedRNNCell(BaseRNNCell):
         super().__init__(f"{mode}_" if prefix is None else prefix, params)
         self._num_hidden = num_hidden
         self._num_layers = num_layers
-        self._mode = mode
+        self._mode: Any = mode
         self._bidirectional = bidirectional
         self._dropout = dropout
         self._get_next_state = get_next_state
@@ -119,7 +119,8 @@ class FusedRNNCell(BaseRNNCell):
                           "speed", stacklevel=2)
             block = sym.swapaxes(block, dim1=0, dim2=1)
         states = self.begin_state() if begin_state is None else begin_state
-        rnn = sym.RNN(block, self._parameter, *states, state_size=self._num_hidden,
+        rnn = sym.RNN(block, self._parameter, *states,  # type: ignore[misc]
+                      state_size=self._num_hidden,
                       num_layers=self._num_layers, bidirectional=self._bidirectional,
                       p=self._dropout, state_outputs=self._get_next_state, mode=self._mode,
                       name=f"{self._prefix}rnn")

@@ -15,7 +15,7 @@ Examples
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .functions import (
     Group,
@@ -40,6 +40,10 @@ from .functions import (
 )
 from .namespace import lookup
 from .symbol import Symbol
+
+if TYPE_CHECKING:
+    from . import _internal, contrib, image, linalg, op, random, sparse  # noqa: F401
+    from ._op_stubs.op import *  # noqa: F403
 
 __all__ = ["Symbol", "Group", "Variable", "arange", "eye", "fromjson", "full", "histogram",
            "hypot", "linspace", "load", "load_json", "maximum", "minimum", "ones", "pow", "power",

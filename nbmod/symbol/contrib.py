@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from math import log
+from typing import TYPE_CHECKING
 
 from .control import cond, foreach, while_loop
 from .namespace import lookup
 from .random import uniform
 from .symbol import Symbol
+
+if TYPE_CHECKING:
+    from ._op_stubs.contrib import *  # noqa: F403
 
 __all__ = ["cond", "foreach", "rand_zipfian", "while_loop"]
 

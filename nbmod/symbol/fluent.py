@@ -7,9 +7,14 @@ NDArray that make no sense here raise NotImplementedForSymbol.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base import NotImplementedForSymbol
+
+if TYPE_CHECKING:
+    from ._op_stubs.methods import Methods
+else:
+    Methods = object
 
 __all__ = ["FLUENT", "Fluent"]
 
@@ -33,7 +38,7 @@ def call(op_name: str, /, *args: Any, **kwargs: Any) -> Any:
     return symbol_function(op_name)(*args, **kwargs)
 
 
-class Fluent:
+class Fluent(Methods):
     """The part of `Symbol` that offers ops as methods."""
 
     __slots__ = ()

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Number
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base import NotImplementedForSymbol
 from ..graph import Entry
 from .compose import apply_named
+
+if TYPE_CHECKING:
+    from .symbol import Symbol
 
 __all__ = ["Operators", "binary"]
 
@@ -31,7 +34,8 @@ def binary(left: Any, right: Any, tensor: tuple[str, str], scalar: tuple[str, st
                     "expected a Symbol or a number")
 
 
-def _operator(tensor: str, tensor_hint: str, scalar: str, scalar_hint: str) -> Callable:
+def _operator(tensor: str, tensor_hint: str, scalar: str, scalar_hint: str
+              ) -> Callable[[Any, Any], Symbol]:
     def method(self: Any, other: Any) -> Any:
         return type(self)(binary(self, other, (tensor, tensor_hint), (scalar, scalar_hint)))
 
@@ -74,8 +78,10 @@ class Operators:
     __rmod__ = _operator("_mod", "_mod", "_rmod_scalar", "_rmodscalar")
     __pow__ = _operator("_power", "_power", "_power_scalar", "_powerscalar")
     __rpow__ = _operator("_power", "_power", "_rpower_scalar", "_rpower_scalar")
-    __eq__ = _operator("_equal", "_equal", "_equal_scalar", "_equal_scalar")
-    __ne__ = _operator("_not_equal", "_not_equal", "_not_equal_scalar", "_not_equal_scalar")
+    __eq__ = _operator("_equal", "_equal",  # type: ignore[assignment]
+                       "_equal_scalar", "_equal_scalar")
+    __ne__ = _operator("_not_equal", "_not_equal",  # type: ignore[assignment]
+                       "_not_equal_scalar", "_not_equal_scalar")
     __gt__ = _operator("_greater", "_greater", "_greater_scalar", "_greater_scalar")
     __ge__ = _operator("_greater_equal", "_greater_equal", "_greater_equal_scalar",
                        "_greater_equal_scalar")

@@ -6,22 +6,29 @@ element of the parameters gets its own draws of `shape`, appended to the paramet
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ops.signature import _Null
 from .namespace import lookup, symbol_function
 from .symbol import Symbol
 
+if TYPE_CHECKING:
+    from ._op_stubs.random import *  # noqa: F403
+
 __all__ = ["uniform", "normal", "randn", "gamma", "exponential", "poisson", "negative_binomial",
            "generalized_negative_binomial", "multinomial", "shuffle", "randint"]
 
-_get, __dir__ = lookup(__name__, ("_random_",))
+_get, _ops = lookup(__name__, ("_random_",))
 
 
 def __getattr__(name: str) -> Any:
     if name.endswith("_like"):
         return _get(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in _ops() if name.endswith("_like"))})
 
 
 def _draw(distribution: str, params: dict[str, Any], shape: Any, dtype: Any, kwargs: dict

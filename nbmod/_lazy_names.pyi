@@ -1,0 +1,65 @@
+# Written by `python docs/generate_stubs.py`.
+
+from nbmod.attribute import AttrScope as AttrScope
+from nbmod.ndarray import NDArray as NDArray
+from nbmod.compat import as_mxnet as as_mxnet
+import nbmod.attribute as attribute
+import nbmod.autograd as autograd
+import nbmod.base as base
+import nbmod.callback as callback
+import nbmod.context as context
+import nbmod.contrib as contrib
+import nbmod.engine as engine
+from nbmod.config import exact as exact
+import nbmod.executor as executor
+import nbmod.executor_manager as executor_manager
+from nbmod.ops.jit import num_threads as get_num_threads
+import nbmod.history as history
+import nbmod.image as image
+import nbmod.image as img
+import nbmod.initializer as init
+import nbmod.initializer as initializer
+import nbmod.io as io
+import nbmod.kvstore as kv
+import nbmod.kvstore as kvstore
+import nbmod.log as log
+import nbmod.lr_scheduler as lr_scheduler
+import nbmod.metric as metric
+import nbmod.misc as misc
+import nbmod.module as mod
+import nbmod.model as model
+import nbmod.module as module
+import nbmod.monitor as mon
+import nbmod.monitor as monitor
+import nbmod.name as name
+import nbmod.ndarray as nd
+import nbmod.ndarray as ndarray
+import nbmod.operator as operator
+import nbmod.optimizer as opt
+import nbmod.optimizer as optimizer
+import nbmod.profiler as profiler
+import nbmod.random as random
+import nbmod.recordio as recordio
+from nbmod.operator.register_op import register_op as register_op
+import nbmod.registry as registry
+import nbmod.random as rnd
+import nbmod.rnn as rnn
+import nbmod.runtime as runtime
+from nbmod.ops.jit import set_num_threads as set_num_threads
+import nbmod.symbol as sym
+import nbmod.symbol as symbol
+import nbmod.test_utils as test_utils
+from nbmod.operator.register_op import unregister_op as unregister_op
+import nbmod.visualization as visualization
+import nbmod.visualization as viz
+from nbmod.ndarray import waitall as waitall
+from nbmod.passes.switches import without_passes as without_passes
+
+__all__ = ["AttrScope", "NDArray", "as_mxnet", "attribute", "autograd", "base", "callback",
+           "context", "contrib", "engine", "exact", "executor", "executor_manager",
+           "get_num_threads", "history", "image", "img", "init", "initializer", "io", "kv",
+           "kvstore", "log", "lr_scheduler", "metric", "misc", "mod", "model", "module", "mon",
+           "monitor", "name", "nd", "ndarray", "operator", "opt", "optimizer", "profiler",
+           "random", "recordio", "register_op", "registry", "rnd", "rnn", "runtime",
+           "set_num_threads", "sym", "symbol", "test_utils", "unregister_op", "visualization",
+           "viz", "waitall", "without_passes"]

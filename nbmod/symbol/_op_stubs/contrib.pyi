@@ -1,0 +1,1168 @@
+# Written by `python docs/generate_stubs.py`.
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from numpy.typing import DTypeLike
+
+from ...context import Context
+from ..symbol import Symbol
+from . import NodeAttributes
+from typing_extensions import Unpack
+from .op import CTCLoss as CTCLoss
+from .op import CTCLoss as ctc_loss
+
+__all__ = ["AdaptiveAvgPooling2D", "BatchNormWithReLU", "BilinearResize2D", "CTCLoss",
+           "DeformableConvolution", "DeformablePSROIPooling", "ModulatedDeformableConvolution",
+           "MultiBoxDetection", "MultiBoxPrior", "MultiBoxTarget", "MultiProposal", "PSROIPooling",
+           "Proposal", "ROIAlign", "RROIAlign", "SparseEmbedding", "SyncBatchNorm", "allclose",
+           "arange_like", "bipartite_matching", "boolean_mask", "box_decode", "box_encode",
+           "box_iou", "box_nms", "box_non_maximum_suppression", "count_sketch", "ctc_loss",
+           "dequantize", "div_sqrt_dim", "fft", "gradientmultiplier", "group_adagrad_update",
+           "hawkesll", "ifft", "index_array", "index_copy", "interleaved_matmul_encdec_qk",
+           "interleaved_matmul_encdec_valatt", "interleaved_matmul_selfatt_qk",
+           "interleaved_matmul_selfatt_valatt", "quadratic", "quantize", "quantize_asym",
+           "quantize_v2", "quantized_act", "quantized_batch_norm", "quantized_concat",
+           "quantized_conv", "quantized_elemwise_add", "quantized_elemwise_mul",
+           "quantized_embedding", "quantized_flatten", "quantized_fully_connected",
+           "quantized_pooling", "requantize", "round_ste", "sign_ste"]
+def AdaptiveAvgPooling2D(data: Symbol | None = None, output_size: Sequence[int] | int = (),
+                         name: str | None = None, attr: dict[str, str] | None = None,
+                         out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """The mean of each of OH x OW windows that together cover the image.
+
+    data (N, C, H, W) -> (N, C, OH, OW).  Window i of an axis of `size` pixels with `count` windows
+    is [floor(i size / count), ceil((i + 1) size / count)).  `output_size` is (OH, OW), or one
+    number for both; () is (1, 1), the mean of the whole image.
+    """
+
+def BatchNormWithReLU(data: Symbol | None = None, gamma: Symbol | None = None,
+                      beta: Symbol | None = None, moving_mean: Symbol | None = None,
+                      moving_var: Symbol | None = None, eps: float = 0.0010000000474974513,
+                      momentum: float = 0.9, fix_gamma: bool | int = True,
+                      use_global_stats: bool | int = False, output_mean_var: bool | int = False,
+                      axis: int = 1, cudnn_off: bool | int = False,
+                      min_calib_range: float | None = None, max_calib_range: float | None = None,
+                      name: str | None = None, attr: dict[str, str] | None = None,
+                      out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """y = max(BatchNorm(x), 0); see BatchNorm.
+
+    In backward the gradient counts where y > 0.  (MXNet has it in float32, for images with axis 1.)
+
+    Shapes: data and output (N, C, ...), all others (C,).
+
+    Parameters
+    ----------
+    eps
+        added to the variance
+    momentum
+        share of the old moving average, or of the old step, that is kept
+    fix_gamma
+        gamma counts as 1 and gets no gradient
+    use_global_stats
+        normalise with the moving averages in training, too
+    output_mean_var
+        mean and variance are outputs as well
+    axis
+        the axis, or axes, that the op works along; negative ones count from the end
+    cudnn_off
+        accepted for old files; has no effect
+    min_calib_range
+        accepted for old files; has no effect
+    max_calib_range
+        accepted for old files; has no effect
+    """
+
+def BilinearResize2D(data: Symbol | None = None, height: int = 1, width: int = 1,
+                     scale_height: float | None = None, scale_width: float | None = None,
+                     mode: Literal['like', 'odd_scale', 'size', 'to_even_down', 'to_even_up', 'to_odd_down', 'to_odd_up'] = 'size',
+                     align_corners: bool | int = True, name: str | None = None,
+                     attr: dict[str, str] | None = None, out: None = None,
+                     **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """data (N, C, H, W) -> (N, C, OH, OW), each pixel interpolated between four.
+
+    With `align_corners` the corner pixels of both images coincide: position i of an axis is at
+    i (size - 1) / (out - 1).  Otherwise the images' outer edges do: at (i + 0.5) size / out - 0.5,
+    no less than 0.  An axis with out = 1 gets the first pixel.  OH and OW follow from `mode`:
+
+    - 'size': `height`, `width`, or where both scales are given floor(scale size);
+    - 'like': the height and width of a second input, which gets no gradient;
+    - 'odd_scale': floor(scale size) for even sizes, floor(scale (size - 1)) + 1 for odd ones;
+    - 'to_even_down', 'to_even_up', 'to_odd_down', 'to_odd_up': the nearest such number.
+
+    Parameters
+    ----------
+    scale_height
+        height of the result over that of the data
+    scale_width
+        width of the result over that of the data
+    mode
+        which of the variants the text above describes
+    """
+
+def DeformableConvolution(data: Symbol | None = None, offset: Symbol | None = None,
+                          weight: Symbol | None = None, bias: Symbol | None = None,
+                          kernel: Sequence[int] | int = ..., stride: Sequence[int] | int = (),
+                          dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (),
+                          num_filter: int = ..., num_group: int = 1, num_deformable_group: int = 1,
+                          workspace: int = 1024, no_bias: bool | int = False,
+                          layout: Literal['NCDHW', 'NCHW', 'NCW'] | None = None,
+                          name: str | None = None, attr: dict[str, str] | None = None,
+                          out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """Convolution of 2-D images whose taps move by `offset`.
+
+        y[n, f, o] = bias[f] + sum over c, k of w[f, c, k] x[n, c](o stride - pad + k dilate + d)
+
+    with d = (offset[n, j, o], offset[n, j + 1, o]) along y and x, j = 2 ((c D // C) taps + k), and
+    x[...](p) interpolated between the four pixels around p.  data (N, C, H, W), weight
+    (F, C / G, *kernel), bias (F,), offset (N, 2 D taps, H', W') -> (N, F, H', W'), where
+    D = `num_deformable_group` and G = `num_group`.  A point in [0, H) x [0, W) sees the image, its
+    last row and column repeated, any other 0.  `workspace` is accepted and means nothing.
+
+    Parameters
+    ----------
+    kernel
+        size of the window along each image axis
+    stride
+        step of the window along each image axis; (): 1
+    dilate
+        distance between the taps of the window; (): 1
+    pad
+        zeros added at both ends of each image axis; (): none
+    num_filter
+        number of filters: channels of the output
+    num_group
+        groups of channels that do not see each other
+    num_deformable_group
+        groups of channels with offsets of their own
+    workspace
+        accepted for old files; has no effect
+    no_bias
+        there is no bias
+    layout
+        order of the axes, such as NCHW or NHWC; None: channels first
+    """
+
+def DeformablePSROIPooling(data: Symbol | None = None, rois: Symbol | None = None,
+                           spatial_scale: float = ..., output_dim: int = ...,
+                           group_size: int = ..., pooled_size: int = ..., part_size: int = 0,
+                           sample_per_part: int = 1, trans_std: float = 0.0,
+                           no_trans: bool | int = False, name: str | None = None,
+                           attr: dict[str, str] | None = None, out: None = None,
+                           **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """PSROIPooling with interpolated points, in bins that move: (R, output_dim, P, P).
+
+    data (N, output_dim G G, H, W), rois (R, 5), trans (R, 2 K, T, T) unless `no_trans`; P =
+    `pooled_size`, G = `group_size`, T = `part_size` or P.  Channels are those of PSROIPooling.
+    Bin (i, j) moves by `trans_std` times the region's width times trans[2 k] and its height times
+    trans[2 k + 1], at part (floor(i T / P), floor(j T / P)), k = floor(c K / output_dim).  It is
+    the mean of `sample_per_part`^2 points, which start at its corner; those outside of the image do
+    not count, a bin without any is 0.  rois get no gradient.
+
+    Parameters
+    ----------
+    spatial_scale
+        size of the feature map over that of the image the regions refer to
+    pooled_size
+        height and width of the result for each region
+    """
+
+def ModulatedDeformableConvolution(data: Symbol | None = None, offset: Symbol | None = None,
+                                   mask: Symbol | None = None, weight: Symbol | None = None,
+                                   bias: Symbol | None = None, kernel: Sequence[int] | int = ...,
+                                   stride: Sequence[int] | int = (),
+                                   dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (),
+                                   num_filter: int = ..., num_group: int = 1,
+                                   num_deformable_group: int = 1, workspace: int = 1024,
+                                   no_bias: bool | int = False,
+                                   layout: Literal['NCDHW', 'NCHW', 'NCW'] | None = None,
+                                   im2col_step: int = 64, name: str | None = None,
+                                   attr: dict[str, str] | None = None, out: None = None,
+                                   **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """DeformableConvolution whose samples are multiplied by `mask`, (N, D taps, H', W').
+
+    Beyond its border the image fades to 0 within a pixel; DeformableConvolution has a step there.
+    `im2col_step` is accepted and means nothing; MXNet wants the batch to be a multiple of it.
+    (MXNet has no gradient on the CPU.)
+
+    Parameters
+    ----------
+    kernel
+        size of the window along each image axis
+    stride
+        step of the window along each image axis; (): 1
+    dilate
+        distance between the taps of the window; (): 1
+    pad
+        zeros added at both ends of each image axis; (): none
+    num_filter
+        number of filters: channels of the output
+    num_group
+        groups of channels that do not see each other
+    num_deformable_group
+        groups of channels with offsets of their own
+    workspace
+        accepted for old files; has no effect
+    no_bias
+        there is no bias
+    layout
+        order of the axes, such as NCHW or NHWC; None: channels first
+    """
+
+def MultiBoxDetection(cls_prob: Symbol | None = None, loc_pred: Symbol | None = None,
+                      anchor: Symbol | None = None, clip: bool | int = True,
+                      threshold: float = 0.01, background_id: int = 0, nms_threshold: float = 0.5,
+                      force_suppress: bool | int = False,
+                      variances: Sequence[float] | float = (0.1, 0.1, 0.2, 0.2),
+                      nms_topk: int = -1, name: str | None = None,
+                      attr: dict[str, str] | None = None, out: None = None,
+                      **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """Detections of an SSD: anchors with their most probable class, overlapping ones marked.
+
+    cls_prob (B, classes + 1, A), loc_pred (B, 4 A), anchor (1, A, 4) -> (B, A, 6), rows (class,
+    probability, left, top, right, bottom).  Class 0 of cls_prob is background, whatever
+    `background_id` says, and classes count from 0 after it, as in MXNet.
+
+    Rows are those anchors whose most probable class has at least `threshold`; the rest is -1.
+    Boxes are anchors moved by loc_pred times `variances`, cut off at 0 and 1 by `clip`.  Where
+    `nms_threshold` is in (0, 1] rows are sorted by probability, `nms_topk` of them if that is
+    positive, and the class of those with an iou of at least `nms_threshold` with a better one of
+    their class (any with `force_suppress`) becomes -1; so does that of all rows from `nms_topk` on,
+    which stay in the order of anchors.  No gradient.
+
+    Parameters
+    ----------
+    threshold
+        overlap from which on the lesser box is dropped
+    """
+
+def MultiBoxPrior(data: Symbol | None = None, sizes: Sequence[float] | float = (1.0,),
+                  ratios: Sequence[float] | float = (1.0,), clip: bool | int = False,
+                  steps: Sequence[float] | float = (-1.0, -1.0),
+                  offsets: Sequence[float] | float = (0.5, 0.5), name: str | None = None,
+                  attr: dict[str, str] | None = None, out: None = None,
+                  **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """Anchors around every pixel of a feature map; data (N, C, H, W) -> (1, H W k, 4), corners.
+
+    k = len(sizes) + len(ratios) - 1 boxes per pixel: each of `sizes` with the first of `ratios`,
+    then the other ratios with the first size.  A box is size sqrt(ratio) H / W wide and
+    size / sqrt(ratio) high.  Its center is ((column + offset) step, (row + offset) step), where
+    `steps` and `offsets` are (y, x) and a step that is not positive is 1 / H or 1 / W.  `clip` cuts
+    boxes off at the border, 0 and 1.  No gradient: only the shape of data is read.
+
+    Parameters
+    ----------
+    ratios
+        height over width of the anchors
+    """
+
+def MultiBoxTarget(anchor: Symbol | None = None, label: Symbol | None = None,
+                   cls_pred: Symbol | None = None, overlap_threshold: float = 0.5,
+                   ignore_label: float = -1.0, negative_mining_ratio: float = -1.0,
+                   negative_mining_thresh: float = 0.5, minimum_negative_samples: int = 0,
+                   variances: Sequence[float] | float = (0.1, 0.1, 0.2, 0.2),
+                   name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
+                   **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """What an SSD is to predict for every anchor.
+
+    anchor (1, A, 4); label (B, M, 5 or more), rows (class, left, top, right, bottom, ...), of which
+    those from the first class -1 on are padding; cls_pred (B, classes + 1, A), scores.  Outputs:
+    offsets `loc_target` and their `loc_mask`, (B, 4 A), and `cls_target`, (B, A): class + 1, 0 for
+    background, or `ignore_label`.
+
+    Boxes get the anchor that they overlap most, the best pair first; then every other anchor gets
+    the box that it overlaps most, if more than a positive `overlap_threshold`.  Its target is
+    ((gx - ax) / aw, (gy - ay) / ah, log(gw / aw), log(gh / ah)) / variances, from centers and
+    sizes.  Anchors without a box are background.  With a positive `negative_mining_ratio` only
+    ratio times as many as have one are: those with the least probability of background, among
+    anchors that overlap no box by `negative_mining_thresh`; the rest is ignored.  Without any box
+    everything is ignored.  `minimum_negative_samples` has no effect, as in MXNet.  No gradient.
+    """
+
+def MultiProposal(cls_prob: Symbol | None = None, bbox_pred: Symbol | None = None,
+                  im_info: Symbol | None = None, rpn_pre_nms_top_n: int = 6000,
+                  rpn_post_nms_top_n: int = 300, threshold: float = 0.7, rpn_min_size: int = 16,
+                  scales: Sequence[float] | float = (4.0, 8.0, 16.0, 32.0),
+                  ratios: Sequence[float] | float = (0.5, 1.0, 2.0), feature_stride: int = 16,
+                  output_score: bool | int = False, iou_loss: bool | int = False,
+                  name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
+                  **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """The best boxes of each image that do not overlap: rois (N P, 5), P = rpn_post_nms_top_n.
+
+    cls_prob (N, 2 A, H, W), scores of background and then of boxes for A anchors; bbox_pred
+    (N, 4 A, H, W); im_info (N, 3), rows (height, width, scale).  Rows of rois are (image, left,
+    top, right, bottom); with `output_score` there is a second output, scores (N P, 1).
+
+    Anchors have `feature_stride`^2 pixels at each of `ratios` (height to width), enlarged by each
+    of `scales`, and stand `feature_stride` apart.  Predictions (dx, dy, dw, dh) move the center by
+    dx w, dy h and multiply the size by exp(dw), exp(dh); with `iou_loss` they are added to the
+    corners.  Boxes are cut off at the border of the image.  Those smaller than rpn_min_size x scale
+    on a side, and those of positions outside of the image, get score -1.  The `rpn_pre_nms_top_n`
+    best (all, if not positive) are taken by descending score, equal ones in order; a box is dropped
+    if its iou with a better one that stays is above `threshold`.  If less than P stay they are
+    repeated.  No gradient.
+
+    Parameters
+    ----------
+    rpn_pre_nms_top_n
+        how many of the best boxes are looked at
+    rpn_post_nms_top_n
+        how many boxes come out
+    threshold
+        overlap from which on the lesser box is dropped
+    rpn_min_size
+        smaller boxes are dropped
+    scales
+        sizes of the anchors, in strides
+    ratios
+        height over width of the anchors
+    feature_stride
+        pixels of the image per pixel of the feature map
+    output_score
+        scores are an output as well
+    iou_loss
+        the predictions are corners' offsets, as trained with an IoU loss
+    """
+
+def PSROIPooling(data: Symbol | None = None, rois: Symbol | None = None,
+                 spatial_scale: float = ..., output_dim: int = ..., pooled_size: int = ...,
+                 group_size: int = 0, name: str | None = None, attr: dict[str, str] | None = None,
+                 out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """The mean of every bin of regions, each over channels of its own: (R, output_dim, P, P).
+
+    data (N, output_dim G G, H, W), rois (R, 5), P = `pooled_size`, G = `group_size` or P.  Bin
+    (i, j) of channel c is from channel (c G + floor(i G / P)) G + floor(j G / P).  Coordinates are
+    rounded, the right and bottom pixels included, then multiplied by `spatial_scale`; a region is
+    at least 0.1 pixels large, an empty bin 0.  No gradient for rois.
+
+    Parameters
+    ----------
+    spatial_scale
+        size of the feature map over that of the image the regions refer to
+    pooled_size
+        height and width of the result for each region
+    """
+
+def Proposal(cls_prob: Symbol | None = None, bbox_pred: Symbol | None = None,
+             im_info: Symbol | None = None, rpn_pre_nms_top_n: int = 6000,
+             rpn_post_nms_top_n: int = 300, threshold: float = 0.7, rpn_min_size: int = 16,
+             scales: Sequence[float] | float = (4.0, 8.0, 16.0, 32.0),
+             ratios: Sequence[float] | float = (0.5, 1.0, 2.0), feature_stride: int = 16,
+             output_score: bool | int = False, iou_loss: bool | int = False,
+             name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
+             **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """MultiProposal for a single image: cls_prob (1, 2 A, H, W) -> rois (P, 5), scores (P, 1).
+
+    Parameters
+    ----------
+    rpn_pre_nms_top_n
+        how many of the best boxes are looked at
+    rpn_post_nms_top_n
+        how many boxes come out
+    threshold
+        overlap from which on the lesser box is dropped
+    rpn_min_size
+        smaller boxes are dropped
+    scales
+        sizes of the anchors, in strides
+    ratios
+        height over width of the anchors
+    feature_stride
+        pixels of the image per pixel of the feature map
+    output_score
+        scores are an output as well
+    iou_loss
+        the predictions are corners' offsets, as trained with an IoU loss
+    """
+
+def ROIAlign(data: Symbol | None = None, rois: Symbol | None = None,
+             pooled_size: Sequence[int] | int = ..., spatial_scale: float = ...,
+             sample_ratio: int = -1, position_sensitive: bool | int = False,
+             aligned: bool | int = False, name: str | None = None,
+             attr: dict[str, str] | None = None, out: None = None, **kwargs: Unpack[NodeAttributes]
+            ) -> Symbol:
+    """The mean of interpolated points in every bin of regions: (R, C, PH, PW).
+
+    data (N, C, H, W), rois (R, 5).  Coordinates are multiplied by `spatial_scale`; with `aligned`
+    half a pixel is taken off, otherwise regions are at least one pixel large.  (An aligned one
+    without area gives 0.)  A bin has `sample_ratio` points along each axis, evenly spread, or as
+    many as it has pixels, rounded up, if that is not positive.  Points more than a pixel outside
+    of the image count as 0.  With `position_sensitive` each bin has channels of its own: data has
+    C PH PW, and bin (i, j) of channel c is from channel (c PH + i) PW + j.  No gradient for rois.
+
+    Parameters
+    ----------
+    pooled_size
+        height and width of the result for each region
+    spatial_scale
+        size of the feature map over that of the image the regions refer to
+    """
+
+def RROIAlign(data: Symbol | None = None, rois: Symbol | None = None,
+              pooled_size: Sequence[int] | int = ..., spatial_scale: float = ...,
+              sampling_ratio: int = -1, name: str | None = None,
+              attr: dict[str, str] | None = None, out: None = None,
+              **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """ROIAlign over turned regions: (R, C, PH, PW).
+
+    data (N, C, H, W); rois (R, 6), rows (image, center x, center y, width, height, angle in
+    degrees, counterclockwise).  All but the angle are multiplied by `spatial_scale`; regions are at
+    least one pixel large.  A bin has `sampling_ratio` points along each axis, or as many as it has
+    pixels, rounded up, if that is not positive; those more than a pixel outside of the image count
+    as 0.  rois get no gradient.  (MXNet has none at all.)
+
+    Parameters
+    ----------
+    pooled_size
+        height and width of the result for each region
+    spatial_scale
+        size of the feature map over that of the image the regions refer to
+    """
+
+def SparseEmbedding(data: Symbol | None = None, weight: Symbol | None = None, input_dim: int = ...,
+                    output_dim: int = ..., dtype: DTypeLike = 'float32',
+                    sparse_grad: bool | int = False, deterministic: bool | int = False,
+                    name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
+                    **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """An older Embedding; weight (input_dim, output_dim) has a dense, `deterministic` gradient.
+
+    Parameters
+    ----------
+    dtype
+        element type of the result
+    sparse_grad
+        accepted for old files; gradients are dense
+    """
+
+def SyncBatchNorm(data: Symbol | None = None, gamma: Symbol | None = None,
+                  beta: Symbol | None = None, moving_mean: Symbol | None = None,
+                  moving_var: Symbol | None = None, eps: float = 0.0010000000474974513,
+                  momentum: float = 0.9, fix_gamma: bool | int = True,
+                  use_global_stats: bool | int = False, output_mean_var: bool | int = False,
+                  ndev: int = 1, key: str = ..., name: str | None = None,
+                  attr: dict[str, str] | None = None, out: None = None,
+                  **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """BatchNorm over axis 1 whose statistics are meant to span `ndev` devices that share `key`.
+
+    The statistics are those of each device's own batch, which is what MXNet computes for one.
+    With `output_mean_var` outputs 1 and 2 are the mean and the variance that were used.  (MXNet
+    leaves them unset where these are the moving ones.)
+
+    Shapes: data and output (N, C, ...), all others (C,).
+
+    Parameters
+    ----------
+    eps
+        added to the variance
+    momentum
+        share of the old moving average, or of the old step, that is kept
+    fix_gamma
+        gamma counts as 1 and gets no gradient
+    use_global_stats
+        normalise with the moving averages in training, too
+    output_mean_var
+        mean and variance are outputs as well
+    """
+
+def allclose(a: Symbol | None = None, b: Symbol | None = None, rtol: float = 9.999999747378752e-06,
+             atol: float = 9.99999993922529e-09, equal_nan: bool | int = True,
+             name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
+             **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """1 if |a - b| <= atol + rtol |b| for all elements, else 0: a uint8 of shape ().
+
+    Infinities are close to themselves only, NaN to NaN if `equal_nan`.  There is no gradient.
+
+    Shapes: a and b of one shape, output ().
+    """
+
+def arange_like(data: Symbol | None = None, start: float = 0.0, step: float = 1.0, repeat: int = 1,
+                ctx: Context | str | None = '', axis: int | None = None, name: str | None = None,
+                attr: dict[str, str] | None = None, out: None = None,
+                **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """start, start + step, ... in the shape of `data`, or (n,) as long as its `axis`.
+
+    No gradient.
+
+    Parameters
+    ----------
+    step
+        step along each axis
+    repeat
+        how often each number is repeated
+    ctx
+        the context of the result, where there is no input to follow
+    axis
+        the axis, or axes, that the op works along; negative ones count from the end
+    """
+
+def bipartite_matching(data: Symbol | None = None, is_ascend: bool | int = False,
+                       threshold: float = ..., topk: int = -1, name: str | None = None,
+                       attr: dict[str, str] | None = None, out: None = None,
+                       **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """Rows matched with columns, greedily by score, each at most once.
+
+    data (..., N, M) -> output 0 (..., N), the column of each row, and output 1 (..., M), the row of
+    each column; -1 where there is none.  Pairs are taken by descending score as long as it is above
+    `threshold` (ascending and below it with `is_ascend`).  A positive `topk` ends this after
+    topk + 1 matches, as in MXNet.  Equal scores keep their order; NaN is never matched.
+    No gradient.
+
+    Parameters
+    ----------
+    is_ascend
+        smallest first
+    threshold
+        overlap from which on the lesser box is dropped
+    """
+
+def boolean_mask(data: Symbol | None = None, index: Symbol | None = None, axis: int = 0,
+                 name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
+                 **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """The rows of data (N, ...) where index (N,) is not zero: (number of those, ...).
+
+    How many there are depends on the values of index, so this runs eagerly only (also under
+    `autograd.record`), and cannot be bound.  The gradient of the other rows is zero.
+
+    Parameters
+    ----------
+    axis
+        the axis, or axes, that the op works along; negative ones count from the end
+    """
+
+def box_decode(data: Symbol | None = None, anchors: Symbol | None = None, std0: float = 1.0,
+               std1: float = 1.0, std2: float = 1.0, std3: float = 1.0, clip: float = -1.0,
+               format: Literal['center', 'corner'] = 'center', name: str | None = None,
+               attr: dict[str, str] | None = None, out: None = None,
+               **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """Anchors moved and resized by predictions: corners of boxes, the inverse of box_encode.
+
+    data (B, N, 4), anchors (1, N, 4) in `format` -> (B, N, 4).  With center x, y and size w, h of
+    an anchor: center (d0 std0 w + x, d1 std1 h + y), size (exp(d2 std2) w, exp(d3 std3) h), where
+    the exponents are at most `clip` if that is positive.  There is no gradient.
+
+    Parameters
+    ----------
+    format
+        'corner': (left, top, right, bottom); 'center': (x, y, width, height)
+    """
+
+def box_encode(samples: Symbol | None = None, matches: Symbol | None = None,
+               anchors: Symbol | None = None, refs: Symbol | None = None,
+               means: Symbol | None = None, stds: Symbol | None = None, name: str | None = None,
+               attr: dict[str, str] | None = None, out: None = None,
+               **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """How to move anchors to the boxes that they match: targets for training, and which count.
+
+    samples (B, N), 1 where an anchor is positive; matches (B, N), row numbers of refs; anchors
+    (B, N, 4) and refs (B, M, 4), corners; means and stds (4,).  Both outputs are (B, N, 4).
+    For samples above 0.5, with centers x, y and sizes w, h of the anchor a and its ref r:
+
+        targets = (((rx - ax) / aw, (ry - ay) / ah, log(rw / aw), log(rh / ah)) - means) / stds
+
+    and masks = 1; elsewhere, and where matches lie outside of refs, both are 0.  No gradient.
+    """
+
+def box_iou(lhs: Symbol | None = None, rhs: Symbol | None = None,
+            format: Literal['center', 'corner'] = 'corner', name: str | None = None,
+            attr: dict[str, str] | None = None, out: None = None, **kwargs: Unpack[NodeAttributes]
+           ) -> Symbol:
+    """Intersection over union of every box of lhs (..., 4) with every box of rhs (..., 4).
+
+    The output has the shape lhs[:-1] + rhs[:-1].  Boxes without area have 0.  There is no gradient.
+
+    Parameters
+    ----------
+    format
+        'corner': (left, top, right, bottom); 'center': (x, y, width, height)
+    """
+
+def box_nms(data: Symbol | None = None, overlap_thresh: float = 0.5, valid_thresh: float = 0.0,
+            topk: int = -1, coord_start: int = 2, score_index: int = 1, id_index: int = -1,
+            background_id: int = -1, force_suppress: bool | int = False,
+            in_format: Literal['center', 'corner'] = 'corner',
+            out_format: Literal['center', 'corner'] = 'corner', name: str | None = None,
+            attr: dict[str, str] | None = None, out: None = None, **kwargs: Unpack[NodeAttributes]
+           ) -> Symbol:
+    """Non-maximum suppression: of boxes that overlap, the one with the highest score stays.
+
+    data (..., N, K) -> the same shape: in each group of N, rows that stay by descending score, then
+    rows of -1.  A row holds a score, a box from `coord_start` on and, if `id_index` is not -1, a
+    class.  Out at once are rows whose score is not above `valid_thresh` or whose class is
+    `background_id`; then all but the `topk` best (-1: all; 0: nothing is suppressed, data is
+    copied).  A row goes if its iou with a better one that stays is above `overlap_thresh` and their
+    classes are the same (or `force_suppress`, or no classes).
+
+    Equal scores keep their order; NaN scores are out.  The gradient goes to the rows that stay,
+    unchanged by formats.  The hidden output, (..., N, 1), is where rows came from.
+
+    Parameters
+    ----------
+    score_index
+        column of the score
+    in_format
+        how boxes are written in the data: 'corner' or 'center'
+    out_format
+        how boxes are written in the result: 'corner' or 'center'
+    """
+
+def count_sketch(data: Symbol | None = None, h: Symbol | None = None, s: Symbol | None = None,
+                 out_dim: int = ..., processing_batch_size: int = 32, name: str | None = None,
+                 attr: dict[str, str] | None = None, out: None = None,
+                 **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """out[n, h[i]] = sum of s[i] data[n, i]: (N, d) -> (N, out_dim); h and s are (1, d).
+
+    h holds columns of the output, s signs; they get no gradient.
+
+    Parameters
+    ----------
+    processing_batch_size
+        accepted for old files; has no effect
+    """
+
+def dequantize(data: Symbol | None = None, min_range: Symbol | None = None,
+               max_range: Symbol | None = None, out_type: Literal['float32'] = 'float32',
+               name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
+               **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """y = q m / R: the real numbers that 8-bit integers stand for.
+
+    data of any shape, min_range and max_range (1,); m = max(|min_range|, |max_range|), R is 127.5
+    for int8 and 255.5 for uint8.
+
+    Parameters
+    ----------
+    out_type
+        element type of the result
+    """
+
+def div_sqrt_dim(data: Symbol | None = None, name: str | None = None,
+                 attr: dict[str, str] | None = None, out: None = None,
+                 **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """y = x / sqrt(n), n being the size of the last dimension: the scale of attention scores.
+
+    Shapes: all tensors have one shape.
+    """
+
+def fft(data: Symbol | None = None, compute_size: int = 128, name: str | None = None,
+        attr: dict[str, str] | None = None, out: None = None, **kwargs: Unpack[NodeAttributes]
+       ) -> Symbol:
+    """Fourier transform along the last axis: (..., d) -> (..., 2 d), real and imaginary in turn.
+
+    Parameters
+    ----------
+    compute_size
+        accepted for old files; has no effect
+    """
+
+def gradientmultiplier(data: Symbol | None = None, scalar: float = 1.0, is_int: bool | int = True,
+                       name: str | None = None, attr: dict[str, str] | None = None,
+                       out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """y = x, but the gradient is multiplied: by a negative number it is reversed.
+
+    gx = gy * scalar
+
+    Shapes: all tensors have one shape.
+
+    Parameters
+    ----------
+    scalar
+        the number
+    is_int
+        the number counts as an integer beside integers, losing its fraction
+    """
+
+def group_adagrad_update(weight: Symbol | None = None, grad: Symbol | None = None,
+                         history: Symbol | None = None, lr: float = ..., rescale_grad: float = 1.0,
+                         clip_gradient: float = -1.0, epsilon: float = 1e-05,
+                         name: str | None = None, attr: dict[str, str] | None = None,
+                         out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """x = clipped(rescale_grad g);  history = history + mean of x^2 over each row;
+    w = w - lr x / sqrt(history + epsilon).
+
+    One rate for every row, as for the vectors of an embedding.  MXNet has this op for row-sparse
+    gradients only and computes the dense case in Python.
+
+    Shapes: weight (n, ...), grad as weight, history (n, 1).
+
+    Parameters
+    ----------
+    lr
+        learning rate
+    rescale_grad
+        gradients are multiplied by this
+    clip_gradient
+        rescaled gradients are cut off beyond this; negative: not at all
+    epsilon
+        added to the denominator
+    """
+
+def hawkesll(lda: Symbol | None = None, alpha: Symbol | None = None, beta: Symbol | None = None,
+             state: Symbol | None = None, lags: Symbol | None = None, marks: Symbol | None = None,
+             valid_length: Symbol | None = None, max_time: Symbol | None = None,
+             name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
+             **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """Log likelihood (N,) of histories of events, and the state (N, K) that they leave.
+
+    lda (N, K) are the intensities without events, alpha and beta (K,) how many events one event
+    brings about and how fast that passes, state (N, K) what earlier events left.  Event i of
+    history n is of kind marks[n, i], int32, and lags[n, i] after the one before it, both (N, T).
+    The first valid_length[n] count, lengths outside of [0, T] are 0 or T.  A history is watched
+    from 0 to max_time[n], both (N,).
+
+        S(t) = state exp(-beta t) + sum over events of that kind at t' < t of exp(-beta (t - t'))
+        log likelihood = sum over events of log(lda + alpha beta S)
+                         - sum over kinds of the integral of lda + alpha beta S from 0 to max_time
+
+    and the state that is left is S(max_time).  All inputs but marks and valid_length have their
+    gradients, from both outputs.  (MXNet has those of lda, alpha and beta, from the likelihood.)
+    """
+
+def ifft(data: Symbol | None = None, compute_size: int = 128, name: str | None = None,
+         attr: dict[str, str] | None = None, out: None = None, **kwargs: Unpack[NodeAttributes]
+        ) -> Symbol:
+    """Real part of the inverse transform, not divided by d: (..., 2 d) -> (..., d).
+
+    Parameters
+    ----------
+    compute_size
+        accepted for old files; has no effect
+    """
+
+def index_array(data: Symbol | None = None, axes: Sequence[int] | int | None = None,
+                name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
+                **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """Every position of data (d1, ..., dn) as its indices: (d1, ..., dn, n), int64.
+
+    `axes` chooses which indices, and in which order.  There is no gradient.
+    """
+
+def index_copy(old_tensor: Symbol | None = None, index_vector: Symbol | None = None,
+               new_tensor: Symbol | None = None, name: str | None = None,
+               attr: dict[str, str] | None = None, out: None = None,
+               **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """old_tensor (N, ...) with rows index_vector (M,) replaced by those of new_tensor (M, ...).
+
+    The last of several rows for one place counts.  A row that old_tensor does not have is an error.
+    """
+
+def interleaved_matmul_encdec_qk(queries: Symbol | None = None, keys_values: Symbol | None = None,
+                                 heads: int = ..., name: str | None = None,
+                                 attr: dict[str, str] | None = None, out: None = None,
+                                 **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """Q K^T / sqrt(E) for every sample and head, (N H, S, T).
+
+    queries (S, N, H E); keys_values (T, N, H 2 E), in every head keys and values.
+
+    Parameters
+    ----------
+    heads
+        number of attention heads
+    """
+
+def interleaved_matmul_encdec_valatt(keys_values: Symbol | None = None,
+                                     attention: Symbol | None = None, heads: int = ...,
+                                     name: str | None = None, attr: dict[str, str] | None = None,
+                                     out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """attention V for every sample and head, heads side by side again: (S, N, H E).
+
+    keys_values (T, N, H 2 E), in every head keys and values; attention (N H, S, T).
+
+    Parameters
+    ----------
+    heads
+        number of attention heads
+    """
+
+def interleaved_matmul_selfatt_qk(queries_keys_values: Symbol | None = None, heads: int = ...,
+                                  name: str | None = None, attr: dict[str, str] | None = None,
+                                  out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """Q K^T / sqrt(E) for every sample and head, (N H, T, T).
+
+    queries_keys_values (T, N, H 3 E), in every head queries, keys and values.
+
+    Parameters
+    ----------
+    heads
+        number of attention heads
+    """
+
+def interleaved_matmul_selfatt_valatt(queries_keys_values: Symbol | None = None,
+                                      attention: Symbol | None = None, heads: int = ...,
+                                      name: str | None = None, attr: dict[str, str] | None = None,
+                                      out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """attention V for every sample and head, heads side by side again: (T, N, H E).
+
+    queries_keys_values (T, N, H 3 E), in every head queries, keys and values; attention
+    (N H, T, T).
+
+    Parameters
+    ----------
+    heads
+        number of attention heads
+    """
+
+def quadratic(data: Symbol | None = None, a: float = 0.0, b: float = 0.0, c: float = 0.0,
+              name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
+              **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """y = a x^2 + b x + c.
+
+    Shapes: all tensors have one shape.
+    """
+
+def quantize(data: Symbol | None = None, min_range: Symbol | None = None,
+             max_range: Symbol | None = None, out_type: Literal['int8', 'uint8'] = 'uint8',
+             name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
+             **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """y = round(x s) in the given range, with s = 127 / m (int8) or 255 / m (uint8).
+
+    data of any shape, min_range and max_range (1,), m = max(|min_range|, |max_range|) -> the
+    integers, and the ends of their range: -m and m (int8), the given ones (uint8).
+
+    Parameters
+    ----------
+    out_type
+        element type of the result
+    """
+
+def quantize_asym(data: Symbol | None = None, min_calib_range: float | None = None,
+                  max_calib_range: float | None = None, name: str | None = None,
+                  attr: dict[str, str] | None = None, out: None = None,
+                  **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """y = round(x scale + shift), uint8: a range that need not be symmetric about 0.
+
+    data of any shape -> the integers, scale = 255 / (high - low) and shift = -low scale, (1,) each.
+    [low, high] is the calibrated range if given, else that of the data.
+
+    Shapes: data and output the same, scale and shift (1,).
+
+    Parameters
+    ----------
+    min_calib_range
+        lower end of the calibrated range of an 8-bit result; None: none
+    max_calib_range
+        upper end of that range
+    """
+
+def quantize_v2(data: Symbol | None = None, out_type: Literal['auto', 'int8', 'uint8'] = 'int8',
+                min_calib_range: float | None = None, max_calib_range: float | None = None,
+                name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
+                **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """y = round(x s) with s = 127.5 / m (int8) or 255.5 / m (uint8), m the end of the range.
+
+    data of any shape -> the integers, and the ends of their range, (1,) each.  The range is
+    [min_calib_range, max_calib_range] if given, else that of the data.  `out_type` 'auto' is uint8
+    for a calibrated range without negative numbers, else int8.  Data that is 8-bit already passes
+    as it is, with the range [-127.5, 127.5] or [0, 255.5] unless calibrated.
+
+    Shapes: data and output the same, ranges (1,).
+
+    Parameters
+    ----------
+    out_type
+        element type of the result
+    min_calib_range
+        lower end of the calibrated range of an 8-bit result; None: none
+    max_calib_range
+        upper end of that range
+    """
+
+def quantized_act(data: Symbol | None = None, min_data: Symbol | None = None,
+                  max_data: Symbol | None = None,
+                  act_type: Literal['relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'] = ...,
+                  name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
+                  **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """y = max(q, 0): the rectifier, the only activation there is; the range stays.
+
+    The output is int8.  uint8 data keeps its bits, so numbers from 128 on become negative, as in
+    MXNet.
+
+    Shapes: data and output the same, ranges (1,).
+
+    Parameters
+    ----------
+    act_type
+        the function
+    """
+
+def quantized_batch_norm(data: Symbol | None = None, gamma: Symbol | None = None,
+                         beta: Symbol | None = None, moving_mean: Symbol | None = None,
+                         moving_var: Symbol | None = None, min_data: Symbol | None = None,
+                         max_data: Symbol | None = None, eps: float = 0.001, momentum: float = 0.9,
+                         fix_gamma: bool | int = True, use_global_stats: bool | int = False,
+                         output_mean_var: bool | int = False, axis: int = 1,
+                         cudnn_off: bool | int = False, min_calib_range: float | None = None,
+                         max_calib_range: float | None = None, name: str | None = None,
+                         attr: dict[str, str] | None = None, out: None = None,
+                         **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """BatchNorm of 8-bit data by its moving statistics: int8, in the calibrated range.
+
+    y = gamma (x - mean) / sqrt(var + eps) + beta, per channel along axis 1; gamma, beta,
+    moving_mean and moving_var are (C,).  As in MXNet gamma counts even with `fix_gamma`, the slope
+    is divided by sqrt(1 + eps) once more, and uint8 data loses its lowest bit.
+
+    Shapes: data and output (N, C, ...), ranges (1,), all others (C,).
+
+    Parameters
+    ----------
+    eps
+        added to the variance
+    momentum
+        share of the old moving average, or of the old step, that is kept
+    fix_gamma
+        gamma counts as 1 and gets no gradient
+    use_global_stats
+        normalise with the moving averages in training, too
+    output_mean_var
+        mean and variance are outputs as well
+    axis
+        the axis, or axes, that the op works along; negative ones count from the end
+    cudnn_off
+        accepted for old files; has no effect
+    min_calib_range
+        lower end of the calibrated range of an 8-bit result; None: none
+    max_calib_range
+        upper end of that range
+    """
+
+def quantized_concat(*data: Symbol, num_args: int = ..., dim: int = 1, name: str | None = None,
+                     attr: dict[str, str] | None = None, out: None = None,
+                     **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """Tensors joined along axis `dim`, all brought to the range that holds theirs.
+
+    num_args tensors, then the two ends of the range of each.  The new range is from the least to
+    the largest end; the output is uint8 if all tensors are, else int8.
+
+    Shapes: tensors (..., k_i, ...) -> (..., sum of k_i, ...), ranges (1,).
+
+    Parameters
+    ----------
+    num_args
+        how many tensors; functions count them
+    dim
+        axis along which parameters are joined
+    """
+
+def quantized_conv(data: Symbol | None = None, weight: Symbol | None = None,
+                   bias: Symbol | None = None, min_data: Symbol | None = None,
+                   max_data: Symbol | None = None, min_weight: Symbol | None = None,
+                   max_weight: Symbol | None = None, min_bias: Symbol | None = None,
+                   max_bias: Symbol | None = None, kernel: Sequence[int] | int = ...,
+                   stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (),
+                   pad: Sequence[int] | int = (), num_filter: int = ..., num_group: int = 1,
+                   workspace: int = 1024, no_bias: bool | int = False,
+                   cudnn_tune: Literal['fastest', 'limited_workspace', 'off'] | None = None,
+                   cudnn_off: bool | int = False,
+                   layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC'] | None = None,
+                   name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
+                   **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """Convolution of 8-bit data with int8 filters: exact sums, int32.
+
+    Shapes are those of Convolution, ranges (1,).  The output's range is that of a product of two
+    int8 numbers, 2**31 - 1 steps of (m_data / 127) (m_weight / 127), for uint8 data too, and `bias`
+    is added to the sums as it is: so real MXNet does, whose results both spoil.
+
+    Parameters
+    ----------
+    kernel
+        size of the window along each image axis
+    stride
+        step of the window along each image axis; (): 1
+    dilate
+        distance between the taps of the window; (): 1
+    pad
+        zeros added at both ends of each image axis; (): none
+    num_filter
+        number of filters: channels of the output
+    num_group
+        groups of channels that do not see each other
+    workspace
+        accepted for old files; has no effect
+    no_bias
+        there is no bias
+    cudnn_tune
+        accepted for old files; has no effect
+    cudnn_off
+        accepted for old files; has no effect
+    layout
+        order of the axes, such as NCHW or NHWC; None: channels first
+    """
+
+def quantized_elemwise_add(lhs: Symbol | None = None, rhs: Symbol | None = None,
+                           lhs_min: Symbol | None = None, lhs_max: Symbol | None = None,
+                           rhs_min: Symbol | None = None, rhs_max: Symbol | None = None,
+                           min_calib_range: float | None = None,
+                           max_calib_range: float | None = None, name: str | None = None,
+                           attr: dict[str, str] | None = None, out: None = None,
+                           **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """The sum of two tensors of 8-bit integers, each with its range.
+
+    With a calibrated range the output is 8-bit: uint8 if both tensors are, else int8; of a uint8
+    and an int8 tensor the former is brought to the output's scale and rounded before the sum is.
+    Otherwise it is int32, in the range [-m, m] with m the sum of both ends.
+
+    Shapes: lhs, rhs and output the same, ranges (1,).
+
+    Parameters
+    ----------
+    min_calib_range
+        lower end of the calibrated range of an 8-bit result; None: none
+    max_calib_range
+        upper end of that range
+    """
+
+def quantized_elemwise_mul(lhs: Symbol | None = None, rhs: Symbol | None = None,
+                           lhs_min: Symbol | None = None, lhs_max: Symbol | None = None,
+                           rhs_min: Symbol | None = None, rhs_max: Symbol | None = None,
+                           min_calib_range: float | None = None,
+                           max_calib_range: float | None = None,
+                           enable_float_output: bool | int = False, name: str | None = None,
+                           attr: dict[str, str] | None = None, out: None = None,
+                           **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """The product of two tensors of int8 integers, each with its range.
+
+    `enable_float_output` gives the real numbers; a calibrated range int8, dropping fractions;
+    otherwise the output is the products, int32, with the range of a product of int8 numbers.
+
+    Shapes: lhs, rhs and output the same, ranges (1,).
+
+    Parameters
+    ----------
+    min_calib_range
+        lower end of the calibrated range of an 8-bit result; None: none
+    max_calib_range
+        upper end of that range
+    """
+
+def quantized_embedding(data: Symbol | None = None, weight: Symbol | None = None,
+                        min_weight: Symbol | None = None, max_weight: Symbol | None = None,
+                        input_dim: int = ..., output_dim: int = ..., dtype: DTypeLike = 'float32',
+                        sparse_grad: bool | int = False, name: str | None = None,
+                        attr: dict[str, str] | None = None, out: None = None,
+                        **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """Rows of an int8 table: y[i] = weight[data[i]]; the range is that of the table.
+
+    data of any shape and type, weight (input_dim, output_dim) -> (*data, output_dim).  Indices
+    outside the table mean its first or last row.
+
+    Parameters
+    ----------
+    dtype
+        element type of the result
+    sparse_grad
+        accepted for old files; gradients are dense
+    """
+
+def quantized_flatten(data: Symbol | None = None, min_data: Symbol | None = None,
+                      max_data: Symbol | None = None, name: str | None = None,
+                      attr: dict[str, str] | None = None, out: None = None,
+                      **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """The same integers as a matrix: (N, ...) -> (N, product of the rest); the range stays."""
+
+def quantized_fully_connected(data: Symbol | None = None, weight: Symbol | None = None,
+                              bias: Symbol | None = None, min_data: Symbol | None = None,
+                              max_data: Symbol | None = None, min_weight: Symbol | None = None,
+                              max_weight: Symbol | None = None, min_bias: Symbol | None = None,
+                              max_bias: Symbol | None = None, num_hidden: int = ...,
+                              no_bias: bool | int = False, flatten: bool | int = True,
+                              name: str | None = None, attr: dict[str, str] | None = None,
+                              out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """A dense layer of 8-bit data and int8 weights: exact sums, int32.
+
+    Shapes are those of FullyConnected, ranges (1,).  The output's range is 2**31 - 1 steps of
+    (m_data / R) (m_weight / 127), R being 127 for int8 and 255 for uint8 data.  `bias` is brought
+    to the scale of the sums, dropping fractions.
+
+    Parameters
+    ----------
+    num_hidden
+        length of the output's rows
+    no_bias
+        there is no bias
+    flatten
+        all axes of the data after the first count as one
+    """
+
+def quantized_pooling(data: Symbol | None = None, min_data: Symbol | None = None,
+                      max_data: Symbol | None = None, kernel: Sequence[int] | int = (),
+                      pool_type: Literal['avg', 'lp', 'max', 'sum'] = 'max',
+                      global_pool: bool | int = False, cudnn_off: bool | int = False,
+                      pooling_convention: Literal['full', 'same', 'valid'] = 'valid',
+                      stride: Sequence[int] | int = (), pad: Sequence[int] | int = (),
+                      p_value: int | None = None, count_include_pad: bool | int | None = None,
+                      layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC'] | None = None,
+                      name: str | None = None, attr: dict[str, str] | None = None,
+                      out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """Pooling of 8-bit data: maxima as they are, means rounded (halves to even); the range stays.
+
+    Shapes are those of Pooling, ranges (1,); `pool_type` is 'max' or 'avg'.  A mean is over all
+    pixels of the kernel, wherever it stands, with `count_include_pad` False over the image alone.
+
+    Parameters
+    ----------
+    kernel
+        size of the window along each image axis
+    pool_type
+        what is made of a window: its maximum, mean, sum or Lp norm
+    global_pool
+        one window over the whole image
+    cudnn_off
+        accepted for old files; has no effect
+    pooling_convention
+        how output sizes are rounded: 'valid' down, 'full' up, 'same' to ceil(size / stride)
+    stride
+        step of the window along each image axis; (): 1
+    pad
+        zeros added at both ends of each image axis; (): none
+    p_value
+        the p of Lp pooling
+    layout
+        order of the axes, such as NCHW or NHWC; None: channels first
+    """
+
+def requantize(data: Symbol | None = None, min_range: Symbol | None = None,
+               max_range: Symbol | None = None,
+               out_type: Literal['auto', 'int8', 'uint8'] = 'int8',
+               min_calib_range: float | None = None, max_calib_range: float | None = None,
+               name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
+               **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """Sums of products, int32, as 8-bit integers: y = round(q s).
+
+    data of any shape, min_range and max_range (1,) -> the integers and the ends of their range.
+    q stands for r = q max(|min_range|, |max_range|) / (2**31 - 1).  With m the end of the
+    calibrated range, else of the numbers at hand, y is r 127 / m (int8) or r 255 / m (uint8), and
+    the new range [-m, m] or [0, m].  `out_type` 'auto' is uint8 for a calibrated range without
+    negative numbers, else int8.
+
+    Parameters
+    ----------
+    out_type
+        element type of the result
+    min_calib_range
+        lower end of the calibrated range of an 8-bit result; None: none
+    max_calib_range
+        upper end of that range
+    """
+
+def round_ste(data: Symbol | None = None, name: str | None = None,
+              attr: dict[str, str] | None = None, out: None = None,
+              **kwargs: Unpack[NodeAttributes]) -> Symbol:
+    """The nearest whole number, halves away from 0.  Its gradient passes straight through.
+
+    x = data
+    y = trunc(x) + where(abs(x - trunc(x)) >= 0.5, where(x > 0, 1, -1), 0)
+    gx = gy
+
+    Shapes: all tensors have one shape.
+    """
+
+def sign_ste(data: Symbol | None = None, name: str | None = None,
+             attr: dict[str, str] | None = None, out: None = None, **kwargs: Unpack[NodeAttributes]
+            ) -> Symbol:
+    """-1, 0 or 1.  Its gradient passes straight through.
+
+    x = data
+    y = where(x > 0, 1, where(x < 0, -1, 0))
+    gx = gy
+
+    Shapes: all tensors have one shape.
+    """
+
+box_non_maximum_suppression = box_nms
