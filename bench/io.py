@@ -1,4 +1,4 @@
-"""Reading data: pictures, text, records, what arrives at a trainer; beside MXNet in one run.
+"""Reading data: images, text, records, what arrives at a trainer; beside MXNet in one run.
 
     python -m bench.io [name ...]           tables: things a second, ratio
     python -m pytest bench/io.py            nbmod's rows by pytest-benchmark, MXNet's beside them
@@ -62,7 +62,7 @@ class Case:
     options: dict[str, Any]
     unit: str = "rows"
     libraries: tuple[str, ...] = field(default=("simplejpeg", "cv2", "PIL.Image"))
-    """What nbmod may decode pictures with."""
+    """What nbmod may decode images with."""
 
     def arguments(self, folder: Path) -> tuple[Any, ...]:
         options = {key: str(folder / value[1:]) if str(value).startswith("@") else value
@@ -72,7 +72,7 @@ class Case:
 
 NORMAL = {"mean_r": 123.0, "mean_g": 117.0, "mean_b": 104.0, "std_r": 58.0, "std_g": 57.0,
           "std_b": 57.0}
-PICTURES = {"path_imgrec": "@pictures.rec", "path_imgidx": "@pictures.idx", "verbose": False,
+IMAGES = {"path_imgrec": "@images.rec", "path_imgidx": "@images.idx", "verbose": False,
             "data_shape": (3, 224, 224), "batch_size": 64, "rand_crop": True, "rand_mirror": True,
             "preprocess_threads": 1}
 TWO = {"preprocess_threads": 2}
@@ -82,12 +82,12 @@ MNIST = {"image": "@images", "label": "@labels", "batch_size": 128, "silent": Tr
 MEMORY = {"shape": (20_000, 784), "batch_size": 128}
 
 CASES = {
-    "JPEG, 1 thread": Case("epochs", IMAGE, PICTURES | NORMAL, "images"),
-    "JPEG, 2 threads": Case("epochs", IMAGE, PICTURES | NORMAL | TWO, "images"),
-    "JPEG as uint8, 1 thread": Case("epochs", BYTES, PICTURES, "images"),
-    "JPEG as uint8, 2 threads": Case("epochs", BYTES, PICTURES | TWO, "images"),
-    "JPEG by OpenCV, 1 thread": Case("epochs", IMAGE, PICTURES | NORMAL, "images", ("cv2",)),
-    "JPEG by Pillow, 1 thread": Case("epochs", IMAGE, PICTURES | NORMAL, "images",
+    "JPEG, 1 thread": Case("epochs", IMAGE, IMAGES | NORMAL, "images"),
+    "JPEG, 2 threads": Case("epochs", IMAGE, IMAGES | NORMAL | TWO, "images"),
+    "JPEG as uint8, 1 thread": Case("epochs", BYTES, IMAGES, "images"),
+    "JPEG as uint8, 2 threads": Case("epochs", BYTES, IMAGES | TWO, "images"),
+    "JPEG by OpenCV, 1 thread": Case("epochs", IMAGE, IMAGES | NORMAL, "images", ("cv2",)),
+    "JPEG by Pillow, 1 thread": Case("epochs", IMAGE, IMAGES | NORMAL, "images",
                                      ("PIL.Image",)),
     "CSV, 6 digits": Case("epochs", "CSVIter", {"data_csv": "@short.csv", **CSV}),
     "CSV, 19 digits": Case("epochs", "CSVIter", {"data_csv": "@long.csv", **CSV}),
@@ -98,7 +98,7 @@ CASES = {
     "MNISTIter": Case("epochs", "MNISTIter", MNIST),
     "NDArrayIter": Case("epochs", "NDArrayIter", MEMORY),
     "NDArrayIter, shuffled": Case("epochs", "NDArrayIter", MEMORY | {"shuffle": True}),
-    "Module from JPEG, 2 threads": Case("trained", IMAGE, PICTURES | NORMAL | TWO, "images"),
+    "Module from JPEG, 2 threads": Case("trained", IMAGE, IMAGES | NORMAL | TWO, "images"),
     "Module from MNISTIter": Case("trained", "MNISTIter", MNIST),
 }
 
@@ -200,7 +200,7 @@ def record_rows(worker: Oracle | None, folder: Path, name: str) -> Iterator[str]
 # ------------------------------------------------------------------------------------------- im2rec
 
 def packed(command: list[str], folder: Path) -> Times:
-    """Pictures of 500x375 made 256 high and packed by a program, its start included."""
+    """Images of 500x375 made 256 high and packed by a program, its start included."""
     for path in folder.glob("made.*"):
         path.unlink()
     (folder / "made.lst").write_text((folder / "photographs.lst").read_text())

@@ -1,4 +1,4 @@
-"""The files that `bench/io.py` reads, made on the spot: pictures as cameras give them, numbers as
+"""The files that `bench/io.py` reads, made on the spot: images as cameras give them, numbers as
 programs write them."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["RECORD_SIZES", "make"]
 
 RECORD_SIZES = {"1 KB": 1024, "20 KB": 20_000, "110 KB": 110_000, "1 MB": 1_000_000}
 _RECORD_BYTES = 64 << 20
-_PICTURES, _DISTINCT, _DIGITS = 512, 64, 20_000
+_IMAGES, _DISTINCT, _DIGITS = 512, 64, 20_000
 
 
 def make(folder: Path) -> None:
@@ -23,9 +23,9 @@ def make(folder: Path) -> None:
     for name, size in RECORD_SIZES.items():
         content = rng.bytes(size)
         _records(folder / name, [content] * (_RECORD_BYTES // size))
-    pictures = [codecs.encode(photograph(256, 256, k), "jpg", 90) for k in range(_DISTINCT)]
-    _records(folder / "pictures", [recordio.pack((0, float(k % 10), k, 0), pictures[k % _DISTINCT])
-                                   for k in range(_PICTURES)])
+    images = [codecs.encode(photograph(256, 256, k), "jpg", 90) for k in range(_DISTINCT)]
+    _records(folder / "images", [recordio.pack((0, float(k % 10), k, 0), images[k % _DISTINCT])
+                                   for k in range(_IMAGES)])
     _photographs(folder / "photographs")
     _texts(folder, rng)
     for kind, dimensions in (("images", (_DIGITS, 28, 28)), ("labels", (_DIGITS,))):
@@ -59,7 +59,7 @@ def _photographs(folder: Path) -> None:
     folder.mkdir()
     encoded = codecs.encode(photograph(375, 500, 0), "jpg", 95)
     with open(f"{folder}.lst", "w", encoding="utf-8") as file:
-        for k in range(_PICTURES):
+        for k in range(_IMAGES):
             (folder / f"{k}.jpg").write_bytes(encoded)
             file.write(f"{k}\t{k % 10}\t{k}.jpg\n")
 

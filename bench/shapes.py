@@ -253,4 +253,4 @@ ANCHORS = [
     _layer((4, 3, 112, 112), 64, 7, 7, stride=2, pad=3), _layer((1, 1, 64, 64), 16, 64, 64),
     _layer((4, 16, 32, 32), 32, 17, 17, pad=8),
 ]
-"""Shapes from networks: text, dense layers as convolutions, pictures."""
+"""Shapes from networks: text, dense layers as convolutions, images."""

@@ -1,9 +1,9 @@
-"""Pictures in files, record files of them, and a residual network that learns what they show.
+"""Images in files, record files of them, and a residual network that learns what they show.
 
 Digits are drawn as if by hand and written as JPEG files, a folder for each class.  `im2rec` packs
 them into record files; `ImageRecordIter` decodes, cuts and normalizes them in threads, while a
 small ResNet trains on several contexts.  Every epoch leaves a checkpoint, from which
-`--begin-epoch` goes on.  The last one, read back, says what it sees on a new picture.
+`--begin-epoch` goes on.  The last one, read back, says what it sees on a new image.
 
 Needs `pip install 'nbmod[image]'`.
 """
@@ -40,7 +40,7 @@ MEAN, DEVIATION = 128, 64
 """Of the pixels, roughly."""
 
 
-# ------------------------------------------------------------------------------------- pictures
+# ------------------------------------------------------------------------------------- images
 
 def draw(digit: int, size: int, random: np.random.Generator) -> np.ndarray:
     """A digit in some colors on paper: uint8 (size, size, 3), red first."""
@@ -49,8 +49,8 @@ def draw(digit: int, size: int, random: np.random.Generator) -> np.ndarray:
     ink = np.clip(random.uniform(0.03, 0.06) * size + 0.5 - away, 0, 1)[..., None]
     pen, paper = random.permutation([random.uniform(0, 100, 3), random.uniform(155, 255, 3)])
     light = 1 + (pixels / size - 0.5) @ random.uniform(-0.4, 0.4, (2, 1))
-    picture = (ink * pen + (1 - ink) * paper) * light + random.normal(0, 6, (size, size, 3))
-    return np.clip(picture, 0, 255).astype(np.uint8)
+    image = (ink * pen + (1 - ink) * paper) * light + random.normal(0, 6, (size, size, 3))
+    return np.clip(image, 0, 255).astype(np.uint8)
 
 
 def written(digit: int, size: int, random: np.random.Generator) -> np.ndarray:
@@ -86,21 +86,21 @@ def distance(points: np.ndarray, lines: np.ndarray) -> np.ndarray:
     return np.linalg.norm(offset - share[..., None] * way, axis=-1).min(-1)
 
 
-def write_pictures(folder: Path, count: int, size: int) -> None:
+def write_images(folder: Path, count: int, size: int) -> None:
     """`count` JPEG files in `folder/0` to `folder/9`."""
     for digit in range(10):
         (folder / str(digit)).mkdir(parents=True, exist_ok=True)
     for number in range(count):
         digit = number % 10
-        picture = draw(digit, size, np.random.default_rng(number))
-        (folder / str(digit) / f"{number:05}.jpg").write_bytes(encode(picture, "jpg"))
+        image = draw(digit, size, np.random.default_rng(number))
+        (folder / str(digit) / f"{number:05}.jpg").write_bytes(encode(image, "jpg"))
 
 
 def pack(folder: Path) -> None:
-    """Record files of the pictures, one to train with and one to validate, and a sheet of some."""
-    prefix, pictures = str(folder / "digits"), str(folder / "pictures")
-    tool("im2rec", "--list", "--recursive", "--train-ratio", "0.8", prefix, pictures)
-    tool("im2rec", prefix, pictures)
+    """Record files of the images, one to train with and one to validate, and a sheet of some."""
+    prefix, images = str(folder / "digits"), str(folder / "images")
+    tool("im2rec", "--list", "--recursive", "--train-ratio", "0.8", prefix, images)
+    tool("im2rec", prefix, images)
     tool("rec", "sheet", f"{prefix}_val.rec", f"{prefix}.png")
 
 
@@ -143,7 +143,7 @@ def resnet(filters: int) -> mx.sym.Symbol:
 # ------------------------------------------------------------------------------------- training
 
 def records(name: str, args: argparse.Namespace, **changes: object) -> mx.io.MXDataIter:
-    """Batches of pictures from a record file, as numbers around 0."""
+    """Batches of images from a record file, as numbers around 0."""
     return mx.io.ImageRecordIter(
         path_imgrec=f"{name}.rec", path_imgidx=f"{name}.idx", batch_size=args.batch_size,
         data_shape=(3, args.size, args.size), mean_r=MEAN, mean_g=MEAN, mean_b=MEAN,
@@ -152,7 +152,7 @@ def records(name: str, args: argparse.Namespace, **changes: object) -> mx.io.MXD
 
 def train(prefix: str, args: argparse.Namespace) -> float:
     """Leave a checkpoint behind every epoch; the validation accuracy of the last."""
-    pictures = records(f"{prefix}_train", args, shuffle=True, seed=1, rand_crop=True,
+    images = records(f"{prefix}_train", args, shuffle=True, seed=1, rand_crop=True,
                        pad=args.size // 16, fill_value=MEAN)
     validation = records(f"{prefix}_val", args)
     contexts = [mx.cpu(i) for i in range(args.contexts)]
@@ -162,7 +162,7 @@ def train(prefix: str, args: argparse.Namespace) -> float:
     else:
         module = mx.mod.Module(resnet(args.filters), context=contexts)
     steps = args.epochs * (args.count * 4 // 5 // args.batch_size)
-    module.fit(pictures, eval_data=validation, begin_epoch=args.begin_epoch, num_epoch=args.epochs,
+    module.fit(images, eval_data=validation, begin_epoch=args.begin_epoch, num_epoch=args.epochs,
                kvstore="device", initializer=mx.init.MSRAPrelu(),
                optimizer="nag", optimizer_params={
                    "learning_rate": args.lr, "momentum": 0.9, "wd": 1e-4,
@@ -174,20 +174,20 @@ def train(prefix: str, args: argparse.Namespace) -> float:
 
 
 def recognize(path: Path, prefix: str, epoch: int) -> np.ndarray:
-    """Probabilities of the ten digits for a picture in a file, by a checkpoint."""
-    picture = mx.image.imread(str(path)).astype("float32").transpose((2, 0, 1))
-    batch = mx.nd.expand_dims((picture - MEAN) / DEVIATION, axis=0)
+    """Probabilities of the ten digits for an image in a file, by a checkpoint."""
+    image = mx.image.imread(str(path)).astype("float32").transpose((2, 0, 1))
+    batch = mx.nd.expand_dims((image - MEAN) / DEVIATION, axis=0)
     module = mx.mod.Module.load(prefix, epoch, label_names=None)
     module.bind([("data", batch.shape)], for_training=False)
     return module.predict(mx.io.NDArrayIter(batch)).asnumpy()[0]
 
 
 def main(argv: list[str] | None = None) -> float:
-    """Draw, pack, train and ask; the accuracy on every fifth picture, which training leaves out."""
+    """Draw, pack, train and ask; the accuracy on every fifth image, which training leaves out."""
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
     add("--folder", type=Path, default=Path("digits"), help="for all files, default: %(default)s")
-    add("--count", type=int, default=3000, help="how many pictures, default: %(default)s")
+    add("--count", type=int, default=3000, help="how many images, default: %(default)s")
     add("--size", type=int, default=32, help="their height and width, default: %(default)s")
     add("--filters", type=int, default=16, help="of the first layers, default: %(default)s")
     add("--epochs", type=int, default=6, help="default: %(default)s")
@@ -199,7 +199,7 @@ def main(argv: list[str] | None = None) -> float:
 
     prefix, unseen = str(args.folder / "digits"), args.folder / "unseen.jpg"
     if not args.begin_epoch:
-        write_pictures(args.folder / "pictures", args.count, args.size)
+        write_images(args.folder / "images", args.count, args.size)
         pack(args.folder)
     mx.random.seed(0)
     accuracy = train(prefix, args)

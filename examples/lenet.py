@@ -22,7 +22,7 @@ def main(argv: list[str] | None = None) -> float:
     parser.add_argument("--batch-size", type=int, default=60)
     parser.add_argument("--size", type=int, default=28, help="height and width of the images")
     parser.add_argument("--prefix", default="lenet", help="where checkpoints are written")
-    parser.add_argument("--plot", help="file for a picture of the learning curve")
+    parser.add_argument("--plot", help="file for a plot of the learning curve")
     args = parser.parse_args(argv)
 
     images, labels = load_digits(args.size)

@@ -203,7 +203,7 @@ def _by(text: str, otherwise: str) -> str:
     return "x".join(re.findall(r"\d+", text)) or otherwise
 
 
-def _picture(symbol: Symbol, shape: Mapping[str, Any] | None, dtype: Mapping[str, Any] | None,
+def _diagram(symbol: Symbol, shape: Mapping[str, Any] | None, dtype: Mapping[str, Any] | None,
              node_attrs: Mapping[str, str], hide_weights: bool
              ) -> tuple[list[_Box], list[_Arrow]]:
     nodes = Graph(_require_symbol(symbol).entries).nodes
@@ -263,7 +263,7 @@ def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf",
     MXNetError
         If the package graphviz is not installed.
     """
-    boxes, arrows = _picture(symbol, shape, dtype, node_attrs, hide_weights)
+    boxes, arrows = _diagram(symbol, shape, dtype, node_attrs, hide_weights)
     try:
         from graphviz import Digraph
     except ImportError:
@@ -298,7 +298,7 @@ def network_dot(symbol: Symbol, title: str = "plot", shape: Mapping[str, Any] | 
     >>> print(mx.viz.network_dot(mx.sym.Variable("x"), title="net").splitlines()[0])
     digraph "net" {
     """
-    boxes, arrows = _picture(symbol, shape, dtype, node_attrs or {}, hide_weights)
+    boxes, arrows = _diagram(symbol, shape, dtype, node_attrs or {}, hide_weights)
     lines = [f"{_quoted(box.name)} [{_listed({'label': box.label, **box.attributes})}]"
              for box in boxes]
     lines += [f"{_quoted(arrow.reader)} -> {_quoted(arrow.read)} "

@@ -1,4 +1,4 @@
-"""Tables and pictures of networks: MXNet's, letter for letter, and where counting differs."""
+"""Tables and diagrams of networks: MXNet's, letter for letter, and where counting differs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from tests.programs import pictures
+from tests.programs import visualization_programs
 
 SHAPES = {"perceptron": {"data": (5, 20)}, "lenet": {"data": (2, 1, 28, 28)},
           "resnet": {"data": (2, 3, 16, 16)}, "mixed": {"words": (2, 8)}}
@@ -32,25 +32,26 @@ def of(name, options):
 @pytest.mark.parametrize("name", ["perceptron", "lenet", "resnet"])
 def test_tables_are_mxnets(oracle, name, layout):
     options = {"shape": SHAPES[name], **layout}
-    want = oracle.call("mx_scripts.run", "pictures", "summary", name, options)
-    assert pictures.summary(mx, name, options) == want
+    want = oracle.call("mx_scripts.run", "visualization_programs", "summary", name, options)
+    assert visualization_programs.summary(mx, name, options) == want
 
 
 def test_tables_of_other_networks_are_mxnets_but_for_their_counts(oracle):
     """MXNet leaves out the shape of a node with several outputs, and counts weights by axis 1."""
     options = {"shape": SHAPES["mixed"]}
-    ours = pictures.summary(mx, "mixed", options).splitlines()
-    theirs = oracle.call("mx_scripts.run", "pictures", "summary", "mixed", options).splitlines()
+    ours = visualization_programs.summary(mx, "mixed", options).splitlines()
+    theirs = oracle.call("mx_scripts.run", "visualization_programs", "summary", "mixed",
+                         options).splitlines()
     differ = [mine.split()[:3] for mine, other in zip(ours, theirs, strict=True) if mine != other]
     assert differ == [["halves(SliceChannel)", "8x3", "0"]]
 
 
 @pytest.mark.parametrize("looks", LOOKS)
-@pytest.mark.parametrize("name", pictures.NETWORKS)
-def test_pictures_are_mxnets(oracle, name, looks):
+@pytest.mark.parametrize("name", visualization_programs.NETWORKS)
+def test_diagrams_are_mxnets(oracle, name, looks):
     options = of(name, LOOKS[looks])
-    want = oracle.call("mx_scripts.run", "pictures", "picture", name, options)
-    assert pictures.picture(mx, name, options) == want
+    want = oracle.call("mx_scripts.run", "visualization_programs", "dot_calls", name, options)
+    assert visualization_programs.dot_calls(mx, name, options) == want
 
 
 x = mx.sym.Variable("x")
@@ -68,20 +69,20 @@ COUNTED = {
 @pytest.mark.parametrize("case", COUNTED)
 def test_every_parameter_is_counted_once(case):
     net, shape, counts = COUNTED[case]
-    lines = [line.split() for line in pictures.printed(mx, net, {"shape": {"x": shape}})
-             .splitlines()]  # fmt: skip
+    text = visualization_programs.printed(mx, net, {"shape": {"x": shape}})
+    lines = [line.split() for line in text.splitlines()]
     assert [int(line[2]) for line in lines if len(line) == 4 and line[2].isdigit()] == counts
     assert lines[-2] == ["Total", "params:", str(sum(counts))]
 
 
 def test_without_shapes_the_table_has_names_only(capsys):
-    mx.viz.print_summary(pictures.network(mx, "perceptron"))
+    mx.viz.print_summary(visualization_programs.network(mx, "perceptron"))
     printed = capsys.readouterr().out
     assert "fc1(FullyConnected)" in printed and "Total params: 0" in printed
 
 
 def test_wrong_use_is_named():
-    net = pictures.network(mx, "lenet")
+    net = visualization_programs.network(mx, "lenet")
     for function in (mx.viz.print_summary, mx.viz.plot_network, mx.viz.network_dot):
         with pytest.raises(TypeError, match="symbol must be a Symbol, given a int"):
             function(5)
@@ -91,17 +92,17 @@ def test_wrong_use_is_named():
 
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "graphviz", None)
-    net = pictures.network(mx, "lenet")
+    net = visualization_programs.network(mx, "lenet")
     with pytest.raises(MXNetError, match=r"pip install 'nbmod\[viz\]'.*network_dot"):
         mx.viz.plot_network(net)
     text = mx.viz.network_dot(net, shape=SHAPES["lenet"])
     assert text.startswith('digraph "plot" {\n\t"data" [label="data" shape="oval"')
     assert '"conv1" [label="Convolution\\n5x5/1, 6"' in text
     assert '"conv1" -> "data" [label="1x28x28" dir="back" arrowtail="open"]' in text
-    assert text.count("->") == len(pictures.picture(mx, "lenet", {})[1:]) // 2
+    assert text.count("->") == len(visualization_programs.dot_calls(mx, "lenet", {})[1:]) // 2
 
 
 def test_graphviz_takes_it():
     pytest.importorskip("graphviz")
-    source = mx.viz.plot_network(pictures.network(mx, "resnet"), title="net").source
+    source = mx.viz.plot_network(visualization_programs.network(mx, "resnet"), title="net").source
     assert source.startswith("digraph net") and "fillcolor" in source

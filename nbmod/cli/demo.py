@@ -99,10 +99,10 @@ def demo(out: pathlib.Path, epochs: int = 12) -> float:
     _say(f"trained {epochs} epochs in {time.perf_counter() - started:.1f} s")
     network.save_checkpoint(prefix, epochs)
     accuracy = _reload_and_score(prefix, epochs, validation)
-    picture = out / "learning-curve.png"
-    history.plot(network.history, picture, "LeNet on handwritten digits, nbmod")
+    plot = out / "learning-curve.png"
+    history.plot(network.history, plot, "LeNet on handwritten digits, nbmod")
     _say(f"validation accuracy of the checkpoint, read back: {accuracy:.1%}")
-    _say(f"Done: {prefix}-symbol.json and {prefix}-{epochs:04d}.params (MXNet format), {picture}")
+    _say(f"Done: {prefix}-symbol.json and {prefix}-{epochs:04d}.params (MXNet format), {plot}")
     return accuracy
 
 

@@ -1,7 +1,7 @@
-"""`im2rec`: from a folder of pictures to a list, and from a list to a record file.
+"""`im2rec`: from a folder of images to a list, and from a list to a record file.
 
-    python -m nbmod im2rec --list --recursive data/train pictures/     lists: data/train.lst
-    python -m nbmod im2rec --resize 256 data/train pictures/           records of every list
+    python -m nbmod im2rec --list --recursive data/train images/     lists: data/train.lst
+    python -m nbmod im2rec --resize 256 data/train images/           records of every list
 
 The arguments are those of MXNet's script.  A list has lines of tabs: a number, one or more labels,
 a path below the root.  With `--recursive` the folders are the classes, numbered in order of name.
@@ -29,7 +29,7 @@ from ..base import MXNetError
 
 __all__ = ["Entry", "HELP", "arguments", "make_lists", "make_records", "read_list", "run"]
 
-HELP = "make lists of pictures, and record files of them"
+HELP = "make lists of images, and record files of them"
 _SHUFFLE = 100  # the seed of MXNet's script: lists of the same folder come in one order
 _CHUNK = 16
 
@@ -46,13 +46,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """What the command line takes."""
     add = parser.add_argument
     add("prefix", help="of the lists and record files, with their folder")
-    add("root", help="folder of the pictures")
+    add("root", help="folder of the images")
     lists = parser.add_argument_group("lists")
     add = lists.add_argument
     add("--list", action="store_true", help="make lists instead of record files")
-    add("--exts", nargs="+", default=[".jpeg", ".jpg", ".png"], help="endings of pictures")
+    add("--exts", nargs="+", default=[".jpeg", ".jpg", ".png"], help="endings of images")
     add("--chunks", type=int, default=1, help="number of lists, default: 1")
-    add("--train-ratio", type=float, default=1.0, help="share of pictures for training")
+    add("--train-ratio", type=float, default=1.0, help="share of images for training")
     add("--test-ratio", type=float, default=0.0, help="share for testing; the rest validates")
     add("--recursive", action="store_true", help="look into folders, each of which is a class")
     add("--no-shuffle", dest="shuffle", action="store_false", help="keep the order of names")
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
 
 # --------------------------------------------------------------------------------------- lists
 
-def _pictures(root: Path, endings: Sequence[str], recursive: bool) -> Iterator[tuple[str, int]]:
+def _images(root: Path, endings: Sequence[str], recursive: bool) -> Iterator[tuple[str, int]]:
     """Paths below `root` in order of name, and the number of their class."""
     wanted = {ending.lower() for ending in endings}
     classes: dict[str, int] = {}
@@ -109,9 +109,9 @@ def make_lists(options: argparse.Namespace) -> list[Path]:
                          f"--test-ratio {options.test_ratio}: expected at least one chunk, and "
                          "shares that sum up to 1 at most")
     found = [Entry(number, (float(label),), path) for number, (path, label) in
-             enumerate(_pictures(Path(options.root), options.exts, options.recursive))]
+             enumerate(_images(Path(options.root), options.exts, options.recursive))]
     if not found:
-        raise MXNetError(f"im2rec: no pictures ({', '.join(options.exts)}) in {options.root!r}"
+        raise MXNetError(f"im2rec: no images ({', '.join(options.exts)}) in {options.root!r}"
                          + ("" if options.recursive else "; --recursive looks into its folders"))
     if options.shuffle:
         random.Random(_SHUFFLE).shuffle(found)
@@ -164,7 +164,7 @@ def read_list(path: str | os.PathLike[str]) -> list[Entry]:
 # ------------------------------------------------------------------------------------- records
 
 def make_records(list_path: Path, options: argparse.Namespace) -> int:
-    """Write the record file of one list and its index; 1 if pictures had to be left out."""
+    """Write the record file of one list and its index; 1 if images had to be left out."""
     from .progress import Progress
 
     entries = read_list(list_path)
@@ -181,7 +181,7 @@ def make_records(list_path: Path, options: argparse.Namespace) -> int:
                 progress.add()
         file.finish()
     if left_out:
-        print(f"{target}: {left_out} of {len(entries)} pictures left out", file=sys.stderr)
+        print(f"{target}: {left_out} of {len(entries)} images left out", file=sys.stderr)
     return int(left_out > 0)
 
 
@@ -228,7 +228,7 @@ def _pack(entry: Entry, path: str, options: argparse.Namespace) -> bytes:
 
 
 def _recoded(data: bytes, options: argparse.Namespace) -> bytes:
-    """The picture decoded, cut and resized, and encoded."""
+    """The image decoded, cut and resized, and encoded."""
     from ..imgproc.codecs import decode, encode
     from ..ops.image.resample import resize
 

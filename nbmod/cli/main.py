@@ -26,7 +26,7 @@ def _parser() -> argparse.ArgumentParser:
     demo = commands.add_parser(
         "demo", help="train LeNet on handwritten digits and leave an MXNet checkpoint")
     demo.add_argument("--out", type=pathlib.Path, default=pathlib.Path("nbmod-demo"),
-                      help="folder for the checkpoint and the picture (default: %(default)s)")
+                      help="folder for the checkpoint and the plot (default: %(default)s)")
     demo.add_argument("--epochs", type=_positive, default=12, help="default: %(default)s")
     run = commands.add_parser(
         "run", help="run an MXNet script unchanged: `import mxnet` is nbmod, gpu(i) is cpu(i) "

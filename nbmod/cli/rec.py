@@ -1,12 +1,12 @@
 """`rec`: look into record files, check and mend them, cut and join them.
 
     python -m nbmod rec inspect a.rec            what is in it
-    python -m nbmod rec verify --decode a.rec    is every record whole, and a picture?
+    python -m nbmod rec verify --decode a.rec    is every record whole, and an image?
     python -m nbmod rec repair a.rec b.rec       what is intact, and its index; with --decode
-                                                 only what is a picture
+                                                 only what is an image
     python -m nbmod rec slice a.rec b.rec --start 100 --stop 200
     python -m nbmod rec merge c.rec a.rec b.rec
-    python -m nbmod rec sheet a.rec a.png        a picture of its pictures
+    python -m nbmod rec sheet a.rec a.png        a contact sheet of its images
     python -m nbmod rec checksum a.rec b.rec     the same for the same records
 """
 
@@ -40,11 +40,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--first", type=int, default=5, help="how many headers to show, default: 5")
     add = action("verify", "whether every record is intact; exit status 1 if not")
     add("record")
-    add("--decode", action="store_true", help="decode the pictures, too")
+    add("--decode", action="store_true", help="decode the images, too")
     add = action("repair", "write the intact records, and their index, to another file")
     add("record")
     add("target")
-    add("--decode", action="store_true", help="leave out what is no picture, too")
+    add("--decode", action="store_true", help="leave out what is no image, too")
     add = action("slice", "write some records, and their index, to another file")
     add("record")
     add("target")
@@ -54,10 +54,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add = action("merge", "write the records of several files, and an index, to one")
     add("target")
     add("records", nargs="+")
-    add = action("sheet", "draw the pictures of the first records on one")
+    add = action("sheet", "draw the images of the first records on one")
     add("record")
     add("target", help="a PNG or JPEG file")
-    add("--count", type=int, default=64, help="how many pictures, default: 64")
+    add("--count", type=int, default=64, help="how many images, default: 64")
     add("--size", type=int, default=96, help="pixels of each, default: 96")
     add = action("checksum", "number, bytes and SHA-256 of the records of each file")
     add("records", nargs="+")
@@ -152,14 +152,14 @@ def _verify(options: argparse.Namespace) -> int:
         print(f"damaged: {damage}")
     reader, wrong, count = _records(options.record, strict=False), 0, 0
     for count, data in enumerate(reader, 1):
-        wrong += options.decode and not _is_picture(count - 1, data)
+        wrong += options.decode and not _is_image(count - 1, data)
     print(f"{options.record}: {count:,} intact records, {reader.lost:,} damaged stretches"
-          + (f", {wrong:,} that are no pictures" if options.decode else ""))
+          + (f", {wrong:,} that are no images" if options.decode else ""))
     return int(bool(reader.lost or wrong))
 
 
-def _is_picture(number: int, data: bytes) -> bool:
-    """Whether a record holds a picture; if not, what is wrong with it is printed."""
+def _is_image(number: int, data: bytes) -> bool:
+    """Whether a record holds an image; if not, what is wrong with it is printed."""
     from ..imgproc.codecs import decode
     from ..recordio import unpack
 
@@ -175,7 +175,7 @@ def _repair(options: argparse.Namespace) -> int:
     _other(options.target, [options.record])
     reader = _records(options.record, strict=False)
     count = _write(options.target, (data for number, data in enumerate(reader)
-                                    if not options.decode or _is_picture(number, data)))
+                                    if not options.decode or _is_image(number, data)))
     print(f"{options.target}: {count:,} records; {reader.lost:,} damaged stretches left out")
     return 0
 
@@ -236,7 +236,7 @@ def _sheet(options: argparse.Namespace) -> int:
 
 
 def _tile(image: np.ndarray, size: int) -> np.ndarray:
-    """The picture fitted into a white square."""
+    """The image fitted into a white square."""
     from ..ops.image.resample import resize
 
     height, width = image.shape[:2]

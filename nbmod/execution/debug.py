@@ -1,4 +1,4 @@
-"""Looking at a bound executor: the plan as a table of text and as a picture, and what monitors see.
+"""Looking at a bound executor: the plan as a table of text and as a chart, and what monitors see.
 
 All only read what binding left behind (`computed`, `plan_steps`, `plan`, `shape`, `dtype`); nothing
 here runs anything.

@@ -27,7 +27,7 @@ _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.5
 _FROM_YIQ = np.array([[1.0, 0.956, 0.621], [1.0, -0.272, -0.647], [1.0, -1.107, 1.705]])
 _GRAY = np.array([0.21, 0.72, 0.07], np.float32)
 
-# Of the pictures of ImageNet: means and deviations of channels, main axes of colors.
+# Of the images of ImageNet: means and deviations of channels, main axes of colors.
 IMAGENET_MEAN = (123.68, 116.28, 103.53)
 IMAGENET_STD = (58.395, 57.12, 57.375)
 IMAGENET_EIGENVALUES = (55.46, 4.794, 1.148)

@@ -142,10 +142,10 @@ class DetHorizontalFlipAug(DetAugmenter):
 
 
 class _Reframed(DetAugmenter):
-    """Base of what gives a picture another frame: a range of its shape, and one of its area.
+    """Base of what gives an image another frame: a range of its shape, and one of its area.
 
-    aspect_ratio_range: width to height.  area_range: shares of the picture's area.  A number stands
-    for a range without extent.  max_attempts: after so many misses the picture stays as it is.
+    aspect_ratio_range: width to height.  area_range: shares of the image's area.  A number stands
+    for a range without extent.  max_attempts: after so many misses the image stays as it is.
     """
 
     aspect_ratio_range: Range
@@ -327,7 +327,7 @@ class DetRandomPadAug(_Reframed):
         return src, label
 
     def _frames(self, width: int, height: int) -> Iterator[functions.Box]:
-        """Random frames that are larger than the picture, and where in them it stands."""
+        """Random frames that are larger than the image, and where in them it stands."""
         for ratio, least, most in self._shapes(width, height):
             if round(least * ratio) < width:
                 least = _last_within(width, ratio)

@@ -89,7 +89,7 @@ class ImageDetIter(ImageIter):
         self.provide_label = [(label_name, (batch_size, *self.label_shape))]
 
     def _make_augmenters(self) -> None:
-        """For the present shape of pictures, unless the caller has given a list."""
+        """For the present shape of images, unless the caller has given a list."""
         if self._made_by is not None:
             self.auglist = CreateDetAugmenter(self.data_shape, **self._made_by)
 
@@ -120,7 +120,7 @@ class ImageDetIter(ImageIter):
             raise MXNetError("no object with area and a class")
 
     def _estimate_label_shape(self) -> tuple[int, int]:
-        """The most objects of a picture, and the numbers of each."""
+        """The most objects of an image, and the numbers of each."""
         most, widths = 0, set()
         self.reset()
         try:
@@ -256,7 +256,7 @@ class ImageDetIter(ImageIter):
         return self.augmentation_transform(data, objects)
 
     def _samples(self) -> Iterator[tuple[NDArray, np.ndarray]]:
-        """The rest of the epoch: pictures that show an object after all augmenters."""
+        """The rest of the epoch: images that show an object after all augmenters."""
         for data, objects in super()._samples():
             try:
                 self._check_valid_label(objects)
@@ -311,12 +311,12 @@ class ImageDetIter(ImageIter):
             pixels = data.asnumpy() * (1 if std is None else np.asarray(std))
             pixels = pixels + (0 if mean is None else np.asarray(mean))
             pixels = (pixels.clip(0, 255) if clip else pixels).astype(int)
-            picture = pixels.astype(np.uint8)[:, :, ::-1].copy()
+            image = pixels.astype(np.uint8)[:, :, ::-1].copy()
             for row in label:
-                drawing.draw(picture, row, blue_first, thickness, id2labels)
+                drawing.draw(image, row, blue_first, thickness, id2labels)
             if waitKey is not None:
-                drawing.show(picture, window_name, waitKey)
-            yield picture
+                drawing.show(image, window_name, waitKey)
+            yield image
 
 
 def _have_area(objects: np.ndarray) -> np.ndarray:

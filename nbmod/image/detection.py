@@ -1,4 +1,4 @@
-"""`mx.image.detection`: augmenters and an iterator for pictures with boxes of objects in them."""
+"""`mx.image.detection`: augmenters and an iterator for images with boxes of objects in them."""
 
 from . import det_augmenters, det_iterator
 from .det_augmenters import *  # noqa: F403

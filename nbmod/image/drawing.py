@@ -1,4 +1,4 @@
-"""Boxes and names drawn into pictures, which are uint8 (height, width, 3), blue first, and changed
+"""Boxes and names drawn into images, which are uint8 (height, width, 3), blue first, and changed
 where they are.
 """
 
@@ -18,52 +18,52 @@ _GAP = 5
 """Pixels between the corner of a box and its name."""
 
 
-def draw(picture: np.ndarray, label: np.ndarray, color: Any = None, thickness: int = 2,
+def draw(canvas: np.ndarray, label: np.ndarray, color: Any = None, thickness: int = 2,
          names: Any = None) -> None:
     """One object: the lines of its box, and the name of its class if there is one.
 
     label: class, xmin, ymin, xmax, ymax as shares.  color: of the lines, blue first; random by
     default.  names: of classes, a mapping or a sequence.
     """
-    height, width = picture.shape[:2]
+    height, width = canvas.shape[:2]
     left, top, right, bottom = (label[1:5] * [width, height, width, height]).astype(int).tolist()
     if color is None:
         color = np.random.rand(3) * 255
-    _frame(picture, (left, top, right, bottom), color, thickness)
+    _frame(canvas, (left, top, right, bottom), color, thickness)
     if names is not None:
         found = names if isinstance(names, Mapping) else dict(enumerate(names))
         if int(label[0]) in found:
-            _write(picture, (left + _GAP, top + _GAP), str(found[int(label[0])]))
+            _write(canvas, (left + _GAP, top + _GAP), str(found[int(label[0])]))
 
 
-def _frame(picture: np.ndarray, box: tuple[int, int, int, int], color: Any, thickness: int) -> None:
+def _frame(canvas: np.ndarray, box: tuple[int, int, int, int], color: Any, thickness: int) -> None:
     """Lines along the edges, half of their thickness to either side; below 0 all of the box."""
     left, top, right, bottom = box
     reach = max(thickness, 0) // 2
-    inner = _part(picture, left + reach + 1, top + reach + 1, right - reach, bottom - reach)
+    inner = _part(canvas, left + reach + 1, top + reach + 1, right - reach, bottom - reach)
     kept = inner.copy()
-    outer = _part(picture, left - reach, top - reach, right + reach + 1, bottom + reach + 1)
+    outer = _part(canvas, left - reach, top - reach, right + reach + 1, bottom + reach + 1)
     outer[:] = np.rint(np.broadcast_to(color, 3)).clip(0, 255)
     if thickness >= 0:
         inner[:] = kept
 
 
-def _part(picture: np.ndarray, left: int, top: int, right: int, bottom: int) -> np.ndarray:
-    return picture[max(top, 0):max(bottom, 0), max(left, 0):max(right, 0)]
+def _part(canvas: np.ndarray, left: int, top: int, right: int, bottom: int) -> np.ndarray:
+    return canvas[max(top, 0):max(bottom, 0), max(left, 0):max(right, 0)]
 
 
-def _write(picture: np.ndarray, place: tuple[int, int], text: str) -> None:
+def _write(canvas: np.ndarray, place: tuple[int, int], text: str) -> None:
     """White letters, from their upper left corner on."""
     names = _library("PIL.Image", "names of classes", "nbmod[image]")
-    image = names.fromarray(picture)
+    image = names.fromarray(canvas)
     importlib.import_module("PIL.ImageDraw").Draw(image).text(place, text, fill=(255, 255, 255))
-    picture[:] = np.asarray(image)
+    canvas[:] = np.asarray(image)
 
 
-def show(picture: np.ndarray, window: str, wait: int) -> None:
-    """The picture in a window, for so many milliseconds; 0: until a key is pressed."""
+def show(canvas: np.ndarray, window: str, wait: int) -> None:
+    """The image in a window, for so many milliseconds; 0: until a key is pressed."""
     opencv = _library("cv2", "windows", "opencv-python")
-    opencv.imshow(window, picture)
+    opencv.imshow(window, canvas)
     opencv.waitKey(wait)
 
 

@@ -83,7 +83,7 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: NDArray | None =
     if not isinstance(buf, NDArray):
         plain = buf if isinstance(buf, np.ndarray) else np.frombuffer(buf, np.uint8)
         if not plain.size:
-            raise MXNetError("imdecode: no picture in 0 bytes")
+            raise MXNetError("imdecode: no image in 0 bytes")
         buf = array(plain, dtype=np.uint8)
     return internal._cvimdecode(buf, flag=flag, to_rgb=to_rgb, out=out)
 
@@ -462,7 +462,7 @@ def imrotate(src: NDArray, rotation_degrees: Any, zoom_in: bool = False, zoom_ou
     angles = (rotation_degrees.asnumpy() if isinstance(rotation_degrees, NDArray)
               else np.asarray(rotation_degrees, np.float32)).reshape(-1)
     if angles.size not in (1, batch.shape[0]) or src.ndim == 3 and angles.size > 1:
-        raise ValueError(f"imrotate: {angles.size} angles for {batch.shape[0]} pictures")
+        raise ValueError(f"imrotate: {angles.size} angles for {batch.shape[0]} images")
     turned = np.radians(np.broadcast_to(angles, batch.shape[:1]).astype(np.float64))
     height, width = batch.shape[2:]
     theta = np.stack([_affine(angle, height, width, zoom_in, zoom_out) for angle in turned])
@@ -473,7 +473,7 @@ def imrotate(src: NDArray, rotation_degrees: Any, zoom_in: bool = False, zoom_ou
 
 
 def _affine(angle: float, height: int, width: int, zoom_in: bool, zoom_out: bool) -> np.ndarray:
-    """From places in the result to places in the picture, both from -1 to 1: (2, 3)."""
+    """From places in the result to places in the image, both from -1 to 1: (2, 3)."""
     cos, sin = math.cos(angle), math.sin(angle)
     across, down = (width - 1) / 2, (height - 1) / 2
     matrix = np.array([[cos, -sin * down / across, 0], [sin * across / down, cos, 0]])

@@ -110,7 +110,7 @@ class ImageIter(DataIter):
         size = len(seq) // num_parts
         self.seq = seq[part_index * size:(part_index + 1) * size] if num_parts > 1 else seq
         if not self.seq:
-            raise MXNetError(f"{type(self).__name__}: there are no pictures")
+            raise MXNetError(f"{type(self).__name__}: there are no images")
         self.provide_data = [(data_name, (batch_size, *self.data_shape))]
         labels = (batch_size,) if label_width == 1 else (batch_size, label_width)
         self.provide_label = [(label_name, labels)]
@@ -123,7 +123,7 @@ class ImageIter(DataIter):
         self.num_image = len(self.seq)
         self.reset()
 
-    # -- where pictures come from -----------------------------------------------------------
+    # -- where images come from -----------------------------------------------------------
 
     def _listed(self, path: str | None, given: Any) -> dict[Any, tuple[np.ndarray, str]] | None:
         """Number -> labels and path."""
@@ -315,7 +315,7 @@ class ImageIter(DataIter):
                 self.cur, before = 0, filled
                 filled = self._batchify(data, label, filled)
                 if filled == before:
-                    raise MXNetError(f"{type(self).__name__}: checks refuse every picture")
+                    raise MXNetError(f"{type(self).__name__}: checks refuse every image")
         return DataBatch([data], [label], pad)
 
     def _acquire(self) -> tuple[NDArray, NDArray]:
@@ -330,17 +330,17 @@ class ImageIter(DataIter):
         """Fill rows from `start` on; how many rows are filled then."""
         filled = start
         for data, label in islice(self._samples(), self.batch_size - start):
-            picture = self.postprocess_data(data)
-            if picture.shape != batch_data.shape[1:]:
-                raise MXNetError(f"{type(self).__name__}: augmenters made a picture of shape "
-                                 f"{picture.shape}, expected {batch_data.shape[1:]}")
-            batch_data[filled] = picture
+            image = self.postprocess_data(data)
+            if image.shape != batch_data.shape[1:]:
+                raise MXNetError(f"{type(self).__name__}: augmenters made an image of shape "
+                                 f"{image.shape}, expected {batch_data.shape[1:]}")
+            batch_data[filled] = image
             self._set_label(batch_label, filled, label)
             filled += 1
         return filled
 
     def _samples(self) -> Iterator[tuple[NDArray, Any]]:
-        """The rest of the epoch: pictures after all augmenters, with their labels.
+        """The rest of the epoch: images after all augmenters, with their labels.
 
         Those that checks refuse by a RuntimeError are passed over.
         """
@@ -370,7 +370,7 @@ class ImageIter(DataIter):
                            error)
 
     def _last_name(self) -> str:
-        """Which picture was read last, in words."""
+        """Which image was read last, in words."""
         key = self.seq[self.cur - 1]
         if self.imgrec is not None:
             return f"{self.imgrec.uri}, record {key}"
@@ -425,7 +425,7 @@ class ImageIter(DataIter):
         expect_same(self, state, **self._made())
         if set(state["order"]) != set(self.seq):
             raise MXNetError(f"{type(self).__name__}: the saved state is of an iterator over "
-                             f"{len(state['order'])} other pictures")
+                             f"{len(state['order'])} other images")
         self.seq, self._ordered = list(state["order"]), None
         self.cur, self._allow_read = state["cur"], state["reads"]
         kept = state["kept"]

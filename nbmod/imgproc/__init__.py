@@ -1,1 +1,1 @@
-"""Pictures as arrays: from bytes and back, and what iterators do to them."""
+"""Images as arrays: from bytes and back, and what iterators do to them."""

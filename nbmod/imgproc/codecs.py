@@ -1,4 +1,4 @@
-"""Pictures from bytes and to bytes, by the libraries that are there.
+"""Images from bytes and to bytes, by the libraries that are there.
 
 Baseline and progressive JPEG go to simplejpeg, which is libjpeg-turbo without a detour; everything
 else to OpenCV where the user has it, else to Pillow.  Both wheels are the extra `[image]`.  All
@@ -35,10 +35,10 @@ _truncation = threading.Lock()
 
 
 def decode(data: bytes | memoryview, channels: int = 3) -> np.ndarray:
-    """The picture in `data`: (height, width, 3), or (height, width, 1) in shades of gray.
+    """The image in `data`: (height, width, 3), or (height, width, 1) in shades of gray.
 
     channels: 3, 1, or 0 for those of the file (1, 3, or 4 with transparency).
-    Raises MXNetError if there is no picture in it that the libraries know, or if its header tells
+    Raises MXNetError if there is no image in it that the libraries know, or if its header tells
     of more than 4 million pixels and of more than its bytes can hold.
     """
     data = bytes(data)
@@ -54,12 +54,12 @@ def decode(data: bytes | memoryview, channels: int = 3) -> np.ndarray:
     if not any(library for _, library in readers):
         raise _lacking("decode")
     start = data[:16].hex(" ") or "nothing"
-    raise MXNetError(f"decode: no picture in these {len(data):,} bytes, or it is damaged or of a "
+    raise MXNetError(f"decode: no image in these {len(data):,} bytes, or it is damaged or of a "
                      f"format that is not supported; they start with {start}")
 
 
 def encode(image: np.ndarray, format: str, quality: int = 95) -> bytes:
-    """The bytes of a picture file.
+    """The bytes of an image file.
 
     image: uint8 (height, width), or (height, width, channels) with 1 or 3 of them.
     format: "jpg", "jpeg", "png" or what else Pillow writes.  quality: of JPEG, 1 to 100; of PNG
@@ -80,10 +80,10 @@ def encode(image: np.ndarray, format: str, quality: int = 95) -> bytes:
     if pillow is None:
         raise _lacking("encode")
     options = {"quality": quality} if jpeg else {"compress_level": min(quality, 9)}
-    picture = pillow.fromarray(image[..., 0] if image.shape[2:] == (1,) else image)
+    pil_image = pillow.fromarray(image[..., 0] if image.shape[2:] == (1,) else image)
     file = io.BytesIO()
     try:
-        picture.save(file, "JPEG" if jpeg else format.upper(), **options)
+        pil_image.save(file, "JPEG" if jpeg else format.upper(), **options)
     except KeyError:
         raise MXNetError(f"encode: unknown format {format!r}, try jpg or png") from None
     return file.getvalue()
@@ -133,7 +133,7 @@ def _library(name: str) -> Any:
 
 
 def _lacking(what: str) -> MXNetError:
-    return MXNetError(f"{what}: pictures need a library that is not installed: "
+    return MXNetError(f"{what}: images need a library that is not installed: "
                       "pip install 'nbmod[image]'")
 
 
@@ -168,27 +168,27 @@ def _from_opencv(library: Any, data: bytes, channels: int) -> np.ndarray | None:
 
 def _from_pillow(library: Any, data: bytes, channels: int) -> np.ndarray | None:
     try:
-        picture = library.open(io.BytesIO(data))
-        form = picture.format
-        if channels == 1 and picture.format == "JPEG":
-            picture.draft("L", picture.size)
-        _load(picture)
+        pil_image = library.open(io.BytesIO(data))
+        form = pil_image.format
+        if channels == 1 and pil_image.format == "JPEG":
+            pil_image.draft("L", pil_image.size)
+        _load(pil_image)
     except library.DecompressionBombError as error:
         raise MXNetError(f"decode: {error}; PIL.Image.MAX_IMAGE_PIXELS sets the limit") from None
     except Exception:  # its readers of damaged files raise whatever they stumble over
         return None
-    if picture.mode.startswith("I") or picture.mode == "F":
-        array = np.asarray(picture)
-        picture = library.fromarray((array >> 8 if array.dtype != np.uint8 else array
+    if pil_image.mode.startswith("I") or pil_image.mode == "F":
+        array = np.asarray(pil_image)
+        pil_image = library.fromarray((array >> 8 if array.dtype != np.uint8 else array
                                      ).astype(np.uint8))
-    has_alpha = "A" in picture.getbands() or "transparency" in picture.info
+    has_alpha = "A" in pil_image.getbands() or "transparency" in pil_image.info
     mode = {3: "RGB", 1: "L"}.get(channels) or (
-        "RGBA" if has_alpha else "L" if picture.mode in ("1", "L") else "RGB")
+        "RGBA" if has_alpha else "L" if pil_image.mode in ("1", "L") else "RGB")
     if has_alpha and channels:
-        picture = picture.convert("RGBA").convert("RGB")
-    if mode == "L" and picture.mode not in ("1", "L", "CMYK"):
-        return _gray(np.asarray(picture.convert("RGB")), picture.format or form)
-    array = np.asarray(picture.convert(mode))
+        pil_image = pil_image.convert("RGBA").convert("RGB")
+    if mode == "L" and pil_image.mode not in ("1", "L", "CMYK"):
+        return _gray(np.asarray(pil_image.convert("RGB")), pil_image.format or form)
+    array = np.asarray(pil_image.convert(mode))
     return array if array.ndim == 3 else array[..., None]
 
 
@@ -199,19 +199,19 @@ def _gray(image: np.ndarray, form: str) -> np.ndarray:
     return (image @ np.array([[4899], [9617], [1868]]) + 8192 >> 14).astype(np.uint8)
 
 
-def _load(picture: Any) -> None:
+def _load(pil_image: Any) -> None:
     """Read the pixels; a JPEG that was cut short is shown as far as it goes."""
-    if picture.format != "JPEG":
-        picture.load()
+    if pil_image.format != "JPEG":
+        pil_image.load()
         return
     try:
-        picture.load()
+        pil_image.load()
     except OSError:
         from PIL import ImageFile
 
         with _truncation:
             before, ImageFile.LOAD_TRUNCATED_IMAGES = ImageFile.LOAD_TRUNCATED_IMAGES, True
             try:
-                picture.load()
+                pil_image.load()
             finally:
                 ImageFile.LOAD_TRUNCATED_IMAGES = before

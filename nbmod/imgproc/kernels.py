@@ -1,4 +1,4 @@
-"""What is done to every pixel of a picture; kernels release the GIL, one picture a thread."""
+"""What is done to every pixel of an image; kernels release the GIL, one image a thread."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""What the native record iterator does to a picture, in MXNet's order.
+"""What the native record iterator does to an image, in MXNet's order.
 
     resize the shorter side -> turn, shear, scale -> pad -> cut -> colors -> mirror, normalize
 
 `Augmentation` is the options; all its randomness comes in as numbers from 0 to 1, one row of them
-for each picture, so a picture's fate does not depend on which thread meets it.  `Pixels` is what
-it has in common with `detection`: sizes, and how a picture is written into a batch.
+for each image, so an image's fate does not depend on which thread meets it.  `Pixels` is what
+it has in common with `detection`: sizes, and how an image is written into a batch.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _AUTOMATIC, _RANDOM = 9, 10
 
 @dataclass(frozen=True, kw_only=True)
 class Pixels:
-    """The options that MXNet's record iterators have for sizes and numbers of pictures."""
+    """The options that MXNet's record iterators have for sizes and numbers of images."""
 
     methods: ClassVar[range] = range(5)
     """What `inter_method` may be, beside 9 (by the size) and 10 (random)."""
@@ -65,7 +65,7 @@ class Pixels:
 
     @property
     def draws(self) -> int:
-        """How many random numbers a picture takes."""
+        """How many random numbers an image takes."""
         return 0
 
     def means(self) -> np.ndarray:
@@ -82,7 +82,7 @@ class Pixels:
               contrast: float = 1.0, light: float = 0.0) -> None:
         """out = (image - mean) * scale / std * contrast + light * scale, of shape `data_shape`.
 
-        image: uint8 of height and width of `data_shape`.  mean: `means()`, or a mean picture of
+        image: uint8 of height and width of `data_shape`.  mean: `means()`, or a mean image of
         shape `data_shape`.  out: float32; or int8, which only takes the means off, or uint8, the
         image as it is.
         """
@@ -108,7 +108,7 @@ class Pixels:
         return out
 
     def _short_side(self, image: np.ndarray, left: Iterator[float]) -> np.ndarray:
-        """The picture with its shorter side `resize` long, if that is asked for."""
+        """The image with its shorter side `resize` long, if that is asked for."""
         height, width = image.shape[:2]
         if self.resize <= 0:
             return image
@@ -121,7 +121,7 @@ class Pixels:
 
 @dataclass(frozen=True, kw_only=True)
 class Augmentation(Pixels):
-    """The options that MXNet's `ImageRecordIter` has for what is done to pictures."""
+    """The options that MXNet's `ImageRecordIter` has for what is done to images."""
 
     methods: ClassVar[range] = range(1, 5)
 
@@ -178,10 +178,10 @@ class Augmentation(Pixels):
     def draws(self) -> int:
         return DRAWS
 
-    # -- the picture ------------------------------------------------------------------------
+    # -- the image ------------------------------------------------------------------------
 
     def cut(self, image: np.ndarray, draws: np.ndarray) -> np.ndarray:
-        """The picture before it is mirrored and normalized, of height and width of `data_shape`.
+        """The image before it is mirrored and normalized, of height and width of `data_shape`.
 
         image: uint8 (height, width, channels).  draws: `DRAWS` numbers from 0 to 1.
         """
@@ -213,7 +213,7 @@ class Augmentation(Pixels):
                 or self.max_img_size != 1e10 or self.min_img_size != 0)
 
     def _warped(self, image: np.ndarray, left: Iterator[float]) -> np.ndarray:
-        """The picture turned about its center, sheared, and stretched, between its pixels."""
+        """The image turned about its center, sheared, and stretched, between its pixels."""
         draw = [2 * next(left) - 1 for _ in range(4)]
         angle = float(self.rotate) if self.rotate > 0 else self.max_rotate_angle * draw[0]
         scale = between(self.min_random_scale, self.max_random_scale, (draw[1] + 1) / 2)
@@ -233,13 +233,13 @@ class Augmentation(Pixels):
         return out
 
     def _cropped(self, image: np.ndarray, left: Iterator[float]) -> np.ndarray:
-        """A part of the picture of the size that is asked for."""
+        """A part of the image of the size that is asked for."""
         height, width = self.data_shape[1:]
         if self.random_resized_crop:
             return self._resized(self._any_part(image, left), height, width, left)
         if self.max_crop_size > 0:
             if self.max_crop_size > min(image.shape[:2]):
-                raise MXNetError(f"max_crop_size is {self.max_crop_size}, the picture has "
+                raise MXNetError(f"max_crop_size is {self.max_crop_size}, the image has "
                                  f"{image.shape[0]}x{image.shape[1]} pixels")
             span = self.max_crop_size - self.min_crop_size + 1
             side = self.min_crop_size + min(int(span * next(left)), span - 1)

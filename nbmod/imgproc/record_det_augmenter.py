@@ -1,10 +1,10 @@
-"""What the native record iterator for detection does to a picture and the boxes in it.
+"""What the native record iterator for detection does to an image and the boxes in it.
 
     resize the shorter side -> pad -> crop -> colors -> mirror -> fit into the batch
 
 Objects are rows (class, left, top, right, bottom, ...) whose edges are shares of width and height.
 Padding and cropping only decide upon a frame, a rectangle of whole pixels, which may reach beyond
-the picture; what it shows is drawn once.  So a box is always where its pixels are.  (Changing
+the image; what it shows is drawn once.  So a box is always where its pixels are.  (Changing
 colors first, as MXNet does, would come to the same: what is filled in keeps its own.)
 """
 
@@ -33,7 +33,7 @@ _LIMITS = ("scales", "aspect_ratios", "overlaps", "sample_coverages", "object_co
 
 
 class Label(NamedTuple):
-    """What a record says of the objects in its picture, float32."""
+    """What a record says of the objects in its image, float32."""
 
     header: np.ndarray
     """(A,): A, B, and A - 2 numbers more."""
@@ -73,7 +73,7 @@ def read_label(numbers: np.ndarray) -> Label:
 
 @dataclass(frozen=True, kw_only=True)
 class DetAugmentation(Pixels):
-    """The options that MXNet's `ImageDetRecordIter` has for what is done to pictures."""
+    """The options that MXNet's `ImageDetRecordIter` has for what is done to images."""
 
     rand_crop_prob: float = 0.0
     num_crop_sampler: int = 1
@@ -122,7 +122,7 @@ class DetAugmentation(Pixels):
         if min(ratio, default=1) <= 0:
             raise MXNetError(f"min_crop_aspect_ratios is {ratio}, expected more than 0")
 
-    # -- the picture ------------------------------------------------------------------------
+    # -- the image ------------------------------------------------------------------------
 
     @property
     def draws(self) -> int:
@@ -130,7 +130,7 @@ class DetAugmentation(Pixels):
         return _DRAWS + (searched if self.rand_crop_prob > 0 else 0)
 
     def cut(self, image: np.ndarray, label: Label, draws: np.ndarray) -> tuple[np.ndarray, Label]:
-        """Picture and label before the picture is normalized; its size is `data_shape` or, unless
+        """Image and label before the image is normalized; its size is `data_shape` or, unless
         `resize_mode` is force, less.
 
         image: uint8 (height, width, channels).  draws: that many numbers from 0 to 1.
@@ -161,7 +161,7 @@ class DetAugmentation(Pixels):
         return np.ascontiguousarray(image), label
 
     def _size(self, height: int, width: int) -> tuple[int, int]:
-        """Which size the picture gets; shrink and fit keep its shape, and shrink what fits.
+        """Which size the image gets; shrink and fit keep its shape, and shrink what fits.
 
         float32 as in MXNet, where some sides come out a pixel short.
         """
@@ -177,7 +177,7 @@ class DetAugmentation(Pixels):
     # -- the steps --------------------------------------------------------------------------
 
     def _wider(self, sides: np.ndarray, left: Iterator[float]) -> np.ndarray:
-        """A frame of the picture's shape around it, at any place; sides: its width and height."""
+        """A frame of the image's shape around it, at any place; sides: its width and height."""
         wider = (sides * max(between(1.0, self.max_pad_scale, next(left)), 1.0)).astype(np.int64)
         before = ((wider - sides + 1) * [next(left), next(left)]).astype(np.int64)
         return np.concatenate([-before, wider - before])
@@ -185,7 +185,7 @@ class DetAugmentation(Pixels):
     def _window(self, boxes: np.ndarray, sides: np.ndarray, draws: np.ndarray
                 ) -> tuple[np.ndarray, np.ndarray] | None:
         """The first window that holds enough of an object, and which objects (n,) stay in it; None
-        if none does.  sides: width and height of the picture."""
+        if none does.  sides: width and height of the image."""
         keys = draws[_DRAWS:_DRAWS + self.num_crop_sampler]
         trials = draws[_DRAWS + self.num_crop_sampler:].reshape(-1, _TRIAL)
         samplers = self._samplers[np.argsort(keys[self._samplers], kind="stable")]
@@ -201,7 +201,7 @@ class DetAugmentation(Pixels):
         return windows[good.argmax()], kept[good.argmax()]
 
     def _drawn(self, image: np.ndarray, frame: np.ndarray, left: Iterator[float]) -> np.ndarray:
-        """What a frame shows: the picture in other colors, around it transparent `fill_value`."""
+        """What a frame shows: the image in other colors, around it transparent `fill_value`."""
         height, width, channels = image.shape
         start, top, right, bottom = frame.tolist()
         seen = image[max(top, 0):max(bottom, 0), max(start, 0):max(right, 0)]
@@ -234,8 +234,8 @@ class DetAugmentation(Pixels):
     def _windows(self, whole: np.ndarray, samplers: np.ndarray, draws: np.ndarray) -> np.ndarray:
         """Windows of random scale, shape and place, (len(samplers), 4) int64, in pixels.
 
-        The scale is that of a square beside the picture's area.  Shapes are those that fit; where
-        none of those that are asked for does, what is drawn is cut off at the picture's edges.
+        The scale is that of a square beside the image's area.  Shapes are those that fit; where
+        none of those that are asked for does, what is drawn is cut off at the image's edges.
         """
         (scale, most_scale), (ratio, most_ratio) = self._limits[:2, :, samplers]
         scale = np.maximum(between(scale, most_scale, draws[:, 0]), 1e-9)

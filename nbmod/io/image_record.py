@@ -40,7 +40,7 @@ __all__ = ["ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordIter_v1", "Imag
            "ImageRecordUInt8Iter_v1", "RecordIter", "RecordOptions"]
 
 _PART = 8
-"""Pictures of a part: few enough that threads end together, enough that they rarely meet."""
+"""Images of a part: few enough that threads end together, enough that they rarely meet."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +141,7 @@ class RecordIter(MXDataIter):
             yield Job(parts, partial(self._batch, chosen, data, label))
 
     def _draws(self, position: int) -> np.ndarray:
-        """The random numbers of a batch, a row for each picture."""
+        """The random numbers of a batch, a row for each image."""
         seed = self._options.seed if self._options.seed_aug is None else self._options.seed_aug
         generator = rng.generator(rng.Stream(2 * seed + 1, position))
         return generator.random((self.batch_size, self._options.draws))
@@ -157,19 +157,19 @@ class RecordIter(MXDataIter):
                                  f"{self._offsets[record]}: {error}") from error
 
     def _load(self, record: int, draws: np.ndarray, data: np.ndarray, label: np.ndarray) -> None:
-        """One picture and its label, to their places."""
+        """One image and its label, to their places."""
         image = self._cut(record, draws, label)
         self._options.finish(image, draws, self._mean, data)
 
     def _cut(self, record: int, draws: np.ndarray, label: np.ndarray) -> np.ndarray:
-        """The picture of a record before its last steps; its label is written to `label`."""
+        """The image of a record before its last steps; its label is written to `label`."""
         raise NotImplementedError(f"{type(self).__name__} does not define _cut")
 
     def _label_numbers(self) -> int:
         raise NotImplementedError(f"{type(self).__name__} does not define _label_numbers")
 
     def _read(self, record: int) -> tuple[np.ndarray, Any]:
-        """The picture of a record as it is in the file, and its label."""
+        """The image of a record as it is in the file, and its label."""
         content = self._reader.read_at(int(self._offsets[record]))
         channels = self._options.data_shape[0]
         try:
@@ -179,7 +179,7 @@ class RecordIter(MXDataIter):
             raise MXNetError(f"{error}.  Hint: `python -m nbmod rec verify --decode` lists what is "
                              "damaged, `rec repair --decode` leaves it out") from error
         if image.shape[2] != channels:
-            raise MXNetError(f"the picture has {image.shape[2]} channels, data_shape has "
+            raise MXNetError(f"the image has {image.shape[2]} channels, data_shape has "
                              f"{channels}")
         return image, self._label_of(header)
 
@@ -243,18 +243,18 @@ class RecordIter(MXDataIter):
         self._sampler.start = state["start"]
         self._begin(state["position"])
 
-    # -- the mean picture -------------------------------------------------------------------
+    # -- the mean image -------------------------------------------------------------------
 
     def _means(self) -> np.ndarray:
-        """What is subtracted: numbers for channels, or the picture in the file `mean_img`.
+        """What is subtracted: numbers for channels, or the image in the file `mean_img`.
 
-        A file that is not there is made, of all pictures as they are cut.
+        A file that is not there is made, of all images as they are cut.
         """
         path = self._options.mean_img
         if not path:
             return self._options.means()
         if not os.path.exists(path):
-            get_logger().info("%s: cannot find %s, the mean picture is computed",
+            get_logger().info("%s: cannot find %s, the mean image is computed",
                               self._options.name, path)
             write_arrays(path, [self._average()], ["mean_img"])
         arrays, names = read_arrays(path)

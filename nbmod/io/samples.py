@@ -3,7 +3,7 @@
 A sample has fields: a mapping by key, a tuple by position, where tuples in tuples count as their
 own fields; anything else is the only field.  A list of numbers is an array, other lists count as
 tuples.  A field becomes an array by `numpy()`, as those of torch do, or by `numpy.asarray`, which
-takes numbers, arrays of any library, and pictures of Pillow.
+takes numbers, arrays of any library, and images of Pillow.
 
 `Inputs` says which field is which input of a network.  The first sample fixes names, shapes and
 types (`Assembly`); all others must be like it, and are written straight into arrays that are lent

@@ -33,10 +33,10 @@ def _set_value(src: float, out: NDArray) -> NDArray:
 
 def _cvimdecode(buf: NDArray, flag: int = 1, to_rgb: bool = True, out: NDArray | None = None,
                 name: str | None = None) -> NDArray:
-    """The picture whose file is the bytes `buf` (uint8, any shape): uint8 (H, W, 3).
+    """The image whose file is the bytes `buf` (uint8, any shape): uint8 (H, W, 3).
 
     `flag` 0 makes it grey, (H, W, 1); without `to_rgb` channels are blue, green, red.
-    Raises MXNetError if the bytes are no picture, or there is no library that reads it.
+    Raises MXNetError if the bytes are no image, or there is no library that reads it.
     """
     if buf.dtype != np.uint8:
         raise MXNetError(f"_cvimdecode: buf has type {np.dtype(buf.dtype)}, expected uint8")
@@ -45,7 +45,7 @@ def _cvimdecode(buf: NDArray, flag: int = 1, to_rgb: bool = True, out: NDArray |
 
 def _cvimread(filename: str, flag: int = 1, to_rgb: bool = True, out: NDArray | None = None,
               name: str | None = None) -> NDArray:
-    """The picture in a file; all else as for `_cvimdecode`."""
+    """The image in a file; all else as for `_cvimdecode`."""
     try:
         with open(filename, "rb") as stream:
             data = stream.read()

@@ -21,7 +21,7 @@ def quiet(monkeypatch):
     monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
 
 
-def test_demo_leaves_a_checkpoint_and_a_picture(quiet, tmp_path, capsys):
+def test_demo_leaves_a_checkpoint_and_a_plot(quiet, tmp_path, capsys):
     assert cli.main(["demo", "--out", str(tmp_path / "new"), "--epochs", "2"]) == 0
     prefix = tmp_path / "new" / "lenet"
     lines = capsys.readouterr().out.splitlines()

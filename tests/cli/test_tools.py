@@ -1,4 +1,4 @@
-"""The command-line tools: lists and records of pictures; record files looked into and mended."""
+"""The command-line tools: lists and records of images; record files looked into and mended."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tests.programs import iterator_programs, recordio_programs
 
 
 @pytest.fixture
-def pictures(tmp_path):
-    """Two classes of three pictures, 20 by 30 pixels of one color each."""
+def images(tmp_path):
+    """Two classes of three images, 20 by 30 pixels of one color each."""
     for number in range(6):
-        folder = tmp_path / "pictures" / ("cats", "dogs")[number % 2]
+        folder = tmp_path / "images" / ("cats", "dogs")[number % 2]
         folder.mkdir(parents=True, exist_ok=True)
         image = np.full((20, 30, 3), 40 * number, np.uint8)
         image[:, :, 1] = 200
         (folder / f"{number}.png").write_bytes(codecs.encode(image, "png"))
-    (tmp_path / "pictures" / "notes.txt").write_text("none")
-    return tmp_path / "pictures"
+    (tmp_path / "images" / "notes.txt").write_text("none")
+    return tmp_path / "images"
 
 
 def nbmod(*words):
@@ -38,14 +38,14 @@ def records(prefix):
     return {key: mx.recordio.unpack(reader.read_idx(key)) for key in reader.keys}
 
 
-def test_lists(pictures, tmp_path, capsys):
+def test_lists(images, tmp_path, capsys):
     prefix = tmp_path / "all"
-    assert nbmod("im2rec", "--list", "--recursive", "--no-shuffle", prefix, pictures) == 0
+    assert nbmod("im2rec", "--list", "--recursive", "--no-shuffle", prefix, images) == 0
     assert capsys.readouterr().out == f"{prefix}.lst\n"
     assert Path(f"{prefix}.lst").read_text().splitlines() == [
         "0\t0.000000\tcats/0.png", "1\t0.000000\tcats/2.png", "2\t0.000000\tcats/4.png",
         "3\t1.000000\tdogs/1.png", "4\t1.000000\tdogs/3.png", "5\t1.000000\tdogs/5.png"]
-    assert nbmod("im2rec", "--list", "--recursive", prefix, pictures) == 0
+    assert nbmod("im2rec", "--list", "--recursive", prefix, images) == 0
     shuffled = im2rec.read_list(f"{prefix}.lst")
     assert sorted(entry.number for entry in shuffled) == list(range(6))
     assert [entry.number for entry in shuffled] != list(range(6))
@@ -56,16 +56,16 @@ def test_lists(pictures, tmp_path, capsys):
     (["--train-ratio", "0.5", "--test-ratio", "0.5"], {"_test": 3, "_train": 3}),
     (["--train-ratio", "0.5", "--test-ratio", "0.2"], {"_test": 1, "_train": 3, "_val": 2}),
     (["--chunks", "2"], {"_0": 3, "_1": 3})])
-def test_lists_in_parts(pictures, tmp_path, options, sizes):
-    assert nbmod("im2rec", "--list", "--recursive", *options, tmp_path / "a", pictures) == 0
+def test_lists_in_parts(images, tmp_path, options, sizes):
+    assert nbmod("im2rec", "--list", "--recursive", *options, tmp_path / "a", images) == 0
     lists = {path.stem[1:]: im2rec.read_list(path) for path in tmp_path.glob("a*.lst")}
     assert {name: len(entries) for name, entries in lists.items()} == sizes
     assert sorted(e.number for entries in lists.values() for e in entries) == list(range(6))
 
 
-def make(pictures, prefix, *options):
-    assert nbmod("im2rec", "--list", "--recursive", prefix, pictures) == 0
-    return nbmod("im2rec", *options, prefix, pictures)
+def make(images, prefix, *options):
+    assert nbmod("im2rec", "--list", "--recursive", prefix, images) == 0
+    return nbmod("im2rec", *options, prefix, images)
 
 
 @pytest.mark.parametrize("options, shape", [
@@ -73,14 +73,14 @@ def make(pictures, prefix, *options):
     (["--resize", "10"], (10, 15, 3)), (["--center-crop", "--num-thread", "1"], (20, 20, 3)),
     (["--center-crop", "--resize", "8"], (8, 8, 3)), (["--color", "0"], (20, 30, 1)),
     (["--pass-through"], (20, 30, 3))])
-def test_records_of_pictures(pictures, tmp_path, options, shape):
+def test_records_of_images(images, tmp_path, options, shape):
     prefix = tmp_path / "a"
-    assert make(pictures, prefix, *options) == 0
+    assert make(images, prefix, *options) == 0
     entries = {entry.number: entry for entry in im2rec.read_list(f"{prefix}.lst")}
     found = records(prefix)
     assert list(found) == list(entries)
     for number, (header, data) in found.items():
-        source = codecs.decode((pictures / entries[number].path).read_bytes())
+        source = codecs.decode((images / entries[number].path).read_bytes())
         image = codecs.decode(data, 0)
         assert (header.id, header.label) == (number, entries[number].labels[0])
         assert image.shape == shape
@@ -89,9 +89,9 @@ def test_records_of_pictures(pictures, tmp_path, options, shape):
     assert {path.name for path in tmp_path.glob("a.*")} == {"a.lst", "a.rec", "a.idx"}
 
 
-def test_mxnet_reads_our_records(oracle, pictures, tmp_path):
+def test_mxnet_reads_our_records(oracle, images, tmp_path):
     prefix = tmp_path / "a"
-    assert make(pictures, prefix, "--encoding", ".png", "--quality", "3") == 0
+    assert make(images, prefix, "--encoding", ".png", "--quality", "3") == 0
     files = [Path(f"{prefix}.{kind}").read_bytes() for kind in ("rec", "idx")]
     keys = [entry.number for entry in im2rec.read_list(f"{prefix}.lst")]
     arguments = (*files, keys, "int")
@@ -100,12 +100,12 @@ def test_mxnet_reads_our_records(oracle, pictures, tmp_path):
 
 
 @pytest.mark.parametrize("options, label", [([], {}), (["--pack-label"], {"label_width": 2})])
-def test_mxnet_trains_on_our_records(oracle, pictures, tmp_path, options, label):
+def test_mxnet_trains_on_our_records(oracle, images, tmp_path, options, label):
     """ImageRecordIter of either package on what im2rec has made."""
     prefix = tmp_path / "a"
     (tmp_path / "a.lst").write_text("".join(
         f"{k}\t{k}\t{-k}\t{('cats', 'dogs')[k % 2]}/{k}.png\n" for k in range(6)))
-    assert nbmod("im2rec", "--encoding", ".png", *options, prefix, pictures) == 0
+    assert nbmod("im2rec", "--encoding", ".png", *options, prefix, images) == 0
     arguments = ({f"a.{kind}": Path(f"{prefix}.{kind}").read_bytes() for kind in ("rec", "idx")},
                  "ImageRecordIter", {"path_imgrec": "a.rec", "path_imgidx": "a.idx", "verbose": 0,
                                      "data_shape": (3, 20, 30), "batch_size": 6, **label}, 1)
@@ -114,30 +114,30 @@ def test_mxnet_trains_on_our_records(oracle, pictures, tmp_path, options, label)
     np.testing.assert_equal(ours[2][:4], theirs[2][:4])
 
 
-def test_all_labels_of_a_line(pictures, tmp_path):
+def test_all_labels_of_a_line(images, tmp_path):
     (tmp_path / "a.lst").write_text("7\t1\t2.5\t-3\tcats/0.png\n")
-    assert nbmod("im2rec", "--pack-label", tmp_path / "a", pictures) == 0
+    assert nbmod("im2rec", "--pack-label", tmp_path / "a", images) == 0
     assert records(tmp_path / "a")[7][0].label.tolist() == [1, 2.5, -3]
-    assert nbmod("im2rec", tmp_path / "a", pictures) == 0
+    assert nbmod("im2rec", tmp_path / "a", images) == 0
     assert records(tmp_path / "a")[7][0].label == 1
 
 
-def test_what_is_no_picture_is_left_out_and_told(pictures, tmp_path, capsys):
-    (pictures / "cats" / "2.png").write_bytes(b"no picture")
-    (pictures / "cats" / "4.png").unlink()
+def test_what_is_no_image_is_left_out_and_told(images, tmp_path, capsys):
+    (images / "cats" / "2.png").write_bytes(b"no image")
+    (images / "cats" / "4.png").unlink()
     (tmp_path / "a.lst").write_text("".join(f"{k}\t0\tcats/{k}.png\n" for k in (0, 2, 4)))
-    assert nbmod("im2rec", tmp_path / "a", pictures) == 1
+    assert nbmod("im2rec", tmp_path / "a", images) == 1
     errors = capsys.readouterr().err
-    assert list(records(tmp_path / "a")) == [0] and "2 of 3 pictures left out" in errors
-    assert "2.png: decode: no picture" in errors and "4.png: [Errno 2]" in errors
+    assert list(records(tmp_path / "a")) == [0] and "2 of 3 images left out" in errors
+    assert "2.png: decode: no image" in errors and "4.png: [Errno 2]" in errors
 
 
 @pytest.mark.parametrize("stop", range(6))
 @pytest.mark.parametrize("damage", [b"", b"half a record"])
-def test_an_interrupted_run_is_taken_up(pictures, tmp_path, monkeypatch, stop, damage):
-    """Stopped before the picture `stop`: it and those behind it are packed by the second run."""
+def test_an_interrupted_run_is_taken_up(images, tmp_path, monkeypatch, stop, damage):
+    """Stopped before the image `stop`: it and those behind it are packed by the second run."""
     whole = tmp_path / "whole"
-    assert make(pictures, whole) == 0
+    assert make(images, whole) == 0
     pack_one, packed = im2rec._pack, []
 
     def interrupted(entry, path, options):
@@ -148,18 +148,18 @@ def test_an_interrupted_run_is_taken_up(pictures, tmp_path, monkeypatch, stop, d
 
     monkeypatch.setattr(im2rec, "_CHUNK", 1)
     monkeypatch.setattr(im2rec, "_pack", interrupted)
-    assert make(pictures, tmp_path / "a", "--num-thread", "1") == 130
+    assert make(images, tmp_path / "a", "--num-thread", "1") == 130
     assert not (tmp_path / "a.rec").exists()
     part = tmp_path / "a.rec.part"
     part.write_bytes(part.read_bytes() + damage)
     monkeypatch.setattr(im2rec, "_pack", lambda *args: packed.append(args[1]) or pack_one(*args))
-    assert nbmod("im2rec", tmp_path / "a", pictures) == 0
+    assert nbmod("im2rec", tmp_path / "a", images) == 0
     assert len(packed) == 6 and len(set(packed)) == 6
     for kind in ("rec", "idx"):
         assert Path(f"{whole}.{kind}").read_bytes() == (tmp_path / f"a.{kind}").read_bytes()
 
 
-def test_other_options_begin_anew(pictures, tmp_path, monkeypatch):
+def test_other_options_begin_anew(images, tmp_path, monkeypatch):
     prefix, pack_one, packed = tmp_path / "a", im2rec._pack, []
 
     def interrupted(entry, path, options):
@@ -170,9 +170,9 @@ def test_other_options_begin_anew(pictures, tmp_path, monkeypatch):
 
     monkeypatch.setattr(im2rec, "_CHUNK", 1)
     monkeypatch.setattr(im2rec, "_pack", interrupted)
-    assert make(pictures, prefix, "--num-thread", "1") == 130
+    assert make(images, prefix, "--num-thread", "1") == 130
     monkeypatch.setattr(im2rec, "_pack", pack_one)
-    assert nbmod("im2rec", "--resize", "10", prefix, pictures) == 0
+    assert nbmod("im2rec", "--resize", "10", prefix, images) == 0
     assert {codecs.decode(data).shape for _, data in records(prefix).values()} == {(10, 15, 3)}
 
 
@@ -188,7 +188,7 @@ def test_damaged_lists(tmp_path, capsys, line):
     (["im2rec", "a", "no folder"], "no folder 'no folder'"),
     (["im2rec", "none", "."], "there is no list none*.lst"),
     (["im2rec", "--list", "--train-ratio", "2", "a", "."], "sum up to 1"),
-    (["im2rec", "--list", "a", "."], "no pictures"),
+    (["im2rec", "--list", "a", "."], "no images"),
     (["rec2idx", "none.rec"], "none.rec: cannot be read"),
     (["rec", "slice", "a", "b", "--start", "3", "--stop", "1"], "0 <= start <= stop"),
     (["rec", "merge", "a", "a"], "is read here")])
@@ -202,7 +202,7 @@ def test_complaints(tmp_path, monkeypatch, capsys, words, error):
 
 @pytest.fixture
 def ten(tmp_path):
-    """A file of ten pictures, of which the index is lost."""
+    """A file of ten images, of which the index is lost."""
     path = tmp_path / "ten.rec"
     with MXRecordIO(path, "w") as writer:
         for number in range(10):
@@ -249,7 +249,7 @@ def test_verify_and_repair(ten, tmp_path, capsys):
     whole = content(ten)
     assert nbmod("rec", "verify", "--decode", ten) == 0
     out = capsys.readouterr().out
-    assert "10 intact records, 0 damaged stretches, 0 that are no pictures" in out
+    assert "10 intact records, 0 damaged stretches, 0 that are no images" in out
     at = damaged(ten)
     assert nbmod("rec", "verify", ten) == 1
     out = capsys.readouterr().out
@@ -264,12 +264,12 @@ def test_verify_and_repair(ten, tmp_path, capsys):
     assert sorted(tmp_path.iterdir()) == there, "nothing half written is left"
 
 
-def test_verify_pictures(tmp_path, capsys):
+def test_verify_images(tmp_path, capsys):
     path = tmp_path / "a.rec"
     with MXRecordIO(path, "w") as writer:
-        writer.write(pack((0, 1.0, 0, 0), b"no picture"))
+        writer.write(pack((0, 1.0, 0, 0), b"no image"))
     assert nbmod("rec", "verify", "--decode", path) == 1
-    assert "record 0: decode: no picture" in capsys.readouterr().out
+    assert "record 0: decode: no image" in capsys.readouterr().out
     assert nbmod("rec", "repair", "--decode", path, tmp_path / "b.rec") == 0
     assert content(tmp_path / "b.rec") == [] and len(content(path)) == 1
 

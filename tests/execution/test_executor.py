@@ -305,8 +305,8 @@ def test_the_plan_holds_and_can_be_shown(tmp_path):
     text = executor.debug_str()
     assert "fc1 (FullyConnected)" in text and "-- backward --" in text
     assert "MB allocated" in text
-    picture = executor.plan_chart(tmp_path / "plan.svg")
-    assert picture.startswith("<svg") and (tmp_path / "plan.svg").read_text() == picture
+    chart = executor.plan_chart(tmp_path / "plan.svg")
+    assert chart.startswith("<svg") and (tmp_path / "plan.svg").read_text() == chart
 
 
 MISUSES = [

@@ -236,7 +236,7 @@ def test_the_plan_says_what_runs_where():
     assert "context" not in programs.in_parts(mx).simple_bind(mx.cpu(), data=(8, 6)).debug_str()
 
 
-def test_arenas_stand_one_above_the_other_in_the_picture():
+def test_arenas_stand_one_above_the_other_in_the_chart():
     executor = in_parts()
     boxes = [(offset, offset + size, first, last)
              for offset, size, first, last, *_ in _boxes(executor)]

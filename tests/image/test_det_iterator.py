@@ -31,7 +31,7 @@ OPTIONS = [
 
 
 def close(one, other):
-    """Labels are equal; pixels of resized pictures are at most 1 of 255 off, where both round (2
+    """Labels are equal; pixels of resized images are at most 1 of 255 off, where both round (2
     of 255 as deviations from the mean, by 57), the last digits of float32 color sums aside."""
     assert len(one) == len(other)
     for a, b in zip(one, other, strict=True):
@@ -82,8 +82,8 @@ DRAWINGS = [
 
 @pytest.mark.parametrize("options, how", DRAWINGS)
 def test_drawings_are_mxnets(oracle, options, how):
-    ours = detection_programs.pictures(mx, options, how)
-    theirs = oracle.call("mx_scripts.run", "detection_programs", "pictures", options, how)
+    ours = detection_programs.drawn_images(mx, options, how)
+    theirs = oracle.call("mx_scripts.run", "detection_programs", "drawn_images", options, how)
     assert len(ours) == len(theirs) == (1 if options.get("num_parts") else 5)
     for one, other in zip(ours, theirs, strict=True):
         assert one.dtype == other.dtype == np.uint8
@@ -94,21 +94,21 @@ def test_drawings_are_mxnets(oracle, options, how):
 def test_thick_lines_have_edges_where_opencvs_are_round(oracle):
     how = {"color": (0, 255, 0), "thickness": 2}
     options = {"num_parts": 5, "part_index": 0, **RECORDS}
-    ours, = detection_programs.pictures(mx, options, how)
-    theirs, = oracle.call("mx_scripts.run", "detection_programs", "pictures", options, how)
+    ours, = detection_programs.drawn_images(mx, options, how)
+    theirs, = oracle.call("mx_scripts.run", "detection_programs", "drawn_images", options, how)
     rows, columns = np.nonzero(np.abs(ours.astype(int) - theirs).max(2) > 1)
     assert set(zip(columns, rows, strict=True)) == {(x, y) for x in (7, 41) for y in (11, 37)}
 
 
 def test_names_are_written():
-    plain, = detection_programs.pictures(mx, RECORDS | {"num_parts": 5}, {"color": (0, 0, 0)})
+    plain, = detection_programs.drawn_images(mx, RECORDS | {"num_parts": 5}, {"color": (0, 0, 0)})
     for names in ({3: "cat"}, "abcd", ["a", "b", "c", "dog"]):
-        named, = detection_programs.pictures(mx, RECORDS | {"num_parts": 5},
+        named, = detection_programs.drawn_images(mx, RECORDS | {"num_parts": 5},
                                              {"color": (0, 0, 0), "id2labels": names})
         rows, columns = np.nonzero((named != plain).any(2))
         assert (named[rows, columns] > plain[rows, columns]).all()  # white
         assert rows.min() >= 12 and columns.min() >= 8 and len(rows) > 10
-    none, = detection_programs.pictures(mx, RECORDS | {"num_parts": 5},
+    none, = detection_programs.drawn_images(mx, RECORDS | {"num_parts": 5},
                                         {"color": (0, 0, 0), "id2labels": {5: "cat"}})
     assert (none == plain).all()
 
@@ -116,11 +116,11 @@ def test_names_are_written():
 def test_windows_are_opencvs():
     told = []
     opencv = SimpleNamespace(imshow=lambda *a: told.append(a), waitKey=told.append)
-    picture = np.zeros((4, 5, 3), np.uint8)
+    image = np.zeros((4, 5, 3), np.uint8)
     with mock.patch.dict(sys.modules, cv2=opencv):
-        drawing.show(picture, "w", 7)
+        drawing.show(image, "w", 7)
     (window, shown), wait = told
-    assert window == "w" and wait == 7 and (shown == picture).all()
+    assert window == "w" and wait == 7 and (shown == image).all()
 
 
 @pytest.mark.parametrize("module, how, words", [
@@ -131,22 +131,22 @@ def test_a_library_that_lacks_is_named(module, how, words):
 
 
 def drawing_of_one(how):
-    picture = np.zeros((30, 40, 3), np.uint8)
-    drawing.draw(picture, np.array([3, .1, .2, .5, .6]), names=how.get("id2labels"))
+    image = np.zeros((30, 40, 3), np.uint8)
+    drawing.draw(image, np.array([3, .1, .2, .5, .6]), names=how.get("id2labels"))
     if "waitKey" in how:
-        drawing.show(picture, "w", how["waitKey"])
+        drawing.show(image, "w", how["waitKey"])
 
 
 # -- what MXNet does not do ------------------------------------------------------------------
 
-def test_lines_of_all_pictures_have_one_color():
+def test_lines_of_all_images_have_one_color():
     """MXNet takes blue for red and red for blue in every other one."""
-    for picture in detection_programs.pictures(mx, {}, {"color": [1, 2, 255], "thickness": -1}):
-        assert (picture == [255, 2, 1]).all(2).any() and not (picture == [1, 2, 255]).all(2).any()
+    for image in detection_programs.drawn_images(mx, {}, {"color": [1, 2, 255], "thickness": -1}):
+        assert (image == [255, 2, 1]).all(2).any() and not (image == [1, 2, 255]).all(2).any()
 
 
 def test_reshape_makes_augmenters_for_the_new_shape(tmp_path):
-    """MXNet's go on making pictures of the old one, which do not fit."""
+    """MXNet's go on making images of the old one, which do not fit."""
     made = detection_programs.iterator(mx, str(tmp_path), {**RECORDS, "last_batch_handle":
                                                            "roll_over", "batch_size": 3})
     assert len(list(made)) == 1
@@ -172,7 +172,7 @@ class Several(mx.image.DetAugmenter):
 
 
 def listed(labels, **options):
-    """An iterator over pictures that are there, with other labels."""
+    """An iterator over images that are there, with other labels."""
     return lambda folder: mx.image.ImageDetIter(**{
         "batch_size": 1, "data_shape": (3, 8, 8), "path_root": folder,
         "imglist": [[label, f"{number}.png"] for number, label in enumerate(labels)], **options})
@@ -189,7 +189,7 @@ GOOD = label_of([[1, .1, .1, .3, .2]])
     (listed([3.0]), MXNetError, "0.png: a label of 1 numbers"),
     *((listed([GOOD, [*start, 0, .1, .1, .2, .2]]), MXNetError, "1.png: a label of 7 numbers")
       for start in ([np.nan, 5], [2, np.inf], [2, -5], [-9e9, 5], [1e38, 5])),
-    (listed([]), MXNetError, "ImageDetIter: there are no pictures"),
+    (listed([]), MXNetError, "ImageDetIter: there are no images"),
     (listed([GOOD], data_shape=(3, 8)), ValueError, "length 3"),
     (listed([GOOD], data_shape=(1, 8, 8)), ValueError, "3 channels"),
     (listed([GOOD], foo=3), TypeError, "foo"),
@@ -211,12 +211,12 @@ def test_errors(tmp_path, make, kind, words):
         make(str(tmp_path))
 
 
-def test_a_picture_that_is_none_is_named(tmp_path):
+def test_an_image_that_is_none_is_named(tmp_path):
     detection_programs.written(mx, str(tmp_path))
-    (tmp_path / "1.png").write_bytes(b"no picture")
+    (tmp_path / "1.png").write_bytes(b"no image")
     made = listed([GOOD, GOOD])(str(tmp_path))
     made.next()
-    with pytest.raises(MXNetError, match=r"ImageDetIter: 1\.png: .*no picture"):
+    with pytest.raises(MXNetError, match=r"ImageDetIter: 1\.png: .*no image"):
         made.next()
 
 
@@ -226,8 +226,8 @@ def test_what_shows_no_object_is_passed_over(tmp_path):
     assert list(made) == []
 
 
-def test_an_epoch_without_fitting_pictures_ends(tmp_path):
-    """MXNet would look for filling pictures forever."""
+def test_an_epoch_without_fitting_images_ends(tmp_path):
+    """MXNet would look for filling images forever."""
     detection_programs.written(mx, str(tmp_path))
     class Once(Several):
         def __call__(self, src, label):
@@ -236,5 +236,5 @@ def test_an_epoch_without_fitting_pictures_ends(tmp_path):
 
     made = listed([GOOD] * 3, aug_list=[Once(2)], data_shape=(3, 30, 40), batch_size=3)(
         str(tmp_path))
-    with pytest.raises(MXNetError, match="refuse every picture"):
+    with pytest.raises(MXNetError, match="refuse every image"):
         made.next()

@@ -12,7 +12,7 @@ import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.module import json_codec
 from nbmod.ndarray.buffer_pool import PooledBuffer
-from tests.programs import image_programs, picture_programs
+from tests.programs import image_programs, image_record_programs
 
 EXPRESSIONS = [
     "I.scale_down((640, 480), (720, 120))", "I.scale_down((30, 40), (50, 60))",
@@ -97,25 +97,25 @@ def test_batches_are_mxnets(oracle, options):
     close(ours, oracle.call("mx_scripts.run", "image_programs", "batches", options))
 
 
-def test_pictures_that_checks_refuse_are_passed_over(oracle):
+def test_images_that_checks_refuse_are_passed_over(oracle):
     ours = image_programs.with_refusals(mx)
     close(ours, oracle.call("mx_scripts.run", "image_programs", "with_refusals"))
 
 
 @pytest.mark.parametrize("size, interp", [((50, 60), 2), ((13, 17), 3), ((50, 17), 1)])
 def test_interpolation_by_the_size(size, interp):
-    picture = mx.nd.array(np.random.RandomState(0).randint(0, 256, (30, 40, 3)), dtype="uint8")
-    np.testing.assert_equal(mx.image.imresize(picture, *size, 9).asnumpy(),
-                            mx.image.imresize(picture, *size, interp).asnumpy())
+    image = mx.nd.array(np.random.RandomState(0).randint(0, 256, (30, 40, 3)), dtype="uint8")
+    np.testing.assert_equal(mx.image.imresize(image, *size, 9).asnumpy(),
+                            mx.image.imresize(image, *size, interp).asnumpy())
 
 
-def test_pictures_are_left_as_they_are():
+def test_images_are_left_as_they_are():
     """MXNet's color augmenters write into what they are given."""
-    picture = mx.nd.array(np.full((4, 5, 3), 100), dtype="float32")
+    image = mx.nd.array(np.full((4, 5, 3), 100), dtype="float32")
     for aug in mx.image.CreateAugmenter((3, 4, 5), brightness=.5, contrast=.5, saturation=.5,
                                         hue=.5, pca_noise=.5, rand_gray=.5, mean=True, std=True):
-        aug(picture)
-    assert (picture.asnumpy() == 100).all()
+        aug(image)
+    assert (image.asnumpy() == 100).all()
 
 
 def test_files(tmp_path):
@@ -135,8 +135,8 @@ def test_files(tmp_path):
 
 @pytest.fixture
 def seven(tmp_path):
-    """Options of an iterator over seven pictures that differ, changed at random."""
-    picture_programs.write(mx, str(tmp_path), [(16, 20)] * 7, list(range(7)))
+    """Options of an iterator over seven images that differ, changed at random."""
+    image_record_programs.write(mx, str(tmp_path), [(16, 20)] * 7, list(range(7)))
     return {"batch_size": 3, "data_shape": (3, 8, 8), "path_imgrec": str(tmp_path / "a.rec"),
             "shuffle": True, "rand_crop": True, "brightness": 0.3, "pca_noise": 0.1}
 
@@ -168,7 +168,7 @@ def test_an_iterator_goes_on_where_another_was(seven, handle, before):
     assert taken(other, 7) == whole
 
 
-def test_a_state_costs_no_walk_through_the_pictures(seven):
+def test_a_state_costs_no_walk_through_the_images(seven):
     """States of an epoch share one list, which no later one changes."""
     one = mx.image.ImageIter(**seven)
     first, order = one.state_dict(), list(one.seq)
@@ -190,9 +190,9 @@ def test_batches_come_from_a_pool(seven):
     np.testing.assert_array_equal(batch.data[0].asnumpy(), pixels)
 
 
-def test_an_iterator_goes_on_only_over_its_own_pictures(seven):
+def test_an_iterator_goes_on_only_over_its_own_images(seven):
     halves = [mx.image.ImageIter(num_parts=2, part_index=part, **seven) for part in (0, 1)]
-    with pytest.raises(MXNetError, match="over 3 other pictures"):
+    with pytest.raises(MXNetError, match="over 3 other images"):
         halves[0].load_state_dict(halves[1].state_dict())
     with pytest.raises(MXNetError, match="batch_size=2, this one has 3"):
         mx.image.ImageIter(**seven).load_state_dict(
@@ -233,7 +233,7 @@ def test_training_goes_on_exactly(seven, tmp_path, batch, handle, wrap):
 
 @pytest.mark.parametrize("call, kind, words", [
     (lambda i: i.imdecode(b""), MXNetError, "0 bytes"),
-    (lambda i: i.imdecode(b"no picture"), MXNetError, "no picture"),
+    (lambda i: i.imdecode(b"no image"), MXNetError, "no image"),
     (lambda i: i.imread("none.png"), MXNetError, "none.png"),
     (lambda i: i.imresize(mx.nd.zeros((4, 4, 3)), 2, 2, 7), ValueError, "interp method 7"),
     (lambda i: i.imrotate(mx.nd.zeros((3, 4, 4)), 5, True, True), ValueError, "both"),
@@ -241,7 +241,7 @@ def test_training_goes_on_exactly(seven, tmp_path, batch, handle, wrap):
     (lambda i: i.CreateAugmenter((3, 4, 4), rand_resize=True), ValueError, "rand_crop"),
     (lambda i: i.ImageIter(1, (3, 8), imglist=[[1, "a"]]), ValueError, "length 3"),
     (lambda i: i.ImageIter(1, (3, 8, 8)), MXNetError, "path_imgrec"),
-    (lambda i: i.ImageIter(1, (3, 8, 8), imglist=[]), MXNetError, "no pictures"),
+    (lambda i: i.ImageIter(1, (3, 8, 8), imglist=[]), MXNetError, "no images"),
     (lambda i: i.ImageIter(1, (3, 8, 8), imglist=[[1, "none.png"]]).next(), MXNetError, "none.png"),
     (lambda i: i.ImageIter(1, (1, 8, 8), imglist=[[1, "a"]]), ValueError, "3 channels"),
     (lambda i: i.ImageIter(1, (3, 8, 8), imglist=[[1, "a"]], last_batch_handle="x"), MXNetError,

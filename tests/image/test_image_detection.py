@@ -1,5 +1,5 @@
 """`mx.image.detection` against MXNet, which draws the same random numbers; what parts and frames
-promise, for any picture."""
+promise, for any image."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def test_augmenters_are_mxnets(oracle):
 
 def test_channels_without_a_number_are_padded_by_0():
     """MXNet reads what memory has behind the numbers, as a rule those of an earlier call."""
-    picture = mx.nd.full((30, 40, 3), 5, dtype="uint8")
+    image = mx.nd.full((30, 40, 3), 5, dtype="uint8")
     random.seed(5)
-    framed = mx.image.DetRandomPadAug(pad_val=(1, 2))(picture, np.array([[1, .1, .2, .5, .6]]))[0]
+    framed = mx.image.DetRandomPadAug(pad_val=(1, 2))(image, np.array([[1, .1, .2, .5, .6]]))[0]
     frame = framed.asnumpy()[(framed.asnumpy() != 5).any(2)]
     assert len(frame) and (frame == [1, 2, 0]).all()
 
@@ -78,7 +78,7 @@ def test_random_parts_and_frames_are_mxnets(oracle):
     same(detection_programs.reframed(mx, 200), theirs)
 
 
-# -- whatever the picture --------------------------------------------------------------------
+# -- whatever the image --------------------------------------------------------------------
 
 BOXES = st.lists(st.tuples(*[st.integers(0, 20)] * 2, *[st.integers(1, 20)] * 2), min_size=1,
                  max_size=3)
@@ -89,39 +89,39 @@ SEEDS = st.integers(0, 10**6)
 
 
 def drawn(boxes, height, width):
-    """A picture in which the object of class k shines in channel k, and its label."""
-    picture, label = np.full((height, width, 3), 10, np.uint8), []
+    """An image in which the object of class k shines in channel k, and its label."""
+    image, label = np.full((height, width, 3), 10, np.uint8), []
     for number, (left, top, w, h) in enumerate(boxes):
         left, top = left % width, top % height
         right, bottom = min(left + w, width), min(top + h, height)
-        picture[top:bottom, left:right, number] = 255
+        image[top:bottom, left:right, number] = 255
         label.append([number, left / width, top / height, right / width, bottom / height])
-    return picture, np.array(label, np.float32)
+    return image, np.array(label, np.float32)
 
 
-def shining(picture, number):
-    """How many pixels of an object are in a picture, and their frame."""
-    rows, columns = np.nonzero(picture[:, :, number] == 255)
+def shining(image, number):
+    """How many pixels of an object are in an image, and their frame."""
+    rows, columns = np.nonzero(image[:, :, number] == 255)
     if not len(rows):
         return 0, None
     return len(rows), [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
 
 
-def changed(aug, picture, label, seed):
+def changed(aug, image, label, seed):
     random.seed(seed)
-    result, after = aug(mx.nd.array(picture, dtype="uint8"), label)
+    result, after = aug(mx.nd.array(image, dtype="uint8"), label)
     return result.asnumpy(), after
 
 
-def check_boxes(picture, label, slack=1e-3):
+def check_boxes(image, label, slack=1e-3):
     """Every box frames the pixels of its object, to so many pixels.
 
     What ends where a part begins may leave a sliver, rounding of float32 shares, if none need be
     seen.
     """
-    size = [picture.shape[1], picture.shape[0]] * 2
+    size = [image.shape[1], image.shape[0]] * 2
     for row in label:
-        box, (pixels, frame) = row[1:5] * size, shining(picture, int(row[0]))
+        box, (pixels, frame) = row[1:5] * size, shining(image, int(row[0]))
         if pixels:
             np.testing.assert_allclose(box, frame, rtol=0, atol=slack)
         else:
@@ -132,17 +132,17 @@ def check_boxes(picture, label, slack=1e-3):
        SEEDS)
 @settings(max_examples=150, deadline=None)
 def test_parts_keep_their_promises(boxes, height, width, ratios, areas, covered, eject, seed):
-    picture, label = drawn(boxes, height, width)
+    image, label = drawn(boxes, height, width)
     aug = mx.image.DetRandomCropAug(covered, ratios, areas, eject, 20)
-    part, seen = changed(aug, picture, label, seed)
-    if part.shape == picture.shape and len(seen) == len(label) and (seen == label).all():
+    part, seen = changed(aug, image, label, seed)
+    if part.shape == image.shape and len(seen) == len(label) and (seen == label).all():
         return
     h, w = part.shape[:2]
     assert areas[0] * height * width <= w * h <= areas[1] * height * width
     assert h * ratios[0] - .5 <= w <= h * ratios[1] + .5
     check_boxes(part, seen)
     for number in range(len(boxes)):
-        whole = shining(picture, number)[0]
+        whole = shining(image, number)[0]
         share = shining(part, number)[0] / whole
         assert share == 0 or whole <= 2 or share > covered - 1e-6
         if abs(share - eject) > 1e-6:
@@ -152,10 +152,10 @@ def test_parts_keep_their_promises(boxes, height, width, ratios, areas, covered,
 @given(BOXES, SIZES, SIZES, RATIOS, st.tuples(st.floats(.5, 2), st.floats(2, 4)), SEEDS)
 @settings(max_examples=100, deadline=None)
 def test_frames_keep_their_promises(boxes, height, width, ratios, areas, seed):
-    picture, label = drawn(boxes, height, width)
-    framed, seen = changed(mx.image.DetRandomPadAug(ratios, areas, 20, 77), picture, label, seed)
+    image, label = drawn(boxes, height, width)
+    framed, seen = changed(mx.image.DetRandomPadAug(ratios, areas, 20, 77), image, label, seed)
     check_boxes(framed, seen)
-    if framed.shape != picture.shape:
+    if framed.shape != image.shape:
         h, w = framed.shape[:2]
         assert h * ratios[0] - .5 <= w <= h * ratios[1] + .5
         assert w >= width + 2 and h >= height + 2
@@ -167,9 +167,9 @@ def test_frames_keep_their_promises(boxes, height, width, ratios, areas, seed):
 @settings(max_examples=60, deadline=None)
 def test_boxes_follow_pixels_through_everything(boxes, height, width, seed):
     """To a pixel and a half: the nearest pixels are taken, and edges fall between."""
-    picture, label = drawn(boxes, height, width)
+    image, label = drawn(boxes, height, width)
     random.seed(seed)
-    pixels, seen = mx.nd.array(picture, dtype="uint8"), label
+    pixels, seen = mx.nd.array(image, dtype="uint8"), label
     for aug in mx.image.CreateDetAugmenter((3, 60, 70), rand_crop=.5, rand_pad=.5, rand_mirror=True,
                                            inter_method=0):
         pixels, seen = aug(pixels, seen)
@@ -177,15 +177,15 @@ def test_boxes_follow_pixels_through_everything(boxes, height, width, seed):
     check_boxes(pixels.asnumpy(), seen, slack=1.5)
 
 
-def test_labels_and_pictures_are_left_as_they_are():
+def test_labels_and_images_are_left_as_they_are():
     """MXNet turns boxes in the label it is given."""
-    picture, label = drawn([(2, 3, 4, 5)], 20, 30)
+    drawn_image, label = drawn([(2, 3, 4, 5)], 20, 30)
     before = label.copy()
     for aug in (mx.image.DetHorizontalFlipAug(1), mx.image.DetRandomPadAug(area_range=(2, 3)),
                 mx.image.DetRandomCropAug()):
-        image = mx.nd.array(picture, dtype="uint8")
+        image = mx.nd.array(drawn_image, dtype="uint8")
         aug(image, label)
-        assert (label == before).all() and (image.asnumpy() == picture).all()
+        assert (label == before).all() and (image.asnumpy() == drawn_image).all()
 
 
 @pytest.mark.parametrize("make, words", [

@@ -1,6 +1,6 @@
 """Damaged and forged files of every kind: MXNetError and nothing else, an end, little memory.
 
-What recordio and the readers of text do with damage is in their own tests; here are pictures by
+What recordio and the readers of text do with damage is in their own tests; here are images by
 every library, lists and indexes, and the memory that all of them take.
 """
 
@@ -25,7 +25,7 @@ import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.cli import main as cli
 from nbmod.imgproc import codecs
-from tests.programs.picture_programs import smooth
+from tests.programs.image_record_programs import smooth
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARIES = ["simplejpeg", "cv2", "PIL.Image"]
@@ -49,30 +49,30 @@ def decodes(library):
                              lambda name: there(name) if name == library else None)
 
 
-# -------------------------------------------------------------------------------------- pictures
+# -------------------------------------------------------------------------------------- images
 
-PICTURES = {name: codecs.encode(smooth(40, 30, 1), *how) for name, how in {
+IMAGES = {name: codecs.encode(smooth(40, 30, 1), *how) for name, how in {
     "jpg": ("jpg",), "png": ("png", 3), "bmp": ("bmp",), "gif": ("gif",), "tiff": ("tiff",)
 }.items()} | {"gray": codecs.encode(smooth(40, 30, 1)[..., 0], "jpg")}
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@given(st.sampled_from(sorted(PICTURES)), changes, st.integers(0, 3000), st.sampled_from([3, 1, 0]))
+@given(st.sampled_from(sorted(IMAGES)), changes, st.integers(0, 3000), st.sampled_from([3, 1, 0]))
 @quick
-def test_changed_pictures_are_read_or_refused(library, kind, changes, cut, channels):
+def test_changed_images_are_read_or_refused(library, kind, changes, cut, channels):
     pytest.importorskip(library)
-    data = changed(PICTURES[kind], changes, cut)
+    data = changed(IMAGES[kind], changes, cut)
     with decodes(library), contextlib.suppress(MXNetError):
         image = codecs.decode(data, channels)
         assert image.dtype == np.uint8
         assert image.shape[2] == channels if channels else image.shape[2] in (1, 3, 4)
 
 
-@given(st.sampled_from(sorted(PICTURES)), changes, st.integers(0, 3000))
+@given(st.sampled_from(sorted(IMAGES)), changes, st.integers(0, 3000))
 @quick
-def test_iterators_read_or_refuse_changed_pictures(tmp_path, kind, changes, cut):
+def test_iterators_read_or_refuse_changed_images(tmp_path, kind, changes, cut):
     path = str(tmp_path / "a.rec")
-    record = mx.recordio.pack((0, 1.0, 0, 0), PICTURES[kind])
+    record = mx.recordio.pack((0, 1.0, 0, 0), IMAGES[kind])
     record = record[:24] + changed(record[24:], changes, cut)
     with mx.recordio.MXRecordIO(path, "w") as writer:
         writer.write(record)
@@ -89,7 +89,7 @@ def test_iterators_read_or_refuse_changed_pictures(tmp_path, kind, changes, cut)
 @pytest.mark.parametrize("kind, options", [
     ("1", {}), ("L", {}), ("RGB", {}), ("P", {}), ("jpeg", {"quality": 1, "optimize": True}),
     ("jpeg", {"quality": 1, "progressive": True})])
-def test_pictures_that_are_packed_as_closely_as_can_be(library, kind, options):
+def test_images_that_are_packed_as_closely_as_can_be(library, kind, options):
     """Of one color and more pixels than any file may claim."""
     pytest.importorskip(library)
     if library == "simplejpeg" and kind != "jpeg":
@@ -103,7 +103,7 @@ def test_pictures_that_are_packed_as_closely_as_can_be(library, kind, options):
 
 @pytest.mark.parametrize("between", [b"", b"\xff\xff\xff", b"noise\xff\x00", b"\xff\xd0\xff\x01"])
 def test_sizes_are_found_behind_anything(between):
-    data = PICTURES["jpg"]
+    data = IMAGES["jpg"]
     at = data.index(b"\xff\xdb")
     assert codecs._jpeg_size(data[:at] + between + data[at:]) == (30, 40)
     assert codecs._jpeg_size(data[:at]) == codecs._jpeg_size(b"\xff\xd8\xff") == (0, 0)
@@ -120,18 +120,18 @@ INDEXES = [b"0\t%d\n" % 2**62, b"0\t%d\n" % 2**63, b"0\t%d\n" % 10**30, b"0\t" +
            b"\xff\xfe0\t0\n", b"0\t0\x00\n", b"%d\t0\n" % 10**30, b"", "0\t²".encode()]
 
 
-def three_pictures(folder):
+def three_images(folder):
     path = str(folder / "a.rec")
     with mx.recordio.MXRecordIO(path, "w") as writer:
         for number in range(3):
-            writer.write(mx.recordio.pack((0, 1.0, number, 0), PICTURES["png"]))
-    (folder / "a.png").write_bytes(PICTURES["png"])
+            writer.write(mx.recordio.pack((0, 1.0, number, 0), IMAGES["png"]))
+    (folder / "a.png").write_bytes(IMAGES["png"])
     return path
 
 
 def use_list(folder, content):
     """Everything that reads a list."""
-    record, path = three_pictures(folder), str(folder / "a.lst")
+    record, path = three_images(folder), str(folder / "a.lst")
     Path(path).write_bytes(content)
     for call in (lambda: mx.image.ImageIter(1, (3, 8, 8), path_imglist=path,
                                             path_root=str(folder)).next(),
@@ -146,7 +146,7 @@ def use_list(folder, content):
 
 def use_index(folder, content):
     """Everything that reads an index."""
-    record, path = three_pictures(folder), str(folder / "a.idx")
+    record, path = three_images(folder), str(folder / "a.idx")
     Path(path).write_bytes(content)
     for call in (lambda: [reader.read_idx(key) for reader in
                           [mx.recordio.MXIndexedRecordIO(path, record, "r")]
@@ -189,7 +189,7 @@ def test_memory_is_at_most_twice_the_file_and_64_mib():
 
 
 def test_headers_that_claim_too_much():
-    data = PICTURES["jpg"]
+    data = IMAGES["jpg"]
     at = data.index(b"\xff\xc0") + 5
     forged = data[:at] + struct.pack(">HH", 65500, 65500) + data[at + 4:]
     with pytest.raises(MXNetError, match=r"65500 x 65500 pixels, which .* bytes cannot hold"):

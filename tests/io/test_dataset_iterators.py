@@ -226,11 +226,11 @@ def test_columns_side_by_side():
         np.testing.assert_array_equal(batch.label[0].asnumpy(), Y)
 
 
-def test_pictures():
+def test_images():
     image = pytest.importorskip("PIL.Image")
     pixels = (X[:, :, :, None] * [50, 100, 255]).astype(np.uint8)
-    pictures = [(image.fromarray(pixel), k) for k, pixel in enumerate(pixels)]
-    batch = DatasetIter(pictures, 11, dtype={"data": "uint8"}).next()
+    images = [(image.fromarray(pixel), k) for k, pixel in enumerate(pixels)]
+    batch = DatasetIter(images, 11, dtype={"data": "uint8"}).next()
     np.testing.assert_array_equal(batch.data[0].asnumpy(), pixels)
     assert [array.dtype for array in batch.data + batch.label] == [np.uint8, np.float32]
 

@@ -15,7 +15,7 @@ from nbmod.io.record_table import label_lengths
 from nbmod.recordio.frames import MAGIC
 from tests.io.test_image_record import both
 from tests.io.test_native_iterators import many
-from tests.programs import picture_programs, ssd
+from tests.programs import image_record_programs, ssd
 
 SIZES = [(16, 20), (18, 20), (20, 20), (22, 20), (12, 14)]
 BOXES = [(0, .05, .1, .5, .8), (1, .15, .1, .6, .85), (2, .25, .3, .7, .9)]
@@ -41,8 +41,8 @@ CASES = {  # labels, options
     "other names": (LABELS, PLAIN | {"data_name": "x", "label_name": "y"}),
     "normalized": (LABELS, PLAIN | NUMBERS),
     "normalized part": (LABELS, PLAIN | NUMBERS | {"resize_mode": "fit"}),
-    "mean picture": (LABELS, PLAIN | {"mean_img": "a.mean"}),
-    "mean picture of parts": (LABELS, PLAIN | {"mean_img": "a.mean", "resize_mode": "fit"}),
+    "mean image": (LABELS, PLAIN | {"mean_img": "a.mean"}),
+    "mean image of parts": (LABELS, PLAIN | {"mean_img": "a.mean", "resize_mode": "fit"}),
     "gray": (LABELS, PLAIN | {"data_shape": (1, 12, 14)}),
     **{f"part {k} of {n}": (LABELS, PLAIN | {"batch_size": 1, "num_parts": n, "part_index": k})
        for n in (2, 3) for k in range(n)},
@@ -60,9 +60,9 @@ CASES = {  # labels, options
 
 @pytest.mark.parametrize("name", CASES)
 def test_batches_are_mxnets(oracle, name):
-    """Labels are equal.  Pictures are PNG, so that decoders cannot differ.
+    """Labels are equal.  Images are PNG, so that decoders cannot differ.
 
-    Resampling may round another way: by 1 level, for 1 pixel of 50.  The mean picture is a float32
+    Resampling may round another way: by 1 level, for 1 pixel of 50.  The mean image is a float32
     sum.
     """
     labels, options = CASES[name]
@@ -78,7 +78,7 @@ def test_batches_are_mxnets(oracle, name):
 
 @pytest.mark.parametrize("mode", ["shrink", "fit"])
 def test_sizes_are_mxnets(oracle, mode):
-    """Of pictures of any size, to the pixel that arithmetic in float32 may lose."""
+    """Of images of any size, to the pixel that arithmetic in float32 may lose."""
     sizes = [tuple(size) for size in np.random.RandomState(0).randint(20, 120, (80, 2)).tolist()]
     options = {"data_shape": (3, 12, 14), "batch_size": 80, "resize_mode": mode}
     ours, theirs = both(oracle, sizes, LABELS[:1] * 80, "ImageDetRecordIter", options, 1)
@@ -90,7 +90,7 @@ def test_sizes_are_mxnets(oracle, mode):
 def test_jpeg_is_mxnets(oracle):
     """Decoders may differ by 2 levels, which resampling mixes."""
     sizes = [(48, 64), (64, 48), (40, 40), (33, 90), (24, 24)]
-    files = [codecs.encode(picture_programs.smooth(*size, 1), "jpg") for size in sizes]
+    files = [codecs.encode(image_record_programs.smooth(*size, 1), "jpg") for size in sizes]
     options = {"data_shape": (3, 24, 24), "batch_size": 5}
     ours, theirs = both(oracle, sizes, LABELS, "ImageDetRecordIter", options, 1, files)
     np.testing.assert_equal(ours[2][1:], theirs[2][1:])
@@ -107,7 +107,7 @@ HEIGHT, WIDTH = 48, 60
 
 
 def colored():
-    """A picture with three rectangles of a color each on gray, and its label: their boxes."""
+    """An image with three rectangles of a color each on gray, and its label: their boxes."""
     image = np.full((HEIGHT, WIDTH, 3), 120, np.uint8)
     for (left, top, right, bottom), color in zip(PLACES, COLORS, strict=True):
         image[top:bottom, left:right] = color
@@ -116,7 +116,7 @@ def colored():
 
 
 def changed(count, mode="shrink", **options):
-    """What `count` draws make of it: pictures and labels."""
+    """What `count` draws make of it: images and labels."""
     options = DetAugmentation(data_shape=(3, 200, 200), resize_mode=mode, **options)
     image, label = colored()
     draws = np.random.Generator(np.random.Philox(5)).random((count, options.draws))
@@ -149,7 +149,7 @@ def test_boxes_frame_their_colors(name):
 
 
 def windows(count, **options):
-    """Where `count` draws cut a picture, in pixels (left, top, right, bottom), and their labels."""
+    """Where `count` draws cut an image, in pixels (left, top, right, bottom), and their labels."""
     y, x = np.mgrid[:HEIGHT, :WIDTH]
     image, label = np.stack([x, y, x], -1).astype(np.uint8), colored()[1]
     options = DetAugmentation(data_shape=(3, 200, 200), resize_mode="shrink", **options)
@@ -169,7 +169,7 @@ def measures(window):
             "object_coverages": common / boxes}
 
 
-def test_an_object_beside_its_picture():
+def test_an_object_beside_its_image():
     """What is cropped around it is filled in, in colors of its own."""
     options = DetAugmentation(
         data_shape=(3, 400, 400), resize_mode="shrink", rand_pad_prob=1., max_pad_scale=4.,
@@ -243,7 +243,7 @@ def test_crops_are_anywhere():
     ({"random_saturation_prob": .3, "max_random_saturation": 40}, .3),
     ({"random_illumination_prob": .3, "max_random_illumination": 40}, .3),
     ({"random_contrast_prob": .3, "max_random_contrast": .5}, .3)])
-def test_shares_of_pictures_that_are_changed(options, share):
+def test_shares_of_images_that_are_changed(options, share):
     """Within 4 standard errors; a change by less than half a level cannot be seen."""
     image, _ = colored()
     results = changed(1000, **options)
@@ -292,14 +292,14 @@ STATISTICS = {
 
 @pytest.mark.parametrize("name", STATISTICS)
 def test_what_is_random_is_distributed_as_in_mxnet(oracle, name):
-    """Means and mean squares of boxes and colors over 400 pictures, all from 0 to 1: within 5
+    """Means and mean squares of boxes and colors over 400 images, all from 0 to 1: within 5
     standard errors and 0.01, which is half a pixel, or a level where MXNet cuts fractions off."""
     label = [2, 5, 0, .1, .1, .4, .5, 1, .5, .3, .9, .8]
     encoded = codecs.encode(np.full((60, 90, 3), (100, 60, 150), np.uint8), "png")
     options = {"data_shape": (3, 2, 2), "inter_method": 0, "fill_value": 0, **STATISTICS[name]}
     arguments = encoded, label, 400, options
-    ours = picture_programs.outcomes(mx, *arguments)
-    theirs = oracle.call("mx_scripts.run", "picture_programs", "outcomes", *arguments)
+    ours = image_record_programs.outcomes(mx, *arguments)
+    theirs = oracle.call("mx_scripts.run", "image_record_programs", "outcomes", *arguments)
     for one, other in zip(ours, theirs, strict=True):
         most = np.abs([one, other]).max((0, 1)).clip(1e-9)
         for power in (1, 2):
@@ -312,10 +312,10 @@ def test_what_is_random_is_distributed_as_in_mxnet(oracle, name):
 
 @pytest.fixture
 def records(tmp_path):
-    """Makes a file of pictures; the function gives options for an iterator over it."""
+    """Makes a file of images; the function gives options for an iterator over it."""
     def make(labels=LABELS, **options):
         sizes = [(16 + k, 20) for k in range(len(labels))]
-        picture_programs.write(mx, str(tmp_path), sizes, labels)
+        image_record_programs.write(mx, str(tmp_path), sizes, labels)
         return {"path_imgrec": str(tmp_path / "a.rec"), "data_shape": (3, 8, 8), "batch_size": 3,
                 "verbose": False, **options}
 
@@ -350,8 +350,8 @@ def test_resume(records, shuffle, round_batch, before):
                                  ).load_state_dict(one.state_dict())
 
 
-def test_a_mean_picture_is_made(records, tmp_path):
-    """It has the zeros around smaller pictures in it, as the data have."""
+def test_a_mean_image_is_made(records, tmp_path):
+    """It has the zeros around smaller images in it, as the data have."""
     options = records(resize_mode="fit", batch_size=5)
     data = mx.io.ImageDetRecordIter(**options).next().data[0].asnumpy()
     path = str(tmp_path / "mean.params")
@@ -361,15 +361,15 @@ def test_a_mean_picture_is_made(records, tmp_path):
     np.testing.assert_allclose(less, data - mean, rtol=1e-6)
 
 
-def test_pictures_with_transparency(records, tmp_path):
+def test_images_with_transparency(records, tmp_path):
     """What is padded is transparent, and colors change, not transparency."""
     image = np.full((8, 8, 4), (40, 80, 120, 200), np.uint8)
     options = DetAugmentation(data_shape=(4, 40, 40), resize_mode="shrink", rand_pad_prob=1.,
                               max_pad_scale=3., random_contrast_prob=1., max_random_contrast=.5)
-    picture, _ = options.cut(image, read_label(np.array(LABELS[0], np.float32)),
-                             np.full(options.draws, .3))
-    assert set(map(tuple, picture.reshape(-1, 4).tolist())) == {(32, 64, 96, 200),
-                                                                (127, 127, 127, 0)}
+    part, _ = options.cut(image, read_label(np.array(LABELS[0], np.float32)),
+                          np.full(options.draws, .3))
+    assert set(map(tuple, part.reshape(-1, 4).tolist())) == {(32, 64, 96, 200),
+                                                            (127, 127, 127, 0)}
 
 
 # ---------------------------------------------------------------------------------------- errors
@@ -402,7 +402,7 @@ def test_any_numbers_are_a_label_or_an_error(numbers):
     np.testing.assert_equal(read_label(told), label)
 
 
-def test_a_picture_without_objects(records):
+def test_an_image_without_objects(records):
     """MXNet refuses it."""
     batch = mx.io.ImageDetRecordIter(**records([LABELS[0], [2, 5]], batch_size=2, **CROP)).next()
     assert batch.label[0].asnumpy()[1].tolist() == [3, 8, 8, 2, 2, 5] + [-1] * 7

@@ -18,7 +18,7 @@ from nbmod.io.sampler import Sampler
 from nbmod.recordio.frames import MAGIC_WORD as MAGIC
 from tests.io.test_native_iterators import many
 from tests.oracle.client import OracleError
-from tests.programs import iterator_programs, picture_programs, recordio_programs
+from tests.programs import image_record_programs, iterator_programs, recordio_programs
 
 SEVEN = [(16, 20)] * 7
 UPRIGHT = [(20, 16), (31, 9), (16, 16), (17, 23), (40, 12)]
@@ -34,7 +34,7 @@ CASES = {  # sizes, labels, options
     "normalized": (SEVEN, ONE, {"data_shape": (3, 16, 20), "batch_size": 7, "mean_r": 10,
                                 "mean_g": 20, "mean_b": 30.5, "std_r": 2, "std_g": 4, "std_b": 8,
                                 "scale": 0.5}),
-    "mean picture": (SEVEN, ONE, {"data_shape": (3, 16, 20), "batch_size": 7,
+    "mean image": (SEVEN, ONE, {"data_shape": (3, 16, 20), "batch_size": 7,
                                   "mean_img": "a.mean"}),
     "other names": (SEVEN, ONE, {"data_shape": (3, 16, 20), "batch_size": 7, "data_name": "x",
                                  "label_name": "y", "unheard": 1}),
@@ -68,7 +68,7 @@ CASES = {  # sizes, labels, options
 
 
 LATE = "number of input must be bigger than batch size"
-"""What MXNet says of a file of fewer pictures than a batch, but only where the thread that reads it
+"""What MXNet says of a file of fewer images than a batch, but only where the thread that reads it
 from its beginning again comes late: in 2 of 60 runs on a quiet machine."""
 
 
@@ -76,20 +76,20 @@ def both(oracle, *arguments):
     """What nbmod and MXNet answer; an MXNet that was late is asked again."""
     for patience in reversed(range(10)):
         try:
-            theirs = oracle.call("mx_scripts.run", "picture_programs", "batches", *arguments)
+            theirs = oracle.call("mx_scripts.run", "image_record_programs", "batches", *arguments)
             break
         except OracleError as error:
             if LATE not in str(error) or not patience:
                 raise
-    return picture_programs.batches(mx, *arguments), theirs
+    return image_record_programs.batches(mx, *arguments), theirs
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_batches_are_mxnets(oracle, name):
-    """Pictures as PNG, so that decoders cannot differ.
+    """Images as PNG, so that decoders cannot differ.
 
     Resampling may round another way: by 1 level, for 1 pixel of 50.  Turning happens on a grid of
-    1/32 pixel, where a jump of 255 levels takes 8 of them.  The mean picture is a float32 sum.
+    1/32 pixel, where a jump of 255 levels takes 8 of them.  The mean image is a float32 sum.
     """
     limits = {"resize": 1, "turned": 8, "mean": 2e-5}
     sizes, labels, options = CASES[name]
@@ -117,7 +117,7 @@ def test_jpeg_is_mxnets(oracle):
     """Decoders may differ by 2 levels; resampling what they give changes nothing about it."""
     options = {"data_shape": (3, 24, 24), "batch_size": 4, "resize": 32, "mean_r": 100, "std_r": 2}
     sizes = [(48, 64), (64, 48), (40, 40), (33, 90)]
-    files = [codecs.encode(picture_programs.smooth(*size, 1), "jpg") for size in sizes]
+    files = [codecs.encode(image_record_programs.smooth(*size, 1), "jpg") for size in sizes]
     ours, theirs = both(oracle, sizes, [1, 2, 3, 4], "ImageRecordIter", options, 1, files)
     assert np.abs(ours[2][0] - theirs[2][0]).max() <= 3
     assert np.abs(ours[2][0] - theirs[2][0]).mean() <= 0.1
@@ -126,11 +126,11 @@ def test_jpeg_is_mxnets(oracle):
 @pytest.mark.parametrize("labels", [ONE, [[k, k * 10., -1.5] for k in ONE]])
 @pytest.mark.parametrize("inner", [b"", MAGIC + b"between" + MAGIC * 3])
 def test_files_of_either_are_read_by_both(oracle, labels, inner):
-    """Pictures with the magic number behind them, so that their records have several parts."""
-    files = [codecs.encode(picture_programs.picture(16, 20, k), "png") for k in ONE]
+    """Images with the magic number behind them, so that their records have several parts."""
+    files = [codecs.encode(image_record_programs.ramps(16, 20, k), "png") for k in ONE]
     files = [data + bytes(-len(data) % 4) + inner for data in files]
-    ours = picture_programs.written(mx, SEVEN, labels, files)
-    assert ours == oracle.call("mx_scripts.run", "picture_programs", "written", SEVEN, labels,
+    ours = image_record_programs.written(mx, SEVEN, labels, files)
+    assert ours == oracle.call("mx_scripts.run", "image_record_programs", "written", SEVEN, labels,
                                files)
     options = {"path_imgrec": "a.rec", "path_imgidx": "a.idx", "data_shape": (3, 16, 20),
                "batch_size": 3, "label_width": np.size(labels[0]), "verbose": False}
@@ -143,9 +143,9 @@ def test_files_of_either_are_read_by_both(oracle, labels, inner):
 
 
 def test_mxnet_packs_and_we_read(oracle):
-    """Pictures that MXNet has encoded, as JPEG by OpenCV: decoders may differ by 2 levels."""
-    images = [picture_programs.smooth(24, 24, k) for k in range(3)]
-    records = oracle.call("mx_scripts.run", "recordio_programs", "pack_pictures", images, ".jpg",
+    """Images that MXNet has encoded, as JPEG by OpenCV: decoders may differ by 2 levels."""
+    images = [image_record_programs.smooth(24, 24, k) for k in range(3)]
+    records = oracle.call("mx_scripts.run", "recordio_programs", "pack_images", images, ".jpg",
                           95)
     files = recordio_programs.write(mx, records, [0, 1, 2])
     options = {"path_imgrec": "a.rec", "data_shape": (3, 24, 24), "batch_size": 3,
@@ -161,9 +161,9 @@ def test_mxnet_packs_and_we_read(oracle):
 
 @pytest.fixture
 def records(tmp_path):
-    """Makes a file of pictures; the function gives options for an iterator over it."""
+    """Makes a file of images; the function gives options for an iterator over it."""
     def make(sizes=SEVEN, labels=None, **options):
-        picture_programs.write(mx, str(tmp_path), sizes, labels or list(range(len(sizes))))
+        image_record_programs.write(mx, str(tmp_path), sizes, labels or list(range(len(sizes))))
         return {"path_imgrec": str(tmp_path / "a.rec"), "data_shape": (3, 8, 8), "batch_size": 3,
                 "verbose": False, **options}
 
@@ -190,7 +190,7 @@ def test_threads_change_nothing(records, options, shuffle):
 
 
 def cuts(count, size=(30, 40), **options):
-    """What `count` draws make of one picture, which shows where each of its pixels was."""
+    """What `count` draws make of one image, which shows where each of its pixels was."""
     options = Augmentation(data_shape=(3, 10, 10), **options)
     y, x = np.mgrid[:size[0], :size[1]]
     image = np.stack([y, x, np.full_like(x, 100)], -1).astype(np.uint8)
@@ -245,7 +245,7 @@ def test_colors(options, moves):
 
 
 def test_turns_stay_within_their_angle():
-    """The gradient of the picture turns with it."""
+    """The gradient of the image turns with it."""
     _, _, _, found = cuts(300, size=(60, 60), max_rotate_angle=30, rand_crop=False)
     angles = [np.degrees(np.arctan2(np.diff(cut[..., 1].astype(float), axis=0).mean(),
                                     np.diff(cut[..., 1].astype(float), axis=1).mean()))
@@ -319,7 +319,7 @@ def test_positions_are_the_same_elsewhere(records, tmp_path):
     assert many(other, 7) == many(one, 7)
 
 
-def test_a_batch_that_is_kept_keeps_its_pictures(records):
+def test_a_batch_that_is_kept_keeps_its_images(records):
     iterator = mx.io.ImageRecordIter(**records(prefetch_buffer=1))
     first = iterator.next()
     before = first.data[0].asnumpy()
@@ -331,7 +331,7 @@ def test_a_batch_that_is_kept_keeps_its_pictures(records):
     np.testing.assert_equal(view.asnumpy(), before[1:])
 
 
-def test_a_module_trains_on_pictures(records):
+def test_a_module_trains_on_images(records):
     """Dark and bright ones."""
     data = mx.io.ImageRecordIter(**records(
         [(8, 8 + k % 5) for k in range(24)], [float(k % 2) for k in range(24)], batch_size=8,
@@ -354,8 +354,8 @@ def test_damage_is_told_with_file_record_and_offset(records, tmp_path):
     (tmp_path / "a.rec").write_bytes(content)
     iterator = mx.io.ImageRecordIter(**options)
     iterator.next()
-    with pytest.raises(MXNetError, match=f"a.rec, record 4 at offset {offsets[4]}: decode: no pic"
-                       ".*rec repair --decode"):
+    with pytest.raises(MXNetError, match=f"a.rec, record 4 at offset {offsets[4]}: decode: "
+                       "no image.*rec repair --decode"):
         iterator.next()
     iterator.reset()
     assert iterator.next().label[0].asnumpy().tolist() == [0, 1, 2]
@@ -379,14 +379,14 @@ def test_wrong_options(records, options, words):
         mx.io.ImageRecordIter(**records() | options).next()
 
 
-def test_a_list_must_know_every_picture(records, tmp_path):
+def test_a_list_must_know_every_image(records, tmp_path):
     (tmp_path / "short.lst").write_text("0\t5\tx.png\n2\t7\ty\n")
     options = records(path_imglist=str(tmp_path / "short.lst"))
     with pytest.raises(MXNetError, match="short.lst has no label for id 1"):
         mx.io.ImageRecordIter(**options).next()
 
 
-def test_a_mean_picture_of_another_shape(records, tmp_path):
+def test_a_mean_image_of_another_shape(records, tmp_path):
     path = str(tmp_path / "mean.params")
     mx.nd.save(path, {"mean_img": mx.nd.zeros((3, 9, 9))})
     with pytest.raises(MXNetError, match="mean_img of shape"):

@@ -21,7 +21,7 @@ import pytest
 
 import nbmod as mx
 from tests.io.test_native_iterators import csv
-from tests.programs import picture_programs
+from tests.programs import image_record_programs
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,9 +83,9 @@ PRELUDE = """
 def processes(tmp_path_factory):
     """Every program, at work."""
     folder = tmp_path_factory.mktemp("interrupted")
-    picture_programs.write(mx, str(folder), [(16, 20)] * 7, list(range(7)))
+    image_record_programs.write(mx, str(folder), [(16, 20)] * 7, list(range(7)))
     (folder / "a.csv").write_bytes(csv(np.arange(21.).reshape(7, 3)))
-    (folder / "none.png").write_bytes(b"picture")
+    (folder / "none.png").write_bytes(b"image")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     started = {}
     for name, program in PROGRAMS.items():
@@ -118,7 +118,7 @@ def test_ctrl_c_ends_everything(processes, name):
 
 @pytest.mark.parametrize("name", ["ImageRecordIter", "CSVIter", "PrefetchingIter"])
 def test_threads_end_with_an_iterator_that_is_let_go_of_in_mid_epoch(tmp_path, name):
-    picture_programs.write(mx, str(tmp_path), [(16, 20)] * 7, list(range(7)))
+    image_record_programs.write(mx, str(tmp_path), [(16, 20)] * 7, list(range(7)))
     (tmp_path / "a.csv").write_bytes(csv(np.arange(21.).reshape(7, 3)))
     before = set(threading.enumerate())
     iterator = {

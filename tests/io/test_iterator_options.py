@@ -22,7 +22,7 @@ OPTIONS = {"CSVIter": text._CSVOptions, "LibSVMIter": text._LibSVMOptions,
 GIVEN = {"data_csv": "a", "data_libsvm": "a", "path_imgrec": "a", "data_shape": (3, 8, 8)}
 OTHERWISE = {"ctx", "path_imgrec", "std_r", "std_g", "std_b", "std_a"}
 """ctx means nothing here; a record file that is not named is an error; MXNet's 0 for no deviation
-of pictures with boxes counts as 1."""
+of images with boxes counts as 1."""
 
 
 def required(name):

@@ -13,10 +13,10 @@ import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.module.json_codec import decode, encode
 from tests.io.test_native_iterators import FILES, many
-from tests.programs import picture_programs
+from tests.programs import image_record_programs
 
-PICTURES = {"path_imgrec": "a.rec", "data_shape": (3, 8, 8), "batch_size": 3}
-AUGMENTED = {**PICTURES, "shuffle": True, "rand_crop": True, "rand_mirror": True}
+IMAGES = {"path_imgrec": "a.rec", "data_shape": (3, 8, 8), "batch_size": 3}
+AUGMENTED = {**IMAGES, "shuffle": True, "rand_crop": True, "rand_mirror": True}
 
 
 def arrays(**options):
@@ -34,7 +34,7 @@ ITERATORS = {
     "ImageRecordIter": lambda: mx.io.ImageRecordIter(**AUGMENTED, verbose=False, seed=5),
     "ImageIter": lambda: mx.image.ImageIter(**AUGMENTED, brightness=0.3),
     "ImageIter, roll_over": lambda: mx.image.ImageIter(**AUGMENTED, last_batch_handle="roll_over"),
-    "ImageIter, in order": lambda: mx.image.ImageIter(**PICTURES),
+    "ImageIter, in order": lambda: mx.image.ImageIter(**IMAGES),
     "ResizeIter": lambda: mx.io.ResizeIter(ITERATORS["ImageRecordIter"](), 4, False),
     "ResizeIter of ImageIter": lambda: mx.io.ResizeIter(ITERATORS["ImageIter"](), 4),
     "PrefetchingIter": lambda: mx.io.PrefetchingIter(
@@ -53,7 +53,7 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("positions")
     for name in ("seven", "svm", "images", "labels"):
         (path / name).write_bytes(FILES[name])
-    picture_programs.write(mx, str(path), [(16, 20)] * 7, list(range(7)))
+    image_record_programs.write(mx, str(path), [(16, 20)] * 7, list(range(7)))
     return path
 
 
@@ -94,13 +94,13 @@ def test_states_of_other_files_are_refused(folder, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     for file in ("seven", "svm", "images", "labels"):
         (tmp_path / file).write_bytes(FILES[file])
-    picture_programs.write(mx, str(tmp_path), [(16, 20)] * 7, list(range(7)))
+    image_record_programs.write(mx, str(tmp_path), [(16, 20)] * 7, list(range(7)))
     ITERATORS[name]().load_state_dict(state)
     (tmp_path / "seven").write_bytes(FILES["seven"] + b"1,2,3\n")
     (tmp_path / "svm").write_bytes(FILES["svm"] + b"1 0:1\n")
     for file, size in (("images", 20), ("labels", 1)):
         data = FILES[file]
         (tmp_path / file).write_bytes(data[:7] + b"\x09" + data[8:-size])
-    picture_programs.write(mx, str(tmp_path), [(16, 20)] * 6 + [(15, 20)], list(range(7)))
+    image_record_programs.write(mx, str(tmp_path), [(16, 20)] * 6 + [(15, 20)], list(range(7)))
     with pytest.raises(MXNetError, match="bytes_of_files?=|images="):
         ITERATORS[name]().load_state_dict(state)

@@ -203,12 +203,12 @@ SPANNING = {
     "text": geometry(50, 1, (56, 300), 100, (3, 300)),
     "wider text": geometry(50, 1, (56, 300), 100, (5, 300)),
     "in a stack": geometry(8, 4, (56, 300), 64, (3, 300), pad=(1, 0)),
-    "whole picture": geometry(8, 64, (28, 28), 128, (28, 28)),
-    "whole padded picture": geometry(5, 64, (4, 227), 64, (4, 227), pad=(2, 0)),
+    "whole image": geometry(8, 64, (28, 28), 128, (28, 28)),
+    "whole padded image": geometry(5, 64, (4, 227), 64, (4, 227), pad=(2, 0)),
     "one channel": geometry(1, 1, (64, 64), 16, (64, 64)),
     "strided": geometry(4, 3, (32, 70), 16, (1, 70), stride=(2, 1)),
     "long": geometry(1, 4, (1678,), 11, (1678,), stride=(2,), pad=(1677,), dilate=(2,)),
-    "picture": geometry(4, 64, (56, 56), 64, (3, 3), pad=(1, 1)),
+    "image": geometry(4, 64, (56, 56), 64, (3, 3), pad=(1, 1)),
 }
 WASTE = 40
 """Products that may be computed for each of the definition: a lane of sixteen with a channel, in
@@ -247,13 +247,13 @@ def test_the_least_estimate_decides(geo, direction):
 def test_layers_that_blocks_waste_work_on_stay_plain(name):
     """A layer in a network, whose gradients are all wanted."""
     geo = SPANNING[name]
-    assert choose_algorithm.is_worth_blocks(geo, DIRECTIONS, False) == (name == "picture")
+    assert choose_algorithm.is_worth_blocks(geo, DIRECTIONS, False) == (name == "image")
 
 
 @needs_vectors
 def test_a_thin_layer_that_nobody_reads_stays_plain():
     """To reorder its output would take longer than to compute it; a reader wants blocks."""
-    thin, wide = geometry(2, 3, (252, 252), 24, (1, 1)), SPANNING["picture"]
+    thin, wide = geometry(2, 3, (252, 252), 24, (1, 1)), SPANNING["image"]
     assert not choose_algorithm.is_worth_blocks(thin, ("forward",), False, True)
     assert choose_algorithm.is_worth_blocks(wide, ("forward",), False, True)
 
@@ -276,7 +276,7 @@ def test_a_text_network_has_no_blocks():
     (2, 3, (9, 12), 12, (1, 1), {}), (5, 20, (3, 3), 6, (1, 1), {"groups": 2}),
     (2, 3, (9, 12), 3, (9, 12), {"groups": 3}), (1, 1, (9, 40), 16, (3, 40), {"dilate": (2, 1)}),
 ])  # fmt: skip
-def test_filters_as_wide_as_the_picture(batch, channels, image, filters, kernel, how):
+def test_filters_as_wide_as_the_image(batch, channels, image, filters, kernel, how):
     """Output and gradients against sums in float64."""
     geo = geometry(batch, channels, image, filters, kernel, **how)
     given_groups = {"num_group" if key == "groups" else key: value for key, value in how.items()}

@@ -23,7 +23,7 @@ SIGMAS = 5
 PIXELS = np.array([[[10, 100, 250], [200, 128, 30]]], np.float32)
 
 
-def picture(height: int, width: int, channels: int = 3, dtype: str = "uint8") -> np.ndarray:
+def random_image(height: int, width: int, channels: int = 3, dtype: str = "uint8") -> np.ndarray:
     rng = np.random.default_rng(height * 1000 + width)
     return rng.integers(0, 256, (height, width, channels)).astype(dtype)
 
@@ -35,7 +35,8 @@ def picture(height: int, width: int, channels: int = 3, dtype: str = "uint8") ->
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 def test_sizes_are_those_of_opencv(oracle, shape, dtype):
     """Bytes agree to the bit in the nearest and the linear mode, else but for some halves."""
-    image, sizes = picture(*shape, dtype), [(5, 6), (20, 13), (31, 3), (64, 64), (24, 32), (1, 1)]
+    image = random_image(*shape, dtype)
+    sizes = [(5, 6), (20, 13), (31, 3), (64, 64), (24, 32), (1, 1)]
     ours = image_op_programs.resized(mx, image, sizes)
     theirs = oracle.call("mx_scripts.run", "image_op_programs", "resized", image, sizes)
     for number, (got, want) in enumerate(zip(ours, theirs, strict=True)):
@@ -71,9 +72,9 @@ def test_an_even_image_stays_even(dtype):
 
 def test_images_that_cannot_be_resized():
     with pytest.raises(mx.MXNetError, match=r"interp is 7, expected one of 0 \(nearest\)"):
-        resample.resize(picture(3, 4), picture(2, 2), 7)
+        resample.resize(random_image(3, 4), random_image(2, 2), 7)
     with pytest.raises(mx.MXNetError, match=r"\(0, 4, 3\) cannot become"):
-        resample.resize(picture(0, 4), picture(2, 2))
+        resample.resize(random_image(0, 4), random_image(2, 2))
 
 
 # -- files --------------------------------------------------------------------------------------
@@ -106,7 +107,7 @@ def test_files_are_decoded_as_by_mxnet(oracle, format, mode):
 
 
 def test_files_are_read(oracle, tmp_path):
-    path = tmp_path / "picture.png"
+    path = tmp_path / "image.png"
     path.write_bytes(encoded("PNG"))
     ours = image_op_programs.read(mx, str(path))
     theirs = oracle.call("mx_scripts.run", "image_op_programs", "read", str(path))
@@ -117,10 +118,10 @@ def test_files_are_read(oracle, tmp_path):
     np.testing.assert_array_equal(out.asnumpy(), ours[0])
 
 
-def test_what_is_no_picture(tmp_path):
+def test_what_is_no_image(tmp_path):
     pytest.importorskip("PIL")
     decode, read = mx.nd._internal._cvimdecode, mx.nd._internal._cvimread
-    with pytest.raises(mx.MXNetError, match="_cvimdecode: .*no picture"):
+    with pytest.raises(mx.MXNetError, match="_cvimdecode: .*no image"):
         decode(mx.nd.array([1, 2, 3], dtype="uint8"))
     with pytest.raises(mx.MXNetError, match="buf has type float32, expected uint8"):
         decode(mx.nd.ones(3))
@@ -134,7 +135,7 @@ def test_what_is_no_picture(tmp_path):
 
 
 def test_an_image_on_its_way_to_a_network(oracle):
-    image = picture(5, 6, dtype="float32")
+    image = random_image(5, 6, dtype="float32")
     head = np.random.default_rng(0).standard_normal((3, 4, 4)).astype(np.float32)
     ours = image_op_programs.as_in_training(mx, image, head)
     theirs = oracle.call("mx_scripts.run", "image_op_programs", "as_in_training", image, head)
@@ -145,7 +146,7 @@ def test_an_image_on_its_way_to_a_network(oracle):
 @pytest.mark.parametrize("axis, op", [(1, "left_right"), (0, "top_bottom")])
 def test_a_random_flip_flips_its_gradient_back(axis, op):
     mx.random.seed(0)
-    x = mx.nd.array(picture(4, 5, dtype="float32"))
+    x = mx.nd.array(random_image(4, 5, dtype="float32"))
     symbol = getattr(mx.sym.image, f"random_flip_{op}")(mx.sym.Variable("x"))
     executor = symbol.bind(mx.cpu(), {"x": x}, args_grad={"x": mx.nd.zeros(x.shape)})
     flipped = []
@@ -165,7 +166,7 @@ def test_a_random_flip_flips_its_gradient_back(axis, op):
 ])
 def test_gradients_pass_through_colours(op, attrs):
     symbol = getattr(mx.sym.image, op)(mx.sym.Variable("x"), **attrs)
-    x, head = mx.nd.array(picture(2, 3)), mx.nd.array(picture(2, 3, dtype="float32"))
+    x, head = mx.nd.array(random_image(2, 3)), mx.nd.array(random_image(2, 3, dtype="float32"))
     executor = symbol.bind(mx.cpu(), {"x": x}, args_grad={"x": mx.nd.ones(x.shape)}, grad_req="add")
     executor.forward(is_train=True)
     executor.backward(head)
@@ -228,7 +229,7 @@ def test_light_is_normal_along_the_components():
 
 def test_a_seed_draws_the_same_again_and_ops_are_streams_of_their_own():
     jitter = {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1}
-    data, runs = mx.nd.array(picture(3, 4)), []
+    data, runs = mx.nd.array(random_image(3, 4)), []
     for _ in range(2):
         mx.random.seed(5)
         runs.append([mx.nd.image.random_color_jitter(data, **jitter).asnumpy() for _ in range(2)])
@@ -237,7 +238,7 @@ def test_a_seed_draws_the_same_again_and_ops_are_streams_of_their_own():
 
 
 def test_hues_of_bytes_are_within_a_level_of_mxnets(oracle):
-    image, given = picture(9, 11), [0.0, 0.1, 0.35, 0.5, 0.9, 1.0]
+    image, given = random_image(9, 11), [0.0, 0.1, 0.35, 0.5, 0.9, 1.0]
     ours = image_op_programs.hues(mx, image, given)
     theirs = oracle.call("mx_scripts.run", "image_op_programs", "hues", image, given)
     for got, want in zip(ours, theirs, strict=True):

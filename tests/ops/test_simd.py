@@ -548,8 +548,8 @@ CASES = {
     "pixelwise, stride": (2, 16, (9, 9), 48, Sliding((1, 1), (2, 2))),
     "dilated": (2, 64, (11, 11), 33, Sliding((3, 3), pad=(2, 2), dilate=(2, 2))),
     "groups": (2, 4 * LANES, (6, 6), 6 * LANES, Sliding((3, 3), pad=(1, 1), groups=2)),
-    "picture": (2, 3, (17, 17), 24, Sliding((7, 7), (2, 2), (3, 3))),
-    "picture, rows of three": (2, 3, (9, 16), 3 * LANES, Sliding((3, 3), (2, 1), (1, 1))),
+    "image": (2, 3, (17, 17), 24, Sliding((7, 7), (2, 2), (3, 3))),
+    "image, rows of three": (2, 3, (9, 16), 3 * LANES, Sliding((3, 3), (2, 1), (1, 1))),
     "one channel": (1, 1, (28, 28), 20, Sliding((5, 5))),
     "few pixels": (5, 20, (3, 3), 50, Sliding((3, 3))),
     "groups of images": (30, 20, (5, 5), 50, Sliding((3, 3))),
@@ -581,7 +581,7 @@ def test_convolutions(name, flat):
     forms = (Form(channels, *image, max(slide.pad) + 1, 1 if flat else LANES),
              Form(filters, *y.shape[2:], halo))
     if flat and slide.groups > 1:
-        pytest.skip("pictures have no groups")
+        pytest.skip("images have no groups")
     k = kernels_of(slide, *forms, batch)
     xb, yb, gb, gxb = (np.full(forms[i].shape(batch), np.nan, "f") for i in (0, 1, 1, 0))
     into_blocks(forms[0], x, xb)

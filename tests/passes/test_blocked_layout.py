@@ -72,7 +72,7 @@ def grouped():
 
 
 def separable():
-    """Depthwise convolutions: of pictures, with strides, tails of channels, dilated, on top."""
+    """Depthwise convolutions: of images, with strides, tails of channels, dilated, on top."""
     x = convolution(mx.sym.Variable("data"), 24, "a", stride=(2, 2), no_bias=True)
     x = norm(x, "na")
     y = norm(convolution(x, 24, "b", num_group=24, no_bias=True), "nb")

@@ -34,8 +34,8 @@ def unit(filters=12, add=False, **how):
     return convolution(x + y if add else y, 20, "last")
 
 
-def picture():
-    """What expands reads a picture, with a stride; what is last is clipped."""
+def image():
+    """What expands reads an image, with a stride; what is last is clipped."""
     x = clipped(convolution(mx.sym.Variable("data"), 24, "stem", stride=(2, 2)))
     return clipped(convolution(depthwise(x, 24), 3 * LANES + 1, "project", 1, 0))
 
@@ -64,7 +64,7 @@ CASES = {
     "stride": (unit(stride=2), (2, 3, 12, 17), ["project"]),
     "size 5": (unit(kernel=5, add=True), (1, 3, 17, 11), ["project"]),
     "size 5, stride": (unit(kernel=5, stride=2), (5, 3, 7, 7), ["project"]),
-    "picture": (picture(), (2, 3, 23, 30), ["project"]),
+    "image": (image(), (2, 3, 23, 30), ["project"]),
     "not projected": (unprojected(), (2, 3, 15, 9), ["depthwise"]),
     "not expanded": (unexpanded(), (2, 3, 20, 21), ["project"]),
     "twice": (twice(), (2, 3, 11, 12), ["b", "d"]),

@@ -111,7 +111,7 @@ def test_networks(name, dtype):
 @pytest.mark.parametrize("params", [
     {"kernel": (7, 7), "stride": (2, 2), "pad": (3, 3)}, {"kernel": (3, 3), "no_bias": True},
     {"kernel": (1, 1)}, {"kernel": (2, 4), "pad": (1, 0), "stride": (1, 3)}])
-def test_pictures(params):
+def test_images(params):
     """Neighbours of a row of a filter are taken together where there is a kernel for as many."""
     for dtype in ("uint8", "int8"):
         check(*both(few, dtype=dtype, **params))

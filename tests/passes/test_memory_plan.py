@@ -1,4 +1,4 @@
-"""The planner, on integers: small pictures, and random programs checked by replay."""
+"""The planner, on integers: small diagrams, and random programs checked by replay."""
 
 from __future__ import annotations
 

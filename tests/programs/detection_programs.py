@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from tests.programs import picture_programs
+from tests.programs import image_record_programs
 
 
 def evaluate(mx: Any, expressions: list[str]) -> list[Any]:
-    """The value of each expression over I, which is mx.image, a uint8 picture `im` and the label
+    """The value of each expression over I, which is mx.image, a uint8 image `im` and the label
     `objects` of three of its objects: pixels as numbers, then everything else."""
     answers = []
     for expression in expressions:
         random.seed(5)
-        im = mx.nd.array(picture_programs.picture(30, 40, 1), dtype="uint8")
+        im = mx.nd.array(image_record_programs.ramps(30, 40, 1), dtype="uint8")
         objects = np.array([[1, .1, .2, .5, .6], [0, .4, .3, .9, .8], [2, 0, 0, .05, .05]], "f")
         value = eval(expression, {"mx": mx, "I": mx.image, "np": np, "im": im, "objects": objects})
         answers.append([value[0].asnumpy(), value[1]] if isinstance(value, tuple) else value)
@@ -28,7 +28,7 @@ def evaluate(mx: Any, expressions: list[str]) -> list[Any]:
 
 
 def reframed(mx: Any, count: int) -> list[Any]:
-    """Parts and frames by random parameters of random pictures with random labels, some of them
+    """Parts and frames by random parameters of random images with random labels, some of them
     partly outside or without area: augmenter, pixels, label, and the next random number."""
     answers = []
     for number in range(count):
@@ -70,7 +70,7 @@ BOXES = [[[3, .1, .2, .5, .6]],
 
 
 def written(mx: Any, folder: str, more: int = 0, width: int = 5) -> list[Any]:
-    """Five pictures with objects: a.rec, a.idx, a.lst, and 0.png ...; the list for `imglist`."""
+    """Five images with objects: a.rec, a.idx, a.lst, and 0.png ...; the list for `imglist`."""
     writer = mx.recordio.MXIndexedRecordIO(os.path.join(folder, "a.idx"),
                                            os.path.join(folder, "a.rec"), "w")
     listed = []
@@ -78,7 +78,7 @@ def written(mx: Any, folder: str, more: int = 0, width: int = 5) -> list[Any]:
         for number, boxes in enumerate(BOXES):
             label = label_of(boxes, more, width)
             header = mx.recordio.IRHeader(0, np.array(label, np.float32), number, 0)
-            record = mx.recordio.pack_img(header, picture_programs.picture(30, 40, number), 3,
+            record = mx.recordio.pack_img(header, image_record_programs.ramps(30, 40, number), 3,
                                           ".png")
             writer.write_idx(number, record)
             with open(os.path.join(folder, f"{number}.png"), "wb") as file:
@@ -145,7 +145,7 @@ def parsed(mx: Any, labels: list[Any]) -> list[Any]:
         return answers
 
 
-def pictures(mx: Any, options: dict[str, Any], drawing: dict[str, Any]) -> list[np.ndarray]:
+def drawn_images(mx: Any, options: dict[str, Any], drawing: dict[str, Any]) -> list[np.ndarray]:
     """What `draw_next` draws."""
     with tempfile.TemporaryDirectory() as folder:
         made = iterator(mx, folder, {"path_imgrec": "a.rec", "data_shape": (3, 60, 80), **options})

@@ -15,13 +15,13 @@ from typing import Any
 
 import nbmod as mx
 from nbmod.imgproc import codecs
-from tests.programs.picture_programs import smooth
+from tests.programs.image_record_programs import smooth
 
 MAGIC = struct.pack("<I", 0xCED7230A)
 
 
 def jpeg(width: int, height: int) -> bytes:
-    """A small picture whose header tells of another size."""
+    """A small image whose header tells of another size."""
     data = codecs.encode(smooth(37, 50, 0), "jpg")
     at = data.index(b"\xff\xc0") + 5
     return data[:at] + struct.pack(">HH", height, width) + data[at + 4:]
@@ -56,7 +56,7 @@ def intact(path: str) -> Any:
     return len(list(mx.recordio.MXRecordIO(path, "r", strict=False)))
 
 
-def pictures(path: str) -> Any:
+def images(path: str) -> Any:
     return mx.io.ImageRecordIter(path_imgrec=path, data_shape=(3, 8, 8), batch_size=1,
                                  verbose=False).next()
 
@@ -83,7 +83,7 @@ FORGED: dict[str, tuple[Callable[[str], Any], bytes]] = {
     "records: a chain without an end": (records, PART * 50_000),
     "intact records: a chain without an end": (intact, PART * 50_000),
     "intact records: heads": (intact, (MAGIC + struct.pack("<I", 1 << 29 | 4096)) * 50_000),
-    "pictures: labels": (pictures, MAGIC + struct.pack("<IIfQQ", 24, 2**32 - 1, 0, 0, 0)),
+    "images: labels": (images, MAGIC + struct.pack("<IIfQQ", 24, 2**32 - 1, 0, 0, 0)),
     "csv: empty lines": (csv, b"\n" * 3_000_000),
     "csv: short lines": (csv, b"1\n" * 1_500_000),
     "csv: a line": (csv, b"1," * 1_500_000),

@@ -11,7 +11,7 @@ from tests.programs import either
 
 
 def decoded(mx: Any, data: bytes) -> list[np.ndarray]:
-    """The picture in colour, in the other order of channels, and in grey."""
+    """The image in colour, in the other order of channels, and in grey."""
     buf = mx.nd.array(np.frombuffer(data, np.uint8), dtype="uint8")
     decode = mx.nd._internal._cvimdecode
     return [image.asnumpy() for image in (decode(buf), decode(buf, to_rgb=False),

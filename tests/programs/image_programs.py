@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tests.programs import picture_programs
+from tests.programs import image_record_programs
 
 
 def evaluate(mx: Any, expressions: list[str]) -> list[Any]:
-    """The value of each expression over I, which is mx.image, a uint8 picture `im`, the same as
+    """The value of each expression over I, which is mx.image, a uint8 image `im`, the same as
     float32 `f`, and as float32 (channels, height, width) `c`; three times, for what is random."""
     answers = []
     for expression in expressions:
@@ -21,7 +21,7 @@ def evaluate(mx: Any, expressions: list[str]) -> list[Any]:
         np.random.seed(5)
         values = []
         for _ in range(3):
-            im = mx.nd.array(picture_programs.picture(30, 40, 1), dtype="uint8")
+            im = mx.nd.array(image_record_programs.ramps(30, 40, 1), dtype="uint8")
             names = {"mx": mx, "I": mx.image, "np": np, "im": im, "f": im.astype("float32"),
                      "c": im.astype("float32").transpose((2, 0, 1))}
             values.append(plain(eval(expression, names)))
@@ -38,12 +38,12 @@ def plain(value: Any) -> Any:
 
 
 def batches(mx: Any, options: dict[str, Any], epochs: int = 2) -> list[Any]:
-    """What an ImageIter over seven pictures yields; names of files stand for their paths."""
+    """What an ImageIter over seven images yields; names of files stand for their paths."""
     with tempfile.TemporaryDirectory() as folder:
-        picture_programs.write(mx, folder, [(16, 20)] * 7, list(range(7)))
+        image_record_programs.write(mx, folder, [(16, 20)] * 7, list(range(7)))
         for number in range(4):
             record = mx.recordio.pack_img((0, 0.0, 0, 0),
-                                          picture_programs.picture(10, 12, number), 3, ".png")
+                                          image_record_programs.ramps(10, 12, number), 3, ".png")
             with open(os.path.join(folder, f"{number}.png"), "wb") as file:
                 file.write(mx.recordio.unpack(record)[1])
         with open(os.path.join(folder, "files.lst"), "w") as listed:
@@ -66,7 +66,7 @@ def batches(mx: Any, options: dict[str, Any], epochs: int = 2) -> list[Any]:
 
 
 def with_refusals(mx: Any) -> list[Any]:
-    """Batches of an ImageIter whose check refuses every second picture."""
+    """Batches of an ImageIter whose check refuses every second image."""
     class Picky(mx.image.ImageIter):  # type: ignore[misc, name-defined]
         count = 0
 
@@ -77,6 +77,6 @@ def with_refusals(mx: Any) -> list[Any]:
                 raise RuntimeError("even")
 
     with tempfile.TemporaryDirectory() as folder:
-        picture_programs.write(mx, folder, [(16, 20)] * 7, list(range(7)))
+        image_record_programs.write(mx, folder, [(16, 20)] * 7, list(range(7)))
         iterator = Picky(3, (3, 8, 8), path_imgrec=os.path.join(folder, "a.rec"))
         return [[batch.label[0].asnumpy(), batch.pad] for batch in iterator]

@@ -72,13 +72,13 @@ def packed(mx: Any, headers: list[tuple]) -> list[Any]:
     return answers
 
 
-def pictures(mx: Any, records: list[bytes]) -> list[Any]:
+def decoded(mx: Any, records: list[bytes]) -> list[Any]:
     """`unpack_img` of each record: in color, gray and as it is."""
     return [[mx.recordio.unpack_img(record, iscolor)[1] for iscolor in (1, 0, -1)]
             for record in records]
 
 
-def pack_pictures(mx: Any, images: list[np.ndarray], format: str, quality: int) -> list[bytes]:
+def pack_images(mx: Any, images: list[np.ndarray], format: str, quality: int) -> list[bytes]:
     """`pack_img` of each image."""
     return [mx.recordio.pack_img((0, float(number), number, 0), image, quality, format)
             for number, image in enumerate(images)]

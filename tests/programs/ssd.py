@@ -16,7 +16,7 @@ ANCHORS = len(SIZES) + len(RATIOS) - 1
 
 
 def write(mx: Any, folder: str, count: int) -> str:
-    """A record file of pictures of red and blue rectangles, one or two on each."""
+    """A record file of images of red and blue rectangles, one or two on each."""
     rng, path = np.random.RandomState(3), os.path.join(folder, "a.rec")
     writer = mx.recordio.MXRecordIO(path, "w")
     for number in range(count):

@@ -91,16 +91,16 @@ def drawing(size=(37, 50, 3)):
 
 
 @pytest.mark.parametrize("format", [".jpg", ".png", ".JPEG"])
-def test_pictures_cross_over(oracle, format):
+def test_images_cross_over(oracle, format):
     """PNG is exact; decoders of JPEG may differ by 2 levels, encoders by what quality 95 loses."""
     images = [drawing(), drawing((16, 16)), drawing((1, 1, 3))]
     quality = 4 if format == ".png" else 95
-    ours = recordio_programs.pack_pictures(mx, images, format, quality)
-    theirs = oracle.call("mx_scripts.run", "recordio_programs", "pack_pictures", images, format,
+    ours = recordio_programs.pack_images(mx, images, format, quality)
+    theirs = oracle.call("mx_scripts.run", "recordio_programs", "pack_images", images, format,
                          quality)
     for records in (ours, theirs):
-        read = recordio_programs.pictures(mx, records)
-        known = oracle.call("mx_scripts.run", "recordio_programs", "pictures", records)
+        read = recordio_programs.decoded(mx, records)
+        known = oracle.call("mx_scripts.run", "recordio_programs", "decoded", records)
         for image, one, other in zip(images, read, known, strict=True):
             for a, b in zip(one, other, strict=True):
                 assert a.shape == b.shape and a.dtype == b.dtype
@@ -457,7 +457,7 @@ def test_records_that_are_no_images(record):
         mx.recordio.unpack(record)
 
 
-@pytest.mark.parametrize("data", [b"", b"no picture", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"])
-def test_data_that_is_no_picture(data):
-    with pytest.raises(MXNetError, match="no picture"):
+@pytest.mark.parametrize("data", [b"", b"no image", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"])
+def test_data_that_is_no_image(data):
+    with pytest.raises(MXNetError, match="no image"):
         codecs.decode(data)

@@ -55,7 +55,7 @@ class Chosen:
     """The result of the first step: what becomes of nodes and entries.
 
     `kind` of a node is "convolution", "pooling", "norm" or "follows"; `images` are the entries that
-    become blocked, `data` what convolutions read, `flat` those that read pictures.
+    become blocked, `data` what convolutions read, `flat` those that read images.
     """
 
     kind: dict[Node, str] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """Convolution and pooling on some images at a time, where what is between them is large.
 
-A picture is largest behind the first convolutions, and the pooling after them leaves a quarter of
+An image is largest behind the first convolutions, and the pooling after them leaves a quarter of
 it.  In inference nobody else reads what stands between the two, so it need not be there for the
 whole batch: `InParts` takes so many images through both that it stays in the caches.
 """

@@ -1,4 +1,4 @@
-"""Record files of pictures, made in either package, and what its record iterators make of them."""
+"""Record files of images, made in either package, and what its record iterators make of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from tests.programs.iterator_programs import UNDYING, array, described
 
 
-def picture(height: int, width: int, number: int, channels: int = 3) -> np.ndarray:
+def ramps(height: int, width: int, number: int, channels: int = 3) -> np.ndarray:
     """Slopes of different steepness, which jump from 255 to 0 here and there."""
     y, x = np.mgrid[:height, :width]
     planes = [x * 7 + number * 13, y * 11 + number * 5, x * 3 + y * 5 + number * 40, x * y]
@@ -28,14 +28,14 @@ def smooth(height: int, width: int, number: int) -> np.ndarray:
 
 def write(mx: Any, folder: str, sizes: list[tuple[int, int]], labels: list[Any],
           encoded: list[bytes] | None = None, listed: list[Any] | None = None) -> None:
-    """a.rec, a.idx and a.lst: a picture of each size with a label or several, as PNG; or those
+    """a.rec, a.idx and a.lst: an image of each size with a label or several, as PNG; or those
     that are `encoded`.  The list has other labels: those that are `listed`."""
     writer = mx.recordio.MXIndexedRecordIO(os.path.join(folder, "a.idx"),
                                            os.path.join(folder, "a.rec"), "w")
     for number, (size, label) in enumerate(zip(sizes, labels, strict=True)):
         header = mx.recordio.IRHeader(0, label, number, 0)
         writer.write_idx(number, mx.recordio.pack(header, encoded[number]) if encoded else
-                         mx.recordio.pack_img(header, picture(*size, number), 3, ".png"))
+                         mx.recordio.pack_img(header, ramps(*size, number), 3, ".png"))
     writer.close()
     with open(os.path.join(folder, "a.lst"), "w") as file:
         for number in range(len(sizes)):
@@ -73,7 +73,7 @@ def batches(mx: Any, sizes: list[tuple[int, int]], labels: list[Any], name: str,
 
 def outcomes(mx: Any, encoded: bytes, label: list[float], count: int, options: dict[str, Any]
              ) -> list[np.ndarray]:
-    """What `count` times one picture in an ImageDetRecordIter comes to: labels, and the upper left
+    """What `count` times one image in an ImageDetRecordIter comes to: labels, and the upper left
     pixels."""
     found = batches(mx, [(1, 1)] * count, [label] * count, "ImageDetRecordIter",
                     options | {"batch_size": count}, 1, [encoded] * count)[2]

@@ -17,7 +17,7 @@ from tests.programs import networks
 
 
 def mixed(mx: Any) -> Any:
-    """Ops with a picture of their own beside others, outputs of which only one is used."""
+    """Ops with a drawing style of their own beside others, outputs of which only one is used."""
     sym = mx.sym
     x = sym.Embedding(sym.Variable("words"), input_dim=11, output_dim=6, name="embedding")
     x = sym.SliceChannel(x, num_outputs=2, axis=2, name="halves")
@@ -68,7 +68,7 @@ class Digraph:
     edge = node
 
 
-def picture(mx: Any, name: str, options: dict[str, Any]) -> list[Any]:
+def dot_calls(mx: Any, name: str, options: dict[str, Any]) -> list[Any]:
     """What `plot_network` tells the package graphviz."""
     with mock.patch.dict(sys.modules, graphviz=SimpleNamespace(Digraph=Digraph)):
         return mx.viz.plot_network(network(mx, name), **options).told
