@@ -1,37 +1,35 @@
-"""`mx.autograd`: gradients of ordinary Python code on NDArrays.
+"""`mx.autograd`: reverse-mode automatic differentiation of Python code on NDArrays.
 
     x.attach_grad()
     with mx.autograd.record():
         y = (x * x).sum()
     y.backward()            # x.grad is 2 x
 
-Operations under `record` are entered on a tape (`ndarray.tape`), and `backward` differentiates the
-tape by the rules that bound symbols use (`passes.gradient`).  The flags belong to the thread.
+Operations under `record` are recorded on a tape (`ndarray.tape`), and `backward` differentiates the
+tape by the rules for bound symbols (`ndarray.gradients`).  The flags are per thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .base import MXNetError
 from .graph import Entry, Graph, Node
 from .ndarray import NDArray
+from .ndarray.gradients import array_list, backward, grad, mark_variables
 from .ndarray.recording import STATE, RecordingScope
-from .ndarray.tape import Marked, Recorded, entry_of, free, held, keep, live, mark, reached
-from .ndarray.tape_backward import differentiate
-from .ops.device import device_of
+from .ndarray.tape import Recorded, entry_of, is_any_recorded, live_entry, save_for_backward
 from .ops.op import Call, Op
+
+if TYPE_CHECKING:
+    from .symbol import Symbol
 
 __all__ = ["Function", "backward", "get_symbol", "grad", "is_recording", "is_training",
            "mark_variables", "pause", "predict_mode", "record", "set_recording", "set_training",
            "train_mode"]
 
-Arrays = NDArray | Sequence[NDArray]
-_REQUESTS = ("null", "write", "add")
-
-
-# -- what the thread is doing ---------------------------------------------------------------
+# -- flags of the thread ----------------------------------------------------------------------
 
 
 def set_recording(is_recording: bool) -> bool:
@@ -139,247 +137,10 @@ def predict_mode() -> RecordingScope:
     return RecordingScope(None, False)
 
 
-# -- gradients ------------------------------------------------------------------------------
+# -- symbols and functions --------------------------------------------------------------------
 
 
-def mark_variables(variables: Arrays, gradients: Arrays, grad_reqs: str | Sequence[str] = "write"
-                   ) -> None:
-    """Assign arrays for the gradients of variables.
-
-    A variable that is itself the result of recorded operations becomes a leaf: gradients do not
-    flow further back.
-
-    Parameters
-    ----------
-    variables : NDArray or list of NDArray
-        Arrays to differentiate by.
-    gradients : NDArray or list of NDArray
-        Arrays that receive the gradients, of the same shapes and types.
-    grad_reqs : {'write', 'add', 'null'} or list of these, default 'write'
-        How a gradient is stored: overwriting, added to what is there, or not at all.
-
-    Raises
-    ------
-    ValueError
-        If the lists differ in length, or for another `grad_reqs`.
-    MXNetError
-        If a gradient has another shape or type than its variable.
-
-    Examples
-    --------
-    >>> import nbmod as mx
-    >>> x, gradient = mx.nd.array([3]), mx.nd.zeros(1)
-    >>> mx.autograd.mark_variables(x, gradient)
-    >>> with mx.autograd.record():
-    ...     y = x ** 2
-    >>> y.backward()
-    >>> gradient.asnumpy().tolist()
-    [6.0]
-    """
-    arrays, grads = _listed("variables", variables), _listed("gradients", gradients)
-    requests = [grad_reqs] * len(arrays) if isinstance(grad_reqs, str) else list(grad_reqs)
-    if not len(arrays) == len(grads) == len(requests):
-        raise ValueError(f"mark_variables: {len(arrays)} variable(s), {len(grads)} gradient(s) "
-                         f"and {len(requests)} grad_req(s), expected as many of each")
-    for array, target, request in zip(arrays, grads, requests, strict=True):
-        _check_mark(array, target, request)
-    for array, target, request in zip(arrays, grads, requests, strict=True):
-        mark(array, target, request)
-
-
-def _check_mark(array: NDArray, target: NDArray, request: str) -> None:
-    if request not in _REQUESTS:
-        raise ValueError(f"grad_req is {request!r}, expected one of {_REQUESTS}")
-    if (target.shape, target.dtype) != (array.shape, array.dtype):
-        raise MXNetError(f"mark_variables: the gradient has shape {target.shape} and type "
-                         f"{target.dtype.__name__}, expected {array.shape} and "
-                         f"{array.dtype.__name__} like its variable")
-
-
-def _listed(what: str, arrays: Arrays) -> list[NDArray]:
-    listed = [arrays] if isinstance(arrays, NDArray) else list(arrays)
-    for array in listed:
-        if not isinstance(array, NDArray):
-            raise TypeError(f"{what}: a {type(array).__name__} is given, expected an NDArray or a "
-                            "list of them")
-    return listed
-
-
-def backward(heads: Arrays, head_grads: Any = None, retain_graph: bool = False,
-             train_mode: bool = True) -> None:
-    """Compute the gradients of recorded results for all marked arrays that they depend on.
-
-    Parameters
-    ----------
-    heads : NDArray or list of NDArray
-        Recorded results.
-    head_grads : NDArray, or list of NDArray or None, optional
-        Gradients of the heads, of the same shapes; None: ones.
-    retain_graph : bool, default False
-        Keep what was recorded, for another `backward`; otherwise it is freed.
-    train_mode : bool, default True
-        Whether operations are differentiated in training mode.
-
-    Raises
-    ------
-    MXNetError
-        If a head was not recorded, its graph was freed, or no array that it depends on has a
-        gradient.
-
-    Examples
-    --------
-    >>> import nbmod as mx
-    >>> x = mx.nd.array([1, 2])
-    >>> x.attach_grad()
-    >>> with mx.autograd.record():
-    ...     y = x * 2
-    >>> mx.autograd.backward(y, mx.nd.array([1, 10]))
-    >>> x.grad.asnumpy().tolist()
-    [2.0, 20.0]
-    """
-    problem = _Problem(heads, head_grads)
-    wrt = [node for node in problem.graph.variables
-           if isinstance(node, Marked) and node.request != "null"]
-    if not wrt:
-        raise MXNetError("backward: no array that the heads were computed from has a gradient; "
-                         "call attach_grad() on it before recording")
-    results = problem.solve(wrt, train_mode, False)
-    if not retain_graph:
-        free(problem.graph.nodes)
-    with pause(train_mode):
-        for node, (data, _, _) in zip(wrt, results, strict=True):
-            found = NDArray(data, node.ctx)
-            node.grad[:] = node.grad + found if node.request == "add" else found
-
-
-def grad(heads: Arrays, variables: Arrays, head_grads: Any = None,
-         retain_graph: bool | None = None, create_graph: bool = False, train_mode: bool = True
-         ) -> Any:
-    """Return the gradients of recorded results for given variables, without storing them.
-
-    Parameters
-    ----------
-    heads : NDArray or list of NDArray
-        Recorded results.
-    variables : NDArray or list of NDArray
-        Marked arrays to differentiate by.
-    head_grads : NDArray, or list of NDArray or None, optional
-        Gradients of the heads, of the same shapes; None: ones.
-    retain_graph : bool, optional
-        Keep what was recorded; None: as `create_graph`.
-    create_graph : bool, default False
-        Record the computation of the gradients as well, so that they can be differentiated again.
-    train_mode : bool, default True
-        Whether operations are differentiated in training mode.
-
-    Returns
-    -------
-    list of NDArray
-        One gradient for each variable.
-
-    Raises
-    ------
-    MXNetError
-        If a variable is not marked, or the heads do not depend on it.
-
-    Examples
-    --------
-    >>> import nbmod as mx
-    >>> x = mx.nd.array([2])
-    >>> x.attach_grad()
-    >>> with mx.autograd.record():
-    ...     slope, = mx.autograd.grad(x ** 3, [x], create_graph=True)
-    >>> slope.asnumpy().tolist()
-    [12.0]
-    >>> slope.backward()
-    >>> x.grad.asnumpy().tolist()
-    [12.0]
-    """
-    problem, arrays = _Problem(heads, head_grads), _listed("variables", variables)
-    if not arrays:
-        raise AssertionError("grad: no variables are given, expected at least one")
-    wrt = [_variable(problem.graph, i, array) for i, array in enumerate(arrays)]
-    results = problem.solve(wrt, train_mode, create_graph)
-    if not (create_graph if retain_graph is None else retain_graph):
-        free(problem.graph.nodes)
-    return [_result(NDArray(data, node.ctx), entry, own)
-            for node, (data, entry, own) in zip(wrt, results, strict=True)]
-
-
-def _result(found: NDArray, entry: Any, own: bool) -> NDArray:
-    with pause():
-        array = found if own else found.copy()
-    array._entry = entry
-    return array
-
-
-def _variable(graph: Graph, index: int, array: NDArray) -> Marked:
-    """The leaf of an array whose gradient is asked for."""
-    entry = live(array)
-    if entry is None or not isinstance(entry.node, Marked) or entry.node.request == "null":
-        raise MXNetError(f"grad: variable {index} of shape {array.shape} is not marked; call "
-                         "attach_grad() on it before recording")
-    if not any(entry.node is node for node in graph.variables):
-        raise MXNetError(f"grad: the heads do not depend on variable {index} of shape "
-                         f"{array.shape}")
-    return entry.node
-
-
-class _Problem:
-    """What is to be differentiated: the graph of the heads, and their weights."""
-
-    def __init__(self, heads: Arrays, head_grads: Any):
-        self.heads = _listed("heads", heads)
-        self.graph = Graph([self._entry(index, head) for index, head in enumerate(self.heads)])
-        for node in self.graph.nodes:
-            if isinstance(node, Recorded) and node.freed:
-                raise _freed(f"{node.name}, which the heads were computed from,")
-        self.weights = self._weights(head_grads)
-
-    def _entry(self, index: int, head: NDArray) -> Any:
-        entry = live(head)
-        if entry is not None:
-            return entry
-        if head._entry is not None:
-            raise _freed(f"head {index} of shape {head.shape}")
-        raise MXNetError(f"backward: head {index} of shape {head.shape} was not recorded; compute "
-                         "it from arrays with attach_grad(), under autograd.record()")
-
-    def _weights(self, head_grads: Any) -> list[NDArray | None]:
-        if head_grads is None:
-            return [None] * len(self.heads)
-        grads = [head_grads] if isinstance(head_grads, NDArray) else list(head_grads)
-        if len(grads) != len(self.heads):
-            raise AssertionError(f"{len(grads)} head gradient(s) are given for {len(self.heads)} "
-                                 "head(s)")
-        for index, (head, given) in enumerate(zip(self.heads, grads, strict=True)):
-            if given is not None and (given.shape, given.dtype) != (head.shape, head.dtype):
-                raise MXNetError(f"backward: the gradient of head {index} has shape {given.shape} "
-                                 f"and type {given.dtype.__name__}, expected {head.shape} and "
-                                 f"{head.dtype.__name__}")
-        return grads
-
-    def solve(self, wrt: Sequence[Marked], training: bool, create_graph: bool) -> list:
-        weights = [held(self._ones(head) if given is None else
-                            given if create_graph else given.detach())
-                   for head, given in zip(self.heads, self.weights, strict=True)]
-        with RecordingScope(False, training):
-            return differentiate(self.graph, weights, wrt, training, create_graph)
-
-    @staticmethod
-    def _ones(head: NDArray) -> NDArray:
-        return NDArray(device_of(head._ctx).full(head.shape, head._data.dtype, 1), head._ctx)
-
-
-def _freed(what: str) -> MXNetError:
-    return MXNetError(f"backward: {what} has no graph any more, an earlier backward has freed it; "
-                      "give that one retain_graph=True")
-
-
-# -- other ways in and out ------------------------------------------------------------------
-
-
-def get_symbol(x: NDArray) -> Any:
+def get_symbol(x: NDArray) -> Symbol:
     """Return the recorded computation of an array as a symbol.
 
     Parameters
@@ -409,7 +170,7 @@ def get_symbol(x: NDArray) -> Any:
     """
     from .symbol import Symbol
 
-    entry = live(x)
+    entry = live_entry(x)
     if entry is None:
         raise MXNetError(f"get_symbol: the array of shape {x.shape} was not recorded; compute it "
                          "from arrays with attach_grad(), under autograd.record()")
@@ -500,12 +261,13 @@ class Function:
         self._used = True
         with RecordingScope(False, None):
             outputs = self.forward(*inputs)
-        if not (STATE.recording and reached(inputs)):
+        if not (STATE.recording and is_any_recorded(inputs)):
             return outputs
-        results = [output.detach() for output in _listed("outputs of forward", outputs)]
+        results = [output.detach() for output in array_list("outputs of forward", outputs)]
         op = _FunctionOp(self, len(inputs), len(results))
         node = Recorded(op, [entry_of(array) for array in inputs], inputs[0]._ctx)
-        keep(node, [array._data for array in inputs], [array._data for array in results])
+        save_for_backward(node, [array._data for array in inputs],
+                          [array._data for array in results])
         for index, result in enumerate(results):
             result._entry = Entry(node, index)
         return results[0] if isinstance(outputs, NDArray) else type(outputs)(results)

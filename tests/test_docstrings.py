@@ -71,6 +71,7 @@ MODULES = (
     "nbmod.ndarray.creation",
     "nbmod.ndarray.compressed",
     "nbmod.ndarray.differentiable",
+    "nbmod.ndarray.gradients",
     "nbmod.ndarray.ndarray",
     "nbmod.ndarray.random",
     "nbmod.ndarray.saving",

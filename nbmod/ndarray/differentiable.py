@@ -1,5 +1,4 @@
-"""What an NDArray has to do with gradients: `attach_grad`, `grad`, `backward`, and its place on the
-tape when it is copied, seen in another shape or written to (operations enter themselves)."""
+"""The methods of NDArray for `autograd`, and the recording of copies, reshapes and assignments."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ __all__ = ["Differentiable"]
 
 
 class Differentiable:
-    """The part of `NDArray` that `autograd` is about."""
+    """The methods of `NDArray` for `autograd`."""
 
     __slots__ = ()
 
@@ -52,8 +51,8 @@ class Differentiable:
         >>> x.grad.asnumpy().tolist()
         [6.0, 6.0]
         """
-        from ..autograd import mark_variables
         from .creation import zeros
+        from .gradients import mark_variables
 
         array: Any = self
         mark_variables(array, zeros(array.shape, array.context, array.dtype, stype), grad_req)
@@ -77,22 +76,22 @@ class Differentiable:
             If the array was not recorded, its graph was freed, or no array that it depends on has a
             gradient.
         """
-        from ..autograd import backward
+        from .gradients import backward
 
         head: Any = self
         backward(head, None if out_grad is None else [out_grad], retain_graph, train_mode)
 
-    def _noted(self, made: Any, note: Callable[..., Any], fact: Any) -> Any:
-        """`made`, which was made of this array: `note` enters that on the tape."""
-        if STATE.recording and (entry := tape.live(self)):
-            made._entry = note(entry, fact, made._ctx)
+    def _record_result(self, made: Any, record: Callable[..., Any], fact: Any) -> Any:
+        """`made`, an array made from this one; `record` records that on the tape."""
+        if STATE.recording and (entry := tape.live_entry(self)):
+            made._entry = record(entry, fact, made._ctx)
         return made
 
-    def _note_assignment(self, key: tuple, value: Differentiable | None) -> None:
-        """Enter on the tape that an array is written to the elements at `key`, or refuse it."""
+    def _record_assignment(self, key: tuple, value: Differentiable | None) -> None:
+        """Record the assignment of an array to the elements at `key`, or raise MXNetError."""
         target: Any = self
         tape.require_unrecorded("x[...] = value", [target])
-        if value is not None and tape.live(value):
+        if value is not None and tape.live_entry(value):
             whole = all(part is Ellipsis or part == slice(None) for part in key)
             shape = value._data.shape
             if not whole or shape != target.shape:
@@ -100,4 +99,4 @@ class Differentiable:
                     f"x[...] = value: a recorded value of shape {shape} is written to a part of an "
                     f"array of shape {target.shape}; only x[:] = value of the same shape is "
                     "recorded, join parts with concat or stack")
-            value._noted(target, tape.note_copy, target._data.dtype)
+            value._record_result(target, tape.record_copy, target._data.dtype)

@@ -1,12 +1,11 @@
 """Eager execution of one op on device arrays.
 
-What has to be found out before an op can run (shapes and types of its outputs, scratch memory)
-depends only on the op and on the shapes and types of what it is given, so it is found once and
-remembered: `_plan` is a cached pure function.  Running is then: allocate, call, return.
+The shapes and types of outputs and workspaces depend only on the op and on the shapes and types of
+its inputs, so that they are inferred once: `_plan` is a cached pure function.  Execution then
+allocates, calls the kernel and returns.
 
-Hidden outputs are computed only if the caller wants them.  An array given as `out` that overlaps
-an input is written directly only where the op declares that it may be; otherwise through a
-temporary.
+Hidden outputs are computed only on request.  An `out` array that overlaps an input is written
+directly only if the op declares the pair as in-place; otherwise a temporary is copied to it.
 """
 
 from __future__ import annotations
@@ -22,28 +21,33 @@ from ..context import Context
 from ..ops import OPS
 from ..ops.device import Device
 from ..ops.op import Call, Mode, Op, Spec
+from ..ops.param import Shape
 from ..ops.shape import PartialShape, ShapeMismatch, is_known, unify
 from .recording import STATE
 
-__all__ = ["execute", "forget", "op_instance"]
+__all__ = ["clear_caches", "execute", "named_op", "op_instance", "scalar_op"]
 
 _CACHED = 4096
 _PREDICTING, _TRAINING = Call(Mode(is_train=False)), Call(Mode(is_train=True))
 _FLOAT32 = np.dtype(np.float32)
 
+Facts = tuple[tuple[Shape, np.dtype[Any] | None], ...]
+"""Shapes and types of arrays; Any is the scalar type."""
 
-class Plan(NamedTuple):
-    """What running an op on arrays of given shapes and types takes."""
+
+class OpPlan(NamedTuple):
+    """Allocations for an op on inputs of given shapes and types."""
 
     outs: tuple[Spec | None, ...]
-    """None for a hidden output that is not wanted."""
+    """Outputs; None for a hidden one that is not requested."""
     scratch: tuple[Spec, ...]
+    """Workspaces."""
     specs: tuple[Spec, ...]
-    """Of all outputs."""
+    """Specs of all outputs."""
 
 
 def op_instance(cls: Any, params: Mapping[str, Any]) -> Op:
-    """The op with these parameters, as the user gave them; the same object for the same call."""
+    """The op with these parameters as the user gave them, cached if they are hashable."""
     try:
         return _op_instance(cls, *params.items())
     except TypeError:
@@ -63,28 +67,52 @@ def named_op(name: str) -> Op:
 
 @lru_cache(maxsize=_CACHED, typed=True)
 def scalar_op(name: str, scalar: float) -> Op:
-    """The op `name` of an array and a number."""
+    """The op `name` of an array and a scalar."""
     return OPS.find(name).from_attrs({"scalar": scalar})
 
 
 def execute(op: Op, ins: Sequence[Any], device: Device, outs: Sequence[Any] = (),
             ctx: Context | None = None, wanted: int = 0, state: dict[str, Any] | None = None
             ) -> list[Any]:
-    """The outputs of `op` for device arrays `ins`, all on `device`; None for hidden ones.
+    """Execute an op.
 
-    `outs`: arrays on `device` to write to, one per visible output, or none at all.  `ctx` is the
-    context that ops see in their call.  `wanted` of the outputs are computed even if hidden;
-    `state` is that of a recorded call, which backward will get too.
-    Raises MXNetError naming the op, the argument, what was expected and given.
+    Parameters
+    ----------
+    op : Op
+        Op with its parameters.
+    ins : sequence of device arrays
+        Inputs, all on `device`.
+    device : Device
+        Device that executes the op.
+    outs : sequence of device arrays, optional
+        Arrays on `device` to write to, one per visible output; by default new ones are allocated.
+    ctx : Context, optional
+        Context of the call, for ops that read it.
+    wanted : int, default 0
+        Number of leading outputs to compute even if hidden.
+    state : dict, optional
+        State of a recorded call, which its backward pass receives as well.
+
+    Returns
+    -------
+    list of device arrays
+        Outputs; None for hidden ones that were not computed.
+
+    Raises
+    ------
+    MXNetError
+        For invalid inputs; names the op, the argument, what was expected and given.
     """
-    given = tuple([(a.shape, a.dtype) for a in outs])
+    given: Facts = tuple([(a.shape, a.dtype) for a in outs])
     if op.shape_of_values is not None:
-        given = _follow_values(op, ins, device, given)
+        given = _shapes_of_values(op, ins, device, given)
     plan = _plan(op.name, op, device, tuple([(a.shape, a.dtype) for a in ins]), given, wanted)
     try:
         if outs:
+            padded = [*outs, *([None] * (len(plan.outs) - len(outs)))]
             arrays = [out if spec is None or _may_write(op, ins, out, i, device)
-                      else device.empty(*spec) for i, (out, spec) in enumerate(_pairs(outs, plan))]
+                      else device.empty(*spec)
+                      for i, (out, spec) in enumerate(zip(padded, plan.outs, strict=True))]
         else:
             arrays = [None if spec is None else device.empty(*spec) for spec in plan.outs]
         _run(op, ins, arrays, device, plan, ctx, state)
@@ -98,13 +126,8 @@ def execute(op: Op, ins: Sequence[Any], device: Device, outs: Sequence[Any] = ()
     return arrays
 
 
-def _pairs(outs: Sequence[Any], plan: Plan) -> list[tuple[Any, Any]]:
-    padded = [*outs, *([None] * (len(plan.outs) - len(outs)))]
-    return list(zip(padded, plan.outs, strict=True))
-
-
-def _follow_values(op: Op, ins: Sequence[Any], device: Device, given: tuple) -> tuple:
-    """Shapes of the outputs, which depend on the values of the inputs, and types if known."""
+def _shapes_of_values(op: Op, ins: Sequence[Any], device: Device, given: Facts) -> Facts:
+    """Shapes of outputs that depend on the values of inputs, and their types if known."""
     assert op.shape_of_values is not None
     shapes = op.shape_of_values([
         device.to_numpy(x) if name in op.steering else Spec(x.shape, x.dtype)
@@ -116,7 +139,7 @@ def _follow_values(op: Op, ins: Sequence[Any], device: Device, given: tuple) -> 
     return given or tuple((shape, None) for shape in shapes)
 
 
-def _run(op: Op, ins: Sequence[Any], outs: list[Any], device: Device, plan: Plan,
+def _run(op: Op, ins: Sequence[Any], outs: list[Any], device: Device, plan: OpPlan,
          ctx: Context | None, state: dict[str, Any] | None) -> None:
     if op.view:
         device.copy(ins[0].reshape(outs[0].shape), outs[0])
@@ -129,7 +152,7 @@ def _run(op: Op, ins: Sequence[Any], outs: list[Any], device: Device, plan: Plan
 
 
 def _may_write(op: Op, ins: Sequence[Any], out: Any, index: int, device: Device) -> bool:
-    """Whether there is an `out` that can be written while the inputs are still read."""
+    """Whether `out` is given and can be written while the inputs are read."""
     if out is None:
         return False
     start, end = device.span(out)
@@ -142,17 +165,17 @@ def _may_write(op: Op, ins: Sequence[Any], out: Any, index: int, device: Device)
     return True
 
 
-def forget() -> None:
-    """Drop every op and plan that is remembered: a name now stands for something else."""
-    for remembered in (_op_instance, named_op, scalar_op, _plan):
-        remembered.cache_clear()
+def clear_caches() -> None:
+    """Clear the caches of ops and plans, after an op name has been redefined."""
+    for cached in (_op_instance, named_op, scalar_op, _plan):
+        cached.cache_clear()
 
 
 # ------------------------------------------------------------------------------------- inference
 
 @lru_cache(maxsize=_CACHED)
-def _plan(name: str, op: Op, device: Device, ins: tuple, outs: tuple, wanted: int) -> Plan:
-    """Specs of outputs and scratch.  `name` makes the hashes of parameterless ops differ."""
+def _plan(name: str, op: Op, device: Device, ins: Facts, outs: Facts, wanted: int) -> OpPlan:
+    """Specs of outputs and workspaces.  `name` makes the hashes of parameterless ops differ."""
     names, out_names = op.list_inputs(), op.list_outputs()
     if len(ins) != len(names):
         raise MXNetError(f"{op.name}: {len(ins)} input(s) given, expected {len(names)} "
@@ -166,10 +189,10 @@ def _plan(name: str, op: Op, device: Device, ins: tuple, outs: tuple, wanted: in
     specs: list[Spec | None] = [None] * len(out_names)
     for i in range(len(out_names)):
         specs[i] = _spec(op, out_names[i], shapes[i], types[i]) if i < visible else None
-    in_specs = [Spec(*given) for given in ins]
-    everything = [Spec(shape, dtype or _FLOAT32)
-                  for shape, dtype in zip(shapes, types, strict=True)]
-    return Plan(tuple(specs), tuple(device.scratch(op, in_specs, everything)), tuple(everything))
+    in_specs = [Spec(shape, dtype or _FLOAT32) for shape, dtype in ins]
+    all_specs = [Spec(shape, dtype or _FLOAT32)
+                 for shape, dtype in zip(shapes, types, strict=True)]
+    return OpPlan(tuple(specs), tuple(device.scratch(op, in_specs, all_specs)), tuple(all_specs))
 
 
 def _spec(op: Op, name: str, shape: PartialShape, dtype: np.dtype | None) -> Spec:
@@ -180,8 +203,8 @@ def _spec(op: Op, name: str, shape: PartialShape, dtype: np.dtype | None) -> Spe
     return Spec(shape, dtype or _FLOAT32)
 
 
-def _infer(op: Op, what: str, ins: list, outs: list) -> list:
-    """Facts of all outputs; an error where the op's rule contradicts what was given."""
+def _infer(op: Op, what: str, ins: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
+    """Shapes or types of all outputs; an error if the op's rule contradicts those given."""
     given = [*ins, *outs]
     try:
         found_ins, found_outs = getattr(op, f"infer_{what}")(list(ins), list(outs))
@@ -196,7 +219,7 @@ def _infer(op: Op, what: str, ins: list, outs: list) -> list:
 
 
 def _listed(op: Op, facts: Sequence[Any]) -> str:
-    """What is known of the inputs, for errors."""
+    """Shapes or types of the inputs, for errors."""
     named = zip(op.list_inputs(), facts, strict=True)
     return f"[inputs: {', '.join(f'{name} {fact}' for name, fact in named)}]"
 
@@ -204,7 +227,7 @@ def _listed(op: Op, facts: Sequence[Any]) -> str:
 def _check(op: Op, what: str, name: str, given: Any, expected: Any) -> None:
     if what == "shape":
         try:
-            # An array is what it is: its 0 is no unknown dimension to be filled in.
+            # A 0 in the shape of an array is its length, not an unknown dimension.
             if unify(given, expected) == tuple(given):
                 return
         except ShapeMismatch:

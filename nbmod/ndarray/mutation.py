@@ -1,15 +1,14 @@
-"""Who must hear of it when the memory of an array is written.
+"""Mutation tracking: cached values are invalidated when the memory of an array is written.
 
-Values that follow from parameters, such as weights with batch norm folded in, are computed once and
-again only when a parameter has changed.  So that finding this out costs nothing per run, it is not
-asked for but told: whoever writes to memory that users can see says so with `written`, which marks
-as stale whatever has been derived from it.
+Values derived from parameters, such as weights with batch normalization folded in, are cached and
+recomputed only after a parameter has changed.  Code that writes to memory that users can see calls
+`written`, which marks the dependent caches as stale; a run only reads their flags.
 
-What counts is the memory, not the object that shows it: all views of an array have one `owner`.
-Memory that NumPy code outside may write at any time is *shared*, and counts as changed always.
+Tracking is per memory, not per array object: all views of an array have one `owner`.  Memory that
+external NumPy code may write is *shared* and always counts as changed.
 
-    writers                  NDArray (item assignment, `copyto`, `out=`), optimizers, executors
-    watchers                 `derived.Derived`
+    writers     NDArray (item assignment, `copyto`, `out=`), optimizers, executors
+    watchers    `execution.derived_constants`
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ __all__ = ["Watcher", "is_shared", "is_watched", "owner", "share", "watch", "wri
 
 
 class Watcher(Protocol):
-    """Something computed from arrays."""
+    """A cache of values that are computed from arrays."""
 
     stale: bool
 
 
 _watchers: dict[int, tuple[weakref.ref[Watcher], ...]] = {}
-"""By `id` of an owner.  A watcher keeps the owners alive that it watches, so none is mistaken."""
+"""By `id` of an owner.  A watcher keeps its owners alive, so that an `id` is not reused."""
 _shared: set[int] = set()
-"""`id`s of the owners of memory that others may write to."""
-_editing = threading.RLock()
+"""`id`s of the owners of memory that external code may write."""
+_lock = threading.RLock()
 
 
 def owner(array: Any) -> Any:
-    """The object that owns the memory of a device array: one for all that look at it."""
+    """The object that owns the memory of a device array, the same for all views."""
     if not isinstance(array, np.ndarray):
         return array.block
     while isinstance(array.base, np.ndarray):
@@ -48,13 +47,13 @@ def owner(array: Any) -> Any:
 
 
 def written(*arrays: Any) -> None:
-    """Tell whoever derives values from these device arrays that they have been written."""
+    """Mark caches that depend on these device arrays as stale."""
     if _watchers:
         written_owners([id(owner(array)) for array in arrays])
 
 
 def written_owners(ids: Iterable[int]) -> None:
-    """The same for `id`s of owners."""
+    """Mark caches that depend on memory of these owners, given by `id`, as stale."""
     for key in ids:
         for reference in _watchers.get(key, ()):
             watcher = reference()
@@ -63,32 +62,32 @@ def written_owners(ids: Iterable[int]) -> None:
 
 
 def is_watched() -> bool:
-    """Whether anybody watches anything."""
+    """Whether any memory is watched."""
     return bool(_watchers)
 
 
 def watch(array: Any, watcher: Watcher) -> None:
-    """From now on mark `watcher`, which holds on to `array`, when its memory is written."""
+    """Mark `watcher`, which must keep `array` alive, as stale when its memory is written."""
     key = id(owner(array))
 
     def forget(reference: weakref.ref[Watcher]) -> None:
-        with _editing:
+        with _lock:
             left = tuple([other for other in _watchers.get(key, ()) if other is not reference])
             _watchers[key] = left
             if not left:
                 del _watchers[key]
 
-    with _editing:
+    with _lock:
         _watchers[key] = (*_watchers.get(key, ()), weakref.ref(watcher, forget))
 
 
 def share(array: Any) -> None:
-    """From now on the memory of `array` may be written without anybody being told."""
+    """Declare that external code may write the memory of `array` without calling `written`."""
     found = owner(array)
     _shared.add(id(found))
     weakref.finalize(found, _shared.discard, id(found)).atexit = False
 
 
 def is_shared(array: Any) -> bool:
-    """Whether the memory of `array` may be written without anybody being told."""
+    """Whether external code may write the memory of `array`."""
     return id(owner(array)) in _shared

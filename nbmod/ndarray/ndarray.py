@@ -281,7 +281,7 @@ class NDArray(Operators, Differentiable, Methods):
             tape.require_unrecorded("copyto", [target])
         _device_of_pair(self, target).copy(self._data, target._data)
         written(target._data)
-        return self._noted(target, tape.note_copy, target._data.dtype)
+        return self._record_result(target, tape.record_copy, target._data.dtype)
 
     def copy(self) -> NDArray:
         """Return a copy on the same device."""
@@ -341,7 +341,7 @@ class NDArray(Operators, Differentiable, Methods):
         device = device_of(self._ctx)
         data = device.empty(self.shape, dtype)
         device.copy(self._data, data)
-        return self._noted(NDArray(data, self._ctx), tape.note_copy, dtype)
+        return self._record_result(NDArray(data, self._ctx), tape.record_copy, dtype)
 
     def tostype(self, stype: str) -> NDArray:
         """Return a copy with another storage type.
@@ -419,15 +419,15 @@ class NDArray(Operators, Differentiable, Methods):
         """
         normal, basic = indexing.normalize(key, _index_array)
         found = NDArray(device_of(self._ctx).index(self._data, normal), self._ctx)
-        if STATE.recording and tape.live(self):
-            found._entry = tape.note_index(self, normal, basic, found.shape)
+        if STATE.recording and tape.live_entry(self):
+            found._entry = tape.record_index(self, normal, basic, found.shape)
         return found
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write `value`, broadcast and converted to this type, to the elements at an index."""
         normal, _ = indexing.normalize(key, _index_array)
         if STATE.recording:
-            self._note_assignment(normal, value if isinstance(value, NDArray) else None)
+            self._record_assignment(normal, value if isinstance(value, NDArray) else None)
         if not isinstance(value, NDArray):
             source = host_array(value, self._data.dtype)
         elif value._ctx.is_gpu == self._ctx.is_gpu:
@@ -530,7 +530,8 @@ class NDArray(Operators, Differentiable, Methods):
         return self._reshaped(target)
 
     def _reshaped(self, shape: tuple[int, ...]) -> NDArray:
-        return self._noted(NDArray(self._data.reshape(shape), self._ctx), tape.note_shape, shape)
+        view = NDArray(self._data.reshape(shape), self._ctx)
+        return self._record_result(view, tape.record_reshape, shape)
 
     def flatten(self, inplace: bool = False) -> NDArray:
         """Return the array with all axes but the first merged into one.
@@ -683,7 +684,7 @@ def invoke(op: Op, inputs: Sequence[NDArray], out: Any = None, ctx: Context | No
     if out is not None:
         return _invoke_into(op, inputs, out, device)
     arrays = [a._data for a in inputs]
-    if STATE.recording and tape.reached(inputs):
+    if STATE.recording and tape.is_any_recorded(inputs):
         results = _invoke_recorded(op, inputs, arrays, (), device)
     else:
         results = [NDArray(data, place) for data in execute(op, arrays, device, (), place)
@@ -698,8 +699,8 @@ def _invoke_recorded(op: Op, inputs: Sequence[NDArray], ins: list[Any], outs: Se
     """Run `op` and enter it on the tape; the visible outputs."""
     place = inputs[0]._ctx
     node = tape.Recorded(op, [tape.entry_of(array) for array in inputs], place)
-    computed = execute(op, ins, device, outs, place, tape.outputs_read(op), node.state)
-    tape.keep(node, ins, computed)
+    computed = execute(op, ins, device, outs, place, tape.num_outputs_read(op), node.state)
+    tape.save_for_backward(node, ins, computed)
     results = []
     for index in range(len(outs) or op.num_visible):
         results.append(NDArray(computed[index], place))
@@ -721,10 +722,10 @@ def _invoke_into(op: Op, inputs: Sequence[NDArray], out: Any, device: Any) -> An
     ins, place = [a._data for a in inputs], inputs[0]._ctx if inputs else None
     if STATE.recording:
         tape.require_unrecorded(op.name, targets, inputs)
-    if STATE.recording and tape.reached(inputs):
+    if STATE.recording and tape.is_any_recorded(inputs):
         results = _invoke_recorded(op, inputs, ins, arrays, device)
         for target, result in zip(targets, results, strict=True):
-            target._entry = tape.note_copy(result._entry, target._data.dtype, target._ctx) \
+            target._entry = tape.record_copy(result._entry, target._data.dtype, target._ctx) \
                 if target._ctx != place else result._entry
     else:
         execute(op, ins, device, arrays, place)

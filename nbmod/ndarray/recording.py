@@ -1,4 +1,4 @@
-"""Whether operations are recorded, and whether they run in training mode: two flags per thread."""
+"""The flags of `autograd`: recording and training mode, per thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STATE = _State()
 
 
 class RecordingScope:
-    """`with` this the flags are what is given (None: as they are); afterwards as they were."""
+    """Context manager that sets the flags, if not None, and restores them at its end."""
 
     def __init__(self, recording: bool | None, training: bool | None):
         self._wanted = recording, training

@@ -1,16 +1,16 @@
-"""Backward over a tape: the gradient graph of `passes.gradient`, executed as it comes.
+"""The backward pass of `autograd`: execution of the gradient graph of a tape.
 
-The recorded nodes below the heads are a graph like any other, so the pass that differentiates
-symbols writes the gradient nodes.  `_Sweep` then runs these in topological order, and lets go of
-every value after its last use.  When the gradients are to be differentiated again, each gradient
-node is entered on the tape once it has run: that is all there is to higher derivatives.
+The recorded nodes that the heads depend on are a graph, so the pass that differentiates symbols
+(`passes.gradient`) makes the gradient nodes.  `_GradientExecutor` executes these in topological
+order and frees every value after its last use.  For higher-order gradients, each gradient node is
+recorded on the tape when it has run.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..base import MXNetError
 from ..context import Context
@@ -20,34 +20,41 @@ from ..ops.op import Backward, Call, Mode, Op, Spec
 from ..passes.gradient import gradient
 from .eager import execute
 from .mutation import written
-from .tape import Recorded, keep
+from .tape import Recorded, save_for_backward
 
-__all__ = ["differentiate"]
+__all__ = ["Gradient", "differentiate"]
+
+
+class Gradient(NamedTuple):
+    """The gradient of one leaf."""
+
+    array: Any
+    """Array of the leaf's device."""
+    entry: Entry | None
+    """Its entry on the tape, with `create_graph`."""
+    owns_memory: bool
+    """False if it is another array or a view of one."""
 
 
 def differentiate(graph: Graph, heads: Sequence[Entry], wrt: Sequence[Recorded], training: bool,
-                  create_graph: bool) -> list[tuple[Any, Entry | None, bool]]:
-    """For each leaf of `wrt` the gradient of the outputs of `graph`, weighted by `heads`.
-
-    An array, its place on the tape with `create_graph` (else None), and whether its memory is its
-    own: some gradients are other arrays, or views of them.
-    """
+                  create_graph: bool) -> list[Gradient]:
+    """The gradients of the outputs of `graph`, with head gradients `heads`, for leaves `wrt`."""
     grads = gradient(graph, wrt, heads)
-    sweep = _Sweep(Graph(grads), training, create_graph)
-    sweep.run()
-    return [(_bring(sweep.value(entry), _context(entry), leaf.ctx),
-             sweep.place(entry) if create_graph else None,
-             _is_new(entry) and entry not in grads[:i])
+    executor = _GradientExecutor(Graph(grads), training, create_graph)
+    executor.run()
+    return [Gradient(_to_context(executor.value(entry), _context(entry), leaf.ctx),
+                     executor.tape_entry(entry) if create_graph else None,
+                     _owns_memory(entry) and entry not in grads[:i])
             for i, (entry, leaf) in enumerate(zip(grads, wrt, strict=True))]
 
 
-def _is_new(entry: Entry) -> bool:
+def _owns_memory(entry: Entry) -> bool:
     op = entry.node.op
     return op is not None and not isinstance(entry.node, Recorded) and not op.view
 
 
-class _Sweep:
-    """Executes the nodes of a gradient graph, those that are not recorded, one after another."""
+class _GradientExecutor:
+    """Executes the nodes of a gradient graph that are not recorded."""
 
     def __init__(self, graph: Graph, training: bool, create_graph: bool):
         self.nodes = [node for node in graph.nodes if not isinstance(node, Recorded)]
@@ -62,7 +69,7 @@ class _Sweep:
     def run(self) -> None:
         for node in self.nodes:
             try:
-                self._step(node)
+                self._execute_node(node)
             except MXNetError as error:
                 about = f"backward of {_source(node).name}"
                 if str(error).startswith(about):
@@ -70,21 +77,21 @@ class _Sweep:
                 raise type(error)(f"{about}: {error}") from error
 
     def value(self, entry: Entry) -> Any:
-        """The array of an entry, recorded or computed here."""
+        """The array of an entry, recorded or computed."""
         if not isinstance(entry.node, Recorded):
             return self.values[entry]
         value = entry.node.values[entry.index]
         if value is None:
-            raise MXNetError(f"{entry.node.name} has output {entry.index} no longer, which its "
-                             "gradient reads")
+            raise MXNetError(f"{entry.node.name}: output {entry.index}, which the gradient reads, "
+                             "was not saved")
         return value
 
-    def place(self, entry: Entry) -> Entry:
-        """The same entry on the tape."""
+    def tape_entry(self, entry: Entry) -> Entry:
+        """The entry on the tape of an entry of the gradient graph."""
         return Entry(self.recorded.get(id(entry.node), entry.node), entry.index)
 
     def _spec(self, entry: Entry) -> Spec:
-        """Shape and type of an entry, also of one that is not computed."""
+        """Shape and type of an entry, computed or not."""
         node = entry.node
         if isinstance(node, Recorded):
             spec = node.specs[entry.index]
@@ -95,7 +102,7 @@ class _Sweep:
         return self.specs[id(node)][entry.index]
 
     def _infer(self, node: Node) -> list[Spec]:
-        """Of the outputs of a node: those they are like, or what follows from its inputs."""
+        """Specs of the outputs of a node, by its op's rule or by inference from its inputs."""
         op = node.required_op
         like = op.like(node)
         if like is not None:
@@ -105,13 +112,13 @@ class _Sweep:
         types = op.infer_type([spec.dtype for spec in ins], [*unknown])[1]
         return [Spec(*fact) for fact in zip(shapes, types, strict=True)]  # type: ignore[arg-type]
 
-    def _step(self, node: Node) -> None:
+    def _execute_node(self, node: Node) -> None:
         op, ctx = node.required_op, _source(node).ctx
-        ins = [_bring(self.value(entry), _context(entry), ctx) for entry in node.inputs]
-        outs = self._execute(node, op, ins, ctx)
+        ins = [_to_context(self.value(entry), _context(entry), ctx) for entry in node.inputs]
+        outs = self._run_op(node, op, ins, ctx)
         if self.create_graph:
-            clone = Recorded(op, [self.place(entry) for entry in node.inputs], ctx)
-            keep(clone, ins, outs, self._infer(node))
+            clone = Recorded(op, [self.tape_entry(entry) for entry in node.inputs], ctx)
+            save_for_backward(clone, ins, outs, self._infer(node))
             self.recorded[id(node)] = clone
         for index, array in enumerate(outs):
             if array is not None:
@@ -121,7 +128,7 @@ class _Sweep:
             if not self.uses[entry]:
                 self.values.pop(entry, None)
 
-    def _execute(self, node: Node, op: Op, ins: list[Any], ctx: Context) -> list[Any]:
+    def _run_op(self, node: Node, op: Op, ins: list[Any], ctx: Context) -> list[Any]:
         device = device_of(ctx)
         if op.like(node) is None:
             return execute(op, ins, device, (), ctx)
@@ -134,13 +141,13 @@ class _Sweep:
         call = Call(self.mode, [device.empty(*spec) for spec in scratch], (), specs, ctx,
                     _source(node).state)
         device.run(op, ins, outs, call)
-        if isinstance(op, Backward) and op.fwd.aux:  # BatchNorm moves its statistics here
+        if isinstance(op, Backward) and op.fwd.aux:  # BatchNorm updates its statistics
             written(*ins)
         return outs
 
 
 def _source(node: Node) -> Recorded:
-    """The recorded node that a node computes a gradient of."""
+    """The recorded node of which a node computes the gradient."""
     while not isinstance(node, Recorded):
         assert node.source is not None
         node = node.source
@@ -151,11 +158,11 @@ def _context(entry: Entry) -> Context:
     return _source(entry.node).ctx
 
 
-def _bring(array: Any, ctx: Context, wanted: Context) -> Any:
-    """`array` of `ctx` where `wanted` is."""
-    device, here = device_of(ctx), device_of(wanted)
-    if device is here:
+def _to_context(array: Any, ctx: Context, target: Context) -> Any:
+    """`array`, which is on `ctx`, or a copy of it on `target`."""
+    device, target_device = device_of(ctx), device_of(target)
+    if device is target_device:
         return array
-    copy = here.empty(array.shape, array.dtype)
-    (here if wanted.is_gpu else device).copy(array, copy)
+    copy = target_device.empty(array.shape, array.dtype)
+    (target_device if target.is_gpu else device).copy(array, copy)
     return copy

@@ -18,7 +18,7 @@ import numpy as np
 from ..base import FLAG_OF_DTYPE, MXNetError
 from ..context import Context, current_context, resolve
 from ..ndarray import NDArray
-from ..ndarray.eager import forget
+from ..ndarray.eager import clear_caches
 from ..ndarray.recording import RecordingScope
 from ..ops.custom import FACTORIES, Arrays
 from ..ops.device import device_of
@@ -32,7 +32,7 @@ __all__ = ["enter"]
 def enter(name: str, make: Callable[[dict[str, str]], Any]) -> None:
     """Register `make`, which makes a prop of a node's parameters, as custom operator `name`."""
     FACTORIES[name] = lambda parameters: _Definition(name, make(parameters))
-    forget()
+    clear_caches()
 
 
 class _Definition:

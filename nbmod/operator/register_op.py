@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import TypeVar
 
 from ..base import MXNetError
-from ..ndarray.eager import forget
+from ..ndarray.eager import clear_caches
 from ..ndarray.functions import forget_function
 from ..ops import OPS
 from ..ops.op import _TABLE, Op
@@ -109,7 +109,7 @@ def unregister_op(name: str) -> None:
 
 def _forget(names: Sequence[str]) -> None:
     """Nothing remembers what the names meant."""
-    forget()
+    clear_caches()
     symbol_function.cache_clear()
     for name in names:
         forget_function(name)

@@ -1,0 +1,263 @@
+"""Gradients of recorded arrays: `mark_variables`, `backward` and `grad` of `mx.autograd`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..base import MXNetError
+from ..graph import Entry, Graph
+from ..ops.device import device_of
+from .ndarray import NDArray
+from .recording import RecordingScope
+from .tape import Marked, Recorded, entry_with_value, free, live_entry, mark
+from .tape_backward import Gradient, differentiate
+
+__all__ = ["array_list", "backward", "grad", "mark_variables"]
+
+Arrays = NDArray | Sequence[NDArray]
+_REQUESTS = ("null", "write", "add")
+
+
+def mark_variables(variables: Arrays, gradients: Arrays, grad_reqs: str | Sequence[str] = "write"
+                   ) -> None:
+    """Assign arrays for the gradients of variables.
+
+    A variable that is itself the result of recorded operations becomes a leaf: gradients do not
+    flow further back.
+
+    Parameters
+    ----------
+    variables : NDArray or list of NDArray
+        Arrays to differentiate by.
+    gradients : NDArray or list of NDArray
+        Arrays that receive the gradients, of the same shapes and types.
+    grad_reqs : {'write', 'add', 'null'} or list of these, default 'write'
+        How a gradient is stored: overwriting, added to what is there, or not at all.
+
+    Raises
+    ------
+    ValueError
+        If the lists differ in length, or for another `grad_reqs`.
+    MXNetError
+        If a gradient has another shape or type than its variable.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> x, gradient = mx.nd.array([3]), mx.nd.zeros(1)
+    >>> mx.autograd.mark_variables(x, gradient)
+    >>> with mx.autograd.record():
+    ...     y = x ** 2
+    >>> y.backward()
+    >>> gradient.asnumpy().tolist()
+    [6.0]
+    """
+    arrays, grads = array_list("variables", variables), array_list("gradients", gradients)
+    requests = [grad_reqs] * len(arrays) if isinstance(grad_reqs, str) else list(grad_reqs)
+    if not len(arrays) == len(grads) == len(requests):
+        raise ValueError(f"mark_variables: {len(arrays)} variable(s), {len(grads)} gradient(s) "
+                         f"and {len(requests)} grad_req(s), expected as many of each")
+    for array, target, request in zip(arrays, grads, requests, strict=True):
+        if request not in _REQUESTS:
+            raise ValueError(f"grad_req is {request!r}, expected one of {_REQUESTS}")
+        if (target.shape, target.dtype) != (array.shape, array.dtype):
+            raise MXNetError(f"mark_variables: the gradient has shape {target.shape} and type "
+                             f"{target.dtype.__name__}, expected {array.shape} and "
+                             f"{array.dtype.__name__} like its variable")
+    for array, target, request in zip(arrays, grads, requests, strict=True):
+        mark(array, target, request)
+
+
+def array_list(what: str, arrays: Arrays) -> list[NDArray]:
+    """Return one or several arrays as a list.
+
+    Parameters
+    ----------
+    what : str
+        Name of the argument, for the error.
+    arrays : NDArray or list of NDArray
+        Argument.
+
+    Raises
+    ------
+    TypeError
+        If one is not an NDArray.
+    """
+    listed = [arrays] if isinstance(arrays, NDArray) else list(arrays)
+    for array in listed:
+        if not isinstance(array, NDArray):
+            raise TypeError(f"{what}: a {type(array).__name__} is given, expected an NDArray or a "
+                            "list of them")
+    return listed
+
+
+def backward(heads: Arrays, head_grads: Any = None, retain_graph: bool = False,
+             train_mode: bool = True) -> None:
+    """Compute the gradients of recorded results for all marked arrays that they depend on.
+
+    Parameters
+    ----------
+    heads : NDArray or list of NDArray
+        Recorded results.
+    head_grads : NDArray, or list of NDArray or None, optional
+        Gradients of the heads, of the same shapes; None: ones.
+    retain_graph : bool, default False
+        Keep what was recorded, for another `backward`; otherwise it is freed.
+    train_mode : bool, default True
+        Whether operations are differentiated in training mode.
+
+    Raises
+    ------
+    MXNetError
+        If a head was not recorded, its graph was freed, or no array that it depends on has a
+        gradient.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> x = mx.nd.array([1, 2])
+    >>> x.attach_grad()
+    >>> with mx.autograd.record():
+    ...     y = x * 2
+    >>> mx.autograd.backward(y, mx.nd.array([1, 10]))
+    >>> x.grad.asnumpy().tolist()
+    [2.0, 20.0]
+    """
+    outputs = _Heads(heads, head_grads)
+    wrt = [node for node in outputs.graph.variables
+           if isinstance(node, Marked) and node.request != "null"]
+    if not wrt:
+        raise MXNetError("backward: no array that the heads were computed from has a gradient; "
+                         "call attach_grad() on it before recording")
+    results = outputs.differentiate(wrt, train_mode, False)
+    if not retain_graph:
+        free(outputs.graph.nodes)
+    with RecordingScope(False, train_mode):
+        for node, (data, _, _) in zip(wrt, results, strict=True):
+            found = NDArray(data, node.ctx)
+            node.grad[:] = node.grad + found if node.request == "add" else found
+
+
+def grad(heads: Arrays, variables: Arrays, head_grads: Any = None,
+         retain_graph: bool | None = None, create_graph: bool = False, train_mode: bool = True
+         ) -> list[NDArray]:
+    """Return the gradients of recorded results for given variables, without storing them.
+
+    Parameters
+    ----------
+    heads : NDArray or list of NDArray
+        Recorded results.
+    variables : NDArray or list of NDArray
+        Marked arrays to differentiate by.
+    head_grads : NDArray, or list of NDArray or None, optional
+        Gradients of the heads, of the same shapes; None: ones.
+    retain_graph : bool, optional
+        Keep what was recorded; None: as `create_graph`.
+    create_graph : bool, default False
+        Record the computation of the gradients as well, so that they can be differentiated again.
+    train_mode : bool, default True
+        Whether operations are differentiated in training mode.
+
+    Returns
+    -------
+    list of NDArray
+        One gradient for each variable.
+
+    Raises
+    ------
+    MXNetError
+        If a variable is not marked, or the heads do not depend on it.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> x = mx.nd.array([2])
+    >>> x.attach_grad()
+    >>> with mx.autograd.record():
+    ...     slope, = mx.autograd.grad(x ** 3, [x], create_graph=True)
+    >>> slope.asnumpy().tolist()
+    [12.0]
+    >>> slope.backward()
+    >>> x.grad.asnumpy().tolist()
+    [12.0]
+    """
+    outputs, arrays = _Heads(heads, head_grads), array_list("variables", variables)
+    if not arrays:
+        raise AssertionError("grad: no variables are given, expected at least one")
+    wrt = [_variable(outputs.graph, i, array) for i, array in enumerate(arrays)]
+    results = outputs.differentiate(wrt, train_mode, create_graph)
+    if not (create_graph if retain_graph is None else retain_graph):
+        free(outputs.graph.nodes)
+    gradients = []
+    with RecordingScope(False, False):
+        for node, (data, entry, owns_memory) in zip(wrt, results, strict=True):
+            gradients.append(NDArray(data, node.ctx))
+            if not owns_memory:
+                gradients[-1] = gradients[-1].copy()
+            gradients[-1]._entry = entry
+    return gradients
+
+
+def _variable(graph: Graph, index: int, array: NDArray) -> Marked:
+    """The leaf of an array that is differentiated by."""
+    entry = live_entry(array)
+    if entry is None or not isinstance(entry.node, Marked) or entry.node.request == "null":
+        raise MXNetError(f"grad: variable {index} of shape {array.shape} is not marked; call "
+                         "attach_grad() on it before recording")
+    if not any(entry.node is node for node in graph.variables):
+        raise MXNetError(f"grad: the heads do not depend on variable {index} of shape "
+                         f"{array.shape}")
+    return entry.node
+
+
+class _Heads:
+    """The recorded results to differentiate: their graph and their head gradients."""
+
+    def __init__(self, heads: Arrays, head_grads: Any):
+        self.heads = array_list("heads", heads)
+        self.graph = Graph([self._entry(index, head) for index, head in enumerate(self.heads)])
+        for node in self.graph.nodes:
+            if isinstance(node, Recorded) and node.freed:
+                raise _freed(f"{node.name}, which the heads were computed from,")
+        self.grads = self._head_grads(head_grads)
+
+    def _entry(self, index: int, head: NDArray) -> Entry:
+        entry = live_entry(head)
+        if entry is not None:
+            return entry
+        if head._entry is not None:
+            raise _freed(f"head {index} of shape {head.shape}")
+        raise MXNetError(f"backward: head {index} of shape {head.shape} was not recorded; compute "
+                         "it from arrays with attach_grad(), under autograd.record()")
+
+    def _head_grads(self, head_grads: Any) -> list[NDArray | None]:
+        if head_grads is None:
+            return [None] * len(self.heads)
+        grads = [head_grads] if isinstance(head_grads, NDArray) else list(head_grads)
+        if len(grads) != len(self.heads):
+            raise AssertionError(f"{len(grads)} head gradient(s) are given for {len(self.heads)} "
+                                 "head(s)")
+        for index, (head, given) in enumerate(zip(self.heads, grads, strict=True)):
+            if given is not None and (given.shape, given.dtype) != (head.shape, head.dtype):
+                raise MXNetError(f"backward: the gradient of head {index} has shape {given.shape} "
+                                 f"and type {given.dtype.__name__}, expected {head.shape} and "
+                                 f"{head.dtype.__name__}")
+        return grads
+
+    def differentiate(self, wrt: Sequence[Marked], training: bool, create_graph: bool
+                      ) -> list[Gradient]:
+        """The gradients for leaves `wrt`."""
+        entries = []
+        for head, grad in zip(self.heads, self.grads, strict=True):
+            if grad is None:
+                ones = device_of(head._ctx).full(head.shape, head._data.dtype, 1)
+                grad = NDArray(ones, head._ctx)
+            entries.append(entry_with_value(grad if create_graph else grad.detach()))
+        with RecordingScope(False, training):
+            return differentiate(self.graph, entries, wrt, training, create_graph)
+
+
+def _freed(what: str) -> MXNetError:
+    return MXNetError(f"backward: {what} has no graph any more, an earlier backward has freed it; "
+                      "give that one retain_graph=True")
