@@ -206,8 +206,9 @@ _warned = threading.Event()
 
 
 def resolve(ctx: Context) -> Context:
-    """Return the device that a context stands for on this machine; called where memory is first
-    placed.
+    """Return the device that a context stands for on this machine.
+
+    Called where memory is first allocated.
 
     Parameters
     ----------

@@ -177,8 +177,7 @@ class Executor(Program, BoundArrays):
                         infer_type(graph, {name: a.dtype for name, a in arrays.items()}))
 
     def _simplify(self) -> Rewritten:
-        """The symbol's graph in the form that is fastest here, on one device; in inference without
-        what that can do without."""
+        """The symbol's graph, optimized for one device, and for inference if nothing is trained."""
         graph, shape, dtype = self.symbol
         specs, blocks = list(map(Spec, shape, dtype)), self._ctx.device_type == "cpu"
         trained = [name for name, request in self._grad_req.items() if request != "null"]

@@ -332,8 +332,9 @@ def _mixed(src: NDArray, matrix: np.ndarray) -> NDArray:
 
 
 class ColorJitterAug(RandomOrderAug):
-    """Change brightness, contrast and saturation in random order; a limit of 0 excludes that
-    change.
+    """Change brightness, contrast and saturation in random order.
+
+    A limit of 0 excludes that change.
 
     Parameters
     ----------

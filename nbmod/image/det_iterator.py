@@ -192,8 +192,7 @@ class ImageDetIter(ImageIter):
         self._kept = None
 
     def sync_label_shape(self, it: ImageDetIter, verbose: bool = False) -> ImageDetIter:
-        """Give this iterator and another one, such as that for validation, labels of the larger
-        shape.
+        """Give this iterator and another one, such as for validation, the larger label shape.
 
         Parameters
         ----------

@@ -1,6 +1,4 @@
-"""Boxes and names drawn into images, which are uint8 (height, width, 3), blue first, and changed
-where they are.
-"""
+"""Draw boxes and names into images, in place: uint8 (height, width, 3), blue first."""
 
 from __future__ import annotations
 

@@ -391,8 +391,7 @@ class ImageIter(DataIter):
                 "bytes_of_file": 0 if self.imgrec is None else self.imgrec.size()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the order, the position, and the states of the random generators of Python and
-        NumPy.
+        """Return the order, the position, and the random states of Python and NumPy.
 
         All states of an epoch share the list `order`.
         """

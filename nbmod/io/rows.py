@@ -160,8 +160,7 @@ class RowStream:
         return taken
 
     def _has_rows(self) -> bool:
-        """Whether the block has rows that have not been taken; if not, the next one takes its turn.
-        """
+        """Whether the block has rows that have not been read; if not, advance to the next one."""
         while self._used == len(self._block):
             try:
                 self._block, self._used = self._pipeline.next(), 0

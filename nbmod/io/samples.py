@@ -127,8 +127,7 @@ def _field(fields: Mapping[Any, Any], name: str, key: Any) -> Any:
 
 
 class Assembly:
-    """The arrays of batches of `batch_size` samples, made for samples like the one whose inputs
-    have these values."""
+    """The arrays of batches of `batch_size` samples, for samples like one with these inputs."""
 
     def __init__(self, inputs: Inputs, values: Sequence[Any], batch_size: int):
         self._inputs, self._names = inputs, inputs.data + inputs.label

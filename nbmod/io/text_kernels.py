@@ -91,8 +91,9 @@ def _exponent(word):
 
 @inlined(always=True)
 def _long(at, mantissa):
-    """(last, mantissa, exponent) of a number of which nine digits have been read, the first of them
-    before the point: what is at `at` is behind the point.  Digits that do not fit are left unread.
+    """(last, mantissa, exponent) of a number of which nine digits have been read.
+
+    The first of them is before the point; `at` is after it.  Digits that do not fit are not read.
 
     Of 17 digits or more that begin with no zero the first 17 are enough.
     """
@@ -118,9 +119,11 @@ def _long(at, mantissa):
 
 @inlined(always=True)
 def _usual(at):
-    """(fits, last, negative, mantissa, exponent) of a number as most are: up to 7 digits, and up to
-    7 behind a point; or one digit, a point, more than that and perhaps an exponent.  What stands at
-    `last` tells whether it ends there; if not, or if it does not fit, it is one for `_decimal`.
+    """(fits, last, negative, mantissa, exponent) of a number in one of the two usual forms.
+
+    Up to 7 digits, and up to 7 after a point; or one digit, a point, more than that and perhaps an
+    exponent.  The character at `last` tells whether the number ends there; if not, or if it does
+    not fit, `_decimal` reads it.
 
     A single digit before the point, the usual one, is looked for first: then the processor can
     guess where the other digits are, and need not wait until the first ones are counted.
@@ -163,8 +166,10 @@ def _word(at):
 
 @inlined(always=True)
 def _append(at, mantissa):
-    """(where they end, mantissa, dropped): the digits from `at` on appended to `mantissa`, eight at
-    a time; those that do not fit are counted in `dropped`."""
+    """(end, mantissa, dropped): the digits from `at` on appended to `mantissa`, eight at a time.
+
+    Digits that do not fit are counted in `dropped`.
+    """
     dropped, word = np.int64(0), word_at(at)
     count = _count_digits(word)
     while count == 8 and mantissa < _MOST // 10 ** 8:

@@ -252,8 +252,10 @@ class KVStore(KVStoreBase):
             step_all(names, [out for _, out in jobs], [self._stored[name] for name in names])
 
     def _job(self, name: Key, values: Sequence[NDArray]) -> Job:
-        """What is to be summed, and where: in the stored array, or, for an optimizer, where the
-        last sum was (gradients are not kept); one value on the right device is its own sum."""
+        """What is to be summed, and where: in the stored array, or for an optimizer the last sum's.
+
+        Gradients are not stored; one value on the right device is its own sum.
+        """
         values, stored = self._given(name, values)
         if self._updater is None:
             return values, stored
@@ -295,8 +297,10 @@ class KVStore(KVStoreBase):
         return [value.astype(stored.dtype, copy=False) for value in values], stored
 
     def _bring(self, name: Key, values: Sequence[NDArray]) -> NDArray:
-        """The stored array; if this store sums where values are, on that of their devices which has
-        to keep the least."""
+        """The stored array.
+
+        If this store sums on the devices of the values, it is on that with the least stored.
+        """
         stored = self._stored[name]
         if self._on_device:
             places: dict[Device, Context] = {}

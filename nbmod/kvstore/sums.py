@@ -72,8 +72,10 @@ class Sums(Joint):
 
     @staticmethod
     def possible(values: Sequence[NDArray], out: NDArray) -> bool:
-        """Whether this is a way to form the sum: a single value that cannot be read from there is
-        copied once, not twice."""
+        """Whether the sum can be formed this way.
+
+        A single value that the device cannot read is copied once, not twice.
+        """
         return Joint.possible(values, out) and (len(values) > 1 or device_of(out.context).reaches(
             device_of(values[0].context)))
 

@@ -19,8 +19,10 @@ __all__ = ["BaseSparseNDArray", "CSRNDArray", "Compressed"]
 
 @dataclass(frozen=True)
 class Compressed:
-    """Rows that are mostly zeros: row i has `values[k]` in column `indices[k]`, for k from
-    `indptr[i]` to `indptr[i + 1]`."""
+    """Rows that are mostly zeros, in CSR form.
+
+    Row i has `values[k]` in column `indices[k]`, for k from `indptr[i]` to `indptr[i + 1]`.
+    """
 
     indptr: np.ndarray
     indices: np.ndarray

@@ -55,8 +55,10 @@ class Recorded(Node):
 
 
 class Marked(Recorded):
-    """A leaf with a gradient: `grad` is the NDArray that receives it, as `request` ("write", "add"
-    or "null") says."""
+    """A leaf with a gradient.
+
+    `grad` is the NDArray that receives it, as `request` ("write", "add" or "null") says.
+    """
 
     __slots__ = ("grad", "request")
 

@@ -41,8 +41,10 @@ class CustomOp:
 
     def backward(self, req: list[str], out_grad: list[NDArray], in_data: list[NDArray],
                  out_data: list[NDArray], in_grad: list[NDArray], aux: list[NDArray]) -> None:
-        """Write the gradients of the arguments; arrays that `declare_backward_dependency` leaves
-        out must not be read."""
+        """Write the gradients of the arguments.
+
+        Arrays that `declare_backward_dependency` leaves out must not be read.
+        """
 
     def assign(self, dst: NDArray, req: str, src: Any) -> None:
         """dst = src for `req` "write" or "inplace", dst += src for "add", nothing for "null"."""
@@ -147,8 +149,10 @@ def register(reg_name: str) -> Callable[[type], type]:
 
 def _make_prop(name: str, prop_cls: type, parameters: dict[str, str]
                ) -> CustomOpProp:
-    """The prop of a node.  Attributes such as `__ctx_group__` only go to a constructor that takes
-    them."""
+    """The prop of a node.
+
+    Attributes such as `__ctx_group__` are passed only to a constructor that takes them.
+    """
     try:
         known = inspect.signature(prop_cls).parameters
         anything = any(p.kind is p.VAR_KEYWORD for p in known.values())

@@ -22,8 +22,10 @@ __all__ = ["PythonOp", "NumpyOp", "NDArrayOp"]
 
 
 class PythonOp:
-    """Base of `NumpyOp` and `NDArrayOp`: prop and operator in one object, made into a symbol by
-    calling it with symbols."""
+    """Base of `NumpyOp` and `NDArrayOp`: prop and operator in one object.
+
+    Calling it with symbols makes a symbol.
+    """
 
     _hint = "_python"
     _numbers = itertools.count()

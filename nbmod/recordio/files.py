@@ -112,8 +112,10 @@ class _Reader:
         return found[0]
 
     def _from_file(self) -> bytes | None:
-        """The record behind the window, whatever it is.  A small one begins another window; behind
-        a large one the head of what follows is kept."""
+        """The record after the window, whatever it is.
+
+        A small one begins another window; after a large one the next head is kept.
+        """
         before, _, head = self._place
         at = before[-1]
         head = head or self.source.fetch(at, 8)
@@ -137,8 +139,11 @@ class _Reader:
 
 
 def _cut(window: bytes, start: int) -> tuple[list[int], list[slice]]:
-    """(offsets of records and the one behind them, where they are in the window) for a window of
-    the file from `start` on, where a record begins; of records of one part that another follows."""
+    """(offsets of records and of the one after them, their positions in the window).
+
+    The window begins at `start` of the file, where a record begins; the records have one part, and
+    another one follows each.
+    """
     before, cuts, at, last, head = [start], [], 8, len(window), HEAD.unpack_from
     magic, length = head(window) if last >= 8 else (0, 0)
     while magic == MAGIC:
@@ -224,9 +229,7 @@ class MXRecordIO:
             handle.close()
 
     def reset(self) -> None:
-        """Open the file again: a reader continues with the first record, a writer with an empty
-        file.
-        """
+        """Open the file again, a reader at the first record, a writer as an empty file."""
         self.close()
         self.open()
 

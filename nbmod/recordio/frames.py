@@ -97,8 +97,9 @@ class Chain:
         self.lost = 0
 
     def ordinary(self, offset: int, head: bytes) -> tuple[bytes, int, bytes] | None:
-        """A record of one part that another one follows: data, the offset behind it, and the head
-        that stands there.  None for any other.
+        """A record of one part that another one follows: (data, offset after it, head there).
+
+        None for any other.
 
         head: what stands at `offset`, as many bytes as were read.  No more reads are needed if the
         head behind the record is among them, else two; none is of more bytes than the file has.

@@ -87,8 +87,10 @@ def _node(op: str, inputs: Sequence[Entry], hint: str, **params: Any) -> Node:
 
 
 def _inside(entries: Iterable[Entry], mark: str) -> set[int]:
-    """`id`s of the nodes that are a body's: those with its mark, and what is computed of them by
-    copies of symbols from outside."""
+    """`id`s of the nodes of a body.
+
+    Those with its mark, and what copies of symbols from outside compute from them.
+    """
     inside: set[int] = set()
     for node in topological_order(entries):
         if node.attrs.get(MARK) == mark or any(id(e.node) in inside for e in node.inputs):

@@ -32,7 +32,7 @@ ONLY_FOR_ARRAYS = ("as_in_context", "asnumpy", "asscalar", "backward", "copy", "
 
 
 def call(op_name: str, /, *args: Any, **kwargs: Any) -> Any:
-    """`sym.<op_name>(*args, **kwargs)`"""
+    """`sym.<op_name>(*args, **kwargs)`."""
     from .namespace import symbol_function
 
     return symbol_function(op_name)(*args, **kwargs)
@@ -44,7 +44,7 @@ class Fluent(Methods):
     __slots__ = ()
 
     def astype(self, *args: Any, **kwargs: Any) -> Any:
-        """`sym.cast(self, dtype)`"""
+        """`sym.cast(self, dtype)`."""
         return call("cast", self, *args, **kwargs)
 
     def expand_dims(self, axis: int, inplace: bool = False, **kwargs: Any) -> Any:
@@ -60,11 +60,11 @@ class Fluent(Methods):
         return call("squeeze", self, axis=axis, **kwargs)
 
     def diag(self, k: int = 0, **kwargs: Any) -> Any:
-        """`sym.diag(self, k)`"""
+        """`sym.diag(self, k)`."""
         return call("diag", self, k, **kwargs)
 
     def split_v2(self, *args: Any, **kwargs: Any) -> Any:
-        """`sym.split_v2(self, ...)`"""
+        """`sym.split_v2(self, ...)`."""
         from .functions import split_v2
 
         return split_v2(self, *args, **kwargs)  # type: ignore[arg-type]

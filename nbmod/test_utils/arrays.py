@@ -46,8 +46,10 @@ def rand_ndarray(shape: tuple[int, ...], stype: str = "default", density: float 
                  dtype: Any = None, modifier_func: Callable | None = None,
                  shuffle_csr_indices: bool = False, distribution: str | None = None,
                  ctx: Context | None = None) -> NDArray:
-    """A normally distributed NDArray, of float32 unless `dtype` is given; `modifier_func` changes
-    each element.  MXNetError for storage types other than "default"."""
+    """A normally distributed NDArray, of float32 unless `dtype` is given.
+
+    `modifier_func` changes each element.  MXNetError for storage types other than "default".
+    """
     if stype != "default":
         raise MXNetError(f"rand_ndarray: stype is {stype!r}, expected 'default': sparse arrays are "
                          "not made here")

@@ -138,8 +138,10 @@ def check_speed(sym: Any, location: Mapping[str, Any] | None = None, ctx: Contex
 def compare_optimizer(opt1: Any, opt2: Any, shape: Any, dtype: Any, w_stype: str = "default",
                       g_stype: str = "default", rtol: float = 1e-4, atol: float = 1e-5,
                       compare_states: bool = True, ntensors: int = 1) -> None:
-    """AssertionError unless two optimizers take one weight (or `ntensors` at once, of one shape or
-    a list of shapes) to the same place, and keep the same states."""
+    """AssertionError unless two optimizers give the same weights and states.
+
+    Of one weight, or `ntensors` at once, of one shape or a list of shapes.
+    """
     shapes = [tuple(each) for each in (shape if isinstance(shape, list) else [shape] * ntensors)]
     draws = [[np.random.uniform(-1, 1, each) for each in shapes] for _ in range(2)]
     results = []
@@ -165,8 +167,7 @@ def _copied(state: Any) -> Any:
 
 
 class DummyIter(DataIter):
-    """An iterator that gives the first batch of another for ever: what training costs without
-    its data."""
+    """An iterator that repeats the first batch of another: what training costs without its data."""
 
     def __init__(self, real_iter: Any):
         super().__init__(real_iter.batch_size)

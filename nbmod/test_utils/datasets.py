@@ -95,8 +95,10 @@ def _read_idx(stream: BinaryIO, path: str | pathlib.Path) -> np.ndarray:
 
 
 def get_mnist() -> dict[str, np.ndarray]:
-    """MNIST: `train_data` and `test_data` (N, 1, 28, 28) float32 in 0..1, `train_label` and
-    `test_label` (N,)."""
+    """MNIST as a dict of arrays.
+
+    `train_data` and `test_data` (N, 1, 28, 28) float32 in 0..1, `train_label`, `test_label` (N,).
+    """
     train, train_label, test, test_label = map(read_idx, _find(*MNIST))
     return {"train_data": _images(train), "train_label": train_label,
             "test_data": _images(test), "test_label": test_label}
