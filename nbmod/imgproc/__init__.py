@@ -1,1 +1,1 @@
-"""Images as arrays: from bytes and back, and what iterators do to them."""
+"""Image codecs and the augmentation pipelines of the record iterators."""

@@ -1,4 +1,7 @@
-"""What is done to every pixel of an image; kernels release the GIL, one image a thread."""
+"""Kernels over the pixels of an image; they release the GIL, so threads work on different images.
+
+Images are uint8 (height, width, channels); results for the network are (channels, height, width).
+"""
 
 from __future__ import annotations
 
@@ -6,37 +9,37 @@ import numpy as np
 
 from ..ops.jit import kernel
 
-__all__ = ["arrange", "normalize", "place", "recolor", "warp"]
+__all__ = ["hwc_to_chw", "normalize", "shift_hls", "subtract_mean", "warp_affine"]
 
-_STEPS = 32  # of a pixel; OpenCV's grid, so that its results are met
+_STEPS = 32  # source coordinates are rounded to 1/32 pixel, as in OpenCV
 
 
 @kernel
 def normalize(image, mirrored, mean, scale, shift, line, out):
     """out[c, y, x] = (image[y, x, c] - mean[c, y, x]) * scale[c] + shift; x is mirrored first.
 
-    `mean` of shape (c, 1, 1) is one number for each channel.  line: memory for a row of a channel,
-    uint8 (width,): numbers that lie side by side are computed with vectors.
+    `mean` of shape (c, 1, 1) is a scalar for each channel.  line: workspace for one row of one
+    channel, uint8 (width,), which makes the elements contiguous for SIMD.
     """
     channels, height, width = out.shape
-    whole = mean.shape[1] > 1
+    mean_image = mean.shape[1] > 1
     for c in range(channels):
         for y in range(height):
             row, target = image[y], out[c, y]
             for x in range(width):
                 line[width - 1 - x if mirrored else x] = row[x, c]
-            if whole:
+            if mean_image:
                 means = mean[c, y]
                 for x in range(width):
                     target[x] = (np.float32(line[x]) - means[x]) * scale[c] + shift
             else:
-                less, factor = mean[c, 0, 0], scale[c]
+                channel_mean, factor = mean[c, 0, 0], scale[c]
                 for x in range(width):
-                    target[x] = (np.float32(line[x]) - less) * factor + shift
+                    target[x] = (np.float32(line[x]) - channel_mean) * factor + shift
 
 
 @kernel
-def arrange(image, mirrored, out):
+def hwc_to_chw(image, mirrored, out):
     """out[c, y, x] = image[y, x, c]; x is mirrored first."""
     channels, height, width = out.shape
     for y in range(height):
@@ -52,25 +55,25 @@ def arrange(image, mirrored, out):
 
 
 @kernel
-def place(image, mirrored, mean, least, most, out):
-    """out[c, y, x] = image[y, x, c] - mean[c], from `least` to `most`; x is mirrored first."""
+def subtract_mean(image, mirrored, mean, low, high, out):
+    """out[c, y, x] = image[y, x, c] - mean[c], clipped to [low, high]; x is mirrored first."""
     channels, height, width = out.shape
     for c in range(channels):
         for y in range(height):
             for x in range(width):
                 value = np.int64(image[y, width - 1 - x if mirrored else x, c]) - mean[c]
-                out[c, y, x] = min(max(value, least), most)
+                out[c, y, x] = min(max(value, low), high)
 
 
 @kernel
-def warp(image, inverse, fill, out):
-    """out[y, x] = image at inverse @ (x, y, 1), between its four neighbours; beyond it, `fill`."""
+def warp_affine(image, inverse, fill, out):
+    """out[y, x] = image at inverse @ (x, y, 1), bilinear; outside the image is `fill`."""
     height, width, channels = image.shape
     for y in range(out.shape[0]):
         for x in range(out.shape[1]):
-            across = inverse[0, 0] * x + inverse[0, 1] * y + inverse[0, 2]
-            down = inverse[1, 0] * x + inverse[1, 1] * y + inverse[1, 2]
-            column, row = np.floor(across * _STEPS + 0.5), np.floor(down * _STEPS + 0.5)
+            source_x = inverse[0, 0] * x + inverse[0, 1] * y + inverse[0, 2]
+            source_y = inverse[1, 0] * x + inverse[1, 1] * y + inverse[1, 2]
+            column, row = np.floor(source_x * _STEPS + 0.5), np.floor(source_y * _STEPS + 0.5)
             left, top = np.int64(np.floor(column / _STEPS)), np.int64(np.floor(row / _STEPS))
             right, bottom = column / _STEPS - left, row / _STEPS - top
             for c in range(channels):
@@ -84,32 +87,34 @@ def warp(image, inverse, fill, out):
 
 
 @kernel
-def recolor(image, hue, light, saturation, out):
-    """out = colors of image (height, width, 3) with so much added to their hue, in half degrees,
-    and to lightness and saturation, both from 0 to 255, as in OpenCV.
+def shift_hls(image, hue, lightness, saturation, out):
+    """out = image (height, width, 3), with its HLS values shifted: hue in units of 2 degrees,
+    lightness and saturation on a scale of 0 to 255, as in OpenCV.
 
-    Hue goes round; the others are cut off.  Back from hue: Smith, "Color gamut transform pairs",
+    Hue wraps around; the others are clipped.  HLS to RGB: Smith, "Color gamut transform pairs",
     SIGGRAPH 1978.
     """
     height, width, _ = image.shape
     for y in range(height):
         for x in range(width):
+            # RGB to HLS; the hue in sixths of the circle.
             red, green, blue = float(image[y, x, 0]), float(image[y, x, 1]), float(image[y, x, 2])
             high, low = max(red, green, blue), min(red, green, blue)
-            spread, both = high - low, high + low
-            sixths, share = hue / 30, saturation / 255
-            if spread > 0:
-                share += spread / (both if both < 255 else 510 - both)
+            chroma, both = high - low, high + low
+            sixths, shifted = hue / 30, saturation / 255
+            if chroma > 0:
+                shifted += chroma / (both if both < 255 else 510 - both)
                 if high == red:
-                    sixths += (green - blue) / spread
+                    sixths += (green - blue) / chroma
                 elif high == green:
-                    sixths += (blue - red) / spread + 2
+                    sixths += (blue - red) / chroma + 2
                 else:
-                    sixths += (red - green) / spread + 4
-            level = min(max(both / 2 + light, 0.0), 255.0)
-            reach = min(max(share, 0.0), 1.0) * min(level, 255 - level)
+                    sixths += (red - green) / chroma + 4
+            # HLS to RGB.
+            level = min(max(both / 2 + lightness, 0.0), 255.0)
+            amplitude = min(max(shifted, 0.0), 1.0) * min(level, 255 - level)
             for c in range(3):
                 turn = sixths - 2 * c
-                away = abs(turn - 6 * np.floor(turn / 6) - 3) - 1
-                near = min(max(away, 0.0), 1.0)
-                out[y, x, c] = np.uint8(level + reach * (2 * near - 1) + 0.5)
+                distance = abs(turn - 6 * np.floor(turn / 6) - 3) - 1
+                weight = min(max(distance, 0.0), 1.0)
+                out[y, x, c] = np.uint8(level + amplitude * (2 * weight - 1) + 0.5)

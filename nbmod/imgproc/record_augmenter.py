@@ -1,10 +1,10 @@
-"""What the native record iterator does to an image, in MXNet's order.
+"""Augmentation of `ImageRecordIter`, in MXNet's order.
 
-    resize the shorter side -> turn, shear, scale -> pad -> cut -> colors -> mirror, normalize
+    resize the shorter side -> rotate, shear, scale -> pad -> crop -> colors -> mirror, normalize
 
-`Augmentation` is the options; all its randomness comes in as numbers from 0 to 1, one row of them
-for each image, so an image's fate does not depend on which thread meets it.  `Pixels` is what
-it has in common with `detection`: sizes, and how an image is written into a batch.
+`Augmentation` holds the options.  All randomness is passed in as uniform draws from 0 to 1, one row
+for each image, so results do not depend on which thread processes which image.  `ImageOptions` are
+shared with `record_det_augmenter`: sizes, and normalization into the batch.
 """
 
 from __future__ import annotations
@@ -24,21 +24,56 @@ from ..ops.image.color import GREY, LIGHT
 from ..ops.param import Shape
 from . import kernels
 
-__all__ = ["DRAWS", "Augmentation", "Pixels", "between", "recolored"]
+__all__ = ["DRAWS", "Augmentation", "ImageOptions", "lerp", "shifted_hls"]
 
 DRAWS = 44
-_KEPT = 3  # for what is done last
-_TRIES = 10
+_FINAL_DRAWS = 3  # the draws that `normalize` uses
+_MAX_TRIALS = 10
 
 _AUTOMATIC, _RANDOM = 9, 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pixels:
-    """The options that MXNet's record iterators have for sizes and numbers of images."""
+class ImageOptions:
+    """Options of MXNet's record iterators for sizes and for normalization.
+
+    Parameters
+    ----------
+    data_shape : tuple of int
+        Shape of an image in a batch, (channels, height, width), with 1, 3 or 4 channels.
+    resize : int, default -1
+        Length that the shorter side of the image is resized to first; not positive: no resizing.
+    inter_method : int, default 1
+        Interpolation: 0 nearest (only `ImageDetRecordIter`), 1 linear, 2 cubic, 3 area, 4 Lanczos,
+        9 cubic where both sides grow, area where both shrink and linear otherwise, 10 one of 0 to 4
+        at random.
+    mean_img : str, default ''
+        File with a mean image, an array 'mean_img' of the shape `data_shape`, which is subtracted.
+        A file that does not exist is written, with the mean of all images of the part as they are
+        cropped.
+    mean_r : float, default 0
+        Mean of the red channel (of the only one if images are gray), which is subtracted;
+        without effect if `mean_img` is given, as the other means.
+    mean_g : float, default 0
+        Mean of the green channel.
+    mean_b : float, default 0
+        Mean of the blue channel.
+    mean_a : float, default 0
+        Mean of the alpha channel.
+    std_r : float, default 1
+        Standard deviation of the red channel (or the only one), which is divided by; 0 counts as 1.
+    std_g : float, default 1
+        Standard deviation of the green channel.
+    std_b : float, default 1
+        Standard deviation of the blue channel.
+    std_a : float, default 1
+        Standard deviation of the alpha channel.
+    scale : float, default 1
+        Factor of the pixels after the means are subtracted.
+    """
 
     methods: ClassVar[range] = range(5)
-    """What `inter_method` may be, beside 9 (by the size) and 10 (random)."""
+    """Values of `inter_method` other than 9 (by the size) and 10 (random)."""
 
     data_shape: Shape
     resize: int = -1
@@ -65,7 +100,7 @@ class Pixels:
 
     @property
     def draws(self) -> int:
-        """How many random numbers an image takes."""
+        """Number of random draws for one image."""
         return 0
 
     def means(self) -> np.ndarray:
@@ -73,28 +108,30 @@ class Pixels:
         means = (self.mean_r, self.mean_g, self.mean_b, self.mean_a)[:self.data_shape[0]]
         return np.array(means, np.float32).reshape(-1, 1, 1)
 
-    def finish(self, image: np.ndarray, draws: np.ndarray, mean: np.ndarray, out: np.ndarray
-               ) -> None:
-        """The last steps: normalize and write to `out`.  See `write`."""
-        self.write(image, mean, out)
+    def normalize(self, image: np.ndarray, draws: np.ndarray, mean: np.ndarray, out: np.ndarray
+                  ) -> None:
+        """Normalize an image into the batch, the last step; see `_normalize`."""
+        self._normalize(image, mean, out)
 
-    def write(self, image: np.ndarray, mean: np.ndarray, out: np.ndarray, mirrored: bool = False,
-              contrast: float = 1.0, light: float = 0.0) -> None:
-        """out = (image - mean) * scale / std * contrast + light * scale, of shape `data_shape`.
+    def _normalize(self, image: np.ndarray, mean: np.ndarray, out: np.ndarray,
+                   mirrored: bool = False, contrast: float = 1.0, illumination: float = 0.0
+                   ) -> None:
+        """out = (image - mean) * scale / std * contrast + illumination * scale.
 
         image: uint8 of height and width of `data_shape`.  mean: `means()`, or a mean image of
-        shape `data_shape`.  out: float32; or int8, which only takes the means off, or uint8, the
-        image as it is.
+        shape `data_shape`.  out: of shape `data_shape`, float32; or int8, for which only the means
+        are subtracted, or uint8, which receives the pixels as they are.
         """
         if out.dtype == np.float32:
             deviations = (self.std_r, self.std_g, self.std_b, self.std_a)[:len(out)]
             factors = np.array([self.scale / (std or 1.0) for std in deviations]) * contrast
             kernels.normalize(image, mirrored, mean, factors.astype(np.float32),
-                              np.float32(light * self.scale), np.empty(out.shape[2], np.uint8), out)
+                              np.float32(illumination * self.scale),
+                              np.empty(out.shape[2], np.uint8), out)
         elif out.dtype == np.int8:
-            kernels.place(image, mirrored, mean[:, 0, 0].astype(np.int64), -128, 127, out)
+            kernels.subtract_mean(image, mirrored, mean[:, 0, 0].astype(np.int64), -128, 127, out)
         else:
-            kernels.arrange(image, mirrored, out)
+            kernels.hwc_to_chw(image, mirrored, out)
 
     def _resized(self, image: np.ndarray, height: int, width: int, left: Iterator[float]
                  ) -> np.ndarray:
@@ -107,8 +144,8 @@ class Pixels:
         resample.resize(np.ascontiguousarray(image), out, method)
         return out
 
-    def _short_side(self, image: np.ndarray, left: Iterator[float]) -> np.ndarray:
-        """The image with its shorter side `resize` long, if that is asked for."""
+    def _shorter_side_resized(self, image: np.ndarray, left: Iterator[float]) -> np.ndarray:
+        """The image resized so that its shorter side has length `resize`, if that is positive."""
         height, width = image.shape[:2]
         if self.resize <= 0:
             return image
@@ -120,8 +157,74 @@ class Pixels:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Augmentation(Pixels):
-    """The options that MXNet's `ImageRecordIter` has for what is done to images."""
+class Augmentation(ImageOptions):
+    """Options of MXNet's `ImageRecordIter` for augmentation.
+
+    Parameters
+    ----------
+    rand_crop : bool, default False
+        Crop at a random position instead of the center.
+    random_resized_crop : bool, default False
+        Crop a window of random area, aspect ratio and position, and resize it to `data_shape`;
+        excludes `rand_crop`, the crop sizes and the random scales.
+    max_rotate_angle : int, default 0
+        Largest angle of a random rotation, in degrees, in either direction.
+    max_aspect_ratio : float, default 0
+        With `random_resized_crop`: largest ratio of width to height if `min_aspect_ratio` is given,
+        or else the ratio is from 1 - max_aspect_ratio to 1 + max_aspect_ratio.  Without: largest
+        random change of the image's aspect ratio, as a fraction of it.
+    min_aspect_ratio : float, optional
+        Smallest ratio of width to height for `random_resized_crop`.
+    max_shear_ratio : float, default 0
+        Largest random shear, in either direction.
+    max_crop_size : int, default -1
+        If positive, a square window with a side of `min_crop_size` to `max_crop_size` pixels is
+        cropped and resized to `data_shape`.
+    min_crop_size : int, default -1
+        Shortest side of a random square window, see `max_crop_size`.
+    max_random_scale : float, default 1
+        Largest factor of a random scaling.
+    min_random_scale : float, default 1
+        Smallest factor of a random scaling.
+    max_random_area : float, default 1
+        Largest fraction of the image's area for `random_resized_crop`.
+    min_random_area : float, default 1
+        Smallest fraction of the image's area for `random_resized_crop`.
+    max_img_size : float, default 1e10
+        Longest side of an image after scaling, in pixels.
+    min_img_size : float, default 0
+        Shortest side of an image after scaling, in pixels.
+    brightness : float, default 0
+        Largest random change of brightness, as a fraction: the factor is from 1 - brightness to
+        1 + brightness.
+    contrast : float, default 0
+        Largest random change of the distance to the image's mean gray, as a fraction.
+    saturation : float, default 0
+        Largest random change of the distance to each pixel's gray, as a fraction.
+    pca_noise : float, default 0
+        Standard deviation of random shifts along the principal components of colors (Krizhevsky et
+        al., "ImageNet classification with deep convolutional neural networks", 2012).
+    random_h : int, default 0
+        Largest random change of the hue, in units of 2 degrees.
+    random_s : int, default 0
+        Largest random change of the saturation, from 0 to 255.
+    random_l : int, default 0
+        Largest random change of the lightness, from 0 to 255.
+    rotate : int, default -1
+        Angle of a fixed rotation in degrees if positive; replaces `max_rotate_angle`.
+    fill_value : int, default 255
+        Value of pixels that padding, rotation and shear add.
+    pad : int, default 0
+        Number of pixels added at each edge before cropping.
+    mirror : bool, default False
+        Mirror all images horizontally.
+    rand_mirror : bool, default False
+        Mirror an image horizontally with probability 1/2.
+    max_random_contrast : float, default 0
+        Largest random change of the factor of normalized pixels, as a fraction.
+    max_random_illumination : float, default 0
+        Largest random value added to normalized pixels, before `scale`.
+    """
 
     methods: ClassVar[range] = range(1, 5)
 
@@ -159,16 +262,13 @@ class Augmentation(Pixels):
         if self.max_crop_size < self.min_crop_size:
             raise MXNetError(f"max_crop_size is {self.max_crop_size}, expected at least "
                              f"min_crop_size, which is {self.min_crop_size}")
-        if self.random_resized_crop:
-            self._require_one_crop()
-
-    def _require_one_crop(self) -> None:
-        """MXNetError if `random_resized_crop` is given with what it takes the place of."""
+        if not self.random_resized_crop:
+            return
         others = ("rand_crop", "max_random_scale", "min_random_scale", "max_crop_size",
                   "min_crop_size")
         given = [name for name in others if getattr(self, name) != getattr(Augmentation, name)]
         if given:
-            raise MXNetError("random_resized_crop cuts a part of random size and place by itself, "
+            raise MXNetError("random_resized_crop chooses size and position of the window itself, "
                              f"expected without {', '.join(given)}")
         if self.min_aspect_ratio is not None and self.min_aspect_ratio > self.max_aspect_ratio:
             raise MXNetError(f"min_aspect_ratio is {self.min_aspect_ratio}, expected at most "
@@ -178,65 +278,64 @@ class Augmentation(Pixels):
     def draws(self) -> int:
         return DRAWS
 
-    # -- the image ------------------------------------------------------------------------
+    def augment(self, image: np.ndarray, draws: np.ndarray) -> np.ndarray:
+        """Resize, warp, pad, crop and color an image (height, width, channels) of uint8.
 
-    def cut(self, image: np.ndarray, draws: np.ndarray) -> np.ndarray:
-        """The image before it is mirrored and normalized, of height and width of `data_shape`.
-
-        image: uint8 (height, width, channels).  draws: `DRAWS` numbers from 0 to 1.
+        Returns it before it is mirrored and normalized, with the height and width of `data_shape`.
+        draws: `DRAWS` uniform draws from 0 to 1.
         """
-        left = iter(draws[:-_KEPT].tolist())
-        image = self._short_side(image, left)
-        if self._turns:
+        left = iter(draws[:-_FINAL_DRAWS].tolist())
+        image = self._shorter_side_resized(image, left)
+        if self._is_warped:
             image = self._warped(image, left)
         if self.pad > 0:
             edges = (self.pad, self.pad)
             image = np.pad(image, (edges, edges, (0, 0)), constant_values=self.fill_value)
         image = self._cropped(image, left)
-        return self._colored(image, left) if image.shape[2] == 3 else image
+        return self._color_jittered(image, left) if image.shape[2] == 3 else image
 
-    def finish(self, image: np.ndarray, draws: np.ndarray, mean: np.ndarray, out: np.ndarray
-               ) -> None:
-        """The last steps: mirror, more light, normalize and write to `out`.  See `write`."""
-        self.write(image, mean, out, self.mirror or self.rand_mirror and bool(draws[-1] < 0.5),
-                   1 + self.max_random_contrast * (2 * draws[-2] - 1),
-                   self.max_random_illumination * (2 * draws[-3] - 1))
-
-    # -- the steps --------------------------------------------------------------------------
+    def normalize(self, image: np.ndarray, draws: np.ndarray, mean: np.ndarray, out: np.ndarray
+                  ) -> None:
+        """Mirror, change contrast and illumination, and normalize an image into the batch."""
+        self._normalize(image, mean, out,
+                        self.mirror or self.rand_mirror and bool(draws[-1] < 0.5),
+                        1 + self.max_random_contrast * (2 * draws[-2] - 1),
+                        self.max_random_illumination * (2 * draws[-3] - 1))
 
     @cached_property
-    def _turns(self) -> bool:
-        """Whether turning, shearing or scaling is asked for."""
+    def _is_warped(self) -> bool:
+        """Whether rotation, shear or scaling is enabled."""
         shapes = self.max_aspect_ratio > 0 and not self.random_resized_crop
         return (self.rotate > 0 or self.max_rotate_angle > 0 or self.max_shear_ratio > 0 or shapes
                 or self.max_random_scale != 1 or self.min_random_scale != 1
                 or self.max_img_size != 1e10 or self.min_img_size != 0)
 
     def _warped(self, image: np.ndarray, left: Iterator[float]) -> np.ndarray:
-        """The image turned about its center, sheared, and stretched, between its pixels."""
+        """The image rotated about its center, sheared and scaled, with bilinear interpolation."""
         draw = [2 * next(left) - 1 for _ in range(4)]
         angle = float(self.rotate) if self.rotate > 0 else self.max_rotate_angle * draw[0]
-        scale = between(self.min_random_scale, self.max_random_scale, (draw[1] + 1) / 2)
-        shape = 0.0 if self.random_resized_crop else self.max_aspect_ratio
-        stretch = math.sqrt(max(1 + shape * draw[2], 0.01))
-        turn = math.radians(angle)
-        linear = (np.array([[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]])
+        scale = lerp(self.min_random_scale, self.max_random_scale, (draw[1] + 1) / 2)
+        aspect = 0.0 if self.random_resized_crop else self.max_aspect_ratio
+        stretch = math.sqrt(max(1 + aspect * draw[2], 0.01))
+        cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+        linear = (np.array([[cos, sin], [-sin, cos]])
                   @ np.array([[1.0, self.max_shear_ratio * draw[3]], [0.0, 1.0]])
                   @ np.diag([scale * stretch, scale / stretch]))
         height, width = (int(min(max(scale * side, self.min_img_size), self.max_img_size))
                          for side in image.shape[:2])
         old, new = np.array([image.shape[1], image.shape[0]]), np.array([width, height])
+        # The map from output to input pixels, which keeps the center where it is.
         inverse = np.linalg.inv(linear)
-        back = np.column_stack([inverse, (old - inverse @ new) / 2])
+        inverse_map = np.column_stack([inverse, (old - inverse @ new) / 2])
         out = np.empty((max(height, 1), max(width, 1), image.shape[2]), np.uint8)
-        kernels.warp(np.ascontiguousarray(image), back, self.fill_value, out)
+        kernels.warp_affine(np.ascontiguousarray(image), inverse_map, self.fill_value, out)
         return out
 
     def _cropped(self, image: np.ndarray, left: Iterator[float]) -> np.ndarray:
-        """A part of the image of the size that is asked for."""
+        """A window of the image, of height and width of `data_shape`."""
         height, width = self.data_shape[1:]
         if self.random_resized_crop:
-            return self._resized(self._any_part(image, left), height, width, left)
+            return self._resized(self._random_resized_window(image, left), height, width, left)
         if self.max_crop_size > 0:
             if self.max_crop_size > min(image.shape[:2]):
                 raise MXNetError(f"max_crop_size is {self.max_crop_size}, the image has "
@@ -252,7 +351,7 @@ class Augmentation(Pixels):
 
     def _window(self, image: np.ndarray, height: int, width: int, left: Iterator[float]
                 ) -> np.ndarray:
-        """A window somewhere, or in the middle."""
+        """A window at a random position, or at the center."""
         down, right = image.shape[0] - height, image.shape[1] - width
         if self.rand_crop or self.random_resized_crop:
             top, start = int((down + 1) * next(left)), int((right + 1) * next(left))
@@ -260,32 +359,32 @@ class Augmentation(Pixels):
             top, start = down // 2, right // 2
         return image[top:top + height, start:start + width]
 
-    def _any_part(self, image: np.ndarray, left: Iterator[float]) -> np.ndarray:
-        """A window of random area and shape (Szegedy et al., "Going deeper with convolutions")."""
+    def _random_resized_window(self, image: np.ndarray, left: Iterator[float]) -> np.ndarray:
+        """A window of random area and aspect ratio (Szegedy et al., "Going deeper with
+        convolutions", CVPR 2015); a square if no trial fits."""
         height, width = image.shape[:2]
-        least = self.min_aspect_ratio if self.min_aspect_ratio is not None else (
-            1 - self.max_aspect_ratio)
-        most = self.max_aspect_ratio if self.min_aspect_ratio is not None else (
-            1 + self.max_aspect_ratio)
-        for _ in range(_TRIES):
-            area = height * width * between(self.min_random_area, self.max_random_area,
-                                             next(left))
-            ratio = max(between(least, most, next(left)), 1e-3)
+        low, high = ((1 - self.max_aspect_ratio, 1 + self.max_aspect_ratio)
+                     if self.min_aspect_ratio is None
+                     else (self.min_aspect_ratio, self.max_aspect_ratio))
+        for _ in range(_MAX_TRIALS):
+            area = height * width * lerp(self.min_random_area, self.max_random_area,
+                                        next(left))
+            ratio = max(lerp(low, high, next(left)), 1e-3)
             h, w = round(math.sqrt(area / ratio)), round(math.sqrt(area * ratio))
             if 0 < h <= height and 0 < w <= width:
                 return self._window(image, h, w, left)
         side = min(height, width)
         return self._window(image, side, side, left)
 
-    def _colored(self, image: np.ndarray, left: Iterator[float]) -> np.ndarray:
-        """Changed colors: brightness, contrast, saturation, along the main axes; hue and so on."""
+    def _color_jittered(self, image: np.ndarray, left: Iterator[float]) -> np.ndarray:
+        """Random changes of hue, lightness and saturation (HLS), then of brightness, contrast,
+        saturation and along the principal components of colors."""
         jitter = self.brightness or self.contrast or self.saturation or self.pca_noise
         if not (jitter or self.random_h or self.random_s or self.random_l):
             return image
         if self.random_h or self.random_s or self.random_l:
-            hue, light, saturation = [limit * (2 * next(left) - 1) for limit in
-                                      (self.random_h, self.random_l, self.random_s)]
-            image = recolored(image, hue, light, saturation)
+            image = shifted_hls(image, *(limit * (2 * next(left) - 1) for limit in
+                                         (self.random_h, self.random_l, self.random_s)))
         values = image.astype(np.float64)
         if self.brightness:
             values = values * (1 + self.brightness * (2 * next(left) - 1))
@@ -302,13 +401,13 @@ class Augmentation(Pixels):
         return np.clip(np.rint(values), 0, 255).astype(np.uint8)
 
 
-def between(least: Any, most: Any, draw: Any) -> Any:
-    """The number that is the share `draw` of the way from `least` to `most`; or arrays of them."""
-    return least + (most - least) * draw
+def lerp(low: Any, high: Any, fraction: Any) -> Any:
+    """Linear interpolation between scalars or arrays: `low` at 0, `high` at 1."""
+    return low + (high - low) * fraction
 
 
-def recolored(image: np.ndarray, hue: float, light: float, saturation: float) -> np.ndarray:
-    """See `kernels.recolor`."""
+def shifted_hls(image: np.ndarray, hue: float, lightness: float, saturation: float) -> np.ndarray:
+    """See `kernels.shift_hls`."""
     out = np.empty_like(image, order="C")
-    kernels.recolor(np.ascontiguousarray(image), hue, light, saturation, out)
+    kernels.shift_hls(np.ascontiguousarray(image), hue, lightness, saturation, out)
     return out

@@ -1,6 +1,6 @@
-"""States of the random generators of Python and NumPy, as plain data.
+"""States of the global random generators of Python and NumPy, as plain data.
 
-Scripts draw from them, and so do augmenters that work as MXNet's do.
+Scripts draw from them, and so do the augmenters of `mx.image`, as in MXNet.
 """
 
 from __future__ import annotations

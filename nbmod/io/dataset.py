@@ -1,9 +1,9 @@
 """`DatasetIter`: batches from map-style data sets of other libraries, whose samples have an index.
 
-A batch is a job of the pipeline, cut into parts.  A part reads its samples and writes them to their
-rows of the batch's arrays.  The sample at each position follows from the seed and the position in
-the epoch alone (`sampler.EpochSampler`), for any number of threads, so a position is enough to
-continue exactly where another iterator stopped.
+A batch is a job of the pipeline, divided into tasks.  A task reads its samples and writes them to
+their rows of the batch's arrays.  The sample at each position depends only on the seed and the
+position in the epoch (`sampler.EpochSampler`), for any number of threads, so a position is all that
+is needed to resume exactly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .data import WholeBatches, expect_same, require_batches
 from .native import require_part
 from .pipeline import Job, Pipeline
 from .sampler import EpochSampler
-from .samples import PART, Assembly, Inputs, telling
+from .samples import SAMPLES_PER_TASK, BatchAssembler, Inputs, error_context
 from .sources import source_of
 
 __all__ = ["DatasetIter"]
@@ -40,7 +40,7 @@ class DatasetIter(WholeBatches):
     shuffle : bool, default False
         Visit the samples in a new random order in every epoch.
     last_batch_handle : {'pad', 'discard', 'roll_over'}, default 'pad'
-        What becomes of a last batch that is not full, as in `NDArrayIter`.
+        Handling of an incomplete last batch, as in `NDArrayIter`.
     data_names : str or sequence of str, default 'data'
         Names of the data inputs of the network.
     label_names : str or sequence of str, default 'softmax_label'
@@ -64,7 +64,7 @@ class DatasetIter(WholeBatches):
         Number of threads that read and transform samples.  With more than one, the data set must
         allow concurrent reads.
     prefetch_buffer : int, default 4
-        Number of batches that are made ahead.
+        Number of batches that are prepared ahead.
 
     Raises
     ------
@@ -73,8 +73,10 @@ class DatasetIter(WholeBatches):
         than the first; the message names the sample, and the error's cause is what the data set
         raised.
 
-    Notes ----- Arrays of a batch have the shape (batch_size, *shape of the field).  `index` of a
-    batch holds the positions of its samples.
+    Notes
+    -----
+    Arrays of a batch have the shape (batch_size, *shape of the field).  `index` of a batch holds
+    the positions of its samples.
 
     Examples
     --------
@@ -102,7 +104,7 @@ class DatasetIter(WholeBatches):
         super().__init__(batch_size)
         require_batches("DatasetIter", batch_size, last_batch_handle)
         require_part("DatasetIter", num_parts, part_index)
-        with telling("DatasetIter"):
+        with error_context("DatasetIter"):
             self._source = source_of(dataset)
             inputs = Inputs.of(data_names, label_names, columns, dtype)
         self._part = [num_parts, part_index]
@@ -113,58 +115,58 @@ class DatasetIter(WholeBatches):
                              f"{self._source.length} samples is empty")
         self._transform = transform
         self._pipeline = Pipeline(preprocess_threads, prefetch_buffer)
-        self._assembly = self._pipeline.call(partial(self._assembly_of, inputs))
-        self.provide_data = self._assembly.provide_data
-        self.provide_label = self._assembly.provide_label
+        self._assembler = self._pipeline.call(partial(self._make_assembler, inputs))
+        self.provide_data = self._assembler.provide_data
+        self.provide_label = self._assembler.provide_label
         self._seed = None if seed is None else seed % 2 ** 64
         if seed is None:
             seed = rng.Sequence().state[0] if shuffle else 0
         self._sampler = EpochSampler(end - self._first, batch_size, shuffle, seed % 2 ** 64,
                                      last_batch_handle)
         columnar = self._source.columnar and transform is None
-        self._step = -(-batch_size // preprocess_threads) if columnar else PART
+        self._step = -(-batch_size // preprocess_threads) if columnar else SAMPLES_PER_TASK
         self._begin(0)
 
-    def _assembly_of(self, inputs: Inputs) -> Assembly:
-        """Names, shapes and types are those of the first sample."""
+    def _make_assembler(self, inputs: Inputs) -> BatchAssembler:
+        """An assembler for the names, shapes and types of the first sample."""
         found = self._read([self._first])
-        with telling(self._called(self._first)):
+        with error_context(self._describe(self._first)):
             if isinstance(found, Mapping) and self._transform is None:
                 values = [column[0] for column in inputs.values(found)]
             else:
-                sample = self._transformed(_rows(found, 1)[0])
-                inputs = inputs.fitting(sample)
+                sample = self._transform_sample(_rows(found, 1)[0])
+                inputs = inputs.matching(sample)
                 values = inputs.values(sample)
-            return Assembly(inputs, values, self.batch_size)
+            return BatchAssembler(inputs, values, self.batch_size)
 
     # -- batches ----------------------------------------------------------------------------
 
     def _begin(self, position: int) -> None:
-        """Go on at this position of the epoch."""
+        """Continue at a position of the epoch."""
         self._position, self.current_batch = position, None
         self._pipeline.start(self._jobs(position))
 
     def _jobs(self, position: int) -> Iterator[Job]:
         for chosen in self._sampler.batches(position):
-            arrays, index = self._assembly.acquire(), self._first + chosen.samples
-            parts = [partial(self._fill, arrays, row, index[row:row + self._step].tolist())
+            arrays, index = self._assembler.acquire(), self._first + chosen.samples
+            tasks = [partial(self._fill, arrays, row, index[row:row + self._step].tolist())
                      for row in range(0, self.batch_size, self._step)]
-            yield Job(parts, partial(self._assembly.batch, arrays, chosen.pad, index))
+            yield Job(tasks, partial(self._assembler.batch, arrays, chosen.pad, index))
 
     def _fill(self, arrays: list[np.ndarray], row: int, indices: list[int]) -> None:
         found = self._read(indices)
         if isinstance(found, Mapping) and self._transform is None:
-            self._assembly.put_columns(arrays, row, found, [*map(self._called, indices)])
+            self._assembler.write_columns(arrays, row, found, [*map(self._describe, indices)])
             return
         samples = _rows(found, len(indices))
         if len(samples) != len(indices):
-            raise MXNetError(f"{self._called(*indices)}: there are {len(samples)} of them")
+            raise MXNetError(f"{self._describe(*indices)}: there are {len(samples)} of them")
         for place, (index, sample) in enumerate(zip(indices, samples, strict=True), row):
-            with telling(self._called(index)):
-                self._assembly.put(arrays, place, self._transformed(sample))
+            with error_context(self._describe(index)):
+                self._assembler.write_sample(arrays, place, self._transform_sample(sample))
 
     def _read(self, indices: list[int]) -> Any:
-        """What the data set has at these indices; which one fails is found one by one."""
+        """Read these indices; if that fails, one by one to find the index that fails."""
         try:
             return self._source.read(indices)
         except Exception as error:
@@ -172,14 +174,14 @@ class DatasetIter(WholeBatches):
         if len(indices) > 1:
             for index in indices:
                 self._read([index])
-        with telling(self._called(*indices)):
+        with error_context(self._describe(*indices)):
             raise failure
 
-    def _transformed(self, sample: Any) -> Any:
+    def _transform_sample(self, sample: Any) -> Any:
         return sample if self._transform is None else self._transform(sample)
 
     @staticmethod
-    def _called(*indices: int) -> str:
+    def _describe(*indices: int) -> str:
         return f"DatasetIter: sample {', '.join(map(str, indices))}"
 
     def iter_next(self) -> bool:
@@ -200,17 +202,17 @@ class DatasetIter(WholeBatches):
         self._begin(self._sampler.start)
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         self._pipeline.close()
 
     # -- resume -----------------------------------------------------------------------------
 
-    def _made(self) -> dict[str, Any]:
+    def _resume_key(self) -> dict[str, Any]:
         return {**self._sampler.state(), "part": self._part}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position and the seed: see `DataIter.state_dict`."""
-        return {**self._made(), "seed": self._sampler.seed, "turn": self._sampler.turn,
+        return {**self._resume_key(), "seed": self._sampler.seed, "turn": self._sampler.turn,
                 "start": self._sampler.start, "position": self._position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -227,7 +229,7 @@ class DatasetIter(WholeBatches):
         MXNetError
             If one of these differs.
         """
-        expect_same(self, dict(state), **self._made(),
+        expect_same(self, dict(state), **self._resume_key(),
                     **({} if self._seed is None else {"seed": self._seed}))
         old = self._sampler
         self._sampler = EpochSampler(old.count, old.batch_size, old.shuffle, state["seed"],
@@ -237,7 +239,7 @@ class DatasetIter(WholeBatches):
 
 
 def _rows(found: Any, count: int) -> list[Any]:
-    """As samples what has been read as columns, too."""
+    """A list of samples from what was read: samples already, or columns."""
     if not isinstance(found, Mapping):
         return found
     columns = dict(found)

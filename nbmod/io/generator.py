@@ -1,15 +1,16 @@
 """`GeneratorIter`: batches from samples that can only be read in sequence.
 
 One thread draws from the iterator of the epoch, ahead of the consumer of the batches, and writes
-each sample to its row.  A position is the number of items that made the batches so far; to continue
-from it another iterator draws as many and drops them.
+each sample to its row.  A position is the number of items drawn for the batches so far; to resume
+from it another iterator draws as many and discards them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, count
+from itertools import chain
+from itertools import count as count_from
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from ..base import MXNetError
 from .data import DataBatch, WholeBatches, expect_same, require_batches
 from .pipeline import Job, Pipeline
-from .samples import PART, Assembly, Inputs, as_array, telling
+from .samples import SAMPLES_PER_TASK, BatchAssembler, Inputs, as_array, error_context
 
 __all__ = ["GeneratorIter"]
 
@@ -37,8 +38,8 @@ class GeneratorIter(WholeBatches):
         Number of samples in a batch.  None: each item is a batch, with samples along the first
         axis, and none is larger than the first.
     last_batch_handle : {'pad', 'discard'}, default 'pad'
-        What becomes of a last batch that is not full: it is filled by repeating its own samples, or
-        dropped.
+        Handling of an incomplete last batch: it is filled by repeating its own samples, or
+        discarded.
     data_names : str or sequence of str, default 'data'
         Names of the data inputs of the network.
     label_names : str or sequence of str, default 'softmax_label'
@@ -50,16 +51,18 @@ class GeneratorIter(WholeBatches):
     transform : callable, optional
         Function that is given each item and returns the item to use.
     prefetch_buffer : int, default 4
-        Number of batches that are made ahead.
+        Number of batches that are prepared ahead.
 
     Raises
     ------
     MXNetError
-        If there are no items, a generator is used up, or an item has another shape than the first;
-        the message names the item, and the error's cause is what the generator raised.
+        If there are no items, a generator is exhausted, or an item has another shape than the
+        first; the message names the item, and the error's cause is what the generator raised.
 
-    Notes ----- The first item is drawn when the iterator is constructed; its shapes are those of
-    all.  `reset` does nothing before the first batch has been taken.
+    Notes
+    -----
+    The first item is drawn when the iterator is constructed; its shapes are those of all.  `reset`
+    does nothing before the first batch has been drawn.
 
     Examples
     --------
@@ -84,34 +87,35 @@ class GeneratorIter(WholeBatches):
         self._transform = transform
         self._source: Callable[[], Iterable[Any]] = (
             samples if callable(samples) and not hasattr(samples, "__iter__") else lambda: samples)
-        self._made = {"batch_size": batch_size, "last_batch_handle": last_batch_handle}
+        self._resume_key = {"batch_size": batch_size, "last_batch_handle": last_batch_handle}
         self._items: Iterator[Any] | None = None
-        with telling("GeneratorIter"):
+        with error_context("GeneratorIter"):
             inputs = Inputs.of(data_names, label_names, columns, dtype)
         self._pipeline, items = Pipeline(1, prefetch_buffer), self._epoch()
-        first, self._assembly = self._pipeline.call(partial(self._first, items, inputs, batch_size))
-        super().__init__(self._assembly.batch_size)
-        self.provide_data = self._assembly.provide_data
-        self.provide_label = self._assembly.provide_label
+        first, self._assembler = self._pipeline.call(
+            partial(self._first, items, inputs, batch_size))
+        super().__init__(self._assembler.batch_size)
+        self.provide_data = self._assembler.provide_data
+        self.provide_label = self._assembler.provide_label
         self._begin(chain([first], items))
 
     def _epoch(self) -> Iterator[Any]:
-        """The items of the next epoch, which begins where the first is drawn: in the thread."""
+        """The items of the next epoch; the thread creates its iterator with the first item."""
         before, self._items = self._items, iter(self._source())
         if self._items is before:
-            raise MXNetError("the generator is used up; give a function that makes a new one for "
+            raise MXNetError("the generator is exhausted; pass a function that makes a new one for "
                              "every epoch")
         yield from self._items
 
     def _first(self, items: Iterator[Any], inputs: Inputs, batch_size: int | None
-               ) -> tuple[Any, Assembly]:
-        """The first item, and the arrays for it and its like."""
-        with telling(self._called(0)):
+               ) -> tuple[Any, BatchAssembler]:
+        """The first item, and an assembler for its shapes and types."""
+        with error_context(self._describe(0)):
             first = next(items, _END)
             if first is _END:
                 raise MXNetError("there is none")
-            sample = self._transformed(first)
-            inputs = inputs.fitting(sample)
+            sample = self._transform_sample(first)
+            inputs = inputs.matching(sample)
             values = inputs.values(sample)
             if batch_size is None:
                 arrays = [as_array(value) for value in values]
@@ -119,7 +123,7 @@ class GeneratorIter(WholeBatches):
                     raise MXNetError("without a batch_size an item is a whole batch, and in this "
                                      "one there is a field without samples")
                 batch_size, values = len(arrays[0]), [array[0] for array in arrays]
-            return first, Assembly(inputs, values, batch_size)
+            return first, BatchAssembler(inputs, values, batch_size)
 
     # -- batches ----------------------------------------------------------------------------
 
@@ -128,48 +132,49 @@ class GeneratorIter(WholeBatches):
         self._pipeline.start(self._jobs(items))
 
     def _jobs(self, items: Iterator[Any]) -> Iterator[Job]:
-        """Without an end: behind the last sample batches are empty."""
+        """Jobs without an end: after the last sample batches are empty."""
         size = self.batch_size
-        for number in count():
-            arrays, filled = self._assembly.acquire(), [0]
+        for number in count_from():
+            arrays, filled = self._assembler.acquire(), [0]
             if self._whole:
-                parts = [partial(self._draw_batch, items, arrays, number, filled)]
+                tasks = [partial(self._draw_batch, items, arrays, number, filled)]
             else:
-                parts = [partial(self._draw, items, arrays, range(row, min(row + PART, size)),
-                                 number * size, filled) for row in range(0, size, PART)]
-            yield Job(parts, partial(self._finish, arrays, filled))
+                tasks = [partial(self._draw, items, arrays,
+                                 range(row, min(row + SAMPLES_PER_TASK, size)), number * size,
+                                 filled) for row in range(0, size, SAMPLES_PER_TASK)]
+            yield Job(tasks, partial(self._finish, arrays, filled))
 
     def _draw(self, items: Iterator[Any], arrays: list[np.ndarray], rows: range, base: int,
               filled: list[int]) -> None:
-        """Some samples to their rows; `filled[0]` is how many rows have one."""
+        """Draw samples into rows; `filled[0]` becomes the number of filled rows."""
         for row in rows:
-            with telling(self._called(base + row)):
+            with error_context(self._describe(base + row)):
                 sample = next(items, _END)
                 if sample is _END:
                     return
-                self._assembly.put(arrays, row, self._transformed(sample))
+                self._assembler.write_sample(arrays, row, self._transform_sample(sample))
             filled[0] = row + 1
 
     def _draw_batch(self, items: Iterator[Any], arrays: list[np.ndarray], number: int,
                     filled: list[int]) -> None:
-        with telling(self._called(number)):
+        with error_context(self._describe(number)):
             batch = next(items, _END)
             if batch is not _END:
-                filled[0] = self._assembly.put_batch(arrays, self._transformed(batch))
+                filled[0] = self._assembler.write_batch(arrays, self._transform_sample(batch))
 
     def _finish(self, arrays: list[np.ndarray], filled: list[int]) -> DataBatch | None:
-        have = filled[0]
-        if not have:
+        count = filled[0]
+        if not count:
             return None
         for array in arrays:
-            array[have:] = array[np.arange(have, self.batch_size) % have]
-        return self._assembly.batch(arrays, self.batch_size - have, None)
+            array[count:] = array[np.arange(count, self.batch_size) % count]
+        return self._assembler.batch(arrays, self.batch_size - count, None)
 
-    def _transformed(self, item: Any) -> Any:
+    def _transform_sample(self, item: Any) -> Any:
         return item if self._transform is None else self._transform(item)
 
     @staticmethod
-    def _called(number: int) -> str:
+    def _describe(number: int) -> str:
         return f"GeneratorIter: item {number}"
 
     def iter_next(self) -> bool:
@@ -182,7 +187,7 @@ class GeneratorIter(WholeBatches):
                     self._pipeline.start(iter(()))
                     return False
                 self._position += 1 if self._whole else self.batch_size - batch.pad
-                if not batch.pad or self._made["last_batch_handle"] == "pad":
+                if not batch.pad or self._resume_key["last_batch_handle"] == "pad":
                     self.current_batch = batch
                     return True
         except StopIteration:
@@ -194,17 +199,17 @@ class GeneratorIter(WholeBatches):
             self._begin(self._epoch())
 
     def close(self) -> None:
-        """End the thread."""
+        """Stop the thread."""
         self._pipeline.close()
 
     # -- resume -----------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position, the number of items drawn: see `DataIter.state_dict`."""
-        return {**self._made, "position": self._position}
+        return {**self._resume_key, "position": self._position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a position that `state_dict` returned, by drawing and dropping items.
+        """Continue from a position that `state_dict` returned, by drawing and discarding items.
 
         Parameters
         ----------
@@ -216,7 +221,7 @@ class GeneratorIter(WholeBatches):
         MXNetError
             If one of these differs, or the generator ends before the position.
         """
-        expect_same(self, dict(state), **self._made)
+        expect_same(self, dict(state), **self._resume_key)
         self.reset()
         while self._position < state["position"] and self.iter_next():
             pass

@@ -1,13 +1,13 @@
 """`ImageRecordIter`: batches of augmented images from record files.
 
-A batch is a job of the pipeline, cut into parts of a few images.  A part reads its records by
-position, decodes, augments and normalizes them, each straight into its place in the batch's array,
+A batch is a job of the pipeline, divided into tasks of a few images.  A task reads its records by
+offset, decodes, augments and normalizes them, each directly into its row of the batch's array,
 which comes from a pool (`ndarray.buffer_pool`).
 
-Order and augmentation follow from the seed and the position of a sample alone, for any number of
-threads, so a position is enough to continue exactly where another iterator stopped.
+Order and augmentation depend only on the seed and on the position of a sample, for any number of
+threads, so a position is all that is needed to resume exactly.
 
-`RecordIter` does all that; its subclasses define the image and the label of a record.
+`RecordIter` does all that; subclasses define how the image and the label of a record are made.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from ..base import MXNetError
 from ..context import cpu
 from ..imgproc.codecs import decode
-from ..imgproc.record_augmenter import Augmentation, Pixels
+from ..imgproc.record_augmenter import Augmentation, ImageOptions
 from ..log import get_logger
 from ..ndarray import NDArray
 from ..ndarray.buffer_pool import BufferPool
@@ -31,7 +31,7 @@ from ..ops.random import rng
 from ..recordio import IRHeader, MXRecordIO, unpack
 from ..serialization import read_arrays, write_arrays
 from .data import DataBatch, DataDesc, expect_same
-from .native import MXDataIter, deciding, options_of, require_part
+from .native import MXDataIter, lists_options, options_of, require_part, resume_options
 from .pipeline import Job, Pipeline
 from .record_table import image_list, record_offsets
 from .sampler import Chosen, Sampler
@@ -39,13 +39,63 @@ from .sampler import Chosen, Sampler
 __all__ = ["ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordIter_v1", "ImageRecordUInt8Iter",
            "ImageRecordUInt8Iter_v1", "RecordIter", "RecordOptions"]
 
-_PART = 8
-"""Images of a part: few enough that threads end together, enough that they rarely meet."""
+_IMAGES_PER_TASK = 8
+"""Few enough to balance the load of the threads, enough to amortize synchronization."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordOptions(Pixels):
-    """Options that select records and make batches of them: see `ImageRecordIter`."""
+class RecordOptions(ImageOptions):
+    """Options that select records and make batches of them.
+
+    Parameters
+    ----------
+    path_imgrec : str
+        Record file to read.
+    batch_size : int
+        Number of images in a batch.
+    path_imglist : str, default ''
+        List file (number, labels, path) whose labels replace those of the records, by their id.
+    path_imgidx : str, default ''
+        Index of the record file, which saves scanning it for the starts of the records.
+    label_width : int, default 1
+        Number of labels of an image.
+    shuffle : bool, default False
+        Visit all records in a new random order in every epoch.
+    seed : int, default 0
+        Seed of the order, and of the augmentation unless `seed_aug` is given.
+    seed_aug : int, optional
+        Seed of the augmentation.
+    num_parts : int, default 1
+        Number of parts that the file is divided into: parts have equal numbers of records with an
+        index, equal numbers of bytes without.
+    part_index : int, default 0
+        Part that is read, from 0.
+    round_batch : bool, default True
+        What fills an incomplete last batch.  True: samples from the start of the next epoch, which
+        then begins after them.  False: samples of the previous batch.  `pad` of the batch is their
+        number.
+    preprocess_threads : int, default 4
+        Number of threads that decode and augment images.
+    prefetch_buffer : int, default 4
+        Number of batches that are prepared ahead.
+    verbose : bool, default True
+        Whether to log the file, the number of records and the number of threads.
+    dtype : str, default 'float32'
+        Element type of the data: 'float32', 'uint8' (pixels as they are) or 'int8' (pixels minus
+        the means, clipped to -128 to 127).
+    ctx : str, default 'cpu'
+        Accepted for compatibility; has no effect.
+    device_id : int, default 0
+        Accepted for compatibility; has no effect.
+    shuffle_chunk_size : int, default 0
+        Accepted for compatibility; has no effect: all records are shuffled.
+    shuffle_chunk_seed : int, default 0
+        Accepted for compatibility; has no effect.
+    data_name : str, default 'data'
+        Name of the data.
+    label_name : str, default 'softmax_label'
+        Name of the labels.
+    """
 
     name: ClassVar[str]
     dtypes: ClassVar[tuple[str, ...]]
@@ -75,7 +125,13 @@ class RecordOptions(Pixels):
 
 @dataclass(frozen=True, kw_only=True)
 class _ImageRecordOptions(Augmentation, RecordOptions):
-    """See `ImageRecordIter`."""
+    """Options of `ImageRecordIter`.
+
+    Parameters
+    ----------
+    aug_seq : str, default 'aug_default'
+        Accepted for compatibility; 'aug_default' is the only sequence of augmenters.
+    """
 
     name: ClassVar[str] = "ImageRecordIter"
     dtypes: ClassVar[tuple[str, ...]] = ("float32", "uint8", "int8")
@@ -86,8 +142,8 @@ class _ImageRecordOptions(Augmentation, RecordOptions):
 class RecordIter(MXDataIter):
     """Base class of the iterators over record files.
 
-    `_cut` returns the image of a record and writes its label; `_label_numbers` returns the number
-    of elements of such a label.
+    Subclasses define `_augmented`, which returns the image of a record and writes its label, and
+    `_label_size`, the number of elements of a label.
 
     Parameters
     ----------
@@ -109,7 +165,7 @@ class RecordIter(MXDataIter):
                              f"of {options.path_imgrec} has no records")
         self._labels = (image_list(options.path_imglist, options.label_width)
                         if options.path_imglist else None)
-        size, width = options.batch_size, self._label_numbers()
+        size, width = options.batch_size, self._label_size()
         super().__init__(
             size, DataDesc(options.data_name, (size, *options.data_shape),
                            np.dtype(options.dtype).type),
@@ -119,7 +175,7 @@ class RecordIter(MXDataIter):
         self._data = BufferPool((size, *options.data_shape), options.dtype)
         self._label = BufferPool((size, width), np.float32)
         self._pipeline = Pipeline(options.preprocess_threads, options.prefetch_buffer)
-        self._mean = self._means()
+        self._mean = self._load_mean()
         if options.verbose:
             get_logger().info("%s: %s, %d records, %d threads", options.name, options.path_imgrec,
                               len(self._offsets), options.preprocess_threads)
@@ -128,7 +184,7 @@ class RecordIter(MXDataIter):
     # -- batches ----------------------------------------------------------------------------
 
     def _begin(self, position: int) -> None:
-        """Go on at this position of the epoch."""
+        """Continue at a position of the epoch."""
         self._position, self.current_batch = position, None
         self._pipeline.start(self._jobs(position))
 
@@ -136,12 +192,13 @@ class RecordIter(MXDataIter):
         for chosen in self._sampler.batches(position):
             data, label = self._data.acquire(), self._label.acquire()
             draws = self._draws(chosen.start)
-            parts = [partial(self._fill, chosen, slice(at, at + _PART), draws, data, label)
-                     for at in range(0, self.batch_size, _PART)]
-            yield Job(parts, partial(self._batch, chosen, data, label))
+            step = _IMAGES_PER_TASK
+            tasks = [partial(self._fill, chosen, slice(at, at + step), draws, data, label)
+                     for at in range(0, self.batch_size, step)]
+            yield Job(tasks, partial(self._batch, chosen, data, label))
 
     def _draws(self, position: int) -> np.ndarray:
-        """The random numbers of a batch, a row for each image."""
+        """Uniform random draws for a batch, one row for each image."""
         seed = self._options.seed if self._options.seed_aug is None else self._options.seed_aug
         generator = rng.generator(rng.Stream(2 * seed + 1, position))
         return generator.random((self.batch_size, self._options.draws))
@@ -151,33 +208,29 @@ class RecordIter(MXDataIter):
         for row in range(*rows.indices(self.batch_size)):
             record = int(chosen.samples[row])
             try:
-                self._load(record, draws[row], data[row], label[row])
+                image = self._augmented(record, draws[row], label[row])
+                self._options.normalize(image, draws[row], self._mean, data[row])
             except MXNetError as error:
                 raise MXNetError(f"{self._options.path_imgrec}, record {record} at offset "
                                  f"{self._offsets[record]}: {error}") from error
 
-    def _load(self, record: int, draws: np.ndarray, data: np.ndarray, label: np.ndarray) -> None:
-        """One image and its label, to their places."""
-        image = self._cut(record, draws, label)
-        self._options.finish(image, draws, self._mean, data)
+    def _augmented(self, record: int, draws: np.ndarray, label: np.ndarray) -> np.ndarray:
+        """The augmented image of a record, not yet normalized; writes its label to `label`."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _augmented")
 
-    def _cut(self, record: int, draws: np.ndarray, label: np.ndarray) -> np.ndarray:
-        """The image of a record before its last steps; its label is written to `label`."""
-        raise NotImplementedError(f"{type(self).__name__} does not define _cut")
-
-    def _label_numbers(self) -> int:
-        raise NotImplementedError(f"{type(self).__name__} does not define _label_numbers")
+    def _label_size(self) -> int:
+        raise NotImplementedError(f"{type(self).__name__} does not define _label_size")
 
     def _read(self, record: int) -> tuple[np.ndarray, Any]:
-        """The image of a record as it is in the file, and its label."""
+        """Read the image of a record, decoded, and its label."""
         content = self._reader.read_at(int(self._offsets[record]))
         channels = self._options.data_shape[0]
         try:
             header, encoded = unpack(content)
             image = decode(encoded, {3: 3, 1: 1}.get(channels, 0))
         except MXNetError as error:
-            raise MXNetError(f"{error}.  Hint: `python -m nbmod rec verify --decode` lists what is "
-                             "damaged, `rec repair --decode` leaves it out") from error
+            raise MXNetError(f"{error}.  Hint: `python -m nbmod rec verify --decode` lists "
+                             "damaged records, `rec repair --decode` drops them") from error
         if image.shape[2] != channels:
             raise MXNetError(f"the image has {image.shape[2]} channels, data_shape has "
                              f"{channels}")
@@ -206,22 +259,22 @@ class RecordIter(MXDataIter):
         return batch
 
     def reset(self) -> None:
-        """Start the next epoch; with `round_batch` after the samples that filled the last batch."""
+        """Start the next epoch; with `round_batch` after the samples that padded the last batch."""
         self._sampler.next_epoch(self._position)
         self._begin(self._sampler.start)
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         self._pipeline.close()
 
     # -- resume -----------------------------------------------------------------------------
 
-    def _made(self) -> dict[str, Any]:
+    def _resume_key(self) -> dict[str, Any]:
         return {**self._sampler.state(), "bytes_of_file": self._reader.size()}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position and the options that determine batches: see `DataIter.state_dict`."""
-        return {"options": deciding(self._options), **self._made(),
+        return {"options": resume_options(self._options), **self._resume_key(),
                 "start": self._sampler.start, "position": self._position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -231,24 +284,24 @@ class RecordIter(MXDataIter):
         ----------
         state : dict
             State of an iterator over a file of the same size with the same options, apart from
-            paths and the numbers of threads and batches made ahead.
+            paths and the numbers of threads and of prefetched batches.
 
         Raises
         ------
         MXNetError
             If one of these differs.
         """
-        expect_same(self, state.get("options", {}), **deciding(self._options))
-        expect_same(self, dict(state), **self._made())
+        expect_same(self, state.get("options", {}), **resume_options(self._options))
+        expect_same(self, dict(state), **self._resume_key())
         self._sampler.start = state["start"]
         self._begin(state["position"])
 
     # -- the mean image -------------------------------------------------------------------
 
-    def _means(self) -> np.ndarray:
-        """What is subtracted: numbers for channels, or the image in the file `mean_img`.
+    def _load_mean(self) -> np.ndarray:
+        """The mean of each channel, or the mean image in the file `mean_img`.
 
-        A file that is not there is made, of all images as they are cut.
+        A missing file is written, with the mean of all augmented images.
         """
         path = self._options.mean_img
         if not path:
@@ -256,7 +309,7 @@ class RecordIter(MXDataIter):
         if not os.path.exists(path):
             get_logger().info("%s: cannot find %s, the mean image is computed",
                               self._options.name, path)
-            write_arrays(path, [self._average()], ["mean_img"])
+            write_arrays(path, [self._mean_image()], ["mean_img"])
         arrays, names = read_arrays(path)
         mean = dict(zip(names, arrays, strict=False)).get("mean_img")
         if not isinstance(mean, np.ndarray) or mean.shape != self._options.data_shape:
@@ -265,11 +318,11 @@ class RecordIter(MXDataIter):
                              f"{self._options.data_shape}, found {found}")
         return np.ascontiguousarray(mean, np.float32)
 
-    def _average(self) -> np.ndarray:
+    def _mean_image(self) -> np.ndarray:
         total = np.zeros(self._options.data_shape)
         label = np.empty(self._label.shape[1:], np.float32)
         for record in range(len(self._offsets)):
-            total += self._cut(record, self._draws(record)[0], label).transpose(2, 0, 1)
+            total += self._augmented(record, self._draws(record)[0], label).transpose(2, 0, 1)
         return (total / len(self._offsets)).astype(np.float32)
 
 
@@ -278,161 +331,19 @@ class _ImageRecordIter(RecordIter):
 
     _options: _ImageRecordOptions
 
-    def _label_numbers(self) -> int:
+    def _label_size(self) -> int:
         return self._options.label_width
 
-    def _cut(self, record: int, draws: np.ndarray, label: np.ndarray) -> np.ndarray:
+    def _augmented(self, record: int, draws: np.ndarray, label: np.ndarray) -> np.ndarray:
         image, label[:] = self._read(record)
-        return self._options.cut(image, draws)
+        return self._options.augment(image, draws)
 
 
+@lists_options(_ImageRecordOptions)
 def ImageRecordIter(**options: Any) -> MXDataIter:
     """Batches of images from a record file, decoded and augmented by threads.
 
-    Parameters
-    ----------
-    **options
-        The options below, by keyword; each may also be given as text.
-    path_imgrec : str
-        Record file to read.
-    data_shape : tuple of int
-        Shape of an image in a batch, (channels, height, width), with 1, 3 or 4 channels.
-    batch_size : int
-        Number of images in a batch.
-    path_imgidx : str, default ''
-        Index of the record file, which saves scanning it for the starts of the records.
-    path_imglist : str, default ''
-        List file (number, labels, path) whose labels replace those of the records, by their id.
-    label_width : int, default 1
-        Number of labels of an image.
-    shuffle : bool, default False
-        Visit all records in a new random order in every epoch.
-    seed : int, default 0
-        Seed of the order, and of the augmentation unless `seed_aug` is given.
-    seed_aug : int, optional
-        Seed of the augmentation.
-    num_parts : int, default 1
-        Number of parts that the file is divided into: parts have equal numbers of records with an
-        index, equal numbers of bytes without.
-    part_index : int, default 0
-        Part that is read, from 0.
-    round_batch : bool, default True
-        What fills a last batch that is not full.  True: samples from the start of the next epoch,
-        which then begins after them.  False: samples of the batch before.  `pad` of the batch is
-        their number.
-    preprocess_threads : int, default 4
-        Number of threads that decode and augment images.
-    prefetch_buffer : int, default 4
-        Number of batches that are made ahead.
-    verbose : bool, default True
-        Whether to log the file, the number of records and the number of threads.
-    dtype : str, default 'float32'
-        Element type of the data: 'float32', 'uint8' (pixels as they are) or 'int8' (pixels minus
-        the means, clipped to -128 to 127).
-    resize : int, default -1
-        Length that the shorter side of the image is resized to first; not positive: no resizing.
-    inter_method : int, default 1
-        Interpolation: 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 cubic where both sides
-        grow, area where both shrink and linear otherwise, 10 one of 0 to 4 at random.
-    rand_crop : bool, default False
-        Crop at a random position instead of the center.
-    random_resized_crop : bool, default False
-        Crop a window of random area, aspect ratio and position, and resize it to `data_shape`;
-        excludes `rand_crop`, the crop sizes and the random scales.
-    min_random_area : float, default 1
-        Smallest share of the image's area for `random_resized_crop`.
-    max_random_area : float, default 1
-        Largest share of the image's area for `random_resized_crop`.
-    max_aspect_ratio : float, default 0
-        With `random_resized_crop`: largest ratio of width to height if `min_aspect_ratio` is given,
-        or else the ratio is from 1 - max_aspect_ratio to 1 + max_aspect_ratio.  Without: largest
-        random change of the image's aspect ratio, as a share of it.
-    min_aspect_ratio : float, optional
-        Smallest ratio of width to height for `random_resized_crop`.
-    min_crop_size : int, default -1
-        Shortest side of a random square window, see `max_crop_size`.
-    max_crop_size : int, default -1
-        If positive, a square window with a side of `min_crop_size` to `max_crop_size` pixels is
-        cropped and resized to `data_shape`.
-    max_rotate_angle : int, default 0
-        Largest angle of a random rotation, in degrees, in either direction.
-    rotate : int, default -1
-        Angle of a fixed rotation in degrees if positive; replaces `max_rotate_angle`.
-    max_shear_ratio : float, default 0
-        Largest random shear, in either direction.
-    min_random_scale : float, default 1
-        Smallest factor of a random scaling.
-    max_random_scale : float, default 1
-        Largest factor of a random scaling.
-    min_img_size : float, default 0
-        Shortest side of an image after scaling, in pixels.
-    max_img_size : float, default 1e10
-        Longest side of an image after scaling, in pixels.
-    pad : int, default 0
-        Number of pixels added at each edge before cropping.
-    fill_value : int, default 255
-        Value of pixels that padding, rotation and shear add.
-    brightness : float, default 0
-        Largest random change of brightness, as a share: the factor is from 1 - brightness to
-        1 + brightness.
-    contrast : float, default 0
-        Largest random change of the distance to the image's mean gray, as a share.
-    saturation : float, default 0
-        Largest random change of the distance to each pixel's gray, as a share.
-    pca_noise : float, default 0
-        Standard deviation of random shifts along the principal components of colors (Krizhevsky et
-        al., "ImageNet classification with deep convolutional neural networks", 2012).
-    random_h : int, default 0
-        Largest random change of the hue, in units of 2 degrees.
-    random_s : int, default 0
-        Largest random change of the saturation, from 0 to 255.
-    random_l : int, default 0
-        Largest random change of the lightness, from 0 to 255.
-    mirror : bool, default False
-        Mirror all images horizontally.
-    rand_mirror : bool, default False
-        Mirror an image horizontally with probability 1/2.
-    max_random_contrast : float, default 0
-        Largest random change of the factor of normalized pixels, as a share.
-    max_random_illumination : float, default 0
-        Largest random number added to normalized pixels, before `scale`.
-    mean_img : str, default ''
-        File with a mean image, an array 'mean_img' of the shape `data_shape`, which is subtracted.
-        A file that does not exist is written, with the mean of all images of the part as they are
-        cropped.
-    mean_r : float, default 0
-        Mean of the red channel (of the only one if images are gray), which is subtracted;
-        without effect if `mean_img` is given, as the other means.
-    mean_g : float, default 0
-        Mean of the green channel.
-    mean_b : float, default 0
-        Mean of the blue channel.
-    mean_a : float, default 0
-        Mean of the alpha channel.
-    std_r : float, default 1
-        Standard deviation of the red channel (or the only one), which is divided by; 0 counts as 1.
-    std_g : float, default 1
-        Standard deviation of the green channel.
-    std_b : float, default 1
-        Standard deviation of the blue channel.
-    std_a : float, default 1
-        Standard deviation of the alpha channel.
-    scale : float, default 1
-        Factor of the pixels after the means are subtracted.
-    aug_seq : str, default 'aug_default'
-        Accepted for compatibility; 'aug_default' is the only sequence of augmenters.
-    ctx : str, default 'cpu'
-        Accepted for compatibility; has no effect.
-    device_id : int, default 0
-        Accepted for compatibility; has no effect.
-    shuffle_chunk_size : int, default 0
-        Accepted for compatibility; has no effect: all records are shuffled.
-    shuffle_chunk_seed : int, default 0
-        Accepted for compatibility; has no effect.
-    data_name : str, default 'data'
-        Name of the data.
-    label_name : str, default 'softmax_label'
-        Name of the labels.
+    Options are keywords; each may also be given as a string.
 
     Returns
     -------
@@ -457,19 +368,13 @@ def ImageRecordIter(**options: Any) -> MXDataIter:
     with `contrast` from 1 - max_random_contrast to 1 + max_random_contrast, and `illumination` from
     -max_random_illumination to max_random_illumination.  The same seed yields the same batches for
     any number of threads.
-
-    An option with another name has no effect; if it resembles a known one, there is a warning.
     """
     return _ImageRecordIter(options_of(_ImageRecordOptions, options))
 
 
+@lists_options(_ImageRecordOptions, "dtype")
 def ImageRecordUInt8Iter(**options: Any) -> MXDataIter:
     """`ImageRecordIter` with dtype 'uint8': pixels as they are, not normalized.
-
-    Parameters
-    ----------
-    **options
-        Options of `ImageRecordIter`; `dtype` is replaced.
 
     Returns
     -------
@@ -479,13 +384,9 @@ def ImageRecordUInt8Iter(**options: Any) -> MXDataIter:
     return ImageRecordIter(**options | {"dtype": "uint8"})
 
 
+@lists_options(_ImageRecordOptions, "dtype")
 def ImageRecordInt8Iter(**options: Any) -> MXDataIter:
     """`ImageRecordIter` with dtype 'int8': pixels minus the means, clipped to -128 to 127.
-
-    Parameters
-    ----------
-    **options
-        Options of `ImageRecordIter`; `dtype` is replaced.
 
     Returns
     -------
@@ -496,4 +397,4 @@ def ImageRecordInt8Iter(**options: Any) -> MXDataIter:
 
 
 ImageRecordIter_v1, ImageRecordUInt8Iter_v1 = ImageRecordIter, ImageRecordUInt8Iter
-"""Their older selves, which take the same options."""
+"""Former versions, which take the same options."""

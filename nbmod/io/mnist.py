@@ -19,14 +19,46 @@ from ..ndarray import NDArray
 from ..ndarray.buffer_pool import BufferPool
 from ..ops.jit import kernel
 from .data import DataBatch, DataDesc, expect_same
-from .native import MXDataIter, deciding, options_of, require_part
+from .native import MXDataIter, lists_options, options_of, require_part, resume_options
 
 __all__ = ["MNISTIter", "read_idx"]
 
 
 @dataclass(frozen=True)
 class _Options:
-    """See `MNISTIter`."""
+    """Options of `MNISTIter`.
+
+    Parameters
+    ----------
+    image : str, default './train-images-idx3-ubyte'
+        File with the images.
+    label : str, default './train-labels-idx1-ubyte'
+        File with the labels.
+    batch_size : int, default 128
+        Number of images in a batch.
+    shuffle : bool, default True
+        Read the images in a random order, which is the same in every epoch.
+    flat : bool, default False
+        Whether an image is a vector instead of an array (1, rows, columns).
+    seed : int, default 0
+        Seed of the random order.
+    silent : bool, default False
+        Whether not to log what was read.
+    num_parts : int, default 1
+        Number of parts that the images are divided into; the last one has the remainder, too.
+    part_index : int, default 0
+        Part that is read, from 0.
+    prefetch_buffer : int, default 4
+        Accepted for compatibility; has no effect: all images are in memory.
+    ctx : str, default 'cpu'
+        Accepted for compatibility; has no effect.
+    dtype : {'float32', None}, default None
+        Element type of the data; only float32.
+    data_name : str, default 'data'
+        Name of the data.
+    label_name : str, default 'softmax_label'
+        Name of the labels.
+    """
 
     name: ClassVar[str] = "MNISTIter"
     image: str = "./train-images-idx3-ubyte"
@@ -69,7 +101,7 @@ def read_idx(path: str, dimensions: int) -> np.ndarray:
         with open(path, "rb") as file:
             data = file.read()
         if data[:2] == b"\x1f\x8b":
-            data = _unpacked(data)
+            data = _decompressed(data)
     except (OSError, EOFError, zlib.error) as error:
         raise MXNetError(f"{path}: cannot be read: {error}") from None
     head = 4 + 4 * dimensions
@@ -84,26 +116,26 @@ def read_idx(path: str, dimensions: int) -> np.ndarray:
     return np.frombuffer(data, np.uint8, offset=head).reshape(shape)
 
 
-_LARGEST = 1 << 28
-"""Packed files may claim any size; MNIST has 47 MB, its largest relative 200."""
+_MAX_DECOMPRESSED = 1 << 28
+"""A compressed file may expand to any size; MNIST has 47 MB, EMNIST and its kind 200."""
 
 
-def _unpacked(data: bytes) -> bytes:
-    with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
-        content = packed.read(_LARGEST)
-        if packed.read(1):
-            raise EOFError(f"more than {_LARGEST:,} bytes when unpacked")
+def _decompressed(data: bytes) -> bytes:
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as compressed:
+        content = compressed.read(_MAX_DECOMPRESSED)
+        if compressed.read(1):
+            raise EOFError(f"more than {_MAX_DECOMPRESSED:,} bytes when decompressed")
     return content
 
 
-_UNIT = np.float32(1 / 256)
+_SCALE = np.float32(1 / 256)
 
 
 @kernel
 def _scale(pixels, out):
     """out = pixels / 256."""
     for k in range(out.size):
-        out[k] = np.float32(pixels[k]) * _UNIT
+        out[k] = np.float32(pixels[k]) * _SCALE
 
 
 class _MNISTIter(MXDataIter):
@@ -121,10 +153,10 @@ class _MNISTIter(MXDataIter):
         size, first = len(order) // options.num_parts, options.part_index
         last = len(order) if first == options.num_parts - 1 else size * (first + 1)
         order = order[size * first:last]
-        # In order once and for all: every epoch has the same one, and batches are slices then.
+        # Every epoch has the same order, so permute once; batches are then slices.
         self._images, self._labels = images[order], labels[order].astype(np.float32)
         self._index = np.zeros(options.batch_size, np.int64)
-        self._made = {**deciding(options), "images": len(images)}
+        self._resume_key = {**resume_options(options), "images": len(images)}
         shape = (prod(images.shape[1:]),) if options.flat else (1, *images.shape[1:])
         self._images = self._images.reshape(-1, *shape)
         self._shape = (options.batch_size, *shape)
@@ -151,64 +183,30 @@ class _MNISTIter(MXDataIter):
         self._cursor, self.current_batch = 0, None
 
     def state_dict(self) -> dict[str, Any]:
-        return {**self._made, "cursor": self._cursor}
+        return {**self._resume_key, "cursor": self._cursor}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        expect_same(self, dict(state), **self._made)
+        expect_same(self, dict(state), **self._resume_key)
         self._cursor, self.current_batch = state["cursor"], None
 
 
+@lists_options(_Options)
 def MNISTIter(**options: Any) -> MXDataIter:
     """Batches of handwritten digits from idx-ubyte files, which may be compressed with gzip.
 
-    Parameters
-    ----------
-    **options
-        The options below, by keyword; each may also be given as text.
-    image : str, default './train-images-idx3-ubyte'
-        File with the images.
-    label : str, default './train-labels-idx1-ubyte'
-        File with the labels.
-    batch_size : int, default 128
-        Number of images in a batch.
-    shuffle : bool, default True
-        Read the images in a random order, which is the same in every epoch.
-    flat : bool, default False
-        Whether an image is a vector instead of an array (1, rows, columns).
-    seed : int, default 0
-        Seed of the random order.
-    silent : bool, default False
-        Whether not to log what was read.
-    num_parts : int, default 1
-        Number of parts that the images are divided into; the last one has the remainder, too.
-    part_index : int, default 0
-        Part that is read, from 0.
-    prefetch_buffer : int, default 4
-        Accepted for compatibility; has no effect: all images are in memory.
-    ctx : str, default 'cpu'
-        Accepted for compatibility; has no effect.
-    dtype : {'float32', None}, default None
-        Element type of the data; only float32.
-    data_name : str, default 'data'
-        Name of the data.
-    label_name : str, default 'softmax_label'
-        Name of the labels.
+    Options are keywords; each may also be given as a string.
 
     Returns
     -------
     MXDataIter
         Iterator over batches.  Data are float32 from 0 to 255/256, of shape (batch_size, 1, rows,
         columns), or (batch_size, rows * columns) if `flat`; labels are float32 of shape
-        (batch_size,).  A last batch that is not full is dropped.
+        (batch_size,).  An incomplete last batch is discarded.
 
     Raises
     ------
     MXNetError
         For invalid options, and for files that are missing, damaged or of different lengths.
-
-    Notes
-    -----
-    An option with another name has no effect; if it resembles a known one, there is a warning.
 
     Examples
     --------

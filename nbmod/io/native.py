@@ -1,18 +1,22 @@
 """Common parts of MXNet's native iterators: `MXDataIter` and how the last batch is filled.
 
-A native iterator is made by a function that takes any keyword; all values may be text; unknown
-keywords are ignored.  Its batches are made ahead by threads (`pipeline`).
+A native iterator is created by a function that takes any keyword; all values may be strings;
+unknown keywords are ignored.  The options are the fields of a dataclass, whose docstring describes
+them: signature and docstring of the function list them (`lists_options`).  Threads prepare batches
+ahead (`pipeline`).
 
-The rule for the last batch.  Samples form a ring.  With `round_batch` a batch that is not full is
-filled from the start of the ring, `pad` is the number of those samples, and the next epoch begins
-after them.  Without it the batch is filled with what was stored in its place before.
+The last batch.  Samples form a ring.  With `round_batch` an incomplete batch is filled from the
+start of the ring, `pad` is the number of those samples, and the next epoch begins after them.
+Without it the batch keeps the elements of the previous batch in these rows.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,9 +25,11 @@ from ..base import MXNetError, did_you_mean, warn_user
 from ..ops.param import parse_params
 from .data import DataBatch, DataDesc, DataIter
 
-__all__ = ["MXDataIter", "deciding", "list_files", "options_of", "require_part"]
+__all__ = ["MXDataIter", "list_files", "lists_options", "options_of", "require_part",
+           "resume_options"]
 
 Options = TypeVar("Options")
+Factory = TypeVar("Factory", bound=Callable[..., Any])
 
 
 class MXDataIter(DataIter):
@@ -68,9 +74,9 @@ class MXDataIter(DataIter):
         return self.current_batch
 
     def debug_skip_load(self) -> None:
-        """Yield the next batch repeatedly, without an end.
+        """Return the next batch again and again, without an end.
 
-        This measures the time that its consumer takes, without that of loading.
+        This measures the speed of the consumer without the cost of loading.
         """
         self._only = self.next()
 
@@ -110,18 +116,52 @@ class MXDataIter(DataIter):
         return self._current().index
 
     def getpad(self) -> int:
-        """Return the number of samples at the end of the current batch that only fill it up.
+        """Return the number of padding samples at the end of the current batch.
 
         Raises MXNetError before the first batch.
         """
         return self._current().pad or 0
 
 
-def options_of(cls: type[Options], given: Mapping[str, Any]) -> Options:
-    """Return the options of an iterator, a dataclass, from keywords that may be text.
+def lists_options(cls: type, *fixed: str) -> Callable[[Factory], Factory]:
+    """Decorate a function `f(**options)` so that signature and docstring list the options.
 
-    A dtype of None is the iterator's default.  An unknown keyword is ignored, with a warning if a
-    known one is similar.
+    Parameters
+    ----------
+    cls : type
+        Dataclass of the options; the docstrings of the class and its bases describe them.
+    *fixed : str
+        Names of options that the function sets itself.
+    """
+    entries: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        _, _, section = inspect.cleandoc(base.__doc__ or "").partition("Parameters\n----------\n")
+        entries |= {entry.split(" :")[0]: entry.rstrip()
+                    for entry in re.split(r"\n(?=\w)", section) if entry}
+    fields = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+              for name, parameter in inspect.signature(cls).parameters.items() if name not in fixed]
+    fields.sort(key=lambda parameter: parameter.default is not inspect.Parameter.empty)
+
+    def decorate(function: Factory) -> Factory:
+        summary, _, rest = inspect.cleandoc(function.__doc__ or "").partition("Returns\n-------\n")
+        function.__doc__ = "\n".join([
+            f"{summary}Parameters\n----------",
+            *(entries[field.name] for field in fields if field.name in entries),
+            "**options\n    Ignored; there is a warning if the name resembles that of an option.\n",
+            f"Returns\n-------\n{rest}"])
+        plain = inspect.signature(function)
+        function.__signature__ = plain.replace(  # type: ignore[attr-defined]
+            parameters=[*fields, *plain.parameters.values()])
+        return function
+
+    return decorate
+
+
+def options_of(cls: type[Options], given: Mapping[str, Any]) -> Options:
+    """Return the options of an iterator, a dataclass, from keywords that may be strings.
+
+    A dtype of None selects the default.  An unknown keyword is ignored, with a warning if a known
+    one is similar.
 
     Parameters
     ----------
@@ -139,23 +179,23 @@ def options_of(cls: type[Options], given: Mapping[str, Any]) -> Options:
     for name in sorted(given.keys() - known):
         hint = did_you_mean(name, known)
         if hint:
-            warn_user(f"{cls.name}: unknown option {name!r} is passed over{hint}")  # type: ignore[attr-defined]
+            warn_user(f"{cls.name}: unknown option {name!r} is ignored{hint}")  # type: ignore[attr-defined]
     used = {name: value for name, value in given.items() if name in known
             and not (name == "dtype" and value in (None, "None"))}
     return cls(**parse_params(cls, used))
 
 
-_NO_MATTER = frozenset({"path_imgrec", "path_imgidx", "path_imglist", "image", "label", "data_csv",
-                        "label_csv", "data_libsvm", "label_libsvm", "ctx", "device_id",
-                        "shuffle_chunk_size", "shuffle_chunk_seed", "preprocess_threads",
-                        "prefetch_buffer", "verbose", "silent"})
-"""Where files lie, who reads them and what is told of it."""
+_IRRELEVANT_TO_RESUME = frozenset({
+    "path_imgrec", "path_imgidx", "path_imglist", "image", "label", "data_csv", "label_csv",
+    "data_libsvm", "label_libsvm", "ctx", "device_id", "shuffle_chunk_size", "shuffle_chunk_seed",
+    "preprocess_threads", "prefetch_buffer", "verbose", "silent"})
+"""Options that do not affect batches: paths, threads, prefetching and logging."""
 
 
-def deciding(options: Any) -> dict[str, Any]:
+def resume_options(options: Any) -> dict[str, Any]:
     """Return the options that determine the batches, as plain data.
 
-    Two iterators must have them in common to continue from each other's positions.
+    An iterator resumes only from the state of one for which they are equal.
 
     Parameters
     ----------
@@ -163,20 +203,20 @@ def deciding(options: Any) -> dict[str, Any]:
         Options of an iterator.
     """
     values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)
-              if field.name not in _NO_MATTER}
+              if field.name not in _IRRELEVANT_TO_RESUME}
     return {name: list(value) if isinstance(value, tuple) else value
             for name, value in values.items()}
 
 
 def list_files(name: str, paths: str) -> list[str]:
-    """Return the files that a text names, as a list of paths.
+    """Return the files that a string names, as a list of paths.
 
     Parameters
     ----------
     name : str
         Name of the iterator, for the message.
     paths : str
-        A path, or several separated by ';'; a folder stands for all its files, sorted by name.
+        A path, or several separated by ';'; a folder means all its files, sorted by name.
 
     Raises
     ------

@@ -1,15 +1,14 @@
-"""Work done ahead of its consumer: jobs in order, their parts by threads.
+"""Prefetching: jobs run ahead of their consumer, in order, by a pool of threads.
 
-A job is a list of parts, functions without arguments that threads call in any order, and a
-`finish` that makes the result of them.  `Pipeline.next` gives the results in the order of the jobs.
-While one is waited for, the next `ahead` are worked on, and never more: a consumer that is slow
-holds the threads back.  Whatever the number of threads, the results are the same, as long as the
-parts of a job write to places of their own.
+A job is a list of tasks, functions without arguments that threads run in any order, and a `finish`
+that returns its result.  `Pipeline.next` yields results in the order of the jobs.  At most `ahead`
+jobs are in flight, so a slow consumer throttles the threads.  Results do not depend on the number
+of threads, as long as the tasks of a job write to disjoint memory.
 
-A part that fails raises in `next`, when its job's turn comes, with the traceback of the thread; the
-other parts of the job are not waited for.  Threads that belong to a dropped pipeline end by
-themselves; after a fork the child makes its own.  An error, Ctrl-C and the end of the process wait
-for what is at work half a second at most: a part may hang in what its user wrote.
+An exception in a task is raised by `next`, at the turn of its job, with the thread's traceback,
+without waiting for the other tasks.  The threads of an unreferenced pipeline stop by themselves;
+after a fork the child starts its own.  An exception, Ctrl-C and the end of the process wait at most
+half a second for running tasks, because a task may hang in user code.
 """
 
 from __future__ import annotations
@@ -23,26 +22,26 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
-from concurrent.futures import TimeoutError as NotYet
+from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, NamedTuple
 
 from ..base import MXNetError
 
 __all__ = ["Job", "Pipeline"]
 
-_POLL = 0.2  # seconds; where waiting cannot be interrupted, Ctrl-C is noticed this late
-_PATIENCE = 0.5  # seconds
+_POLL = 0.2  # seconds; the latency of Ctrl-C where waiting cannot be interrupted
+_GRACE = 0.5  # seconds to wait for running tasks
 
 
 class Job(NamedTuple):
-    """A result that is made in parts."""
+    """A result that several tasks compute."""
 
-    parts: Sequence[Callable[[], Any]]
+    tasks: Sequence[Callable[[], Any]]
     finish: Callable[[], Any]
 
 
 class Pipeline:
-    """Does jobs with `threads` threads, up to `ahead` jobs before they are asked for."""
+    """Runs jobs on `threads` threads, with up to `ahead` jobs in flight."""
 
     def __init__(self, threads: int, ahead: int):
         for name, value in (("threads", threads), ("ahead", ahead)):
@@ -50,132 +49,132 @@ class Pipeline:
                 raise MXNetError(f"Pipeline: {name} is {value}, expected at least 1")
         self.threads, self.ahead = threads, ahead
         self._jobs: Iterator[Job] = iter(())
-        self._begun: deque[tuple[list[Future], Job]] = deque()
-        self._left: list[Future] = []
-        self._workers: _Workers | None = None
+        self._pending: deque[tuple[list[Future], Job]] = deque()
+        self._abandoned: list[Future] = []
+        self._pool: _ThreadPool | None = None
         self._pid = os.getpid()
         _PIPELINES.add(self)
 
     def start(self, jobs: Iterator[Job]) -> None:
-        """Leave what is not finished and go on with `jobs`; the first begin now."""
-        self._drop()
+        """Cancel unfinished jobs and continue with `jobs`; the first ones start now."""
+        self._cancel()
         self._jobs = jobs
         self._fill()
 
     def call(self, function: Callable[[], Any]) -> Any:
-        """What the function returns, called by a thread in the place of the jobs there were."""
+        """Cancel all jobs, run the function in a thread and return its result."""
         results: list[Any] = []
         self.start(iter([Job([lambda: results.append(function())], results.pop)]))
         return self.next()
 
     def next(self) -> Any:
-        """The result of the next job.  Raises StopIteration behind the last one.
+        """The result of the next job; StopIteration after the last one.
 
-        What a part raised is raised here; the jobs behind it are dropped then.
+        Raises the exception of a task; later jobs are cancelled then.
         """
         if self._pid != os.getpid():
             raise MXNetError("Pipeline: threads do not follow a fork; reset the iterator in the "
                              "new process")
-        if not self._begun:
+        if not self._pending:
             raise StopIteration
-        futures, job = self._begun[0]
+        futures, job = self._pending[0]
         try:
             _wait_for_all(futures)
             result = job.finish()
-            self._begun.popleft()
+            self._pending.popleft()
             self._fill()
         except BaseException:
-            self._drop(_PATIENCE)
+            self._cancel(_GRACE)
             raise
         return result
 
     def close(self) -> None:
-        """Drop all jobs and end the threads; those at work finish their part first."""
-        self._drop()
-        workers, self._workers = self._workers, None
-        if workers is not None:
-            workers.close()
+        """Cancel all jobs and stop the threads after their current tasks."""
+        self._cancel()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
 
     def _fill(self) -> None:
-        while len(self._begun) < self.ahead:
+        while len(self._pending) < self.ahead:
             job = next(self._jobs, None)
             if job is None:
                 return
             futures: list[Future] = []
-            self._begun.append((futures, job))
-            for part in job.parts:
-                futures.append(self._threads().submit(part))
+            self._pending.append((futures, job))
+            for task in job.tasks:
+                futures.append(self._threads().submit(task))
 
-    def _drop(self, patience: float = float("inf")) -> None:
-        """Nothing of the old jobs is at work when this returns, or `patience` seconds are over."""
+    def _cancel(self, grace: float = float("inf")) -> None:
+        """Cancel all jobs; wait up to `grace` seconds for running tasks."""
         self._jobs = iter(())
-        begun, self._begun = self._begun, deque()
+        pending, self._pending = self._pending, deque()
         if self._pid != os.getpid():
-            self._workers, self._left, self._pid = None, [], os.getpid()
+            self._pool, self._abandoned, self._pid = None, [], os.getpid()
             return
-        self._left += [future for futures, _ in begun for future in futures if not future.cancel()]
-        end = time.monotonic() + patience
-        while self._left and time.monotonic() < end:
-            self._left = list(wait(self._left, timeout=_POLL).not_done)
+        self._abandoned += [future for futures, _ in pending for future in futures
+                            if not future.cancel()]
+        end = time.monotonic() + grace
+        while self._abandoned and time.monotonic() < end:
+            self._abandoned = list(wait(self._abandoned, timeout=_POLL).not_done)
 
-    def _threads(self) -> _Workers:
-        if self._workers is None:
-            self._workers = _Workers(self.threads)
-        return self._workers
+    def _threads(self) -> _ThreadPool:
+        if self._pool is None:
+            self._pool = _ThreadPool(self.threads)
+        return self._pool
 
 
-class _Workers:
-    """Threads that end with this object, and that the end of the process does not wait for.
-
-    Those of an executor would be: it has no others.
+class _ThreadPool:
+    """Threads that stop with this object, and that the end of the process does not wait for
+    (as it would for those of `concurrent.futures.ThreadPoolExecutor`).
     """
 
     def __init__(self, count: int):
         self._tasks: queue.SimpleQueue = queue.SimpleQueue()
-        self._threads = [threading.Thread(target=_work, args=(self._tasks,), daemon=True,
+        self._threads = [threading.Thread(target=_run_tasks, args=(self._tasks,), daemon=True,
                                           name=f"nbmod-io-{number}") for number in range(count)]
-        self._end = weakref.finalize(self, _end, self._tasks, count)
-        self._end.atexit = False
+        self._stop = weakref.finalize(self, _stop, self._tasks, count)
+        self._stop.atexit = False
         for thread in self._threads:
             thread.start()
 
-    def submit(self, part: Callable[[], Any]) -> Future:
-        """Let one of the threads call `part`."""
+    def submit(self, task: Callable[[], Any]) -> Future:
+        """Run `task` in one of the threads."""
         future: Future = Future()
-        self._tasks.put((future, part))
+        self._tasks.put((future, task))
         return future
 
     def close(self) -> None:
-        """End the threads when all is done that was submitted."""
-        self._end()
+        """Stop the threads after all submitted tasks."""
+        self._stop()
         for thread in self._threads:
             thread.join()
 
 
-def _work(tasks: queue.SimpleQueue) -> None:
-    """Do tasks until there is a None; this must not refer to the one who submits them."""
-    while (task := tasks.get()) is not None:
-        future, part = task
+def _run_tasks(tasks: queue.SimpleQueue) -> None:
+    """Run tasks until a None arrives; holds no reference to the pool, so that it can be freed."""
+    while (entry := tasks.get()) is not None:
+        future, task = entry
         if future.set_running_or_notify_cancel():
             try:
-                future.set_result(part())
+                future.set_result(task())
             except BaseException as error:
                 future.set_exception(error)
-        del task, future, part
+        del entry, future, task
 
 
-def _end(tasks: queue.SimpleQueue, count: int) -> None:
+def _stop(tasks: queue.SimpleQueue, count: int) -> None:
     for _ in range(count):
         tasks.put(None)
 
 
 def _wait_for_all(futures: Sequence[Future]) -> None:
-    """Until all parts of a job are done; raises what one of them has raised, soon."""
+    """Wait for all tasks of a job; raises the first exception without waiting for the others."""
     for future in futures:
         while not future.done():
             try:
                 future.exception(_POLL)
-            except NotYet:
+            except FutureTimeout:
                 for other in futures:
                     if other.done():
                         other.result()
@@ -186,7 +185,7 @@ _PIPELINES: weakref.WeakSet[Pipeline] = weakref.WeakSet()
 
 
 @atexit.register
-def _drop_all() -> None:
-    end = time.monotonic() + _PATIENCE
+def _cancel_all() -> None:
+    end = time.monotonic() + _GRACE
     for pipeline in list(_PIPELINES):
-        pipeline._drop(max(end - time.monotonic(), 0))
+        pipeline._cancel(max(end - time.monotonic(), 0))

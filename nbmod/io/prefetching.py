@@ -1,4 +1,4 @@
-"""`PrefetchingIter`: the next batch of other iterators is made while this one is used."""
+"""`PrefetchingIter`: prepares the next batch of other iterators while the current one is used."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ class PrefetchingIter(WholeBatches):
     def _jobs(self) -> Iterator[Job]:
         while True:
             batches: list[Any] = [None] * self.n_iter
-            self._states = self._places()  # before the threads move the iterators on
+            self._states = self._current_states()  # before the threads advance the iterators
             yield Job([partial(self._advance, n, batches) for n in range(self.n_iter)],
                       partial(list, batches))
 
-    def _places(self) -> list[Any]:
-        """Where a resume would begin."""
+    def _current_states(self) -> list[Any]:
+        """States from which to resume."""
         return [getattr(it, "state_dict", lambda: None)() for it in self.iters]
 
     def _advance(self, number: int, batches: list[Any]) -> None:
@@ -100,11 +100,11 @@ class PrefetchingIter(WholeBatches):
                 raise MXNetError("PrefetchingIter: the iterators end after different numbers of "
                                  "batches")
             self._pipeline.start(iter(()))
-            self._states = self._places()
+            self._states = self._current_states()
             return False
         pads = {batch.pad for batch in batches}
         if len(pads) > 1:
-            raise MXNetError("PrefetchingIter: the batches have different numbers of filling "
+            raise MXNetError("PrefetchingIter: the batches have different numbers of padding "
                              f"samples: {sorted(map(str, pads))}")
         first = batches[0]
         self.current_batch = DataBatch(
@@ -121,16 +121,16 @@ class PrefetchingIter(WholeBatches):
         self._pipeline.start(self._jobs())
 
     def close(self) -> None:
-        """End the threads, after the batches they are working on."""
+        """Stop the threads after their current batches."""
         self._pipeline.close()
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Return the position of the next batch; the one that is made ahead does not count.
+        """Return the position of the next batch; the prefetched one does not count.
 
         Returns
         -------
         dict or None
-            None: one of the iterators cannot tell its position.
+            None if one of the iterators does not support `state_dict`.
         """
         return None if None in self._states else {"iters": list(self._states)}
 

@@ -1,4 +1,4 @@
-"""`ResizeIter`: another number of batches in an epoch of an iterator."""
+"""`ResizeIter`: changes the number of batches in an epoch of an iterator."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ResizeIter(WholeBatches):
             self.data_iter.reset()
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Return the position; None if the underlying iterator cannot tell its own."""
+        """Return the position; None if the underlying iterator does not support that."""
         inner = getattr(self.data_iter, "state_dict", lambda: None)()
         return None if inner is None else {"size": self.size, "cur": self.cur, "data_iter": inner}
 

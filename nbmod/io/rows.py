@@ -1,11 +1,10 @@
-"""Rows of numbers from text files, block by block.
+"""Rows of numeric text files, parsed block by block.
 
-A block is a range of bytes of one file.  To it belong the lines that begin behind its start and up
-to its end (and the first line of the file to the first block), so that blocks are read on their own
-and every line belongs to one.  `RowStream` parses blocks ahead (`pipeline`) and hands rows out in
-whatever numbers are asked for.
+A block is a range of bytes of one file.  It owns the lines that begin after its start and up to its
+end (the first block also the first line), so blocks are read independently and every line belongs
+to exactly one.  `RowStream` parses blocks ahead (`pipeline`) and returns any number of rows.
 
-Rows are columns of equal length that can be cut and joined: arrays, and `Compressed` rows.
+Rows are columns of equal length that can be sliced and concatenated: arrays, and `Compressed` rows.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from .pipeline import Job, Pipeline
 __all__ = ["Block", "CSVParser", "LibSVMParser", "RowStream", "Rows", "blocks_of"]
 
 BLOCK_BYTES = 1 << 20
-_SEARCH, _PIECE = 1 << 12, 1 << 16
+_SEARCH, _COUNT_BYTES = 1 << 12, 1 << 16
 _NEWLINE, _COLON = b"\n:"
-_LONGEST = BLOCK_BYTES + _PIECE
-"""Bytes of a text that memory is kept for: the last line of a block goes on beyond it."""
-_MOST_THREADS = 4
+_MAX_TEXT = BLOCK_BYTES + _COUNT_BYTES
+"""Capacity of pooled text buffers: the last line of a block extends beyond the block."""
+_MAX_THREADS = 4
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Rows:
 
     @staticmethod
     def join(parts: Sequence[Rows]) -> Rows:
-        """The rows of all parts, one behind the other."""
+        """The concatenated rows of all parts."""
         if len(parts) == 1:
             return parts[0]
         columns = zip(*(part.columns for part in parts), strict=True)
@@ -66,29 +65,30 @@ class Block(NamedTuple):
     end: int
 
     def read(self, texts: BufferPool) -> tuple[np.ndarray, int]:
-        """Its lines in a buffer, padded for the kernels, and where in the file they begin.
+        """Its lines in a buffer, padded for the kernels, and their offset in the file.
 
-        As a rule the last line ends in what is read at once.  Each call of the system lets other
-        threads have the interpreter, and then waits until they are done with it.
+        Usually one read includes the end of the last line.  Every system call releases the GIL and
+        has to acquire it again, so there are few.
         """
         size, more = self.end - self.start, _SEARCH
         with open(self.path, "rb", buffering=0) as file:
             text, count = _read(file, self.start, size + more, texts)
-            first = _behind_newline(text, 0) if self.start else 0
-            while first < (last := _behind_newline(text, size)) and last > size + more:
+            first = _after_newline(text, 0) if self.start else 0
+            while first < (last := _after_newline(text, size)) and last > size + more:
                 more *= 16
                 text, count = _read(file, self.start, size + more, texts)
         last = min(last, count)
         text = text[min(first, last):last + kernels.PADDING]
         text[-kernels.PADDING:] = _NEWLINE
-        if self.start == 0 and text[:3].tobytes() == b"\xef\xbb\xbf":  # how some mark UTF-8
+        if self.start == 0 and text[:3].tobytes() == b"\xef\xbb\xbf":  # byte order mark of UTF-8
             return text[3:], 3
         return text, self.start + first
 
 
 def _read(file: Any, offset: int, count: int, texts: BufferPool) -> tuple[np.ndarray, int]:
-    """As many bytes in a buffer, newlines after them, and how many; fewer where the file ends."""
-    text = _room(texts, count + kernels.PADDING)
+    """Read `count` bytes, fewer at the end of the file: a buffer padded with newlines, and the
+    number of bytes read."""
+    text = _buffer_of(texts, count + kernels.PADDING)
     file.seek(offset)
     done = 0
     while done < count and (size := file.readinto(text[done:count].data)):
@@ -97,15 +97,15 @@ def _read(file: Any, offset: int, count: int, texts: BufferPool) -> tuple[np.nda
     return text[:done + kernels.PADDING], done
 
 
-def _behind_newline(text: np.ndarray, at: int) -> int:
-    """The place behind the first newline at or behind `at`; there is one."""
+def _after_newline(text: np.ndarray, at: int) -> int:
+    """Index after the first newline at or after `at` (which must exist)."""
     while (found := text[at:at + _SEARCH].tobytes().find(_NEWLINE)) < 0:
         at += _SEARCH
     return at + found + 1
 
 
 def blocks_of(paths: Sequence[str], num_parts: int = 1, part_index: int = 0) -> list[Block]:
-    """The blocks of one part of some files, which count as one that is cut in equal ranges."""
+    """The blocks of one part of the concatenated files, which are divided into equal ranges."""
     sizes = [os.path.getsize(path) for path in paths]
     step = -(-sum(sizes) // num_parts)
     first, last, base = step * part_index, step * (part_index + 1), 0
@@ -122,20 +122,20 @@ Parser = Callable[[Block], Rows]
 
 
 class RowStream:
-    """The rows of some blocks in order, over and over."""
+    """The rows of blocks, in order."""
 
     def __init__(self, blocks: Sequence[Block], parse: Parser, ahead: int):
         self._blocks, self._parse = blocks, parse
         self.bytes = sum(block.end - block.start for block in blocks)
-        self._pipeline = Pipeline(min(num_threads(), _MOST_THREADS), ahead)
+        self._pipeline = Pipeline(min(num_threads(), _MAX_THREADS), ahead)
         self.restart()
 
     def restart(self, position: int = 0) -> None:
-        """Go on at the row `position` of the first block."""
+        """Continue at the row `position`, counted from the first block."""
         self._pipeline.start(self._jobs())
         self._block, self._used, self.position = Rows(((),)), 0, 0
         while self.position < position:
-            if not len(self.take(min(position - self.position, 1 << 16))):
+            if not len(self.read(min(position - self.position, 1 << 16))):
                 raise MXNetError(f"the saved state is at row {position}, and there are only "
                                  f"{self.position}")
 
@@ -147,20 +147,20 @@ class RowStream:
     def _parse_into(self, block: Block, done: list[Rows]) -> None:
         done.append(self._parse(block))
 
-    def take(self, count: int) -> Rows:
-        """The next `count` rows; fewer only at the end, none behind it."""
+    def read(self, count: int) -> Rows:
+        """The next `count` rows; fewer at the end, none after it."""
         parts: list[Rows] = []
         while count > 0 and self._has_rows():
             part = self._block[self._used:self._used + count]
             self._used += len(part)
             count -= len(part)
             parts.append(part)
-        taken = Rows.join(parts) if parts else self._none()
-        self.position += len(taken)
-        return taken
+        rows = Rows.join(parts) if parts else self._no_rows()
+        self.position += len(rows)
+        return rows
 
     def _has_rows(self) -> bool:
-        """Whether the block has rows that have not been read; if not, advance to the next one."""
+        """Whether there are unread rows; advances to the next block when one is exhausted."""
         while self._used == len(self._block):
             try:
                 self._block, self._used = self._pipeline.next(), 0
@@ -168,88 +168,88 @@ class RowStream:
                 return False
         return True
 
-    def _none(self) -> Rows:
+    def _no_rows(self) -> Rows:
         return self._parse(Block(os.devnull, 0, 0))
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         self._pipeline.close()
 
 
 # ------------------------------------------------------------------------------------- parsing
 
-def _room(pool: BufferPool, count: int) -> np.ndarray:
-    """The first `count` rows of a buffer; an array of its own where buffers have too few."""
+def _buffer_of(pool: BufferPool, count: int) -> np.ndarray:
+    """The first `count` rows of a pooled buffer; a new array if that is too small."""
     if count > pool.shape[0]:
         return np.empty((count, *pool.shape[1:]), pool.dtype)
     return pool.acquire()[:count]
 
 
-def _texts() -> BufferPool:
-    return BufferPool((_LONGEST,), np.uint8)
+def _text_pool() -> BufferPool:
+    return BufferPool((_MAX_TEXT,), np.uint8)
 
 
 def _count(text: np.ndarray, byte: int) -> int:
-    """How often a byte stands in the text, of which pieces are looked at that a cache holds."""
-    return sum(int(np.count_nonzero(text[at:at + _PIECE] == byte))
-               for at in range(0, text.size, _PIECE))
+    """Number of occurrences of a byte, counted in pieces that fit into the cache."""
+    return sum(int(np.count_nonzero(text[at:at + _COUNT_BYTES] == byte))
+               for at in range(0, text.size, _COUNT_BYTES))
 
 
 class CSVParser:
-    """What makes rows of the lines of CSV blocks: one column, of shape (rows, columns)."""
+    """Parses CSV blocks to rows: one column, of shape (rows, columns)."""
 
     def __init__(self, columns: int, dtype: Any):
-        self._texts, self.columns = _texts(), columns
-        self._values = BufferPool((_LONGEST // (2 * columns) + 1, columns), dtype)
+        self._text_pool, self.columns = _text_pool(), columns
+        self._values = BufferPool((_MAX_TEXT // (2 * columns) + 1, columns), dtype)
 
     def __call__(self, block: Block) -> Rows:
-        text, offset = block.read(self._texts)
+        text, offset = block.read(self._text_pool)
         rows = text.size // (2 * self.columns)
         if rows >= self._values.shape[0]:
             rows = min(rows, _count(text, _NEWLINE))
         try:
-            values = _room(self._values, rows + 1)  # and one that is not whole
+            values = _buffer_of(self._values, rows + 1)  # and one for an incomplete line
         except (MemoryError, OverflowError, ValueError) as error:
             raise OutOfMemory(f"{block.path}: rows of {self.columns:,} numbers: {error}") from None
         status = np.zeros(3, np.int64)
         kernels.parse_csv(text, values.dtype.kind == "i", values, status)
-        if status[1] != kernels.FINE:
+        if status[1] != kernels.OK:
             number = "a whole number" if values.dtype.kind == "i" else "a number"
             raise _error(block, text, offset, status, {
-                kernels.NO_NUMBER: number,
+                kernels.BAD_NUMBER: number,
                 kernels.WRONG_COUNT: f"{self.columns} numbers in a line"})
         return Rows((values[:status[0]],))
 
 
 class LibSVMParser:
-    """What makes rows of the lines of LibSVM blocks: the pairs of each, and its label.
+    """Parses LibSVM blocks to rows: the pairs of each line, and its label.
 
-    Memory is kept for lines and pairs of usual lengths.  Where it turns out too small they are
-    counted, and parsed once more.
+    Pooled buffers suffice for typical lines and pairs.  If they turn out too small, lines and pairs
+    are counted, and the block is parsed again.
     """
 
     def __init__(self, columns: int):
-        self._texts, self.columns = _texts(), columns
-        rows, pairs = _LONGEST // 16, (_LONGEST // 6,)
+        self._text_pool, self.columns = _text_pool(), columns
+        rows, pairs = _MAX_TEXT // 16, (_MAX_TEXT // 6,)
         self._labels, self._indptr, self._indices, self._values = (
             BufferPool(shape, dtype) for shape, dtype in (
                 ((rows,), np.float32), ((rows + 1,), np.int64), (pairs, np.int64),
                 (pairs, np.float32)))
 
     def __call__(self, block: Block) -> Rows:
-        text, offset = block.read(self._texts)
+        text, offset = block.read(self._text_pool)
         arrays = [pool.acquire() for pool in (self._labels, self._indptr, self._indices,
                                               self._values)]
         status = np.zeros(3, np.int64)
         kernels.parse_libsvm(text, self.columns, *arrays, status)
-        if status[1] == kernels.NO_ROOM:
+        if status[1] == kernels.BUFFER_FULL:
             rows, pairs = _count(text, _NEWLINE), _count(text, _COLON)
             arrays = [np.empty(rows, np.float32), np.empty(rows + 1, np.int64),
                       np.empty(pairs, np.int64), np.empty(pairs, np.float32)]
             kernels.parse_libsvm(text, self.columns, *arrays, status)
-        if status[1] != kernels.FINE:
+        if status[1] != kernels.OK:
             raise _error(block, text, offset, status, {
-                kernels.NO_NUMBER: "a number", kernels.NO_INDEX: "a pair index:value",
+                kernels.BAD_NUMBER: "a number", kernels.BAD_INDEX: "a pair index:value",
                 kernels.OUT_OF_RANGE: f"an index below {self.columns}, the columns of data_shape "
                                       "(indices start at 0)"})
         labels, indptr, indices, values = arrays
@@ -261,7 +261,7 @@ class LibSVMParser:
 
 def _error(block: Block, text: np.ndarray, offset: int, status: np.ndarray,
            expected: dict[int, str]) -> MXNetError:
-    """The error that a parsing kernel tells of, with the line's number."""
+    """The error in a kernel's `status`, with the line number."""
     at = int(status[2])
     raw = text.tobytes()
     line = raw[raw.rfind(b"\n", 0, at) + 1:].split(b"\n", 1)[0]

@@ -1,7 +1,7 @@
-"""The samples of each batch: the ring of `native`, in order or shuffled.
+"""Selects the samples of each batch: the ring of `native`, in order or shuffled.
 
-The ring is endless: turn 0 of the samples, turn 1, ...; each turn is a permutation that follows
-from the seed and the turn's number, so the sample at a position is a function of the position.  An
+The ring is infinite: turn 0 of the samples, turn 1, ...; each turn is a permutation that depends on
+the seed and the index of the turn, so the sample at a position is a function of the position.  An
 epoch extends from its start to the end of that turn.
 """
 
@@ -22,7 +22,7 @@ class Chosen(NamedTuple):
 
     samples: np.ndarray
     pad: int
-    """How many at the end only fill it."""
+    """Number of padding samples at the end."""
     start: int
     """Position of the first one on the ring."""
 
@@ -41,7 +41,7 @@ class Sampler:
     seed : int
         Seed of the permutations.
     round_batch : bool
-        Fill a last batch that is not full from the next turn; otherwise from the batch before.
+        Fill an incomplete last batch from the next turn; otherwise from the previous batch.
     """
 
     def __init__(self, count: int, batch_size: int, shuffle: bool, seed: int, round_batch: bool):
@@ -75,7 +75,8 @@ class Sampler:
         return (self.start // self.count + 1) * self.count
 
     def next_epoch(self, position: int) -> None:
-        """Start another epoch, after the samples that filled the last batch if it was reached.
+        """Start another epoch; after the samples that padded the last batch, if that has been
+        reached.
 
         Parameters
         ----------
@@ -101,7 +102,7 @@ class Sampler:
         return self._order
 
     def state(self) -> dict[str, Any]:
-        """What two samplers must have in common to go on from each other's positions."""
+        """The options that must be equal to resume from the position of another sampler."""
         return {"count": self.count, "batch_size": self.batch_size, "shuffle": self.shuffle,
                 "seed": self.seed, "round_batch": self.round_batch}
 
@@ -120,8 +121,8 @@ class EpochSampler(Sampler):
     seed : int
         Seed of the permutations.
     last_batch_handle : {'pad', 'discard', 'roll_over'}
-        What becomes of a last batch that is not full: it is filled with the first samples of its
-        turn, dropped, or becomes the beginning of the next epoch.
+        Handling of an incomplete last batch: it is filled with the first samples of its turn,
+        discarded, or becomes the beginning of the next epoch.
     """
 
     def __init__(self, count: int, batch_size: int, shuffle: bool, seed: int,
@@ -143,9 +144,9 @@ class EpochSampler(Sampler):
         return (self.turn + 1) * self.count
 
     def next_epoch(self, position: int) -> None:
-        """Begin another epoch: with what is left of this one, if that is to be carried over."""
-        carries = self.last_batch_handle == "roll_over" and self.end - position < self.batch_size
-        self.start = position if carries else self.end
+        """Start another epoch: with the remaining samples of this one if they roll over."""
+        rolls_over = self.last_batch_handle == "roll_over" and self.end - position < self.batch_size
+        self.start = position if rolls_over else self.end
         self.turn += 1
 
     def state(self) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""How samples are read from data sets of other libraries, known by what they can do.
+"""Reading samples from data sets of other libraries, recognised by their interface.
 
     mapping of arrays               columns
     pandas, Polars                  `columns`, `to_numpy`
     Arrow: Table, RecordBatch       `column_names`, `column`
     Hugging Face: Dataset           `column_names`, `features`, `[[3, 1]]`: a dict of columns
-    torch, with reads of several    `__getitems__`: a list of samples
+    torch, with batched reads       `__getitems__`: a list of samples
     anything else                   `[3]`: a sample
 
 None of them is imported.
@@ -24,17 +24,17 @@ __all__ = ["Source", "source_of"]
 
 
 class Source(NamedTuple):
-    """How many samples there are, and how to read some of them."""
+    """The number of samples, and a function that reads some of them."""
 
     length: int
     read: Callable[[list[int]], Any]
     """Indices -> a list of samples, or a mapping of columns."""
     columnar: bool
-    """Which of the two."""
+    """Whether `read` returns columns."""
 
 
 class _Columns(Mapping[Any, Any]):
-    """Columns that are read when they are asked for."""
+    """A mapping of columns that are read on access."""
 
     def __init__(self, names: Mapping[Any, Any], read: Callable[[Any], Any]):
         self._names, self._read = names, read
@@ -62,8 +62,8 @@ def source_of(dataset: Any) -> Source:
             raise MXNetError(f"columns of equal length are expected, there are {lengths}")
         return Source(min(lengths.values()), _of_arrays(dataset, np.asarray), True)
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
-        raise MXNetError(f"a {type(dataset).__name__} has no length or no items, so it is no data "
-                         "set; for what can only be run through there is GeneratorIter")
+        raise MXNetError(f"a {type(dataset).__name__} has no length or no items, so it is no "
+                         "data set; GeneratorIter reads what can only be iterated over")
     if hasattr(dataset, "columns") and hasattr(dataset, "to_numpy"):
         return Source(len(dataset), _of_arrays(dataset, lambda column: column.to_numpy()), True)
     if hasattr(dataset, "column_names") and hasattr(dataset, "column"):
@@ -94,20 +94,20 @@ def _of_arrow(table: Any) -> Callable[[list[int]], Any]:
 
     @cache
     def chunks(name: str) -> tuple[list[Any], np.ndarray]:
-        """The arrays that a column consists of, and where each ends."""
+        """The arrays of a chunked column, and the end of each."""
         column = table.column(name)
-        arrays = [_in_place(array) for array in getattr(column, "chunks", [column])]
+        arrays = [_zero_copy(array) for array in getattr(column, "chunks", [column])]
         return arrays, np.cumsum([len(array) for array in arrays])
 
     def gather(name: str, rows: np.ndarray) -> np.ndarray:
-        """From each chunk what is in it: Arrow's own `take` would join them all first."""
+        """Gather from each chunk: Arrow's own `take` would concatenate all chunks first."""
         arrays, ends = chunks(name)
         if len(arrays) == 1:
             return _taken(arrays[0], rows)
         which = np.searchsorted(ends, rows, "right")
         parts = [_taken(arrays[chunk], rows[which == chunk] - (ends[chunk] - len(arrays[chunk])))
                  for chunk in np.unique(which)]
-        order = np.argsort(which, kind="stable")  # what stands where in the parts
+        order = np.argsort(which, kind="stable")  # position of each row in `parts`
         return np.concatenate(parts)[np.argsort(order)]
 
     def read(indices: list[int]) -> _Columns:
@@ -117,13 +117,13 @@ def _of_arrow(table: Any) -> Callable[[list[int]], Any]:
     return read
 
 
-def _in_place(array: Any) -> Any:
-    """An array of Arrow, as one of NumPy if that takes no copy."""
+def _zero_copy(array: Any) -> Any:
+    """An Arrow array as a NumPy array, if that needs no copy."""
     if hasattr(array, "to_numpy_ndarray"):
         return array.to_numpy_ndarray()
     try:
         return array.to_numpy()
-    except ValueError:  # how Arrow says that it has to copy: lists, text, bits, gaps
+    except ValueError:  # Arrow would have to copy: lists, strings, bits, nulls
         return array
 
 

@@ -16,14 +16,14 @@ from ..ndarray.buffer_pool import BufferPool
 from ..ndarray.compressed import Compressed, CSRNDArray
 from ..ops.param import Shape
 from .data import DataBatch, DataDesc, expect_same
-from .native import MXDataIter, deciding, list_files, options_of, require_part
+from .native import MXDataIter, list_files, lists_options, options_of, require_part, resume_options
 from .rows import CSVParser, LibSVMParser, Rows, RowStream, blocks_of
 
 __all__ = ["CSVIter", "LibSVMIter"]
 
 
 class _RowIter(MXDataIter):
-    """Batches of rows from streams that run side by side, as `native` says.
+    """Batches of rows from parallel streams of data and labels; see `native` for the last batch.
 
     `present` makes the arrays of a batch, data and label, from the columns of all streams.
     """
@@ -33,15 +33,15 @@ class _RowIter(MXDataIter):
                  present: Callable[[list[Any]], list[Any]]):
         super().__init__(options.batch_size, *descriptions)
         self.round_batch, self._present, self._streams = options.round_batch, present, streams
-        self._made = {"name": options.name, **deciding(options),
-                      "bytes_of_files": [stream.bytes for stream in streams]}
-        self._before: list[Rows] = []
-        self._former_index = np.arange(0)
-        self._ended = self._carries = False
+        self._resume_key = {"name": options.name, **resume_options(options),
+                            "bytes_of_files": [stream.bytes for stream in streams]}
+        self._previous: list[Rows] = []
+        self._previous_index = np.arange(0)
+        self._ended = self._wrapped_around = False
 
     def next_batch(self) -> DataBatch:
         start = self._streams[0].position
-        parts = [] if self._ended else [self._take(self.batch_size)]
+        parts = [] if self._ended else [self._read(self.batch_size)]
         count = len(parts[0][0]) if parts else 0
         if count == 0:
             self._ended = True
@@ -52,75 +52,103 @@ class _RowIter(MXDataIter):
             parts += self._wrapped(count) if self.round_batch else self._repeated(count)
             wrapped = np.arange(self.batch_size - count)
             index = np.append(index, wrapped % (start + count) if self.round_batch else
-                              self._former_index[count:])
+                              self._previous_index[count:])
         rows = [Rows.join(same) for same in zip(*parts, strict=True)]
-        self._before, self._former_index = rows, index
+        self._previous, self._previous_index = rows, index
         arrays = self._present([column for part in rows for column in part.columns])
         return DataBatch([arrays[0]], [arrays[1]], self.batch_size - count, index)
 
-    def _take(self, count: int) -> list[Rows]:
-        """As many rows of every stream."""
-        taken = [stream.take(count) for stream in self._streams]
-        if len({len(rows) for rows in taken}) > 1:
+    def _read(self, count: int) -> list[Rows]:
+        """Read `count` rows of every stream."""
+        rows = [stream.read(count) for stream in self._streams]
+        if len(set(map(len, rows))) > 1:
             ends = " and ".join(str(stream.position) for stream in self._streams)
             raise MXNetError(f"{type(self).__name__}: data and labels have different numbers of "
                              f"rows: {ends}")
-        return taken
+        return rows
 
     def _wrapped(self, count: int) -> list[list[Rows]]:
-        """The rows that are missing behind `count`, from the start."""
+        """The rows missing after `count`, from the start of the streams."""
         parts: list[list[Rows]] = []
-        self._carries = True
+        self._wrapped_around = True
         while count < self.batch_size:
             if not parts or len(parts[-1][0]) == 0:
                 for stream in self._streams:
                     stream.restart()
-            parts.append(self._take(self.batch_size - count))
+            parts.append(self._read(self.batch_size - count))
             count += len(parts[-1][0])
         return parts
 
     def _repeated(self, count: int) -> list[list[Rows]]:
-        """The rows that are missing behind `count`, from the batch before."""
-        if not self._before:
+        """The rows missing after `count`, from the previous batch."""
+        if not self._previous:
             raise MXNetError(f"{type(self).__name__}: {count} rows do not fill a batch of "
                              f"{self.batch_size}; choose a smaller one, or round_batch=True")
-        return [[rows[count:] for rows in self._before]]
+        return [[rows[count:] for rows in self._previous]]
 
     def reset(self) -> None:
-        """Start the next epoch: behind the rows that filled the last batch, if any did."""
-        if not (self._ended and self._carries):
+        """Start the next epoch, after the rows that padded the last batch, if any."""
+        if not (self._ended and self._wrapped_around):
             for stream in self._streams:
                 stream.restart()
-        self._ended = self._carries = False
+        self._ended = self._wrapped_around = False
         self.current_batch = None
 
     def state_dict(self) -> dict[str, Any]:
-        return {**self._made, "position": self._streams[0].position, "ended": self._ended,
-                "carries": self._carries}
+        return {**self._resume_key, "position": self._streams[0].position, "ended": self._ended,
+                "carries": self._wrapped_around}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        expect_same(self, state, **self._made)
-        position, self._before = state["position"], []
+        expect_same(self, state, **self._resume_key)
+        position, self._previous = state["position"], []
         if not self.round_batch and position >= self.batch_size:
-            for stream in self._streams:  # the batch before may fill the last one
+            for stream in self._streams:  # the previous batch may pad the last one
                 stream.restart(position - self.batch_size)
-            self._before = self._take(self.batch_size)
-            self._former_index = np.arange(position - self.batch_size, position)
+            self._previous = self._read(self.batch_size)
+            self._previous_index = np.arange(position - self.batch_size, position)
         else:
             for stream in self._streams:
                 stream.restart(position)
-        self._ended, self._carries = state["ended"], state["carries"]
+        self._ended, self._wrapped_around = state["ended"], state["carries"]
         self.current_batch = None
 
     def close(self) -> None:
-        """End the threads that read ahead."""
+        """Stop the threads that read ahead."""
         for stream in self._streams:
             stream.close()
 
 
 @dataclass(frozen=True)
 class _CSVOptions:
-    """See `CSVIter`."""
+    """Options of `CSVIter`.
+
+    Parameters
+    ----------
+    data_csv : str
+        File with the data: a path, several separated by ';', or a folder for all its files.
+    data_shape : tuple of int
+        Shape of one sample; a line has as many numbers as it has elements.
+    batch_size : int
+        Number of rows in a batch.
+    label_csv : str, default 'NULL'
+        File with the labels; 'NULL': all labels are 0.
+    label_shape : tuple of int, default (1,)
+        Shape of one label.
+    round_batch : bool, default True
+        What fills an incomplete last batch.  True: rows from the start of the files, and the
+        next epoch begins after them.  False: rows of the previous batch.  `pad` of the batch is
+        their number.
+    prefetch_buffer : int, default 4
+        Number of blocks of 1 MB that are parsed ahead.
+    ctx : str, default 'cpu'
+        Accepted for compatibility; has no effect.
+    dtype : {'float32', 'int32', 'int64', None}, default None
+        Element type of data and labels; None: float32.
+    data_name : str, default 'data'
+        Name of the data.
+    label_name : str, default 'softmax_label'
+        Name of the labels.
+    """
 
     name: ClassVar[str] = "CSVIter"
     data_csv: str
@@ -136,37 +164,11 @@ class _CSVOptions:
     dtype: Literal["float32", "int32", "int64"] | None = None
 
 
+@lists_options(_CSVOptions)
 def CSVIter(**options: Any) -> MXDataIter:
     r"""Batches of rows from CSV files: decimals separated by commas, without a header.
 
-    Parameters
-    ----------
-    **options
-        The options below, by keyword; each may also be given as text.
-    data_csv : str
-        File with the data: a path, several separated by ';', or a folder for all its files.
-    data_shape : tuple of int
-        Shape of one sample; a line has as many numbers as it has elements.
-    batch_size : int
-        Number of rows in a batch.
-    label_csv : str, default 'NULL'
-        File with the labels; 'NULL': all labels are 0.
-    label_shape : tuple of int, default (1,)
-        Shape of one label.
-    round_batch : bool, default True
-        What fills a last batch that is not full.  True: rows from the start of the files, and the
-        next epoch begins after them.  False: rows of the batch before.  `pad` of the batch is their
-        number.
-    prefetch_buffer : int, default 4
-        Number of blocks of 1 MB that are parsed ahead.
-    ctx : str, default 'cpu'
-        Accepted for compatibility; has no effect.
-    dtype : {'float32', 'int32', 'int64', None}, default None
-        Element type of data and labels; None: float32.
-    data_name : str, default 'data'
-        Name of the data.
-    label_name : str, default 'softmax_label'
-        Name of the labels.
+    Options are keywords; each may also be given as a string.
 
     Returns
     -------
@@ -179,10 +181,6 @@ def CSVIter(**options: Any) -> MXDataIter:
     MXNetError
         For invalid options and missing files; while reading, for a malformed line, with its file
         and number, and for different numbers of rows in data and labels.
-
-    Notes
-    -----
-    An option with another name has no effect; if it resembles a known one, there is a warning.
 
     Examples
     --------
@@ -203,7 +201,7 @@ def CSVIter(**options: Any) -> MXDataIter:
     label_shape = () if given.label_shape == (1,) else given.label_shape
     if not prod(given.data_shape) or not prod(label_shape):
         raise MXNetError(f"CSVIter: data_shape is {given.data_shape} and label_shape "
-                         f"{label_shape}, expected at least one number in a row")
+                         f"{label_shape}, expected at least one element in a row")
     shapes = [(given.batch_size, *given.data_shape), (given.batch_size, *label_shape)]
     streams = []
     for paths, shape in ((given.data_csv, given.data_shape), (given.label_csv, given.label_shape)):
@@ -228,7 +226,40 @@ def CSVIter(**options: Any) -> MXDataIter:
 
 @dataclass(frozen=True)
 class _LibSVMOptions:
-    """See `LibSVMIter`."""
+    """Options of `LibSVMIter`.
+
+    Parameters
+    ----------
+    data_libsvm : str
+        File with the data: a path, several separated by ';', or a folder for all its files.
+    data_shape : tuple of int
+        (columns,); indices start at 0.
+    batch_size : int
+        Number of rows in a batch.
+    label_libsvm : str, default 'NULL'
+        File with the labels as rows of pairs; 'NULL': the label is the first number of a line of
+        the data.
+    label_shape : tuple of int, default (1,)
+        (columns,) of `label_libsvm`.
+    num_parts : int, default 1
+        Number of parts of equal numbers of bytes that the files are divided into.
+    part_index : int, default 0
+        Part that is read, from 0.
+    round_batch : bool, default True
+        What fills an incomplete last batch.  True: rows from the start of the part, and the
+        next epoch begins after them.  False: rows of the previous batch.  `pad` of the batch is
+        their number.
+    prefetch_buffer : int, default 4
+        Number of blocks of 1 MB that are parsed ahead.
+    ctx : str, default 'cpu'
+        Accepted for compatibility; has no effect.
+    dtype : {'float32', None}, default None
+        Element type; only float32.
+    data_name : str, default 'data'
+        Name of the data.
+    label_name : str, default 'softmax_label'
+        Name of the labels.
+    """
 
     name: ClassVar[str] = "LibSVMIter"
     data_libsvm: str
@@ -246,42 +277,11 @@ class _LibSVMOptions:
     dtype: Literal["float32"] | None = None
 
 
+@lists_options(_LibSVMOptions)
 def LibSVMIter(**options: Any) -> MXDataIter:
     r"""Batches of compressed rows from LibSVM files: a label and pairs index:value in a line.
 
-    Parameters
-    ----------
-    **options
-        The options below, by keyword; each may also be given as text.
-    data_libsvm : str
-        File with the data: a path, several separated by ';', or a folder for all its files.
-    data_shape : tuple of int
-        (columns,); indices start at 0.
-    batch_size : int
-        Number of rows in a batch.
-    label_libsvm : str, default 'NULL'
-        File with the labels as rows of pairs; 'NULL': the label is the first number of a line of
-        the data.
-    label_shape : tuple of int, default (1,)
-        (columns,) of `label_libsvm`.
-    num_parts : int, default 1
-        Number of parts of equal numbers of bytes that the files are divided into.
-    part_index : int, default 0
-        Part that is read, from 0.
-    round_batch : bool, default True
-        What fills a last batch that is not full.  True: rows from the start of the part, and the
-        next epoch begins after them.  False: rows of the batch before.  `pad` of the batch is their
-        number.
-    prefetch_buffer : int, default 4
-        Number of blocks of 1 MB that are parsed ahead.
-    ctx : str, default 'cpu'
-        Accepted for compatibility; has no effect.
-    dtype : {'float32', None}, default None
-        Element type; only float32.
-    data_name : str, default 'data'
-        Name of the data.
-    label_name : str, default 'softmax_label'
-        Name of the labels.
+    Options are keywords; each may also be given as a string.
 
     Returns
     -------
@@ -294,10 +294,6 @@ def LibSVMIter(**options: Any) -> MXDataIter:
     MXNetError
         For invalid options and missing files; while reading, for a malformed line or an index that
         is out of range, with file and line number.
-
-    Notes
-    -----
-    An option with another name has no effect; if it resembles a known one, there is a warning.
 
     Examples
     --------

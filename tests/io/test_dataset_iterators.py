@@ -407,7 +407,7 @@ def test_a_generator_has_one_epoch():
         assert len(told(iterator)) == 3
         iterator.reset()
         for _ in range(2):
-            with pytest.raises(MXNetError, match="item 0: the generator is used up; give a func"):
+            with pytest.raises(MXNetError, match="item 0: the generator is exhausted; pass a func"):
                 iterator.next()
             iterator.reset()
 
@@ -494,7 +494,7 @@ def test_modules_train_and_predict(make):
 def test_one_epoch_of_a_generator_is_enough_for_fit():
     module = mx.mod.Module(network())
     module.fit(GeneratorIter(pairs(), 4), num_epoch=1)
-    with pytest.raises(MXNetError, match="used up"):
+    with pytest.raises(MXNetError, match="exhausted"):
         mx.mod.Module(network()).fit(GeneratorIter(pairs(), 4), num_epoch=2)
 
 
@@ -626,7 +626,7 @@ SHAPES = [(x[:, :3 - (k == 5)], k) for k, x in enumerate(X)]
     (Lying(), {}, "sample 11: IndexError: 11"),
     (Short(), {}, "sample 0, 1: there are 1 of them"),
     (ShortTable(np.asarray), {"columns": XY},
-     "sample 0: 'softmax_label' has 1 values where 2 samples were asked for"),
+     "sample 0: 'softmax_label' has 1 values for 2 samples"),
     ([(1, "cat")], {}, "sample 0: 'softmax_label' is a str, expected numbers; a transform"),
     ([(1, None)], {}, "'softmax_label' is a NoneType"),
     ([(1, {"a": 1})], {}, "'softmax_label' is a dict"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.imgproc import codecs
-from nbmod.imgproc.record_det_augmenter import DetAugmentation, read_label
+from nbmod.imgproc.record_det_augmenter import DetAugmentation, parse_label
 from nbmod.io.record_table import label_lengths
 from nbmod.recordio.frames import MAGIC
 from tests.io.test_image_record import both
@@ -112,7 +112,7 @@ def colored():
     for (left, top, right, bottom), color in zip(PLACES, COLORS, strict=True):
         image[top:bottom, left:right] = color
     objects = np.column_stack([[0, 1, 2], PLACES / [WIDTH, HEIGHT, WIDTH, HEIGHT], [7, 8, 9]])
-    return image, read_label(np.concatenate([[3, 6, 5], objects.ravel()]).astype(np.float32))
+    return image, parse_label(np.concatenate([[3, 6, 5], objects.ravel()]).astype(np.float32))
 
 
 def changed(count, mode="shrink", **options):
@@ -120,7 +120,7 @@ def changed(count, mode="shrink", **options):
     options = DetAugmentation(data_shape=(3, 200, 200), resize_mode=mode, **options)
     image, label = colored()
     draws = np.random.Generator(np.random.Philox(5)).random((count, options.draws))
-    return [options.cut(image, label, row) for row in draws]
+    return [options.augment(image, label, row) for row in draws]
 
 
 CROP = dict(rand_crop_prob=1., min_crop_scales=(.3,), min_crop_aspect_ratios=(.5,),
@@ -154,7 +154,7 @@ def windows(count, **options):
     image, label = np.stack([x, y, x], -1).astype(np.uint8), colored()[1]
     options = DetAugmentation(data_shape=(3, 200, 200), resize_mode="shrink", **options)
     draws = np.random.Generator(np.random.Philox(5)).random((count, options.draws))
-    results = [options.cut(image, label, row) for row in draws]
+    results = [options.augment(image, label, row) for row in draws]
     corners = np.array([cut[0, 0, :2] for cut, _ in results]).astype(int)
     sides = np.array([cut.shape[1::-1] for cut, _ in results])
     return np.concatenate([corners, corners + sides], 1), [label for _, label in results]
@@ -175,9 +175,9 @@ def test_an_object_beside_its_image():
         data_shape=(3, 400, 400), resize_mode="shrink", rand_pad_prob=1., max_pad_scale=4.,
         rand_crop_prob=1., max_crop_scales=(.3,), max_crop_trials=(500,), random_hue_prob=1.,
         max_random_hue=9, random_contrast_prob=1., max_random_contrast=.9)
-    label = read_label(np.array([2, 5, 0, -.9, -.9, -.1, -.1], np.float32))
+    label = parse_label(np.array([2, 5, 0, -.9, -.9, -.1, -.1], np.float32))
     draws = np.random.Generator(np.random.Philox(5)).random((100, options.draws))
-    cuts = [options.cut(colored()[0], label, row)[0] for row in draws]
+    cuts = [options.augment(colored()[0], label, row)[0] for row in draws]
     assert any((cut == 127).all() for cut in cuts) and not all((cut == 127).all() for cut in cuts)
 
 
@@ -366,7 +366,7 @@ def test_images_with_transparency(records, tmp_path):
     image = np.full((8, 8, 4), (40, 80, 120, 200), np.uint8)
     options = DetAugmentation(data_shape=(4, 40, 40), resize_mode="shrink", rand_pad_prob=1.,
                               max_pad_scale=3., random_contrast_prob=1., max_random_contrast=.5)
-    part, _ = options.cut(image, read_label(np.array(LABELS[0], np.float32)),
+    part, _ = options.augment(image, parse_label(np.array(LABELS[0], np.float32)),
                           np.full(options.draws, .3))
     assert set(map(tuple, part.reshape(-1, 4).tolist())) == {(32, 64, 96, 200),
                                                             (127, 127, 127, 0)}
@@ -393,13 +393,13 @@ def test_damaged_labels(records, label, words):
 def test_any_numbers_are_a_label_or_an_error(numbers):
     """A label is told again by its own numbers, less what has no area."""
     try:
-        label = read_label(np.array(numbers, np.float32))
+        label = parse_label(np.array(numbers, np.float32))
     except MXNetError:
         return
     told = np.concatenate([label.header, label.objects.ravel()])
     assert len(label.header) == told[0] and label.objects.shape[1] == told[1]
     assert len(numbers) - len(told) in range(0, 20, int(told[1]))
-    np.testing.assert_equal(read_label(told), label)
+    np.testing.assert_equal(parse_label(told), label)
 
 
 def test_an_image_without_objects(records):

@@ -13,7 +13,7 @@ import pytest
 import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.imgproc import codecs
-from nbmod.imgproc.record_augmenter import DRAWS, Augmentation, recolored
+from nbmod.imgproc.record_augmenter import DRAWS, Augmentation, shifted_hls
 from nbmod.io.sampler import Sampler
 from nbmod.recordio.frames import MAGIC_WORD as MAGIC
 from tests.io.test_native_iterators import many
@@ -195,7 +195,7 @@ def cuts(count, size=(30, 40), **options):
     y, x = np.mgrid[:size[0], :size[1]]
     image = np.stack([y, x, np.full_like(x, 100)], -1).astype(np.uint8)
     draws = np.random.Generator(np.random.Philox(5)).random((count, DRAWS))
-    return options, image, draws, [options.cut(image, row) for row in draws]
+    return options, image, draws, [options.augment(image, row) for row in draws]
 
 
 def test_crops_are_anywhere():
@@ -213,7 +213,7 @@ def test_half_is_mirrored():
     out = np.empty((3, 10, 10), np.float32)
     mirrored = 0
     for row in draws:
-        options.finish(image[:10, :10], row, options.means(), out)
+        options.normalize(image[:10, :10], row, options.means(), out)
         mirrored += out[1, 0, 0] > out[1, 0, 1]
     assert abs(mirrored - 1000) < 4 * np.sqrt(500)
 
@@ -260,7 +260,7 @@ def test_hue_lightness_and_saturation_are_those_of_the_standard_library(turns):
     rng = np.random.RandomState(0)
     colors = np.concatenate([rng.randint(0, 256, (200, 3)), np.eye(3) * 255, 1 - np.eye(3),
                              np.full((1, 3), 120)]).astype(np.uint8)
-    found = recolored(colors[None], *map(float, turns))[0]
+    found = shifted_hls(colors[None], *map(float, turns))[0]
     for color, one in zip(colors, found, strict=True):
         hue, light, saturation = colorsys.rgb_to_hls(*(color / 255))
         changed = (hue + turns[0] / 180, *np.clip([light + turns[1] / 255,

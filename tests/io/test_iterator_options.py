@@ -1,13 +1,15 @@
-"""Every option of MXNet's native iterators is known here, with MXNet's default."""
+"""Options of the native iterators: MXNet's, with its defaults, and listed by `inspect` and `help`."""
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 
 import numpy as np
 import pytest
 
+import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.io import image_det_record, image_record, mnist, text
 from nbmod.io.native import options_of
@@ -46,6 +48,22 @@ def test_options_are_mxnets(oracle, name):
             if isinstance(found[0], float):
                 found = [np.float32(value) for value in found]  # so MXNet writes them
             assert found[0] == found[1], option
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_signature_and_docstring_list_the_options(name):
+    function = getattr(mx.io, name)
+    shown = {parameter.name: parameter.default
+             for parameter in inspect.signature(function).parameters.values()}
+    fields = {field.name: field.default for field in dataclasses.fields(OPTIONS[name])}
+    fixed = {"dtype"} & (fields.keys() - shown.keys())
+    assert fixed == ({"dtype"} if "Int8" in name else set())
+    assert shown.keys() - {"options"} == fields.keys() - fixed
+    for option in fields.keys() - fixed:
+        default = fields[option]
+        expected = inspect.Parameter.empty if default is dataclasses.MISSING else default
+        assert shown[option] == expected
+        assert f"\n{option} : " in function.__doc__
 
 
 @pytest.mark.parametrize("name, option", [

@@ -110,7 +110,7 @@ def parsed(texts):
     text = bytearray("\n".join(texts).encode() + b"\n" * text_kernels.PADDING)
     read, status = np.zeros((len(texts), 1)), np.zeros(3, np.int64)
     text_kernels.parse_csv(np.frombuffer(text, np.uint8), False, read, status)
-    assert status[:2].tolist() == [len(texts), text_kernels.FINE]
+    assert status[:2].tolist() == [len(texts), text_kernels.OK]
     return read[:, 0]
 
 
@@ -229,7 +229,7 @@ def test_streams_give_what_is_asked_for(tmp_path):
     path = save(tmp_path, a=csv(np.arange(1000)))["a"]
     blocks = [Block(path, k, k + 100) for k in range(0, 3890, 100)]
     stream = RowStream(blocks, CSVParser(1, np.float32), 3)
-    taken = [len(stream.take(n)) for n in (1, 300, 0, 698, 5, 1)]
+    taken = [len(stream.read(n)) for n in (1, 300, 0, 698, 5, 1)]
     assert taken == [1, 300, 0, 698, 1, 0] and stream.position == 1000
     stream.restart(500)
     assert stream.take(2).columns[0].tolist() == [[500], [501]]
@@ -303,7 +303,8 @@ def test_wrong_options(name, options, words):
 
 
 @pytest.mark.parametrize("shape, words", [
-    ((0,), "at least one number in a row"), ((2**24, 2**24), "rows of 281,474,976,710,656 numbers"),
+    ((0,), "at least one element in a row"),
+    ((2**24, 2**24), "rows of 281,474,976,710,656 numbers"),
     ((2**40, 2**40), "rows of 1,2")])
 def test_rows_of_no_length_and_of_any(tmp_path, shape, words):
     paths = save(tmp_path, data=b"1\n2\n")
@@ -429,7 +430,7 @@ def test_errors_of_threads_show_where_they_come_from(tmp_path):
         with pytest.raises(kind) as raised:
             make().next()
         frames = traceback.extract_tb(raised.value.__traceback__)
-        assert "_work" in [frame.name for frame in frames] and frames[-1].name == function
+        assert "_run_tasks" in [frame.name for frame in frames] and frames[-1].name == function
 
 
 def test_folders_are_read_in_order(tmp_path):

@@ -114,7 +114,7 @@ def test_errors_come_in_turn_with_their_own_traceback():
 def test_nothing_of_a_failed_job_is_at_work():
     begun: list[int] = []
     pipeline = Pipeline(1, 1)
-    pipeline.start(iter([Job([broken, *next(numbers(1, 9, begun)).parts], lambda: 0)]))
+    pipeline.start(iter([Job([broken, *next(numbers(1, 9, begun)).tasks], lambda: 0)]))
     with pytest.raises(KeyError):
         pipeline.next()
     seen = len(begun)
