@@ -105,8 +105,13 @@ MODULES = (
     "nbmod.symbol.functions",
     "nbmod.symbol.inference",
     "nbmod.symbol.symbol",
+    "nbmod.test_utils.arrays",
     "nbmod.test_utils.check",
     "nbmod.test_utils.compare",
+    "nbmod.test_utils.consistency",
+    "nbmod.test_utils.datasets",
+    "nbmod.test_utils.generators",
+    "nbmod.test_utils.process",
     "nbmod.test_utils.tolerance",
     "nbmod.visualization",
 )

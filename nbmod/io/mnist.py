@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -77,12 +78,12 @@ class _Options:
     label_name: str = "softmax_label"
 
 
-def read_idx(path: str, dimensions: int) -> np.ndarray:
+def read_idx(path: str | os.PathLike[str], dimensions: int) -> np.ndarray:
     """Read an idx-ubyte file, which may be compressed with gzip.
 
     Parameters
     ----------
-    path : str
+    path : str or path-like
         File to read.
     dimensions : int
         Number of dimensions that the file must have.

@@ -1,9 +1,9 @@
-"""What users' own tests call: random arrays, comparisons that say what differs, checks of symbols.
+"""Utilities for users' own tests: random arrays, comparisons, checks of symbols.
 
-    tolerance    default context, type and tolerances       arrays    random arrays and shapes
-    compare      equal, nearly equal, and what differs      check     outputs and gradients
-    consistency  the same on several contexts, optimizers   generators  are samples what they say
-    datasets     files that are on this machine             process   environment, stderr, retries
+    tolerance    default context, type and tolerances    arrays      random arrays and shapes
+    compare      comparison of arrays and symbols        check       outputs and gradients
+    consistency  across contexts and optimizers          generators  tests of random generators
+    datasets     existing data files                     process     environment, stderr, retries
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random arrays and shapes, drawn from NumPy's global generator, and small helpers over arrays."""
+"""Random arrays and shapes, drawn from NumPy's global generator, and small array helpers."""
 
 from __future__ import annotations
 
@@ -22,14 +22,50 @@ __all__ = ["assign_each", "assign_each2", "collapse_sum_like", "create_2d_tensor
 
 
 def random_arrays(*shapes: tuple[int, ...]) -> Any:
-    """Normally distributed NumPy arrays; for one shape the array itself."""
+    """Draw NumPy arrays from the standard normal distribution.
+
+    Parameters
+    ----------
+    *shapes : tuple of int
+        Shapes of the arrays.
+
+    Returns
+    -------
+    numpy.ndarray or list of numpy.ndarray
+        float32 arrays; for one shape the array itself.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> [array.shape for array in mx.test_utils.random_arrays((2, 3), (4,))]
+    [(2, 3), (4,)]
+    """
     arrays: list[np.ndarray] = [
         np.asarray(np.random.standard_normal(shape)).astype(default_dtype()) for shape in shapes]
     return arrays[0] if len(arrays) == 1 else arrays
 
 
 def random_uniform_arrays(*shapes: tuple[int, ...], **kwargs: Any) -> list[np.ndarray]:
-    """Uniformly distributed NumPy arrays; keywords `low` (0), `high` (1), `dtype`."""
+    """Draw NumPy arrays from a uniform distribution.
+
+    Parameters
+    ----------
+    *shapes : tuple of int
+        Shapes of the arrays.
+    **kwargs
+        `low` (default 0) and `high` (default 1), the bounds of the distribution, and `dtype`
+        (default float32).
+
+    Returns
+    -------
+    list of numpy.ndarray
+        One array for each shape.
+
+    Raises
+    ------
+    TypeError
+        For other keywords.
+    """
     low, high = kwargs.pop("low", 0.0), kwargs.pop("high", 1.0)
     dtype = kwargs.pop("dtype", default_dtype())
     if kwargs:
@@ -38,7 +74,20 @@ def random_uniform_arrays(*shapes: tuple[int, ...], **kwargs: Any) -> list[np.nd
 
 
 def random_sample(population: Sequence, k: int) -> list:
-    """`k` different elements of `population`, in its order."""
+    """Draw elements without replacement.
+
+    Parameters
+    ----------
+    population : sequence
+        Elements to draw from.
+    k : int
+        Number of elements to draw.
+
+    Returns
+    -------
+    list
+        The elements, in the order of `population`.
+    """
     return [population[i] for i in sorted(random.sample(range(len(population)), k))]
 
 
@@ -46,9 +95,32 @@ def rand_ndarray(shape: tuple[int, ...], stype: str = "default", density: float 
                  dtype: Any = None, modifier_func: Callable | None = None,
                  shuffle_csr_indices: bool = False, distribution: str | None = None,
                  ctx: Context | None = None) -> NDArray:
-    """A normally distributed NDArray, of float32 unless `dtype` is given.
+    """Draw an NDArray from the standard normal distribution.
 
-    `modifier_func` changes each element.  MXNetError for storage types other than "default".
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of the array.
+    stype : str, default 'default'
+        Storage type; only 'default'.
+    density, shuffle_csr_indices, distribution : optional
+        Accepted for compatibility and ignored: they concern sparse arrays.
+    dtype : dtype, optional
+        Element type; float32 unless given.
+    modifier_func : callable, optional
+        Function that is applied to each element.
+    ctx : Context, optional
+        The device; the current context unless given.
+
+    Returns
+    -------
+    NDArray
+        The array.
+
+    Raises
+    ------
+    MXNetError
+        For another storage type.
     """
     if stype != "default":
         raise MXNetError(f"rand_ndarray: stype is {stype!r}, expected 'default': sparse arrays are "
@@ -64,42 +136,136 @@ def _dims(dims: Sequence[int], allow_zero_size: bool) -> tuple[int, ...]:
 
 def rand_shape_2d(dim0: int = 10, dim1: int = 10, allow_zero_size: bool = False
                   ) -> tuple[int, int]:
-    """A shape of two dimensions from 1 (or 0) to the numbers given."""
+    """Draw a shape of two dimensions, see `rand_shape_nd`.
+
+    Parameters
+    ----------
+    dim0, dim1 : int, default 10
+        Largest size of each dimension.
+    allow_zero_size : bool, default False
+        Whether sizes may be 0.
+    """
     return _dims((dim0, dim1), allow_zero_size)  # type: ignore[return-value]
 
 
 def rand_shape_3d(dim0: int = 10, dim1: int = 10, dim2: int = 10, allow_zero_size: bool = False
                   ) -> tuple[int, int, int]:
-    """The same for three dimensions."""
+    """Draw a shape of three dimensions, see `rand_shape_nd`.
+
+    Parameters
+    ----------
+    dim0, dim1, dim2 : int, default 10
+        Largest size of each dimension.
+    allow_zero_size : bool, default False
+        Whether sizes may be 0.
+    """
     return _dims((dim0, dim1, dim2), allow_zero_size)  # type: ignore[return-value]
 
 
 def rand_shape_nd(num_dim: int, dim: int = 10, allow_zero_size: bool = False) -> tuple[int, ...]:
-    """The same for `num_dim` dimensions up to `dim`."""
+    """Draw a shape.
+
+    Parameters
+    ----------
+    num_dim : int
+        Number of dimensions.
+    dim : int, default 10
+        Largest size of each dimension; the smallest is 1.
+    allow_zero_size : bool, default False
+        Whether sizes may be 0.
+
+    Returns
+    -------
+    tuple of int
+        The shape.
+    """
     return _dims((dim,) * num_dim, allow_zero_size)
 
 
 def rand_coord_2d(x_low: int, x_high: int, y_low: int, y_high: int) -> tuple[int, int]:
-    """x and y, each from its low to below its high."""
+    """Draw a point with integer coordinates.
+
+    Parameters
+    ----------
+    x_low, x_high : int
+        Bounds of x: x_low <= x < x_high.
+    y_low, y_high : int
+        Bounds of y.
+
+    Returns
+    -------
+    tuple of int
+        (x, y).
+    """
     return int(np.random.randint(x_low, x_high)), int(np.random.randint(y_low, y_high))
 
 
 def assign_each(the_input: np.ndarray, function: Callable | None) -> np.ndarray:
-    """`function` of every element; the input itself without one."""
+    """Apply a function to every element of an array.
+
+    Parameters
+    ----------
+    the_input : numpy.ndarray
+        The array.
+    function : callable or None
+        The function; None: the identity.
+
+    Returns
+    -------
+    numpy.ndarray
+        The results, float64; without a function a copy of the input.
+    """
     if function is None:
         return np.array(the_input)
     return np.vectorize(function, otypes=[np.float64])(the_input)
 
 
 def assign_each2(input1: np.ndarray, input2: np.ndarray, function: Callable | None) -> np.ndarray:
-    """`function` of every pair of elements; the first input without one."""
+    """Apply a function to every pair of elements of two arrays.
+
+    Parameters
+    ----------
+    input1, input2 : numpy.ndarray
+        The arrays.
+    function : callable or None
+        The function; None: its first argument.
+
+    Returns
+    -------
+    numpy.ndarray
+        The results, float64; without a function a copy of the first input.
+    """
     if function is None:
         return np.array(input1)
     return np.vectorize(function, otypes=[np.float64])(input1, input2)
 
 
 def np_reduce(dat: np.ndarray, axis: Any, keepdims: bool, numpy_reduce_func: Callable) -> Any:
-    """A NumPy reduction over any axes, one after another; `axis` None is all of them."""
+    """Reduce an array over one axis after another.
+
+    Parameters
+    ----------
+    dat : numpy.ndarray
+        The array.
+    axis : int, sequence of int or None
+        Axes to reduce; None: all.
+    keepdims : bool
+        Whether reduced axes remain, with size 1.
+    numpy_reduce_func : callable
+        Reduction with a parameter `axis`, such as `numpy.sum`.
+
+    Returns
+    -------
+    numpy.ndarray or scalar
+        The result.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> import numpy as np
+    >>> mx.test_utils.np_reduce(np.ones((2, 3, 4)), (0, 2), False, np.sum).tolist()
+    [8.0, 8.0, 8.0]
+    """
     axes = range(dat.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
     for ax in sorted((ax % dat.ndim for ax in axes), reverse=True):
         dat = numpy_reduce_func(dat, axis=ax)
@@ -108,7 +274,20 @@ def np_reduce(dat: np.ndarray, axis: Any, keepdims: bool, numpy_reduce_func: Cal
 
 
 def collapse_sum_like(a: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """The gradient of broadcasting from `shape`: `a` summed over the axes that were stretched."""
+    """Sum an array over its broadcast axes: the gradient of broadcasting from `shape`.
+
+    Parameters
+    ----------
+    a : numpy.ndarray
+        The array.
+    shape : tuple of int
+        Shape that was broadcast to that of `a`.
+
+    Returns
+    -------
+    numpy.ndarray
+        The sums, of shape `shape`.
+    """
     extra = a.ndim - len(shape)
     stretched = [i for i, dim in enumerate(shape, extra) if dim == 1 and a.shape[i] != 1]
     return a.sum(axis=(*range(extra), *stretched), keepdims=True).reshape(shape)
@@ -118,38 +297,84 @@ def collapse_sum_like(a: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def create_2d_tensor(rows: int, columns: int, dtype: Any = np.int64) -> NDArray:
-    """(rows, columns), every element the number of its row."""
+    """Make a matrix whose elements are the indices of their rows.
+
+    Parameters
+    ----------
+    rows, columns : int
+        Shape of the matrix.
+    dtype : dtype, default numpy.int64
+        Element type.
+    """
     return array(np.arange(rows)[:, None] + np.zeros((1, columns)), dtype=dtype)
 
 
 def create_vector(size: int, dtype: Any = np.int64) -> NDArray:
-    """0, 1, ..., size - 1."""
+    """Make the vector 0, 1, ..., size - 1.
+
+    Parameters
+    ----------
+    size : int
+        Number of elements.
+    dtype : dtype, default numpy.int64
+        Element type.
+    """
     return array(np.arange(size), dtype=dtype)
 
 
 def get_identity_mat(size: int) -> NDArray:
-    """The identity of (size, size)."""
+    """Make an identity matrix.
+
+    Parameters
+    ----------
+    size : int
+        Number of rows and columns.
+    """
     return array(np.identity(size))
 
 
 def get_identity_mat_batch(size: int) -> NDArray:
-    """Two of them, (2, size, size)."""
+    """Make a batch of two identity matrices, (2, size, size).
+
+    Parameters
+    ----------
+    size : int
+        Number of rows and columns.
+    """
     return array(np.stack([np.identity(size)] * 2))
 
 
 def new_orthonormal_matrix_2d(n: int) -> np.ndarray:
-    """A random (n, n) matrix whose columns are orthonormal."""
+    """Draw an orthogonal matrix.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows and columns.
+    """
     return np.linalg.qr(np.random.uniform(-1, 1, (n, n)))[0]
 
 
 def new_matrix_with_real_eigvals_2d(n: int) -> np.ndarray:
-    """A random (n, n) matrix with eigenvalues from 1 to 2."""
+    """Draw a matrix with eigenvalues from 1 to 2.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows and columns.
+    """
     vectors = np.random.uniform(-1, 1, (n, n)) + 2 * np.identity(n)
     return vectors @ np.diag(np.random.uniform(1, 2, n)) @ np.linalg.inv(vectors)
 
 
 def new_sym_matrix_with_real_eigvals_2d(n: int) -> np.ndarray:
-    """The same, symmetric."""
+    """Draw a symmetric matrix with eigenvalues from 1 to 2.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows and columns.
+    """
     vectors = new_orthonormal_matrix_2d(n)
     return vectors @ np.diag(np.random.uniform(1, 2, n)) @ vectors.T
 
@@ -160,10 +385,22 @@ def _stack(shape: tuple[int, ...], make: Callable[[int], np.ndarray]) -> np.ndar
 
 
 def new_matrix_with_real_eigvals_nd(shape: tuple[int, ...]) -> np.ndarray:
-    """A stack of such matrices: shape (..., n, n)."""
+    """Draw a stack of matrices with eigenvalues from 1 to 2.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of the stack, (..., n, n).
+    """
     return _stack(shape, new_matrix_with_real_eigvals_2d)
 
 
 def new_sym_matrix_with_real_eigvals_nd(shape: tuple[int, ...]) -> np.ndarray:
-    """A stack of symmetric ones."""
+    """Draw a stack of symmetric matrices with eigenvalues from 1 to 2.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of the stack, (..., n, n).
+    """
     return _stack(shape, new_sym_matrix_with_real_eigvals_2d)

@@ -1,7 +1,7 @@
-"""Checks of a symbol: are its outputs and gradients what is expected, or what differences say.
+"""Checks of the outputs and gradients of a symbol, against expected values or finite differences.
 
-`location` gives every argument of the symbol, `aux_states` every state: NumPy arrays, NDArrays or
-numbers, in a list or by name.
+`location` has a value for every argument of the symbol, `aux_states` for every auxiliary state:
+NumPy arrays, NDArrays or scalars, in a list or by name.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _requests(names: Sequence[str], grad_req: Any) -> dict[str, str]:
 
 def _random_grads(sym: Any, location: Any, names: Sequence[str], ctx: Context | None,
                   dtype: Any) -> dict[str, np.ndarray]:
-    """What stands in the gradient arrays before: random, so that what is left alone shows."""
+    """Random initial contents of the gradient arrays, which reveal what is not written."""
     args = _by_name(sym.list_arguments(), location, "location")
     return {name: np.random.standard_normal(host_array(args[name]).shape).astype(
         args[name].dtype if isinstance(args[name], NDArray) else dtype) for name in names}
@@ -144,7 +144,7 @@ def _random_grads(sym: Any, location: Any, names: Sequence[str], ctx: Context | 
 def _assert_gradients(executor: Any, wanted: Mapping[str, Any], before: Mapping[str, np.ndarray],
                       requests: Mapping[str, str], label: str, rtol: Tolerance, atol: Tolerance,
                       equal_nan: bool) -> None:
-    """Gradients are what is wanted, added to what was there, or untouched, as was asked."""
+    """Check gradients by request: written, added to the initial contents, or untouched."""
     for name, want in wanted.items():
         grad, names = executor.grad_dict[name], (f"{label}_{name}", f"BACKWARD_{name}")
         if requests[name] == "null":
@@ -242,7 +242,7 @@ def numeric_grad(executor: Any, location: Mapping[str, Any], aux_states: Any = N
 
 def _differences(executor: Any, location: Mapping[str, Any], aux_states: Any, eps: float,
                  is_train: bool, dtype: Any, heads: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    """The same for the sum of outputs times heads."""
+    """Central differences of the sum of outputs times head gradients."""
     points = {name: host_array(value).astype(executor.arg_dict[name].dtype)
               for name, value in location.items()}
     for name, point in points.items():

@@ -1,6 +1,6 @@
-"""Comparisons of arrays and symbols.  A failed one names the worst element and where it is.
+"""Comparison of arrays and symbols.  A failure reports the worst element and its position.
 
-The error of an element is its difference in units of what is allowed: above 1 is too much.
+The error of an element is its difference divided by the tolerance: above 1 is a mismatch.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ def assert_exception(f: Callable, exception_type: type[BaseException], *args: An
     Parameters
     ----------
     f : callable
-        What to call.
+        Function to call.
     exception_type : type
         The exception that is expected.
     *args, **kwargs

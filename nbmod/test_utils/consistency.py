@@ -1,4 +1,4 @@
-"""One computation made several ways: on several contexts, in several types, by two optimizers."""
+"""Comparison of one computation across contexts, element types and optimizers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,56 @@ def check_consistency(sym: Any, ctx_list: Sequence[Mapping[str, Any]], scale: fl
                       atol: Tolerance = None, raise_on_err: bool = True,
                       ground_truth: Mapping[str, Any] | None = None, equal_nan: bool = False,
                       use_uniform: bool = False, rand_type: Any = np.float64) -> dict[str, Any]:
-    """AssertionError unless a symbol, or a list of symbols, gives the same wherever it is bound.
+    """AssertionError unless a symbol computes the same on all contexts and in all types.
 
-    Each of `ctx_list` holds arguments of `simple_bind`: `ctx`, shapes by name, `type_dict`.  What
-    `arg_params` and `aux_params` leave out is drawn (of size `scale`) and is 0.  The most precise
-    executor, or `ground_truth`, is right; head gradients are its outputs.
+    Outputs, and gradients unless `grad_req` is 'null', are compared with those of the executor of
+    the most precise type, or with `ground_truth`.  Head gradients are the reference outputs.
 
-    Returns its outputs and gradients by name.  Without `raise_on_err` a difference is printed.
+    Parameters
+    ----------
+    sym : Symbol or list of Symbol
+        The symbol, or one for each entry of `ctx_list`.
+    ctx_list : list of dict
+        Arguments of `simple_bind` for each executor: `ctx`, shapes by name, `type_dict`.
+    scale : float, default 1
+        Scale of random arguments.
+    grad_req : str, list of str or dict of str to str, default 'write'
+        Gradient request.
+    arg_params : dict of str to array, optional
+        Values of arguments; the others are random.
+    aux_params : dict of str to array, optional
+        Values of auxiliary states; the others are 0.
+    rtol, atol : float or dict of dtype to float, optional
+        Relative and absolute tolerance; those of the element types unless given.
+    raise_on_err : bool, default True
+        Whether a difference raises; otherwise it is printed.
+    ground_truth : dict of str to array, optional
+        Expected outputs and gradients, by name.
+    equal_nan : bool, default False
+        Whether NaN equals NaN.
+    use_uniform : bool, default False
+        Draw arguments from a uniform distribution on [-1, 1) instead of a normal one.
+    rand_type : dtype, default numpy.float64
+        Element type that random arguments are rounded to.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray
+        Reference outputs and gradients, by name.
+
+    Raises
+    ------
+    AssertionError
+        If an output or gradient differs, or the symbols do not match each other.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> net = mx.sym.tanh(mx.sym.Variable("x"), name="net")
+    >>> cases = [{"ctx": mx.cpu(), "x": (2, 3), "type_dict": {"x": dtype}}
+    ...          for dtype in ("float64", "float32")]
+    >>> sorted(mx.test_utils.check_consistency(net, cases))
+    ['net_output', 'x']
     """
     symbols = list(sym) if isinstance(sym, (list, tuple)) else [sym] * len(ctx_list)
     if len(ctx_list) < 2 or len(symbols) != len(ctx_list):
@@ -107,10 +150,34 @@ def _compare_all(executors: Sequence[Any], ctx_list: Sequence[Mapping[str, Any]]
 
 def check_speed(sym: Any, location: Mapping[str, Any] | None = None, ctx: Context | None = None,
                 N: int = 20, grad_req: Any = None, typ: str = "whole", **kwargs: Any) -> float:
-    """Seconds for one run of a symbol, the mean of `N` after one that does not count.
+    """Measure the mean time of one run of a symbol, after a warm-up run.
 
-    `typ` "whole" is forward and backward (head gradients are the outputs), "forward" inference.
-    Arguments have the values in `location`, or are drawn in the shapes that `kwargs` give.
+    Parameters
+    ----------
+    sym : Symbol
+        The symbol.
+    location : dict of str to array, optional
+        Values of the arguments, by name; random unless given.
+    ctx : Context, optional
+        The device; the current context unless given.
+    N : int, default 20
+        Number of runs.
+    grad_req : str, list of str or dict of str to str, optional
+        Gradient request; 'write' or, for inference, 'null' unless given.
+    typ : {'whole', 'forward'}, default 'whole'
+        Forward and backward pass (head gradients are the outputs), or inference.
+    **kwargs : tuple of int
+        Shapes of the arguments, by name, if there is no `location`.
+
+    Returns
+    -------
+    float
+        Seconds.
+
+    Raises
+    ------
+    ValueError
+        For another `typ`.
     """
     if typ not in ("whole", "forward"):
         raise ValueError(f"check_speed: typ is {typ!r}, expected 'whole' or 'forward'")
@@ -138,9 +205,29 @@ def check_speed(sym: Any, location: Mapping[str, Any] | None = None, ctx: Contex
 def compare_optimizer(opt1: Any, opt2: Any, shape: Any, dtype: Any, w_stype: str = "default",
                       g_stype: str = "default", rtol: float = 1e-4, atol: float = 1e-5,
                       compare_states: bool = True, ntensors: int = 1) -> None:
-    """AssertionError unless two optimizers give the same weights and states.
+    """AssertionError unless two optimizers update random weights and their states equally.
 
-    Of one weight, or `ntensors` at once, of one shape or a list of shapes.
+    Parameters
+    ----------
+    opt1, opt2 : Optimizer
+        The optimizers.
+    shape : tuple of int or list of tuple of int
+        Shape of the weights; a list has one for each weight.
+    dtype : dtype
+        Element type of the weights.
+    w_stype, g_stype : str, default 'default'
+        Accepted for compatibility and ignored.
+    rtol, atol : float, default 1e-4 and 1e-5
+        Relative and absolute tolerance.
+    compare_states : bool, default True
+        Whether to compare the states before and after the update, too.
+    ntensors : int, default 1
+        Number of weights that are updated in one call.
+
+    Raises
+    ------
+    AssertionError
+        If a weight or state differs.
     """
     shapes = [tuple(each) for each in (shape if isinstance(shape, list) else [shape] * ntensors)]
     draws = [[np.random.uniform(-1, 1, each) for each in shapes] for _ in range(2)]
@@ -167,7 +254,13 @@ def _copied(state: Any) -> Any:
 
 
 class DummyIter(DataIter):
-    """An iterator that repeats the first batch of another: what training costs without its data."""
+    """An endless iterator that repeats the first batch of another, to time training without input.
+
+    Parameters
+    ----------
+    real_iter : DataIter
+        Iterator that yields the batch.
+    """
 
     def __init__(self, real_iter: Any):
         super().__init__(real_iter.batch_size)
@@ -180,5 +273,5 @@ class DummyIter(DataIter):
         return self
 
     def next(self) -> Any:
-        """The batch."""
+        """Return the batch."""
         return self.the_batch

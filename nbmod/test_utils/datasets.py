@@ -1,25 +1,24 @@
-"""Data sets that MXNet fetches and nbmod reads: nothing is ever downloaded.
+"""Data sets that MXNet downloads; nbmod only reads existing files and never downloads.
 
-A file is looked for where MXNet would have put it: in `data/`, here, and below `$MXNET_HOME`
-(default `~/.mxnet`) in `datasets/mnist`.  If it is nowhere, an MXNetError says where to put it.
-For a first try without any file, `nbmod.cli.demo.load_digits()` has 1,797 real digits.
+A file is searched where MXNet would have stored it: in `data/`, in the working directory, and in
+`datasets/mnist` under `$MXNET_HOME` (default `~/.mxnet`).  If there is none, an MXNetError says
+where to put it.  `nbmod.cli.demo.load_digits()` has 1,797 real digits without any file.
 """
 
 from __future__ import annotations
 
 import bz2
-import gzip
 import os
 import pathlib
-import struct
 import zipfile
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from ..base import MXNetError
 from ..config import CONFIG
 from ..io import NDArrayIter
+from ..io.mnist import read_idx
 
 __all__ = ["download", "download_model", "get_bz2_data", "get_cifar10", "get_mnist",
            "get_mnist_iterator", "get_mnist_pkl", "get_mnist_ubyte", "get_zip_data"]
@@ -30,9 +29,30 @@ MNIST = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3
 
 def download(url: str, fname: str | None = None, dirname: str | None = None,
              overwrite: bool = False, retries: int = 5) -> str:
-    """The path of a file that is there already, named `fname` or as in `url`, in `dirname`.
+    """Return the path of an existing file instead of downloading it.
 
-    MXNetError if it is not, or if it were to be fetched again: fetch it by other means.
+    Parameters
+    ----------
+    url : str
+        Address, whose last part is the default name of the file.
+    fname : str, optional
+        Name of the file.
+    dirname : str, optional
+        Folder of the file.
+    overwrite : bool, default False
+        Whether to download again, which is an error.
+    retries : int, default 5
+        Accepted for compatibility and ignored.
+
+    Returns
+    -------
+    str
+        The path.
+
+    Raises
+    ------
+    MXNetError
+        If the file does not exist, or `overwrite` is set; the message says where to put it.
     """
     path = pathlib.Path(fname or url.rpartition("/")[2])
     path = pathlib.Path(dirname) / path if dirname else path
@@ -42,14 +62,29 @@ def download(url: str, fname: str | None = None, dirname: str | None = None,
 
 
 def download_model(model_name: str, dst_dir: str = "./", meta_info: Any = None) -> Any:
-    """Always an MXNetError: `load_checkpoint` reads what is on this machine."""
+    """Not supported: nbmod downloads nothing; `load_checkpoint` reads existing files.
+
+    Parameters
+    ----------
+    model_name : str
+        Name of the model.
+    dst_dir : str, default './'
+        Folder of its files.
+    meta_info : optional
+        Accepted for compatibility and ignored.
+
+    Raises
+    ------
+    MXNetError
+        Always; the message says where to put the files.
+    """
     raise MXNetError(f"download_model: nbmod fetches nothing; put {model_name}-symbol.json and "
                      f"{model_name}-0000.params into {os.path.abspath(dst_dir)} and load them with "
                      "mx.model.load_checkpoint")
 
 
 def _find(*names: str, folders: tuple[str, ...] = ("data", ".")) -> list[pathlib.Path]:
-    """Paths of files that all lie in one folder, packed by gzip or not."""
+    """Paths of files that are all in one folder, compressed by gzip or not."""
     places = [*map(pathlib.Path, folders), CONFIG.home / "datasets" / "mnist"]
     for place in places:
         found = [path for name in names for path in (place / name, place / f"{name}.gz")
@@ -60,48 +95,29 @@ def _find(*names: str, folders: tuple[str, ...] = ("data", ".")) -> list[pathlib
                      + ", ".join(str(place.absolute()) for place in places))
 
 
-def read_idx(path: str | pathlib.Path) -> np.ndarray:
-    """The array in a file of MNIST's format, packed by gzip or not.
-
-    Two zeros, a byte for the type, one for the rank; then each dimension in four bytes and the
-    elements, all big-endian (http://yann.lecun.com/exdb/mnist).  MXNetError for anything else.
-    """
-    with open(path, "rb") as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-    opener: Any = gzip.open if packed else open
-    try:
-        with opener(path, "rb") as stream:
-            return _read_idx(stream, path)
-    except (OSError, EOFError) as error:
-        raise MXNetError(f"{path}: cannot be read: {error}") from None
-
-
-def _read_idx(stream: BinaryIO, path: str | pathlib.Path) -> np.ndarray:
-    types = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
-    head = stream.read(4)
-    if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in types:
-        raise MXNetError(f"{path}: starts with {head!r}, which is no MNIST file")
-    dims = stream.read(4 * head[3])
-    if len(dims) < 4 * head[3]:
-        raise MXNetError(f"{path}: ends in its dimensions")
-    shape = struct.unpack(f">{head[3]}I", dims)
-    data = stream.read()
-    dtype = np.dtype(types[head[2]])
-    expected = dtype.itemsize * int(np.prod(shape, dtype=object))
-    if len(data) != expected:
-        raise MXNetError(f"{path}: has {len(data)} bytes of elements, expected {expected} for "
-                         f"shape {shape}")
-    return np.frombuffer(data, dtype).reshape(shape).astype(dtype.newbyteorder("="))
+def _read_mnist() -> list[np.ndarray]:
+    """Images and labels for training, images and labels for testing, uint8."""
+    return [read_idx(path, dimensions) for path, dimensions in zip(_find(*MNIST), (3, 1, 3, 1),
+                                                                   strict=True)]
 
 
 def get_mnist() -> dict[str, np.ndarray]:
-    """MNIST as a dict of arrays.
+    """Read MNIST.
 
-    `train_data` and `test_data` (N, 1, 28, 28) float32 in 0..1, `train_label`, `test_label` (N,).
+    Returns
+    -------
+    dict of str to numpy.ndarray
+        `train_data` and `test_data`, float32 of shape (N, 1, 28, 28) from 0 to 1, `train_label` and
+        `test_label` of shape (N,).
+
+    Raises
+    ------
+    MXNetError
+        If the files do not exist; the message says where to put them.
     """
-    train, train_label, test, test_label = map(read_idx, _find(*MNIST))
-    return {"train_data": _images(train), "train_label": train_label,
-            "test_data": _images(test), "test_label": test_label}
+    train, train_label, test, test_label = _read_mnist()
+    return {"train_data": _images(train), "train_label": train_label.copy(),
+            "test_data": _images(test), "test_label": test_label.copy()}
 
 
 def _images(pixels: np.ndarray) -> np.ndarray:
@@ -109,31 +125,44 @@ def _images(pixels: np.ndarray) -> np.ndarray:
 
 
 def get_mnist_ubyte() -> None:
-    """See that MNIST's files are in `data/`, unpacked, where scripts open them by name."""
+    """Check that the uncompressed files of MNIST exist in `data/`; MXNetError if not."""
     _find(*MNIST, folders=("data",))
     missing = [name for name in MNIST if not pathlib.Path("data", name).is_file()]
     if missing:
-        raise MXNetError(f"unpack {', '.join(missing)} into {pathlib.Path('data').absolute()}")
+        raise MXNetError(f"decompress {', '.join(missing)} into {pathlib.Path('data').absolute()}")
 
 
 def get_mnist_pkl() -> None:
-    """See that `data/mnist.pkl.gz` is there."""
+    """Check that `data/mnist.pkl.gz` exists; MXNetError if not."""
     _find("mnist.pkl", folders=("data",))
 
 
 def get_cifar10() -> None:
-    """See that `data/cifar/train.rec` and `test.rec` are there."""
+    """Check that `data/cifar/train.rec` and `test.rec` exist; MXNetError if not."""
     _find("train.rec", "test.rec", folders=("data/cifar",))
 
 
 def get_mnist_iterator(batch_size: int, input_shape: tuple[int, ...], num_parts: int = 1,
                        part_index: int = 0) -> tuple[NDArrayIter, NDArrayIter]:
-    """(training, validation) iterators over MNIST: pixels over 256, shaped (batch, *input_shape).
+    """Make iterators over MNIST, with pixels from 0 to 255/256.
 
-    Each of `num_parts` workers gets a part of the training data, shuffled.  Images beyond the last
-    whole batch are left out.
+    Parameters
+    ----------
+    batch_size : int
+        Number of images in a batch; an incomplete last batch is discarded.
+    input_shape : tuple of int
+        Shape of an image.
+    num_parts : int, default 1
+        Number of parts that the training data are divided into, one for each worker.
+    part_index : int, default 0
+        Part that is read, from 0.
+
+    Returns
+    -------
+    tuple of NDArrayIter
+        (training, validation); the training data are shuffled.
     """
-    pixels, labels, test, test_labels = map(read_idx, _find(*MNIST))
+    pixels, labels, test, test_labels = _read_mnist()
     size = len(pixels) // num_parts
     part = slice(part_index * size, (part_index + 1) * size)
 
@@ -146,14 +175,46 @@ def get_mnist_iterator(batch_size: int, input_shape: tuple[int, ...], num_parts:
 
 
 def get_zip_data(data_dir: str, url: str, data_origin_name: str) -> None:
-    """Unpack `data_dir/data_origin_name`, which must be there, into `data_dir`."""
+    """Extract an existing zip archive into its folder.
+
+    Parameters
+    ----------
+    data_dir : str
+        Folder of the archive.
+    url : str
+        Address that a message names.
+    data_origin_name : str
+        Name of the archive.
+
+    Raises
+    ------
+    MXNetError
+        If the archive does not exist.
+    """
     with zipfile.ZipFile(download(url, data_origin_name, data_dir)) as archive:
         archive.extractall(data_dir)
 
 
 def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str) -> None:
-    """Unpack `data_dir/data_origin_name`, which must be there, to `data_dir/data_name`."""
+    """Decompress an existing bz2 file, unless that has been done.
+
+    Parameters
+    ----------
+    data_dir : str
+        Folder of both files.
+    data_name : str
+        Name of the decompressed file.
+    url : str
+        Address that a message names.
+    data_origin_name : str
+        Name of the compressed file.
+
+    Raises
+    ------
+    MXNetError
+        If the compressed file does not exist.
+    """
     target = pathlib.Path(data_dir, data_name)
     if not target.is_file():
-        with bz2.open(download(url, data_origin_name, data_dir)) as packed:
-            target.write_bytes(packed.read())
+        with bz2.open(download(url, data_origin_name, data_dir)) as compressed:
+            target.write_bytes(compressed.read())

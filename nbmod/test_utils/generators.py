@@ -1,8 +1,7 @@
-"""Whether random numbers come from the distribution they should come from.
+"""Statistical tests of random generators against a distribution.
 
-A generator is a function of a number of samples that returns as many.  Buckets are intervals
-(low, high) of a continuous distribution, or values of a discrete one; `probs` are their
-probabilities.
+A generator is a function that returns a given number of samples.  Buckets are intervals (low, high)
+of a continuous distribution, or values of a discrete one; `probs` are their probabilities.
 """
 
 from __future__ import annotations
@@ -23,7 +22,26 @@ Generator = Callable[[int], Any]
 
 def gen_buckets_probs_with_ppf(ppf: Callable[[float], float], nbuckets: int
                                ) -> tuple[list[tuple[float, float]], list[float]]:
-    """`nbuckets` intervals of equal probability, from the inverse of a distribution function."""
+    """Make intervals of equal probability.
+
+    Parameters
+    ----------
+    ppf : callable
+        Percent point function: the inverse of the cumulative distribution function.
+    nbuckets : int
+        Number of intervals.
+
+    Returns
+    -------
+    tuple
+        (intervals, probabilities).
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.test_utils.gen_buckets_probs_with_ppf(lambda share: 10 * share, 2)
+    ([(0.0, 5.0), (5.0, 10.0)], [0.5, 0.5])
+    """
     edges = [ppf(i / nbuckets) for i in range(nbuckets + 1)]
     return list(zip(edges[:-1], edges[1:], strict=True)), [1 / nbuckets] * nbuckets
 
@@ -33,12 +51,42 @@ def _samples(generator: Generator, nsamples: int) -> np.ndarray:
 
 
 def mean_check(generator: Generator, mu: float, sigma: float, nsamples: int = 1000000) -> bool:
-    """Whether the mean of the samples is within three of its standard deviations of `mu`."""
+    """Test the mean of samples: is it within three standard errors of `mu`?
+
+    Parameters
+    ----------
+    generator : callable
+        Function of the number of samples that returns them.
+    mu, sigma : float
+        Mean and standard deviation of the distribution.
+    nsamples : int, default 1000000
+        Number of samples.
+
+    Returns
+    -------
+    bool
+        Whether the test succeeds.
+    """
     return bool(abs(_samples(generator, nsamples).mean() - mu) < 3 * sigma / math.sqrt(nsamples))
 
 
 def var_check(generator: Generator, sigma: float, nsamples: int = 1000000) -> bool:
-    """Whether the variance of normal samples is within three of its standard deviations."""
+    """Test the variance of normal samples: is it within three of its standard errors?
+
+    Parameters
+    ----------
+    generator : callable
+        Function of the number of samples that returns them.
+    sigma : float
+        Standard deviation of the distribution.
+    nsamples : int, default 1000000
+        Number of samples.
+
+    Returns
+    -------
+    bool
+        Whether the test succeeds.
+    """
     deviation = math.sqrt(2 * sigma ** 4 / (nsamples - 1))
     variance = _samples(generator, nsamples).var(ddof=1)
     return bool(abs(variance - sigma ** 2) < 3 * deviation)
@@ -46,7 +94,29 @@ def var_check(generator: Generator, sigma: float, nsamples: int = 1000000) -> bo
 
 def chi_square_check(generator: Generator, buckets: Sequence, probs: Sequence[float],
                      nsamples: int = 1000000) -> tuple[float, np.ndarray, np.ndarray]:
-    """Pearson's test: (probability of counts as unlikely as these, the counts, those expected)."""
+    """Pearson's chi-square test of the counts of samples in buckets.
+
+    Parameters
+    ----------
+    generator : callable
+        Function of the number of samples that returns them.
+    buckets : list of tuple of float or list of float
+        Intervals (low, high), or values.
+    probs : list of float
+        Their probabilities.
+    nsamples : int, default 1000000
+        Number of samples.
+
+    Returns
+    -------
+    tuple
+        (p-value, observed counts, expected counts).
+
+    Raises
+    ------
+    ValueError
+        If there are no buckets, or not as many probabilities.
+    """
     if not buckets or len(buckets) != len(probs):
         raise ValueError(f"chi_square_check: {len(buckets)} buckets and {len(probs)} probabilities")
     samples = _samples(generator, nsamples).reshape(-1)
@@ -62,9 +132,34 @@ def chi_square_check(generator: Generator, buckets: Sequence, probs: Sequence[fl
 def verify_generator(generator: Generator, buckets: Sequence, probs: Sequence[float],
                      nsamples: int = 1000000, nrepeat: int = 5, success_rate: float = 0.2,
                      alpha: float = 0.05) -> list[float]:
-    """AssertionError if fewer than `success_rate` of `nrepeat` tests give more than `alpha`.
+    """AssertionError unless enough repeated chi-square tests succeed.
 
-    Returns what `chi_square_check` gave each time.
+    Parameters
+    ----------
+    generator : callable
+        Function of the number of samples that returns them.
+    buckets : list of tuple of float or list of float
+        Intervals (low, high), or values.
+    probs : list of float
+        Their probabilities.
+    nsamples : int, default 1000000
+        Number of samples of a test.
+    nrepeat : int, default 5
+        Number of tests.
+    success_rate : float, default 0.2
+        Fraction of the tests that must succeed.
+    alpha : float, default 0.05
+        Significance level: a test with a larger p-value succeeds.
+
+    Returns
+    -------
+    list of float
+        The p-values.
+
+    Raises
+    ------
+    AssertionError
+        If fewer tests succeed.
     """
     results = [chi_square_check(generator, buckets, probs, nsamples) for _ in range(nrepeat)]
     tails = [tail for tail, _, _ in results]
@@ -77,9 +172,16 @@ def verify_generator(generator: Generator, buckets: Sequence, probs: Sequence[fl
 
 
 def chi_square_tail(statistic: float, freedom: int) -> float:
-    """The probability that a chi-square variable is larger: Q(freedom / 2, statistic / 2).
+    """The survival function of the chi-square distribution: Q(freedom / 2, statistic / 2).
 
     A series for small arguments and Lentz's continued fraction for large ones (DLMF 8.7.1, 8.9.2).
+
+    Parameters
+    ----------
+    statistic : float
+        Value of the statistic.
+    freedom : int
+        Degrees of freedom.
     """
     a, x = freedom / 2, statistic / 2
     if x <= 0:

@@ -1,4 +1,4 @@
-"""The process a test runs in: environment, standard error, attempts, devices."""
+"""The process of a test: environment variables, standard error, retries, devices."""
 
 from __future__ import annotations
 
@@ -19,9 +19,24 @@ __all__ = ["discard_stderr", "environment", "has_tvm_ops", "is_aarch64_run", "is
 
 @contextmanager
 def environment(*args: Any) -> Iterator[None]:
-    """A block with other environment variables: `environment(name, value)`, or one dict.
+    """Context manager that changes environment variables.
 
-    None removes a variable.  What nbmod reads when it is imported stays as it is.
+    Options that nbmod reads at import do not change.
+
+    Parameters
+    ----------
+    *args
+        (name, value), or a dict of several; the value None removes a variable.
+
+    Examples
+    --------
+    >>> import os
+    >>> import nbmod as mx
+    >>> with mx.test_utils.environment("NAME_OF_AN_EXAMPLE", "1"):
+    ...     os.environ["NAME_OF_AN_EXAMPLE"]
+    '1'
+    >>> "NAME_OF_AN_EXAMPLE" in os.environ
+    False
     """
     changes: Mapping[str, str | None] = dict([args]) if len(args) == 2 else args[0]
     before = {name: os.environ.get(name) for name in changes}
@@ -35,7 +50,22 @@ def environment(*args: Any) -> Iterator[None]:
 
 
 def set_env_var(key: str, val: str | None, default_val: str = "") -> str:
-    """Set a variable (None removes it); returns what it was, `default_val` if nothing."""
+    """Set an environment variable.
+
+    Parameters
+    ----------
+    key : str
+        Name of the variable.
+    val : str or None
+        Its new value; None removes it.
+    default_val : str, default ''
+        Value that is returned for a variable that did not exist.
+
+    Returns
+    -------
+    str
+        The former value.
+    """
     before = os.environ.get(key, default_val)
     if val is None:
         os.environ.pop(key, None)
@@ -46,7 +76,7 @@ def set_env_var(key: str, val: str | None, default_val: str = "") -> str:
 
 @contextmanager
 def discard_stderr() -> Iterator[None]:
-    """A block whose standard error goes nowhere, that of compiled code included."""
+    """Context manager that discards standard error, that of compiled code included."""
     sys.stderr.flush()
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -61,7 +91,18 @@ def discard_stderr() -> Iterator[None]:
 
 
 def retry(n: int) -> Callable[[Callable], Callable]:
-    """A decorator for tests that may fail by chance: up to `n` attempts, the last one counts."""
+    """Decorate a flaky test so that it is tried several times.
+
+    Parameters
+    ----------
+    n : int
+        Largest number of attempts; the failure of the last one is raised.
+
+    Raises
+    ------
+    AssertionError
+        If `n` is less than 1.
+    """
     if n < 1:
         raise AssertionError(f"retry: n is {n}, expected at least 1")
 
@@ -81,25 +122,25 @@ def retry(n: int) -> Callable[[Callable], Callable]:
 
 
 def list_gpus() -> range:
-    """The numbers of the GPUs that can be used."""
+    """Return the indices of the available GPUs."""
     return range(num_gpus())
 
 
 def is_cd_run() -> bool:
-    """Whether MXNet's own release process runs the tests: no."""
+    """Return False: this is not MXNet's continuous delivery."""
     return False
 
 
 def is_aarch64_run() -> bool:
-    """Whether this is a 64-bit ARM processor."""
+    """Return whether this is a 64-bit ARM processor."""
     return platform.machine() in ("aarch64", "arm64")
 
 
 def has_tvm_ops() -> bool:
-    """Whether there are ops compiled by TVM: no."""
+    """Return False: no operators are compiled by TVM."""
     return False
 
 
 def is_op_runnable() -> bool:
-    """Whether ops run on this machine's devices: yes."""
+    """Return True: operators run on the devices of this machine."""
     return True

@@ -1,7 +1,7 @@
-"""Where tests run, on what type, and how much may differ.
+"""Default context, element type and tolerances of tests.
 
-Two arrays may differ by `atol + rtol * abs(second)`.  A tolerance that is not given follows from
-the types of both: the looser of the two counts.
+Two arrays may differ by `atol + rtol * abs(second)`.  The default tolerance is the larger one of
+those of both element types.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ Tolerance = Any
 
 DOUBLE = np.dtype(np.float64)
 _FLOATS = tuple(map(np.dtype, ("float16", "float32", "float64")))
-_WHOLE = tuple(map(np.dtype, ("bool", "int8", "uint8", "int32", "uint32", "int64", "uint64")))
+_INTEGERS = tuple(map(np.dtype, ("bool", "int8", "uint8", "int32", "uint32", "int64", "uint64")))
 
 
 def default_rtols() -> dict[np.dtype, float]:
     """Default relative tolerance by element type."""
-    return dict(zip(_FLOATS, (1e-2, 1e-4, 1e-5), strict=True)) | dict.fromkeys(_WHOLE, 0)
+    return dict(zip(_FLOATS, (1e-2, 1e-4, 1e-5), strict=True)) | dict.fromkeys(_INTEGERS, 0)
 
 
 def default_atols() -> dict[np.dtype, float]:
     """Default absolute tolerance by element type."""
-    return dict(zip(_FLOATS, (1e-1, 1e-3, 1e-20), strict=True)) | dict.fromkeys(_WHOLE, 0)
+    return dict(zip(_FLOATS, (1e-1, 1e-3, 1e-20), strict=True)) | dict.fromkeys(_INTEGERS, 0)
 
 
 def default_numeric_eps() -> dict[np.dtype, float]:
@@ -59,7 +59,7 @@ def set_default_context(ctx: Context) -> None:
 
 
 def default_dtype() -> type:
-    """The type of arrays whose type does not matter."""
+    """The default element type of test arrays."""
     return np.float32
 
 

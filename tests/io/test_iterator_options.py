@@ -1,4 +1,4 @@
-"""Options of the native iterators: MXNet's, with its defaults, and listed by `inspect` and `help`."""
+"""Options of the native iterators: MXNet's, with its defaults, listed by signature and help."""
 
 from __future__ import annotations
 

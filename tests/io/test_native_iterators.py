@@ -232,7 +232,7 @@ def test_streams_give_what_is_asked_for(tmp_path):
     taken = [len(stream.read(n)) for n in (1, 300, 0, 698, 5, 1)]
     assert taken == [1, 300, 0, 698, 1, 0] and stream.position == 1000
     stream.restart(500)
-    assert stream.take(2).columns[0].tolist() == [[500], [501]]
+    assert stream.read(2).columns[0].tolist() == [[500], [501]]
     with pytest.raises(MXNetError, match="row 2000, and there are only 1000"):
         stream.restart(2000)
     stream.close()
