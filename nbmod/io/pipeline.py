@@ -125,8 +125,9 @@ class Pipeline:
 
 
 class _ThreadPool:
-    """Threads that stop with this object, and that the end of the process does not wait for
-    (as it would for those of `concurrent.futures.ThreadPoolExecutor`).
+    """Threads that stop with this object, and that the end of the process does not wait for.
+
+    It would wait for those of `concurrent.futures.ThreadPoolExecutor`.
     """
 
     def __init__(self, count: int):

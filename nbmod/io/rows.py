@@ -86,8 +86,7 @@ class Block(NamedTuple):
 
 
 def _read(file: Any, offset: int, count: int, texts: BufferPool) -> tuple[np.ndarray, int]:
-    """Read `count` bytes, fewer at the end of the file: a buffer padded with newlines, and the
-    number of bytes read."""
+    """Read `count` bytes, or fewer: returns a buffer padded with newlines, and their number."""
     text = _buffer_of(texts, count + kernels.PADDING)
     file.seek(offset)
     done = 0

@@ -75,8 +75,7 @@ class Sampler:
         return (self.start // self.count + 1) * self.count
 
     def next_epoch(self, position: int) -> None:
-        """Start another epoch; after the samples that padded the last batch, if that has been
-        reached.
+        """Start another epoch, after the samples that padded the last batch, if that was reached.
 
         Parameters
         ----------

@@ -180,8 +180,7 @@ class BatchAssembler:
                     self._write(name, rows[place, ...], value)
 
     def write_batch(self, arrays: list[np.ndarray], batch: Any) -> int:
-        """Write a whole batch; returns the number of its samples, which may be smaller than that of
-        the rows."""
+        """Write a batch of at most as many samples as there are rows; returns their number."""
         values = [self._numeric(name, value) for name, value in
                   zip(self._names, self._inputs.values(batch), strict=True)]
         counts = {name: len(value) for name, value in zip(self._names, values, strict=True)}

@@ -91,9 +91,9 @@ def _parse_exponent(word):
 
 @inlined(always=True)
 def _parse_long(at, mantissa):
-    """(last, mantissa, exponent) of a number after its first nine digits, one of them before the
-    point: `at` is in the fraction.  Digits that do not fit are left unread; 17 significant digits
-    are enough.
+    """(last, mantissa, exponent) of a number, from its tenth digit on, which is in the fraction.
+
+    Digits that do not fit are left unread; 17 significant digits are enough.
     """
     word = word_at(at)
     count = _count_digits(word)
@@ -117,9 +117,11 @@ def _parse_long(at, mantissa):
 
 @inlined(always=True)
 def _parse_common(at):
-    """(fits, last, negative, mantissa, exponent) on the fast path: up to 7 digits, and up to 7
-    after the point; or one digit, a point, more digits and an optional exponent.  The caller checks
-    the byte at `last`; if the number does not end there or does not fit, it calls `_parse_general`.
+    """(fits, last, negative, mantissa, exponent) of a number in one of the two common forms.
+
+    They are up to 7 digits, and up to 7 after the point; or one digit, a point, more digits and an
+    optional exponent.  The caller checks the byte at `last`; if the number does not end there or
+    does not fit, it calls `_parse_general`.
 
     A single digit before the point, the common case, is tested first: a predicted branch then gives
     the position of the fraction without waiting for the count of digits.
@@ -163,8 +165,7 @@ def _parse_special(at):
 
 @inlined(always=True)
 def _append_digits(at, mantissa):
-    """(last, mantissa, dropped): append the digits from `at` on to `mantissa`, eight at a time;
-    `dropped` counts those that do not fit."""
+    """(last, mantissa, dropped): append digits from `at` on; `dropped` counts those beyond 18."""
     dropped, word = np.int64(0), word_at(at)
     count = _count_digits(word)
     while count == 8 and mantissa < _MAX_MANTISSA // 10 ** 8:

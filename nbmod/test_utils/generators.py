@@ -51,7 +51,7 @@ def _samples(generator: Generator, nsamples: int) -> np.ndarray:
 
 
 def mean_check(generator: Generator, mu: float, sigma: float, nsamples: int = 1000000) -> bool:
-    """Test the mean of samples: is it within three standard errors of `mu`?
+    """Test whether the mean of samples is within three standard errors of `mu`.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def mean_check(generator: Generator, mu: float, sigma: float, nsamples: int = 10
 
 
 def var_check(generator: Generator, sigma: float, nsamples: int = 1000000) -> bool:
-    """Test the variance of normal samples: is it within three of its standard errors?
+    """Test whether the variance of normal samples is within three of its standard errors.
 
     Parameters
     ----------
