@@ -15,7 +15,7 @@ updated, as calls one by one would.  Optimizers step all keys of a call together
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,9 @@ from ..context import Context, cpu
 from ..ndarray import NDArray, invoke
 from ..ops.device import Device, device_of
 from ..ops.elementwise.arithmetic import AddN
+from ..optimizer import Optimizer, Updater, get_updater
+from ..optimizer.fused_step import is_fusible
+from ..optimizer.updater import load_states_file, save_states_file
 from .base import KVStoreBase, check_capability
 from .compression import TwoBit
 from .nccl import way_of
@@ -240,16 +243,18 @@ class KVStore(KVStoreBase):
         for name, values in pairs:
             grouped.setdefault(name, []).extend(values)
         names = [name for name in sorted(grouped, key=self._order.__getitem__) if grouped[name]]
-        step_all = getattr(self._updater, "one_by_one", None)
-        if self._updater is not None and step_all is None:
+        updater = self._updater
+        if updater is not None and not isinstance(updater, Updater):
             for name in names:
                 values, stored = self._given(name, grouped[name])
-                self._updater(name, _sum(values, stored.context), stored)
+                updater(name, _sum(values, stored.context), stored)
             return
         jobs = [self._job(name, grouped[name]) for name in names]
         self._sum_up("push", names, [job for job in jobs if job[0][0] is not job[1]])
-        if step_all is not None:
-            step_all(names, [out for _, out in jobs], [self._stored[name] for name in names])
+        if updater is not None:
+            for group in _stepped_together(updater, [self._stored[name] for name in names]):
+                updater([names[i] for i in group], [jobs[i][1] for i in group],
+                        [self._stored[names[i]] for i in group], aggregate=False)
 
     def _job(self, name: Key, values: Sequence[NDArray]) -> Job:
         """What is to be summed, and where: in the stored array, or for an optimizer the last sum's.
@@ -471,8 +476,6 @@ class KVStore(KVStoreBase):
         >>> w.asscalar().item()
         0.5
         """
-        from ..optimizer import Optimizer, get_updater
-
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"kvstore.set_optimizer: given a {type(optimizer).__name__}, expected "
                             "an mx.optimizer.Optimizer")
@@ -523,8 +526,6 @@ class KVStore(KVStoreBase):
         MXNetError
             If there is no optimizer.
         """
-        from ..optimizer.updater import save_states_file
-
         save_states_file(self._require_updater(), fname, dump_optimizer)
 
     def load_optimizer_states(self, fname: str) -> None:
@@ -540,8 +541,6 @@ class KVStore(KVStoreBase):
         MXNetError
             If there is no optimizer.
         """
-        from ..optimizer.updater import load_states_file
-
         load_states_file(self._require_updater(), fname)
 
     def state_dict(self) -> dict[str, Any]:
@@ -587,6 +586,16 @@ def _sum(values: Sequence[NDArray], context: Context, out: NDArray | None = None
     near = [value if device_of(value.context) is device else _copied(value, context)
             for value in values]
     return invoke(AddN(len(near)), near, out) if len(near) > 1 else near[0]
+
+
+def _stepped_together(updater: Updater, weights: Sequence[NDArray]) -> Iterable[list[int]]:
+    """Positions of weights that an updater is given in one call: those of one device."""
+    if not is_fusible(type(updater.optimizer)):
+        return [[position] for position in range(len(weights))]
+    devices: dict[Device, list[int]] = {}
+    for position, array in enumerate(weights):
+        devices.setdefault(device_of(array.context), []).append(position)
+    return devices.values()
 
 
 def _row_lists(row_ids: Any, key: Any, pairs: Pairs) -> list[list[np.ndarray]]:

@@ -20,7 +20,7 @@ from ..config import CONFIG
 from ..ndarray import NDArray
 from ..ops.device import Device, device_of, gpu_count, gpus_offered
 from ..ops.elementwise.arithmetic import sum_program
-from ..ops.optimizer.multi_tensor_apply import Member
+from ..ops.optimizer.multi_tensor_apply import TensorUpdate
 from .sums import Job, Joint, Sums
 
 __all__ = ["Collectives", "way_of"]
@@ -128,10 +128,12 @@ class _Turn:
 
 def _copies(pairs: Sequence[tuple[Any, Any]]) -> list[Callable[[], None]]:
     """Calls that copy (source, target) arrays, each pair on one device: one for every device."""
-    found: dict[Device, list[Member]] = {}
+    found: dict[Device, list[TensorUpdate]] = {}
     for source, target in pairs:
-        found.setdefault(target.device, []).append(Member(sum_program(1), [source], [target]))
-    return [device.together(members) for device, members in found.items()]
+        found.setdefault(target.device, []).append(
+            TensorUpdate(sum_program(1), [source], [target]))
+    return [call for device, updates in found.items()
+            for call in device.multi_tensor_apply(updates).calls]
 
 
 def _check_apart(values: Sequence[NDArray]) -> None:

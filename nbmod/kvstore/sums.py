@@ -18,7 +18,7 @@ import numpy as np
 from ..ndarray import NDArray, mutation
 from ..ops.device import CPU, Device, device_of
 from ..ops.elementwise.arithmetic import sum_program
-from ..ops.optimizer.multi_tensor_apply import Member, overlap
+from ..ops.optimizer.multi_tensor_apply import TensorUpdate, overlap
 
 __all__ = ["Job", "Joint", "Sums"]
 
@@ -63,12 +63,12 @@ class Sums(Joint):
         self._staged: list[tuple[NDArray, NDArray]] = []
         self._first, *self._others = dict.fromkeys(
             device_of(array.context) for values, out in jobs for array in (out, *values))
-        members = [self._member(*job) for job in jobs]
+        updates = [self._update(*job) for job in jobs]
         turns: Iterable[Sequence[int]] = [[i] for i in range(len(jobs))]
-        if not overlap(((member.ins, member.outs) for member in members), self._first):
+        if not overlap(((update.ins, update.outs) for update in updates), self._first):
             turns = _by_device(jobs)
-        self._calls = [device_of(jobs[turn[0]][1].context).together([members[i] for i in turn])
-                       for turn in turns]
+        self._fused = [device_of(jobs[turn[0]][1].context).multi_tensor_apply(
+            [updates[i] for i in turn]) for turn in turns]
 
     @staticmethod
     def possible(values: Sequence[NDArray], out: NDArray) -> bool:
@@ -83,13 +83,14 @@ class Sums(Joint):
         for source, target in self._staged:
             source.copyto(target)
         self._first.meet(self._others)
-        for call in self._calls:
-            call()
+        for fused in self._fused:
+            for call in fused.calls:
+                call()
         self._first.meet(self._others)
 
-    def _member(self, values: Sequence[NDArray], out: NDArray) -> Member:
+    def _update(self, values: Sequence[NDArray], out: NDArray) -> TensorUpdate:
         near = [self._near(value, out).handle for value in values]
-        return Member(sum_program(len(near)), near, [out.handle])
+        return TensorUpdate(sum_program(len(near)), near, [out.handle])
 
     def _near(self, value: NDArray, out: NDArray) -> NDArray:
         """`value` where the device of `out` can read it."""

@@ -16,7 +16,7 @@ from ..base import ArgumentError, MXNetError
 from ..context import cpu
 from ..io import DataDesc, DataIter
 
-__all__ = ["Descs", "arrays_of", "averaged", "batch_axis", "cut", "enclosing", "joined",
+__all__ = ["Descs", "arrays_of", "average", "batch_axis", "cut", "enclosing", "joined",
            "named_arrays", "require_fit", "samples_in", "shapes_of", "split_batch", "with_samples",
            "with_shapes"]
 
@@ -142,13 +142,14 @@ def require_fit(array: Any, name: str, target: Any) -> None:
                          f"but was bound to {target.shape}")
 
 
-def averaged(copies: Sequence[Any]) -> Any:
-    """The mean of a parameter's copies on the devices, on the CPU.
+def average(copies: Sequence[nd.NDArray], target: nd.NDArray) -> None:
+    """Write the mean of a parameter's copies on the devices to an array on the CPU.
 
-    Halves are added up as float32, so that equal copies are their own mean.
+    float16 is summed in float32, so that equal copies are their own mean.
     """
-    on_cpu = [copy.as_in_context(cpu()) for copy in copies]
-    if len(on_cpu) == 1:
-        return on_cpu[0]
-    wide = np.promote_types(on_cpu[0].dtype, np.float32)
-    return sum(copy.astype(wide) for copy in on_cpu) / len(on_cpu)
+    if len(copies) == 1:
+        copies[0].copyto(target)
+        return
+    wide = np.promote_types(copies[0].dtype, np.float32)
+    total: Any = sum(copy.as_in_context(cpu()).astype(wide) for copy in copies)
+    (total / len(copies)).copyto(target)

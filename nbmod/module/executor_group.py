@@ -25,7 +25,7 @@ from .arguments import as_descs
 from .batch_slicing import (
     Descs,
     arrays_of,
-    averaged,
+    average,
     batch_axis,
     cut,
     enclosing,
@@ -326,7 +326,7 @@ class DataParallelExecutorGroup:
         for names, arrays, target in ((self.param_names, self.param_arrays, arg_params),
                                       (self.aux_names, self.aux_arrays, aux_params)):
             for name, copies in zip(names, arrays, strict=True):
-                averaged(copies).astype(target[name].dtype).copyto(target[name])
+                average(copies, target[name])
 
     # -- running ----------------------------------------------------------------------------
 

@@ -91,8 +91,8 @@ class Device:
         with call number `halves`."""
         return list(calls)
 
-    def together(self, members: Sequence[Any]) -> Any:
-        """What steps many weights on this device by one call; see `ops.together`."""
+    def multi_tensor_apply(self, updates: Sequence[Any]) -> Any:
+        """Kernel calls for many updates; see `ops.optimizer.multi_tensor_apply`."""
         raise NotImplementedError
 
     def reaches(self, other: Device) -> bool:
@@ -182,10 +182,10 @@ class Cpu(Device):
             with np.errstate(invalid="ignore", over="ignore"):
                 np.copyto(dst, src, casting="unsafe")
 
-    def together(self, members: Sequence[Any]) -> Any:
-        from .optimizer.multi_tensor_apply import Together
+    def multi_tensor_apply(self, updates: Sequence[Any]) -> Any:
+        from .optimizer.multi_tensor_apply import multi_tensor_apply
 
-        return Together(members)
+        return multi_tensor_apply(updates)
 
     def full(self, shape: Sequence[int], dtype: Any, value: float) -> np.ndarray:
         if not value:

@@ -563,7 +563,8 @@ class RuleOptimizer(Optimizer):
         ops = []
         for index, state, lr, wd in zip(indices, states, lrs, wds, strict=True):
             t = self._index_update_count[index]
-            key = (lr, wd, t, *map(_is_none, state if type(state) is tuple else (state,)))
+            parts = state if type(state) is tuple else (state,)
+            key = (lr, wd, t, *(part is None for part in parts))
             op = known.get(key)
             if op is None:
                 op = self.rule(Turn(index, lr, wd, t, state, master))
@@ -590,10 +591,6 @@ class RuleOptimizer(Optimizer):
         if self.clip_gradient is None or not (self.clip_gradient or self.clips_to_zero):
             return -1.0
         return self.clip_gradient
-
-
-def _is_none(value: Any) -> bool:
-    return value is None
 
 
 def _arrays(state: Any) -> list[NDArray]:

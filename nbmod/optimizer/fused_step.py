@@ -1,19 +1,19 @@
-"""All parameters of a call to an updater, stepped by one prepared call.
+"""`FusedStep`: the optimizer step of all parameters of a call, as few prepared kernel calls.
 
-What a step needs of a parameter, its rates and the rule they make, is asked of the optimizer in the
-order in which it would be if parameters were stepped one after another; only the arithmetic is put
-off, and then done for all of them at once (`ops.together`).  So this is for optimizers whose step
-is a rule and nothing else, as most of nbmod's are; those that users write, or derive and give an
-`update` of their own, are called parameter by parameter.
+The optimizer is asked for the update operators of the parameters in the same order as if they were
+stepped one after another; only the arithmetic is deferred and then done for all of them at once
+(`ops.optimizer.multi_tensor_apply`).  This is for optimizers whose step is an update operator and
+nothing else (`is_fusible`), as most of nbmod's are; classes that users write or derive with an
+`update` of their own are called parameter by parameter.
 
-What is prepared belongs to arrays: it is made again for others.
+What is prepared holds for these arrays only: for others a new `FusedStep` is made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -22,16 +22,17 @@ import numpy as np
 from ..ndarray import NDArray, mutation
 from ..ops.device import device_of
 from ..ops.elementwise.program import Program, Step
-from ..ops.optimizer import multi_tensor_apply as calls
+from ..ops.op import Op
+from ..ops.optimizer.multi_tensor_apply import FusedCalls, TensorUpdate, overlap
 from ..ops.optimizer.sgd_update import Update, require_trainable
 from .base import Optimizer, RuleOptimizer, _arrays, step
 from .sgd import Momentum
 
-__all__ = ["Together", "is_rule"]
+__all__ = ["FusedStep", "is_fusible"]
 
 
 class Parameter(NamedTuple):
-    """What is stepped: a weight, or the float32 master that `copy` is then a rounded copy of."""
+    """What is updated: a weight, or the float32 master weight of which `copy` is the rounding."""
 
     weight: NDArray
     grad: NDArray
@@ -47,18 +48,18 @@ class Parameter(NamedTuple):
         copies = [] if self.copy is None else [self.copy]
         return [self.weight, *_arrays(self.state), *copies]
 
-    def member(self, op: Any) -> calls.Member | None:
-        """The arithmetic of `op` on it, None if that is more than one program."""
-        if not _is_one_program(type(op)):
+    def tensor_update(self, op: Op) -> TensorUpdate | None:
+        """The arithmetic of `op` on it, None if that is more than one elementwise program."""
+        if not isinstance(op, Update) or not _is_one_program(type(op)):
             return None
         arrays = [array.handle for array in self.arrays]
         program, tensors = op.program(), op.tensors(arrays, arrays[:1])
         if self.copy is not None:
             program, tensors = _with_copy(program), {**tensors, "rounded": self.copy.handle}
-        return calls.Member(program, [tensors[name] for name in program.inputs],
+        return TensorUpdate(program, [tensors[name] for name in program.inputs],
                             [tensors[name] for name in program.outputs])
 
-    def step(self, op: Any) -> None:
+    def step(self, op: Op) -> None:
         """Step it by itself."""
         if self.copy is None:
             step(op, *self.arrays)
@@ -68,87 +69,84 @@ class Parameter(NamedTuple):
             weight.copyto(self.copy)
 
 
-class Together:
-    """The parameters of one call, and what is prepared for them.
+class FusedStep:
+    """A step of several parameters, prepared for their arrays.
 
-    The optimizer is asked for the rules of `groups` of positions, of at most `size` if not 0.
+    The optimizer is asked for the operators of `groups` of positions, of at most `size` if not 0.
     """
 
-    def __init__(self, optimizer: Any, indices: Sequence[Any], grads: Sequence[NDArray],
+    def __init__(self, optimizer: RuleOptimizer, indices: Sequence[Any], grads: Sequence[NDArray],
                  weights: Sequence[NDArray], states: Sequence[Any], size: int,
                  groups: Sequence[Sequence[int]]):
-        self._device = device_of(weights[0].context)
-        self._about = (optimizer, optimizer.multi_precision, size, list(indices))
+        self._optimizer = optimizer
+        self._made_for = (optimizer, optimizer.multi_precision, size, list(indices))
         self._states, self._handles = states, [array.handle for array in (*weights, *grads)]
         self._ids = list(map(id, self._handles))
-        self._turns: list[tuple] = []
+        self._groups: list[tuple[list[Any], list[NDArray], list[NDArray], list[Any], bool]] = []
         self._parameters: list[Parameter] = []
         for group in groups:
             mixed = optimizer.multi_precision and weights[group[0]].dtype == np.float16
             split = mixed and not isinstance(optimizer, Momentum)
             given = [_parameter(weights[i], grads[i], states[i], split) for i in group]
             self._parameters += given
-            self._turns.append(([indices[i] for i in group], [one.weight for one in given],
-                                [one.grad for one in given], [one.state for one in given],
-                                mixed and not split))
+            self._groups.append(([indices[i] for i in group], [one.weight for one in given],
+                                 [one.grad for one in given], [one.state for one in given],
+                                 mixed and not split))
         self._kinds: list[type] = []
+        self._device = device_of(weights[0].context)
+        self.is_possible = self._is_possible()
 
-    @cached_property
-    def is_possible(self) -> bool:
-        """Whether all arrays are on one device, of their weights' shapes, and lie apart."""
+    def _is_possible(self) -> bool:
+        """Whether all arrays are on one device, have their weights' shapes and do not overlap."""
         each = self._parameters
         return all(device_of(array.context) is self._device and array.shape == one.weight.shape
-                   for one in each for array in (one.grad, *one.written)) and not calls.overlap(
+                   for one in each for array in (one.grad, *one.written)) and not overlap(
             (([one.grad.handle], [array.handle for array in one.written]) for one in each),
             self._device)
 
-    def fits(self, optimizer: Any, indices: Sequence[Any], grads: Sequence[NDArray],
+    def fits(self, optimizer: Optimizer, indices: Sequence[Any], grads: Sequence[NDArray],
              weights: Sequence[NDArray], states: Mapping[Any, Any], size: int) -> bool:
         """Whether it was made for these very arrays."""
-        return ((optimizer, optimizer.multi_precision, size, list(indices)) == self._about
+        return ((optimizer, optimizer.multi_precision, size, list(indices)) == self._made_for
                 and self._ids == [id(array.handle) for array in (*weights, *grads)]
                 and all(map(is_, self._states, [states[key] for key in indices])))
 
     def __call__(self) -> None:
         """Step all parameters once."""
-        rules, ops = self._about[0]._rules, []
-        for turns in self._turns:
-            ops += rules(*turns)
+        ops = [op for group in self._groups for op in self._optimizer._rules(*group)]
         if self._kinds != list(map(type, ops)):
             self._prepare(ops)
-        self._set_numbers(ops)
-        self._calls()
-        for position in self._loose:
+        values: dict[int, list[float]] = {}  # of operators that parameters share
+        for row, position in enumerate(self._fused):
+            op = ops[position]
+            if op != self._ops[row]:
+                assert isinstance(op, Update)
+                if id(op) not in values:
+                    values[id(op)] = op.numbers(self._programs[row])
+                self._calls.scalars[row][:] = values[id(op)]
+                self._ops[row] = op
+        for call in self._calls.calls:
+            call()
+        for position in self._separate:
             self._parameters[position].step(ops[position])
         if mutation.is_watched():
             mutation.written_owners(self._owners)
 
-    def _prepare(self, ops: Sequence[Any]) -> None:
-        """Decide which parameters are stepped together by ops of these kinds."""
-        found = [one.member(op) for one, op in zip(self._parameters, ops, strict=True)]
-        members = [member for member in found if member is not None]
-        self._joined = [position for position, member in enumerate(found) if member is not None]
-        self._loose = [position for position, member in enumerate(found) if member is None]
-        self._programs = [member.program for member in members]
-        self._calls = self._device.together(members)
-        self._owners = [id(mutation.owner(out)) for member in members for out in member.outs]
-        self._ops: list[Any] = [None] * len(members)
+    def _prepare(self, ops: Sequence[Op]) -> None:
+        """Decide which parameters are stepped together by operators of these kinds."""
+        found = [one.tensor_update(op) for one, op in zip(self._parameters, ops, strict=True)]
+        updates = [update for update in found if update is not None]
+        self._fused = [i for i, update in enumerate(found) if update is not None]
+        self._separate = [i for i, update in enumerate(found) if update is None]
+        self._programs = [update.program for update in updates]
+        self._calls: FusedCalls = self._device.multi_tensor_apply(updates)
+        self._owners = [id(mutation.owner(out)) for update in updates for out in update.outs]
+        self._ops: list[Op | None] = [None] * len(updates)
         self._kinds = list(map(type, ops))
-
-    def _set_numbers(self, ops: Sequence[Any]) -> None:
-        """Tell those whose rules are others than in the last step."""
-        known: dict[int, list[float]] = {}
-        for row, position in enumerate(self._joined):
-            op, before = ops[position], self._ops[row]
-            if op is not before and op != before:
-                if id(op) not in known:
-                    known[id(op)] = op.numbers(self._programs[row])
-                self._calls.set(row, known[id(op)])
-                self._ops[row] = op
 
 
 def _parameter(weight: NDArray, grad: NDArray, state: Any, split: bool) -> Parameter:
-    """As `Optimizer.update_multi_precision` hands it on."""
+    """As `Optimizer.update_multi_precision` passes it on."""
     require_trainable(weight.handle.dtype)
     if not split:
         return Parameter(weight, grad, state)
@@ -156,17 +154,17 @@ def _parameter(weight: NDArray, grad: NDArray, state: Any, split: bool) -> Param
     return Parameter(master, grad, inner, weight)
 
 
-def is_rule(kind: type[Optimizer]) -> bool:
-    """Whether a step of these optimizers is a rule and nothing else."""
+def is_fusible(kind: type[Optimizer]) -> bool:
+    """Whether a step of optimizers of this class is an update operator and nothing else."""
     return (issubclass(kind, RuleOptimizer) and kind.update is RuleOptimizer.update
             and kind._step_all is RuleOptimizer._step_all
             and kind.update_multi_precision in (Optimizer.update_multi_precision,
                                                 Momentum.update_multi_precision))
 
 
-def _is_one_program(kind: type) -> bool:
-    """Whether an op of this kind is its formulas, over arrays of one size."""
-    return (issubclass(kind, Update) and not kind.scalars and kind.forward is Update.forward
+def _is_one_program(kind: type[Update]) -> bool:
+    """Whether operators of this kind are their formulas, over arrays of one size."""
+    return (not kind.scalars and kind.forward is Update.forward
             and kind.execute is Update.execute)
 
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..base import MXNetError
 from ..context import Context
 from ..ndarray import NDArray
-from ..ops.device import device_of
 from ..serialization import atomic_write
-from .base import Optimizer, register, state_like
-from .fused_step import Together, is_rule
+from .base import Optimizer, RuleOptimizer, register, state_like
+from .fused_step import FusedStep, is_fusible
 from .states import dump_states, load_states
 
 __all__ = ["Updater", "get_updater", "load_states_file", "save_states_file", "Test"]
 
 KEPT = 16
-"""Sets of arrays for which a step is kept prepared: devices, and the executors of a few shapes."""
+"""Fused steps that are kept, each for one set of arrays: devices, executors of several shapes."""
 
 
 @register
@@ -93,83 +92,58 @@ class Updater:
         self.states: dict[Any, Any] = {}
         self.states_synced: dict[Any, bool] = {}
         self.aggregate_updates = optimizer.aggregate_num > 0
-        self._prepared: dict[tuple[Any, int], Together] = {}
+        self._fused: dict[tuple[Any, int], FusedStep] = {}
 
-    def __call__(self, index: Any, grad: Any, weight: Any) -> None:
-        if not isinstance(index, (list, tuple)):
-            index, grad, weight = [index], [grad], [weight]
-        if not self._begin(index, weight):
-            return
-        if not self._step_together(index, grad, weight, self.aggregate_updates):
-            self._step_groups(index, grad, weight, self.aggregate_updates)
-
-    def one_by_one(self, index: Sequence[Any], grad: Sequence[NDArray], weight: Sequence[NDArray]
-                   ) -> None:
-        """Step parameters, which may be on several devices, with the result of one call for each.
+    def __call__(self, index: Any, grad: Any, weight: Any, aggregate: bool = True) -> None:
+        """Step one parameter, or all of a list.
 
         Parameters
         ----------
-        index : sequence of int or str
+        index : int, str or list
             The indices of the parameters.
-        grad, weight : sequence of NDArray
-            Their gradients and weights.
+        grad, weight : NDArray or list of NDArray
+            Their gradients and weights, all on one device.
+        aggregate : bool, default True
+            Whether an optimizer with an `aggregate_num` is passed that many parameters at a time;
+            otherwise results are those of one call for each.
         """
-        devices: dict[Any, list[int]] = {}
-        for position, array in enumerate(weight):
-            devices.setdefault(device_of(array.context), []).append(position)
-        rule = is_rule(type(self.optimizer))
-        for positions in devices.values() if rule else [[i] for i in range(len(index))]:
-            keys, grads, weights = ([listed[i] for i in positions]
-                                    for listed in (index, grad, weight))
-            if self._begin(keys, weights) and not self._step_together(keys, grads, weights, False):
-                for i in positions:
-                    self._step_groups(index[i:i + 1], grad[i:i + 1], weight[i:i + 1],
-                                      self.aggregate_updates)
-
-    def _begin(self, index: Sequence[Any], weight: Sequence[NDArray]) -> bool:
-        """Have all states; False if there is nothing to step."""
-        if index:
-            self.optimizer._set_current_context(weight[0].context.device_id)
-        for key, one_weight in zip(index, weight, strict=True):
-            if not self.states_synced.get(key):
-                self._make_state(key, one_weight)
-        return bool(index)
-
-    def _step_groups(self, index: Sequence[Any], grad: Sequence[NDArray],
-                     weight: Sequence[NDArray], grouped: bool) -> None:
-        """Let the optimizer step groups of parameters, or one parameter after another."""
-        if not grouped:
-            for key, w, g in zip(index, weight, grad, strict=True):
-                self.optimizer.update_multi_precision(key, w, g, self.states[key])
+        if not isinstance(index, (list, tuple)):
+            index, grad, weight = [index], [grad], [weight]
+        if not index:
             return
-        for group in self._groups(weight):
+        self.optimizer._set_current_context(weight[0].context.device_id)
+        for key, _, array in zip(index, grad, weight, strict=True):
+            if not self.states_synced.get(key):
+                self._make_state(key, array)
+        size = self.optimizer.aggregate_num if aggregate and self.aggregate_updates else 0
+        if len(index) > 1 and is_fusible(type(self.optimizer)):
+            fused = self._fused_step(index, grad, weight, size)
+            if fused.is_possible:
+                fused()
+                return
+        for group in self._groups(weight, size):
             indices, weights, grads = ([given[i] for i in group] for given in (index, weight, grad))
-            self.optimizer.update_multi_precision(indices, weights, grads,
-                                                  [self.states[key] for key in indices])
+            states = [self.states[key] for key in indices]
+            if self.aggregate_updates:
+                self.optimizer.update_multi_precision(indices, weights, grads, states)
+            else:
+                self.optimizer.update_multi_precision(indices[0], weights[0], grads[0], states[0])
 
-    def _step_together(self, index: Sequence[Any], grad: Sequence[NDArray],
-                       weight: Sequence[NDArray], grouped: bool) -> bool:
-        """Step all parameters by one call; False if that cannot be, or is not worth it."""
-        if len(index) < 2 or not is_rule(type(self.optimizer)) or len(grad) != len(index):
-            return False
+    def _fused_step(self, index: Sequence[Any], grad: Sequence[NDArray], weight: Sequence[NDArray],
+                    size: int) -> FusedStep:
+        """The step prepared for these arrays; it is kept for the next call with them."""
         key = index[0], id(grad[0])
-        size = self.optimizer.aggregate_num if grouped else 0
-        found = self._prepared.get(key)
+        found = self._fused.get(key)
         if found is None or not found.fits(self.optimizer, index, grad, weight, self.states, size):
-            found = self._prepare(index, grad, weight, size)
-            self._prepared.pop(key, None)
-            if len(self._prepared) >= KEPT:
-                del self._prepared[next(iter(self._prepared))]
-            self._prepared[key] = found
-        if found.is_possible:
-            found()
-        return found.is_possible
-
-    def _prepare(self, index: Sequence[Any], grad: Sequence[NDArray], weight: Sequence[NDArray],
-                 size: int) -> Together:
-        groups = list(self._groups(weight)) if size else [[i] for i in range(len(index))]
-        return Together(self.optimizer, index, grad, weight, [self.states[one] for one in index],
-                        size, groups)
+            assert isinstance(self.optimizer, RuleOptimizer)
+            found = FusedStep(self.optimizer, index, grad, weight,
+                              [self.states[one] for one in index], size,
+                              self._groups(weight, size))
+            self._fused.pop(key, None)
+            if len(self._fused) >= KEPT:
+                del self._fused[next(iter(self._fused))]
+            self._fused[key] = found
+        return found
 
     def _make_state(self, index: Any, weight: NDArray) -> None:
         """Make a parameter's state, or bring one that was loaded to the weight's device."""
@@ -192,15 +166,17 @@ class Updater:
         if index in self.states:
             self.optimizer.weight_was_set(weight, self.states[index])
 
-    def _groups(self, weights: Sequence[NDArray]) -> Iterator[list[int]]:
-        """Positions of weights that are stepped together."""
+    @staticmethod
+    def _groups(weights: Sequence[NDArray], size: int) -> list[list[int]]:
+        """Positions of weights that are passed to the optimizer together: up to `size` of one
+        element type, single ones for 0."""
+        if not size:
+            return [[position] for position in range(len(weights))]
         types: dict[Any, list[int]] = {}
         for position, weight in enumerate(weights):
             types.setdefault(weight.dtype, []).append(position)
-        size = self.optimizer.aggregate_num
-        for positions in types.values():
-            for start in range(0, len(positions), size):
-                yield positions[start:start + size]
+        return [positions[start:start + size] for positions in types.values()
+                for start in range(0, len(positions), size)]
 
     def sync_state_context(self, state: Any, context: Context) -> Any:
         """A loaded state, with its arrays copied to a device.
@@ -262,7 +238,7 @@ class Updater:
             If the content has anything but numbers, strings, containers, arrays and optimizers.
         """
         self.states, optimizer = load_states(states)
-        self._prepared.clear()
+        self._fused.clear()
         self.optimizer = optimizer or self.optimizer
         self.aggregate_updates = self.optimizer.aggregate_num > 0
         self.states_synced = dict.fromkeys(self.states, False)

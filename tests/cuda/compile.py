@@ -47,7 +47,7 @@ from nbmod.ops.elementwise.formula import VOCABULARY
 from nbmod.ops.elementwise.formula_op import FormulaOp
 from nbmod.ops.elementwise.program import Program, Step
 from nbmod.ops.op import Backward, Call
-from nbmod.ops.optimizer.multi_tensor_apply import Member
+from nbmod.ops.optimizer.multi_tensor_apply import TensorUpdate
 from tests.cases import Sample, all_samples
 from tests.cuda import setup
 from tests.programs import either
@@ -307,10 +307,13 @@ def updates(ghost: Ghost) -> None:
         for dtype in ("float32", "float16"):
             ins, outs = ([ghost.empty((5,), dtype) for _ in names]
                          for names in (program.inputs, program.outputs))
-            ghost.together([Member(program, ins, outs)])()
+            for call in ghost.multi_tensor_apply([TensorUpdate(program, ins, outs)]).calls:
+                call()
     for count, dtype in product((1, 2, 8), ("float16", "float32", "float64")):
         parts = [ghost.empty((5,), dtype) for _ in range(count + 1)]
-        ghost.together([Member(sum_program(count), parts[1:], parts[:1])])()
+        update = TensorUpdate(sum_program(count), parts[1:], parts[:1])
+        for call in ghost.multi_tensor_apply([update]).calls:
+            call()
 
 
 def vocabulary() -> Program:

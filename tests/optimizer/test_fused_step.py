@@ -190,14 +190,14 @@ def test_values_are_no_reason_to_compile(monkeypatch):
     """Rates, counts and gradients of a step are data; what is prepared stays."""
     updater, weights, grads = updater_of("adam", ALL), arrays(["float32"]), arrays(["float32"])
     step_all(updater, grads, weights)
-    prepared = list(updater._prepared.values())
+    prepared = list(updater._fused.values())
     monkeypatch.setattr(jit.Kernel, "compile", None)
     monkeypatch.setattr("nbmod.ops.optimizer.sgd_update.kernel_for", None)
     for number in range(5):
         updater.optimizer.lr = 0.1 / (1 + number)
         grads[0][:] = number
         step_all(updater, grads, weights)
-    assert list(updater._prepared.values()) == prepared
+    assert list(updater._fused.values()) == prepared
 
 
 def test_few_sets_of_arrays_are_kept():
@@ -205,7 +205,7 @@ def test_few_sets_of_arrays_are_kept():
     held = [arrays(["float32"], number) for number in range(40)]
     for grads in held:
         step_all(updater, grads, weights)
-    assert len(updater._prepared) == 16
+    assert len(updater._fused) == 16
 
 
 # ---------------------------------------------------------------------------- who is stepped alone

@@ -23,7 +23,7 @@ from ..device import Device, describe
 from ..op import Call, Op, Spec
 from .elementwise.formula_op import COPY, run_program
 from .lib.fill import fill
-from .optimizer.multi_tensor_apply import Together
+from .optimizer.multi_tensor_apply import multi_tensor_apply
 from .runtime.device_memory import Array
 from .runtime.graph_replay import Launcher, join
 from .runtime.launch import SIMULATED, Step, twin_of
@@ -162,8 +162,8 @@ class Gpu(Device):
             raise MXNetError(f"{op.name} has no GPU kernel yet; use a cpu context")
         return twin.prepare(getattr(op, "fwd", op), ins, outs, call)
 
-    def together(self, members: Sequence[Any]) -> Any:
-        return Together(self, members)
+    def multi_tensor_apply(self, updates: Sequence[Any]) -> Any:
+        return multi_tensor_apply(self, updates)
 
     def reaches(self, other: Device) -> bool:
         return isinstance(other, Gpu) and (

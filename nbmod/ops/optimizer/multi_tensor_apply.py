@@ -1,15 +1,17 @@
-"""One call for the updates of many weights.
+"""Multi-tensor apply: one kernel call for the updates of many weights.
 
-A kernel for every weight would be entered some hundred times a step, and most weights are too small
-for all cores.  Here weights of one rule and the same types are rows of three tables: addresses of
-their arrays, the numbers that the formulas mention, and parts of them, which make up jobs of equal
-size whatever the sizes of the weights.  The tables of addresses and parts are made once; a step
-writes the numbers that have changed and enters the kernel.
+A network has hundreds of weights, most of them too small for all cores, so a kernel call for each
+would cost more than the arithmetic.  Weights with the same formulas and element types are therefore
+rows of three tables: the addresses of their arrays, the scalars of the formulas, and chunks of the
+arrays, which form jobs of equal size whatever the sizes of the weights.  The tables of addresses
+and chunks are made once; a step writes the scalars that have changed and calls the kernel.
 
-    together = device.together(members)
-    together.set(0, numbers); together()
+    fused = device.multi_tensor_apply(updates)
+    fused.scalars[0][:] = scalars
+    for call in fused.calls: call()
 
-This is how a CPU does it; `ops.cuda.together` has what a GPU makes of the same tables.
+The idea is that of NVIDIA apex (`multi_tensor_apply`) and PyTorch (`torch._foreach`).  This is the
+CPU's version; `ops.cuda.optimizer.multi_tensor_apply` has the GPU's.
 
 Formulas are those of the kernels for one weight, element for element, so results are the same bits.
 """
@@ -28,19 +30,19 @@ from ..elementwise.program import Program
 from ..jit import num_threads
 from .sgd_update import COMPILED_FROM, distinct, kernel_for
 
-__all__ = ["Member", "Together", "alike", "overlap"]
+__all__ = ["FusedCalls", "TensorUpdate", "alike", "multi_tensor_apply", "overlap"]
 
 PARALLEL_FROM = 1 << 15
-"""Elements from which all cores step: while they are awake this takes 3 us more, in which one steps
-10,000; and a core that steps what it will multiply next has it in its cache."""
+"""Elements from which all cores are used: below, waking them costs more than it saves (3 us, in
+which one core updates 10,000 elements)."""
 JOB = 1 << 14
 """Elements of a job at most: 64 KB of each array."""
 LINE = 64
-"""Elements of a part are a multiple of this where the array goes on: whole lines of the cache."""
+"""Chunks that do not end their array have a multiple of this many elements: whole cache lines."""
 
 
-class Member(NamedTuple):
-    """A weight's update: a program on arrays of one size."""
+class TensorUpdate(NamedTuple):
+    """An elementwise program on arrays of equal size, such as the update of a weight."""
 
     program: Program
     ins: Sequence[Any]
@@ -52,77 +54,75 @@ class Member(NamedTuple):
 
     @property
     def kind(self) -> tuple:
-        """Members of one kind are rows of one table."""
+        """Updates of one kind are rows of one table."""
         arrays = self.arrays
-        places = [next(k for k, array in enumerate(arrays) if array is out) for out in self.outs]
-        return (self.program, *places, *(array.dtype for array in arrays))
+        outputs = [next(k for k, array in enumerate(arrays) if array is out) for out in self.outs]
+        return (self.program, *outputs, *(array.dtype for array in arrays))
 
 
-def alike(members: Sequence[Member]) -> Iterable[list[int]]:
-    """Positions of members of one kind."""
+class FusedCalls(NamedTuple):
+    """Kernel calls that perform a list of updates, whose arrays they keep alive."""
+
+    updates: Sequence[TensorUpdate]
+    calls: list[Callable[[], None]]
+    scalars: list[Any]
+    """For each update the values of its formulas' scalars, a row to write to."""
+
+
+def alike(updates: Sequence[TensorUpdate]) -> Iterable[list[int]]:
+    """Positions of updates of one kind."""
     kinds: dict[tuple, list[int]] = {}
-    for position, member in enumerate(members):
-        kinds.setdefault(member.kind, []).append(position)
+    for position, update in enumerate(updates):
+        kinds.setdefault(update.kind, []).append(position)
     return kinds.values()
 
 
-class Together:
-    """The updates of all members on the CPU; their arrays are kept alive."""
-
-    def __init__(self, members: Sequence[Member]):
-        self._members = members
-        self._rows: dict[int, Any] = {}
-        self._runs: list[Callable[[], None]] = []
-        for positions in alike(members):
-            self._add([members[position] for position in positions], positions)
-
-    def _add(self, alike: Sequence[Member], positions: Sequence[int]) -> None:
-        first, sizes = alike[0], [member.outs[0].size for member in alike]
-        numbers: Any = [[0.0] * len(first.program.scalars) for _ in alike]
+def multi_tensor_apply(updates: Sequence[TensorUpdate]) -> FusedCalls:
+    """Prepare the calls that perform all updates on the CPU."""
+    calls: list[Callable[[], None]] = []
+    scalars: list[Any] = [None] * len(updates)
+    for positions in alike(updates):
+        group = [updates[position] for position in positions]
+        first, sizes = group[0], [update.outs[0].size for update in group]
+        rows: Any = [[0.0] * len(first.program.scalars) for _ in group]
         if sum(sizes) < COMPILED_FROM:
-            self._runs += [partial(programs.run, *member, row)
-                           for member, row in zip(alike, numbers, strict=True)]
+            calls += [partial(programs.run, *update, row)
+                      for update, row in zip(group, rows, strict=True)]
         else:
             kernel, real = kernel_for(first.program, first.ins, first.outs,
                                       sum(sizes) >= PARALLEL_FROM, many=True)
-            numbers = np.zeros((len(alike), len(first.program.scalars)), real)
-            addresses = np.array([[CPU.span(array)[0] for array in member.arrays]
-                                  for member in alike], np.int64)
-            self._runs.append(partial(kernel, addresses, numbers, *divided(sizes)))
-        self._rows.update(zip(positions, numbers, strict=True))
-
-    def set(self, position: int, numbers: Sequence[float]) -> None:
-        """Let the numbers of a member's formulas be these."""
-        self._rows[position][:] = numbers
-
-    def __call__(self) -> None:
-        for run in self._runs:
-            run()
+            rows = np.zeros((len(group), len(first.program.scalars)), real)
+            addresses = np.array([[CPU.span(array)[0] for array in update.arrays]
+                                  for update in group], np.int64)
+            calls.append(partial(kernel, addresses, rows, *divided(sizes)))
+        for position, row in zip(positions, rows, strict=True):
+            scalars[position] = row
+    return FusedCalls(updates, calls, scalars)
 
 
 def divided(sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """Arrays of these sizes as jobs of about equal size.
 
-    parts (P, 3): number of the array, first element, number of elements; the parts of job j are
+    chunks (C, 3): index of the array, first element, number of elements; the chunks of job j are
     jobs[j] to jobs[j + 1].
     """
     threads = num_threads()
     count = threads * max(1, -(-sum(sizes) // (JOB * threads)))
     quota = -(-sum(sizes) // count)
-    parts: list[tuple[int, int, int]] = []
-    jobs, room = [0], quota
+    chunks: list[tuple[int, int, int]] = []
+    jobs, remaining = [0], quota
     for row, size in enumerate(sizes):
         start = 0
         while start < size:
-            stop = min(size, -(-(start + room) // LINE) * LINE)
-            parts.append((row, start, stop - start))
-            room, start = room - (stop - start), stop
-            if room <= 0:
-                jobs.append(len(parts))
-                room = quota
-    if jobs[-1] < len(parts):
-        jobs.append(len(parts))
-    return np.array(parts, np.int64).reshape(-1, 3), np.array(jobs, np.int64)
+            stop = min(size, -(-(start + remaining) // LINE) * LINE)
+            chunks.append((row, start, stop - start))
+            remaining, start = remaining - (stop - start), stop
+            if remaining <= 0:
+                jobs.append(len(chunks))
+                remaining = quota
+    if jobs[-1] < len(chunks):
+        jobs.append(len(chunks))
+    return np.array(chunks, np.int64).reshape(-1, 3), np.array(jobs, np.int64)
 
 
 def overlap(sets: Iterable[tuple[Sequence[Any], Sequence[Any]]], device: Device) -> bool:

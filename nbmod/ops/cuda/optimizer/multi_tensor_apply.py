@@ -1,8 +1,8 @@
-"""The updates of many weights by one launch: the other execution of what `ops.together` plans.
+"""Multi-tensor apply on a GPU: one launch for the updates of many weights.
 
-Addresses, numbers and parts are tables in the memory of the card.  A step sends the numbers, a few
-kilobytes, if they are others than in the last one; no launch is prepared anew, whatever becomes of
-the learning rate.
+The tables of `ops.optimizer.multi_tensor_apply` (addresses, scalars, chunks) are in the memory of
+the GPU.  A step sends the scalars, a few kilobytes, if they have changed; no launch is prepared
+again when the learning rate changes.
 """
 
 from __future__ import annotations
@@ -13,67 +13,66 @@ from typing import Any
 import numpy as np
 
 from ...elementwise.codegen import KernelSpec
-from ...optimizer import multi_tensor_apply
-from ...optimizer.multi_tensor_apply import Member
+from ...optimizer.multi_tensor_apply import FusedCalls, TensorUpdate, alike
 from ...optimizer.sgd_update import spec_for
 from ..elementwise.formula_op import kernel_of
 from ..runtime.launch import MAX_BLOCKS, SIMULATED, THREADS, Launch
 
-__all__ = ["Together", "launch", "real_of"]
+__all__ = ["launch", "multi_tensor_apply", "real_of"]
 
-PART = 8 if SIMULATED else 1 << 14
-"""Elements that a block takes at a time."""
+CHUNK = 8 if SIMULATED else 1 << 14
+"""Elements that a block processes at a time."""
 
 
-def launch(alike: Sequence[Member], numbers: Any) -> Launch:
-    """The programs of members of one kind, none of them empty; `numbers` (members, scalars) of type
+def launch(updates: Sequence[TensorUpdate], scalars: Any) -> Launch:
+    """The programs of updates of one kind, none of them empty; `scalars` (updates, scalars) of type
     `real_of` are on the device."""
-    device, spec = numbers.device, _spec(alike)
-    addresses = np.array([[array.address for array in member.arrays] for member in alike], np.int64)
-    parts = np.array([(row, start, min(start + PART, member.outs[0].size))
-                      for row, member in enumerate(alike)
-                      for start in range(0, member.outs[0].size, PART)], np.int32)
-    tables = device.from_numpy(addresses), numbers, device.from_numpy(parts)
-    return Launch(kernel_of(spec), (min(len(parts), MAX_BLOCKS),), (THREADS,),
-                  (*tables, len(parts)), tables)
+    device, spec = scalars.device, _spec(updates)
+    addresses = np.array([[array.address for array in update.arrays] for update in updates],
+                         np.int64)
+    chunks = np.array([(row, start, min(start + CHUNK, update.outs[0].size))
+                       for row, update in enumerate(updates)
+                       for start in range(0, update.outs[0].size, CHUNK)], np.int32)
+    tables = device.from_numpy(addresses), scalars, device.from_numpy(chunks)
+    return Launch(kernel_of(spec), (min(len(chunks), MAX_BLOCKS),), (THREADS,),
+                  (*tables, len(chunks)), tables)
 
 
-def real_of(alike: Sequence[Member]) -> str:
-    """The type in which members of one kind are computed."""
-    return _spec(alike).real
+def real_of(updates: Sequence[TensorUpdate]) -> str:
+    """The type in which updates of one kind are computed."""
+    return _spec(updates).real
 
 
-def _spec(alike: Sequence[Member]) -> KernelSpec:
-    """Of the largest: that tells arrays of one element from those of a weight's size."""
-    largest = max(alike, key=lambda member: member.outs[0].size)
+def _spec(updates: Sequence[TensorUpdate]) -> KernelSpec:
+    """That of the largest, which tells arrays of one element from those of a weight's size."""
+    largest = max(updates, key=lambda update: update.outs[0].size)
     return spec_for(largest.program, largest.ins, largest.outs, parallel=True, many=True)
 
 
-class Together(multi_tensor_apply.Together):
-    """The updates of all members on a GPU; their arrays are kept alive."""
-
-    def __init__(self, device: Any, members: Sequence[Member]):
-        self._device = device
-        super().__init__(members)
-
-    def _add(self, alike: Sequence[Member], positions: Sequence[int]) -> None:
-        table = _Table(self._device, alike)
-        self._runs.append(table)
-        self._rows.update(zip(positions, table.numbers, strict=True))
+def multi_tensor_apply(device: Any, updates: Sequence[TensorUpdate]) -> FusedCalls:
+    """Prepare the launches that perform all updates on a GPU."""
+    calls: list[Any] = []
+    scalars: list[Any] = [None] * len(updates)
+    for positions in alike(updates):
+        table = _Table(device, [updates[position] for position in positions])
+        calls.append(table)
+        for position, row in zip(positions, table.scalars, strict=True):
+            scalars[position] = row
+    return FusedCalls(updates, calls, scalars)
 
 
 class _Table:
-    """Members of one kind; `numbers` are those that the next step uses."""
+    """Updates of one kind; `scalars` are those of the next step."""
 
-    def __init__(self, device: Any, alike: Sequence[Member]):
+    def __init__(self, device: Any, updates: Sequence[TensorUpdate]):
         self.device = device
-        self.numbers = np.zeros((len(alike), len(alike[0].program.scalars)), real_of(alike))
-        self.sent = np.full_like(self.numbers, np.nan)
-        self.there = device.empty(self.numbers.shape, self.numbers.dtype)
-        self.start = device.launcher([launch(alike, self.there)])
+        self.scalars = np.zeros((len(updates), len(updates[0].program.scalars)), real_of(updates))
+        self.sent = np.full_like(self.scalars, np.nan)
+        self.on_device = device.empty(self.scalars.shape, self.scalars.dtype)
+        self.start = device.launcher([launch(updates, self.on_device)])
 
     def __call__(self) -> None:
-        if not np.array_equal(self.numbers, self.sent):
-            self.device.copy(self.numbers, self.there)
-            self.sent[:] = self.numbers
+        if not np.array_equal(self.scalars, self.sent):
+            self.device.copy(self.scalars, self.on_device)
+            self.sent[:] = self.scalars
         self.start()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...op import Call, Spec
-from ...optimizer.multi_tensor_apply import Member, alike, overlap
+from ...optimizer.multi_tensor_apply import TensorUpdate, alike, overlap
 from ...optimizer.multi_weight_update import MultiUpdate, Preloaded
 from ...optimizer.sgd_update import Update
 from ..runtime.launch import Launch, each, kernel, on_gpu, thread, threads, twin_of
@@ -34,7 +34,7 @@ def _scratch(op: MultiUpdate, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
 # -- all at once ----------------------------------------------------------------------------------
 
 
-def _members(op: MultiUpdate, ins: Any, outs: Any) -> list[Member] | None:
+def _members(op: MultiUpdate, ins: Any, outs: Any) -> list[TensorUpdate] | None:
     """The arithmetic of every weight, None if weights must be stepped one after another."""
     rates, found = [0.0] * op.count, []
     if op.rule.forward is not Update.forward or op.rule.execute is not Update.execute:
@@ -43,19 +43,19 @@ def _members(op: MultiUpdate, ins: Any, outs: Any) -> list[Member] | None:
         if out[0] is None or not out[0].size:
             return None
         tensors = rule.tensors(part, out)
-        found.append(Member(rule.program(), *([tensors[name] for name in names] for names in (
+        found.append(TensorUpdate(rule.program(), *([tensors[name] for name in names] for names in (
             rule.program().inputs, rule.program().outputs))))
     device = outs[0].device
     return None if overlap(map(_touched, found), device) else found
 
 
-def _touched(member: Member) -> tuple[list[Any], Sequence[Any]]:
+def _touched(member: TensorUpdate) -> tuple[list[Any], Sequence[Any]]:
     """What an update reads and does not write, and what it writes."""
     written = {array.address for array in member.outs}
     return [array for array in member.ins if array.address not in written], member.outs
 
 
-def _at_once(op: MultiUpdate, members: Sequence[Member], lrs: Any, wds: Any
+def _at_once(op: MultiUpdate, members: Sequence[TensorUpdate], lrs: Any, wds: Any
              ) -> list[tuple[list[int], Any, Launch]]:
     """A launch for each kind of member: positions of these, their numbers on the device, and it."""
     rules = [op.rule_for(index, float(lr), float(wd))
