@@ -382,14 +382,8 @@ class BaseModule:
             self.set_params(arg_params, aux_params)
             _call(epoch_end_callback, epoch, self.symbol, arg_params, aux_params)
             if eval_data is not None:
-                with rng.aside():
-                    found = self.score(eval_data, validation_metric, epoch=epoch,
-                                       score_end_callback=eval_end_callback,
-                                       batch_end_callback=eval_batch_end_callback)
-                self.history[-1]["validation"] = _floats(found)
-                progress.amend(self.history)
-                for name, value in found:
-                    self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
+                self._validate(epoch, progress, validation_metric, eval_end_callback,
+                               eval_batch_end_callback)
             train_data.reset()
             progress.begin_epoch()
         progress.finish()
@@ -432,6 +426,18 @@ class BaseModule:
         self.logger.info("Epoch[%d] Time cost=%.3f", epoch, seconds)
         self.history.append({"epoch": epoch, "train": _floats(eval_name_vals),
                              "validation": {}, "seconds": seconds})
+
+    def _validate(self, epoch: int, progress: Progress, metric: Any, end_callback: Callback,
+                  batch_end_callback: Callback) -> None:
+        """Evaluate on the validation data; log and record the results."""
+        with rng.aside():
+            found = self.score(progress.eval_data, metric, epoch=epoch,
+                               score_end_callback=end_callback,
+                               batch_end_callback=batch_end_callback)
+        self.history[-1]["validation"] = _floats(found)
+        progress.amend(self.history)
+        for name, value in found:
+            self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
 
     # -- parameters -------------------------------------------------------------------------
 

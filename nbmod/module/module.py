@@ -392,7 +392,9 @@ class Module(BaseModule):
             If the module is not bound, a name is missing or a shape differs.
         """
         if not allow_missing:
-            super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
+            self.init_params(initializer=None, arg_params=arg_params, aux_params=aux_params,
+                             allow_missing=allow_missing, force_init=force_init,
+                             allow_extra=allow_extra)
             return
         if self.params_initialized and not force_init:
             warn_user("Parameters already initialized and force_init=False. set_params call "

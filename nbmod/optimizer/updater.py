@@ -163,7 +163,7 @@ class Updater:
         weight : NDArray
             Its new weight.
         """
-        if index in self.states:
+        if self.optimizer.multi_precision and index in self.states:
             self.optimizer.weight_was_set(weight, self.states[index])
 
     @staticmethod
