@@ -54,7 +54,7 @@ class Collectives(Joint):
 
     def __init__(self, jobs: Sequence[Job]):
         super().__init__(jobs)
-        groups: dict[tuple, list[Job]] = {}
+        groups: dict[Any, list[Job]] = {}
         for values, out in jobs:
             _check_apart(values)
             keeper = device_of((out if len(values) > 1 else values[0]).context)

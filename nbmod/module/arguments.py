@@ -3,20 +3,46 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..base import ArgumentError, MXNetError, did_you_mean, warn_user
-from ..context import Context
+from ..context import Context, cpu
 from ..initializer import InitDesc
-from ..io import DataDesc
+from ..io import DataBatch, DataDesc
 from ..kvstore import KVStoreBase
 from ..ndarray import NDArray
 from ..optimizer import Optimizer, create
 from ..symbol import Symbol
 
-__all__ = ["advice", "as_descs", "assign", "groups_by_context", "initialize", "make_optimizer",
-           "name_list", "pull_rows", "_check_input_names", "_check_names_match", "_parse_data_desc"]
+__all__ = ["Batch", "Callback", "GradReq", "Grads", "InitFunction", "KVStoreLike", "OptimizerLike",
+           "OptimizerParams", "Params", "RowFunction", "Shapes", "advice", "as_descs", "assign",
+           "context_list", "groups_by_context", "initialize", "make_optimizer", "name_list",
+           "pull_rows", "require_distinct", "_check_input_names", "_check_names_match",
+           "_parse_data_desc"]
+
+Batch = DataBatch | list[DataBatch]
+"""A batch, or a list with one for each device."""
+Callback = Callable[..., None] | Sequence[Callable[..., None]] | None
+"""A callback, several, or none."""
+Grads = NDArray | Sequence[NDArray] | None
+"""Gradients of a loss with respect to the outputs; None where outputs are losses."""
+GradReq = str | Sequence[str] | Mapping[str, str]
+"""A gradient request for all arguments, for each of them in order, or by name."""
+InitFunction = Callable[[InitDesc, NDArray], None] | None
+"""An initializer."""
+KVStoreLike = str | KVStoreBase | None
+"""A key-value store, its name, or none."""
+OptimizerLike = str | Optimizer
+"""An optimizer or its name."""
+OptimizerParams = Mapping[str, Any] | Sequence[tuple[str, Any]]
+"""Options of an optimizer; values are of any type."""
+Params = Mapping[str, NDArray] | None
+"""Parameters by name."""
+RowFunction = Callable[[Batch], Mapping[str, NDArray]] | None
+"""The rows of row-sparse parameters that a batch needs."""
+Shapes = Sequence[DataDesc | tuple[str, Sequence[int]]] | None
+"""Descriptions of inputs."""
 
 STATE_SUFFIXES = ("_weight", "_bias", "_gamma", "_beta")
 
@@ -27,6 +53,15 @@ def _complain(message: str, throw: bool) -> None:
     warn_user(message)
 
 
+def context_list(contexts: Context | Sequence[Context] | None) -> list[Context]:
+    """The contexts of a module: the CPU for None."""
+    found = [contexts or cpu()] if isinstance(contexts, Context | None) else list(contexts)
+    if not found or not all(isinstance(one, Context) for one in found):
+        raise TypeError(f"Module: context is {contexts!r}, expected mx.cpu(), mx.gpu(i) or a list "
+                        "of them")
+    return found
+
+
 def name_list(argument: str, names: Any) -> list[str]:
     """The names that an argument lists, none for None."""
     if isinstance(names, str):
@@ -34,7 +69,7 @@ def name_list(argument: str, names: Any) -> list[str]:
     return list(names or ())
 
 
-def _check_input_names(symbol: Any, names: Sequence[str], typename: str, throw: bool) -> None:
+def _check_input_names(symbol: Symbol, names: Sequence[str], typename: str, throw: bool) -> None:
     """Every name in `names` must be an argument of `symbol`: ArgumentError, or a warning."""
     args = symbol.list_arguments()
     inputs = [arg for arg in args if not arg.endswith(STATE_SUFFIXES)]
@@ -46,6 +81,14 @@ def _check_input_names(symbol: Any, names: Sequence[str], typename: str, throw: 
                       f"Inputs that are no parameters: {inputs}", throw)
 
 
+def require_distinct(names: Sequence[str]) -> None:
+    """ArgumentError if an input of a module is named twice."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ArgumentError(f"Module: {twice} occur twice among data_names, label_names and "
+                            f"state_names: {names}")
+
+
 def _check_names_match(data_names: Sequence[str], data_shapes: Sequence[DataDesc], name: str,
                        throw: bool) -> None:
     if sorted(data_names) != sorted(desc[0] for desc in data_shapes):
@@ -53,7 +96,7 @@ def _check_names_match(data_names: Sequence[str], data_shapes: Sequence[DataDesc
                   f"{list(data_shapes)} given, {list(data_names)} expected", throw)
 
 
-def _parse_data_desc(data_names: Sequence[str], label_names: Sequence[str], data_shapes: Any,
+def _parse_data_desc(data_names: Sequence[str], label_names: Sequence[str], data_shapes: Shapes,
                      label_shapes: Any) -> tuple[list[DataDesc], list[DataDesc] | None]:
     """Shapes given as DataDesc or (name, shape) pairs, normalised and checked against names."""
     data, labels = as_descs(data_shapes), as_descs(label_shapes)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -23,19 +23,33 @@ from .. import metric as _metric
 from .. import ndarray as nd
 from ..base import ArgumentError, MXNetError, _as_list
 from ..initializer import Uniform
-from ..io import DataBatch, DataDesc
+from ..io import DataBatch, DataDesc, DataIter
 from ..metric import EvalMetric
 from ..model import BatchEndParam, join_params, split_params
+from ..monitor import Monitor
+from ..ndarray import NDArray
 from ..ops.random import rng
-from .arguments import _check_input_names, _check_names_match, _parse_data_desc  # noqa: F401
+from ..symbol import Symbol
+from .arguments import (  # noqa: F401
+    Batch,
+    Callback,
+    GradReq,
+    Grads,
+    InitFunction,
+    KVStoreLike,
+    OptimizerLike,
+    OptimizerParams,
+    Params,
+    RowFunction,
+    Shapes,
+    _check_input_names,
+    _check_names_match,
+    _parse_data_desc,
+)
 from .batch_slicing import cut
 from .resume import Progress
 
 __all__ = ["BaseModule"]
-
-Callback = Callable[..., None] | Sequence[Callable[..., None]] | None
-"""A callback, several, or none."""
-
 
 def _without_padding(outputs: Sequence[Any], pad: int | None, axes: Sequence[int]) -> list[Any]:
     return [cut(out, axis, slice(0, out.shape[axis] - (pad or 0)))
@@ -71,7 +85,7 @@ class BaseModule:
         self.inputs_need_grad = False
         self.params_initialized = False
         self.optimizer_initialized = False
-        self._symbol: Any = None
+        self._symbol: Symbol = None  # type: ignore[assignment]  # modules may have none
         self._total_exec_bytes = 0
         self.history: list[dict[str, Any]] = []
         self._progress: Progress | None = None
@@ -86,7 +100,7 @@ class BaseModule:
 
     # -- training and evaluation ------------------------------------------------------------
 
-    def forward_backward(self, data_batch: Any) -> None:
+    def forward_backward(self, data_batch: Batch) -> None:
         """Run forward in training mode, then backward.
 
         Parameters
@@ -98,8 +112,9 @@ class BaseModule:
         self.backward()
 
     def score(self, eval_data: Any, eval_metric: Any, num_batch: int | None = None,
-              batch_end_callback: Any = None, score_end_callback: Any = None, reset: bool = True,
-              epoch: int = 0, sparse_row_id_fn: Any = None) -> list[tuple[str, float]]:
+              batch_end_callback: Callback = None, score_end_callback: Callback = None,
+              reset: bool = True, epoch: int = 0,
+              sparse_row_id_fn: RowFunction = None) -> list[tuple[str, float]]:
         """Evaluate the network on labelled data.
 
         Samples that pad the last batch are counted, as in MXNet; choose a batch size that divides
@@ -171,7 +186,7 @@ class BaseModule:
             self.update_metric(eval_metric, batch.label)
 
     def iter_predict(self, eval_data: Any, num_batch: int | None = None, reset: bool = True,
-                     sparse_row_id_fn: Any = None) -> Iterator[tuple[list[Any], int, Any]]:
+                     sparse_row_id_fn: RowFunction = None) -> Iterator[tuple[list[Any], int, Any]]:
         """Iterate over predictions, batch by batch.
 
         Parameters
@@ -210,7 +225,7 @@ class BaseModule:
 
     def predict(self, eval_data: Any, num_batch: int | None = None, merge_batches: bool = True,
                 reset: bool = True, always_output_list: bool = False,
-                sparse_row_id_fn: Any = None) -> Any:
+                sparse_row_id_fn: RowFunction = None) -> Any:
         """Compute the outputs for all samples of an iterator, or for one array.
 
         Samples that pad the last batch are removed.
@@ -271,15 +286,16 @@ class BaseModule:
                   zip(zip(*batches, strict=True), self._output_axes(len(batches[0])), strict=True)]
         return merged if len(merged) > 1 or always_output_list else merged[0]
 
-    def fit(self, train_data: Any, eval_data: Any = None, eval_metric: Any = "acc",
-            epoch_end_callback: Any = None, batch_end_callback: Any = None, kvstore: Any = "local",
-            optimizer: Any = "sgd", optimizer_params: Any = (("learning_rate", 0.01),),
-            eval_end_callback: Any = None, eval_batch_end_callback: Any = None,
-            initializer: Any = Uniform(0.01), arg_params: Any = None,  # noqa: B008
-            aux_params: Any = None, allow_missing: bool = False, force_rebind: bool = False,
-            force_init: bool = False, begin_epoch: int = 0, num_epoch: int | None = None,
-            validation_metric: Any = None, monitor: Any = None, sparse_row_id_fn: Any = None
-            ) -> None:
+    def fit(self, train_data: DataIter, eval_data: DataIter | None = None, eval_metric: Any = "acc",
+            epoch_end_callback: Callback = None, batch_end_callback: Callback = None,
+            kvstore: KVStoreLike = "local", optimizer: OptimizerLike = "sgd",
+            optimizer_params: OptimizerParams = (("learning_rate", 0.01),),
+            eval_end_callback: Callback = None, eval_batch_end_callback: Callback = None,
+            initializer: InitFunction = Uniform(0.01),  # noqa: B008
+            arg_params: Params = None, aux_params: Params = None, allow_missing: bool = False,
+            force_rebind: bool = False, force_init: bool = False, begin_epoch: int = 0,
+            num_epoch: int | None = None, validation_metric: Any = None,
+            monitor: Monitor | None = None, sparse_row_id_fn: RowFunction = None ) -> None:
         """Train the network for the epochs from `begin_epoch` to ``num_epoch - 1``.
 
         Calls `bind`, `init_params` and `init_optimizer` unless that has been done. Each batch is
@@ -389,7 +405,8 @@ class BaseModule:
         progress.finish()
 
     def _train_epoch(self, epoch: int, progress: Progress, eval_metric: EvalMetric,
-                     batch_end_callback: Callback, monitor: Any, sparse_row_id_fn: Any) -> None:
+                     batch_end_callback: Callback, monitor: Monitor | None,
+                     sparse_row_id_fn: RowFunction) -> None:
         """Train on every batch once.
 
         Variables have the names that batch callbacks know from MXNet.
@@ -399,10 +416,9 @@ class BaseModule:
         eval_metric.reset()
         data_iter = progress.batches()
         next_data_batch = next(data_iter, None)
-        end_of_batch = next_data_batch is None
-        if end_of_batch and nbatch == 0:
+        if next_data_batch is None and nbatch == 0:
             raise MXNetError(f"fit: train_data yields no batch in epoch {epoch}")
-        while not end_of_batch:
+        while next_data_batch is not None:
             data_batch = next_data_batch
             if monitor is not None:
                 monitor.tic()
@@ -411,7 +427,7 @@ class BaseModule:
             self._update_metric_of(data_batch, eval_metric)
             next_data_batch = next(data_iter, None)
             end_of_batch = next_data_batch is None
-            if not end_of_batch:
+            if next_data_batch is not None:
                 self.prepare(next_data_batch, sparse_row_id_fn=sparse_row_id_fn)
             if monitor is not None:
                 monitor.toc_print()
@@ -441,7 +457,7 @@ class BaseModule:
 
     # -- parameters -------------------------------------------------------------------------
 
-    def set_params(self, arg_params: Any, aux_params: Any, allow_missing: bool = False,
+    def set_params(self, arg_params: Params, aux_params: Params, allow_missing: bool = False,
                    force_init: bool = True, allow_extra: bool = False) -> None:
         """Assign parameters and auxiliary states by name.
 
@@ -489,7 +505,7 @@ class BaseModule:
         self.set_params(*split_params(loaded, fname))
 
     @property
-    def symbol(self) -> Any:
+    def symbol(self) -> Symbol:
         """Symbol of the network."""
         return self._symbol
 
@@ -498,7 +514,7 @@ class BaseModule:
     def _resume(self, progress: Progress) -> None:
         """Before the first epoch of `fit`: resume from a checkpoint, if one was loaded for it."""
 
-    def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
+    def prepare(self, data_batch: Batch, sparse_row_id_fn: RowFunction = None) -> None:
         """Prepare the module for the next batch; called by `fit`, `score` and `predict`.
 
         Parameters
@@ -575,7 +591,7 @@ class BaseModule:
         """Pairs of name and shape of the outputs."""
         raise self._abstract("output_shapes")
 
-    def get_params(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
         """Get the parameters.
 
         Returns
@@ -585,8 +601,9 @@ class BaseModule:
         """
         raise self._abstract("get_params")
 
-    def init_params(self, initializer: Any = Uniform(0.01), arg_params: Any = None,  # noqa: B008
-                    aux_params: Any = None, allow_missing: bool = False, force_init: bool = False,
+    def init_params(self, initializer: InitFunction = Uniform(0.01),  # noqa: B008
+                    arg_params: Params = None, aux_params: Params = None,
+                    allow_missing: bool = False, force_init: bool = False,
                     allow_extra: bool = False) -> None:
         """Initialize the parameters; does nothing if that was done, unless `force_init`.
 
@@ -605,9 +622,10 @@ class BaseModule:
         """
         raise self._abstract("init_params")
 
-    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
-             inputs_need_grad: bool = False, force_rebind: bool = False, shared_module: Any = None,
-             grad_req: Any = "write", tune: bool = False) -> None:
+    def bind(self, data_shapes: Shapes, label_shapes: Shapes = None, for_training: bool = True,
+             inputs_need_grad: bool = False, force_rebind: bool = False,
+             shared_module: BaseModule | None = None, grad_req: GradReq = "write",
+             tune: bool = False) -> None:
         """Allocate memory for inputs of given shapes and prepare to compute.
 
         Parameters
@@ -632,8 +650,8 @@ class BaseModule:
         """
         raise self._abstract("bind")
 
-    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd",
-                       optimizer_params: Any = (("learning_rate", 0.01),),
+    def init_optimizer(self, kvstore: KVStoreLike = "local", optimizer: OptimizerLike = "sgd",
+                       optimizer_params: OptimizerParams = (("learning_rate", 0.01),),
                        force_init: bool = False) -> None:
         """Create the optimizer.
 
@@ -650,7 +668,7 @@ class BaseModule:
         """
         raise self._abstract("init_optimizer")
 
-    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+    def forward(self, data_batch: Batch, is_train: bool | None = None) -> None:
         """Compute the outputs of a batch.
 
         Parameters
@@ -662,7 +680,7 @@ class BaseModule:
         """
         raise self._abstract("forward")
 
-    def backward(self, out_grads: Any = None) -> None:
+    def backward(self, out_grads: Grads = None) -> None:
         """Compute the gradients of the last `forward`.
 
         Parameters
@@ -708,7 +726,7 @@ class BaseModule:
         """
         raise self._abstract("get_input_grads")
 
-    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+    def update_metric(self, eval_metric: EvalMetric, labels: Any, pre_sliced: bool = False) -> None:
         """Update a metric by the outputs of the last `forward`.
 
         Parameters
@@ -722,7 +740,7 @@ class BaseModule:
         """
         raise self._abstract("update_metric")
 
-    def install_monitor(self, mon: Any) -> None:
+    def install_monitor(self, mon: Monitor) -> None:
         """Observe the executors of the module.
 
         Parameters

@@ -54,7 +54,7 @@ def samples_in(descs: Descs) -> int:
     return next((desc.shape[batch_axis(desc)] for desc in descs if batch_axis(desc) >= 0), 0)
 
 
-def arrays_of(batch: Any) -> list[Any]:
+def arrays_of(batch: Any) -> list[nd.NDArray]:
     """The data arrays of a batch; TypeError for what is none."""
     data = getattr(batch, "data", None)
     if not isinstance(data, (list, tuple)) or isinstance(batch, DataIter):
@@ -97,7 +97,7 @@ def enclosing(descs: Descs) -> DataDesc:
     return DataDesc(first.name, shape, first.dtype, first.layout)
 
 
-def cut(array: Any, axis: int, part: slice) -> Any:
+def cut(array: nd.NDArray, axis: int, part: slice) -> nd.NDArray:
     """`array` cut along `axis`; all of it if the axis is -1 (every device gets everything)."""
     if axis == -1 or (part.start == 0 and part.stop == array.shape[axis]):
         return array
@@ -106,7 +106,7 @@ def cut(array: Any, axis: int, part: slice) -> Any:
     return nd.slice_axis(array, axis=axis, begin=part.start, end=part.stop)
 
 
-def joined(parts: Sequence[Any], axis: int) -> Any:
+def joined(parts: Sequence[nd.NDArray], axis: int) -> nd.NDArray:
     """Arrays of several devices as one, on the first device."""
     if len(parts) == 1 or axis == -1:
         return parts[0]
@@ -118,14 +118,14 @@ def joined(parts: Sequence[Any], axis: int) -> Any:
 
 
 def named_arrays(batch: Any, data_names: Sequence[str], label_names: Sequence[str]
-                 ) -> dict[str, Any]:
+                 ) -> dict[str, nd.NDArray]:
     """A batch's arrays by name; labels may be missing, and are left out where none are named."""
     named = _by_name(arrays_of(batch), data_names)
     labels = getattr(batch, "label", None)
     return named | _by_name(labels, label_names) if labels and label_names else named
 
 
-def _by_name(arrays: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
+def _by_name(arrays: Sequence[nd.NDArray], names: Sequence[str]) -> dict[str, nd.NDArray]:
     if len(arrays) != len(names):
         raise MXNetError(f"the batch has {len(arrays)} arrays, expected {len(names)}: {names}")
     for name, array in zip(names, arrays, strict=True):
@@ -135,7 +135,7 @@ def _by_name(arrays: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
     return dict(zip(names, arrays, strict=True))
 
 
-def require_fit(array: Any, name: str, target: Any) -> None:
+def require_fit(array: nd.NDArray, name: str, target: nd.NDArray) -> None:
     """MXNetError unless what the batch brings under `name` has the shape of the argument."""
     if array.shape != target.shape:
         raise MXNetError(f"the batch brings {name} of shape {array.shape} to {target.context}, "

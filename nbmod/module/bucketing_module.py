@@ -22,8 +22,24 @@ from ..base import ArgumentError, MXNetError, _as_list
 from ..context import cpu
 from ..initializer import Uniform
 from ..io import DataDesc
+from ..metric import EvalMetric
 from ..model import load_params
+from ..monitor import Monitor
+from ..ndarray import NDArray
 from ..optimizer import Updater
+from ..symbol import Symbol
+from .arguments import (
+    Batch,
+    GradReq,
+    Grads,
+    InitFunction,
+    KVStoreLike,
+    OptimizerLike,
+    OptimizerParams,
+    Params,
+    RowFunction,
+    Shapes,
+)
 from .base_module import BaseModule
 from .module import Module
 from .resume import Progress
@@ -106,14 +122,14 @@ class BucketingModule(BaseModule):
         self._buckets: dict[Any, Module] = {}
         self._curr_module: Any = None
         self._curr_bucket_key: Any = None
-        self._monitor: Any = None
+        self._monitor: Monitor | None = None
         self._grad_req: Any = None
         self._tune = False
         self._draw(default_bucket_key)  # mistakes in names should show here, not at bind
 
     # -- buckets ----------------------------------------------------------------------------
 
-    def _draw(self, key: Any, symbol: Any = None) -> Module:
+    def _draw(self, key: Any, symbol: Symbol | None = None) -> Module:
         """A module for a bucket, not bound yet; of `symbol` if given, else of sym_gen's."""
         try:
             drawn = self._sym_gen(key)
@@ -136,7 +152,7 @@ class BucketingModule(BaseModule):
                             for name in ("bucket_key", "provide_data", "provide_label"))
         return self._default_bucket_key if key is None else key, data, label
 
-    def _bound(self, key: Any, data_shapes: Any, label_shapes: Any) -> Module:
+    def _bound(self, key: Any, data_shapes: Shapes, label_shapes: Any) -> Module:
         """The module of a bucket, bound to these shapes if it has not been bound before."""
         module = self._buckets[key] if key in self._buckets else self._draw(key)
         if not module.binded:
@@ -145,7 +161,8 @@ class BucketingModule(BaseModule):
             self._buckets[key] = module
         return module
 
-    def _bind_bucket(self, key: Any, module: Module, data_shapes: Any, label_shapes: Any) -> None:
+    def _bind_bucket(self, key: Any, module: Module, data_shapes: Shapes,
+                     label_shapes: Any) -> None:
         if data_shapes is None:
             raise MXNetError(f"BucketingModule: bucket_key {key!r} comes for the first time, but "
                              "its batch has no provide_data; give DataBatch bucket_key, "
@@ -184,9 +201,10 @@ class BucketingModule(BaseModule):
         self.binded = False
         self._curr_module = self._curr_bucket_key = None
 
-    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
-             inputs_need_grad: bool = False, force_rebind: bool = False, shared_module: Any = None,
-             grad_req: Any = "write", tune: bool = False) -> None:
+    def bind(self, data_shapes: Shapes, label_shapes: Shapes = None, for_training: bool = True,
+             inputs_need_grad: bool = False, force_rebind: bool = False,
+             shared_module: BaseModule | None = None, grad_req: GradReq = "write",
+             tune: bool = False) -> None:
         """Bind the default bucket; others are bound when their keys first occur.
 
         Parameters
@@ -226,7 +244,8 @@ class BucketingModule(BaseModule):
         if self._monitor is not None:
             module.install_monitor(self._monitor)
 
-    def switch_bucket(self, bucket_key: Any, data_shapes: Any, label_shapes: Any = None) -> None:
+    def switch_bucket(self, bucket_key: Any, data_shapes: Shapes,
+                      label_shapes: Shapes = None) -> None:
         """Make a bucket the current one, after binding it if its key is new.
 
         States (`state_names`) keep their values if they have the same shapes in both buckets.
@@ -244,7 +263,7 @@ class BucketingModule(BaseModule):
             _copy_states(self._curr_module, module)
         self._curr_module, self._curr_bucket_key = module, bucket_key
 
-    def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
+    def prepare(self, data_batch: Batch, sparse_row_id_fn: RowFunction = None) -> None:
         """Bind the bucket of the next batch; the current bucket stays.
 
         Parameters
@@ -295,7 +314,7 @@ class BucketingModule(BaseModule):
 
     # -- parameters and optimizer -----------------------------------------------------------
 
-    def get_params(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
         """Get the parameters of all buckets, on the CPU.
 
         Returns
@@ -309,8 +328,9 @@ class BucketingModule(BaseModule):
             module._params_dirty = False
         return params
 
-    def init_params(self, initializer: Any = Uniform(0.01), arg_params: Any = None,  # noqa: B008
-                    aux_params: Any = None, allow_missing: bool = False, force_init: bool = False,
+    def init_params(self, initializer: InitFunction = Uniform(0.01),  # noqa: B008
+                    arg_params: Params = None, aux_params: Params = None,
+                    allow_missing: bool = False, force_init: bool = False,
                     allow_extra: bool = False) -> None:
         """Initialize the parameters of all buckets, as `Module.init_params` does.
 
@@ -334,7 +354,7 @@ class BucketingModule(BaseModule):
                                     allow_extra)
         self.params_initialized = True
 
-    def set_params(self, arg_params: Any, aux_params: Any, allow_missing: bool = False,
+    def set_params(self, arg_params: Params, aux_params: Params, allow_missing: bool = False,
                    force_init: bool = True, allow_extra: bool = False) -> None:
         """Assign parameters of all buckets by name, as `Module.set_params` does.
 
@@ -356,8 +376,8 @@ class BucketingModule(BaseModule):
         self._default().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
         self.params_initialized = True
 
-    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd",
-                       optimizer_params: Any = (("learning_rate", 0.01),),
+    def init_optimizer(self, kvstore: KVStoreLike = "local", optimizer: OptimizerLike = "sgd",
+                       optimizer_params: OptimizerParams = (("learning_rate", 0.01),),
                        force_init: bool = False) -> None:
         """Create one optimizer for all buckets, including those that are bound later.
 
@@ -399,7 +419,7 @@ class BucketingModule(BaseModule):
 
     # -- computing --------------------------------------------------------------------------
 
-    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+    def forward(self, data_batch: Batch, is_train: bool | None = None) -> None:
         """Switch to the bucket of a batch and compute its outputs.
 
         Parameters
@@ -420,7 +440,7 @@ class BucketingModule(BaseModule):
         self.switch_bucket(*self._bucket_of(data_batch))
         self._curr_module.forward(data_batch, is_train=is_train)
 
-    def backward(self, out_grads: Any = None) -> None:
+    def backward(self, out_grads: Grads = None) -> None:
         """Compute the gradients of the last `forward` in the current bucket.
 
         Parameters
@@ -497,7 +517,7 @@ class BucketingModule(BaseModule):
         self._require("binded", "params_initialized")
         self._curr_module.set_states(states, value)
 
-    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+    def update_metric(self, eval_metric: EvalMetric, labels: Any, pre_sliced: bool = False) -> None:
         """Update a metric by the outputs of the last `forward`.
 
         Parameters
@@ -512,7 +532,7 @@ class BucketingModule(BaseModule):
         self._require("binded", "params_initialized")
         self._curr_module.update_metric(eval_metric, labels, pre_sliced)
 
-    def install_monitor(self, mon: Any) -> None:
+    def install_monitor(self, mon: Monitor) -> None:
         """Observe all buckets, including those that are bound later.
 
         Parameters
@@ -632,8 +652,8 @@ class BucketingModule(BaseModule):
 
     @staticmethod
     def load_dict(sym_dict: Mapping[Any, Any] | None = None, sym_gen: Any = None,
-                  default_bucket_key: Any = None, arg_params: Any = None, aux_params: Any = None,
-                  **kwargs: Any) -> BucketingModule:
+                  default_bucket_key: Any = None, arg_params: Params = None,
+                  aux_params: Params = None, **kwargs: Any) -> BucketingModule:
         """Create a module from networks and parameters in memory; all arguments are required.
 
         Parameters
@@ -659,7 +679,7 @@ class BucketingModule(BaseModule):
                             ("arg_params", arg_params), ("aux_params", aux_params)):
             if value is None:
                 raise MXNetError(f"BucketingModule: loading needs {name}")
-        assert sym_dict is not None
+        assert sym_dict and arg_params is not None and aux_params is not None
         if default_bucket_key not in sym_dict:
             raise ArgumentError(f"BucketingModule: default_bucket_key {default_bucket_key!r} is "
                                 f"not among the loaded buckets {list(sym_dict)}")

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base import _as_list
-from .arguments import name_list
+from ..io import DataIter
+from ..symbol import Symbol
+from .arguments import Callback, name_list
 from .module import Module
 
 __all__ = ["DetModule"]
@@ -62,7 +64,7 @@ class DetModule(Module):
     ['stage1_fc_weight']
     """
 
-    def __init__(self, symbol: Any, data_names: Sequence[str] | None = None,
+    def __init__(self, symbol: Symbol, data_names: Sequence[str] | None = None,
                  label_names: Sequence[str] | None = None, logger: Any = logging,
                  context: Any = None, fixed_param: Sequence[str] | None = None,
                  excluded_param: Sequence[str] | None = None, **options: Any):
@@ -99,8 +101,8 @@ class DetModule(Module):
         """
         return DetModule._from_checkpoint(prefix, epoch, load_optimizer_states, kwargs)
 
-    def fit(self, train_data: Any, eval_data: Any = None, eval_metric: Any = "acc",
-            epoch_end_callback: Any = None, batch_end_callback: Any = None, *args: Any,
+    def fit(self, train_data: DataIter, eval_data: DataIter | None = None, eval_metric: Any = "acc",
+            epoch_end_callback: Callback = None, batch_end_callback: Callback = None, *args: Any,
             profile: bool = False, **kwargs: Any) -> None:
         """Train as `BaseModule.fit` does, and profile the beginning on request.
 

@@ -17,11 +17,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..base import MXNetError
+from ..base import MXNetError, _as_list
 from ..context import Context
 from ..execution.bind import reshape
+from ..executor import Executor
 from ..io import DataDesc
-from .arguments import as_descs
+from ..metric import EvalMetric
+from ..monitor import Monitor
+from ..ndarray import NDArray
+from ..symbol import Symbol
+from .arguments import Batch, GradReq, Grads, Params, as_descs
 from .batch_slicing import (
     Descs,
     arrays_of,
@@ -80,11 +85,12 @@ class DataParallelExecutorGroup:
         For each context a dict of context by ``ctx_group``.
     """
 
-    def __init__(self, symbol: Any, contexts: Sequence[Context], workload: Sequence[float] | None,
-                 data_shapes: Sequence[DataDesc], label_shapes: Sequence[DataDesc] | None,
-                 param_names: Sequence[str], for_training: bool, inputs_need_grad: bool,
+    def __init__(self, symbol: Symbol, contexts: Sequence[Context],
+                 workload: Sequence[float] | None, data_shapes: Sequence[DataDesc],
+                 label_shapes: Sequence[DataDesc] | None, param_names: Sequence[str],
+                 for_training: bool, inputs_need_grad: bool,
                  shared_group: DataParallelExecutorGroup | None = None, logger: Any = logging,
-                 fixed_param_names: Sequence[str] | None = None, grad_req: Any = "write",
+                 fixed_param_names: Sequence[str] | None = None, grad_req: GradReq = "write",
                  state_names: Sequence[str] | None = None, group2ctxs: Any = None):
         self.symbol, self.contexts, self.logger = symbol, list(contexts), logger
         self.workload = list(workload) if workload is not None else [1] * len(self.contexts)
@@ -99,10 +105,10 @@ class DataParallelExecutorGroup:
         self.grad_req = self._requests(grad_req, [desc.name for desc in data_shapes])
         self.output_layouts = [DataDesc.get_batch_axis(symbol[name].attr("__layout__"))
                                for name in self.output_names]
-        self._kept: list[dict[Any, Any]] = [{} for _ in self.contexts]
-        self._monitors: list[Any] = []
+        self._kept: list[dict[Any, Executor]] = [{} for _ in self.contexts]
+        self._monitors: list[Monitor] = []
         self._total_exec_bytes = 0
-        self.execs: list[Any] = []
+        self.execs: list[Executor] = []
         self.batch_size: int | None = None
         self.bind_exec(data_shapes, label_shapes, shared_group)
 
@@ -255,7 +261,7 @@ class DataParallelExecutorGroup:
         self._collect_arrays()
 
     def _bind_ith_exec(self, i: int, data_shapes: Descs, label_shapes: Descs | None,
-                       shared_group: DataParallelExecutorGroup | None) -> Any:
+                       shared_group: DataParallelExecutorGroup | None) -> Executor:
         descs = [*data_shapes, *(label_shapes or ())]
         shared = shared_group.execs[i] if shared_group is not None else None
         return self.symbol.simple_bind(
@@ -265,7 +271,8 @@ class DataParallelExecutorGroup:
             group2ctx=self.group2ctxs[i],
             **{desc.name: desc.shape for desc in descs})
 
-    def _reshape_ith_exec(self, i: int, data_shapes: Descs, label_shapes: Descs | None) -> Any:
+    def _reshape_ith_exec(self, i: int, data_shapes: Descs, label_shapes: Descs | None
+                          ) -> Executor:
         """Labels that a batch lacks may change their shape, parameters may not."""
         old = self.execs[i]
         shapes = {desc.name: desc.shape for desc in [*data_shapes, *(label_shapes or ())]}
@@ -294,7 +301,7 @@ class DataParallelExecutorGroup:
         self.data_arrays = self._targets(self.data_names)
         self.label_arrays = self._targets(self.label_names) if self.label_shapes else None
 
-    def _targets(self, names: Sequence[str]) -> list[list[tuple[slice, Any]]]:
+    def _targets(self, names: Sequence[str]) -> list[list[tuple[slice, NDArray]]]:
         """Per input, where each device's slice of it goes."""
         return [[(part, executor.arg_dict[name])
                  for part, executor in zip(self.slices, self.execs, strict=True)]
@@ -302,7 +309,7 @@ class DataParallelExecutorGroup:
 
     # -- parameters -------------------------------------------------------------------------
 
-    def set_params(self, arg_params: Any, aux_params: Any, allow_extra: bool = False) -> None:
+    def set_params(self, arg_params: Params, aux_params: Params, allow_extra: bool = False) -> None:
         """Copy parameters to every device.
 
         Parameters
@@ -313,9 +320,9 @@ class DataParallelExecutorGroup:
             Whether unknown names are ignored.
         """
         for executor in self.execs:
-            executor.copy_params_from(arg_params, aux_params, allow_extra_params=allow_extra)
+            executor.copy_params_from(arg_params or {}, aux_params, allow_extra_params=allow_extra)
 
-    def get_params(self, arg_params: dict[str, Any], aux_params: dict[str, Any]) -> None:
+    def get_params(self, arg_params: dict[str, NDArray], aux_params: dict[str, NDArray]) -> None:
         """Copy the mean over devices of every parameter.
 
         Parameters
@@ -330,7 +337,7 @@ class DataParallelExecutorGroup:
 
     # -- running ----------------------------------------------------------------------------
 
-    def fits(self, data_batch: Any) -> bool:
+    def fits(self, data_batch: Batch) -> bool:
         """Whether the executors are bound to the shapes of a batch.
 
         Parameters
@@ -351,7 +358,7 @@ class DataParallelExecutorGroup:
             shapes_of(executor.arg_dict[name] for name in self.data_names)
             for executor in self.execs]
 
-    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+    def forward(self, data_batch: Batch, is_train: bool | None = None) -> None:
         """Load a batch and compute the outputs.
 
         Parameters
@@ -366,7 +373,7 @@ class DataParallelExecutorGroup:
         for executor in self.execs:
             executor.forward(is_train=is_train)
 
-    def load(self, data_batch: Any) -> None:
+    def load(self, data_batch: Batch) -> None:
         """Pass a batch to the executors.
 
         Parameters
@@ -379,7 +386,7 @@ class DataParallelExecutorGroup:
                 require_fit(array, name, executor.arg_dict[name])
                 array.copyto(executor.arg_dict[name])
 
-    def _parts(self, data_batch: Any) -> list[dict[str, Any]]:
+    def _parts(self, data_batch: Batch) -> list[dict[str, NDArray]]:
         """Every device's arrays by name: cut from a batch, or those of its own batch."""
         if isinstance(data_batch, list):
             self._require_one_each(data_batch)
@@ -395,7 +402,7 @@ class DataParallelExecutorGroup:
             raise MXNetError(f"a list of {len(parts)} was given, but the module runs on "
                              f"{len(self.contexts)} device(s): give one for each")
 
-    def backward(self, out_grads: Any = None) -> None:
+    def backward(self, out_grads: Grads = None) -> None:
         """Compute the gradients.
 
         Parameters
@@ -406,14 +413,11 @@ class DataParallelExecutorGroup:
         """
         if not self.for_training:
             raise MXNetError("backward: bind with for_training=True to run backward")
-        if out_grads is None:
-            out_grads = []
-        elif not isinstance(out_grads, (list, tuple)):
-            out_grads = [out_grads]
+        grads = [] if out_grads is None else _as_list(out_grads)
         for k, executor in enumerate(self.execs):
             executor.backward([
                 cut(grad, axis, self.slices[k]).as_in_context(self.contexts[k])
-                for grad, axis in zip(out_grads, self.output_layouts, strict=False)])
+                for grad, axis in zip(grads, self.output_layouts, strict=False)])
 
     def get_output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
         """Get pairs of name and shape of the outputs, for a whole batch."""
@@ -510,7 +514,7 @@ class DataParallelExecutorGroup:
                 else:
                     cut(states[i], 0, self.slices[k]).copyto(array)
 
-    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool) -> None:
+    def update_metric(self, eval_metric: EvalMetric, labels: Any, pre_sliced: bool) -> None:
         """Update a metric by the outputs of the last `forward`, device by device.
 
         Parameters
@@ -532,7 +536,7 @@ class DataParallelExecutorGroup:
             eval_metric.update_dict(named, dict(zip(self.output_names, executor.outputs,
                                                     strict=True)))
 
-    def install_monitor(self, mon: Any) -> None:
+    def install_monitor(self, mon: Monitor) -> None:
         """Observe every executor, and those that replace them for other shapes.
 
         Parameters

@@ -17,34 +17,43 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from ..base import ArgumentError, MXNetError, did_you_mean, warn_user
+from .. import model
+from ..base import MXNetError, did_you_mean, warn_user
 from ..config import tuning
-from ..context import Context, cpu
+from ..context import Context
 from ..initializer import InitDesc, Uniform
-from ..io import DataDesc
+from ..io import DataBatch, DataDesc, DataIter
 from ..kvstore import KVStore, KVStoreBase
-from ..model import (
-    _create_kvstore,
-    _initialize_kvstore,
-    _update_params,
-    _update_params_on_kvstore,
-    load_checkpoint,
-)
+from ..metric import EvalMetric
+from ..monitor import Monitor
 from ..ndarray import NDArray, zeros
 from ..optimizer import Optimizer, Updater, get_updater
 from ..optimizer.updater import load_states_file, save_states_file
+from ..symbol import Symbol
 from . import resume
 from .arguments import (
+    Batch,
+    GradReq,
+    Grads,
+    InitFunction,
+    KVStoreLike,
+    OptimizerLike,
+    OptimizerParams,
+    Params,
+    RowFunction,
+    Shapes,
     _check_input_names,
     _parse_data_desc,
     advice,
     as_descs,
     assign,
+    context_list,
     groups_by_context,
     initialize,
     make_optimizer,
     name_list,
     pull_rows,
+    require_distinct,
 )
 from .base_module import BaseModule
 from .batch_slicing import samples_in, with_samples, with_shapes
@@ -108,22 +117,18 @@ class Module(BaseModule):
     `fit` shows how to train.
     """
 
-    def __init__(self, symbol: Any, data_names: Sequence[str] | None = ("data",),
+    def __init__(self, symbol: Symbol, data_names: Sequence[str] | None = ("data",),
                  label_names: Sequence[str] | None = ("softmax_label",), logger: Any = logging,
                  context: Context | Sequence[Context] | None = None,
                  work_load_list: Sequence[float] | None = None,
                  fixed_param_names: Sequence[str] | None = None,
                  state_names: Sequence[str] | None = None, group2ctxs: Any = None,
-                 compression_params: Any = None):
+                 compression_params: Mapping[str, Any] | None = None):
         super().__init__(logger)
         if not hasattr(symbol, "list_arguments"):
             raise TypeError(f"Module: symbol is a {type(symbol).__name__}, expected a Symbol (read "
                             "one from a file with mx.sym.load)")
-        context = cpu() if context is None else context
-        self._context = [context] if isinstance(context, Context) else list(context)
-        if not self._context or not all(isinstance(one, Context) for one in self._context):
-            raise TypeError(f"Module: context is {context!r}, expected mx.cpu(), mx.gpu(i) or a "
-                            "list of them")
+        self._context = context_list(context)
         self._work_load_list = list(work_load_list or [1] * len(self._context))
         if len(self._work_load_list) != len(self._context):
             raise MXNetError(f"Module: {len(self._work_load_list)} work loads for "
@@ -140,15 +145,12 @@ class Module(BaseModule):
                                    (self._fixed_param_names, "fixed_param", True)):
             _check_input_names(symbol, names, kind, throw)
         inputs = [*self._data_names, *self._label_names, *self._state_names]
-        twice = sorted({name for name in inputs if inputs.count(name) > 1})
-        if twice:
-            raise ArgumentError(f"Module: {twice} stand twice among data_names, label_names and "
-                                f"state_names: {inputs}")
+        require_distinct(inputs)
         self._param_names = [name for name in symbol.list_arguments() if name not in inputs]
         self._aux_names = symbol.list_auxiliary_states()
         self._output_names = symbol.list_outputs()
-        self._arg_params: dict[str, Any] | None = None
-        self._aux_params: dict[str, Any] | None = None
+        self._arg_params: dict[str, NDArray] | None = None
+        self._aux_params: dict[str, NDArray] | None = None
         self._params_dirty = False
         self._compression_params = compression_params
         self._optimizer: Optimizer | None = None
@@ -161,9 +163,9 @@ class Module(BaseModule):
         self._reset_bind()
 
     def _reset_bind(self) -> None:
-        """Forget the executors."""
+        """Forget the executors; `_exec_group` is None until the module is bound."""
         self.binded = False
-        self._exec_group: Any = None
+        self._exec_group: DataParallelExecutorGroup = None  # type: ignore[assignment]
         self._data_shapes: list[DataDesc] | None = None
         self._label_shapes: list[DataDesc] | None = None
 
@@ -213,7 +215,7 @@ class Module(BaseModule):
     @classmethod
     def _from_checkpoint(cls, prefix: str, epoch: int, load_optimizer_states: bool,
                          options: dict[str, Any]) -> Any:
-        symbol, args, auxs = load_checkpoint(prefix, epoch)
+        symbol, args, auxs = model.load_checkpoint(prefix, epoch)
         module = cls(symbol=symbol, **options)
         module._arg_params, module._aux_params = args, auxs
         module.params_initialized = True
@@ -285,7 +287,7 @@ class Module(BaseModule):
 
     # -- parameters -------------------------------------------------------------------------
 
-    def get_params(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
         """Get the parameters, on the CPU.
 
         Returns
@@ -306,11 +308,13 @@ class Module(BaseModule):
         return self._arg_params, self._aux_params
 
     def _sync_params_from_devices(self) -> None:
+        assert self._arg_params is not None and self._aux_params is not None
         self._exec_group.get_params(self._arg_params, self._aux_params)
         self._params_dirty = False
 
-    def init_params(self, initializer: Any = Uniform(0.01), arg_params: Any = None,  # noqa: B008
-                    aux_params: Any = None, allow_missing: bool = False, force_init: bool = False,
+    def init_params(self, initializer: InitFunction = Uniform(0.01),  # noqa: B008
+                    arg_params: Params = None, aux_params: Params = None,
+                    allow_missing: bool = False, force_init: bool = False,
                     allow_extra: bool = False) -> None:
         """Initialize parameters from given values where there are any, else by the initializer.
 
@@ -370,7 +374,7 @@ class Module(BaseModule):
         self._exec_group.set_params(self._arg_params, self._aux_params)
         self._params_were_set(self._arg_params)
 
-    def set_params(self, arg_params: Any, aux_params: Any, allow_missing: bool = False,
+    def set_params(self, arg_params: Params, aux_params: Params, allow_missing: bool = False,
                    force_init: bool = True, allow_extra: bool = False) -> None:
         """Assign parameters and auxiliary states by name.
 
@@ -408,9 +412,10 @@ class Module(BaseModule):
 
     # -- binding ----------------------------------------------------------------------------
 
-    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
-             inputs_need_grad: bool = False, force_rebind: bool = False, shared_module: Any = None,
-             grad_req: Any = "write", tune: bool = False) -> None:
+    def bind(self, data_shapes: Shapes, label_shapes: Shapes = None, for_training: bool = True,
+             inputs_need_grad: bool = False, force_rebind: bool = False,
+             shared_module: BaseModule | None = None, grad_req: GradReq = "write",
+             tune: bool = False) -> None:
         """Create executors for inputs of given shapes. Parameters keep their values.
 
         Shapes may change later: `forward` adapts to each batch.
@@ -477,6 +482,7 @@ class Module(BaseModule):
                 fixed_param_names=self._fixed_param_names, grad_req=grad_req,
                 state_names=self._state_names, group2ctxs=self._group2ctxs)
         self.binded = True
+        assert shared_module is None or isinstance(shared_module, Module)
         self._provide_params(shared_module)
 
     def _provide_params(self, shared_module: Module | None) -> None:
@@ -495,7 +501,7 @@ class Module(BaseModule):
             self._arg_params = _host_arrays(group.param_names, group.param_arrays)
             self._aux_params = _host_arrays(group.aux_names, group.aux_arrays)
 
-    def _group_of(self, shared_module: Any) -> Any:
+    def _group_of(self, shared_module: BaseModule | None) -> DataParallelExecutorGroup | None:
         """The executors whose parameters are shared; None if there is no such module."""
         if shared_module is None:
             return None
@@ -509,7 +515,7 @@ class Module(BaseModule):
                              f"module on {len(self._context)}")
         return group
 
-    def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
+    def reshape(self, data_shapes: Shapes, label_shapes: Shapes = None) -> None:
         """Change the input shapes; parameters and optimizer are kept.
 
         Parameters
@@ -527,7 +533,7 @@ class Module(BaseModule):
 
     # -- computing --------------------------------------------------------------------------
 
-    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+    def forward(self, data_batch: Batch, is_train: bool | None = None) -> None:
         """Compute the outputs of a batch; `get_outputs` returns them.
 
         If the shapes of the batch differ from those bound, the module is reshaped first.
@@ -560,7 +566,7 @@ class Module(BaseModule):
             self._data_shapes, self._label_shapes = group.data_shapes, group.label_shapes
         group.forward(data_batch, is_train)
 
-    def _descriptions(self, batch: Any) -> tuple[list[DataDesc], list[DataDesc] | None]:
+    def _descriptions(self, batch: DataBatch) -> tuple[list[DataDesc], list[DataDesc] | None]:
         """The (data, label) descriptions of the last batch, with the shapes of this one."""
         shapes = [array.shape for array in batch.data]
         data, given = with_shapes(self.data_shapes, shapes), getattr(batch, "label", None)
@@ -570,7 +576,7 @@ class Module(BaseModule):
             return data, with_shapes(self._label_shapes, [array.shape for array in given])
         return data, with_samples(self._label_shapes, samples_in(data))
 
-    def backward(self, out_grads: Any = None) -> None:
+    def backward(self, out_grads: Grads = None) -> None:
         """Compute the gradients of the last `forward`.
 
         Parameters
@@ -672,7 +678,7 @@ class Module(BaseModule):
         self._require("binded", "params_initialized")
         self._exec_group.set_states(states, value)
 
-    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+    def update_metric(self, eval_metric: EvalMetric, labels: Any, pre_sliced: bool = False) -> None:
         """Update a metric by the outputs of the last `forward`.
 
         Parameters
@@ -686,7 +692,7 @@ class Module(BaseModule):
         """
         self._exec_group.update_metric(eval_metric, labels, pre_sliced)
 
-    def install_monitor(self, mon: Any) -> None:
+    def install_monitor(self, mon: Monitor) -> None:
         """Observe the executors by a monitor.
 
         Parameters
@@ -699,8 +705,8 @@ class Module(BaseModule):
 
     # -- optimizer --------------------------------------------------------------------------
 
-    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd",
-                       optimizer_params: Any = (("learning_rate", 0.01),),
+    def init_optimizer(self, kvstore: KVStoreLike = "local", optimizer: OptimizerLike = "sgd",
+                       optimizer_params: OptimizerParams = (("learning_rate", 0.01),),
                        force_init: bool = False) -> None:
         """Create the optimizer and connect it to the key-value store.
 
@@ -747,10 +753,9 @@ class Module(BaseModule):
             self._sync_params_from_devices()
         assert self._arg_params is not None
         group, devices = self._exec_group, len(self._context)
-        store, update_on_kvstore = _create_kvstore(kvstore, devices, self._arg_params)
-        workers = 1
-        if store is not None and "dist" in store.type and "_sync" in store.type:
-            workers = store.num_workers  # of a store of the user's own
+        store, update_on_kvstore = model._create_kvstore(kvstore, devices, self._arg_params)
+        workers = (store.num_workers if store is not None and "dist" in store.type
+                   and "_sync" in store.type else 1)
         copies = 1 if update_on_kvstore else devices
         names = {i * copies + k: name for i, name in enumerate(group.param_names)
                  for k in range(copies)}
@@ -773,10 +778,10 @@ class Module(BaseModule):
         if self._update_on_kvstore:
             store.set_optimizer(self._optimizer)
         group = self._exec_group
-        _initialize_kvstore(store, group.param_arrays, self._arg_params or {}, group.param_names,
-                            self._update_on_kvstore)
+        model._initialize_kvstore(store, group.param_arrays, self._arg_params or {},
+                                  group.param_names, self._update_on_kvstore)
 
-    def borrow_optimizer(self, shared_module: Any) -> None:
+    def borrow_optimizer(self, shared_module: Module) -> None:
         """Use the optimizer, store and updater of another module.
 
         Parameters
@@ -792,7 +797,7 @@ class Module(BaseModule):
         self._optimizer_begun = shared_module._optimizer_begun
         self.optimizer_initialized = True
 
-    def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
+    def prepare(self, data_batch: Batch, sparse_row_id_fn: RowFunction = None) -> None:
         """Fetch the rows of row-sparse parameters that the next batch needs from the store.
 
         Parameters
@@ -820,10 +825,10 @@ class Module(BaseModule):
         self._params_dirty = True
         group = self._exec_group
         if self._update_on_kvstore:
-            _update_params_on_kvstore(group.param_arrays, group.grad_arrays, self._kvstore,
+            model._update_params_on_kvstore(group.param_arrays, group.grad_arrays, self._kvstore,
                                       group.param_names)
         else:
-            _update_params(group.param_arrays, group.grad_arrays, self._updater,
+            model._update_params(group.param_arrays, group.grad_arrays, self._updater,
                            len(self._context), self._kvstore, group.param_names)
 
     def save_optimizer_states(self, fname: str) -> None:
@@ -854,8 +859,9 @@ class Module(BaseModule):
         elif self._kvstore is not None:
             self._kvstore.load_optimizer_states(fname)
 
-    def save_training_state(self, fname: str, train_data: Any = None, eval_data: Any = None,
-                            epoch: int = 0, batch: int = 0) -> None:
+    def save_training_state(self, fname: str, train_data: DataIter | None = None,
+                            eval_data: DataIter | None = None, epoch: int = 0,
+                            batch: int = 0) -> None:
         """Save what a checkpoint omits and an exact resume needs (see `module.resume`).
 
         `save_checkpoint` with ``save_optimizer_states=True`` calls it. During and after `fit` only
@@ -878,8 +884,8 @@ class Module(BaseModule):
             progress = resume.Progress(train_data, eval_data, epoch, batch)
         resume.save(self, fname, progress)
 
-    def load_training_state(self, fname: str, train_data: Any = None, eval_data: Any = None
-                            ) -> tuple[int, int]:
+    def load_training_state(self, fname: str, train_data: DataIter | None = None,
+                            eval_data: DataIter | None = None ) -> tuple[int, int]:
         """Load what `save_training_state` saved.
 
         Iterators are moved to where they were; one that was at the end of an epoch has to be
@@ -912,11 +918,6 @@ class Module(BaseModule):
             states, self._resume_from = self._resume_from, None
             resume.continue_fit(self, states, progress)
 
-    def _current_optimizer(self) -> Optimizer | None:
-        """The optimizer in use: loaded states may contain one, which replaces the given one."""
-        updater = self._updater or getattr(self._kvstore, "_updater", None)
-        return getattr(updater, "optimizer", self._optimizer)
-
     def _params_were_set(self, arg_params: Mapping[str, NDArray]) -> None:
         """Tell the store and the updater about parameters that were assigned by the user.
 
@@ -935,7 +936,8 @@ class Module(BaseModule):
                 self._kvstore._assign(name, first)
 
 
-def _host_arrays(names: Sequence[str], arrays: Sequence[Sequence[Any]]) -> dict[str, Any]:
+def _host_arrays(names: Sequence[str], arrays: Sequence[Sequence[NDArray]]
+                 ) -> dict[str, NDArray]:
     """Zeros on the CPU like the first device's array of every name."""
     return {name: zeros(copies[0].shape, dtype=copies[0].dtype)
             for name, copies in zip(names, arrays, strict=True)}

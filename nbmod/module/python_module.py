@@ -15,8 +15,21 @@ from typing import Any
 from .. import ndarray as nd
 from ..base import ArgumentError, MXNetError
 from ..initializer import Uniform
-from ..io import DataDesc
-from .arguments import as_descs
+from ..io import DataBatch, DataDesc
+from ..metric import EvalMetric
+from ..monitor import Monitor
+from ..ndarray import NDArray
+from .arguments import (
+    GradReq,
+    Grads,
+    InitFunction,
+    KVStoreLike,
+    OptimizerLike,
+    OptimizerParams,
+    Params,
+    Shapes,
+    as_descs,
+)
 from .base_module import BaseModule
 
 __all__ = ["PythonModule", "PythonLossModule"]
@@ -73,18 +86,19 @@ class PythonModule(BaseModule):
         """Pairs of name and shape of the outputs, None before bind."""
         return self._output_shapes
 
-    def get_params(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
         """Return two empty dicts: there are no parameters."""
         return {}, {}
 
-    def init_params(self, initializer: Any = Uniform(0.01), arg_params: Any = None,  # noqa: B008
-                    aux_params: Any = None, allow_missing: bool = False, force_init: bool = False,
+    def init_params(self, initializer: InitFunction = Uniform(0.01),  # noqa: B008
+                    arg_params: Params = None, aux_params: Params = None,
+                    allow_missing: bool = False, force_init: bool = False,
                     allow_extra: bool = False) -> None:
         """Do nothing, as there are no parameters; arguments have no effect."""
         self.params_initialized = True
 
-    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd",
-                       optimizer_params: Any = (("learning_rate", 0.01),),
+    def init_optimizer(self, kvstore: KVStoreLike = "local", optimizer: OptimizerLike = "sgd",
+                       optimizer_params: OptimizerParams = (("learning_rate", 0.01),),
                        force_init: bool = False) -> None:
         """Do nothing, as there are no parameters; arguments have no effect."""
         self.optimizer_initialized = True
@@ -92,7 +106,7 @@ class PythonModule(BaseModule):
     def update(self) -> None:
         """Do nothing, as there are no parameters."""
 
-    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+    def update_metric(self, eval_metric: EvalMetric, labels: Any, pre_sliced: bool = False) -> None:
         """Update a metric by the outputs, if the module is bound with labels.
 
         Parameters
@@ -110,12 +124,13 @@ class PythonModule(BaseModule):
         if self._label_shapes is not None:
             eval_metric.update(labels, self.get_outputs())
 
-    def install_monitor(self, mon: Any) -> None:
+    def install_monitor(self, mon: Monitor) -> None:
         """Do nothing, as there are no executors to observe."""
 
-    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
-             inputs_need_grad: bool = False, force_rebind: bool = False, shared_module: Any = None,
-             grad_req: Any = "write", tune: bool = False) -> None:
+    def bind(self, data_shapes: Shapes, label_shapes: Shapes = None, for_training: bool = True,
+             inputs_need_grad: bool = False, force_rebind: bool = False,
+             shared_module: BaseModule | None = None, grad_req: GradReq = "write",
+             tune: bool = False) -> None:
         """Store the shapes of inputs and compute those of outputs. It may be called again.
 
         Parameters
@@ -205,7 +220,8 @@ class PythonLossModule(PythonModule):
         assert self._data_shapes is not None
         return [(self._output_names[0], self._data_shapes[0].shape)]
 
-    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+    def forward(self, data_batch: DataBatch,  # type: ignore[override]  # not a list
+                is_train: bool | None = None) -> None:
         """Store the scores, and in training the labels.
 
         Parameters
@@ -235,7 +251,7 @@ class PythonLossModule(PythonModule):
         self._require_merge("get_outputs", merge_multi_context)
         return [self._scores]
 
-    def backward(self, out_grads: Any = None) -> None:
+    def backward(self, out_grads: Grads = None) -> None:
         """Compute the gradient with respect to the scores.
 
         Parameters

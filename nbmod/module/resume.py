@@ -35,12 +35,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..base import MXNetError, warn_user
-from ..io import common_random
+from ..io import DataBatch, DataIter, common_random
 from ..ops.random import rng
+from ..optimizer import Optimizer
 from ..serialization import atomic_write
 from .json_codec import decode, encode
 
 if TYPE_CHECKING:
+    from .executor_group import DataParallelExecutorGroup
     from .module import Module
 
 __all__ = ["OtherData", "Progress", "attributes", "continue_fit", "device_copies", "load",
@@ -63,10 +65,18 @@ def save(module: Module, fname: str, progress: Progress) -> None:
         **progress.state(), "history": module.history,
         "store": None if store is None else store.state_dict(),
         "devices": device_copies(module._exec_group),
-        "optimizer": optimizer_state(module._current_optimizer(), module._optimizer_begun),
+        "optimizer": optimizer_state(_optimizer_of(module), module._optimizer_begun),
         "states": states_mark(fname.removesuffix(".resume") + ".states")})
     if not progress.fresh:
         progress.written.add(fname)
+
+
+def _optimizer_of(module: Module) -> Optimizer:
+    """The optimizer in use: loaded states may contain one, which replaces the given one."""
+    updater = module._updater or getattr(module._kvstore, "_updater", None)
+    found: Optimizer | None = getattr(updater, "optimizer", module._optimizer)
+    assert found is not None
+    return found
 
 
 def load(module: Module, fname: str, progress: Progress) -> None:
@@ -76,7 +86,7 @@ def load(module: Module, fname: str, progress: Progress) -> None:
 
 def _restore(module: Module, fname: str, state: dict[str, Any], progress: Progress) -> None:
     try:
-        if not restore_optimizer(module._current_optimizer(), state["optimizer"]):
+        if not restore_optimizer(_optimizer_of(module), state["optimizer"]):
             warn_user(f"{fname}: the optimizer or its lr_scheduler is set up otherwise than "
                       "it was, so its update counts start over")
         if state["store"] is not None and module._kvstore is not None:
@@ -176,19 +186,20 @@ class Progress:
     files that were written then.
     """
 
-    def __init__(self, train_data: Any = None, eval_data: Any = None, epoch: int = 0,
-                 batch: int = 0):
+    def __init__(self, train_data: DataIter | None = None, eval_data: DataIter | None = None,
+                 epoch: int = 0, batch: int = 0):
         self.train_data, self.eval_data = train_data, eval_data
         self.epoch, self.batch, self.fresh = epoch, batch, True
         self._before: dict[str, Any] | None = None
         self._final: dict[str, Any] | None = None
         self.written: set[str] = set()
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self) -> Iterator[DataBatch]:
         """Iterate over the training data; what fetching a batch changes is recorded before it.
 
         `fit` fetches a batch before it has finished the previous one.  (Some 50 us.)
         """
+        assert self.train_data is not None
         iterator = iter(self.train_data)
         with suppress(StopIteration):
             while True:
@@ -269,13 +280,13 @@ def _skip(iterator: Any, count: int) -> None:
 
 # ---------------------------------------------------------------------------------------- devices
 
-def device_copies(group: Any) -> dict[str, list[Any]]:
+def device_copies(group: DataParallelExecutorGroup) -> dict[str, list[Any]]:
     """Every array of an executor group of which its devices have different copies, by name."""
     return {name: list(copies) for name, copies in _arrays_of(group) if len(copies) > 1
             and len({copy.asnumpy().tobytes() for copy in copies}) > 1}
 
 
-def set_device_copies(group: Any, saved: dict[str, list[Any]]) -> None:
+def set_device_copies(group: DataParallelExecutorGroup, saved: dict[str, list[Any]]) -> None:
     """Give every device its own copies back, unless there are more or fewer devices now."""
     for name, copies in _arrays_of(group):
         if len(saved.get(name, ())) == len(copies):
@@ -283,14 +294,14 @@ def set_device_copies(group: Any, saved: dict[str, list[Any]]) -> None:
                 value.copyto(array)
 
 
-def _arrays_of(group: Any) -> list[tuple[str, Any]]:
+def _arrays_of(group: DataParallelExecutorGroup) -> list[tuple[str, Any]]:
     return [*zip(group.param_names, group.param_arrays, strict=True),
             *zip(group.aux_names, group.aux_arrays, strict=True)]
 
 
 # -------------------------------------------------------------------------------------- optimizer
 
-def attributes(optimizer: Any) -> dict[str, Any]:
+def attributes(optimizer: Optimizer) -> dict[str, Any]:
     """The plain attributes of an optimizer, and of its scheduler, by value."""
     scheduler = optimizer.lr_scheduler
     return {"class": type(optimizer).__name__, "own": _plain(optimizer),
@@ -309,13 +320,13 @@ def _plain(owner: Any) -> dict[str, Any]:
     return found
 
 
-def optimizer_state(optimizer: Any, begun: dict[str, Any]) -> dict[str, Any]:
+def optimizer_state(optimizer: Optimizer, begun: dict[str, Any]) -> dict[str, Any]:
     """What training has made of an optimizer that began with these attributes."""
     return {"begun": begun, "now": attributes(optimizer),
             "counts": optimizer._all_index_update_counts}
 
 
-def restore_optimizer(optimizer: Any, saved: dict[str, Any]) -> bool:
+def restore_optimizer(optimizer: Optimizer, saved: dict[str, Any]) -> bool:
     """Bring an optimizer to where it was, as far as the script has made it as it did.
 
     Whether update counts and scheduler could go on: see the module docstring.

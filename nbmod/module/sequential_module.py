@@ -15,7 +15,20 @@ from ..base import ArgumentError, MXNetError, did_you_mean
 from ..config import tuning
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc
-from .arguments import as_descs
+from ..metric import EvalMetric
+from ..monitor import Monitor
+from ..ndarray import NDArray
+from .arguments import (
+    GradReq,
+    Grads,
+    InitFunction,
+    KVStoreLike,
+    OptimizerLike,
+    OptimizerParams,
+    Params,
+    Shapes,
+    as_descs,
+)
 from .base_module import BaseModule
 
 __all__ = ["SequentialModule"]
@@ -53,7 +66,7 @@ class SequentialModule(BaseModule):
         self._modules: list[BaseModule] = []
         self._metas: list[dict[str, Any]] = []
         self._meta_keys = {self.META_TAKE_LABELS, self.META_AUTO_WIRING}
-        self._label_shapes: Any = None
+        self._label_shapes: Shapes = None
 
     def add(self, module: BaseModule, **kwargs: Any) -> SequentialModule:
         """Append a module. The chain must be bound (again) afterwards.
@@ -127,9 +140,10 @@ class SequentialModule(BaseModule):
 
     # -- binding ----------------------------------------------------------------------------
 
-    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
-             inputs_need_grad: bool = False, force_rebind: bool = False, shared_module: Any = None,
-             grad_req: Any = "write", tune: bool = False) -> None:
+    def bind(self, data_shapes: Shapes, label_shapes: Shapes = None, for_training: bool = True,
+             inputs_need_grad: bool = False, force_rebind: bool = False,
+             shared_module: BaseModule | None = None, grad_req: GradReq = "write",
+             tune: bool = False) -> None:
         """Bind every module to the output shapes of the previous one.
 
         A module that is bound already is bound again; its parameters and optimizer stay.
@@ -194,7 +208,7 @@ class SequentialModule(BaseModule):
 
     # -- parameters and optimizer -----------------------------------------------------------
 
-    def get_params(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
         """Get the parameters of all modules.
 
         Returns
@@ -210,8 +224,9 @@ class SequentialModule(BaseModule):
                 all_of_them.update(own)
         return args, auxs
 
-    def init_params(self, initializer: Any = Uniform(0.01), arg_params: Any = None,  # noqa: B008
-                    aux_params: Any = None, allow_missing: bool = False, force_init: bool = False,
+    def init_params(self, initializer: InitFunction = Uniform(0.01),  # noqa: B008
+                    arg_params: Params = None, aux_params: Params = None,
+                    allow_missing: bool = False, force_init: bool = False,
                     allow_extra: bool = False) -> None:
         """Initialize the parameters of every module.
 
@@ -254,8 +269,8 @@ class SequentialModule(BaseModule):
                             f"{self._place(i)} is already used in {self._place(first)}; give each "
                             "a name of its own")
 
-    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd",
-                       optimizer_params: Any = (("learning_rate", 0.01),),
+    def init_optimizer(self, kvstore: KVStoreLike = "local", optimizer: OptimizerLike = "sgd",
+                       optimizer_params: OptimizerParams = (("learning_rate", 0.01),),
                        force_init: bool = False) -> None:
         """Create an optimizer for every module.
 
@@ -280,7 +295,8 @@ class SequentialModule(BaseModule):
 
     # -- computing --------------------------------------------------------------------------
 
-    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+    def forward(self, data_batch: DataBatch,  # type: ignore[override]  # not a list
+                is_train: bool | None = None) -> None:
         """Compute the outputs of all modules, from first to last.
 
         Parameters
@@ -306,7 +322,7 @@ class SequentialModule(BaseModule):
                 shapes = [(name, array.shape) for name, array in
                           zip(module.output_names, data, strict=True)]
 
-    def backward(self, out_grads: Any = None) -> None:
+    def backward(self, out_grads: Grads = None) -> None:
         """Compute the gradients of all modules, from last to first.
 
         Parameters
@@ -360,7 +376,7 @@ class SequentialModule(BaseModule):
             raise MXNetError("get_input_grads: bind with inputs_need_grad=True first")
         return self._modules[0].get_input_grads(merge_multi_context)
 
-    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+    def update_metric(self, eval_metric: EvalMetric, labels: Any, pre_sliced: bool = False) -> None:
         """Update a metric by the outputs of every module that takes labels.
 
         Parameters
@@ -377,7 +393,7 @@ class SequentialModule(BaseModule):
             if self._takes_labels(i):
                 module.update_metric(eval_metric, labels, pre_sliced)
 
-    def install_monitor(self, mon: Any) -> None:
+    def install_monitor(self, mon: Monitor) -> None:
         """Observe every module.
 
         Parameters

@@ -31,6 +31,7 @@ from ..ops.jit import denormals
 from ..ops.op import Call, Op, Spec
 from ..ops.optimizer.sgd_update import require_trainable
 from ..registry import construct
+from ..symbol import Symbol
 
 __all__ = ["Optimizer", "RuleOptimizer", "Turn", "create", "register", "state_like", "states_like",
            "step"]
@@ -152,11 +153,11 @@ class Optimizer:
 
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
 
-    def __init__(self, rescale_grad: float = 1.0, param_idx2name: dict | None = None,
+    def __init__(self, rescale_grad: float = 1.0, param_idx2name: dict[Any, str] | None = None,
                  wd: float = 0.0, clip_gradient: float | None = None,
-                 learning_rate: float | None = None, lr_scheduler: Any = None, sym: Any = None,
-                 begin_num_update: int = 0, multi_precision: bool = False,
-                 param_dict: Mapping[Any, Any] | None = None):
+                 learning_rate: float | None = None, lr_scheduler: Any = None,
+                 sym: Symbol | None = None, begin_num_update: int = 0,
+                 multi_precision: bool = False, param_dict: Mapping[Any, Any] | None = None):
         if not isinstance(param_idx2name or {}, dict):
             raise MXNetError("param_idx2name should be a dict of parameter indices to names, given "
                              f"{param_idx2name!r}")
@@ -172,7 +173,8 @@ class Optimizer:
         self._index_update_count = self._all_index_update_counts[0]
         self.idx2name: dict[Any, str] = dict(param_idx2name or {})
         self.param_dict: Mapping[Any, Any] = param_dict or {}
-        self.sym_info: tuple = (sym.attr_dict(), sym.list_arguments()) if sym is not None else ()
+        self.sym_info: tuple[Any, ...] = () if sym is None else (
+            sym.attr_dict(), sym.list_arguments())
         # MXNet's optimizers have these two; a file of ours that MXNet reads must carry them.
         self.aggregate_num = 0
         self.allow_np_array = False

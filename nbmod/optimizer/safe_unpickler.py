@@ -22,7 +22,7 @@ from ..base import MXNetError
 
 __all__ = ["Machine", "Maker", "bytes_in"]
 
-Maker = Callable[[tuple], Any]
+Maker = Callable[[tuple[Any, ...]], Any]
 """From the arguments of a class (or of a function) to what stands for the new object."""
 
 _MAX_INSTRUCTIONS = 4_000_000
@@ -68,7 +68,7 @@ def _text(value: Any) -> str:
     return value
 
 
-def _numpy_scalar(args: tuple) -> Any:
+def _numpy_scalar(args: tuple[Any, ...]) -> Any:
     kind, content = args
     if not isinstance(kind, _ElementType):
         raise TypeError("a numpy number without a type")
@@ -241,7 +241,7 @@ class Machine:
         self._spend(len(text))
         return text.encode("latin-1")
 
-    def _bytearray(self, args: tuple) -> bytearray:
+    def _bytearray(self, args: tuple[Any, ...]) -> bytearray:
         if not args:
             return bytearray()
         content = self._latin(args[0]) if len(args) == 2 else bytes_in(args[0])
@@ -270,7 +270,7 @@ class Machine:
         self.build(target, state)
 
 
-def _nothing(args: tuple) -> None:
+def _nothing(args: tuple[Any, ...]) -> None:
     """`object`, which old pickles name as a base."""
 
 

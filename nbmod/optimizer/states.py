@@ -172,7 +172,8 @@ def _write_bytearray(parts: list[bytes], value: bytes | bytearray) -> None:
               b"\x85R"]
 
 
-def _write_container(parts: list[bytes], value: dict | list | tuple, depth: int) -> None:
+def _write_container(parts: list[bytes], value: dict[Any, Any] | list[Any] | tuple[Any, ...],
+                     depth: int) -> None:
     start, end = {dict: (b"}(", b"u"), list: (b"](", b"e")}.get(type(value), (b"(", b"t"))
     parts.append(start)
     items = [part for pair in value.items() for part in pair] if isinstance(value, dict) else value

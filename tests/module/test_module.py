@@ -364,9 +364,9 @@ WRONG_USE = [
         mx.io.NDArrayIter(np.ones((8, 5)), None, 4), num_epoch=1, arg_params=start_params(),
         aux_params={}), RuntimeError, "softmax_label is not presented.*label_names"),
     ("names twice", lambda: mx.mod.Module(network(), data_names=["data", "data"]), ValueError,
-     "'data'.* stand twice"),
+     "'data'.* occur twice"),
     ("an input of two kinds", lambda: mx.mod.Module(network(), label_names=["data"]), ValueError,
-     "'data'.* stand twice"),
+     "'data'.* occur twice"),
     ("variables of one name", lambda: mx.mod.Module(_twice(), label_names=None).bind(
         [("data", (4, 5))]), ValueError, "duplicated.*'fc_weight'"),
     ("symbol", lambda: mx.mod.Module("net.json"), TypeError, "symbol is a str.*mx.sym.load"),
