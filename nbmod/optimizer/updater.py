@@ -168,8 +168,7 @@ class Updater:
 
     @staticmethod
     def _groups(weights: Sequence[NDArray], size: int) -> list[list[int]]:
-        """Positions of weights that are passed to the optimizer together: up to `size` of one
-        element type, single ones for 0."""
+        """Positions of weights that are stepped together: up to `size` of one type, one for 0."""
         if not size:
             return [[position] for position in range(len(weights))]
         types: dict[Any, list[int]] = {}
