@@ -67,6 +67,6 @@ def warn_user(message: str) -> None:
     warnings.warn(message, stacklevel=level)
 
 
-def _as_list(obj: Any) -> list:
+def _as_list(obj: Any) -> list[Any]:
     """`obj` as a list: its elements if it is a list or tuple, else itself as the only one."""
     return list(obj) if isinstance(obj, (list, tuple)) else [obj]

@@ -89,7 +89,7 @@ class Context:
     def __repr__(self) -> str:
         return f"{self.device_type}({self.device_id})"
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type[Context], tuple[str, int]]:
         return Context, (self.device_type, self.device_id)
 
     def __enter__(self) -> Context:

@@ -67,6 +67,7 @@ class SparseRecord:
 
 
 Stored = np.ndarray | SparseRecord | None
+Shape = tuple[int, ...]
 
 
 # ---------------------------------------------------------------------------------------- reading
@@ -302,7 +303,8 @@ def _read_aux_head(reader: _Reader) -> tuple[int, tuple[int, ...]]:
     return flag, shape
 
 
-def _check_sparse_shapes(reader: _Reader, stype: str, shapes: tuple, aux: list, at: int) -> None:
+def _check_sparse_shapes(reader: _Reader, stype: str, shapes: tuple[Shape, Shape], aux: list[Shape],
+                         at: int) -> None:
     stored, shape = shapes
     if stype == "row_sparse":
         fits = len(stored) == len(shape) and stored[1:] == shape[1:] and aux == [stored[:1]]

@@ -16,25 +16,25 @@ __all__ = ["BufferPool", "PooledBuffer"]
 
 
 class PooledBuffer(np.ndarray):
-    """The array that all views of a buffer refer to.
+    """The array that is the base of all views of a buffer.
 
-    NumPy lets views refer to the array in which their chain of bases ends, past all of the same
-    class.  So the chain must end here: a buffer has a class of its own, and its memory is no array.
+    NumPy sets the base of a view to the last array of the same class in its chain of bases.  So a
+    buffer has a class of its own, and its memory is not an array.
     """
 
 
-class _Ticket(weakref.ref):
-    """Says that a buffer is free again, and which memory it had."""
+class _Ticket(weakref.ref[PooledBuffer]):
+    """Weak reference to a buffer in use, with its memory; it is queued when the buffer is freed."""
 
     __slots__ = ("memory",)
     memory: tuple[bytearray, int]
 
 
 class BufferPool:
-    """Arrays of one shape and type, used again once nothing refers to them.
+    """Arrays of one shape and type, reused when nothing refers to them any more.
 
-    What happens when a buffer becomes free is one call of `list.append`.  Python code there would
-    now and then be the place where Ctrl-C arrives, and an exception is lost in what ends objects.
+    The callback of a freed buffer is `list.append`: a KeyboardInterrupt in a callback in Python
+    would be lost.
     """
 
     _ALIGNMENT = 64

@@ -1,4 +1,4 @@
-"""`mx.nd.contrib`: `box_nms` is the op `_contrib_box_nms`, and so on; tests of numbers; loops."""
+"""`mx.nd.contrib`: `contrib.X` is the op `_contrib_X`; predicates of elements; control flow."""
 
 from __future__ import annotations
 
@@ -113,7 +113,8 @@ def rand_zipfian(true_classes: NDArray, num_sampled: int, range_max: int,
     return zipfian(drawn, true_classes, num_sampled, range_max)
 
 
-def zipfian(drawn: Any, true_classes: Any, num_sampled: int, range_max: int) -> tuple:
+def zipfian(drawn: Any, true_classes: Any, num_sampled: int, range_max: int
+            ) -> tuple[Any, Any, Any]:
     """Return what `rand_zipfian` does, from uniform draws; for arrays and symbols.
 
     Parameters

@@ -182,7 +182,8 @@ def empty(shape: Shape, ctx: Context | None = None, dtype: Any = None, stype: st
     return NDArray(device_of(place).empty(_shape(shape), as_dtype(dtype)), place)
 
 
-def _filled(shape: Shape, value: float, ctx: Context | None, dtype: Any, kwargs: dict) -> NDArray:
+def _filled(shape: Shape, value: float, ctx: Context | None, dtype: Any,
+            kwargs: dict[str, Any]) -> NDArray:
     out = kwargs.pop("out", None)
     if kwargs:
         raise TypeError(f"unknown keyword(s) {', '.join(kwargs)}")

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..base import MXNetError
 from . import tape
+from .indexing import Key
 from .recording import STATE
 
 __all__ = ["Differentiable"]
@@ -87,7 +88,7 @@ class Differentiable:
             made._entry = record(entry, fact, made._ctx)
         return made
 
-    def _record_assignment(self, key: tuple, value: Differentiable | None) -> None:
+    def _record_assignment(self, key: Key, value: Differentiable | None) -> None:
         """Record the assignment of an array to the elements at `key`, or raise MXNetError."""
         target: Any = self
         tape.require_unrecorded("x[...] = value", [target])

@@ -1,16 +1,17 @@
-"""What an index expression means: MXNet's keys turned into NumPy's.
+"""Conversion of MXNet's index expressions to NumPy's.
 
 `normalize(key)` returns a tuple of integers, slices, None, one Ellipsis and NumPy index arrays that
-the device can apply.  A key without arrays is *basic* and always holds an Ellipsis, so that NumPy
-answers with an array (never a scalar) and hence with a view where one is possible.
+a device can apply.  A key without arrays is *basic* and always has an Ellipsis, so that NumPy
+returns an array, not a scalar, and a view where possible.
 
-Where MXNet and NumPy differ, MXNet's legacy arrays win in what they accept: `True` and `False` are
-the integers 1 and 0, index arrays of floats are truncated.  Boolean arrays select by NumPy's rule;
-MXNet refuses its own and reads NumPy's as zeros and ones.
+Where MXNet and NumPy differ, MXNet's rules apply: `True` and `False` are the integers 1 and 0, and
+index arrays of floats are truncated.  Boolean arrays are masks as in NumPy; MXNet rejects its own
+and treats NumPy's as integers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,16 @@ import numpy as np
 __all__ = ["normalize", "to_slices"]
 
 _BASIC = (slice, type(None), type(Ellipsis))
-_FAR = 2 ** 63
+_INT64_END = 2 ** 63
+Key = tuple[Any, ...]
+"""Integers, slices, None, Ellipsis and index arrays."""
 
 
-def normalize(key: Any, to_numpy: Any) -> tuple[tuple, bool]:
-    """(the key as NumPy takes it, whether it is basic).
+def normalize(key: Any, to_numpy: Callable[[Any], np.ndarray | None]) -> tuple[Key, bool]:
+    """The key for NumPy, and whether it is basic.
 
-    `to_numpy` turns an index of unknown type into a NumPy array, or returns None.
-    Raises IndexError for more than one Ellipsis, ValueError for what cannot be an index.
+    `to_numpy` converts an index of another type to a NumPy array, or returns None.
+    Raises IndexError for more than one Ellipsis, ValueError for an invalid index.
     """
     parts = key if isinstance(key, tuple) else (key,)
     normal = tuple(_part(part, to_numpy) for part in parts)
@@ -36,11 +39,11 @@ def normalize(key: Any, to_numpy: Any) -> tuple[tuple, bool]:
     return (*normal, Ellipsis) if basic and not ellipses else normal, basic
 
 
-def _part(part: Any, to_numpy: Any) -> Any:
+def _part(part: Any, to_numpy: Callable[[Any], np.ndarray | None]) -> Any:
     if isinstance(part, _BASIC):
         return part
     if isinstance(part, (int, np.integer, np.bool_)):
-        if not -_FAR <= part < _FAR:
+        if not -_INT64_END <= part < _INT64_END:
             raise IndexError(f"index {part} is out of bounds: it has more than 64 bits")
         return int(part)
     array = part if isinstance(part, np.ndarray) else to_numpy(part)
@@ -52,6 +55,6 @@ def _part(part: Any, to_numpy: Any) -> Any:
 
 
 def to_slices(begin: Any, end: Any, step: Any = ()) -> tuple[slice, ...]:
-    """The key that ops with `begin`, `end` and `step` tuples describe."""
+    """The key of a slice given by tuples `begin`, `end` and `step`."""
     steps = tuple(step) + (None,) * (len(begin) - len(step))
     return tuple(slice(*bounds) for bounds in zip(begin, end, steps, strict=True))

@@ -290,7 +290,7 @@ class NDArray(Operators, Differentiable, Methods):
     def __copy__(self) -> NDArray:
         return self.copy()
 
-    def __deepcopy__(self, memo: dict) -> NDArray:
+    def __deepcopy__(self, memo: object) -> NDArray:
         return self.copy()
 
     def as_in_context(self, context: Context) -> NDArray:
@@ -380,7 +380,7 @@ class NDArray(Operators, Differentiable, Methods):
         """Wait until all work that reads or writes this array is done."""
         device_of(self._ctx).synchronize()
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[type[NDArray], tuple[None], dict[str, bytearray | None]]:
         return NDArray, (None,), self.__getstate__()
 
     def __getstate__(self) -> dict[str, bytearray | None]:
@@ -437,7 +437,8 @@ class NDArray(Operators, Differentiable, Methods):
         device_of(self._ctx).assign(self._data, normal, source)
         written(self._data)
 
-    def slice_assign(self, rhs: NDArray, begin: Sequence, end: Sequence, step: Sequence) -> NDArray:
+    def slice_assign(self, rhs: NDArray, begin: Sequence[int], end: Sequence[int],
+                     step: Sequence[int]) -> NDArray:
         """Write an array to a slice of this array, in place.
 
         Parameters
@@ -459,8 +460,8 @@ class NDArray(Operators, Differentiable, Methods):
         self[indexing.to_slices(begin, end, step)] = rhs
         return self
 
-    def slice_assign_scalar(self, value: float, begin: Sequence, end: Sequence, step: Sequence
-                            ) -> NDArray:
+    def slice_assign_scalar(self, value: float, begin: Sequence[int], end: Sequence[int],
+                            step: Sequence[int]) -> NDArray:
         """Write a number to all elements of a slice of this array, in place.
 
         Parameters

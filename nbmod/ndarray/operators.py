@@ -30,7 +30,7 @@ def _comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], int
     return lambda lhs, rhs: int(compare(lhs, rhs))
 
 
-def _binary(name: str, numbers: Callable, reflected: str | None = None,
+def _binary(name: str, numbers: Callable[[Any, Any], Any], reflected: str | None = None,
             short: str | None = None) -> Binary:
     short = short or name
     return Binary(f"broadcast_{name}", f"_{short}_scalar", f"_{reflected or short}_scalar", numbers)
@@ -62,19 +62,19 @@ _COMPARISONS = {"eq": "equal", "ne": "not_equal", "gt": "greater", "ge": "greate
                 "lt": "lesser", "le": "lesser_equal"}
 
 
-def _plain(binary: Binary) -> Callable:
+def _plain(binary: Binary) -> Callable[..., Any]:
     return lambda self, other: self._binary(binary, other)
 
 
-def _reflected(binary: Binary) -> Callable:
+def _reflected(binary: Binary) -> Callable[..., Any]:
     return lambda self, other: self._binary(binary, other, reflected=True)
 
 
-def _in_place(binary: Binary) -> Callable:
+def _in_place(binary: Binary) -> Callable[..., Any]:
     return lambda self, other: self._binary(binary, other, out=self)
 
 
-def _operators() -> dict[str, Callable]:
+def _operators() -> dict[str, Callable[..., Any]]:
     """`__add__`, `__radd__`, `__iadd__`, `__eq__`, ... by name."""
     methods = {"__pow__": _plain(BINARY["power"]), "__rpow__": _reflected(BINARY["power"])}
     for dunder, name in _DUNDERS.items():

@@ -28,6 +28,7 @@ from ..ops.device import device_of
 from ..ops.op import Op, Spec
 from ..ops.param import Shape
 from ..passes.gradient import reads
+from .indexing import Key
 
 __all__ = ["Marked", "Recorded", "entry_of", "entry_with_value", "free", "is_any_recorded",
            "live_entry", "mark", "num_outputs_read", "record_copy", "record_index",
@@ -160,7 +161,7 @@ def record_reshape(entry: Entry, shape: Shape, ctx: Context) -> Entry:
     return record(OPS["Reshape"].from_attrs({"shape": shape}), entry, ctx)
 
 
-def record_index(array: Any, key: tuple, basic: bool, shape: Shape) -> Entry:
+def record_index(array: Any, key: Key, basic: bool, shape: Shape) -> Entry:
     """Record `array[key]`, of `shape`; `key` is a result of `indexing.normalize`."""
     entry, ctx = entry_of(array), array._ctx
     if basic:
@@ -178,7 +179,7 @@ def record_index(array: Any, key: tuple, basic: bool, shape: Shape) -> Entry:
     return record_reshape(Entry(node), shape, ctx)
 
 
-def _slices(key: tuple, ndim: int) -> list[slice]:
+def _slices(key: Key, ndim: int) -> list[slice]:
     """The slices of a basic key, one per dimension; an integer becomes a slice of length 1."""
     parts = [part for part in key if part is not None]
     at = parts.index(Ellipsis)

@@ -1,7 +1,7 @@
-"""Attributes of nodes as users see them.
+"""Attributes of nodes in the public interface.
 
-A node keeps strings by key.  Keys that the framework knows (`lr_mult`, `ctx_group`, ...) are stored
-as `__lr_mult__` and can be read under both spellings.
+A node stores strings by key.  Reserved keys (`lr_mult`, `ctx_group`, ...) are stored as
+`__lr_mult__` and can be read under both spellings.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Attributes"]
 
 
 def shown_attrs(attrs: Mapping[str, str]) -> dict[str, str]:
-    """Attributes with the framework's own keys under both spellings.
+    """Return attributes with the reserved keys under both spellings.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def shown_attrs(attrs: Mapping[str, str]) -> dict[str, str]:
 
 
 class Attributes:
-    """The part of `Symbol` that reads and writes attributes."""
+    """The methods of `Symbol` that read and write attributes."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ class Attributes:
         def _only_node(self) -> Node | None: ...
 
     def attr(self, key: str) -> str | None:
-        """An attribute of the symbol's node.
+        """Return an attribute of the symbol's node.
 
         Parameters
         ----------
@@ -67,7 +67,7 @@ class Attributes:
         return node.name if key == "name" else shown_attrs(node.attrs).get(key)
 
     def list_attr(self, recursive: bool = False) -> dict[str, str]:
-        """All attributes of the node of the first output.
+        """Return all attributes of the node of the first output.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class Attributes:
         return shown_attrs(self.entries[0].node.attrs)
 
     def attr_dict(self) -> dict[str, dict[str, str]]:
-        """Attributes of all nodes of the graph that have any.
+        """Return the attributes of all nodes of the graph that have any.
 
         Returns
         -------
@@ -108,9 +108,9 @@ class Attributes:
                 for node in topological_order(self.entries) if node.attrs}
 
     def _set_attr(self, **kwargs: str) -> None:
-        """Set attributes of the node; an op parameter set this way takes effect.
+        """Set attributes of the node; if one is an op parameter, the op is replaced.
 
-        Raises ValueError for a value that is not text, MXNetError for one the op cannot read.
+        Raises ValueError for a value that is not a str, MXNetError for one that the op rejects.
         """
         for key, value in kwargs.items():
             if not isinstance(value, str):

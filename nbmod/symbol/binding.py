@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
+
+from numpy.typing import DTypeLike
 
 from ..base import MXNetError
 from ..config import tuning
@@ -14,26 +16,30 @@ from .inference import read_dtype, read_shape
 if TYPE_CHECKING:
     from ..executor import Executor
     from ..ndarray import NDArray
+    from .symbol import Symbol
 
 __all__ = ["Binding"]
 
+Arrays: TypeAlias = "Sequence[NDArray] | Mapping[str, NDArray]"
+GradReq: TypeAlias = str | Sequence[str] | Mapping[str, str]
+
 
 class Binding:
-    """The part of `Symbol` that binds."""
+    """The methods of `Symbol` that bind."""
 
     __slots__ = ()
 
     entries: list[Entry]
 
-    def simple_bind(self, ctx: Context, grad_req: Any = "write",
-                    type_dict: Mapping[str, Any] | None = None,
+    def simple_bind(self, ctx: Context, grad_req: GradReq = "write",
+                    type_dict: Mapping[str, DTypeLike] | None = None,
                     stype_dict: Mapping[str, str] | None = None,
                     group2ctx: Mapping[str, Context] | None = None,
                     shared_arg_names: Sequence[str] | None = None,
                     shared_exec: Executor | None = None,
                     shared_buffer: dict[str, NDArray] | None = None, tune: bool = False,
-                    **kwargs: Any) -> Executor:
-        """Bind the symbol to new arrays of zeros, whose shapes follow from those given.
+                    **kwargs: tuple[int, ...]) -> Executor:
+        """Bind the symbol to new arrays of zeros, whose shapes are inferred from those given.
 
         Parameters
         ----------
@@ -50,7 +56,7 @@ class Binding:
             The device of the nodes and variables of each `ctx_group`; everything else is on `ctx`,
             or where its first input is.
         shared_arg_names : list of str, optional
-            Arguments whose arrays are taken from `shared_exec`.
+            Arguments that share their arrays with `shared_exec`.
         shared_exec : Executor, optional
             An executor to share arrays and memory with.
         shared_buffer : dict of str to NDArray, optional
@@ -69,7 +75,7 @@ class Binding:
         Raises
         ------
         MXNetError
-            If some shapes do not follow, with the names of those arguments.
+            If some shapes cannot be inferred; names those arguments.
 
         Examples
         --------
@@ -90,8 +96,9 @@ class Binding:
                                shared_buffer=shared_buffer, shapes=shapes,
                                groups=_groups(group2ctx))
 
-    def bind(self, ctx: Context, args: Any, args_grad: Any = None, grad_req: Any = "write",
-             aux_states: Any = None, group2ctx: Mapping[str, Context] | None = None,
+    def bind(self, ctx: Context, args: Arrays, args_grad: Arrays | None = None,
+             grad_req: GradReq = "write", aux_states: Arrays | None = None,
+             group2ctx: Mapping[str, Context] | None = None,
              shared_exec: Executor | None = None, tune: bool = False) -> Executor:
         """Bind the symbol to arrays.
 
@@ -146,7 +153,7 @@ class Binding:
                         _groups(group2ctx))
 
     def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
-        """The outputs for given arguments: bind, and run forward once.
+        """Compute the outputs for given arguments: bind, and run one forward pass.
 
         Parameters
         ----------
@@ -169,7 +176,7 @@ class Binding:
         """
         return self.bind(current_context() if ctx is None else ctx, kwargs).forward()
 
-    def gradient(self, wrt: Sequence[str]) -> Any:
+    def gradient(self, wrt: Sequence[str]) -> NoReturn:
         """Not available, as in MXNet: bind the symbol and call `backward`.
 
         Parameters
@@ -187,8 +194,8 @@ class Binding:
 
     grad = gradient
 
-    def optimize_for(self, backend: str, *args: Any, **kwargs: Any) -> Any:
-        """The symbol itself: nbmod optimizes every graph when it is bound.
+    def optimize_for(self, backend: str, *args: Any, **kwargs: Any) -> Symbol:
+        """Return the symbol: every graph is optimized when it is bound.
 
         Parameters
         ----------
@@ -202,10 +209,10 @@ class Binding:
         Symbol
             The symbol.
         """
-        return self
+        return cast("Symbol", self)
 
-    def get_backend_symbol(self, backend: str) -> Any:
-        """The symbol itself: there is one backend.
+    def get_backend_symbol(self, backend: str) -> Symbol:
+        """Return the symbol: there is one backend.
 
         Parameters
         ----------
@@ -217,16 +224,16 @@ class Binding:
         Symbol
             The symbol.
         """
-        return self
+        return cast("Symbol", self)
 
 
-def _context(ctx: Any, what: str = "ctx") -> Context:
+def _context(ctx: object, what: str = "ctx") -> Context:
     if not isinstance(ctx, Context):
         raise TypeError(f"bind: {what} is a {type(ctx).__name__}, expected a Context such as cpu()")
     return ctx
 
 
-def _groups(group2ctx: Any) -> dict[str, Context]:
+def _groups(group2ctx: Mapping[str, Context] | None) -> dict[str, Context]:
     if group2ctx is None:
         return {}
     if not isinstance(group2ctx, Mapping):

@@ -1,18 +1,18 @@
-"""Making nodes: an op, its arguments and attributes become a node with all its inputs.
+"""Construction of nodes from an op, its arguments and attributes.
 
-Inputs that were not given become variables `<node>_<input>`, and such a variable inherits every
-attribute of its node (so `conv0_weight` carries `kernel`, and a `lr_mult` given to a convolution
-reaches its weight).  A new node only points at old ones; nothing that exists is copied or changed,
-so composing costs the same whatever lies below.  One exception is MXNet's: an input variable that
-has no initializer of its own gets the one its op supplies (`moving_var` starts at one).
+Missing inputs become variables `<node>_<input>`, which inherit all attributes of the node (so
+`conv0_weight` has `kernel`, and the `lr_mult` of a convolution applies to its weight).  A new node
+refers to existing ones, which are neither copied nor changed, so that the cost of composition does
+not depend on the size of the graph.  One exception is MXNet's: an input variable without an
+initializer gets the default one of the op (`moving_var` is initialized to one).
 
-`copy_graph` and `substitute` serve `symbol(x=other)`, which works on a copy of the whole graph.
+`copy_graph` and `substitute` implement `symbol(x=other)`, which works on a copy of the graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..attribute import AttrScope
 from ..base import MXNetError, did_you_mean
@@ -22,13 +22,16 @@ from ..ops import OPS, Op
 from ..ops.param import HIDDEN_KEYS, fields_of, to_text
 from ..ops.signature import split_arguments
 
+if TYPE_CHECKING:
+    from .symbol import Symbol
+
 __all__ = ["apply", "apply_named", "make_node", "read_op", "read_stored_op", "stored_attrs",
            "supply_initializers", "copy_graph", "substitute"]
 
 
 def apply(op: type[Op], args: Sequence[Any], kwargs: Mapping[str, Any], hint: str,
           symbol_class: type) -> list[Entry]:
-    """The visible outputs of a new node: what calling `sym.X(*args, **kwargs)` means."""
+    """The visible outputs of the node that `sym.X(*args, **kwargs)` makes."""
     call = split_arguments(op, args, kwargs, "symbol", symbol_class)
     params = {**call.params, **AttrScope.current.get(call.tail.get("attr"))}
     name = NameManager.current.get(call.tail.get("name"), hint)
@@ -38,14 +41,14 @@ def apply(op: type[Op], args: Sequence[Any], kwargs: Mapping[str, Any], hint: st
         raise TypeError(f"{name} ({op.name}): inputs are given by position and by name "
                         f"({', '.join(call.named)}); an op with any number of inputs takes "
                         "them one way or the other")
-    given: list[Any] | dict[str, Any] = call.positional or call.named
+    given: Sequence[Symbol] | Mapping[str, Symbol] = call.positional or call.named
     node = make_node(op, name, params, given)
     return [Entry(node, i) for i in range(node.num_visible)]
 
 
-def apply_named(op_name: str, inputs: Sequence[Any], params: Mapping[str, Any], hint: str
+def apply_named(op_name: str, inputs: Sequence[Symbol], params: Mapping[str, Any], hint: str
                 ) -> list[Entry]:
-    """The same for a known op with all inputs in order: how operators and fixed functions call."""
+    """The visible outputs of a new node of a given op with all inputs in order."""
     name = NameManager.current.get(None, hint)
     node = make_node(OPS.find(op_name), name, {**params, **AttrScope.current.get(None)},
                      list(inputs))
@@ -53,11 +56,11 @@ def apply_named(op_name: str, inputs: Sequence[Any], params: Mapping[str, Any], 
 
 
 def make_node(op_class: type[Op], name: str, params: Mapping[str, Any],
-              given: Sequence[Any] | Mapping[str, Any]) -> Node:
-    """A node of `op_class` on `given` symbols (by position or by input name).
+              given: Sequence[Symbol] | Mapping[str, Symbol]) -> Node:
+    """A node of `op_class` with `given` symbols as inputs, by position or by input name.
 
-    Raises MXNetError for an unknown or unreadable parameter, an unknown input, an input that is not
-    one single tensor, or one that must be a variable (auxiliary state) and is not.
+    Raises MXNetError for an unknown or invalid parameter, an unknown input, an input of several
+    tensors, or an auxiliary state that is not a variable.
     """
     where = f"{name} ({op_class.name})"
     attrs = stored_attrs(params, where)
@@ -84,23 +87,23 @@ def make_node(op_class: type[Op], name: str, params: Mapping[str, Any],
 
 def read_op(op_class: type[Op], attrs: dict[str, str], name: str,
             graphs: tuple[Graph, ...] = ()) -> Op:
-    """The op with parameters from `attrs`; `graphs` are those that it holds."""
+    """The op with parameters from `attrs` and subgraphs `graphs`."""
     op = op_class.from_attrs(attrs, name)
     return op.holding(graphs) if graphs else op
 
 
 def read_stored_op(op_class: type[Op], attrs: dict[str, str], name: str,
                    graphs: tuple[Graph, ...] = ()) -> Op:
-    """The op of a node that has `attrs` already.
+    """The op of an existing node with `attrs`.
 
-    MXNet keeps any attribute with an op that has no parameters, and its files hold such (GluonCV's
-    `zeros_like` a `dtype`).  They never had a meaning, so they are no parameters here either.
+    MXNet accepts any attribute for an op without parameters, and some files have such attributes (a
+    `dtype` of `zeros_like` in GluonCV's).  They have no effect, and are not parsed as parameters.
     """
     return read_op(op_class, attrs if fields_of(op_class) else {}, name, graphs)
 
 
 def supply_initializers(node: Node) -> None:
-    """Give input variables without `__init__` the initializer that the op supplies."""
+    """Set the default initializers of the op in input variables that have none."""
     op = node.op
     if op is None or not op.init:
         return
@@ -110,9 +113,9 @@ def supply_initializers(node: Node) -> None:
 
 
 def stored_attrs(params: Mapping[str, Any], where: str) -> dict[str, str]:
-    """Attributes as a node keeps them: text, with the framework's own keys as `__key__`.
+    """Attributes as a node stores them: strings, with reserved keys as `__key__`.
 
-    A key such as `weight_lr_mult` is an MXNetError that says what to write instead.
+    Raises MXNetError for a key such as `weight_lr_mult`, with the replacement.
     """
     attrs = {}
     for key, value in params.items():
@@ -129,9 +132,9 @@ def stored_attrs(params: Mapping[str, Any], where: str) -> dict[str, str]:
     return attrs
 
 
-def _by_input(given: Sequence[Any] | Mapping[str, Any], names: Sequence[str], where: str
-              ) -> dict[str, Any]:
-    """The symbols that were given, by input name."""
+def _by_input(given: Sequence[Symbol] | Mapping[str, Symbol], names: Sequence[str],
+              where: str) -> dict[str, Symbol]:
+    """The given symbols by input name."""
     if isinstance(given, Mapping):
         for key in given:
             if key not in names:
@@ -144,8 +147,8 @@ def _by_input(given: Sequence[Any] | Mapping[str, Any], names: Sequence[str], wh
     return dict(zip(names, given, strict=False))
 
 
-def _single(symbol: Any, where: str, input_name: str) -> Entry:
-    """The one output of `symbol`."""
+def _single(symbol: Symbol, where: str, input_name: str) -> Entry:
+    """The only output of `symbol`."""
     if len(symbol.entries) != 1:
         outputs = symbol.list_outputs()
         raise MXNetError(f"{where}: input {input_name!r} must be a single tensor, but the symbol "
@@ -155,7 +158,7 @@ def _single(symbol: Any, where: str, input_name: str) -> Entry:
 
 
 def copy_graph(entries: Iterable[Entry]) -> list[Entry]:
-    """The same outputs over new nodes; ops, and graphs that ops hold, are shared: none changes."""
+    """A copy of the graph, which shares the ops and their subgraphs: these are immutable."""
     entries = list(entries)
     copies: dict[int, Node] = {}
     order = topological_order(entries)
@@ -170,10 +173,7 @@ def copy_graph(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def substitute(entries: Sequence[Entry], replacements: Mapping[str, Entry]) -> list[Entry]:
-    """`entries` with outputs in the place of all variables of the given names.
-
-    The graph itself is changed: call it on a copy.
-    """
+    """`entries` with replacements for all variables of the given names; modifies the graph."""
     for node in topological_order(entries):
         aux = node.op.aux_indices() if node.op is not None else ()
         for index, entry in enumerate(node.inputs):

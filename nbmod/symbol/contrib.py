@@ -1,4 +1,4 @@
-"""Ops of the contrib namespace, `contrib.X` is the op `_contrib_X`; and control flow."""
+"""`mx.sym.contrib`: `contrib.X` is the op `_contrib_X`; and control flow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,30 @@ def __dir__() -> list[str]:
 
 def rand_zipfian(true_classes: Symbol, num_sampled: int, range_max: int
                  ) -> tuple[Symbol, Symbol, Symbol]:
-    """`nd.contrib.rand_zipfian` of a symbol."""
+    """Draw classes from an approximately Zipfian distribution.
+
+    Parameters
+    ----------
+    true_classes : Symbol
+        Classes whose expected counts are returned.
+    num_sampled : int
+        Number of draws.
+    range_max : int
+        Number of classes; draws are below it.
+
+    Returns
+    -------
+    Symbol
+        Draws, int64.
+    Symbol
+        Expected counts of `true_classes` among the draws, float64.
+    Symbol
+        Expected counts of the draws, float64.
+
+    Notes
+    -----
+    P(c) = log((c + 2) / (c + 1)) / log(range_max + 1).
+    """
     from ..ndarray.contrib import zipfian
 
     drawn = uniform(0, log(range_max + 1), (num_sampled,), "float64")

@@ -1,10 +1,10 @@
-"""`sym.contrib.foreach`, `while_loop` and `cond`: functions of symbols become bodies of a node.
+"""`sym.contrib.foreach`, `while_loop` and `cond`: control flow by tracing functions of symbols.
 
-A body is called once, with new variables in the place of rows and states, under an attribute scope
-that marks the nodes it makes with the name of the loop.  What it returns is then cut along the
-marks: nodes with the mark, and what depends on them, are copied into the body's own graph;
-everything else that they read becomes a variable there and an input of the node.  So what a body
-captures from outside is found without being declared, and parameters made inside are inputs, too.
+A function is traced: it is called once, with placeholder variables for slices and states, under an
+attribute scope that marks the nodes it makes.  Its subgraph is then extracted: marked nodes, and
+those that depend on them, are copied; every other entry that they read becomes a variable of the
+subgraph and an input of the control-flow node.  So captured symbols (free variables) and parameters
+that are made inside need not be declared.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ __all__ = ["foreach", "while_loop", "cond"]
 
 MARK = "__subgraph_name__"
 
-_made: Counter[str] = Counter()
+_subgraphs_made: Counter[str] = Counter()
 
 
 def _scope(name: str) -> AttrScope:
-    """The attribute scope of a new body; its mark has not been used before."""
+    """The attribute scope of a new subgraph, with a unique mark."""
     outer = AttrScope.current.get(None).get(MARK)
     full = name if outer is None else f"{outer}${name}"
-    _made[full] += 1
-    return AttrScope(**{MARK: f"{full}{_made[full] - 1}"})
+    _subgraphs_made[full] += 1
+    return AttrScope(**{MARK: f"{full}{_subgraphs_made[full] - 1}"})
 
 
-class _Graph(NamedTuple):
-    """A body that has been cut out: its outputs, and what its variables stand for outside."""
+class _Subgraph(NamedTuple):
+    """An extracted subgraph: its outputs, and its variables with the outer entries they replace."""
 
     outputs: list[Entry]
     variables: list[tuple[Node, Entry]]
 
 
 def _symbols(value: Any, what: str) -> tuple[list[Symbol], Any]:
-    """The single tensors of a nested list; a symbol of several outputs is a list of them."""
+    """The tensors of a nested list and its structure; several outputs of a symbol are a list."""
     symbols, structure = flatten(value, Symbol, what)
     if any(len(symbol) != 1 for symbol in symbols):
         whole = regroup([symbol if len(symbol) == 1 else list(symbol) for symbol in symbols],
@@ -57,7 +57,7 @@ def _symbols(value: Any, what: str) -> tuple[list[Symbol], Any]:
 
 
 def _placeholders(symbols: Sequence[Symbol]) -> list[Symbol]:
-    """A variable for each of the symbols, named like it."""
+    """A variable for each symbol, named after it."""
     names: list[str] = []
     for symbol in symbols:
         node, index = symbol.entries[0]
@@ -66,18 +66,20 @@ def _placeholders(symbols: Sequence[Symbol]) -> list[Symbol]:
     return [Variable(name) for name in names]
 
 
-def _owned(symbols: Iterable[Symbol], elsewhere: Iterable[Symbol] = ()) -> list[Symbol]:
-    """Outputs that nodes of the body compute, and other ones than those of `elsewhere`."""
-    symbols = list(symbols)
+def _computed(symbols: Sequence[Symbol], others: Iterable[Symbol] = ()) -> list[Symbol]:
+    """Symbols, each computed by a node of the subgraph that computes none of `others`.
+
+    Variables, outer symbols and nodes of `others` are copied.
+    """
     inside = _inside([symbol.entries[0] for symbol in symbols], AttrScope.current.get(None)[MARK])
-    taken = {symbol.entries[0].node.name for symbol in elsewhere}
-    owned = []
+    used = {symbol.entries[0].node.name for symbol in others}
+    computed = []
     for symbol in symbols:
         node = symbol.entries[0].node
-        if node.is_variable or id(node) not in inside or node.name in taken:
+        if node.is_variable or id(node) not in inside or node.name in used:
             symbol = Symbol([Entry(_node("_copy", [symbol.entries[0]], "identity"))])
-        owned.append(symbol)
-    return owned
+        computed.append(symbol)
+    return computed
 
 
 def _node(op: str, inputs: Sequence[Entry], hint: str, **params: Any) -> Node:
@@ -87,10 +89,7 @@ def _node(op: str, inputs: Sequence[Entry], hint: str, **params: Any) -> Node:
 
 
 def _inside(entries: Iterable[Entry], mark: str) -> set[int]:
-    """`id`s of the nodes of a body.
-
-    Those with its mark, and what copies of symbols from outside compute from them.
-    """
+    """`id`s of the nodes of a subgraph: those with its mark, and copies that depend on them."""
     inside: set[int] = set()
     for node in topological_order(entries):
         if node.attrs.get(MARK) == mark or any(id(e.node) in inside for e in node.inputs):
@@ -98,36 +97,36 @@ def _inside(entries: Iterable[Entry], mark: str) -> set[int]:
     return inside
 
 
-def _cut(outputs: Sequence[Symbol], mark: str) -> _Graph:
-    """The nodes with this mark in a graph of their own."""
-    entered: dict[Entry, Entry] = {}
+def _extract(outputs: Sequence[Symbol], mark: str) -> _Subgraph:
+    """The subgraph of the nodes with this mark."""
+    replaced: dict[Entry, Entry] = {}
     variables: list[tuple[Node, Entry]] = []
     copies: dict[int, Node] = {}
 
-    def enter(entry: Entry) -> Entry:
+    def inner(entry: Entry) -> Entry:
         if id(entry.node) in copies:
             return Entry(copies[id(entry.node)], entry.index)
-        if entry not in entered:
+        if entry not in replaced:
             node, own = entry.node, entry.node.attrs.get(MARK) == mark
             name = Symbol([entry]).list_outputs()[0]
             variable = Node(None, name, attrs=dict(node.attrs) if own else {})
-            entered[entry] = Entry(variable)
+            replaced[entry] = Entry(variable)
             variables.append((variable, entry))
-        return entered[entry]
+        return replaced[entry]
 
     entries = [symbol.entries[0] for symbol in outputs]
     inside = _inside(entries, mark)
     for node in topological_order(entries):
         if not node.is_variable and id(node) in inside:
-            copies[id(node)] = node.clone([enter(entry) for entry in node.inputs], None)
-    cut = [enter(entry) for entry in entries]
-    order = {id(node): i for i, node in enumerate(topological_order(cut))}
-    return _Graph(cut, sorted(variables, key=lambda pair: order[id(pair[0])]))
+            copies[id(node)] = node.clone([inner(entry) for entry in node.inputs], None)
+    heads = [inner(entry) for entry in entries]
+    order = {id(node): i for i, node in enumerate(topological_order(heads))}
+    return _Subgraph(heads, sorted(variables, key=lambda pair: order[id(pair[0])]))
 
 
-def _finish(op: str, graphs: Sequence[_Graph], inputs: Sequence[Entry], **params: Any
-            ) -> list[Symbol]:
-    """The outputs of the node that runs these graphs."""
+def _apply(op: str, graphs: Sequence[_Subgraph], inputs: Sequence[Entry], **params: object
+           ) -> list[Symbol]:
+    """The outputs of a new control-flow node that holds these subgraphs."""
     node = _node(op, inputs, op, num_args=len(inputs) + len(graphs), **params)
     assert isinstance(node.op, Control)
     where = node.describe()
@@ -142,8 +141,8 @@ def _finish(op: str, graphs: Sequence[_Graph], inputs: Sequence[Entry], **params
     return [Symbol([Entry(node, i)]) for i in range(node.num_visible)]
 
 
-def _positions(where: str, kind: str, variables: Sequence[Symbol], graph: _Graph) -> list[int]:
-    """Where in the body's variables these are; all must be used."""
+def _positions(where: str, kind: str, variables: Sequence[Symbol], graph: _Subgraph) -> list[int]:
+    """Indices of placeholders among the variables of a subgraph, which must use all of them."""
     position = {id(outside.node): i for i, (_, outside) in enumerate(graph.variables)}
     unused = [variable.name for variable in variables
               if id(variable.entries[0].node) not in position]
@@ -153,7 +152,7 @@ def _positions(where: str, kind: str, variables: Sequence[Symbol], graph: _Graph
     return [position[id(variable.entries[0].node)] for variable in variables]
 
 
-def _same_structure(where: str, before: Any, after: Any) -> None:
+def _require_equal(where: str, before: Any, after: Any) -> None:
     if before != after:
         raise ArgumentError(f"{where}: the body takes states as {_shown(before)}, but returns them "
                             f"as {_shown(after)}")
@@ -163,7 +162,7 @@ def _shown(structure: Any) -> str:
     return "x" if structure is None else f"[{', '.join(map(_shown, structure))}]"
 
 
-def _pair(where: str, result: Any) -> tuple[Any, Any]:
+def _pair(where: str, result: object) -> tuple[Any, Any]:
     if not isinstance(result, (list, tuple)) or len(result) != 2:
         raise ArgumentError(f"{where}: the body must return two things, its outputs and the next "
                             f"states; given a {type(result).__name__}")
@@ -172,138 +171,217 @@ def _pair(where: str, result: Any) -> tuple[Any, Any]:
 
 def foreach(body: Callable[[Any, Any], Any], data: Any, init_states: Any, name: str = "foreach"
             ) -> tuple[Any, Any]:
-    """`body(row, states)` for every row of `data`, one after another.
+    """Call a function for every slice of arrays along the first axis, passing states on (scan).
 
-    `data` and `init_states` are symbols or nested lists of them; rows are taken along the first
-    axis.  `body` gets rows and states in the same structure and returns (outputs, next states).
-    The result is (outputs stacked along a new first axis, last states).
+    Parameters
+    ----------
+    body : callable
+        `body(slice, states)` returns (outputs, next states); it is traced once.
+    data : Symbol or nested list of Symbol
+        Arrays whose slices along the first axis are passed.
+    init_states : Symbol or nested list of Symbol
+        States of the first call.
+    name : str, default 'foreach'
+        Prefix of the subgraph's name.
 
-    Raises ArgumentError if the body returns states in another structure, or does not use one of
-    its data or states.
+    Returns
+    -------
+    Symbol or nested list of Symbol
+        Outputs, stacked along a new first axis.
+    Symbol or nested list of Symbol
+        States after the last call.
+
+    Raises
+    ------
+    ArgumentError
+        If the body returns states in another structure, or does not use one of its arguments.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> def add(row, total):
+    ...     return row + total, row + total
+    >>> x, start = mx.sym.Variable("x"), mx.sym.Variable("start")
+    >>> sums, last = mx.sym.contrib.foreach(add, x, start)
+    >>> sums.eval(x=mx.nd.array([1, 2, 3]), start=mx.nd.zeros(1))[0].reshape(-1).asnumpy().tolist()
+    [1.0, 3.0, 6.0]
     """
     data_symbols, data_structure = _symbols(data, f"{name}: data")
     states, structure = _symbols(init_states, f"{name}: init_states")
     with _scope(name) as scope:
         variables = _placeholders([*data_symbols, *states])
-        rows, olds = variables[:len(data_symbols)], variables[len(data_symbols):]
-        result = body(regroup(rows, data_structure), regroup(olds, structure))
-        outs, news = _pair(name, result)
-        outputs, out_structure = _symbols(outs, f"{name}: outputs of the body")
-        following, new_structure = _symbols(news, f"{name}: states that the body returns")
-        _same_structure(name, structure, new_structure)
-        outputs = _owned(outputs)
-        following = _owned(following, outputs)
-    graph = _cut([*outputs, *following], scope.get(None)[MARK])
-    places = _positions(name, "data", rows, graph), _positions(name, "states", olds, graph)
-    free = [i for i in range(len(graph.variables)) if i not in (*places[0], *places[1])]
+        rows, placeholders = variables[:len(data_symbols)], variables[len(data_symbols):]
+        result = body(regroup(rows, data_structure), regroup(placeholders, structure))
+        out_data, new_states = _pair(name, result)
+        outputs, out_structure = _symbols(out_data, f"{name}: outputs of the body")
+        following, new_structure = _symbols(new_states, f"{name}: states that the body returns")
+        _require_equal(name, structure, new_structure)
+        outputs = _computed(outputs)
+        following = _computed(following, outputs)
+    graph = _extract([*outputs, *following], scope.get(None)[MARK])
+    data_locs = _positions(name, "data", rows, graph)
+    state_locs = _positions(name, "states", placeholders, graph)
+    free = [i for i in range(len(graph.variables)) if i not in (*data_locs, *state_locs)]
     inputs = [symbol.entries[0] for symbol in (*data_symbols, *states)]
     inputs += [graph.variables[i][1] for i in free]
-    results = _finish("_foreach", [graph], inputs, num_outputs=len(graph.outputs),
-                      num_out_data=len(outputs), in_data_locs=places[0], in_state_locs=places[1],
-                      remain_locs=free)
+    results = _apply("_foreach", [graph], inputs, num_outputs=len(graph.outputs),
+                     num_out_data=len(outputs), in_data_locs=data_locs, in_state_locs=state_locs,
+                     remain_locs=free)
     return (regroup(results[:len(outputs)], out_structure),
             regroup(results[len(outputs):], structure))
 
 
 class _Inputs:
-    """The inputs of a node of several graphs, without repeating what is a variable.
+    """The inputs of a node with several subgraphs; each variable is one input.
 
-    `loop_vars` are, for each loop variable, its placeholders in the graphs and what it starts as.
+    `loop_vars` has the placeholders in the subgraphs and the initial value of each loop variable.
     """
 
     def __init__(self, loop_vars: Iterable[tuple[Sequence[Symbol], Symbol]] = ()):
         self.entries: list[Entry] = []
-        self._place: dict[int, int] = {}
-        self._starts: dict[int, tuple[int, Entry]] = {}
-        for inner, start in loop_vars:
-            for symbol in inner:
-                same = id(inner[0].entries[0].node), start.entries[0]
-                self._starts[id(symbol.entries[0].node)] = same
+        self._position: dict[int, int] = {}
+        self._initial: dict[int, tuple[int, Entry]] = {}
+        for placeholders, start in loop_vars:
+            for symbol in placeholders:
+                same = id(placeholders[0].entries[0].node), start.entries[0]
+                self._initial[id(symbol.entries[0].node)] = same
 
-    def places(self, graph: _Graph) -> list[int]:
-        """The inputs that the graph's variables stand for."""
-        places = []
+    def positions(self, graph: _Subgraph) -> list[int]:
+        """Indices of the inputs that the subgraph's variables read."""
+        positions = []
         for _, outside in graph.variables:
-            key, entry = self._starts.get(id(outside.node), (id(outside.node), outside))
-            if key not in self._place or not outside.node.is_variable:
-                self._place[key] = len(self.entries)
+            key, entry = self._initial.get(id(outside.node), (id(outside.node), outside))
+            if key not in self._position or not outside.node.is_variable:
+                self._position[key] = len(self.entries)
                 self.entries.append(entry)
-            places.append(self._place[key])
-        return places
-
-
-def _as_arguments(symbols: Sequence[Symbol], structure: Any) -> list[Any]:
-    return regroup(symbols, [structure] if structure is None else structure)
+            positions.append(self._position[key])
+        return positions
 
 
 def while_loop(cond: Callable[..., Any], func: Callable[..., Any], loop_vars: Any,
                max_iterations: int | None = None, name: str = "while_loop") -> tuple[Any, Any]:
-    """`func(*loop_vars)` again and again, as long as `cond(*loop_vars)` is not 0.
+    """Call a function repeatedly while a condition holds.
 
-    `func` returns (outputs, next loop_vars); the result is (outputs stacked along a new first axis
-    of `max_iterations` rows, last loop_vars).  Rows of iterations that did not happen are 0.
+    Parameters
+    ----------
+    cond : callable
+        `cond(*loop_vars)` returns a Symbol of one element; the loop ends when it is 0.
+    func : callable
+        `func(*loop_vars)` returns (outputs, next loop_vars); it is traced once.
+    loop_vars : Symbol or nested list of Symbol
+        Arguments of the first call.
+    max_iterations : int
+        Largest number of calls; required.
+    name : str, default 'while_loop'
+        Prefix of the subgraphs' names.
 
-    Raises ArgumentError without `max_iterations`, without loop variables, or if `func` returns
-    them in another structure or does not use one of them.
+    Returns
+    -------
+    Symbol or nested list of Symbol
+        Outputs, stacked along a new first axis of length `max_iterations`; rows after the last call
+        are 0.
+    Symbol or nested list of Symbol
+        Last loop_vars.
+
+    Raises
+    ------
+    ArgumentError
+        If `max_iterations` or `loop_vars` are missing, or `func` returns loop_vars in another
+        structure or does not use one of them.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> outputs, (last,) = mx.sym.contrib.while_loop(
+    ...     lambda x: x < 3, lambda x: (x * 10, [x + 1]), [mx.sym.Variable("x")], max_iterations=4)
+    >>> last.eval(x=mx.nd.array([1]))[0].asnumpy().tolist()
+    [3.0]
     """
     if max_iterations is None:
         raise ArgumentError(f"{name}: max_iterations should be specified")
     states, structure = _symbols(loop_vars, f"{name}: loop_vars")
     if not states:
         raise ArgumentError(f"{name}: loop_vars should contain at least one element")
+    arguments = [structure] if structure is None else structure
     with _scope(f"{name}_cond") as scope:
-        seen = _placeholders(states)
-        test = _owned([_number(cond(*_as_arguments(seen, structure)), f"{name}: cond")])
-    condition = _cut(test, scope.get(None)[MARK])
+        cond_vars = _placeholders(states)
+        test = _computed([_scalar(cond(*regroup(cond_vars, arguments)), f"{name}: cond")])
+    condition = _extract(test, scope.get(None)[MARK])
     with _scope(f"{name}_func") as scope:
-        olds = _placeholders(states)
-        outs, news = _pair(name, func(*_as_arguments(olds, structure)))
-        outputs, out_structure = _symbols([] if outs is None else outs, f"{name}: outputs of func")
-        following, new_structure = _symbols(news, f"{name}: loop_vars that func returns")
-        _same_structure(name, *(part or [part] for part in (structure, new_structure)))
-        results = _owned([*outputs, *following])
-    graph = _cut(results, scope.get(None)[MARK])
-    places = _positions(name, "loop_vars", olds, graph)
-    inputs = _Inputs(zip(zip(seen, olds, strict=True), states, strict=True))
-    of_cond, of_func = inputs.places(condition), inputs.places(graph)
-    found = _finish("_while_loop", [condition, graph], inputs.entries,
-                    num_outputs=len(graph.outputs), num_out_data=len(outputs),
-                    max_iterations=int(max_iterations), cond_input_locs=of_cond,
-                    func_input_locs=of_func, func_var_locs=places)
+        func_vars = _placeholders(states)
+        out_data, new_states = _pair(name, func(*regroup(func_vars, arguments)))
+        outputs, out_structure = _symbols([] if out_data is None else out_data,
+                                          f"{name}: outputs of func")
+        following, new_structure = _symbols(new_states, f"{name}: loop_vars that func returns")
+        _require_equal(name, *(part or [part] for part in (structure, new_structure)))
+        results = _computed([*outputs, *following])
+    graph = _extract(results, scope.get(None)[MARK])
+    var_locs = _positions(name, "loop_vars", func_vars, graph)
+    inputs = _Inputs(zip(zip(cond_vars, func_vars, strict=True), states, strict=True))
+    cond_locs, func_locs = inputs.positions(condition), inputs.positions(graph)
+    found = _apply("_while_loop", [condition, graph], inputs.entries,
+                   num_outputs=len(graph.outputs), num_out_data=len(outputs),
+                   max_iterations=int(max_iterations), cond_input_locs=cond_locs,
+                   func_input_locs=func_locs, func_var_locs=var_locs)
     return (regroup(found[:len(outputs)], out_structure),
             regroup(found[len(outputs):], new_structure))
 
 
 def cond(pred: Symbol, then_func: Callable[[], Any], else_func: Callable[[], Any],
          name: str = "cond") -> Any:
-    """What `then_func()` returns if `pred`, one number, is not 0, else what `else_func()` does.
+    """Select one of two branches; the other one is not executed.
 
-    Both return a symbol or a nested list of as many; those of the branch that is not taken are not
-    computed.
+    Parameters
+    ----------
+    pred : Symbol
+        Condition, one element.
+    then_func : callable
+        Function without arguments, whose result is selected if `pred` is not 0.
+    else_func : callable
+        Function without arguments, whose result is selected if `pred` is 0.
+    name : str, default 'cond'
+        Prefix of the subgraphs' names.
 
-    Raises ArgumentError if `pred` is no Symbol or the branches return different numbers of them.
+    Returns
+    -------
+    Symbol or nested list of Symbol
+        Result of the branch, in the structure of that of `then_func`.
+
+    Raises
+    ------
+    ArgumentError
+        If `pred` is not a Symbol of one output, or the branches differ in the number of outputs.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> x = mx.sym.Variable("x")
+    >>> y = mx.sym.contrib.cond(x > 1, lambda: x + 1, lambda: x - 1)
+    >>> y.eval(x=mx.nd.array([2]))[0].asnumpy().tolist()
+    [3.0]
     """
     with _scope(f"{name}_pred") as scope:
-        test = _owned([_number(pred, f"{name}: pred")])
-    graphs, structures = [_cut(test, scope.get(None)[MARK])], []
+        test = _computed([_scalar(pred, f"{name}: pred")])
+    graphs, structures = [_extract(test, scope.get(None)[MARK])], []
     for branch, function in (("then", then_func), ("else", else_func)):
         with _scope(f"{name}_{branch}") as scope:
             outputs, structure = _symbols(function(), f"{name}: what {branch}_func returns")
-            results = _owned(outputs)
+            results = _computed(outputs)
         structures.append(structure)
-        graphs.append(_cut(results, scope.get(None)[MARK]))
+        graphs.append(_extract(results, scope.get(None)[MARK]))
     if len(graphs[1].outputs) != len(graphs[2].outputs) or not graphs[1].outputs:
         raise ArgumentError(f"{name}: then_func returns {len(graphs[1].outputs)} outputs and "
                             f"else_func {len(graphs[2].outputs)}, expected the same number, at "
                             "least 1")
     inputs = _Inputs()
-    places = [inputs.places(graph) for graph in graphs]
-    found = _finish("_cond", graphs, inputs.entries, num_outputs=len(graphs[1].outputs),
-                    cond_input_locs=places[0], then_input_locs=places[1], else_input_locs=places[2])
+    pred_locs, then_locs, else_locs = [inputs.positions(graph) for graph in graphs]
+    found = _apply("_cond", graphs, inputs.entries, num_outputs=len(graphs[1].outputs),
+                   cond_input_locs=pred_locs, then_input_locs=then_locs,
+                   else_input_locs=else_locs)
     return found[0] if len(found) == 1 else regroup(found, structures[0])
 
 
-def _number(value: Any, what: str) -> Symbol:
+def _scalar(value: object, what: str) -> Symbol:
     if not isinstance(value, Symbol) or len(value) != 1:
         raise ArgumentError(f"{what} is a {type(value).__name__}, expected a Symbol with one "
                             "output")

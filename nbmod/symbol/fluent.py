@@ -1,7 +1,7 @@
-"""Ops as methods: `x.reshape(shape=(0, -1))` is `sym.reshape(x, shape=(0, -1))`.
+"""Ops as methods (fluent interface): `x.exp()` is `sym.exp(x)`.
 
-The table lists the ops that MXNet offers this way; a few need a signature of their own.  Methods of
-NDArray that make no sense here raise NotImplementedForSymbol.
+`FLUENT` lists the ops that MXNet offers this way; a few methods have a signature of their own.
+Methods of NDArray that are undefined for symbols raise NotImplementedForSymbol.
 """
 
 from __future__ import annotations
@@ -32,67 +32,133 @@ ONLY_FOR_ARRAYS = ("as_in_context", "asnumpy", "asscalar", "backward", "copy", "
 
 
 def call(op_name: str, /, *args: Any, **kwargs: Any) -> Any:
-    """`sym.<op_name>(*args, **kwargs)`."""
+    """Call the operator function `sym.<op_name>`.
+
+    Parameters
+    ----------
+    op_name : str
+        Name of the operator.
+    *args, **kwargs
+        Arguments of the function.
+    """
     from .namespace import symbol_function
 
     return symbol_function(op_name)(*args, **kwargs)
 
 
 class Fluent(Methods):
-    """The part of `Symbol` that offers ops as methods."""
+    """The methods of `Symbol` that apply an op to it.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> x = mx.sym.Variable("x")
+    >>> x.reshape((0, -1)).sum(axis=1).infer_shape(x=(2, 3, 4))[1]
+    [(2,)]
+    """
 
     __slots__ = ()
 
     def astype(self, *args: Any, **kwargs: Any) -> Any:
-        """`sym.cast(self, dtype)`."""
+        """Convert the element type, by `sym.cast`.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            `dtype` and further arguments of `sym.cast`.
+        """
         return call("cast", self, *args, **kwargs)
 
     def expand_dims(self, axis: int, inplace: bool = False, **kwargs: Any) -> Any:
-        """`sym.expand_dims(self, axis)`; `inplace` is accepted for code shared with NDArray."""
+        """Insert an axis of length 1, by `sym.expand_dims`.
+
+        Parameters
+        ----------
+        axis : int
+            Position of the axis in the result.
+        inplace : bool, default False
+            Accepted for compatibility with NDArray; has no effect.
+        **kwargs
+            Further arguments of `sym.expand_dims`.
+        """
         return call("expand_dims", self, axis=axis, **kwargs)
 
     def flatten(self, inplace: bool = False, **kwargs: Any) -> Any:
-        """`sym.flatten(self)`; `inplace` is accepted for code shared with NDArray."""
+        """Merge all axes but the first, by `sym.flatten`.
+
+        Parameters
+        ----------
+        inplace : bool, default False
+            Accepted for compatibility with NDArray; has no effect.
+        **kwargs
+            Further arguments of `sym.flatten`.
+        """
         return call("flatten", self, **kwargs)
 
     def squeeze(self, axis: Any = None, inplace: bool = False, **kwargs: Any) -> Any:
-        """`sym.squeeze(self, axis)`; `inplace` is accepted for code shared with NDArray."""
+        """Remove axes of length 1, by `sym.squeeze`.
+
+        Parameters
+        ----------
+        axis : int or tuple of int, optional
+            Axes to remove; None: all of length 1.
+        inplace : bool, default False
+            Accepted for compatibility with NDArray; has no effect.
+        **kwargs
+            Further arguments of `sym.squeeze`.
+        """
         return call("squeeze", self, axis=axis, **kwargs)
 
     def diag(self, k: int = 0, **kwargs: Any) -> Any:
-        """`sym.diag(self, k)`."""
+        """Extract a diagonal or construct a diagonal matrix, by `sym.diag`.
+
+        Parameters
+        ----------
+        k : int, default 0
+            Diagonal: 0 is the main one, positive ones are above, negative ones below it.
+        **kwargs
+            Further arguments of `sym.diag`.
+        """
         return call("diag", self, k, **kwargs)
 
     def split_v2(self, *args: Any, **kwargs: Any) -> Any:
-        """`sym.split_v2(self, ...)`."""
+        """Split along an axis, by `sym.split_v2`.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Arguments of `sym.split_v2` after its first one.
+        """
         from .functions import split_v2
 
         return split_v2(self, *args, **kwargs)  # type: ignore[arg-type]
 
     def as_nd_ndarray(self) -> Any:
-        """The symbol itself."""
+        """Return the symbol; for compatibility with MXNet's NumPy interface."""
         return self
 
 
-def _method(name: str) -> Callable:
+def _method(name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return call(name, self, *args, **kwargs)
 
     method.__name__, method.__qualname__ = name, f"Symbol.{name}"
-    method.__doc__ = f"`sym.{name}(self, ...)`"
+    method.__doc__ = (f"Apply `sym.{name}` to the symbol.\n\nParameters\n----------\n"
+                      f"*args, **kwargs\n    Arguments of `sym.{name}` after its first one.\n")
     return method
 
 
-def _refusal(name: str) -> Callable:
+def _undefined(name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedForSymbol(method, None)
 
     method.__name__, method.__qualname__ = name, f"Symbol.{name}"
-    method.__doc__ = "Only for NDArray."
+    method.__doc__ = ("Undefined for symbols: raises NotImplementedForSymbol.\n\nParameters\n"
+                      "----------\n*args, **kwargs\n    Not used.\n")
     return method
 
 
 for _name in FLUENT:
     setattr(Fluent, _name, _method(_name))
 for _name in ONLY_FOR_ARRAYS:
-    setattr(Fluent, _name, _refusal(_name))
+    setattr(Fluent, _name, _undefined(_name))

@@ -1,8 +1,9 @@
-"""Functions that make symbols but are no operators: variables, groups, files, creation, ..."""
+"""Functions that make symbols: variables, groups, files, arithmetic and creation."""
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from numbers import Number
 from typing import Any
@@ -29,28 +30,30 @@ def Variable(name: str, attr: dict[str, str] | None = None, shape: Any = None,
              lr_mult: float | None = None, wd_mult: float | None = None, dtype: Any = None,
              init: Any = None, stype: str | None = None, profiler_scope: str | None = None,
              **kwargs: Any) -> Symbol:
-    """A named input of a network: data, labels, weights.  `var` is the same function.
+    """Make a variable: an input of a network, such as data, labels or weights.
+
+    `var` is the same function.
 
     Parameters
     ----------
     name : str
-        Its name.
+        Name of the variable.
     attr : dict of str to str, optional
         Further attributes.
     shape : tuple of int, optional
-        Its shape for inference; 0 for unknown dimensions.
+        Shape for inference; 0 for unknown dimensions.
     lr_mult, wd_mult : float, optional
         Multipliers of the optimizer's learning rate and weight decay.
     dtype : dtype, optional
-        Its element type for inference.
+        Element type for inference.
     init : Initializer or str, optional
-        Its initializer, or the JSON of one.
+        Initializer, or the JSON of one.
     stype : {'default', 'row_sparse', 'csr'}, optional
         Storage type, kept as an attribute.
     profiler_scope : str, optional
         Kept as an attribute.
     **kwargs
-        Further attributes, whose names have to look like `__mine__`.
+        Further attributes, whose names must have the form `__name__`.
 
     Returns
     -------
@@ -62,7 +65,7 @@ def Variable(name: str, attr: dict[str, str] | None = None, shape: Any = None,
     TypeError
         If the name is not a str.
     ValueError
-        If an attribute is not a str, or a keyword does not look like `__mine__`.
+        If an attribute is not a str, or a keyword does not have the form `__name__`.
     MXNetError
         If `dtype` or `stype` is unknown.
 
@@ -112,8 +115,8 @@ def _storage_flag(name: str, stype: str) -> str:
     return _STORAGE[stype]
 
 
-def Group(symbols: Sequence[Symbol], create_fn: Callable = Symbol) -> Symbol:
-    """A symbol with the outputs of several symbols.
+def Group(symbols: Sequence[Symbol], create_fn: Callable[[list[Entry]], Symbol] = Symbol) -> Symbol:
+    """Combine the outputs of several symbols in one symbol.
 
     Parameters
     ----------
@@ -148,7 +151,7 @@ def Group(symbols: Sequence[Symbol], create_fn: Callable = Symbol) -> Symbol:
 
 
 def load(fname: Any) -> Symbol:
-    """The symbol in a JSON file, written by nbmod or by MXNet 0.8 or later.
+    """Load a symbol from a JSON file that nbmod, or MXNet 0.8 or later, has written.
 
     Parameters
     ----------
@@ -163,7 +166,7 @@ def load(fname: Any) -> Symbol:
     Raises
     ------
     MXNetError
-        With the name of the file, if it cannot be read or its content is wrong.
+        If the file cannot be read or its content is invalid; names the file.
     """
     try:
         with open(fname, "rb") as stream:
@@ -174,7 +177,7 @@ def load(fname: Any) -> Symbol:
 
 
 def load_json(json_str: str) -> Symbol:
-    """The symbol in JSON text, written by nbmod or by MXNet 0.8 or later.
+    """Load a symbol from JSON text that nbmod, or MXNet 0.8 or later, has written.
 
     Parameters
     ----------
@@ -191,7 +194,7 @@ def load_json(json_str: str) -> Symbol:
     TypeError
         If it is not a str.
     MXNetError
-        If its content is wrong.
+        If the content is invalid.
     """
     if not isinstance(json_str, str):
         raise TypeError(f"load_json: a {type(json_str).__name__} is given, expected text")
@@ -203,9 +206,9 @@ fromjson = load_json
 
 # -- functions of two symbols or numbers --------------------------------------------------------
 
-def _two_way(left: Any, right: Any, name: str, reflected: tuple[str, str],
-             of_numbers: Callable) -> Any:
-    """`name` of two symbols, a symbol and a number either way round, or two numbers."""
+def _binary_function(left: Any, right: Any, name: str, reflected: tuple[str, str],
+                     of_numbers: Callable[[Any, Any], Any]) -> Any:
+    """Apply `name` to two symbols, a symbol and a number in either order, or two numbers."""
     tensor, scalar = (f"_{name}", f"_{name}"), (f"_{name}_scalar", f"_{name}scalar")
     if isinstance(left, Symbol) and isinstance(right, (Symbol, Number)):
         return Symbol(binary(left, right, tensor, scalar))
@@ -230,7 +233,7 @@ def pow(base: Any, exp: Any) -> Any:
     Symbol or float
         The result; a number for two numbers.
     """
-    return _two_way(base, exp, "power", ("_rpower_scalar", "_rpowerscalar"), lambda a, b: a ** b)
+    return _binary_function(base, exp, "power", ("_rpower_scalar", "_rpowerscalar"), operator.pow)
 
 
 power = pow
@@ -255,7 +258,7 @@ def maximum(left: Any, right: Any) -> Any:
     >>> mx.sym.maximum(mx.sym.Variable("x"), 2).eval(x=mx.nd.array([1, 3]))[0].asnumpy().tolist()
     [2.0, 3.0]
     """
-    return _two_way(left, right, "maximum", ("_maximum_scalar", "_maximumscalar"), max)
+    return _binary_function(left, right, "maximum", ("_maximum_scalar", "_maximumscalar"), max)
 
 
 def minimum(left: Any, right: Any) -> Any:
@@ -271,7 +274,7 @@ def minimum(left: Any, right: Any) -> Any:
     Symbol or float
         The result; a number for two numbers.
     """
-    return _two_way(left, right, "minimum", ("_minimum_scalar", "_minimumscalar"), min)
+    return _binary_function(left, right, "minimum", ("_minimum_scalar", "_minimumscalar"), min)
 
 
 def hypot(left: Any, right: Any) -> Any:
@@ -287,7 +290,7 @@ def hypot(left: Any, right: Any) -> Any:
     Symbol or float
         The result; a number for two numbers.
     """
-    return _two_way(left, right, "hypot", ("_hypot_scalar", "_hypotscalar"), math.hypot)
+    return _binary_function(left, right, "hypot", ("_hypot_scalar", "_hypotscalar"), math.hypot)
 
 
 # -- creation -----------------------------------------------------------------------------------
@@ -297,12 +300,12 @@ def _create(op_name: str, dtype: Any, **kwargs: Any) -> Symbol:
 
 
 def zeros(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """An array of zeros.
+    """Make an array of zeros.
 
     Parameters
     ----------
     shape : tuple of int
-        Its shape; a dimension of 0 follows from where the symbol is used.
+        Shape; a dimension of 0 is inferred from the consumers of the symbol.
     dtype : dtype, optional
         Element type; float32 unless given.
     **kwargs
@@ -317,12 +320,12 @@ def zeros(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
 
 
 def ones(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """An array of ones.
+    """Make an array of ones.
 
     Parameters
     ----------
     shape : tuple of int
-        Its shape.
+        Shape.
     dtype : dtype, optional
         Element type; float32 unless given.
     **kwargs
@@ -337,14 +340,14 @@ def ones(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
 
 
 def full(shape: Any, val: float, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """An array with one value everywhere.
+    """Make an array filled with a value.
 
     Parameters
     ----------
     shape : tuple of int
-        Its shape.
+        Shape.
     val : float
-        The value.
+        Value of all elements.
     dtype : dtype, optional
         Element type; float32 unless given.
     **kwargs
@@ -360,20 +363,20 @@ def full(shape: Any, val: float, dtype: Any = None, **kwargs: Any) -> Symbol:
 
 def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: int = 1,
            infer_range: bool = False, name: str | None = None, dtype: Any = None) -> Symbol:
-    """Evenly spaced values `start, start + step, ...` below `stop`.
+    """Make a sequence of equally spaced elements in [start, stop).
 
     Parameters
     ----------
     start : float
-        The first value; with no `stop`, the end instead, and the first value is 0.
+        First element; with `stop` None the end of a sequence that starts at 0.
     stop : float, optional
-        The end, which is not included.
+        End of the sequence, which is excluded.
     step : float, default 1.0
-        Difference of values.
+        Difference of consecutive elements.
     repeat : int, default 1
-        How often every value occurs.
+        Number of times that each element is repeated.
     infer_range : bool, default False
-        Whether the number of values follows from where the symbol is used.
+        Whether the number of elements is inferred from the consumers of the symbol.
     name : str, optional
         Name of the node.
     dtype : dtype, optional
@@ -396,16 +399,16 @@ def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: i
 
 def linspace(start: float, stop: float, num: int, endpoint: bool = True, name: str | None = None,
              dtype: Any = None) -> Symbol:
-    """Evenly spaced values from `start` to `stop`.
+    """Make a sequence of `num` equally spaced elements from `start` to `stop`.
 
     Parameters
     ----------
     start, stop : float
-        The first value and the end.
+        First element and end of the sequence.
     num : int
-        Number of values.
+        Number of elements.
     endpoint : bool, default True
-        Whether the last value is `stop`.
+        Whether `stop` is the last element.
     name : str, optional
         Name of the node.
     dtype : dtype, optional
@@ -421,7 +424,7 @@ def linspace(start: float, stop: float, num: int, endpoint: bool = True, name: s
 
 
 def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """A matrix with ones on a diagonal.
+    """Make a matrix with ones on a diagonal and zeros elsewhere.
 
     Parameters
     ----------
@@ -430,7 +433,7 @@ def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Sym
     M : int, default 0
         Number of columns; 0 for N.
     k : int, default 0
-        The diagonal: 0 for the main one, above it if positive.
+        Diagonal: 0 is the main one, positive ones are above, negative ones below it.
     dtype : dtype, optional
         Element type; float32 unless given.
     **kwargs
@@ -444,17 +447,18 @@ def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Sym
     return _create("_eye", dtype, N=N, M=M, k=k, **kwargs)
 
 
-def histogram(a: Symbol, bins: Any = 10, range: tuple | None = None, **kwargs: Any) -> Symbol:
-    """Counts of values in bins.
+def histogram(a: Symbol, bins: int | Symbol = 10, range: tuple[float, float] | None = None,
+              **kwargs: Any) -> Symbol:
+    """Count elements in bins.
 
     Parameters
     ----------
     a : Symbol
-        The values.
+        Array; all elements are counted.
     bins : int or Symbol, default 10
-        The number of bins of equal width, or their edges.
+        Number of bins of equal width, or their edges.
     range : tuple of float, optional
-        (lowest, highest) edge; necessary for a number of bins.
+        (lowest, highest) edge; required for a number of bins.
     **kwargs
         `name` (str) of the node, and attributes of it.
 

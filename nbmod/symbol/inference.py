@@ -1,16 +1,16 @@
-"""Shapes and types of a symbol's arguments, outputs and auxiliary states.
+"""Inference of shapes and types of a symbol's arguments, outputs and auxiliary states.
 
-Users pass what they know by argument name or in the order of `list_arguments`; everything else is
-the inference pass.  In what users see, 0 is an unknown dimension, () an unknown shape and None an
-unknown type.
+Known shapes and types are given by name or in the order of `list_arguments`; the others are found
+by the inference pass.  In arguments and results, 0 is an unknown dimension, () an unknown shape and
+None an unknown type.
 """
 
 from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,10 +22,13 @@ from ..passes.infer import infer_shape, infer_type
 __all__ = ["Inference"]
 
 Shapes = list[tuple[int, ...]]
+Types = list[type[np.generic]]
+PartialTypes = list[type[np.generic] | None]
+T = TypeVar("T")
 
 
 class Inference:
-    """The part of `Symbol` that infers."""
+    """The inference methods of `Symbol`."""
 
     __slots__ = ()
 
@@ -45,8 +48,8 @@ class Inference:
         Returns
         -------
         arg_shapes, out_shapes, aux_shapes : list of tuple
-            The shapes; (None, None, None), with a warning that lists what is missing, if some do
-            not follow.
+            The shapes; (None, None, None), with a warning that lists the unknown ones, if the
+            inference is incomplete.
 
         Raises
         ------
@@ -63,14 +66,14 @@ class Inference:
         graph = Graph(self.entries)
         found = _select(graph, _shape_facts(graph, args, kwargs))
         if all(is_known(shape) for part in found for shape in part):
-            return found
+            return found  # type: ignore[return-value]  # no None among them
         _warn("shape", [f"{node.name}: {shape or ()}" for node, shape
                         in zip(graph.arguments, found[0], strict=True) if not is_known(shape)],
               " (0s in shape mean unknown dimensions)")
         return None, None, None
 
     def infer_shape_partial(self, *args: Any, **kwargs: Any) -> tuple[Shapes, Shapes, Shapes]:
-        """`infer_shape` as far as it can be done.
+        """Infer shapes as `infer_shape` does, also incompletely.
 
         Parameters
         ----------
@@ -96,7 +99,7 @@ class Inference:
         return _select(graph, [() if shape is None else shape for shape in facts])
 
     def infer_type(self, *args: Any, **kwargs: Any
-                   ) -> tuple[list, list, list] | tuple[None, None, None]:
+                   ) -> tuple[Types, Types, Types] | tuple[None, None, None]:
         """Infer the element types of arguments, outputs and auxiliary states.
 
         Parameters
@@ -109,8 +112,8 @@ class Inference:
         Returns
         -------
         arg_types, out_types, aux_types : list of type
-            NumPy scalar types; (None, None, None), with a warning that lists what is missing, if
-            some do not follow.
+            NumPy scalar types; (None, None, None), with a warning that lists the unknown ones, if
+            the inference is incomplete.
 
         Examples
         --------
@@ -121,14 +124,15 @@ class Inference:
         """
         found = self.infer_type_partial(*args, **kwargs)
         if all(dtype is not None for part in found for dtype in part):
-            return found
+            return found  # type: ignore[return-value]  # no None among them
         _warn("type", [f"{node.name}: None" for node, dtype
                        in zip(Graph(self.entries).arguments, found[0], strict=True)
                        if dtype is None], "")
         return None, None, None
 
-    def infer_type_partial(self, *args: Any, **kwargs: Any) -> tuple[list, list, list]:
-        """`infer_type` as far as it can be done.
+    def infer_type_partial(self, *args: Any, **kwargs: Any
+                           ) -> tuple[PartialTypes, PartialTypes, PartialTypes]:
+        """Infer types as `infer_type` does, also incompletely.
 
         Parameters
         ----------
@@ -150,14 +154,14 @@ class Inference:
 
 def _shape_facts(graph: Graph, args: Sequence[Any], kwargs: Mapping[str, Any]
                  ) -> list[PartialShape]:
-    """The shape of every entry; what the caller says is () is unknown."""
+    """The shape of every entry; a given shape () is unknown."""
     known = _known(graph, "shapes", args, kwargs, read_shape)
     return infer_shape(graph, {name: shape for name, shape in known.items() if shape})
 
 
-def _known(graph: Graph, what: str, args: Sequence[Any], kwargs: Mapping[str, Any], read: Any
-           ) -> dict[str, Any]:
-    """What the caller knows, by variable name."""
+def _known(graph: Graph, what: str, args: Sequence[Any], kwargs: Mapping[str, Any],
+           read: Callable[[str, Any], T]) -> dict[str, T]:
+    """The given shapes or types by variable name."""
     if args and kwargs:
         raise ValueError(f"infer: give known {what} by position or by name, not both")
     arguments = [node.name for node in graph.arguments]
@@ -175,9 +179,9 @@ def _known(graph: Graph, what: str, args: Sequence[Any], kwargs: Mapping[str, An
     return {name: read(name, value) for name, value in kwargs.items()}
 
 
-def _select(graph: Graph, facts: list) -> tuple[list, list, list]:
-    """The facts of arguments, of outputs and of auxiliary states."""
-    def of(nodes: list[Node]) -> list:
+def _select(graph: Graph, facts: Sequence[T]) -> tuple[list[T], list[T], list[T]]:
+    """The facts of arguments, outputs and auxiliary states."""
+    def of(nodes: list[Node]) -> list[T]:
         return [facts[graph.output_eids(node)[0]] for node in nodes]
 
     return of(graph.arguments), [facts[eid] for eid in graph.output_ids], of(graph.states)
@@ -191,14 +195,14 @@ def _warn(what: str, unknown: list[str], hint: str) -> None:
 
 
 def read_shape(name: str, shape: Any) -> tuple[int, ...]:
-    """A shape given by a user, with 0 in the place of negative dimensions.
+    """Return a shape given by a user, with negative dimensions replaced by 0.
 
     Parameters
     ----------
     name : str
         Name of the variable, for the error.
     shape : tuple of int
-        What was given.
+        Argument of the user.
 
     Raises
     ------
@@ -213,20 +217,20 @@ def read_shape(name: str, shape: Any) -> tuple[int, ...]:
     raise TypeError(f"shape of {name} is {shape!r}, expected a tuple of integers")
 
 
-def read_dtype(name: str, dtype: Any) -> np.dtype:
-    """An element type given by a user.
+def read_dtype(name: str, dtype: Any) -> np.dtype[Any]:
+    """Return an element type given by a user.
 
     Parameters
     ----------
     name : str
         Name of the variable, for the error.
     dtype : dtype
-        What was given.
+        Argument of the user.
 
     Raises
     ------
     TypeError
-        If it is no element type.
+        If it is not an element type.
     """
     try:
         return np.dtype(dtype)

@@ -1,26 +1,24 @@
-"""Graphs from JSON, in every dialect back to MXNet 0.8.
+"""Reader of graphs in JSON, in all formats since MXNet 0.8.
 
-A file is a list of nodes in topological order; entries point at earlier nodes by position.  So one
-sweep builds the graph, and a reference that does not point back (a cycle, say) is found where it
-stands.  Everything in the file is checked before it is used; errors name the node by its position,
-name and op.
+A file is a list of nodes in topological order, whose inputs refer to earlier nodes by index.  So
+one pass builds the graph, and a forward reference (such as a cycle) is detected where it occurs.
+Everything is validated before it is used; errors name the node by its index, name and op.
 
-Dialects.  Op parameters and attributes stand under `attrs` (since 0.11), `attr` (0.9, 0.10), or
-`param` and `attr` (0.8).  What older files leave out or spell differently is brought up to date
-while the node is built:
+Op parameters and attributes are in `attrs` (since 0.11), `attr` (0.9, 0.10), or `param` and `attr`
+(0.8).  Older files are upgraded while their nodes are built:
 
-* all but current: `lr_mult`, `weight_lr_mult` and the like become `__lr_mult__` of the node or of
-  the input variable they mean;
-* before 0.9: inputs that are missing (auxiliary states) become new variables;
-* before 0.9.4: input variables get the initializer that their op supplies;
-* before 0.9.5: argmax and argmin with axis -1 mean the whole array;
-* all but current: fused convolutions have `with_relu` for `with_act`.
+* before 1.9.1: `lr_mult`, `weight_lr_mult` and similar keys become `__lr_mult__` of the node or of
+  the input variable;
+* before 0.9: missing inputs (auxiliary states) become new variables;
+* before 0.9.4: input variables get the default initializer of their op;
+* before 0.9.5: argmax and argmin with axis -1 reduce the whole array;
+* before 1.9.1: fused convolutions have `with_relu` for `with_act`.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TypeVar
 
 from ..base import MXNetError
 from ..graph import Entry, Graph, Node
@@ -37,17 +35,37 @@ _WHOLE = ("argmax", "argmin")
 _FUSED_RENAMED = {"with_relu": "with_act", "with_postsum_relu": "with_postsum_act"}
 _SHOWN = 60
 
+JsonObject = dict[str, object]
+T = TypeVar("T")
+
 
 def read_graph(text: str | bytes, where: str = "symbol JSON") -> list[Entry]:
-    """The outputs of the graph that JSON `text` describes; `where` starts every error."""
-    graph = parse_json(text, where)
-    _expect_object(graph, where)
+    """Read a graph.
+
+    Parameters
+    ----------
+    text : str or bytes
+        JSON.
+    where : str, default 'symbol JSON'
+        Name of the source, with which errors begin.
+
+    Returns
+    -------
+    list of Entry
+        Outputs of the graph.
+
+    Raises
+    ------
+    MXNetError
+        If the text is not a valid graph.
+    """
+    graph = _graph_object(parse_json(text, where), where)
     return _read(graph, where, _version(graph, where))
 
 
-def _read(graph: Any, where: str, version: int) -> list[Entry]:
-    """The outputs of a graph, or of one in a node of it."""
-    _expect_object(graph, where)
+def _read(graph: object, where: str, version: int) -> list[Entry]:
+    """The outputs of a graph or subgraph."""
+    graph = _graph_object(graph, where)
     reader = _Reader(where, version)
     records = _field(graph, "nodes", list, where)
     _expect_known(records, where)
@@ -61,14 +79,14 @@ def _read(graph: Any, where: str, version: int) -> list[Entry]:
 
 
 class _Reader:
-    """Builds nodes one after another; `nodes[i]` is node number i of the file."""
+    """Builds nodes in order; `nodes[i]` is node i of the file."""
 
     def __init__(self, where: str, version: int):
         self.where, self.version = where, version
         self.nodes: list[Node] = []
 
-    def add(self, number: int, record: Any) -> None:
-        """Build node `number` from its object."""
+    def add(self, number: int, record: object) -> None:
+        """Build node `number` from its JSON object."""
         where = f"{self.where}: node {number}"
         if not isinstance(record, dict):
             raise MXNetError(f"{where} is a {_kind(record)}, expected an object")
@@ -91,15 +109,15 @@ class _Reader:
         node.control_deps = self._control_deps(record, where)
         self.nodes.append(node)
 
-    def entry(self, item: Any, where: str) -> Entry:
-        """The entry that `[node, output]` or `[node, output, version]` stands for."""
+    def entry(self, item: object, where: str) -> Entry:
+        """The entry that `[node, output]` or `[node, output, version]` refers to."""
         if (not isinstance(item, list) or len(item) not in (2, 3)
                 or not all(type(part) is int for part in item)):
             raise MXNetError(f"{where} is {_short(item)}, expected [node, output, version]")
         number, index = item[0], item[1]
         if not 0 <= number < len(self.nodes):
             raise MXNetError(f"{where} is {item}, but nodes are listed before their users, and "
-                             f"{len(self.nodes)} nodes stand before this: a cycle, or an index out "
+                             f"{len(self.nodes)} nodes precede this one: a cycle, or an index out "
                              "of range")
         node = self.nodes[number]
         if node.op is not None and node.num_outputs <= index < MAX_TENSORS:
@@ -111,16 +129,16 @@ class _Reader:
 
     def _apply(self, op_class: type[Op], name: str, inputs: list[Entry], attrs: dict[str, str],
                graphs: tuple[Graph, ...]) -> Node:
-        late = {} if self.version >= VERSION else _modernised(op_class, attrs)
+        legacy = {} if self.version >= VERSION else _upgrade(op_class, attrs)
         if self.version < 905 and op_class.name in _WHOLE and attrs.get("axis") == "-1":
             del attrs["axis"]
-        # Later versions may have given parameters to an op that has none here.
+        # A later version may have added parameters to an op that has none here.
         read = read_stored_op if self.version <= VERSION else read_op
         op = read(op_class, attrs, name, graphs).as_stored(len(inputs), 1)
         names = op.list_inputs()
-        for key, value in late.items():
-            _place(key, value, names, inputs, attrs)
-        if late:
+        for key, value in legacy.items():
+            _set_legacy(key, value, names, inputs, attrs)
+        if legacy:
             op = read(op_class, attrs, name, graphs).as_stored(len(inputs), 1)
         if self.version < 900:
             inputs += [Entry(Node(None, f"{name}_{missing}", attrs=dict(attrs)))
@@ -138,26 +156,26 @@ class _Reader:
         return node
 
     def _own(self, attrs: dict[str, str]) -> dict[str, str]:
-        """Attributes of a variable, with the framework's keys in today's spelling."""
+        """Attributes of a variable, with reserved keys in their current spelling."""
         if self.version >= VERSION:
             return attrs
         fresh = {key: value for key, value in attrs.items() if key not in HIDDEN_KEYS}
         return {**fresh, **{f"__{k}__": attrs[k] for k in HIDDEN_KEYS if k in attrs}}
 
-    def _control_deps(self, record: dict, where: str) -> tuple[Node, ...]:
+    def _control_deps(self, record: JsonObject, where: str) -> tuple[Node, ...]:
         deps = _field(record, "control_deps", list, where) if record.get("control_deps") else ()
         return tuple(self.entry([dep, 0], f"{where}: control_deps[{i}]").node
                      for i, dep in enumerate(deps))
 
-    def _subgraphs(self, record: dict) -> tuple[Graph, ...]:
-        """The graphs that a node holds."""
+    def _subgraphs(self, record: JsonObject) -> tuple[Graph, ...]:
+        """The subgraphs of a control-flow node."""
         found = _field(record, "subgraphs", list, "it") if record.get("subgraphs") else ()
         return tuple(Graph(_read(graph, f"subgraphs[{i}]", self.version))
                      for i, graph in enumerate(found))
 
 
-def _expect_known(records: list[Any], where: str) -> None:
-    """Name all unknown operators at once, where there are several; one is named with its node."""
+def _expect_known(records: list[object], where: str) -> None:
+    """Raise an error that lists all unknown operators if there are several."""
     found: dict[str, int] = {}
     for number, record in enumerate(records):
         op = record.get("op") if isinstance(record, dict) else None
@@ -169,8 +187,8 @@ def _expect_known(records: list[Any], where: str) -> None:
                          "adds operators of one's own")
 
 
-def _modernised(op_class: type[Op], attrs: dict[str, str]) -> dict[str, str]:
-    """Rename what has a new name, and take out attributes that are spelled otherwise today."""
+def _upgrade(op_class: type[Op], attrs: dict[str, str]) -> dict[str, str]:
+    """Rename renamed parameters, and remove and return attributes in legacy spelling."""
     if op_class.name == "_sg_mkldnn_conv":
         for old in [key for key in attrs if key in _FUSED_RENAMED]:
             attrs[_FUSED_RENAMED[old]] = attrs.pop(old)
@@ -181,9 +199,9 @@ def _is_legacy(key: str) -> bool:
     return any(key == hidden or key.endswith(f"_{hidden}") for hidden in HIDDEN_KEYS)
 
 
-def _place(key: str, value: str, names: tuple[str, ...], inputs: list[Entry],
-           attrs: dict[str, str]) -> None:
-    """Store `lr_mult` with the node, `weight_lr_mult` with its input variable `weight`."""
+def _set_legacy(key: str, value: str, names: tuple[str, ...], inputs: list[Entry],
+                attrs: dict[str, str]) -> None:
+    """Store `lr_mult` in the node, `weight_lr_mult` in its input variable `weight`."""
     if key in HIDDEN_KEYS:
         attrs[f"__{key}__"] = value
         return
@@ -196,8 +214,8 @@ def _place(key: str, value: str, names: tuple[str, ...], inputs: list[Entry],
         attrs[key] = value
 
 
-def _version(graph: dict, where: str) -> int:
-    """The MXNet version that wrote the file, as 10901 for 1.9.1."""
+def _version(graph: JsonObject, where: str) -> int:
+    """The version of MXNet that wrote the file: 10901 is 1.9.1."""
     attrs = graph.get("attrs", {})
     if not isinstance(attrs, dict):
         raise MXNetError(f"{where}: attrs is a {_kind(attrs)}, expected an object")
@@ -212,8 +230,8 @@ def _version(graph: dict, where: str) -> int:
     return value[1]
 
 
-def _attrs(record: dict, where: str) -> dict[str, str]:
-    """Parameters and attributes of a node, wherever its dialect keeps them."""
+def _attrs(record: JsonObject, where: str) -> dict[str, str]:
+    """Parameters and attributes of a node, in any format."""
     attrs: dict[str, str] = {}
     for key in ("param", "attr", "attrs"):
         found = record.get(key, {})
@@ -227,35 +245,37 @@ def _attrs(record: dict, where: str) -> dict[str, str]:
     return attrs
 
 
-def _expect_object(graph: Any, where: str) -> None:
+def _graph_object(graph: object, where: str) -> JsonObject:
     if not isinstance(graph, dict):
         raise MXNetError(f"{where}: a {_kind(graph)}, expected an object with nodes and heads")
+    return graph
 
 
-def _check_arg_nodes(graph: dict, count: int, where: str) -> None:
+def _check_arg_nodes(graph: JsonObject, count: int, where: str) -> None:
     for item in _field(graph, "arg_nodes", list, where):
         if type(item) is not int or not 0 <= item < count:
             raise MXNetError(f"{where}: arg_nodes names node {_short(item)}, but there are {count} "
                              "nodes")
 
 
-def _field(record: dict, key: str, kind: Any, where: str) -> Any:
+def _field(record: JsonObject, key: str, kind: type[T], where: str) -> T:
     if key not in record:
         raise MXNetError(f"{where}: {key!r} is missing")
-    if not isinstance(record[key], kind):
-        expected = {list: "a list", str: "text"}[kind]
-        raise MXNetError(f"{where}: {key} is {_short(record[key])}, expected {expected}")
-    return record[key]
+    value = record[key]
+    if not isinstance(value, kind):
+        expected = "a list" if kind is list else "text"
+        raise MXNetError(f"{where}: {key} is {_short(value)}, expected {expected}")
+    return value
 
 
-def _short(value: Any) -> str:
-    """A value as errors show it: never long."""
+def _short(value: object) -> str:
+    """A value for error messages, truncated."""
     if isinstance(value, (list, dict)) and len(value) > _SHOWN:
         return f"a {_kind(value)} of {len(value)} parts"
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     kinds = {dict: "object", list: "list", str: "text", int: "number", bool: "truth value"}
     return kinds.get(type(value), "null")

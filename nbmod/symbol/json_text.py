@@ -1,8 +1,8 @@
-"""JSON text to Python values, with bounds: hostile text is an MXNetError at small cost.
+"""JSON parser with bounds on depth and memory, for untrusted text.
 
-Before anything is parsed, one pass over the bytes finds the nesting depth, and estimates from the
-numbers of brackets, strings and commas how much memory the values will take.  So text that is deep
-or made of very many tiny parts is refused before it costs anything.
+Before parsing, one pass over the bytes finds the nesting depth and estimates the memory of the
+values from the counts of brackets, strings and commas, so that deeply nested text or text of many
+small values is rejected at little cost.
 """
 
 from __future__ import annotations
@@ -10,32 +10,33 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from ..base import MXNetError
 
 __all__ = ["parse_json"]
 
 MAX_DEPTH = 100
-"""A graph in a graph adds five levels; nobody nests twenty."""
+"""A subgraph adds five levels; real graphs nest fewer than twenty."""
 
 MEMORY = 64 << 20
-"""Bytes that parsed values may take besides twice the size of the text."""
+"""Maximum memory of the parsed values in bytes, in addition to twice the size of the text."""
 
 MAX_DIGITS = 18
 
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-"""An escape that is half a character; only its other half beside it makes text of it."""
+"""The escape of a surrogate, which is valid only in a pair."""
 
 _COST = {b"{": 72, b"[": 64, b'"': 32, b",": 36, b":": -64}
-"""Bytes of memory per byte of text.  A string has two quotes; a key is stored once for all objects,
-which is what the colon takes back."""
+"""Bytes of memory per character.  A string has two quotes; the negative cost of the colon is that
+keys are shared by all objects."""
 
 
-def parse_json(text: str | bytes, where: str) -> Any:
-    """The values of JSON `text`; MXNetError starting with `where` if it cannot be read."""
+def parse_json(text: str | bytes, where: str) -> object:
+    """The values of JSON `text`; an MXNetError that begins with `where` if it is invalid."""
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     try:
         text = data.decode("utf-8")
@@ -73,8 +74,8 @@ def _check_bounds(data: bytes, where: str) -> None:
                          f"would take some {cost >> 20} MB; no graph does")
 
 
-def _without_strings(data: bytes, size: int = 1 << 20) -> Iterator[np.ndarray]:
-    """The bytes outside strings, in chunks; of a string its quotes remain."""
+def _without_strings(data: bytes, size: int = 1 << 20) -> Iterator[npt.NDArray[np.uint8]]:
+    """The bytes outside strings, in chunks; the quotes of strings are kept."""
     if b"\\" in data:
         data = data.replace(b"\\\\", b"__").replace(b'\\"', b"__")
     inside = 0

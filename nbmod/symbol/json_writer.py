@@ -1,19 +1,18 @@
-"""Graphs as MXNet 1.9 JSON, byte for byte as MXNet writes it.
+"""Writer of graphs in MXNet 1.9's JSON format, byte for byte.
 
-The layout is that of its own writer: two spaces per level, ", " at line ends, an object of one
-entry or an array of at most ten numbers on one line, attributes sorted, and no more escapes than
-its reader knows.
+The layout is that of MXNet's writer: two spaces per level, ", " at line ends, an object of one
+entry or an array of at most ten numbers on one line, attributes sorted, and only the escapes that
+its reader supports.
 
-Nodes stand in topological order.  An entry is [node, output, version]: MXNet counts how often a
-variable is written, and a read of it carries the count so far.  The count is taken in topological
-order here, which is MXNet's whenever nodes were composed in that order.
+Nodes are in topological order.  An entry is [node, output, version], where the version is the
+number of preceding writes to a variable.  Writes are counted in topological order, which is MXNet's
+order if the nodes were composed in it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 from ..graph import Entry, Node
 
@@ -34,13 +33,26 @@ _TOTAL_OUTPUTS = {"BatchNorm": 3, "BatchNorm_v1": 3, "BilinearSampler": 2, "Corr
                   "SpatialTransformer": 3, "_contrib_box_nms": 2,
                   "_contrib_DeformablePSROIPooling": 2, "_contrib_MultiProposal": 2,
                   "_contrib_Proposal": 2}
-"""How many outputs MXNet counts in `node_row_ptr`, hidden ones included; nbmod may need fewer."""
+"""Number of outputs in MXNet's `node_row_ptr`, hidden ones included; nbmod may have fewer."""
 
 _CHANNELS_LAST = ("NWC", "NHWC", "NDHWC")
 
 
 def write_graph(entries: Sequence[Entry], remove_amp_cast: bool = True) -> str:
-    """The graph under `entries` as JSON text."""
+    """Write a graph as JSON.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+        Outputs of the graph.
+    remove_amp_cast : bool, default True
+        Whether to omit the casts that automatic mixed precision inserted.
+
+    Returns
+    -------
+    str
+        JSON.
+    """
     fields = _graph(entries, _amp_inputs if remove_amp_cast else node_inputs, 0)
     fields.append(f'"attrs": {{"mxnet_version": ["int", {VERSION}]}}')
     return _bracketed("{", fields, "}", True, 0)
@@ -48,7 +60,7 @@ def write_graph(entries: Sequence[Entry], remove_amp_cast: bool = True) -> str:
 
 def _graph(entries: Sequence[Entry], inputs_of: Inputs, level: int, counts: bool = True
            ) -> list[str]:
-    """The fields of a graph that stands at `level`; unless it `counts`, all versions are 0."""
+    """The fields of a graph at nesting `level`; without `counts`, all versions are 0."""
     nodes = _order(entries, inputs_of)
     ids = {id(node): nid for nid, node in enumerate(nodes)}
     lines = []
@@ -73,7 +85,7 @@ def node_inputs(node: Node) -> list[Entry]:
 
 
 def entry_versions(nodes: Iterable[Node], inputs: Inputs = node_inputs) -> Iterator[list[int]]:
-    """For each node, how often each of its inputs has been written when the node has run."""
+    """For each node, the versions of its inputs: the number of writes to each so far."""
     writes: dict[int, int] = {}
     for node in nodes:
         aux = node.op.aux_indices() if node.op is not None and node.op.aux else ()
@@ -88,7 +100,7 @@ def entry_versions(nodes: Iterable[Node], inputs: Inputs = node_inputs) -> Itera
 
 
 def _amp_inputs(node: Node) -> list[Entry]:
-    """Inputs of a node as they are without automatic casts."""
+    """Inputs of a node, past automatic casts."""
     inputs = []
     for entry in node.inputs:
         while entry.node.op_name in _AMP:
@@ -98,7 +110,7 @@ def _amp_inputs(node: Node) -> list[Entry]:
 
 
 def _order(entries: Iterable[Entry], inputs: Inputs) -> list[Node]:
-    """Nodes in the order they are written: control dependencies count as inputs."""
+    """Nodes in the order of the file, in which control dependencies count as inputs."""
     order: list[Node] = []
     seen: set[int] = set()
     for root in entries:
@@ -123,9 +135,9 @@ def _control(node: Node) -> list[Entry]:
 
 def _total_outputs(node: Node) -> int:
     if node.op_name == "RNN":
-        return node.num_visible  # MXNet keeps what backward reads outside the graph
+        return node.num_visible  # MXNet keeps the inputs of its backward pass outside the graph
     if node.op_name == "topk":
-        return min(node.num_outputs, 2)  # its backward reads the indices that users see
+        return min(node.num_outputs, 2)  # its backward pass reads the visible indices
     total = max(node.num_outputs, _TOTAL_OUTPUTS.get(node.op_name, 1))
     if (node.op_name == "Pooling" and node.attrs.get("pool_type", "max") == "max"
             and "kernel" in node.attrs and node.attrs.get("layout") not in _CHANNELS_LAST):
@@ -134,7 +146,7 @@ def _total_outputs(node: Node) -> int:
 
 
 def _node(node: Node, inputs: list[str], ids: dict[int, int], level: int) -> str:
-    """One node, standing at `level`."""
+    """One node at nesting `level`."""
     fields = [f'"op": {_text(node.op_name)}', f'"name": {_text(node.name)}']
     if node.attrs:
         fields.append('"attrs": ' + _json(dict(sorted(node.attrs.items())), level + 1))
@@ -154,8 +166,8 @@ def _text(value: str) -> str:
     return f'"{value.translate(_ESCAPES)}"'
 
 
-def _json(value: Any, level: int) -> str:
-    """Any JSON value in MXNet's layout; `level` is the depth its first line stands at."""
+def _json(value: object, level: int) -> str:
+    """A JSON value in MXNet's layout, whose first line is at nesting `level`."""
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, dict):

@@ -1,9 +1,9 @@
-"""`sym.X` for every op in the table: functions made when first asked for.
+"""`sym.X` for every op in the table: functions that are made on first use.
 
     sym.FullyConnected   sym.contrib.box_nms   sym.linalg.gemm2   sym._internal._plus_scalar
 
-A namespace is a prefix: `sym.contrib.X` is the op `_contrib_X`.  Modules get at their functions
-through PEP 562 (`lookup`), so importing them loads no ops.
+A namespace is a prefix: `sym.contrib.X` is the op `_contrib_X`.  Modules look up their functions by
+`__getattr__` (PEP 562, see `lookup`), so that importing them loads no ops.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ __all__ = ["symbol_function", "lookup"]
 
 
 @cache
-def symbol_function(name: str, shown: str | None = None, module: str = "nbmod.symbol") -> Callable:
-    """The function that applies op `name` to symbols; automatic names start from `shown`."""
+def symbol_function(name: str, shown: str | None = None, module: str = "nbmod.symbol"
+                    ) -> Callable[..., Any]:
+    """The function that applies op `name` to symbols; automatic names begin with `shown`."""
     from .symbol import Symbol
 
     op = OPS.find(name)
@@ -42,8 +43,8 @@ def lookup(module: str, prefixes: tuple[str, ...], private: bool = False
            ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a module whose functions are ops named `<prefix><function>`.
 
-    The first prefix under which there is an op counts.  `private` modules offer names with a
-    leading underscore, all others only names without.
+    The first prefix that gives an op is used.  `private` modules offer only names with a leading
+    underscore, all others only names without.
     """
 
     def get(name: str) -> Any:

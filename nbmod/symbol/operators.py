@@ -1,15 +1,15 @@
-"""Arithmetic on symbols.
+"""Arithmetic operators of symbols.
 
-One row per operator: the op for two symbols and the op for a symbol and a number, each with the
-hint its automatic names start from.  The hints are MXNet's, irregularities included
-(`_rpower_scalar0` but `_powerscalar0`): scripts look nodes up by them.
+Each operator has one op for two symbols and one for a symbol and a number, with the hints of their
+automatic names.  The hints are MXNet's, irregularities included (`_rpower_scalar0`, but
+`_powerscalar0`), since scripts look nodes up by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Number
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..base import NotImplementedForSymbol
 from ..graph import Entry
@@ -21,13 +21,33 @@ if TYPE_CHECKING:
 __all__ = ["Operators", "binary"]
 
 
-def binary(left: Any, right: Any, tensor: tuple[str, str], scalar: tuple[str, str]) -> list[Entry]:
-    """`left op right` for a symbol and a symbol or number; (op, hint) of either case.
+def binary(left: Symbol, right: object, tensor: tuple[str, str], scalar: tuple[str, str]
+           ) -> list[Entry]:
+    """Apply a binary operator to a symbol and a symbol or number.
 
-    Raises TypeError for anything else.
+    Parameters
+    ----------
+    left : Symbol
+        Left operand.
+    right : Symbol or float
+        Right operand.
+    tensor : (str, str)
+        Op and name hint for two symbols.
+    scalar : (str, str)
+        Op and name hint for a symbol and a number.
+
+    Returns
+    -------
+    list of Entry
+        Outputs of the new node.
+
+    Raises
+    ------
+    TypeError
+        For a right operand of another type.
     """
     if isinstance(right, Operators):
-        return apply_named(tensor[0], [left, right], {}, tensor[1])
+        return apply_named(tensor[0], [left, cast("Symbol", right)], {}, tensor[1])
     if isinstance(right, Number):
         return apply_named(scalar[0], [left], {"scalar": right}, scalar[1])
     raise TypeError(f"{tensor[0]}: a Symbol cannot be combined with a {type(right).__name__}, "
@@ -43,7 +63,7 @@ def _operator(tensor: str, tensor_hint: str, scalar: str, scalar_hint: str
     return method
 
 
-def _only_for_arrays(name: str) -> Callable:
+def _only_for_arrays(name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any) -> Any:
         raise NotImplementedForSymbol(method, f"{name[3:-2]} without assignment")
 
@@ -52,9 +72,17 @@ def _only_for_arrays(name: str) -> Callable:
 
 
 class Operators:
-    """The part of `Symbol` behind `+ - * / % ** == != > >= < <=`, unary minus and `abs`.
+    """The operators `+ - * / % ** == != > >= < <=`, unary minus and `abs` of `Symbol`.
 
-    Two symbols must have equal shapes (`sym.broadcast_add` and its like broadcast).
+    Two symbols must have equal shapes; `sym.broadcast_add` and similar functions broadcast.
+    In-place operators raise NotImplementedForSymbol.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> x = mx.sym.Variable("x")
+    >>> (2 * x + 1).eval(x=mx.nd.array([1, 2]))[0].asnumpy().tolist()
+    [3.0, 5.0]
     """
 
     __slots__ = ()
@@ -100,4 +128,4 @@ class Operators:
         return self * -1.0
 
     def __abs__(self) -> Any:
-        return type(self)(apply_named("abs", [self], {}, "abs"))  # type: ignore[call-arg]
+        return type(self)(apply_named("abs", [cast("Symbol", self)], {}, "abs"))  # type: ignore[call-arg]

@@ -1,7 +1,7 @@
-"""Random symbols: distributions with fixed parameters, or with one row of draws per parameter.
+"""`mx.sym.random`: samples from probability distributions.
 
-With numbers as parameters `uniform(0, 1, shape=(2, 3))` draws a (2, 3) array; with symbols every
-element of the parameters gets its own draws of `shape`, appended to the parameters' shape.
+Each function takes the parameters of the distribution as numbers, and then `shape` is the shape of
+the result, or as symbols, and then `shape` is that of the draws for each of their elements.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *(name for name in _ops() if name.endswith("_like"))})
 
 
-def _draw(distribution: str, params: dict[str, Any], shape: Any, dtype: Any, kwargs: dict
-          ) -> Symbol:
+def _draw(distribution: str, params: dict[str, Any], shape: Any, dtype: Any,
+          kwargs: dict[str, Any]) -> Symbol:
+    """Apply `_random_<distribution>` to numbers or `_sample_<distribution>` to symbols."""
     symbolic = [isinstance(value, Symbol) for value in params.values()]
     if any(symbolic) and not all(symbolic):
         raise TypeError(f"random.{distribution}: parameters must be all numbers or all symbols, "
@@ -43,61 +44,247 @@ def _draw(distribution: str, params: dict[str, Any], shape: Any, dtype: Any, kwa
 
 def uniform(low: Any = 0, high: Any = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any
             ) -> Symbol:
-    """Uniform in [low, high)."""
+    """Draw from the uniform distribution over [low, high).
+
+    Parameters
+    ----------
+    low : float or Symbol, default 0
+        Lower bound, included.
+    high : float or Symbol, default 1
+        Upper bound, excluded.
+    shape : int or tuple of int, optional
+        Shape of the result if the parameters are numbers, (1,) by default; if they are symbols,
+        shape of the draws for each of their elements, appended to their shape.
+    dtype : {'float16', 'float32', 'float64'}, optional
+        Element type; float32 by default.
+    **kwargs
+        `name` (str) of the node, and its attributes.
+
+    Returns
+    -------
+    Symbol
+        The draws.
+
+    Raises
+    ------
+    TypeError
+        If parameters are neither all numbers nor all symbols.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.sym.random.uniform(2, 3, shape=(4, 5)).eval()[0].shape
+    (4, 5)
+    >>> low, high = mx.sym.Variable("low"), mx.sym.Variable("high")
+    >>> mx.sym.random.uniform(low, high, shape=3).infer_shape(low=(2,), high=(2,))[1]
+    [(2, 3)]
+    """
     return _draw("uniform", {"low": low, "high": high}, shape, dtype, kwargs)
 
 
 def normal(loc: Any = 0, scale: Any = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any
            ) -> Symbol:
-    """Normal with mean `loc` and standard deviation `scale`."""
+    """Draw from the normal distribution.
+
+    Parameters
+    ----------
+    loc : float or Symbol, default 0
+        Mean.
+    scale : float or Symbol, default 1
+        Standard deviation.
+    shape, dtype, **kwargs
+        As for `uniform`.
+
+    Returns
+    -------
+    Symbol
+        The draws.
+    """
     return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, kwargs)
 
 
 def randn(*shape: int, **kwargs: Any) -> Symbol:
-    """Normal of shape `shape`; keywords `loc`, `scale` and `dtype`."""
+    """Draw from the normal distribution, with the shape as separate integers.
+
+    Parameters
+    ----------
+    *shape : int
+        Shape of the result.
+    **kwargs
+        `loc` (mean, default 0), `scale` (standard deviation, default 1), `dtype`, and `name` and
+        attributes of the node.
+
+    Returns
+    -------
+    Symbol
+        The draws.
+    """
     return normal(kwargs.pop("loc", 0), kwargs.pop("scale", 1), shape=shape, **kwargs)
 
 
 def poisson(lam: Any = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any) -> Symbol:
-    """Poisson with rate `lam`."""
+    """Draw counts from the Poisson distribution, as floating-point numbers.
+
+    Parameters
+    ----------
+    lam : float or Symbol, default 1
+        Mean.
+    shape, dtype, **kwargs
+        As for `uniform`.
+
+    Returns
+    -------
+    Symbol
+        The draws.
+    """
     return _draw("poisson", {"lam": lam}, shape, dtype, kwargs)
 
 
 def exponential(scale: Any = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any) -> Symbol:
-    """Exponential with mean `scale`."""
+    """Draw from the exponential distribution.
+
+    Parameters
+    ----------
+    scale : float or Symbol, default 1
+        Mean, the inverse of the rate.
+    shape, dtype, **kwargs
+        As for `uniform`.
+
+    Returns
+    -------
+    Symbol
+        The draws.
+    """
     return _draw("exponential", {"lam": 1.0 / scale}, shape, dtype, kwargs)
 
 
 def gamma(alpha: Any = 1, beta: Any = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any
           ) -> Symbol:
-    """Gamma with shape `alpha` and scale `beta`."""
+    """Draw from the gamma distribution.
+
+    Parameters
+    ----------
+    alpha : float or Symbol, default 1
+        Shape of the distribution.
+    beta : float or Symbol, default 1
+        Scale of the distribution.
+    shape, dtype, **kwargs
+        As for `uniform`.
+
+    Returns
+    -------
+    Symbol
+        The draws.
+    """
     return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, kwargs)
 
 
 def negative_binomial(k: Any = 1, p: Any = 1, shape: Any = _Null, dtype: Any = _Null,
                       **kwargs: Any) -> Symbol:
-    """Failures before the `k`-th success of probability `p`."""
+    """Draw from the negative binomial distribution: failures before the k-th success.
+
+    Parameters
+    ----------
+    k : float or Symbol, default 1
+        Number of successes.
+    p : float or Symbol, default 1
+        Probability of a success.
+    shape, dtype, **kwargs
+        As for `uniform`.
+
+    Returns
+    -------
+    Symbol
+        The draws.
+    """
     return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, kwargs)
 
 
 def generalized_negative_binomial(mu: Any = 1, alpha: Any = 1, shape: Any = _Null,
                                   dtype: Any = _Null, **kwargs: Any) -> Symbol:
-    """Negative binomial by mean `mu` and dispersion `alpha`."""
+    """Draw from the negative binomial distribution, given its mean and dispersion.
+
+    Parameters
+    ----------
+    mu : float or Symbol, default 1
+        Mean.
+    alpha : float or Symbol, default 1
+        Dispersion: the variance is mu + alpha mu**2.
+    shape, dtype, **kwargs
+        As for `uniform`.
+
+    Returns
+    -------
+    Symbol
+        The draws.
+    """
     return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, kwargs)
 
 
 def multinomial(data: Symbol, shape: Any = _Null, get_prob: bool = True, dtype: Any = "int32",
                 **kwargs: Any) -> Symbol:
-    """Indices drawn with the probabilities in the rows of `data`, and their log likelihood."""
+    """Draw indices with given probabilities.
+
+    Parameters
+    ----------
+    data : Symbol
+        Probabilities of shape (k,), or (n, k) for n distributions; each row sums to 1.
+    shape : int or tuple of int, optional
+        Shape of the draws for each row; one index by default.
+    get_prob : bool, default True
+        Whether the log probabilities of the draws are a second output; gradients flow through them
+        to `data`.
+    dtype : str, default 'int32'
+        Element type of the indices.
+    **kwargs
+        `name` (str) of the node, and its attributes.
+
+    Returns
+    -------
+    Symbol
+        The indices, and with `get_prob` their log probabilities.
+    """
     return symbol_function("_sample_multinomial")(data, shape=shape, get_prob=get_prob, dtype=dtype,
                                                   **kwargs)
 
 
 def shuffle(data: Symbol, **kwargs: Any) -> Symbol:
-    """The rows of `data` in random order."""
+    """Permute the rows of an array randomly.
+
+    Parameters
+    ----------
+    data : Symbol
+        Array whose first axis is shuffled; the elements of a row stay together.
+    **kwargs
+        `name` (str) of the node, and its attributes.
+
+    Returns
+    -------
+    Symbol
+        The shuffled array.
+    """
     return symbol_function("_shuffle")(data, **kwargs)
 
 
 def randint(low: int, high: int, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any) -> Symbol:
-    """Integers in [low, high)."""
+    """Draw integers from the uniform distribution over [low, high).
+
+    Parameters
+    ----------
+    low : int
+        Lower bound, included.
+    high : int
+        Upper bound, excluded.
+    shape : int or tuple of int, optional
+        Shape of the result; (1,) by default.
+    dtype : {'int32', 'int64'}, optional
+        Element type; int32 by default.
+    **kwargs
+        `name` (str) of the node, and its attributes.
+
+    Returns
+    -------
+    Symbol
+        The draws.
+    """
     return _draw("randint", {"low": low, "high": high}, shape, dtype, kwargs)

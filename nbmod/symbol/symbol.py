@@ -1,13 +1,13 @@
 """`Symbol`: one or more outputs of a graph, and its methods.
 
-A symbol is a list of entries (node, output index); the graph below is found by following the
-nodes' inputs.  Symbols are values: composing, indexing and grouping make new ones over the same
-nodes.  The methods are in one class per subject (`Attributes`, `Operators`, `Fluent`, `Inference`,
-`Binding`); this file has what makes a symbol a sequence of named outputs.
+A symbol is a list of entries (node, output index); its graph is all nodes that these depend on.
+Composition, indexing and grouping make new symbols that share nodes.  Other methods are in one base
+class per subject: `Attributes`, `Operators`, `Fluent`, `Inference`, `Binding`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,7 +37,7 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
     Parameters
     ----------
     entries : list of Entry or None
-        The outputs, as (node, output index).  Internal: users call the functions above.
+        The outputs, as (node, output index); internal.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
         return (Symbol([entry]) for entry in self.entries)
 
     def __getitem__(self, index: int | str | slice) -> Symbol:
-        """Outputs by position, slice or name.
+        """Return outputs by position, slice or name.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
         if isinstance(index, slice):
             chosen = self.entries[index]
             if not chosen:
-                raise IndexError(f"{self!r}: no output lies in [{index.start}:{index.stop}]")
+                raise IndexError(f"{self!r}: no output is in [{index.start}:{index.stop}]")
             return Symbol(chosen)
         if isinstance(index, str):
             index = self._position(index)
@@ -135,13 +135,13 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
     # -- names ------------------------------------------------------------------------------
 
     def list_outputs(self) -> list[str]:
-        """Names of the outputs.
+        """Return the names of the outputs.
 
         Returns
         -------
         list of str
-            `<node>_output`, or with the output's own name for operators that have several; the name
-            of a variable is its own.
+            `<node>_output`, or `<node>_<output>` for operators with several outputs; for a variable
+            its name.
 
         Examples
         --------
@@ -158,7 +158,7 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
                 for node, index in self.entries]
 
     def list_inputs(self) -> list[str]:
-        """Names of all variables, arguments and auxiliary states, in topological order.
+        """Return the names of arguments and auxiliary states together, in topological order.
 
         Returns
         -------
@@ -168,7 +168,7 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
         return [node.name for node in topological_order(self.entries) if node.is_variable]
 
     def list_arguments(self) -> list[str]:
-        """Names of the variables that are not auxiliary states, in topological order.
+        """Return the names of the variables that are not auxiliary states, in topological order.
 
         Returns
         -------
@@ -185,7 +185,7 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
         return [node.name for node in Graph(self.entries).arguments]
 
     def list_auxiliary_states(self) -> list[str]:
-        """Names of the variables that operators keep as state, such as moving averages.
+        """Return the names of the auxiliary states, such as moving averages.
 
         Returns
         -------
@@ -201,15 +201,15 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
         """
         return [node.name for node in Graph(self.entries).states]
 
-    # -- neighbours -------------------------------------------------------------------------
+    # -- other nodes ------------------------------------------------------------------------
 
     def get_internals(self) -> Symbol:
-        """Every visible output of every node of the graph, in topological order.
+        """Return all visible outputs of all nodes of the graph, in topological order.
 
         Returns
         -------
         Symbol
-            The outputs; index it by name to cut a network.
+            The outputs; indexing it by name gives an inner layer.
 
         Examples
         --------
@@ -225,7 +225,7 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
                        for i in range(node.num_visible)])
 
     def get_children(self) -> Symbol | None:
-        """The inputs of the nodes that the symbol's outputs belong to.
+        """Return the inputs of the nodes of the outputs.
 
         Returns
         -------
@@ -249,7 +249,7 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
     # -- composition ------------------------------------------------------------------------
 
     def __call__(self, *args: Symbol, name: str | None = None, **kwargs: Symbol) -> Symbol:
-        """Compose: a copy of the graph in which other symbols replace variables.
+        """Compose: copy the graph with variables replaced by other symbols.
 
         Parameters
         ----------
@@ -285,7 +285,7 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
         return result
 
     def _compose(self, *args: Symbol, name: str | None = None, **kwargs: Symbol) -> None:
-        """`__call__` in place."""
+        """Compose in place."""
         if args and kwargs:
             raise TypeError("compose: give symbols by position or by name, not both")
         for symbol in (*args, *kwargs.values()):
@@ -313,13 +313,13 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
     def __copy__(self) -> Symbol:
         return Symbol(copy_graph(self.entries))
 
-    def __deepcopy__(self, memo: Any) -> Symbol:
+    def __deepcopy__(self, memo: object) -> Symbol:
         return self.__copy__()
 
     # -- text and files ---------------------------------------------------------------------
 
     def tojson(self, remove_amp_cast: bool = True) -> str:
-        """The graph as JSON in the format of MXNet 1.9.
+        """Return the graph as JSON in the format of MXNet 1.9.
 
         Parameters
         ----------
@@ -340,8 +340,8 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
         """
         return write_graph(self.entries, remove_amp_cast)
 
-    def save(self, fname: Any, remove_amp_cast: bool = True) -> None:
-        """Write the graph as JSON to a file, which is replaced as a whole or not at all.
+    def save(self, fname: str | os.PathLike[str], remove_amp_cast: bool = True) -> None:
+        """Write the graph as JSON to a file, which is replaced atomically.
 
         Parameters
         ----------
@@ -362,16 +362,16 @@ class Symbol(Attributes, Operators, Fluent, Inference, Binding):
         if state["handle"] is not None:
             self.entries = read_graph(state["handle"])
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[type[Symbol], tuple[None], dict[str, str | None]]:
         return Symbol, (None,), self.__getstate__()
 
     def debug_str(self) -> str:
-        """A description of the graph for reading.
+        """Return a textual description of the graph, for debugging.
 
         Returns
         -------
         str
-            A paragraph for every node: operator, name, inputs with their output index, attributes.
+            For every node: operator, name, inputs with their output index, attributes.
         """
         if len(self.entries) == 1 and self.entries[0].node.is_variable:
             return f"Variable:{self.entries[0].node.name}\n"
