@@ -157,7 +157,7 @@ def complaints(job: Job, binary: compiler.Binary) -> list[str]:
         found.append(f"{binary.spilled} bytes of registers spilled to memory")
     if binary.shared > SHARED:
         found.append(f"{binary.shared} bytes of shared memory, {SHARED} is the most")
-    room = REGISTERS // job.kernel.resident
+    room = REGISTERS // job.kernel.min_blocks
     if binary.registers * job.threads > room:
         found.append(f"{binary.registers} registers in {job.threads} threads, {room} is the most")
     doubles = compiler.double_instructions(binary.cubin)
@@ -181,7 +181,7 @@ def compile_job(number: int) -> tuple[str, list[str], dict[str, Any]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             binary = compiler.compile_kernel(job.kernel.function, job.kinds, job.capability,
-                                             (job.threads, job.kernel.resident),
+                                             (job.threads, job.kernel.min_blocks),
                                              job.kernel.exact)
     except Exception as error:
         return str(job), [f"{type(error).__name__}: {error}"[:2000]], {}
@@ -239,17 +239,17 @@ def ghost_launches(samples: Mapping[str, Sample], types: int) -> list[Launch]:
 
 def products(ghost: Ghost) -> list[Launch]:
     """Products in the ways that small samples do not go."""
-    ways = [("float32", gemm.Way(np.float32, gemm.LARGE))]
-    ways += [("float16" if name == "f16" else "float32", gemm.Way(np.float32, words.tiles, words))
-             for name, words in gemm_tensor_cores.WORDS.items()]
+    configs = [("float32", gemm.GemmConfig(np.float32, gemm.LARGE_TILES))]
+    configs += [("float16" if name == "f16" else "float32",
+                 gemm.GemmConfig(np.float32, packing.tiles, packing))
+                for name, packing in gemm_tensor_cores.PACKINGS.items()]
     x, sizes = ghost.empty, (64, 64, 4096)
     stacks = [x(shape, "float32") for shape in ((2, 64, 4096), (2, 4096, 64), (2, 64, 64))]
     found = ghost._steps(OPS["batch_dot"](), stacks[:2], stacks[2:], Call())
-    return found + [launch for kind, way in ways for turned in ((False, False), (True, True))
-            for scratch in ([], [x(*spec) for spec in gemm.product_scratch(way, sizes)])
-            for launch in gemm.matrix_product(x((64, 4096), kind), x((4096, 64), kind),
-                                              x((64, 64), kind), sizes, turned, way=way,
-                                              scratch=scratch)]
+    return found + [launch for kind, config in configs for turned in ((False, False), (True, True))
+            for scratch in ([], [x(*spec) for spec in gemm.gemm_scratch(config, sizes)])
+            for launch in gemm.gemm(x((64, 4096), kind), x((4096, 64), kind), x((64, 64), kind),
+                                    sizes, turned, config=config, scratch=scratch)]
 
 
 def depthwise(ghost: Ghost) -> list[Launch]:

@@ -144,54 +144,54 @@ def start(*launches) -> None:
 
 def ragged(tiles, width=1) -> tuple[int, int, int]:
     """Sizes (m, n, k) with a part of a tile left over each, and more than three slices."""
-    return tiles.rows + 3, 2 * tiles.columns + 1, 3 * tiles.depth * width + 3
+    return tiles.block_m + 3, 2 * tiles.block_n + 1, 3 * tiles.block_k * width + 3
 
 
-def ways() -> dict:
+def configs() -> dict:
     """Every way to multiply, and by how much its results may be off: one rounding of the factors
     has an error of 2^-11 for TF32 and float16, 2^-8 for bfloat16; sums of both signs keep some."""
     from nbmod.ops.cuda.lib import gemm, gemm_tensor_cores
 
     real = np.float32
-    return {"plain": (gemm.Way(real, gemm.TILES), 1e-6),
-            "large": (gemm.Way(real, gemm.LARGE), 1e-6),
-            **{name: (gemm.Way(real, words.tiles, words), {"bf16": 1e-2}.get(name, 1e-3))
-               for name, words in gemm_tensor_cores.WORDS.items()}}
+    return {"plain": (gemm.GemmConfig(real, gemm.SMALL_TILES), 1e-6),
+            "large": (gemm.GemmConfig(real, gemm.LARGE_TILES), 1e-6),
+            **{name: (gemm.GemmConfig(real, packing.tiles, packing), {"bf16": 1e-2}.get(name, 1e-3))
+               for name, packing in gemm_tensor_cores.PACKINGS.items()}}
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
-@pytest.mark.parametrize("dtype, way", [
+@pytest.mark.parametrize("dtype, config", [
     ("float32", "plain"), ("float16", "plain"), ("float32", "large"), ("float32", "tf32"),
     ("float16", "f16"), ("float32", "bf16")])
-def test_products_with_ragged_edges(monkeypatch, schedule, turned, dtype, way):
+def test_products_with_ragged_edges(monkeypatch, schedule, turned, dtype, config):
     from nbmod.ops.cuda.lib import gemm
-    from nbmod.ops.cuda.lib.epilogue import Ending
+    from nbmod.ops.cuda.lib.epilogue import Epilogue
 
-    if way not in ("plain", "large") and (schedule == "forward" or turned[0] != turned[1]):
+    if config not in ("plain", "large") and (schedule == "forward" or turned[0] != turned[1]):
         return  # 128 threads each
     monkeypatch.setattr(simulator, "schedule", schedule)
-    way, tolerance = ways()[way]
+    config, tolerance = configs()[config]
     tolerance = max(tolerance, 1e-3 if dtype == "float16" else 0)
-    m, n, k = ragged(way.tiles, way.words.width if way.words else 1)
+    m, n, k = ragged(config.tiles, config.packing.width if config.packing else 1)
     rng = np.random.default_rng(0)
     a, b, bias, c = (rng.standard_normal(shape).astype(dtype)
                      for shape in ((m, k), (k, n), (n,), (m, n)))
     want = a.astype(np.float64) @ b.astype(np.float64)
     stored = [x.T.copy() if is_turned else x for x, is_turned in zip((a, b), turned, strict=True)]
     arrays = on_gpu(*stored, bias, c)
-    scratch = [arrays[0].device.empty(*spec) for spec in gemm.product_scratch(way, (m, n, k))
+    scratch = [arrays[0].device.empty(*spec) for spec in gemm.gemm_scratch(config, (m, n, k))
                if schedule != "deep"]  # sums in parts or not
-    for end, total in ((Ending(), want), (Ending(arrays[2]), want + bias)):
-        start(*gemm.matrix_product(*arrays[:2], arrays[3], (m, n, k), turned, end, way=way,
+    for end, total in ((Epilogue(), want), (Epilogue(arrays[2]), want + bias)):
+        start(*gemm.gemm(*arrays[:2], arrays[3], (m, n, k), turned, end, config=config,
                                    scratch=scratch))
         assert_same(host(arrays[3]), total.astype(dtype), tolerance, "product")
-    start(*gemm.matrix_product(*arrays[:2], arrays[3], (m, n, k), turned, add=True, way=way,
+    start(*gemm.gemm(*arrays[:2], arrays[3], (m, n, k), turned, add=True, config=config,
                                scratch=scratch))
     assert_same(host(arrays[3]), (2 * want + bias).astype(dtype), 2 * tolerance, "sum")
-    start(*gemm.matrix_product(*arrays[:2], arrays[3], (m, n, k), turned, Ending(
-        arrays[2], arrays[3], True, 1.5), way=way, scratch=scratch))
+    start(*gemm.gemm(*arrays[:2], arrays[3], (m, n, k), turned, Epilogue(
+        arrays[2], arrays[3], True, 1.5), config=config, scratch=scratch))
     limited = np.clip(3 * want + 2 * bias, 0, 1.5).astype(dtype)
     assert_same(host(arrays[3]), limited, 3 * tolerance * abs(want).max(), "limited sum")
 
@@ -249,20 +249,21 @@ def test_products_go_the_way_they_may(monkeypatch):
     """Tensor cores where asked for, large tiles where there are blocks enough."""
     from nbmod.ops.cuda.lib import gemm, gemm_tensor_cores
 
-    def way(dtype, *sizes):
-        return gemm.way_of(dtype, np.float64 if dtype == "float64" else np.float32, sizes)
+    def config(dtype, *sizes):
+        return gemm.choose_config(dtype, np.float64 if dtype == "float64" else np.float32, sizes)
 
-    assert way("float32", 8, 8, 8).tiles == way("float64", 9999, 9999, 8).tiles == gemm.TILES
-    assert way("float32", 9999, 9999, 8).tiles == gemm.LARGE
+    assert config("float32", 8, 8, 8).tiles == gemm.SMALL_TILES
+    assert config("float64", 9999, 9999, 8).tiles == gemm.SMALL_TILES
+    assert config("float32", 9999, 9999, 8).tiles == gemm.LARGE_TILES
     for name in ("tf32", "bf16"):
         monkeypatch.setattr(CONFIG, "gpu_products", name)
-        words = gemm_tensor_cores.WORDS[name]
-        assert way("float32", 8, 8, 8) == (np.float32, words.tiles, words)
-        assert way("float64", 8, 8, 8).words is None
+        packing = gemm_tensor_cores.PACKINGS[name]
+        assert config("float32", 8, 8, 8) == (np.float32, packing.tiles, packing)
+        assert config("float64", 8, 8, 8).packing is None
     monkeypatch.setattr(gemm_tensor_cores, "SIMULATED", False)
-    assert way("float16", 8, 8, 8).words is gemm_tensor_cores.WORDS["f16"]
+    assert config("float16", 8, 8, 8).packing is gemm_tensor_cores.PACKINGS["f16"]
     monkeypatch.setattr(CONFIG, "tensor_cores", False)
-    assert way("float16", 8, 8, 8).words is None
+    assert config("float16", 8, 8, 8).packing is None
 
 
 def host(array) -> np.ndarray:
@@ -270,7 +271,7 @@ def host(array) -> np.ndarray:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", ["_product_kernel", "tensor"])
+@pytest.mark.parametrize("name", ["_simt_gemm_kernel", "tensor"])
 def test_a_missing_barrier_is_noticed(name):
     """The tests test: without its barrier the product is wrong."""
     from nbmod.ops.cuda.lib import gemm, gemm_tensor_cores
@@ -278,10 +279,10 @@ def test_a_missing_barrier_is_noticed(name):
 
     if not launch.SIMULATED:
         pytest.skip("a device may get away with it")
-    module, factory = ((gemm_tensor_cores, gemm_tensor_cores.product_kernel.__wrapped__)
+    module, factory = ((gemm_tensor_cores, gemm_tensor_cores.gemm_kernel.__wrapped__)
                        if name == "tensor"
-                       else (gemm, gemm._product_kernel))
-    way = ways()["tf32" if name == "tensor" else "plain"][0]
+                       else (gemm, gemm._simt_gemm_kernel))
+    config = configs()["tf32" if name == "tensor" else "plain"][0]
     lines = textwrap.dedent(inspect.getsource(factory)).splitlines()
     (place,) = (i for i, line in enumerate(lines) if "cuda.syncthreads()" in line)
     del lines[place]
@@ -295,14 +296,14 @@ def test_a_missing_barrier_is_noticed(name):
     def store(c, bias, other, g, s, i, j, n, total, add):
         c[i * n + j] = total
 
-    m, n, k = ragged(way.tiles)
+    m, n, k = ragged(config.tiles)
     rng = np.random.default_rng(0)
     left, right = (rng.standard_normal(shape).astype(real) for shape in ((m, k), (k, n)))
     x, y, c = on_gpu(left, right, np.zeros((m, n), real))
     for make, correct in ((factory, True), (broken[factory.__name__], False)):
-        kernel = make(gemm.Product(a, b, store), way.words or real, way.tiles, 1)
-        grid = gemm.grid_of((m, n, k), way.tiles, 1)
-        start(launch.Launch(kernel, grid, (way.tiles.threads,), (x, y, c, c, c, m, n, k, k, n, n,
+        kernel = make(gemm.GemmOperands(a, b, store), config.packing or real, config.tiles, 1)
+        grid = gemm.gemm_grid((m, n, k), config.tiles, 1)
+        start(launch.Launch(kernel, grid, (config.tiles.threads,), (x, y, c, c, c, m, n, k, k, n, n,
                                                                  False)))
         assert np.allclose(host(c), left @ right, 1e-2, 1e-2) == correct
 
@@ -354,12 +355,12 @@ def test_the_check_compares_fresh_inputs_and_reports(tmp_path, capsys):
 def test_the_check_finds_a_wrong_kernel(monkeypatch):
     from nbmod.ops.cuda.nn import fully_connected
 
-    wrong = fully_connected.matrix_product
+    wrong = fully_connected.gemm
 
     def of_one_row_less(a, b, c, sizes, *others, **options):
         return wrong(a, b, c, (sizes[0] - 1, *sizes[1:]), *others, **options)
 
-    monkeypatch.setattr(fully_connected, "matrix_product", of_one_row_less)
+    monkeypatch.setattr(fully_connected, "gemm", of_one_row_less)
     found = check.check_sample("FullyConnected-1")
     assert found.failed and found.worst == np.inf and "output 0" in found.where
 

@@ -23,7 +23,7 @@ from nbmod.ops.cuda import device as gpu_device
 from nbmod.ops.cuda.lib.kernel_math import NUMBERS, scalar_function
 from nbmod.ops.cuda.runtime import compiler, driver
 from nbmod.ops.cuda.runtime.device_memory import Array
-from nbmod.ops.cuda.runtime.graph_replay import Launcher, Replay
+from nbmod.ops.cuda.runtime.graph_replay import GraphReplay, Launcher
 from nbmod.ops.cuda.runtime.launch import Kernel, Launch, PerRun
 from nbmod.ops.device import CPU
 from nbmod.ops.jit import Inlined
@@ -136,7 +136,7 @@ def fake(monkeypatch):
     made = FakeDriver()
     driver._found.cache_clear()
     monkeypatch.setattr(driver, "_driver", lambda: made)
-    monkeypatch.setattr(driver, "HALF", 64)
+    monkeypatch.setattr(driver, "STAGING_BYTES", 64)
     monkeypatch.setattr(driver, "compile_kernel", lambda *args: compiler.Binary(
         "entry", 32, 0, 0, 0, b"cubin"))
     yield made
@@ -308,7 +308,7 @@ def test_launches_of_many_steps_are_one_call(fake):
     factors = iter([0.5, 0.5, 0.25])
     fixed = Launch(Kernel(scale), (2, 3), (128,), (x, np.float32(2), -7))
     later = PerRun(lambda: [Launch(Kernel(scale), (1,), (32,), (x, np.float32(next(factors)), 1))])
-    replay = Replay([Launcher(card, [fixed, later]), Launcher(card, [fixed])])
+    replay = GraphReplay([Launcher(card, [fixed, later]), Launcher(card, [fixed])])
     for expected in (0.5, 0.5, 0.25):
         fake.calls.clear(), fake.launches.clear()
         replay()

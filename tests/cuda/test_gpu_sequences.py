@@ -37,12 +37,12 @@ def test_recurrent_networks_learn_the_same_on_a_gpu(cell, lengths):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_labels_of_many_lengths(monkeypatch, schedule):
     """More samples than there are blocks, places for four turns of a block, ragged ends."""
-    from nbmod.ops.cuda.lib.block_reduce import LANES, MAX_CELLS
+    from nbmod.ops.cuda.lib.block_reduce import BLOCK_SIZE, MAX_GRID
 
     monkeypatch.setattr(simulator, "schedule", schedule)
-    most, samples, classes, rng = 2 * LANES, MAX_CELLS + 2, 5, np.random.default_rng(0)
+    most, samples, classes, rng = 2 * BLOCK_SIZE, MAX_GRID + 2, 5, np.random.default_rng(0)
     time = most + 3
-    assert 2 * most + 1 > 3 * LANES
+    assert 2 * most + 1 > 3 * BLOCK_SIZE
     values = {"data": rng.standard_normal((time, samples, classes)),
               "label": rng.integers(1, classes, (samples, most)),
               "data_lengths": rng.integers(most, time + 1, samples),

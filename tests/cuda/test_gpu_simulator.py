@@ -221,7 +221,7 @@ def test_products_by_a_warp(mma, pack, depth, error):
 
 
 def test_threads_of_python_do_as_well(monkeypatch):
-    monkeypatch.setattr(simulator, "Strand", coroutines._Thread)
+    monkeypatch.setattr(simulator, "Coroutine", coroutines._ThreadCoroutine)
     x = np.arange(96, dtype=FLOAT)
     assert run(block_sum, x, np.zeros(1, FLOAT), block=(96,))[0] == x.sum()
     with pytest.raises(RuntimeError, match="others of its block never reach"):

@@ -1,10 +1,10 @@
-"""`Gpu`: memory and execution on the device behind a `gpu(i)`.
+"""`Gpu`: memory and execution on the device of a `gpu(i)`.
 
-Several `gpu(i)` may share one card: with `NBMOD_VIRTUAL_GPUS=4` there are four, dealt out over the
-cards there are, and the simulator, which has one, counts as four unless told otherwise.  So
-everything that concerns several devices is tested anywhere.
+Several `gpu(i)` may share a physical GPU: `NBMOD_VIRTUAL_GPUS=4` makes four, assigned to the
+physical ones in turn, and the simulator, which has one, counts as four by default.  So everything
+that concerns several devices can be tested anywhere.
 
-Work goes to the stream of the card, in order; `to_numpy` and `synchronize` wait for it.
+Work is submitted to the stream of the GPU, in order; `to_numpy` and `synchronize` wait for it.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ else:
 __all__ = ["Gpu", "gpu_count", "gpu_memory", "gpu_trouble", "copy"]
 
 SIMULATED_GPUS = 4
-FROZEN = 4096
-"""How many eager calls are remembered."""
+MAX_CACHED = 4096
+"""Eager calls whose prepared launches are cached."""
 
 
 @cache
 def gpu_count() -> int:
-    """How many `gpu(i)` there are; 0 when the driver is missing."""
+    """The number of `gpu(i)`; 0 if there is no driver."""
     cards = Card.count()
     return cards and (CONFIG.virtual_gpus or (SIMULATED_GPUS if SIMULATED else cards))
 
 
 def gpu_trouble() -> str:
-    """Why there are none."""
+    """Why there is no GPU."""
     return Card.trouble()
 
 
@@ -59,17 +59,17 @@ def _card(number: int) -> Any:
 
 
 def gpu_memory(device_id: int) -> tuple[int, int]:
-    """(free, total) bytes; the simulator says infinite."""
+    """(free, total) bytes; practically infinite in the simulator."""
     return _card(device_id % Card.count()).memory()
 
 
 class Gpu(Device):
-    """The device behind `gpu(device_id)`, which must be less than `gpu_count()`."""
+    """The device of `gpu(device_id)`, which must be less than `gpu_count()`."""
 
     def __init__(self, device_id: int):
         self.device_id = device_id
         self.card = _card(device_id % Card.count())
-        self.frozen: dict[tuple, Launcher] = {}
+        self.launch_cache: dict[tuple, Launcher] = {}
 
     def __repr__(self) -> str:
         return f"gpu({self.device_id})"
@@ -87,7 +87,7 @@ class Gpu(Device):
         return Array(self, block, 0, *spec)
 
     def _block(self, nbytes: int) -> Any:
-        """Memory; where there is none, what only cycles of Python objects hold is freed first."""
+        """Allocate; if memory is exhausted, collect garbage and try again."""
         with suppress(MemoryError):
             return self.card.allocate(nbytes)
         gc.collect()
@@ -137,18 +137,18 @@ class Gpu(Device):
         return [] if twin is None else twin.scratch(getattr(op, "fwd", op), list(ins), list(outs))
 
     def run(self, op: Op, ins: Sequence[Array], outs: Sequence[Array | None], call: Call) -> None:
-        """Execute `op`; launches for the same op on the same places are frozen and found again, as
-        those of updates are in every batch."""
+        """Execute `op`.  Prepared launches are cached by op and addresses, so that updates of the
+        same arrays in every batch find theirs."""
         arrays = (*ins, *outs, *call.scratch)
         key = (op, call.is_train, tuple(call.add), tuple(
             [None if a is None else (a.address, a.shape, a.dtype) for a in arrays]))
-        launcher = self.frozen.get(key) if call.state is None else None
+        launcher = self.launch_cache.get(key) if call.state is None else None
         if launcher is None:
             launcher = Launcher(self.card, self._steps(op, ins, outs, call), holds=False)
             if launcher.is_fixed and call.state is None and not SIMULATED:
-                if len(self.frozen) >= FROZEN:
-                    self.frozen.clear()
-                self.frozen[key] = launcher
+                if len(self.launch_cache) >= MAX_CACHED:
+                    self.launch_cache.clear()
+                self.launch_cache[key] = launcher
         launcher()
 
     def prepare(self, op: Op, ins: Sequence[Array], outs: Sequence[Array | None], call: Call
@@ -175,7 +175,7 @@ class Gpu(Device):
             self.card.meet(list(cards))
 
     def launcher(self, steps: Sequence[Step]) -> Launcher:
-        """A function that starts the launches; what can be compiled is when this returns."""
+        """A function that starts the launches, whose kernels are compiled when this returns."""
         return Launcher(self.card, steps)
 
     def join(self, calls: Sequence[Callable[[], None] | None], halves: int) -> list[Any]:
@@ -186,10 +186,10 @@ class Gpu(Device):
 
 
 def copy(src: Any, dst: Any) -> None:
-    """Copy between host and devices, or on one, converting the type; NumPy sources broadcast.
+    """Copy between host and devices, or on one, with type conversion; NumPy sources broadcast.
 
-    Between cards elements of one type go directly where the driver can do that, else through the
-    host.
+    Copies between GPUs are direct if the types are equal and the driver supports peer access, else
+    they go through the host.
     """
     if not dst.size:
         return

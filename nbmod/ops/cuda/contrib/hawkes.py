@@ -21,13 +21,13 @@ from ...op import Spec
 from ...shape import size_of
 from ..elementwise.formula_op import COPY, run_program
 from ..lib.fill import fill_zero
-from ..lib.kernel_math import NUMBERS, WORDS, maximum, minimum, scalar_function
+from ..lib.kernel_math import MATH, NUMBERS, maximum, minimum, scalar_function
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
 
 Shape = tuple[int, ...]
 double = np.float64
-exp = WORDS["exp"]
+exp = MATH["exp"]
 pass_event, pass_back = (scalar_function(function, {"np": NUMBERS})
                          for function in (hawkes._event, hawkes._event_backward))
 

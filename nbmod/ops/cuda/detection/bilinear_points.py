@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...op import Spec
-from ..lib.kernel_math import WORDS, maximum, minimum
+from ..lib.kernel_math import MATH, maximum, minimum
 from ..lib.merge_sort import find_starts, sort_rows, sort_scratch
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, each, kernel, thread, threads
@@ -23,7 +23,7 @@ from ..runtime.launch import Launch, device_function, each, kernel, thread, thre
 __all__ = ["Plane", "Points", "functions", "gather", "gather_scratch"]
 
 INT32 = np.dtype(np.int32)
-floor = WORDS["floor"]
+floor = MATH["floor"]
 
 
 class Plane(NamedTuple):

@@ -13,15 +13,15 @@ from ...elementwise.float_op import single
 from ...op import Spec
 from ...tensor.ordering import INT64
 from ..elementwise.formula_op import COPY, run_program
-from ..lib.block_reduce import LANES, each_block
+from ..lib.block_reduce import BLOCK_SIZE, each_block
 from ..lib.fill import fill
-from ..lib.kernel_math import WORDS, minimum, real_of
+from ..lib.kernel_math import MATH, minimum, real_of
 from ..lib.merge_sort import key_type, sort_rows, sort_scratch
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, cuda, device_function, each, kernel, on_gpu, thread, threads
 from .nms import Boxes, Rule, corners_function, iou, suppress, suppress_scratch
 
-exp, log = WORDS["exp"], WORDS["log"]
+exp, log = MATH["exp"], MATH["log"]
 
 # -- BoxNMS -------------------------------------------------------------------------------------
 
@@ -238,34 +238,34 @@ def _match_kernel(real: Any) -> Any:
     The threads of a block look at as many pairs at a time; the first that is free is taken, until
     none is.
     """
-    lanes, free = LANES, real(-1)
+    block_size, free = BLOCK_SIZE, real(-1)
 
     @kernel
     def match_pairs(keys, where, rows, columns, height, width, limit, most, n):
         first = cuda.shared.array(1, np.int32)
-        me, size = cuda.threadIdx.x, height * width
+        tid, size = cuda.threadIdx.x, height * width
         for image in range(cuda.blockIdx.x, n, cuda.gridDim.x):
             count, start = 0, 0
             while start < size and count < most:
-                at = image * size + start + me
-                waits = start + me < size and keys[at] < limit
+                at = image * size + start + tid
+                waits = start + tid < size and keys[at] < limit
                 pair = where[at] if waits else 0
                 row, column = image * height + pair // width, image * width + pair % width
                 taken = 0
-                while taken < lanes and count < most:
-                    if me == 0:
-                        first[0] = lanes
+                while taken < block_size and count < most:
+                    if tid == 0:
+                        first[0] = block_size
                     cuda.syncthreads()
                     if waits and real(rows[row]) == free and real(columns[column]) == free:
-                        cuda.atomic.min(first, 0, me)
+                        cuda.atomic.min(first, 0, tid)
                     cuda.syncthreads()
                     taken = first[0]
-                    if taken == me:
+                    if taken == tid:
                         rows[row], columns[column] = real(pair % width), real(pair // width)
-                    count += 1 if taken < lanes else 0
+                    count += 1 if taken < block_size else 0
                     cuda.syncthreads()
                 # Keys ascend: where the last is no match, none of those to come is.
-                start = start + lanes if cuda.syncthreads_and(np.int32(waits)) else size
+                start = start + block_size if cuda.syncthreads_and(np.int32(waits)) else size
     return match_pairs
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ...detection.roi_rotated import DeformablePSROIPooling
 from ...elementwise.float_op import single
 from ...op import Spec
-from ..elementwise.group_stats import Cells, two_sums
+from ..elementwise.group_stats import Groups, paired_sums
 from ..lib.fill import fill_zero
 from ..lib.kernel_math import maximum
 from ..runtime.device_memory import Array
@@ -69,10 +69,10 @@ class Moving(NamedTuple):
         sizes = bins * PLACE, regions * REGION
         return [Spec((size,), np.dtype(self.case.real)) for size in sizes]
 
-    def cells(self, regions: int) -> Cells:
-        """Moves, and what of their gradients each channel and bin adds."""
+    def groups(self, regions: int) -> Groups:
+        """A group for every offset, of what each channel and bin adds to its gradient."""
         terms = self.labels * self.shared ** 2
-        return Cells(regions * self.classes * self.part ** 2, terms, 1, terms, terms, 0)
+        return Groups(regions * self.classes * self.part ** 2, terms, 1, terms, terms, 0)
 
 
 @device_function
@@ -215,7 +215,7 @@ def _slope_function(how: Moving) -> Any:
 
 @cache
 def _term_function(how: Moving) -> Any:
-    """The terms of a move's gradients, of x and y, for `two_sums`."""
+    """The terms of an offset's gradients, along x and y, for `paired_sums`."""
     (case, group, part, points, classes, _), bins, real = how, how.bins, how.case.real
     (_, planes, height, width), channels, shared = case.data, case.out[0], how.shared
     near, slopes, channel_of = (near_function(0.5, real), _slope_function(how),
@@ -223,9 +223,9 @@ def _term_function(how: Moving) -> Any:
     place, size = PLACE, REGION
 
     @device_function
-    def terms(gy, x, places, regions, w, cell, term, at):
-        row, column, label = cell // part % part, cell % part, cell // (part * part) % classes
-        r = cell // (part * part * classes)
+    def terms(gy, x, places, regions, w, group, term, at):
+        row, column, label = group // part % part, group % part, group // (part * part) % classes
+        r = group // (part * part * classes)
         c = _first(label, channels, classes) + term // (shared * shared)
         a = _first(row, bins, part) + term // shared % shared
         b = _first(column, bins, part) + term % shared
@@ -297,8 +297,8 @@ def backward(op: DeformablePSROIPooling, ins: Any, outs: Any, call: Any) -> list
         launches += each(_moved_gradient_kernel(how), gx.size, gy, places, regions, gx, len(rois))
     if gm is not None:
         sums = call.scratch[2:4]
-        launches += two_sums(_term_function(how), (gy, data, places, regions),
-                             how.cells(len(rois)), sums, call.scratch[4:])
+        launches += paired_sums(_term_function(how), (gy, data, places, regions),
+                             how.groups(len(rois)), sums, call.scratch[4:])
         launches += each(_move_kernel(how), gm.size, *sums, regions, _spread(op, how), gm)
     return launches
 
@@ -313,7 +313,6 @@ def backward_scratch(op: DeformablePSROIPooling, ins: list[Spec], outs: list[Spe
                             ) -> list[Spec]:
     """The same, and sums of gradients of moves."""
     how = Moving.of(op, ins[1], ins[0], None if op.no_trans else ins[3])
-    cells = how.cells(ins[2].shape[0] if how.moves else 0)
-    sums = [Spec((cells.number,), np.dtype(how.case.real))] * 2
-    return [*how.scratch(ins[2].shape[0]), *sums, *cells.spare(ins[0].dtype)]
-
+    groups = how.groups(ins[2].shape[0] if how.moves else 0)
+    sums = [Spec((groups.num_groups,), np.dtype(how.case.real))] * 2
+    return [*how.scratch(ins[2].shape[0]), *sums, *groups.scratch(ins[0].dtype)]

@@ -10,16 +10,16 @@ import numpy as np
 from ...detection.multibox import LEAST_OVERLAP, MultiBoxDetection, MultiBoxPrior, MultiBoxTarget
 from ...elementwise.float_op import single
 from ...op import Spec
-from ..lib.block_reduce import LANES, each_block, sum_kernel
+from ..lib.block_reduce import BLOCK_SIZE, each_block, sum_kernel
 from ..lib.fill import fill
-from ..lib.kernel_math import WORDS, maximum, minimum, real_of
+from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..lib.merge_sort import sort_rows, sort_scratch
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, cuda, device_function, each, kernel, on_gpu, thread, threads
 from ..tensor.cumulative import running_sums
 from .nms import INT32, Boxes, Rule, corners_function, iou, suppress, suppress_scratch
 
-exp, log = WORDS["exp"], WORDS["log"]
+exp, log = MATH["exp"], MATH["log"]
 
 COLUMNS = 6
 """Of a detection: class, probability, corners."""
@@ -79,23 +79,23 @@ def _best_function(real: Any) -> Any:
     """best(anchors, box, match, first, total, shares, places): the largest overlap of a box with
     an anchor that has no match, and which that is; all threads of a block find it together, and the
     first gets to know."""
-    corners, lanes = corners_function(real, False), LANES
+    corners, block_size = corners_function(real, False), BLOCK_SIZE
 
     @device_function
     def best(anchors, box, match, first, total, shares, places):
-        me, most, which = cuda.threadIdx.x, real(0), np.int32(-1)
-        for i in range(me, total, lanes):
+        tid, most, which = cuda.threadIdx.x, real(0), np.int32(-1)
+        for i in range(tid, total, block_size):
             share = iou(corners(anchors, i * 4), box, real(0))
             if share > most and match[first + i] < 0:
                 most, which = share, np.int32(i)
-        shares[me], places[me] = most, which
+        shares[tid], places[tid] = most, which
         cuda.syncthreads()
-        width = lanes // 2
+        width = block_size // 2
         while width > 0:
-            if me < width:
-                share, place = shares[me + width], places[me + width]
-                if share > shares[me] or (share == shares[me] and place < places[me]):
-                    shares[me], places[me] = share, place
+            if tid < width:
+                share, place = shares[tid + width], places[tid + width]
+                if share > shares[tid] or (share == shares[tid] and place < places[tid]):
+                    shares[tid], places[tid] = share, place
             cuda.syncthreads()
             width //= 2
         return shares[0], places[0]
@@ -105,19 +105,19 @@ def _best_function(real: Any) -> Any:
 @cache
 def _wish_kernel(real: Any) -> Any:
     """The anchor that every label wants: a block for each."""
-    best, corners, lanes = _best_function(real), corners_function(real, False), LANES
+    best, corners, block_size = _best_function(real), corners_function(real, False), BLOCK_SIZE
 
     @kernel(exact=True)
     def find_wishes(anchors, label, valid, match, overlap, wanted, total, boxes, width, n):
-        shares = cuda.shared.array(lanes, real)
-        places = cuda.shared.array(lanes, np.int32)
-        for cell in range(cuda.blockIdx.x, n, cuda.gridDim.x):
-            image = cell // boxes
-            if cell % boxes < valid[image]:
-                most, which = best(anchors, corners(label, cell * width + 1), match, image * total,
-                                   total, shares, places)
+        shares = cuda.shared.array(block_size, real)
+        places = cuda.shared.array(block_size, np.int32)
+        for segment in range(cuda.blockIdx.x, n, cuda.gridDim.x):
+            image = segment // boxes
+            if segment % boxes < valid[image]:
+                box = corners(label, segment * width + 1)
+                most, which = best(anchors, box, match, image * total, total, shares, places)
                 if cuda.threadIdx.x == 0:
-                    overlap[cell], wanted[cell] = most, which
+                    overlap[segment], wanted[segment] = most, which
     return find_wishes
 
 
@@ -135,14 +135,14 @@ def _best_pair(overlap, wanted, first, last):
 @cache
 def _grant_kernel(real: Any) -> Any:
     """Gives every label an anchor of its own, the best pair first: a block for each image."""
-    best, corners, lanes = _best_function(real), corners_function(real, False), LANES
+    best, corners, block_size = _best_function(real), corners_function(real, False), BLOCK_SIZE
     least = real(LEAST_OVERLAP)
 
     @kernel(exact=True)
     def grant_wishes(anchors, label, valid, match, overlap, wanted, total, boxes, width, n):
-        shares = cuda.shared.array(lanes, real)
-        places = cuda.shared.array(lanes, np.int32)
-        me = cuda.threadIdx.x
+        shares = cuda.shared.array(block_size, real)
+        places = cuda.shared.array(block_size, np.int32)
+        tid = cuda.threadIdx.x
         for image in range(cuda.blockIdx.x, n, cuda.gridDim.x):
             first, start, turns = image * boxes, image * total, valid[image]
             last = first + turns
@@ -151,7 +151,7 @@ def _grant_kernel(real: Any) -> Any:
                 taken = wanted[top]
                 turns = turns - 1 if overlap[top] > least else -1
                 cuda.syncthreads()
-                if turns >= 0 and me == 0:
+                if turns >= 0 and tid == 0:
                     match[start + taken] = top - first
                     overlap[top] = real(-1)
                 cuda.syncthreads()
@@ -159,7 +159,7 @@ def _grant_kernel(real: Any) -> Any:
                     if turns > 0 and overlap[g] > real(0) and wanted[g] == taken:
                         most, which = best(anchors, corners(label, g * width + 1), match, start,
                                            total, shares, places)
-                        if me == 0:
+                        if tid == 0:
                             overlap[g], wanted[g] = most, which
                 cuda.syncthreads()
     return grant_wishes

@@ -20,7 +20,7 @@ import numpy as np
 
 from ...detection import boxes
 from ...op import Spec
-from ..lib.block_reduce import LANES, each_block
+from ..lib.block_reduce import BLOCK_SIZE, each_block
 from ..lib.fill import fill
 from ..lib.kernel_math import minimum, real_of
 from ..lib.merge_sort import Sorted
@@ -260,30 +260,30 @@ def _joined(found, alive, bits, at, step):
 @cache
 def _decide_kernel() -> Any:
     """Enters the boxes of a strip that stay in `places`, and counts them."""
-    lanes, word, most_words, most_strip = LANES, WORD, STRIP // WORD, STRIP
+    block_size, word, most_words, most_strip = BLOCK_SIZE, WORD, STRIP // WORD, STRIP
 
     @kernel
     def decide(taking, gone, bits, places, counts, size, first, strip, most, n):
         dead = cuda.shared.array(most_words, np.uint32)
         own = cuda.shared.array(most_strip, np.uint32)
-        me, words = cuda.threadIdx.x, strip // word
+        tid, words = cuda.threadIdx.x, strip // word
         for image in range(cuda.blockIdx.x, n, cuda.gridDim.x):
             length, here = _length(taking, counts, image, first, strip, most), image * strip
             count = counts[image]
-            for w in range(me, words, lanes):
+            for w in range(tid, words, block_size):
                 dead[w] = _lost(gone, here + w * word, length - w * word)
-            for i in range(me, strip, lanes):
+            for i in range(tid, strip, block_size):
                 own[i] = bits[(here + i) * words + i // word]
             cuda.syncthreads()
             for w in range((length + word - 1) // word):
                 alive, more = _survivors(dead[w], own, w * word, most - count, places,
                                          image * size + count, first + w * word)
                 count += more
-                for other in range(w + 1 + me, words, lanes):
+                for other in range(w + 1 + tid, words, block_size):
                     dead[other] = _joined(dead[other], alive, bits,
                                           (here + w * word) * words + other, words)
                 cuda.syncthreads()
-            if me == 0:
+            if tid == 0:
                 counts[image] = count
     return decide
 

@@ -10,12 +10,12 @@ import numpy as np
 from ...detection.proposal import MultiProposal
 from ...elementwise.float_op import single
 from ...op import Spec
-from ..lib.kernel_math import WORDS, maximum, minimum, real_of
+from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..lib.merge_sort import sort_rows, sort_scratch
 from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
 from .nms import Boxes, Rule, suppress, suppress_scratch
 
-exp = WORDS["exp"]
+exp = MATH["exp"]
 
 
 @cache

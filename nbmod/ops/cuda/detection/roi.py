@@ -15,7 +15,7 @@ import numpy as np
 from ...detection.roi import INT32, PSROIPooling, RegionOp, ROIPooling
 from ...op import Spec
 from ..lib.fill import fill_zero
-from ..lib.kernel_math import WORDS, maximum, minimum, real_of
+from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..runtime.device_memory import Array
 from ..runtime.launch import (
     SIMULATED,
@@ -37,7 +37,7 @@ TILE = (2, 3) if SIMULATED else (8, 16)
 BOX = 5
 """Numbers of a box: image (-1: none), first row, end of rows, first column, end of columns."""
 
-floor, ceil = WORDS["floor"], WORDS["ceil"]
+floor, ceil = MATH["floor"], MATH["ceil"]
 
 
 class Case(NamedTuple):

@@ -14,13 +14,13 @@ import numpy as np
 from ...detection.roi_align import ROIAlign
 from ...op import Spec
 from ..lib.fill import fill_zero
-from ..lib.kernel_math import WORDS, maximum, minimum
+from ..lib.kernel_math import MATH, maximum, minimum
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
 from . import roi
 from .roi import Case, Regions, axis_function
 
-ceil = WORDS["ceil"]
+ceil = MATH["ceil"]
 
 
 class Points(NamedTuple):

@@ -14,14 +14,14 @@ import numpy as np
 from ...detection.roi_rotated import DeformablePSROIPooling, RROIAlign
 from ...op import Spec
 from ..lib.fill import fill_zero
-from ..lib.kernel_math import WORDS, maximum, minimum
+from ..lib.kernel_math import MATH, maximum, minimum
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
 from . import deformable_psroi
 from .roi import BOX, Case, Regions, image_function, scale_of, tile_function, within
 from .roi_points import between_function, near_function, weight_function
 
-floor, ceil, sine, cosine = (WORDS[name] for name in ("floor", "ceil", "sin", "cos"))
+floor, ceil, sine, cosine = (MATH[name] for name in ("floor", "ceil", "sin", "cos"))
 
 FRAME = 8
 """Numbers of a turned region: center x and y, cosine, sine, and along both axes, down first, the

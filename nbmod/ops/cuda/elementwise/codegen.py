@@ -1,17 +1,17 @@
-"""Writes GPU kernels: the other execution of the programs that `ops.writer` makes CPU kernels of.
+"""Code generator for GPU kernels, of the programs that `ops.elementwise.codegen` compiles for CPUs.
 
-The iteration space is collapsed in the same way.  Arrays are flat here, so where one of them is
-broadcast the extents are constants of the text and the compiler turns divisions by them into
-multiplications; where none is, one text serves every size.
+The iteration space is collapsed in the same way.  Arrays are flat: if one of them is broadcast, the
+extents are constants of the source and the compiler replaces divisions by them with
+multiplications; otherwise one kernel serves every size.
 
     def add_1a2b(A, B, Y, count):
         for i in range(thread(), count, threads()):
             a = A[i]
             ...
 
-An output that is a sum is the work of a block for each of its elements, as in `blocks`, or of
-several, which sum a piece each.  Many sets
-of arrays are found by tables of their addresses, as in `ops.together`; blocks take parts of them.
+Each element of an output that is a sum is reduced by one block (`block_reduce`), or in chunks by
+several.  Kernels over many sets of arrays read tables of their addresses, as in
+`ops.optimizer.multi_tensor_apply`; a block computes a part of a set.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from math import prod
 
 from ...elementwise.codegen import ArraySpec, KernelSpec, indent, step_lines
 from ...elementwise.formula import functions_in
-from ..lib.block_reduce import LANES
+from ..lib.block_reduce import BLOCK_SIZE
 
 __all__ = ["is_broadcast", "source"]
 
@@ -33,25 +33,25 @@ def is_broadcast(spec: KernelSpec) -> bool:
     return not all(all(array.mask) for array in spec.arrays)
 
 
-def source(spec: KernelSpec, extents: Sequence[int], pieces: int = 1) -> str:
+def source(spec: KernelSpec, extents: Sequence[int], chunks: int = 1) -> str:
     """The text of a module with one CUDA kernel, named like the program.
 
-    Its arguments are the arrays of `spec`, the program's scalars, and the number of elements of the
-    whole space, or of the output that is a sum, (pieces, elements) if there are several; or tables
-    and the number of parts.
+    Its arguments are the arrays of `spec`, the program's scalars, and the number of elements: of
+    the iteration space, of the output that is a sum, or of (chunks, output) with several chunks.
+    Those of a kernel over many sets are tables and the number of parts.
     """
     used = {name for step in spec.program.steps for name in functions_in(step.formula)} - {"abs"}
-    words = [f"{name} = WORDS['{name}']" for name in sorted(used)]
-    kinds = {spec.array(target).dtype for target in spec.targets if _is_cut(spec, target)}
-    words += [f"to_{kind} = CUTS['{kind}']" for kind in sorted(kinds)]
-    body = (_sum_body(spec, extents, pieces) if any(spec.reduced)
-            else _many_body(spec) if spec.many else _map_body(spec, extents))
+    words = [f"{name} = MATH['{name}']" for name in sorted(used)]
+    kinds = {spec.array(target).dtype for target in spec.targets if _is_cast(spec, target)}
+    words += [f"to_{kind} = CASTS['{kind}']" for kind in sorted(kinds)]
+    body = (_sum_body(spec, extents, chunks) if any(spec.reduced)
+            else _multi_body(spec) if spec.many else _map_body(spec, extents))
     given = ["ADDRESSES", "NUMBERS", "PARTS"] if spec.many else spec.parameters
     shown = sorted({array.dtype for array in spec.arrays}) if spec.many else []
     arrays = ", ".join(f"{array.name.upper()} {array.dtype}" for array in spec.arrays)
     return "\n".join([
         f'"""{spec.program}', "", f"Over {arrays}. Written by {__name__}.", '"""', "",
-        f"from {_HERE} import CUTS, WORDS, cuda, kernel, minimum, thread, threads",
+        f"from {_HERE} import CASTS, MATH, cuda, kernel, minimum, thread, threads",
         *([f"from {_TABLES} import elements_at"] if spec.many else []),
         f"from numpy import {', '.join([*shown, f'{spec.real} as real'])}", "", *words, "", "",
         "@kernel", f"def {spec.name}({', '.join([*given, 'count'])}):", *indent(body, 1), ""])
@@ -73,18 +73,18 @@ def _store(spec: KernelSpec, value: str, target: str, add: bool, element: str) -
         value = f"{before} + {value}"
     if array.dtype == "bool":
         return f"{element} = {value} != 0"
-    return f"{element} = to_{array.dtype}({value})" if _is_cut(spec, target) else (
+    return f"{element} = to_{array.dtype}({value})" if _is_cast(spec, target) else (
         f"{element} = {value}")
 
 
-def _is_cut(spec: KernelSpec, target: str) -> bool:
-    """Whether a number becomes an integer of another type."""
+def _is_cast(spec: KernelSpec, target: str) -> bool:
+    """Whether a result is cast to an integer type."""
     kind = spec.array(target).dtype
     return "int" in kind and kind != spec.real
 
 
 def _element(array: ArraySpec, extents: Sequence[int]) -> str:
-    """The current element of a flat array."""
+    """The element of a flat array at the current index."""
     if all(array.mask):
         return f"{array.name.upper()}[i]"
     held = [d for d, has in enumerate(array.mask) if has]
@@ -100,26 +100,23 @@ def _unravel(flat: str, dims: Sequence[int], extents: Sequence[int]) -> list[str
 
 
 def _map_body(spec: KernelSpec, extents: Sequence[int]) -> list[str]:
-    """All outputs have the whole space: a grid-stride loop."""
+    """A grid-stride loop, for outputs over the whole space."""
     indices = _unravel("i", range(spec.rank), extents) if is_broadcast(spec) else []
     return ["for i in range(thread(), count, threads()):",
             *indent([*indices, *_step(spec, extents)], 1)]
 
 
 def _step(spec: KernelSpec, extents: Sequence[int]) -> list[str]:
-    """What is done for one element of the space."""
+    """Lines that compute one element of the space."""
     stores = [_store(spec, value, target, add, _element(spec.array(target), extents))
               for value, target, add in zip(spec.program.outputs, spec.targets, spec.add,
                                             strict=True)]
     return [*_loads(spec, extents), *step_lines(spec.program), *stores]
 
 
-def _many_body(spec: KernelSpec) -> list[str]:
-    """Flat arrays, or single elements, whose addresses and numbers are rows of tables: a block
-    takes a part at a time.
-
-    A part is (row, first element, the one after the last).
-    """
+def _multi_body(spec: KernelSpec) -> list[str]:
+    """A loop over parts (row of the tables, first element, end) of flat arrays or single elements,
+    whose addresses and scalars are in tables."""
     arrays, scalars = spec.arrays, spec.program.scalars
     found = [f"{array.name.upper()} = elements_at(ADDRESSES, row * {len(arrays)} + {k}, stop, "
              f"{array.dtype})" for k, array in enumerate(arrays)]
@@ -131,35 +128,35 @@ def _many_body(spec: KernelSpec) -> list[str]:
                      *indent(_step(spec, ()), 1)], 1)]
 
 
-def _sum_body(spec: KernelSpec, extents: Sequence[int], pieces: int) -> list[str]:
-    """One output that lacks dimensions: a block for each piece of each of its elements."""
+def _sum_body(spec: KernelSpec, extents: Sequence[int], chunks: int) -> list[str]:
+    """A block reduction for each chunk of each element of an output that is a sum."""
     summed = [d for d, gone in enumerate(spec.reduced) if gone]
     kept = [d for d, gone in enumerate(spec.reduced) if not gone]
-    terms, cells = (prod(extents[d] for d in dims) for dims in (summed, kept))
-    length = -(-terms // pieces)
+    terms, segments = (prod(extents[d] for d in dims) for dims in (summed, kept))
+    length = -(-terms // chunks)
     position = " + ".join(f"i{d} * {prod(extents[d + 1:])}" for d in range(spec.rank))
     target = spec.targets[0]
     place = f"{spec.array(target).name.upper()}[task]"
     return [
-        f"part = cuda.shared.array({LANES}, real)",
-        "me = cuda.threadIdx.x",
+        f"part = cuda.shared.array({BLOCK_SIZE}, real)",
+        "tid = cuda.threadIdx.x",
         "for task in range(cuda.blockIdx.x, count, cuda.gridDim.x):",
         *indent([
-            f"cell, first = task % {cells}, task // {cells} * {length}",
-            *_unravel("cell", kept, extents),
+            f"segment, first = task % {segments}, task // {segments} * {length}",
+            *_unravel("segment", kept, extents),
             "total = real(0)",
-            f"for term in range(first + me, minimum(first + {length}, {terms}), {LANES}):",
+            f"for term in range(first + tid, minimum(first + {length}, {terms}), {BLOCK_SIZE}):",
             *indent([*_unravel("term", summed, extents), f"i = {position}",
                       *_loads(spec, extents), *step_lines(spec.program),
                       f"total += {spec.program.outputs[0]}"], 1),
-            "part[me] = total",
+            "part[tid] = total",
             "cuda.syncthreads()",
-            f"width = {LANES // 2}",
+            f"width = {BLOCK_SIZE // 2}",
             "while width > 0:",
-            "    if me < width:",
-            "        part[me] += part[me + width]",
+            "    if tid < width:",
+            "        part[tid] += part[tid + width]",
             "    cuda.syncthreads()",
             "    width //= 2",
-            "if me == 0:",
+            "if tid == 0:",
             f"    {_store(spec, 'part[0]', target, spec.add[0], place)}",
             "cuda.syncthreads()"], 1)]

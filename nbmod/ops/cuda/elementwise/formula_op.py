@@ -1,4 +1,4 @@
-"""Every op that is a formula, and whatever else is a program over elements."""
+"""Ops that are formulas, and all other elementwise programs."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from ...elementwise.formula_op import FormulaOp
 from ...elementwise.kernel_cache import load_text
 from ...elementwise.program import Program, Step, prune
 from ...shape import size_of
-from ..lib.block_reduce import each_block, pieces_of, sum_kernel
+from ..lib.block_reduce import chunk_count, each_block, sum_kernel
 from ..runtime.launch import Launch, device_function, each, on_gpu
 from .codegen import is_broadcast, source
 
 __all__ = ["COPY", "TIMES", "kernel_of", "run_program"]
 
 COPY = Program("copy", (Step("y", "x"),), ("x",), ("y",))
-"""y = x; where x is smaller it is repeated, where y is, it is the sum."""
+"""y = x; x is broadcast to y, or summed where y lacks a dimension."""
 
 TIMES = Program("times", (Step("y", "x * m"),), ("x", "m"), ("y",))
-"""y = x m, in the same way."""
+"""y = x m, broadcast or summed likewise."""
 
 
 def run_program(program: Program, ins: Sequence[Any], outs: Sequence[Any],
                 scalars: Sequence[Any] = (), add: Sequence[bool] = ()) -> list[Launch]:
     """Launches that execute `program` on arrays; arguments as those of `program.run`.
 
-    Outputs that have the whole space are written in one pass.  Each that is a sum takes another,
-    and comes first, because a later pass may overwrite an input.
+    Outputs over the whole space are written in one pass.  Each that is a sum takes a pass of its
+    own; those come first, because the other may overwrite an input.
     """
     space = np.broadcast_shapes(*(a.shape for a in (*ins, *outs) if a is not None))
     wanted = [i for i, out in enumerate(outs) if out is not None]
@@ -53,7 +53,7 @@ def run_program(program: Program, ins: Sequence[Any], outs: Sequence[Any],
 
 def _launch(program: Program, space: tuple[int, ...], ins: Sequence[Any], outs: Sequence[Any],
             scalars: Sequence[Any], add: tuple[bool, ...]) -> list[Launch]:
-    """One kernel over all of `outs`; two for a sum of many terms, which is taken in pieces."""
+    """One kernel over all of `outs`; two for a sum of many terms, which is split into chunks."""
     targets = tuple(f"{name}_out" if name in program.inputs else name for name in program.outputs)
     names, arrays = [*program.inputs, *targets], [*ins, *outs]
     layout = collapse(space, [array.shape for array in arrays])
@@ -65,42 +65,42 @@ def _launch(program: Program, space: tuple[int, ...], ins: Sequence[Any], outs: 
     numbers = [np.dtype(real).type(number) for number in scalars]
     if not any(spec.reduced):
         return each(kernel_of(spec, extents), outs[0].size, *arrays, *numbers)
-    if (pieces := _pieces(outs[0], size_of(space), real)) == 1:
+    if (chunks := _chunks(outs[0], size_of(space), real)) == 1:
         return each_block(kernel_of(spec, extents), outs[0].size, *arrays, *numbers)
-    return _in_pieces(spec, extents, pieces, (*ins, *numbers), outs[0])
+    return _in_chunks(spec, extents, chunks, (*ins, *numbers), outs[0])
 
 
-def _pieces(out: Any, size: int, real: str) -> int:
-    """In how many pieces the sums `out` of `size` numbers are taken."""
+def _chunks(out: Any, size: int, real: str) -> int:
+    """The number of chunks of the sums `out` over `size` elements."""
     floats = out.dtype.kind == "f" and real.startswith("float")
-    return pieces_of(out.size, size // out.size) if floats and out.size else 1
+    return chunk_count(out.size, size // out.size) if floats and out.size else 1
 
 
-def _in_pieces(spec: KernelSpec, extents: tuple[int, ...], pieces: int, args: Sequence[Any],
+def _in_chunks(spec: KernelSpec, extents: tuple[int, ...], chunks: int, args: Sequence[Any],
                out: Any) -> list[Launch]:
-    """Sums of pieces, then sums of those."""
+    """Sums of chunks, then sums of those."""
     ins, numbers = args[:len(spec.program.inputs)], args[len(spec.program.inputs):]
     target = spec.arrays[-1]._replace(dtype=spec.real)
     first = replace(spec, arrays=(*spec.arrays[:-1], target), add=(False,))
-    sums = out.device.empty((pieces, out.size), spec.real)
+    sums = out.device.empty((chunks, out.size), spec.real)
     real: Any = np.dtype(spec.real).type
-    launches = [*each_block(kernel_of(first, extents, pieces), sums.size, *ins, sums, *numbers),
-                *each_block(_total_kernel(real), out.size, sums, out, pieces, spec.add[0])]
+    launches = [*each_block(kernel_of(first, extents, chunks), sums.size, *ins, sums, *numbers),
+                *each_block(_total_kernel(real), out.size, sums, out, chunks, spec.add[0])]
     return [launch._replace(own=(sums,)) for launch in launches]
 
 
 @cache
 def _total_kernel(real: Any) -> Any:
     @device_function
-    def load(x, cell, piece, cells):
-        return x[piece * cells + cell]
+    def load(x, segment, chunk, segments):
+        return x[chunk * segments + segment]
 
     return sum_kernel(load, real)
 
 
 def _computed_in(program: Program, ins: Sequence[Any], outs: Sequence[Any],
                  scalars: Sequence[Any]) -> str:
-    """The type in which a kernel computes, as NumPy would choose it."""
+    """The type in which a kernel computes, by NumPy's promotion rules."""
     for arrays, real in ((ins or outs, "float32"), (outs, "float64")):
         types = {array.dtype for array in arrays}
         if any(dtype.kind == "f" for dtype in types):
@@ -114,10 +114,10 @@ def _computed_in(program: Program, ins: Sequence[Any], outs: Sequence[Any],
 
 
 @cache
-def kernel_of(spec: KernelSpec, extents: tuple[int, ...] = (), pieces: int = 1) -> Any:
-    """The kernel of a specification; `extents` where its text depends on them, and in how many
-    pieces a sum is taken."""
-    text = source(spec, extents, pieces)
+def kernel_of(spec: KernelSpec, extents: tuple[int, ...] = (), chunks: int = 1) -> Any:
+    """The kernel of a specification; `extents` where its source depends on them, and the number of
+    chunks of a sum."""
+    text = source(spec, extents, chunks)
     name = f"{spec.name}_cuda_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     return getattr(load_text(name, text), spec.name)
 

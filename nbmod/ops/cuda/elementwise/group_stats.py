@@ -1,9 +1,13 @@
-"""Cells, sets of numbers that share a statistic, such as a channel of a batch: moments and sums.
+"""Statistics of groups of elements, such as the channels of a batch: moments, and pairs of sums.
 
-A block of threads takes one cell.  Where cells are neighbours in memory it takes as many as a warp
-has threads, so that its loads are of whole lines; few cells of many numbers are taken in pieces,
-which another kernel merges.  All of that follows from the shape alone, and whatever is added is
-added in the order of a fixed tree: two runs give the same bits.
+A block of threads computes a group.  Groups that are adjacent in memory are computed up to a warp's
+width at a time, so that loads coalesce; few large groups are split into chunks, whose results
+another kernel merges.  All of that depends on the shape alone, and additions follow a fixed tree:
+two runs give the same bits.
+
+Variance is computed in one pass over the data: from distances to an element of the group, so that
+nothing cancels where the mean is large, merged by the parallel formula of Chan, Golub and LeVeque
+("Updating formulae and a pairwise algorithm for computing sample variances", 1979).
 """
 
 from __future__ import annotations
@@ -17,88 +21,95 @@ import numpy as np
 from ...nn.softmax_kernels import Places
 from ...op import Spec
 from ...shape import size_of
-from ..lib.block_reduce import LANES, MAX_CELLS, each_block, pieces_of
-from ..lib.kernel_math import WORDS, maximum, minimum, real_of
+from ..lib.block_reduce import (
+    BLOCK_SIZE,
+    MAX_GRID,
+    block_reduce_function,
+    chunk_count,
+    each_block,
+)
+from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..runtime.device_memory import Array
-from ..runtime.launch import SIMULATED, Launch, cuda, device_function, kernel
+from ..runtime.launch import SIMULATED, Kernel, Launch, cuda, device_function, kernel
 from .formula_op import COPY, run_program
 
-__all__ = ["Cells", "deviations", "moments", "two_sums"]
+__all__ = ["Groups", "centered_terms", "moments", "paired_sums"]
 
-WIDEST = 2 if SIMULATED else 32
-"""Neighbouring cells that one block takes."""
+MAX_WIDTH = 2 if SIMULATED else 32
+"""Adjacent groups that one block computes."""
 
-sqrt = WORDS["sqrt"]
+sqrt = MATH["sqrt"]
 
 
-class Cells(NamedTuple):
-    """Number `term` of `cell` is the element
+class Groups(NamedTuple):
+    """`num_groups` groups of `size` elements; element `term` of `group` is at
 
-        cell // lanes * outer + cell % lanes + term // run * far + term % run
+        group // inner * outer_stride + group % inner + term // run * run_stride + term % run
     """
 
-    number: int
-    terms: int
-    lanes: int
-    outer: int
+    num_groups: int
+    size: int
+    inner: int
+    outer_stride: int
     run: int
-    far: int
+    run_stride: int
 
     @classmethod
-    def channels(cls, shape: Sequence[int], axis: int) -> Cells:
-        """A cell for every index of `axis`, whose terms are all that have it."""
+    def channels(cls, shape: Sequence[int], axis: int) -> Groups:
+        """A group for every index of `axis`, of all elements that have it."""
         samples, channels, size = size_of(shape[:axis]), shape[axis], size_of(shape[axis + 1:])
         return cls(channels, samples * size, 1, size, size, channels * size)
 
     @classmethod
-    def along(cls, places: Places) -> Cells:
-        """A cell for every place of a view along one axis, whose terms lie on that."""
-        rows, size, lanes = places.rows, places.size, places.lanes
-        return cls(rows * lanes, size, lanes, size * lanes, 1, lanes)
+    def along(cls, view: Places) -> Groups:
+        """A group for every position outside the axis of a view, of all elements along the axis."""
+        outer, size, inner = view.rows, view.size, view.lanes
+        return cls(outer * inner, size, inner, size * inner, 1, inner)
 
     @property
     def width(self) -> int:
-        """How many cells one block takes, a power of two."""
-        neighbours = self.number if self.outer == 1 else self.lanes
-        return min(1 << (neighbours - 1).bit_length(), WIDEST)
+        """The number of groups that one block computes, a power of two."""
+        adjacent = self.num_groups if self.outer_stride == 1 else self.inner
+        return min(1 << (adjacent - 1).bit_length(), MAX_WIDTH)
 
     @property
-    def groups(self) -> int:
-        """In how many groups of neighbours the blocks take the cells."""
-        return -(-self.number // self.width)
+    def tiles(self) -> int:
+        """The number of sets of `width` groups."""
+        return -(-self.num_groups // self.width)
 
     @property
-    def pieces(self) -> int:
-        """In how many pieces a cell is taken."""
-        return pieces_of(self.groups, self.terms, LANES // self.width)
+    def chunks(self) -> int:
+        """The number of chunks of a group."""
+        return chunk_count(self.tiles, self.size, BLOCK_SIZE // self.width)
 
     @property
-    def length(self) -> int:
-        """Terms of a piece; the last ones may have fewer, or none."""
-        return -(-self.terms // self.pieces)
+    def chunk_size(self) -> int:
+        """Elements of a chunk; the last ones may have fewer, or none."""
+        return -(-self.size // self.chunks)
 
-    def spare(self, dtype: Any) -> list[Spec]:
-        """Scratch for what is known of pieces, two numbers of each, in the type of sums."""
-        shape = (self.pieces, self.number) if self.pieces > 1 else (0,)
+    def scratch(self, dtype: Any) -> list[Spec]:
+        """Scratch for two statistics of every chunk, in the type of sums."""
+        shape = (self.chunks, self.num_groups) if self.chunks > 1 else (0,)
         return [Spec(shape, np.dtype(real_of(dtype)))] * 2
 
-    def launch(self, kernel: Any, *args: Any) -> Launch:
-        """Start a kernel whose last arguments are the numbers that say which thread takes what."""
-        return Launch(kernel, (min(self.groups * self.pieces, MAX_CELLS),), (LANES,),
-                      (*args, self.number, self.terms, self.outer, self.far, self.pieces))
+    def launch(self, kernel: Kernel, *args: Any) -> Launch:
+        """Launch a kernel (*args, groups, size, outer_stride, run_stride, chunks)."""
+        return Launch(kernel, (min(self.tiles * self.chunks, MAX_GRID),), (BLOCK_SIZE,),
+                      (*args, self.num_groups, self.size, self.outer_stride, self.run_stride,
+                       self.chunks))
 
 
-class Form(NamedTuple):
-    """What kernels over cells are made for."""
+class GroupSpec(NamedTuple):
+    """What kernels over groups are specialised to."""
 
-    lanes: int
+    inner: int
     run: int
     width: int
     real: Any
 
     @classmethod
-    def of(cls, cells: Cells, dtype: Any) -> Form:
-        return cls(cells.lanes, cells.run, cells.width, real_of(dtype))
+    def of(cls, groups: Groups, dtype: Any) -> GroupSpec:
+        return cls(groups.inner, groups.run, groups.width, real_of(dtype))
 
 
 # -- mean and deviation -------------------------------------------------------------------------
@@ -106,170 +117,167 @@ class Form(NamedTuple):
 
 @device_function
 def _merge(n, mean, squares, n2, mean2, squares2):
-    """Count, mean and squared distances from it of two sets taken together (Chan's formula)."""
+    """Count, mean and sum of squared deviations of the union of two sets."""
     both = n + n2
     if both == n:
         return n, mean, squares
-    apart, share = mean2 - mean, n2 / both
-    return both, mean + apart * share, squares + squares2 + apart * apart * n * share
+    delta, share = mean2 - mean, n2 / both
+    return both, mean + delta * share, squares + squares2 + delta * delta * n * share
 
 
 @cache
 def _merge_function(width: int, real: Any) -> Any:
-    """merged(n, mean, squares): those of a whole block, for each of its `width` columns."""
-    lanes = LANES
+    """merge_block(n, mean, squares): the statistics of all threads of a block merged, for each of
+    its `width` columns."""
+    block_size = BLOCK_SIZE
 
     @device_function
-    def merged(n, mean, squares):
-        counts = cuda.shared.array(lanes, real)
-        means = cuda.shared.array(lanes, real)
-        distances = cuda.shared.array(lanes, real)
-        me, half = cuda.threadIdx.x, lanes // 2
-        counts[me], means[me], distances[me] = n, mean, squares
+    def merge_block(n, mean, squares):
+        counts = cuda.shared.array(block_size, real)
+        means = cuda.shared.array(block_size, real)
+        distances = cuda.shared.array(block_size, real)
+        tid, half = cuda.threadIdx.x, block_size // 2
+        counts[tid], means[tid], distances[tid] = n, mean, squares
         cuda.syncthreads()
         while half >= width:
-            if me < half:
-                counts[me], means[me], distances[me] = _merge(
-                    counts[me], means[me], distances[me],
-                    counts[me + half], means[me + half], distances[me + half])
+            if tid < half:
+                counts[tid], means[tid], distances[tid] = _merge(
+                    counts[tid], means[tid], distances[tid],
+                    counts[tid + half], means[tid + half], distances[tid + half])
             cuda.syncthreads()
             half //= 2
-        found = counts[me % width], means[me % width], distances[me % width]
+        found = counts[tid % width], means[tid % width], distances[tid % width]
         cuda.syncthreads()
         return found
-    return merged
+    return merge_block
 
 
 @cache
-def _moments_kernel(form: Form, whole: bool, inverse: bool) -> Any:
-    """Mean and deviation of cells; without `whole`, mean and squares of their pieces."""
-    lanes, run, width, real = form
-    rows, merged = LANES // width, _merge_function(width, real)
+def _moments_kernel(spec: GroupSpec, whole: bool, inverse: bool) -> Kernel:
+    """Mean and deviation of groups; without `whole`, mean and sum of squares of their chunks."""
+    inner, run, width, real = spec
+    rows, merge_block = BLOCK_SIZE // width, _merge_function(width, real)
 
     @kernel
-    def moments(x, mean, spread, eps, cells, terms, outer, far, pieces):
-        row, groups = cuda.threadIdx.x // width, (cells + width - 1) // width
-        length = (terms + pieces - 1) // pieces
-        for task in range(cuda.blockIdx.x, groups * pieces, cuda.gridDim.x):
-            cell, piece = task % groups * width + cuda.threadIdx.x % width, task // groups
-            base = cell // lanes * outer + cell % lanes
-            start, stop = piece * length + row, minimum(piece * length + length, terms)
+    def moments(x, mean, spread, eps, groups, size, outer_stride, run_stride, chunks):
+        row, tiles = cuda.threadIdx.x // width, (groups + width - 1) // width
+        chunk_size = (size + chunks - 1) // chunks
+        for task in range(cuda.blockIdx.x, tiles * chunks, cuda.gridDim.x):
+            group, chunk = task % tiles * width + cuda.threadIdx.x % width, task // tiles
+            base = group // inner * outer_stride + group % inner
+            start = chunk * chunk_size + row
+            stop = minimum(chunk * chunk_size + chunk_size, size)
+            # Each thread: sums of distances to its first element, and of their squares.
             n, centre, squares = real(0), real(0), real(0)
-            if cell < cells and start < stop:
-                # Distances from a number of the cell: nothing cancels where the mean is large.
-                first = real(x[base + start // run * far + start % run])
+            if group < groups and start < stop:
+                first = real(x[base + start // run * run_stride + start % run])
                 total = real(0)
                 for term in range(start, stop, rows):
-                    d = real(x[base + term // run * far + term % run]) - first
+                    d = real(x[base + term // run * run_stride + term % run]) - first
                     total += d
                     squares += d * d
                 n = real((stop - start + rows - 1) // rows)
                 centre = first + total / n
                 squares -= total * (total / n)
-            n, centre, squares = merged(n, centre, squares)
-            if row == 0 and cell < cells:
+            n, centre, squares = merge_block(n, centre, squares)
+            if row == 0 and group < groups:
                 if whole:
-                    mean[cell] = centre
+                    mean[group] = centre
                     deviation = sqrt(maximum(squares / n, real(0)) + eps)
-                    spread[cell] = real(1) / deviation if inverse else deviation
+                    spread[group] = real(1) / deviation if inverse else deviation
                 else:
-                    mean[piece * cells + cell] = centre
-                    spread[piece * cells + cell] = squares
+                    mean[chunk * groups + group] = centre
+                    spread[chunk * groups + group] = squares
     return moments
 
 
 @cache
-def _merge_kernel(real: Any, inverse: bool) -> Any:
-    """Mean and deviation of cells from those of their pieces."""
-    lanes, merged = LANES, _merge_function(1, real)
+def _merge_kernel(real: Any, inverse: bool) -> Kernel:
+    """Mean and deviation of groups from those of their chunks."""
+    block_size, merge_block = BLOCK_SIZE, _merge_function(1, real)
 
     @kernel
-    def merge_moments(means, squares, mean, spread, eps, terms, length, pieces, cells):
-        for cell in range(cuda.blockIdx.x, cells, cuda.gridDim.x):
+    def merge_moments(means, squares, mean, spread, eps, size, chunk_size, chunks, groups):
+        for group in range(cuda.blockIdx.x, groups, cuda.gridDim.x):
             n, centre, distances = real(0), real(0), real(0)
-            for piece in range(cuda.threadIdx.x, pieces, lanes):
-                count = maximum(minimum(length, terms - piece * length), 0)
+            for chunk in range(cuda.threadIdx.x, chunks, block_size):
+                count = maximum(minimum(chunk_size, size - chunk * chunk_size), 0)
                 n, centre, distances = _merge(n, centre, distances, real(count),
-                                              means[piece * cells + cell],
-                                              squares[piece * cells + cell])
-            n, centre, distances = merged(n, centre, distances)
+                                              means[chunk * groups + group],
+                                              squares[chunk * groups + group])
+            n, centre, distances = merge_block(n, centre, distances)
             if cuda.threadIdx.x == 0:
-                mean[cell] = centre
+                mean[group] = centre
                 deviation = sqrt(maximum(distances / n, real(0)) + eps)
-                spread[cell] = real(1) / deviation if inverse else deviation
+                spread[group] = real(1) / deviation if inverse else deviation
     return merge_moments
 
 
-def moments(x: Array, cells: Cells, mean: Array, spread: Array, spare: Sequence[Array], eps: float,
-            inverse: bool = False) -> list[Launch]:
-    """Launches that find the mean of every cell and sqrt(variance + eps), or its inverse."""
-    form = Form.of(cells, x.dtype)
+def moments(x: Array, groups: Groups, mean: Array, spread: Array, scratch: Sequence[Array],
+            eps: float, inverse: bool = False) -> list[Launch]:
+    """Launches that write the mean of every group and sqrt(variance + eps), or its inverse."""
+    spec = GroupSpec.of(groups, x.dtype)
     if not x.size:
         return []
-    if cells.pieces == 1:
-        return [cells.launch(_moments_kernel(form, True, inverse), x, mean, spread,
-                             form.real(eps))]
-    return [cells.launch(_moments_kernel(form, False, inverse), x, *spare[:2], form.real(eps)),
-            *each_block(_merge_kernel(form.real, inverse), cells.number, *spare[:2], mean, spread,
-                        form.real(eps), cells.terms, cells.length, cells.pieces)]
+    if groups.chunks == 1:
+        return [groups.launch(_moments_kernel(spec, True, inverse), x, mean, spread,
+                              spec.real(eps))]
+    return [groups.launch(_moments_kernel(spec, False, inverse), x, *scratch[:2], spec.real(eps)),
+            *each_block(_merge_kernel(spec.real, inverse), groups.num_groups, *scratch[:2], mean,
+                        spread, spec.real(eps), groups.size, groups.chunk_size, groups.chunks)]
 
 
 # -- sums ---------------------------------------------------------------------------------------
 
 
 @device_function
-def deviations(g, x, mean, v, w, cell, term, at):
-    """The terms of a channel's gradients: those of its shift, and of its scale times deviation."""
-    return g[at], g[at] * (x[at] - mean[cell])
+def centered_terms(g, x, mean, v, w, group, term, at):
+    """The terms g and g (x - mean), whose sums are the gradients of beta and, but for the
+    deviation, of gamma."""
+    return g[at], g[at] * (x[at] - mean[group])
 
 
 @cache
-def _sums_kernel(form: Form, take: Any) -> Any:
-    """Sums of both numbers that take(g, x, mean, v, w, cell, term, at) gives for a term."""
-    lanes, run, width, real = form
-    rows, threads = LANES // width, LANES
+def _sums_kernel(spec: GroupSpec, terms: Any) -> Kernel:
+    """Sums of both values of terms(g, x, mean, v, w, group, term, at)."""
+    inner, run, width, real = spec
+    rows, block_size, block_sum = BLOCK_SIZE // width, BLOCK_SIZE, block_reduce_function(2, width)
 
     @kernel
-    def two_sums(g, x, mean, v, w, first, second, cells, terms, outer, far, pieces):
-        ones = cuda.shared.array(threads, real)
-        others = cuda.shared.array(threads, real)
-        me = cuda.threadIdx.x
-        row, groups = me // width, (cells + width - 1) // width
-        length = (terms + pieces - 1) // pieces
-        for task in range(cuda.blockIdx.x, groups * pieces, cuda.gridDim.x):
-            cell, piece = task % groups * width + me % width, task // groups
-            base = cell // lanes * outer + cell % lanes
-            stop = minimum(piece * length + length, terms) if cell < cells else 0
+    def paired_sums(g, x, mean, v, w, first, second, groups, size, outer_stride, run_stride,
+                    chunks):
+        sums = cuda.shared.array((2, block_size), real)
+        tid = cuda.threadIdx.x
+        row, tiles = tid // width, (groups + width - 1) // width
+        chunk_size = (size + chunks - 1) // chunks
+        for task in range(cuda.blockIdx.x, tiles * chunks, cuda.gridDim.x):
+            group, chunk = task % tiles * width + tid % width, task // tiles
+            base = group // inner * outer_stride + group % inner
+            stop = minimum(chunk * chunk_size + chunk_size, size) if group < groups else 0
             one, other = real(0), real(0)
-            for term in range(piece * length + row, stop, rows):
-                a, b = take(g, x, mean, v, w, cell, term, base + term // run * far + term % run)
+            for term in range(chunk * chunk_size + row, stop, rows):
+                a, b = terms(g, x, mean, v, w, group, term,
+                             base + term // run * run_stride + term % run)
                 one += real(a)
                 other += real(b)
-            ones[me], others[me] = one, other
+            sums[0, tid], sums[1, tid] = one, other
+            block_sum(sums)
+            if row == 0 and group < groups:
+                first[chunk * groups + group] = sums[0, tid]
+                second[chunk * groups + group] = sums[1, tid]
             cuda.syncthreads()
-            half = threads // 2
-            while half >= width:
-                if me < half:
-                    ones[me] += ones[me + half]
-                    others[me] += others[me + half]
-                cuda.syncthreads()
-                half //= 2
-            if row == 0 and cell < cells:
-                first[piece * cells + cell] = ones[me]
-                second[piece * cells + cell] = others[me]
-            cuda.syncthreads()
-    return two_sums
+    return paired_sums
 
 
-def two_sums(take: Any, arrays: Sequence[Array], cells: Cells, sums: Sequence[Array],
-             spare: Sequence[Array]) -> list[Launch]:
-    """Launches that add up both numbers that take(g, x, mean, v, w, cell, term, at) gives for every
-    term of a cell; `arrays` are as many of the first five as it reads."""
-    form = Form.of(cells, arrays[0].dtype)
+def paired_sums(terms: Any, arrays: Sequence[Array], groups: Groups, sums: Sequence[Array],
+                scratch: Sequence[Array]) -> list[Launch]:
+    """Launches that sum both values of terms(g, x, mean, v, w, group, term, at) over every group;
+    `arrays` are those of its first five arguments that it reads."""
+    spec = GroupSpec.of(groups, arrays[0].dtype)
     arrays = [*arrays, *[arrays[0]] * (5 - len(arrays))]
-    if cells.pieces == 1:
-        return [cells.launch(_sums_kernel(form, take), *arrays, *sums[:2])]
-    launches = [cells.launch(_sums_kernel(form, take), *arrays, *spare[:2])]
-    for part, total in zip(spare[:2], sums[:2], strict=True):
+    if groups.chunks == 1:
+        return [groups.launch(_sums_kernel(spec, terms), *arrays, *sums[:2])]
+    launches = [groups.launch(_sums_kernel(spec, terms), *arrays, *scratch[:2])]
+    for part, total in zip(scratch[:2], sums[:2], strict=True):
         launches += run_program(COPY, [part], [total.reshape(1, -1)])
     return launches

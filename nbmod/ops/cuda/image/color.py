@@ -15,12 +15,12 @@ import numpy as np
 from ...image.color import GREY, LIGHT, _brightness, _Colour, _contrast, _hue, _light, _saturation
 from ...op import Spec
 from ..lib.block_reduce import each_block, sum_kernel
-from ..lib.kernel_math import WORDS, maximum, minimum, real_of
+from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, PerRun, device_function, each, kernel, on_gpu, thread, threads
 from .preprocess import saturate_function
 
-floor = WORDS["floor"]
+floor = MATH["floor"]
 
 # -- what is done to a pixel --------------------------------------------------------------------
 

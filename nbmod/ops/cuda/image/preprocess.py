@@ -25,14 +25,14 @@ from ...image.preprocess import (
 from ...image.resample import plan
 from ...random.rng import generator
 from ..lib.fill import fill
-from ..lib.kernel_math import CUTS, WORDS, maximum, minimum
+from ..lib.kernel_math import CASTS, MATH, maximum, minimum
 from ..lib.strided_copy import copy_view, fill_view, view_of
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, PerRun, device_function, each, kernel, on_gpu, thread, threads
 
 __all__ = ["saturate_function"]
 
-floor = WORDS["floor"]
+floor = MATH["floor"]
 
 
 @cache
@@ -41,7 +41,7 @@ def saturate_function(dtype: np.dtype, real: Any, rounds: bool = False) -> Any:
     rounded, halves to even, or lose fractions."""
     if dtype.kind == "f":
         return device_function(lambda x: x)
-    limits, cut = np.iinfo(dtype), CUTS[dtype.name]
+    limits, cut = np.iinfo(dtype), CASTS[dtype.name]
     least, most, half, one, two = map(real, (limits.min, limits.max, 0.5, 1, 2))
 
     @device_function
@@ -91,7 +91,7 @@ on_gpu(ToTensor, _to_tensor, _to_tensor_backward)
 @cache
 def _normalize_kernel(dtype: np.dtype, real: Any) -> Any:
     """Every `step`-th plane of `area` pixels from number `first` on."""
-    cut = CUTS[dtype.name] if dtype.kind in "iu" else device_function(lambda x: x)
+    cut = CASTS[dtype.name] if dtype.kind in "iu" else device_function(lambda x: x)
 
     @kernel
     def normalize(x, y, mean, std, first, step, area, count):

@@ -13,11 +13,11 @@ import numpy as np
 from ...image.resize import BilinearResize2D, UpSampling
 from ...op import Spec
 from ..lib.fill import fill_zero
-from ..lib.kernel_math import WORDS, maximum, minimum, real_of
+from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..nn import deconvolution
 from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
 
-floor, ceil = WORDS["floor"], WORDS["ceil"]
+floor, ceil = MATH["floor"], MATH["ceil"]
 
 # -- UpSampling ---------------------------------------------------------------------------------
 

@@ -1,4 +1,8 @@
-"""How a layer ends: what is done to its sums while they are in registers."""
+"""The epilogue of a GEMM or convolution: what is applied to its sums while they are in registers.
+
+Bias, addition of a tensor, ReLU and an upper bound then cost no extra pass over memory.  The term
+is that of CUTLASS.
+"""
 
 from __future__ import annotations
 
@@ -9,55 +13,54 @@ import numpy as np
 from ..runtime.device_memory import Array
 from ..runtime.launch import device_function
 
-__all__ = ["AS_IT_IS", "Ending", "Tail"]
+__all__ = ["NO_EPILOGUE", "Epilogue", "EpilogueOp"]
 
 
-class Tail(NamedTuple):
-    """What kernels are made for: sums get a bias, and the numbers of another tensor; then what is
-    not above 0 becomes 0, with `relu`, and what is above `most` becomes `most`."""
+class EpilogueOp(NamedTuple):
+    """What kernels are specialised to: sum + bias + addend, then max(0, .) with `relu`, then
+    min(., upper)."""
 
     biased: bool = False
     added: bool = False
     relu: bool = False
-    most: float = np.inf
+    upper: float = np.inf
 
     def function(self, real: Any) -> Any:
-        """finish(total, bias, channel, other, at) -> what is stored at `at`."""
-        biased, added, relu, most = self
-        zero, clipped = real(0), most < np.inf
-        high = real(most) if clipped else zero  # integers have no infinity
+        """epilogue(total, bias, channel, addend, at) -> what is stored at `at`."""
+        biased, added, relu, upper = self
+        zero, bounded = real(0), upper < np.inf
+        bound = real(upper) if bounded else zero  # integers have no infinity
 
         @device_function
-        def finish(total, bias, channel, other, at):
+        def epilogue(total, bias, channel, addend, at):
             if biased:
                 total += real(bias[channel])
             if added:
-                total += real(other[at])
+                total += real(addend[at])
             if relu and total <= zero:
                 total = zero
-            if clipped and total > high:
-                total = high
+            if bounded and total > bound:
+                total = bound
             return total
-        return finish
+        return epilogue
 
 
-class Ending(NamedTuple):
-    """What a twin asks for: the arrays, None where there are none, and the limits of `Tail`."""
+class Epilogue(NamedTuple):
+    """The operands and bounds of an epilogue; operands are None where there are none."""
 
     bias: Array | None = None
-    other: Array | None = None
+    addend: Array | None = None
     relu: bool = False
-    most: float = np.inf
+    upper: float = np.inf
 
     @property
-    def tail(self) -> Tail:
-        return Tail(self.bias is not None, self.other is not None, self.relu, self.most)
+    def op(self) -> EpilogueOp:
+        return EpilogueOp(self.bias is not None, self.addend is not None, self.relu, self.upper)
 
     def arrays(self, target: Array) -> tuple[Array, Array]:
-        """Bias and what is added; `target` stands for those that are not there."""
+        """Bias and addend as kernel arguments; `target` is passed, unread, for a missing one."""
         return (target if self.bias is None else self.bias,
-                target if self.other is None else self.other)
+                target if self.addend is None else self.addend)
 
 
-AS_IT_IS = Ending()
-"""The sums are the results."""
+NO_EPILOGUE = Epilogue()

@@ -16,13 +16,13 @@ import numpy as np
 from ...op import Spec
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, cuda, device_function, each, kernel, thread, threads
-from .block_reduce import LANES, each_block, tree_function
-from .kernel_math import WORDS, real_of
+from .block_reduce import BLOCK_SIZE, block_reduce_function, each_block
+from .kernel_math import MATH, real_of
 
 __all__ = ["BOTH", "IDENTITY", "LOWER", "MIRRORED", "TURNED_LOWER", "TURNED_UPPER", "UPPER",
            "cholesky", "inverse", "inverse_scratch", "lq", "lq_scratch", "solve", "square"]
 
-sqrt, log = WORDS["sqrt"], WORDS["log"]
+sqrt, log = MATH["sqrt"], MATH["log"]
 Codes = tuple[int, int, int]
 
 
@@ -106,25 +106,25 @@ def solve(a: Array, b: Array, x: Array, alpha: float = 1, lower: bool = True,
 @cache
 def _cholesky_kernel(real: Any) -> Any:
     """Column by column; each is taken from all that come behind it."""
-    lanes = LANES
+    block_size = BLOCK_SIZE
 
     @kernel
     def factor_cholesky(a, y, side, matrices):
-        me = cuda.threadIdx.x
+        tid = cuda.threadIdx.x
         for matrix in range(cuda.blockIdx.x, matrices, cuda.gridDim.x):
             first = matrix * side * side
-            for i in range(me, side * side, lanes):
+            for i in range(tid, side * side, block_size):
                 y[first + i] = a[first + i] if i % side <= i // side else real(0)
             cuda.syncthreads()
             for k in range(side):
                 head, rest = first + k * (side + 1), side - 1 - k
-                if me == 0:
+                if tid == 0:
                     y[head] = sqrt(y[head])
                 cuda.syncthreads()
-                for i in range(me, rest, lanes):
+                for i in range(tid, rest, block_size):
                     y[head + (i + 1) * side] /= y[head]
                 cuda.syncthreads()
-                for i in range(me, rest * rest, lanes):
+                for i in range(tid, rest * rest, block_size):
                     row, column = i // rest + 1, i % rest + 1
                     if column <= row:
                         y[head + row * side + column] -= (y[head + row * side]
@@ -148,24 +148,24 @@ def cholesky(a: Array, y: Array) -> list[Launch]:
 def _pivot_function(real: Any) -> Any:
     """find_pivot(y, first, k, side): the row of the largest number, as it is of these the first,
     of column k from row k on."""
-    lanes, one = LANES, real(1)
+    block_size, one = BLOCK_SIZE, real(1)
 
     @device_function
     def find_pivot(y, first, k, side):
-        values = cuda.shared.array(lanes, real)
-        places = cuda.shared.array(lanes, np.int32)
-        me, half, value, place = cuda.threadIdx.x, lanes // 2, -one, np.int32(k)
-        for row in range(k + me, side, lanes):
+        values = cuda.shared.array(block_size, real)
+        places = cuda.shared.array(block_size, np.int32)
+        tid, half, value, place = cuda.threadIdx.x, block_size // 2, -one, np.int32(k)
+        for row in range(k + tid, side, block_size):
             number = abs(y[first + row * side + k])
             if number > value:
                 value, place = number, np.int32(row)
-        values[me], places[me] = value, place
+        values[tid], places[tid] = value, place
         cuda.syncthreads()
         while half > 0:
-            if me < half:
-                other, place = values[me + half], places[me + half]
-                if other > values[me] or (other == values[me] and place < places[me]):
-                    values[me], places[me] = other, place
+            if tid < half:
+                other, place = values[tid + half], places[tid + half]
+                if other > values[tid] or (other == values[tid] and place < places[tid]):
+                    values[tid], places[tid] = other, place
             cuda.syncthreads()
             half //= 2
         found = places[0]
@@ -176,13 +176,13 @@ def _pivot_function(real: Any) -> Any:
 
 @cache
 def _swap_function() -> Any:
-    lanes = LANES
+    block_size = BLOCK_SIZE
 
     @device_function
     def swap(y, one, other, step, count):
         """Exchange `count` numbers from y[one] on with those from y[other] on."""
         if one != other:
-            for i in range(cuda.threadIdx.x, count, lanes):
+            for i in range(cuda.threadIdx.x, count, block_size):
                 here = y[one + i * step]
                 y[one + i * step] = y[other + i * step]
                 y[other + i * step] = here
@@ -194,19 +194,19 @@ def _swap_function() -> Any:
 def _eliminate_function(real: Any) -> Any:
     """eliminate(y, first, factors, line, k, side): the pivot in row k, by which all rows are freed
     of column k; in its place come those of the inverse."""
-    lanes, none, one = LANES, real(0), real(1)
+    block_size, none, one = BLOCK_SIZE, real(0), real(1)
 
     @device_function
     def eliminate(y, first, factors, line, k, side):
-        me, here = cuda.threadIdx.x, first + k * side
+        tid, here = cuda.threadIdx.x, first + k * side
         pivot = y[here + k]
-        for row in range(me, side, lanes):
+        for row in range(tid, side, block_size):
             factors[line + row] = y[first + row * side + k]
         cuda.syncthreads()
-        for column in range(me, side, lanes):
+        for column in range(tid, side, block_size):
             y[here + column] = (one if column == k else y[here + column]) / pivot
         cuda.syncthreads()
-        for i in range(me, side * side, lanes):
+        for i in range(tid, side * side, block_size):
             row, column = i // side, i % side
             if row != k:
                 before = none if column == k else y[first + i]
@@ -219,22 +219,22 @@ def _eliminate_function(real: Any) -> Any:
 @cache
 def _inverse_kernel(real: Any) -> Any:
     """Gauss and Jordan's elimination in place, with the largest pivot of a column each."""
-    lanes, none, one = LANES, real(0), real(1)
+    block_size, none, one = BLOCK_SIZE, real(0), real(1)
     find_pivot, swap, eliminate = _pivot_function(real), _swap_function(), _eliminate_function(real)
 
     @kernel
     def invert(a, y, factors, pivots, signs, sizes, side, matrices):
-        me = cuda.threadIdx.x
+        tid = cuda.threadIdx.x
         for matrix in range(cuda.blockIdx.x, matrices, cuda.gridDim.x):
             first, line, sign, size = matrix * side * side, matrix * side, one, none
-            for i in range(me, side * side, lanes):
+            for i in range(tid, side * side, block_size):
                 y[first + i] = a[first + i]
             cuda.syncthreads()
             for k in range(side):
                 chosen = find_pivot(y, first, k, side)
                 swap(y, first + k * side, first + chosen * side, 1, side)
                 pivot = eliminate(y, first, factors, line, k, side)
-                if me == 0:
+                if tid == 0:
                     pivots[line + k] = chosen
                 if sign != none:  # else nothing can be told any more
                     size += log(abs(pivot))
@@ -244,9 +244,9 @@ def _inverse_kernel(real: Any) -> Any:
             for back in range(side):
                 k = side - 1 - back
                 swap(y, first + k, first + pivots[line + k], side, side)
-            for i in range(me, side * side if sign == none else 0, lanes):
+            for i in range(tid, side * side if sign == none else 0, block_size):
                 y[first + i] = none
-            if me == 0:
+            if tid == 0:
                 signs[matrix], sizes[matrix] = sign, size
     return invert
 
@@ -271,15 +271,15 @@ def inverse(a: Array, y: Array, scratch: Any) -> list[Launch]:
 @cache
 def _length_function(real: Any) -> Any:
     """squares(x, first, stop): the sum of squares of x[first] to x[stop - 1]."""
-    lanes, add_up = LANES, tree_function(1)
+    block_size, block_sum = BLOCK_SIZE, block_reduce_function(1)
 
     @device_function
     def squares(x, first, stop):
-        sums, total = cuda.shared.array((1, lanes), real), real(0)
-        for i in range(first + cuda.threadIdx.x, stop, lanes):
+        sums, total = cuda.shared.array((1, block_size), real), real(0)
+        for i in range(first + cuda.threadIdx.x, stop, block_size):
             total += x[i] * x[i]
         sums[0, cuda.threadIdx.x] = total
-        add_up(sums)
+        block_sum(sums)
         found = sums[0, 0]
         cuda.syncthreads()
         return found
@@ -304,15 +304,15 @@ def _reflect_function(real: Any) -> Any:
 def _mirrors_kernel(real: Any) -> Any:
     """Householder's mirrors: rows of `work` become their vectors, whose first number is 1, and the
     lower triangle what is left of the matrix; signs as LAPACK chooses them."""
-    lanes, squares, reflect = LANES, _length_function(real), _reflect_function(real)
+    block_size, squares, reflect = BLOCK_SIZE, _length_function(real), _reflect_function(real)
     none, one = real(0), real(1)
 
     @kernel
     def mirrors(a, work, factors, diagonal, rows, columns, matrices):
-        me = cuda.threadIdx.x
+        tid = cuda.threadIdx.x
         for matrix in range(cuda.blockIdx.x, matrices, cuda.gridDim.x):
             first, line = matrix * rows * columns, matrix * rows
-            for i in range(me, rows * columns, lanes):
+            for i in range(tid, rows * columns, block_size):
                 work[first + i] = a[first + i]
             cuda.syncthreads()
             for k in range(rows):
@@ -322,12 +322,13 @@ def _mirrors_kernel(real: Any) -> Any:
                 left = head if rest == none else -length if head >= none else length
                 factor = none if rest == none else (left - head) / left
                 cuda.syncthreads()
-                for i in range(here + k + 1 + me, here + columns if rest != none else 0, lanes):
+                stop = here + columns if rest != none else 0
+                for i in range(here + k + 1 + tid, stop, block_size):
                     work[i] /= head - left
-                if me == 0:
+                if tid == 0:
                     work[here + k], diagonal[line + k], factors[line + k] = one, left, factor
                 cuda.syncthreads()
-                for row in range(k + 1 + me, rows, lanes):
+                for row in range(k + 1 + tid, rows, block_size):
                     reflect(work, first + row * columns, work, here, k, columns, factor)
                 cuda.syncthreads()
     return mirrors

@@ -1,19 +1,21 @@
-"""Matrix products, of matrices that are stored and of matrices that are only imagined.
+"""General matrix multiplication (GEMM), also of matrices that exist only as index functions.
 
     C[g][i, j] = sum over t of A[g][i, t] B[g][t, j]
 
-A block computes a tile of C, each of its threads a patch, in registers.  It walks along t a slice
-at a time: while its threads multiply the slices of A and B that lie in shared memory, the next ones
-travel from global memory to registers; then they go to the other half of shared memory, and all
-meet at a barrier.  That is V. Volkov's scheme, with the double buffer of the MAGMA library (Volkov
-and Demmel, "Benchmarking GPUs to tune dense linear algebra", 2008).
+The tiling has two levels: a thread block computes one tile of C, each of its threads a smaller tile
+in registers.  The main loop walks along k.  It is double buffered: while the threads multiply the
+tiles of A and B in one stage of shared memory, the next tiles travel from global memory to
+registers, then to the other stage, so that an iteration needs a single barrier (Volkov and Demmel,
+"Benchmarking GPUs to tune dense linear algebra", 2008; MAGMA; CUTLASS calls the levels threadblock
+tile and thread tile).  The epilogue is applied to the sums in registers.
 
-What A, B and C are is said by three device functions, so one kernel serves every transpose and
-also convolutions, whose B has no memory of its own (`convolution`).  A long inner dimension can be
-split over blocks; each writes a part of its own, and the parts are added in order afterwards, so
-results do not depend on scheduling.
+`GemmOperands` says by device functions where elements of A, B and C are, so that one kernel serves
+all transposes, and implicit GEMM for convolutions, whose B is never stored (`convolution`).
 
-`way_of` says how a product is computed: with which tiles, and whether by tensor cores (`tensor`).
+Few output tiles with a long k are parallelised by split-k: each split writes partial sums, which a
+second kernel adds in order.  Results do not depend on scheduling.
+
+`choose_config` selects the tile sizes, and whether tensor cores are used (`gemm_tensor_cores`).
 """
 
 from __future__ import annotations
@@ -28,238 +30,244 @@ from ...op import Spec
 from ..runtime.device_memory import Array
 from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, kernel, thread, threads
 from . import gemm_tensor_cores
-from .epilogue import AS_IT_IS, Ending, Tail
-from .gemm_tiles import dealt, guarded, stretch
+from .epilogue import NO_EPILOGUE, Epilogue, EpilogueOp
+from .gemm_tiles import predicated_loads, split_k_range, tile_copy
 from .kernel_math import real_of
 
-__all__ = ["LARGE", "TILES", "Product", "Tiles", "Way", "add_parts", "grid_of", "matrix_product",
-           "parts_of", "product_kernel", "product_scratch", "way_of"]
+__all__ = ["LARGE_TILES", "SMALL_TILES", "GemmConfig", "GemmOperands", "SimtTiles", "choose_config",
+           "choose_split_k", "gemm", "gemm_grid", "gemm_kernel", "gemm_scratch", "reduce_split_k"]
 
 
-class Tiles(NamedTuple):
-    """A block computes `rows` x `columns` results, a thread `high` x `wide` of them, `depth` terms
-    of the sums at a time."""
+class SimtTiles(NamedTuple):
+    """Tile sizes without tensor cores: (block_m, block_n) of a block, (thread_m, thread_n) of a
+    thread; block_k is the depth of a stage in shared memory."""
 
-    rows: int
-    columns: int
-    depth: int
-    high: int
-    wide: int
-    resident: int = 2
-    """Blocks that a multiprocessor shall have registers for."""
+    block_m: int
+    block_n: int
+    block_k: int
+    thread_m: int
+    thread_n: int
+    min_blocks: int = 2
+    """Blocks that must fit on a multiprocessor at once; see `Kernel.min_blocks`."""
 
     @property
     def threads(self) -> int:
-        return self.rows // self.high * (self.columns // self.wide)
+        return self.block_m // self.thread_m * (self.block_n // self.thread_n)
 
 
-TILES = Tiles(8, 8, 8, 4, 4) if SIMULATED else Tiles(64, 64, 16, 4, 4)
-LARGE = Tiles(16, 16, 8, 8, 8) if SIMULATED else Tiles(128, 64, 8, 8, 8, 3)
-"""Twice the arithmetic for each number read from shared memory, half of the blocks."""
-ENOUGH = 396
+SMALL_TILES = SimtTiles(8, 8, 8, 4, 4) if SIMULATED else SimtTiles(64, 64, 16, 4, 4)
+LARGE_TILES = SimtTiles(16, 16, 8, 8, 8) if SIMULATED else SimtTiles(128, 64, 8, 8, 8, 3)
+"""Twice the arithmetic per element read from shared memory, half of the blocks."""
+FULL_GRID = 396
 """Blocks that keep a large GPU busy: three for each of 132 multiprocessors."""
-TERMS = 16 if SIMULATED else 256
-MAX_PARTS = 3 if SIMULATED else 32
-"""Where tiles are few, sums are split into parts of so many terms or more, and so many at most."""
-QUAD = 4
-"""Neighbours in shared memory that a thread reads at once, 128 bits."""
-SPARE = 4
-"""Unused columns of A's slices: those that store along t get banks of their own."""
+MIN_SPLIT_TERMS = 16 if SIMULATED else 256
+MAX_SPLITS = 3 if SIMULATED else 32
+"""Limits of split-k: terms of a split, and splits of a sum."""
+VECTOR = 4
+"""Adjacent elements of shared memory that a thread reads by one 128-bit load."""
+PADDING = 4
+"""Unused columns of A's stages, against bank conflicts of stores along k."""
 
 
-class Way(NamedTuple):
+class GemmConfig(NamedTuple):
     """How a product is computed."""
 
     real: Any
     """The type of sums, and of factors outside tensor cores."""
     tiles: Any
-    words: Any = None
-    """`tensor.Words` for tensor cores."""
+    """`SimtTiles` or, with a packing, `TensorCoreTiles`."""
+    packing: gemm_tensor_cores.Packing | None = None
+    """The format of factors for tensor cores."""
 
 
-def way_of(dtype: Any, real: Any, sizes: tuple[int, int, int], batch: int = 1) -> Way:
-    """The way for tensors of `dtype` summed in `real`, of sizes (m, n, k), so many in a batch.
+def choose_config(dtype: Any, real: Any, sizes: tuple[int, int, int], batch: int = 1) -> GemmConfig:
+    """The configuration for a batch of products of sizes (m, n, k), of tensors of `dtype` summed in
+    `real`.
 
-    Factors of float16 go to tensor cores unless `MXNET_CUDA_ALLOW_TENSOR_CORE=0`, those of float32
-    where `NBMOD_GPU_PRODUCTS` says how they may be rounded.
+    float16 uses tensor cores unless `MXNET_CUDA_ALLOW_TENSOR_CORE=0`; float32 does where
+    `NBMOD_GPU_PRODUCTS` allows its factors to be rounded.
     """
-    words = gemm_tensor_cores.words_of(dtype)
-    if words is not None:
-        return Way(real, words.tiles, words)
-    columns, rows, batch = grid_of(sizes, LARGE, batch)
-    fits = real is np.float32 and columns * rows * batch >= ENOUGH and sizes[0] >= LARGE.rows
-    return Way(real, LARGE if fits else TILES)
+    packing = gemm_tensor_cores.packing_of(dtype)
+    if packing is not None:
+        return GemmConfig(real, packing.tiles, packing)
+    columns, rows, batch = gemm_grid(sizes, LARGE_TILES, batch)
+    fills = columns * rows * batch >= FULL_GRID and sizes[0] >= LARGE_TILES.block_m
+    return GemmConfig(real, LARGE_TILES if real is np.float32 and fills else SMALL_TILES)
 
 
-class Product(NamedTuple):
-    """The device functions of a product; g is the number of the product in a batch.
+class GemmOperands(NamedTuple):
+    """Device functions that access the matrices; g is the index of the product in the batch.
 
-    load_a(a, g, i, t, m, step), load_b(b, g, t, j, step, n)    an element
-    store(c, bias, other, g, s, i, j, step, total, add)         write or add one, of part s
+    load_a(a, g, i, t, m, lda), load_b(b, g, t, j, ldb, n)      read an element
+    store(c, bias, addend, g, split, i, j, ldc, total, add)     write an element, or add to it
 
-    where `step` is what the launch says of that matrix: elements from a row to the next.
+    `lda`, `ldb`, `ldc`: the leading dimensions that the launch gives, elements from row to row.
 
-    `a_inner`, `b_inner`: whether neighbours along t, rather than along i or j, are neighbours in
-    memory, so that neighbouring threads take those.
+    `a_k_contiguous`, `b_k_contiguous`: whether elements adjacent along k, rather than along i or j,
+    are adjacent in memory.
     """
 
     load_a: Any
     load_b: Any
     store: Any
-    a_inner: bool = True
-    b_inner: bool = False
+    a_k_contiguous: bool = True
+    b_k_contiguous: bool = False
 
 
-def product_kernel(product: Product, way: Way, parts: int = 1) -> Any:
-    """A kernel (a, b, bias, other, c, m, n, k, of_a, of_b, of_c, add) over blocks (n, m,
-    products * parts); `of_*` are the steps that a `Product` is told.
-
-    Part s of `parts` sums the s-th stretch of the k terms.
-    """
-    if way.words is not None:
-        return gemm_tensor_cores.product_kernel(product, way.words, way.tiles, parts)
-    return _product_kernel(product, way.real, way.tiles, parts)
+def gemm_kernel(operands: GemmOperands, config: GemmConfig, splits: int = 1) -> Any:
+    """A kernel (a, b, bias, addend, c, m, n, k, lda, ldb, ldc, add) over a grid of blocks (tiles
+    along n, tiles along m, batch * splits)."""
+    if config.packing is not None:
+        return gemm_tensor_cores.gemm_kernel(operands, config.packing, config.tiles, splits)
+    return _simt_gemm_kernel(operands, config.real, config.tiles, splits)
 
 
-def _product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot leave it
-        product: Product, real: Any, tiles: Tiles, parts: int) -> Any:
-    rows, columns, depth, high, wide, _ = tiles
-    across, threads, store = columns // wide, tiles.threads, product.store
-    spaced, high_step, wide_step = rows + SPARE, rows // high * QUAD, columns // wide * QUAD
-    a_count, b_count = depth * rows // threads, depth * columns // threads
-    seen_a, seen_b = guarded(product, real)
-    split_a, split_b = dealt(product.a_inner, rows, depth), dealt(product.b_inner, columns, depth)
-    quad = QUAD
+def _simt_gemm_kernel(  # noqa: C901 - what a kernel keeps in registers cannot leave it
+        operands: GemmOperands, real: Any, tiles: SimtTiles, splits: int) -> Any:
+    block_m, block_n, block_k, thread_m, thread_n, _ = tiles
+    across, threads, store, vector = block_n // thread_n, tiles.threads, operands.store, VECTOR
+    # A thread tile consists of vectors that are these distances apart.
+    m_stride, n_stride = block_m // thread_m * VECTOR, block_n // thread_n * VECTOR
+    padded_m = block_m + PADDING
+    a_count, b_count = block_k * block_m // threads, block_k * block_n // threads
+    load_a, load_b = predicated_loads(operands, real)
+    fetch_a, store_a = tile_copy(load_a, operands.a_k_contiguous, (block_k, block_m), threads)
+    fetch_b, store_b = tile_copy(load_b, operands.b_k_contiguous, (block_k, block_n), threads)
 
     # Sums in double precision take twice the registers.
-    @kernel(resident=1 if real is np.float64 else tiles.resident)
-    def multiply(a, b, bias, other, c, m, n, k, of_a, of_b, of_c, add):  # noqa: C901
-        # Two shared arrays on one source line would be one array in the simulator.
-        left = cuda.shared.array((2, depth, spaced), real, alignment=16)
-        right = cuda.shared.array((2, depth, columns), real, alignment=16)
-        totals = cuda.local.array((high, wide), real)
-        some_a = cuda.local.array(a_count, real)
-        some_b = cuda.local.array(b_count, real)
-        some_left = cuda.local.array(high, real)
-        some_right = cuda.local.array(wide, real)
-        me, g, s, now = cuda.threadIdx.x, cuda.blockIdx.z // parts, cuda.blockIdx.z % parts, 0
-        top, side = cuda.blockIdx.y * rows, cuda.blockIdx.x * columns
-        y, x = me // across * quad, me % across * quad
-        for p in range(high * wide):
-            totals[p // wide, p % wide] = real(0)
-        begin, last = stretch(k, s, parts)
-        for first in range(begin - depth, last, depth):
-            ahead = first + depth
+    @kernel(min_blocks=1 if real is np.float64 else tiles.min_blocks)
+    def multiply(a, b, bias, addend, c, m, n, k, lda, ldb, ldc, add):  # noqa: C901
+        # Two stages of shared memory, accumulators, and fragments in registers.
+        a_tile = cuda.shared.array((2, block_k, padded_m), real, alignment=16)
+        b_tile = cuda.shared.array((2, block_k, block_n), real, alignment=16)
+        totals = cuda.local.array((thread_m, thread_n), real)
+        next_a = cuda.local.array(a_count, real)
+        next_b = cuda.local.array(b_count, real)
+        a_fragment = cuda.local.array(thread_m, real)
+        b_fragment = cuda.local.array(thread_n, real)
+        tid, stage = cuda.threadIdx.x, 0
+        g, split = cuda.blockIdx.z // splits, cuda.blockIdx.z % splits
+        top, side = cuda.blockIdx.y * block_m, cuda.blockIdx.x * block_n
+        y, x = tid // across * vector, tid % across * vector
+        for p in range(thread_m * thread_n):
+            totals[p // thread_n, p % thread_n] = real(0)
+        begin, last = split_k_range(k, split, splits)
+        # The first iteration is the prologue of the pipeline: it only loads.
+        for first in range(begin - block_k, last, block_k):
+            # Start loading the next tiles from global memory.
+            ahead = first + block_k
             if ahead < last:
-                for e in range(a_count):
-                    t, i = split_a(me + e * threads)
-                    some_a[e] = seen_a(a, g, top + i, ahead + t, m, of_a, last)
-                for e in range(b_count):
-                    t, j = split_b(me + e * threads)
-                    some_b[e] = seen_b(b, g, ahead + t, side + j, of_b, n, last)
+                fetch_a(next_a, a, g, top, ahead, m, lda, last)
+                fetch_b(next_b, b, g, side, ahead, n, ldb, last)
+            # Accumulate outer products of columns of A's tile and rows of B's.
             if first >= begin:
-                for t in range(depth):
-                    for p in range(high):
-                        some_left[p] = left[now, t, y + p // quad * high_step + p % quad]
-                    for q in range(wide):
-                        some_right[q] = right[now, t, x + q // quad * wide_step + q % quad]
-                    for p in range(high):
-                        for q in range(wide):
-                            totals[p, q] += some_left[p] * some_right[q]
-            now = 1 - now
-            for e in range(a_count):
-                t, i = split_a(me + e * threads)
-                left[now, t, i] = some_a[e]
-            for e in range(b_count):
-                t, j = split_b(me + e * threads)
-                right[now, t, j] = some_b[e]
+                for t in range(block_k):
+                    for p in range(thread_m):
+                        a_fragment[p] = a_tile[stage, t, y + p // vector * m_stride + p % vector]
+                    for q in range(thread_n):
+                        b_fragment[q] = b_tile[stage, t, x + q // vector * n_stride + q % vector]
+                    for p in range(thread_m):
+                        for q in range(thread_n):
+                            totals[p, q] += a_fragment[p] * b_fragment[q]
+            # Fill the other stage, which no thread reads since the last barrier.
+            stage = 1 - stage
+            store_a(next_a, a_tile, stage)
+            store_b(next_b, b_tile, stage)
             cuda.syncthreads()
-        for p in range(high):
-            for q in range(wide):
-                i = top + y + p // quad * high_step + p % quad
-                j = side + x + q // quad * wide_step + q % quad
+        # Epilogue: store the thread tile, as far as it is inside C.
+        for p in range(thread_m):
+            for q in range(thread_n):
+                i = top + y + p // vector * m_stride + p % vector
+                j = side + x + q // vector * n_stride + q % vector
                 if i < m and j < n:
-                    store(c, bias, other, g, s, i, j, of_c, totals[p, q], add)
+                    store(c, bias, addend, g, split, i, j, ldc, totals[p, q], add)
     return multiply
 
 
-def grid_of(sizes: tuple[int, int, int], tiles: Any, batch: int) -> tuple[int, int, int]:
-    """The grid of `batch` products of these sizes."""
+def gemm_grid(sizes: tuple[int, int, int],
+              tiles: SimtTiles | gemm_tensor_cores.TensorCoreTiles, batch: int
+              ) -> tuple[int, int, int]:
+    """The grid of `batch` products of sizes (m, n, k)."""
     m, n, _ = sizes
-    return -(-n // tiles.columns), -(-m // tiles.rows), batch
+    return -(-n // tiles.block_n), -(-m // tiles.block_m), batch
 
 
 @cache
-def _add_parts_kernel(parts: int, real: Any, tail: Tail) -> Any:
-    finish = tail.function(real)
+def _split_k_kernel(splits: int, real: Any, op: EpilogueOp) -> Any:
+    epilogue = op.function(real)
 
     @kernel
-    def sum_parts(x, bias, other, y, columns, add, n):
+    def reduce_splits(x, bias, addend, y, columns, add, n):
         for i in range(thread(), n, threads()):
             total = real(y[i]) if add else real(0)
-            for part in range(parts):
-                total += x[(i // columns * parts + part) * columns + i % columns]
-            y[i] = finish(total, bias, i % columns, other, i)
-    return sum_parts
+            for split in range(splits):
+                total += x[(i // columns * splits + split) * columns + i % columns]
+            y[i] = epilogue(total, bias, i % columns, addend, i)
+    return reduce_splits
 
 
-def add_parts(sums: Array, c: Array, add: bool, ending: Ending = AS_IT_IS) -> list[Launch]:
-    """c = the sums over parts, in order, of `sums` (rows, parts, columns), with their ending; or
-    c += that."""
-    _, parts, columns = sums.shape
-    make = _add_parts_kernel(parts, sums.dtype.type, ending.tail)
-    return each(make, c.size, sums, *ending.arrays(c), c, columns, bool(add))
+def reduce_split_k(sums: Array, c: Array, add: bool, epilogue: Epilogue = NO_EPILOGUE
+                   ) -> list[Launch]:
+    """c, or c += with `add`: the partial sums (rows, splits, columns) added in order, and their
+    epilogue."""
+    _, splits, columns = sums.shape
+    make = _split_k_kernel(splits, sums.dtype.type, epilogue.op)
+    return each(make, c.size, sums, *epilogue.arrays(c), c, columns, bool(add))
 
 
 @cache
-def _matrix_kernel(way: Way, a_turned: bool, b_turned: bool, tail: Tail, parts: int) -> Any:
-    real, finish = way.real, tail.function(way.real)
+def _dense_kernel(config: GemmConfig, a_transposed: bool, b_transposed: bool, op: EpilogueOp,
+                  splits: int) -> Any:
+    real, epilogue = config.real, op.function(config.real)
 
     @device_function
-    def load_a(a, g, i, t, m, step):
-        return real(a[t * step + i] if a_turned else a[i * step + t])
+    def load_a(a, g, i, t, m, lda):
+        return real(a[t * lda + i] if a_transposed else a[i * lda + t])
 
     @device_function
-    def load_b(b, g, t, j, step, n):
-        return real(b[j * step + t] if b_turned else b[t * step + j])
+    def load_b(b, g, t, j, ldb, n):
+        return real(b[j * ldb + t] if b_transposed else b[t * ldb + j])
 
     @device_function
-    def store(c, bias, other, g, s, i, j, step, total, add):
-        at = (i * parts + s) * step + j
-        total = finish(total, bias, j, other, at)
+    def store(c, bias, addend, g, split, i, j, ldc, total, add):
+        at = (i * splits + split) * ldc + j
+        total = epilogue(total, bias, j, addend, at)
         c[at] = real(c[at]) + total if add else total
 
-    return product_kernel(Product(load_a, load_b, store, not a_turned, b_turned), way, parts)
+    return gemm_kernel(GemmOperands(load_a, load_b, store, not a_transposed, b_transposed), config,
+                       splits)
 
 
-def parts_of(way: Way, sizes: tuple[int, int, int], batch: int = 1) -> int:
-    """Into how many parts the sums of products are split."""
-    columns, rows, _ = grid_of(sizes, way.tiles, 1)
-    return max(min(ENOUGH // max(columns * rows * batch, 1), sizes[2] // TERMS, MAX_PARTS), 1)
+def choose_split_k(config: GemmConfig, sizes: tuple[int, int, int], batch: int = 1) -> int:
+    """The number of splits of each sum that fills the GPU with blocks."""
+    columns, rows, _ = gemm_grid(sizes, config.tiles, 1)
+    wanted = FULL_GRID // max(columns * rows * batch, 1)
+    return max(min(wanted, sizes[2] // MIN_SPLIT_TERMS, MAX_SPLITS), 1)
 
 
-def product_scratch(way: Way, sizes: tuple[int, int, int]) -> list[Spec]:
-    """Scratch that lets `matrix_product` split its sums, where that keeps more blocks busy."""
-    parts = parts_of(way, sizes)
-    return [Spec((sizes[0], parts, sizes[1]), np.dtype(way.real))] if parts > 1 else []
+def gemm_scratch(config: GemmConfig, sizes: tuple[int, int, int]) -> list[Spec]:
+    """The scratch that `gemm` needs for split-k; none if it does not pay."""
+    splits = choose_split_k(config, sizes)
+    return [Spec((sizes[0], splits, sizes[1]), np.dtype(config.real))] if splits > 1 else []
 
 
-def matrix_product(a: Array, b: Array, c: Array, sizes: tuple[int, int, int],
-                   turned: tuple[bool, bool] = (False, False), ending: Ending = AS_IT_IS,
-                   add: bool = False, way: Way | None = None, scratch: Sequence[Array] = (),
-                   steps: tuple[int, int, int] | None = None) -> list[Launch]:
-    """c (m, n) = a (m, k) b (k, n), with its ending, for sizes (m, n, k); `turned` ones are stored
-    transposed.  `scratch`: nothing, or an array as large as `product_scratch` says, or larger.
-    `steps`: elements from a row of a, b and c, as they are stored, to the next, if not as many as a
-    row has."""
-    way, (m, n, k) = way or way_of(a.dtype, real_of(c.dtype), sizes), sizes
-    of_a, of_b, of_c = steps or (m if turned[0] else k, k if turned[1] else n, n)
+def gemm(a: Array, b: Array, c: Array, sizes: tuple[int, int, int],
+         transposed: tuple[bool, bool] = (False, False), epilogue: Epilogue = NO_EPILOGUE,
+         add: bool = False, config: GemmConfig | None = None, scratch: Sequence[Array] = (),
+         leading: tuple[int, int, int] | None = None) -> list[Launch]:
+    """c, or c += with `add`: the product of a (m, k) and b (k, n), and its epilogue.
+
+    `transposed` factors are stored as (k, m) or (n, k).  `scratch`: as large as `gemm_scratch` says
+    or larger, or nothing, which excludes split-k.  `leading`: leading dimensions of a, b and c as
+    they are stored; by default rows are adjacent.
+    """
+    config, (m, n, k) = config or choose_config(a.dtype, real_of(c.dtype), sizes), sizes
+    lda, ldb, ldc = leading or (m if transposed[0] else k, k if transposed[1] else n, n)
     sums = [scratch[0].device.view(scratch[0], 0, *spec)
-            for spec in (product_scratch(way, sizes) if scratch and of_c == n else ())]
-    parts, target = (sums[0].shape[1], sums[0]) if sums else (1, c)
-    here = ending if parts == 1 else AS_IT_IS
-    multiply = _matrix_kernel(way, *turned, here.tail, parts)
-    args = (a, b, *here.arrays(target), target, *sizes, of_a, of_b, of_c,
-            bool(add and parts == 1))
-    first = Launch(multiply, grid_of(sizes, way.tiles, parts), (way.tiles.threads,), args)
-    return [first, *(launch for parts in sums for launch in add_parts(parts, c, add, ending))]
+            for spec in (gemm_scratch(config, sizes) if scratch and ldc == n else ())]
+    splits, target = (sums[0].shape[1], sums[0]) if sums else (1, c)
+    first = epilogue if splits == 1 else NO_EPILOGUE
+    multiply = _dense_kernel(config, *transposed, first.op, splits)
+    args = (a, b, *first.arrays(target), target, *sizes, lda, ldb, ldc, bool(add and splits == 1))
+    return [Launch(multiply, gemm_grid(sizes, config.tiles, splits), (config.tiles.threads,), args),
+            *(launch for part in sums for launch in reduce_split_k(part, c, add, epilogue))]

@@ -1,52 +1,54 @@
-"""Matrix products by tensor cores, whose factors are rounded: to TF32, bfloat16 or float16.
+"""GEMM by tensor cores, whose factors are rounded to TF32, bfloat16 or float16.
 
-The scheme is that of `gemm`, with warps in the place of threads: each computes a patch of the
-block's tile by `mma` instructions, which multiply (16, k) by (k, 8) and add in float32.  Factors
-are rounded once, on their way to shared memory, where they lie as words of 32 bits: one TF32
-number, or two of 16 bits that are neighbours along the inner dimension (see `ptx`).
+The scheme is that of `gemm`, with warp tiles in the place of thread tiles: a warp computes its tile
+by `mma` instructions, each of which multiplies (16, k) by (k, 8) and adds in float32.  Factors are
+rounded once, on the way to shared memory, where they are packed in 32-bit words: one TF32 number,
+or two 16-bit numbers adjacent along k (see `ptx`).
 
-float16 tensors lose nothing but the order of their sums.  float32 tensors keep 10 bits behind the
-point of each factor in TF32 and 7 in bfloat16, so nobody gets that who has not asked:
-`NBMOD_GPU_PRODUCTS=tf32` or `bf16`.
+With float16 tensors only the order of the sums differs.  With float32 tensors each factor keeps 10
+bits of its fraction in TF32, 7 in bfloat16; that is opt-in: `NBMOD_GPU_PRODUCTS=tf32` or `bf16`.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ....config import CONFIG
 from ..runtime import ptx
-from ..runtime.launch import SIMULATED, cuda, device_function, kernel
-from .gemm_tiles import dealt, guarded, stretch
+from ..runtime.launch import SIMULATED, Kernel, cuda, device_function, kernel
+from .gemm_tiles import predicated_loads, split_k_range, tile_copy
 
-__all__ = ["WORDS", "TensorTiles", "Words", "product_kernel", "words_of"]
+if TYPE_CHECKING:
+    from .gemm import GemmOperands
 
-HIGH, WIDE, STEP = 16, 8, 8
-"""Rows and columns of what an instruction computes, and words of the inner dimension it takes."""
-SPARE = 8
+__all__ = ["PACKINGS", "Packing", "TensorCoreTiles", "gemm_kernel", "packing_of"]
+
+MMA_M, MMA_N, MMA_WORDS = 16, 8, 8
+"""Rows and columns of an instruction's result, and the words along k that it consumes."""
+PADDING = 8
 """Unused columns of shared memory: the lanes of a warp read from 32 different banks."""
 
 
-class TensorTiles(NamedTuple):
-    """A block computes `rows` x `columns` results, a warp `high` x `wide` of them, `depth` words of
-    the inner dimension at a time."""
+class TensorCoreTiles(NamedTuple):
+    """Tile sizes: (block_m, block_n) of a block, (warp_m, warp_n) of a warp; block_k, the depth of
+    a stage in shared memory, counts words."""
 
-    rows: int
-    columns: int
-    depth: int
-    high: int
-    wide: int
+    block_m: int
+    block_n: int
+    block_k: int
+    warp_m: int
+    warp_n: int
 
     @property
     def threads(self) -> int:
-        return 32 * (self.rows // self.high) * (self.columns // self.wide)
+        return 32 * (self.block_m // self.warp_m) * (self.block_n // self.warp_n)
 
 
-class Words(NamedTuple):
-    """What a word of 32 bits holds: `width` numbers that `pack` makes one of, for `mma`."""
+class Packing(NamedTuple):
+    """The format of a 32-bit word of factors: `width` numbers, made from float32 by `pack`."""
 
     name: str
     width: int
@@ -56,10 +58,10 @@ class Words(NamedTuple):
         return _PACKS[self.name]
 
     @property
-    def tiles(self) -> TensorTiles:
-        """16 numbers of the inner dimension at a time."""
-        return (TensorTiles(32, 16, 8, 16, 16) if SIMULATED
-                else TensorTiles(128, 128, 16 // self.width, 64, 32))
+    def tiles(self) -> TensorCoreTiles:
+        """A stage is 16 numbers deep."""
+        return (TensorCoreTiles(32, 16, 8, 16, 16) if SIMULATED
+                else TensorCoreTiles(128, 128, 16 // self.width, 64, 32))
 
     @property
     def mma(self) -> Any:
@@ -72,95 +74,107 @@ def _pack_tf32(x, y):
 
 
 _PACKS: dict[str, Any] = {"tf32": _pack_tf32, "bf16": ptx.to_bf16x2, "f16": ptx.to_f16x2}
-WORDS = {"tf32": Words("tf32", 1), "bf16": Words("bf16", 2), "f16": Words("f16", 2)}
+PACKINGS = {"tf32": Packing("tf32", 1), "bf16": Packing("bf16", 2), "f16": Packing("f16", 2)}
 
 
-def words_of(dtype: Any) -> Words | None:
-    """How factors of this type go to tensor cores; None if they do not."""
+def packing_of(dtype: Any) -> Packing | None:
+    """The format in which factors of this type are given to tensor cores; None if they are not."""
     if np.dtype(dtype) == np.float16:
-        return WORDS["f16"] if CONFIG.tensor_cores and not SIMULATED else None
+        return PACKINGS["f16"] if CONFIG.tensor_cores and not SIMULATED else None
     if np.dtype(dtype) == np.float32:
-        return WORDS.get(CONFIG.gpu_products)
+        return PACKINGS.get(CONFIG.gpu_products)
     return None
 
 
+def _mma_function(m_mmas: int, n_mmas: int, mma: Any) -> Any:
+    """multiply_tiles(a_tile, b_tile, stage, t, i, j, totals): add the product of `MMA_WORDS` words
+    along k to a warp tile of (m_mmas, n_mmas) instructions; the lane's fragments, in the layout of
+    `ptx`, start at word t, row i and column j."""
+    @device_function
+    def multiply_tiles(a_tile, b_tile, stage, t, i, j, totals):
+        a = cuda.local.array((m_mmas, 4), np.uint32)
+        b = cuda.local.array((n_mmas, 2), np.uint32)
+        for e in range(m_mmas * 4):
+            a[e // 4, e % 4] = a_tile[stage, t + e % 4 // 2 * 4, i + e // 4 * 16 + e % 2 * 8]
+        for e in range(n_mmas * 2):
+            b[e // 2, e % 2] = b_tile[stage, t + e % 2 * 4, j + e // 2 * 8]
+        for p in range(m_mmas * n_mmas):
+            u, v = p // n_mmas, p % n_mmas
+            totals[p, 0], totals[p, 1], totals[p, 2], totals[p, 3] = mma(
+                a[u, 0], a[u, 1], a[u, 2], a[u, 3], b[v, 0], b[v, 1],
+                totals[p, 0], totals[p, 1], totals[p, 2], totals[p, 3])
+    return multiply_tiles
+
+
 @cache
-def product_kernel(  # noqa: C901 - what a kernel keeps in registers cannot leave it
-        product: Any, words: Words, tiles: TensorTiles, parts: int) -> Any:
-    """See `gemm.product_kernel`."""
-    (rows, columns, depth, high, wide), threads, mma = tiles, tiles.threads, words.mma
-    tall, broad, steps, across = high // HIGH, wide // WIDE, depth // STEP, columns // wide
-    a_spaced, b_spaced, store = rows + SPARE, columns + SPARE, product.store
-    patches, a_count, b_count = tall * broad, depth * rows // threads, depth * columns // threads
-    (word_a, split_a, word_b, split_b), width = _movers(product, words, tiles), words.width
+def gemm_kernel(operands: GemmOperands, packing: Packing, tiles: TensorCoreTiles, splits: int
+                ) -> Kernel:
+    """See `gemm.gemm_kernel`."""
+    (block_m, block_n, block_k, warp_m, warp_n), threads = tiles, tiles.threads
+    # Instructions along m, n and k of a warp tile, and warps along n.
+    m_mmas, n_mmas, k_mmas = warp_m // MMA_M, warp_n // MMA_N, block_k // MMA_WORDS
+    mmas, across, width, store = m_mmas * n_mmas, block_n // warp_n, packing.width, operands.store
+    multiply_tiles = _mma_function(m_mmas, n_mmas, packing.mma)
+    padded_m, padded_n = block_m + PADDING, block_n + PADDING
+    a_count, b_count = block_k * block_m // threads, block_k * block_n // threads
+    load_a, load_b = _packed_loads(operands, packing)
+    fetch_a, store_a = tile_copy(load_a, operands.a_k_contiguous, (block_k, block_m), threads,
+                                 width)
+    fetch_b, store_b = tile_copy(load_b, operands.b_k_contiguous, (block_k, block_n), threads,
+                                 width)
 
     @kernel
-    def multiply(a, b, bias, other, c, m, n, k, of_a, of_b, of_c, add):  # noqa: C901
-        left = cuda.shared.array((2, depth, a_spaced), np.uint32)
-        right = cuda.shared.array((2, depth, b_spaced), np.uint32)
-        totals = cuda.local.array((patches, 4), np.float32)
-        some_a = cuda.local.array(a_count, np.uint32)
-        some_b = cuda.local.array(b_count, np.uint32)
-        in_a = cuda.local.array((tall, 4), np.uint32)
-        in_b = cuda.local.array((broad, 2), np.uint32)
-        me, g, s, now = cuda.threadIdx.x, cuda.blockIdx.z // parts, cuda.blockIdx.z % parts, 0
-        top, side = cuda.blockIdx.y * rows, cuda.blockIdx.x * columns
-        group, four = me % 32 // 4, me % 4
-        y, x = me // 32 // across * high + group, me // 32 % across * wide
-        for e in range(patches * 4):
+    def multiply(a, b, bias, addend, c, m, n, k, lda, ldb, ldc, add):
+        # Two stages of shared memory; accumulators and the next tiles in registers.
+        a_tile = cuda.shared.array((2, block_k, padded_m), np.uint32)
+        b_tile = cuda.shared.array((2, block_k, padded_n), np.uint32)
+        totals = cuda.local.array((mmas, 4), np.float32)
+        next_a = cuda.local.array(a_count, np.uint32)
+        next_b = cuda.local.array(b_count, np.uint32)
+
+        tid, stage = cuda.threadIdx.x, 0
+        g, split = cuda.blockIdx.z // splits, cuda.blockIdx.z % splits
+        top, side = cuda.blockIdx.y * block_m, cuda.blockIdx.x * block_n
+        group, lane = tid % 32 // 4, tid % 4
+        y, x = tid // 32 // across * warp_m + group, tid // 32 % across * warp_n
+        for e in range(mmas * 4):
             totals[e // 4, e % 4] = np.float32(0)
-        begin, last = stretch(k, s, parts)
-        for first in range(begin - depth * width, last, depth * width):
-            ahead = first + depth * width
+        begin, last = split_k_range(k, split, splits)
+        # The first iteration is the prologue of the pipeline: it only loads.
+        for first in range(begin - block_k * width, last, block_k * width):
+            # Start loading the next tiles from global memory.
+            ahead = first + block_k * width
             if ahead < last:
-                for e in range(a_count):
-                    t, i = split_a(me + e * threads)
-                    some_a[e] = word_a(a, g, top + i, ahead + width * t, m, of_a, last)
-                for e in range(b_count):
-                    t, j = split_b(me + e * threads)
-                    some_b[e] = word_b(b, g, ahead + width * t, side + j, of_b, n, last)
+                fetch_a(next_a, a, g, top, ahead, m, lda, last)
+                fetch_b(next_b, b, g, side, ahead, n, ldb, last)
             if first >= begin:
-                for step in range(steps):
-                    t = step * 8 + four
-                    for e in range(tall * 4):
-                        in_a[e // 4, e % 4] = left[now, t + e % 4 // 2 * 4,
-                                                   y + e // 4 * 16 + e % 2 * 8]
-                    for e in range(broad * 2):
-                        in_b[e // 2, e % 2] = right[now, t + e % 2 * 4, x + e // 2 * 8 + group]
-                    for p in range(patches):
-                        u, v = p // broad, p % broad
-                        totals[p, 0], totals[p, 1], totals[p, 2], totals[p, 3] = mma(
-                            in_a[u, 0], in_a[u, 1], in_a[u, 2], in_a[u, 3], in_b[v, 0], in_b[v, 1],
-                            totals[p, 0], totals[p, 1], totals[p, 2], totals[p, 3])
-            now = 1 - now
-            for e in range(a_count):
-                t, i = split_a(me + e * threads)
-                left[now, t, i] = some_a[e]
-            for e in range(b_count):
-                t, j = split_b(me + e * threads)
-                right[now, t, j] = some_b[e]
+                for step in range(k_mmas):
+                    multiply_tiles(a_tile, b_tile, stage, step * 8 + lane, y, x + group, totals)
+            # Fill the other stage, which no thread reads since the last barrier.
+            stage = 1 - stage
+            store_a(next_a, a_tile, stage)
+            store_b(next_b, b_tile, stage)
             cuda.syncthreads()
-        for e in range(patches * 4):
-            i = top + y + e // 4 // broad * 16 + e % 4 // 2 * 8
-            j = side + x + e // 4 % broad * 8 + 2 * four + e % 2
+        # Epilogue: store the warp tile, as far as it is inside C.
+        for e in range(mmas * 4):
+            i = top + y + e // 4 // n_mmas * 16 + e % 4 // 2 * 8
+            j = side + x + e // 4 % n_mmas * 8 + 2 * lane + e % 2
             if i < m and j < n:
-                store(c, bias, other, g, s, i, j, of_c, totals[e // 4, e % 4], add)
+                store(c, bias, addend, g, split, i, j, ldc, totals[e // 4, e % 4], add)
     return multiply
 
 
-def _movers(product: Any, words: Words, tiles: TensorTiles) -> tuple[Any, Any, Any, Any]:
-    """For either factor: a function like those of `slices.guarded` that loads a word, of the
-    element at t and, where a word holds two, the next one; and which words a thread takes."""
-    pack, second = words.pack, words.width - 1
-    seen_a, seen_b = guarded(product, np.float32)
+def _packed_loads(operands: GemmOperands, packing: Packing) -> tuple[Any, Any]:
+    """Like `predicated_loads`, of a word: the element at t and, with two in a word, the next."""
+    pack, second = packing.pack, packing.width - 1
+    read_a, read_b = predicated_loads(operands, np.float32)
 
     @device_function
-    def word_a(a, g, i, t, m, step, last):
-        return pack(seen_a(a, g, i, t, m, step, last), seen_a(a, g, i, t + second, m, step, last))
+    def load_a(a, g, i, t, m, lda, last):
+        return pack(read_a(a, g, i, t, m, lda, last), read_a(a, g, i, t + second, m, lda, last))
 
     @device_function
-    def word_b(b, g, t, j, step, n, last):
-        return pack(seen_b(b, g, t, j, step, n, last), seen_b(b, g, t + second, j, step, n, last))
+    def load_b(b, g, j, t, n, ldb, last):
+        return pack(read_b(b, g, j, t, n, ldb, last), read_b(b, g, j, t + second, n, ldb, last))
 
-    return (word_a, dealt(product.a_inner, tiles.rows, tiles.depth),
-            word_b, dealt(product.b_inner, tiles.columns, tiles.depth))
+    return load_a, load_b

@@ -1,48 +1,80 @@
-"""Slices of the factors of a product on their way to shared memory: what `gemm` and `tensor` share.
+"""Tiles of GEMM operands on the way from global to shared memory: what `gemm` and
+`gemm_tensor_cores` share.
 
-A slice of A is (depth, rows), one of B (depth, columns).  Its elements are dealt out to the threads
-of a block by number; the functions here say which element has which number, and what stands beyond
-the edges.
+In each iteration of its main loop a block needs one tile (block_k, block_m) of A and one tile
+(block_k, block_n) of B.  The elements of a tile are numbered and dealt out to the threads of the
+block cyclically.  A thread keeps its elements in registers, a fragment, until the tile's stage of
+shared memory is free.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..runtime.launch import device_function
+from ..runtime.launch import cuda, device_function
 from .kernel_math import minimum
 
-__all__ = ["dealt", "guarded", "stretch"]
+if TYPE_CHECKING:
+    from .gemm import GemmOperands
+
+__all__ = ["predicated_loads", "split_k_range", "tile_copy"]
 
 
 @device_function
-def stretch(k, s, parts):
-    """Where part s of some parts of k terms begins and ends."""
-    span = (k + parts - 1) // parts
-    return s * span, minimum(k, (s + 1) * span)
+def split_k_range(k, split, splits):
+    """The half-open range of the k terms that one of the `splits` of a sum adds up."""
+    span = (k + splits - 1) // splits
+    return split * span, minimum(k, (split + 1) * span)
 
 
-def dealt(inner: bool, extent: int, depth: int) -> Any:
-    """split(number) -> (t, i): neighbours are neighbours along t if `inner`, else along i."""
-    @device_function
-    def split(number):
-        if inner:
-            return number % depth, number // depth
-        return number // extent, number % extent
-    return split
-
-
-def guarded(product: Any, real: Any) -> tuple[Any, Any]:
-    """The loading functions of a `gemm.Product` with one more argument, the end of the sums: from
-    there on, and beyond the last row or column, there are zeros."""
-    load_a, load_b = product.load_a, product.load_b
+def predicated_loads(operands: GemmOperands, real: Any) -> tuple[Any, Any]:
+    """load(matrix, g, i, t, extent, leading, last) for A, and for B with j in place of i: elements
+    outside the matrix, and from the end `last` of the sums on, are zero and are not read."""
+    read_a, read_b = operands.load_a, operands.load_b
 
     @device_function
-    def seen_a(a, g, i, t, m, step, last):
-        return real(load_a(a, g, i, t, m, step)) if i < m and t < last else real(0)
+    def load_a(a, g, i, t, m, lda, last):
+        return real(read_a(a, g, i, t, m, lda)) if i < m and t < last else real(0)
 
     @device_function
-    def seen_b(b, g, t, j, step, n, last):
-        return real(load_b(b, g, t, j, step, n)) if j < n and t < last else real(0)
+    def load_b(b, g, j, t, n, ldb, last):
+        return real(read_b(b, g, t, j, ldb, n)) if j < n and t < last else real(0)
 
-    return seen_a, seen_b
+    return load_a, load_b
+
+
+def tile_copy(load: Any, k_contiguous: bool, shape: tuple[int, int], threads: int, width: int = 1
+              ) -> tuple[Any, Any]:
+    """Device functions that copy a tile of `shape` (block_k, extent), in elements of which each
+    holds `width` terms of the sums, from global to shared memory.
+
+    fetch(fragment, matrix, g, first, k, extent, leading, last): load the thread's elements of the
+    tile that starts at row or column `first` and term `k`.
+    store(fragment, tile, stage): write them to a stage of `tile` (stages, block_k, extent).
+
+    Consecutive threads get elements that are adjacent along k if `k_contiguous`, else along the
+    other dimension, so that loads coalesce.
+    """
+    block_k, block = shape
+    count = block_k * block // threads
+
+    @device_function
+    def tile_index(e):
+        number = cuda.threadIdx.x + e * threads
+        if k_contiguous:
+            return number % block_k, number // block_k
+        return number // block, number % block
+
+    @device_function
+    def fetch(fragment, matrix, g, first, k, extent, leading, last):
+        for e in range(count):
+            t, i = tile_index(e)
+            fragment[e] = load(matrix, g, first + i, k + width * t, extent, leading, last)
+
+    @device_function
+    def store(fragment, tile, stage):
+        for e in range(count):
+            t, i = tile_index(e)
+            tile[stage, t, i] = fragment[e]
+
+    return fetch, store

@@ -16,16 +16,16 @@ import numpy as np
 from ...op import Spec
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, cuda, device_function, each, kernel, thread, threads
-from .block_reduce import LANES, each_block, tree_function
+from .block_reduce import BLOCK_SIZE, block_reduce_function, each_block
 from .factorize import IDENTITY, MIRRORED, square
-from .kernel_math import WORDS, real_of
+from .kernel_math import MATH, real_of
 
 __all__ = ["eigen", "eigen_scratch"]
 
 SWEEPS = 30
 """More than any matrix needs: convergence is quadratic."""
 
-sqrt = WORDS["sqrt"]
+sqrt = MATH["sqrt"]
 
 
 @device_function
@@ -39,18 +39,18 @@ def _pair(turn, number, teams):
 @cache
 def _beside_function(real: Any) -> Any:
     """beside(x, first, side): sums of squares beside the diagonal of a matrix, and of all of it."""
-    lanes, add_up = LANES, tree_function(2)
+    block_size, block_sum = BLOCK_SIZE, block_reduce_function(2)
 
     @device_function
     def beside(x, first, side):
-        sums, me = cuda.shared.array((2, lanes), real), cuda.threadIdx.x
-        sums[0, me] = sums[1, me] = real(0)
-        for i in range(me, side * side, lanes):
+        sums, tid = cuda.shared.array((2, block_size), real), cuda.threadIdx.x
+        sums[0, tid] = sums[1, tid] = real(0)
+        for i in range(tid, side * side, block_size):
             number = x[first + i] * x[first + i]
-            sums[1, me] += number
+            sums[1, tid] += number
             if i // side != i % side:
-                sums[0, me] += number
-        add_up(sums)
+                sums[0, tid] += number
+        block_sum(sums)
         found = sums[0, 0], sums[1, 0]
         cuda.syncthreads()
         return found
@@ -61,12 +61,12 @@ def _beside_function(real: Any) -> Any:
 def _rotate_functions(real: Any) -> tuple[Any, Any]:
     """angles(x, first, turns, line, turn, side): cosine and sine of each game of a round.
     rotate(x, first, turns, line, turn, side, along, across): rows, or columns, of a matrix."""
-    lanes, none, one, two = LANES, real(0), real(1), real(2)
+    block_size, none, one, two = BLOCK_SIZE, real(0), real(1), real(2)
 
     @device_function
     def angles(x, first, turns, line, turn, side):
         teams = side + side % 2
-        for game in range(cuda.threadIdx.x, teams // 2, lanes):
+        for game in range(cuda.threadIdx.x, teams // 2, block_size):
             p, q = _pair(turn, game, teams)
             cosine, sine = one, none
             if q < side:
@@ -83,7 +83,7 @@ def _rotate_functions(real: Any) -> tuple[Any, Any]:
     @device_function
     def rotate(x, first, turns, line, turn, side, along, across):
         teams = side + side % 2
-        for i in range(cuda.threadIdx.x, teams // 2 * side, lanes):
+        for i in range(cuda.threadIdx.x, teams // 2 * side, block_size):
             p, q = _pair(turn, i // side, teams)
             if q < side:
                 one_at = first + p * across + i % side * along

@@ -18,14 +18,14 @@ import numpy as np
 from ...elementwise import special
 from ..runtime.launch import SIMULATED, cuda, device_function, kernel, thread, threads
 
-__all__ = ["CBRTS", "CUTS", "NUMBERS", "RINTS", "WORDS", "cuda", "kernel", "maximum", "minimum",
+__all__ = ["CBRTS", "CASTS", "NUMBERS", "RINTS", "MATH", "cuda", "kernel", "maximum", "minimum",
            "real_of", "scalar_function", "thread", "threads", "whole"]
 
 _NUMPY_NAMES = ("floor", "ceil", "trunc", "sqrt", "exp", "log", "log2", "log10", "log1p", "expm1",
                 "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot", "arcsin", "arccos", "arctan",
                 "arcsinh", "arccosh", "arctanh")
 
-WORDS = {name: getattr(np, name) if SIMULATED else getattr(math, name.replace("arc", "a"))
+MATH = {name: getattr(np, name) if SIMULATED else getattr(math, name.replace("arc", "a"))
          for name in _NUMPY_NAMES}
 """The functions of the formula language by name; `where` and `abs` are Python's own words."""
 
@@ -74,7 +74,7 @@ def whole(x):
     return np.float64(x).astype(np.int64) if SIMULATED else np.int64(x)
 
 
-def _cut(name: str):
+def _cast(name: str):
     """A conversion to an integer type as in C: without the fraction, and of the low bits only."""
     kind = np.dtype(name).type
 
@@ -84,7 +84,7 @@ def _cut(name: str):
     return cut
 
 
-CUTS = {name: _cut(name) for name in ("int8", "uint8", "int16", "uint16", "int32", "int64")}
+CASTS = {name: _cast(name) for name in ("int8", "uint8", "int16", "uint16", "int32", "int64")}
 
 
 @device_function
@@ -92,7 +92,7 @@ def _where(condition, a, b):
     return a if condition else b
 
 
-_SPECIAL = {**vars(special), **WORDS, "abs": abs, "where": _where, "maximum": maximum,
+_SPECIAL = {**vars(special), **MATH, "abs": abs, "where": _where, "maximum": maximum,
             "minimum": minimum}
 
 
@@ -107,10 +107,10 @@ for _name in [name for name, value in vars(special).items()
               if isinstance(value, FunctionType) and value.__module__ == special.__name__]:
     _SPECIAL[_name] = scalar_function(getattr(special, _name), _SPECIAL)
 
-WORDS.update({name: _SPECIAL[name] for name in special.__all__},
+MATH.update({name: _SPECIAL[name] for name in special.__all__},
              maximum=maximum, minimum=minimum, mod=mod, cbrt=cbrt)
 if not SIMULATED:
-    WORDS.update(erf=math.erf, gamma=math.gamma, gammaln=math.lgamma)
+    MATH.update(erf=math.erf, gamma=math.gamma, gammaln=math.lgamma)
 
 NUMBERS = ModuleType("nbmod_numbers", "What code over NumPy's arrays calls `np`, for one number.")
-vars(NUMBERS).update({name: WORDS[name] for name in _NUMPY_NAMES}, pi=math.pi)
+vars(NUMBERS).update({name: MATH[name] for name in _NUMPY_NAMES}, pi=math.pi)

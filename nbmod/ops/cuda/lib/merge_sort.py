@@ -17,7 +17,7 @@ import numpy as np
 from ...op import Spec
 from ..runtime.device_memory import Array
 from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, kernel, thread, threads
-from .block_reduce import LANES, each_block
+from .block_reduce import BLOCK_SIZE, each_block
 from .kernel_math import minimum, real_of
 
 __all__ = ["Sorted", "find_starts", "key_type", "sort_rows", "sort_scratch"]
@@ -78,29 +78,29 @@ def _merged_place(keys, start, k, width, size):
 @cache
 def _tile_kernel(load: Any, kind: Any, tile: int) -> Any:
     """Sorts tiles; `load(x, row, k, a, b)` is element k of a row."""
-    lanes, double = LANES, 2 * tile
+    block_size, double = BLOCK_SIZE, 2 * tile
 
     @kernel
     def sort_tiles(x, keys, where, size, tiles, a, b, n):
         near = cuda.shared.array(double, kind)
         place = cuda.shared.array(double, np.int32)
-        me = cuda.threadIdx.x
-        for cell in range(cuda.blockIdx.x, n, cuda.gridDim.x):
-            row, first = cell // tiles, cell % tiles * tile
+        tid = cuda.threadIdx.x
+        for segment in range(cuda.blockIdx.x, n, cuda.gridDim.x):
+            row, first = segment // tiles, segment % tiles * tile
             count = minimum(tile, size - first)
-            for e in range(me, count, lanes):
+            for e in range(tid, count, block_size):
                 near[e] = load(x, row, first + e, a, b)
                 place[e] = first + e
             cuda.syncthreads()
             width, here = 1, 0
             while width < tile:
-                for e in range(me, count, lanes):
+                for e in range(tid, count, block_size):
                     to = tile - here + _merged_place(near, here, e, width, count)
                     near[to] = near[here + e]
                     place[to] = place[here + e]
                 cuda.syncthreads()
                 width, here = 2 * width, tile - here
-            for e in range(me, count, lanes):
+            for e in range(tid, count, block_size):
                 keys[row * size + first + e] = near[here + e]
                 where[row * size + first + e] = place[here + e]
             cuda.syncthreads()

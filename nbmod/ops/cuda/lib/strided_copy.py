@@ -1,7 +1,7 @@
-"""Views of arrays, copied or filled: regions, transposed, reversed, or repeated.
+"""Copies and fills of strided views: slices, transposed, reversed or broadcast arrays.
 
-A view is what NumPy makes of a model of the array, which has its shape and no memory: where the
-first element stands, and how many elements lie from one index to the next.
+The start and strides of a view are computed by NumPy, from a model of the array that has its shape
+but no memory.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ __all__ = ["View", "copy_view", "fill_view", "int32s", "offset_function", "view_
 
 
 class View(NamedTuple):
-    """Elements of `array`: the first one's index, then extents and steps of every dimension."""
+    """Elements of `array`: the index of the first, extents and strides (in elements)."""
 
     array: Array
     start: int
     shape: tuple[int, ...]
-    steps: tuple[int, ...]
+    strides: tuple[int, ...]
 
 
 def view_of(array: Array, make: Callable[[np.ndarray], np.ndarray] | None = None) -> View:
-    """The view that `make` takes of an array; it may only index, reshape and transpose."""
+    """The view of an array that `make` returns; it may only index, reshape and transpose."""
     strides = [prod(array.shape[axis + 1:]) for axis in range(array.ndim)]
     model = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), array.shape, strides,
                                             writeable=False)
-    picked = model if make is None else make(model)
-    first, here = (a.__array_interface__["data"][0] for a in (model, picked))
-    return View(array, here - first, picked.shape, picked.strides)
+    view = model if make is None else make(model)
+    first, here = (a.__array_interface__["data"][0] for a in (model, view))
+    return View(array, here - first, view.shape, view.strides)
 
 
 def int32s(numbers: Iterable[int]) -> tuple[Any, ...]:
-    """Constants of a kernel, which as Python's integers would have 64 bits in a tuple."""
+    """Constants of a kernel; in a tuple, numba gives Python integers 64 bits."""
     return tuple(map(np.int32, numbers))
 
 
 @cache
-def offset_function(extents: tuple[int, ...], steps: tuple[int, ...]) -> Any:
-    """offset(i): where element `i`, counting over `extents`, stands when those have `steps`."""
-    extents, steps = extents or (1,), steps or (0,)
+def offset_function(extents: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    """offset(i): the offset of element `i`, in row-major order over `extents`."""
+    extents, strides = extents or (1,), strides or (0,)
     rank, inner = len(extents), int32s(prod(extents[d + 1:]) for d in range(len(extents)))
-    extents, steps = map(int32s, (extents, steps))
+    extents, strides = map(int32s, (extents, strides))
 
     @device_function
     def offset(i):
         at = 0
         for d in range(rank):
-            at += i // inner[d] % extents[d] * steps[d]
+            at += i // inner[d] % extents[d] * strides[d]
         return at
     return offset
 
@@ -62,36 +62,36 @@ def offset_function(extents: tuple[int, ...], steps: tuple[int, ...]) -> Any:
 @cache
 def _copy_kernel(extents: tuple[int, ...], source: tuple[int, ...], target: tuple[int, ...]
                  ) -> Any:
-    taken, put = offset_function(extents, source), offset_function(extents, target)
+    x_offset, y_offset = offset_function(extents, source), offset_function(extents, target)
 
     @kernel
     def copy_strided(x, y, first_x, first_y, count):
         for i in range(thread(), count, threads()):
-            y[first_y + put(i)] = x[first_x + taken(i)]
+            y[first_y + y_offset(i)] = x[first_x + x_offset(i)]
     return copy_strided
 
 
 def copy_view(source: View, target: View) -> list[Launch]:
-    """Launches that copy a view to one of as many elements and the same extents beyond 1."""
-    steps = [tuple(step for step, extent in zip(view.steps, view.shape, strict=True) if extent != 1)
-             for view in (source, target)]
+    """Launches that copy a view to one whose extents are equal apart from those of 1."""
+    strides = [tuple(stride for stride, extent in zip(view.strides, view.shape, strict=True)
+                     if extent != 1) for view in (source, target)]
     extents = tuple(extent for extent in target.shape if extent != 1)
-    return each(_copy_kernel(extents, *steps), prod(extents), source.array, target.array,
+    return each(_copy_kernel(extents, *strides), prod(extents), source.array, target.array,
                 source.start, target.start)
 
 
 @cache
-def _fill_kernel(extents: tuple[int, ...], steps: tuple[int, ...]) -> Any:
-    put = offset_function(extents, steps)
+def _fill_kernel(extents: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    offset = offset_function(extents, strides)
 
     @kernel
     def fill_strided(y, value, first, count):
         for i in range(thread(), count, threads()):
-            y[first + put(i)] = value
+            y[first + offset(i)] = value
     return fill_strided
 
 
 def fill_view(view: View, value: Any) -> list[Launch]:
     """Launches that fill a view with `value`, cast to its type."""
-    return each(_fill_kernel(view.shape, view.steps), prod(view.shape), view.array,
+    return each(_fill_kernel(view.shape, view.strides), prod(view.shape), view.array,
                 view.array.dtype.type(value), view.start)

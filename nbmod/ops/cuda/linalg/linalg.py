@@ -51,7 +51,7 @@ from ..lib.jacobi import eigen, eigen_scratch
 from ..lib.kernel_math import real_of
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
-from .dot import SCALED, product, stack_of, turned
+from .dot import SCALED, matmul, stack_of, transpose
 
 INT32 = np.dtype(np.int32)
 
@@ -110,8 +110,9 @@ def _potrf(op: Potrf, ins: Any, outs: Any, call: Any) -> list[Any]:
 def _potrf_backward(op: Potrf, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (g, factor), (ga,), (inner, whole) = ins, outs, call.scratch
     stacks = (stack_of(factor), stack_of(g))
-    left, right = (turned(stacks[0]), stacks[1]) if op.lower else (stacks[0], turned(stacks[1]))
-    return [*product(left, right, stack_of(inner)),
+    left, right = ((transpose(stacks[0]), stacks[1]) if op.lower
+                   else (stacks[0], transpose(stacks[1])))
+    return [*matmul(left, right, stack_of(inner)),
             *square(MIRRORED, inner, whole),
             *solve(factor, whole, whole, 1, op.lower, op.lower),
             *solve(factor, whole, ga, 0.5, op.lower, not op.lower, rightside=True)]
@@ -137,7 +138,7 @@ def _potri(op: Potri, ins: Any, outs: Any, call: Any) -> list[Any]:
     message = SINGULAR.format("no zero on its diagonal")
     return [*_checked(a, a.shape[-1], sound, message), *square(IDENTITY, a, inverse),
             *solve(a, inverse, inverse, 1, op.lower, not op.lower),
-            *product(turned(stack_of(inverse)), stack_of(inverse), stack_of(y))]
+            *matmul(transpose(stack_of(inverse)), stack_of(inverse), stack_of(y))]
 
 
 def _potri_scratch(op: Potri, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
@@ -147,7 +148,7 @@ def _potri_scratch(op: Potri, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
 def _potri_backward(op: Potri, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (g, a, inverse), (ga,), (both, moved) = ins, outs, call.scratch
     return [*square(BOTH, g, both),
-            *product(stack_of(both), stack_of(inverse), stack_of(moved)),
+            *matmul(stack_of(both), stack_of(inverse), stack_of(moved)),
             *solve(a, moved, moved, 1, op.lower, not op.lower),
             *square(TURNED_LOWER if op.lower else UPPER, moved, ga, -1)]
 
@@ -165,18 +166,18 @@ def _of_triangle(op: _Triangular, left: Any, right: Any, whole: Array, ga: Array
                  ) -> list[Launch]:
     """The gradient of A, where that of T is alpha left right."""
     target = stack_of(whole)
-    return [*product(left, right, turned(target) if op.transpose else target, alpha),
+    return [*matmul(left, right, transpose(target) if op.transpose else target, alpha),
             *_triangle(op, whole, ga)]
 
 
 def _factor(op: _Triangular, triangle: Array) -> Any:
     stack = stack_of(triangle)
-    return turned(stack) if op.transpose else stack
+    return transpose(stack) if op.transpose else stack
 
 
 def _times(op: Trmm, t: Any, b: Array, y: Array) -> list[Launch]:
     left, right = (stack_of(b), t) if op.rightside else (t, stack_of(b))
-    return product(left, right, stack_of(y), op.alpha)
+    return matmul(left, right, stack_of(y), op.alpha)
 
 
 def _trmm(op: Trmm, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -189,10 +190,10 @@ def _trmm_backward(op: Trmm, ins: Any, outs: Any, call: Any) -> list[Launch]:
     launches = []
     if gb is not None:
         launches += _triangle(op, a, triangle)
-        launches += _times(op, turned(_factor(op, triangle)), g, gb)
+        launches += _times(op, transpose(_factor(op, triangle)), g, gb)
     if ga is not None:
-        pair = ((turned(stack_of(b)), stack_of(g)) if op.rightside
-                else (stack_of(g), turned(stack_of(b))))
+        pair = ((transpose(stack_of(b)), stack_of(g)) if op.rightside
+                else (stack_of(g), transpose(stack_of(b))))
         launches += _of_triangle(op, *pair, triangle, ga, op.alpha)
     return launches
 
@@ -219,8 +220,8 @@ def _trsm_backward(op: Trsm, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (g, a, x), (ga, gb), (whole, moved) = ins, outs, call.scratch
     launches = solve(a, g, moved, 1, op.lower, not op.transpose, op.rightside)
     if ga is not None:
-        pair = ((turned(stack_of(x)), stack_of(moved)) if op.rightside
-                else (stack_of(moved), turned(stack_of(x))))
+        pair = ((transpose(stack_of(x)), stack_of(moved)) if op.rightside
+                else (stack_of(moved), transpose(stack_of(x))))
         launches += _of_triangle(op, *pair, whole, ga, -1)
     if gb is not None:
         launches += run_program(SCALED, [moved], [gb], [op.alpha])
@@ -235,17 +236,17 @@ on_gpu(Trsm, _trsm, _trsm_backward, _one_check, _trsm_back_scratch)
 
 
 def _syrk(op: Syrk, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    a, b = stack_of(ins[0]), turned(stack_of(ins[0]))
+    a, b = stack_of(ins[0]), transpose(stack_of(ins[0]))
     left, right = (b, a) if op.transpose else (a, b)
-    return product(left, right, stack_of(outs[0]), op.alpha)
+    return matmul(left, right, stack_of(outs[0]), op.alpha)
 
 
 def _syrk_backward(op: Syrk, ins: Any, outs: Any, call: Any) -> list[Launch]:
     g, a = map(stack_of, ins)
     ga = stack_of(outs[0])
-    pairs = [(a, head) if op.transpose else (head, a) for head in (g, turned(g))]
+    pairs = [(a, head) if op.transpose else (head, a) for head in (g, transpose(g))]
     return [launch for add, (left, right) in enumerate(pairs)
-            for launch in product(left, right, ga, op.alpha, bool(add))]
+            for launch in matmul(left, right, ga, op.alpha, bool(add))]
 
 
 on_gpu(Syrk, _syrk, _syrk_backward)
@@ -266,8 +267,8 @@ def _checked_inverse_scratch(op: Inverse, ins: list[Spec], outs: list[Spec]) -> 
 def _inverse_backward(op: Inverse, ins: Any, outs: Any, call: Any) -> list[Launch]:
     g, inverse = map(stack_of, ins)
     moved = stack_of(call.scratch[0])
-    return [*product(turned(inverse), g, moved),
-            *product(moved, turned(inverse), stack_of(outs[0]), -1)]
+    return [*matmul(transpose(inverse), g, moved),
+            *matmul(moved, transpose(inverse), stack_of(outs[0]), -1)]
 
 
 on_gpu(Inverse, _inverse, _inverse_backward, _checked_inverse_scratch, _one_more)
@@ -305,7 +306,8 @@ def _det_scratch(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
 
 @cache
 def _through_inverse_kernel(real: Any) -> Any:
-    """Gradients of matrices: of a number for each, which grows by `by` times the inverse turned."""
+    """Gradients of matrices, from that of a scalar function whose gradient is `by` times the
+    transposed inverse."""
     @kernel
     def through_inverse(g, by, inverse, ga, side, count):
         for i in range(thread(), count, threads()):
@@ -350,10 +352,10 @@ def _gelqf_scratch(op: Gelqf, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
 
 def _gelqf_backward(op: Gelqf, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (gq, gl, q, factor), (inner, whole, moved) = ins, call.scratch
-    return [*product(turned(stack_of(factor)), stack_of(gl), stack_of(inner)),
-            *product(stack_of(gq), turned(stack_of(q)), stack_of(inner), -1, True),
+    return [*matmul(transpose(stack_of(factor)), stack_of(gl), stack_of(inner)),
+            *matmul(stack_of(gq), transpose(stack_of(q)), stack_of(inner), -1, True),
             *square(MIRRORED, inner, whole), *run_program(COPY, [gq], [moved]),
-            *product(stack_of(whole), stack_of(q), stack_of(moved), 1, True),
+            *matmul(stack_of(whole), stack_of(q), stack_of(moved), 1, True),
             *solve(factor, moved, outs[0], transpose=True)]
 
 
@@ -400,10 +402,10 @@ def _syevd_scratch(op: Syevd, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
 def _syevd_backward(op: Syevd, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (gu, gw, u, w), (inner, whole) = ins, call.scratch
     turns = stack_of(u)
-    return [*product(stack_of(gu), turned(turns), stack_of(inner)),
+    return [*matmul(stack_of(gu), transpose(turns), stack_of(inner)),
             *each(_gaps_kernel(real_of(u.dtype)), u.size, inner, gw, w, whole, u.shape[-1]),
-            *product(turned(turns), stack_of(whole), stack_of(inner)),
-            *product(stack_of(inner), turns, stack_of(outs[0]))]
+            *matmul(transpose(turns), stack_of(whole), stack_of(inner)),
+            *matmul(stack_of(inner), turns, stack_of(outs[0]))]
 
 
 def _syevd_back_scratch(op: Syevd, ins: list[Spec], outs: list[Spec]) -> list[Spec]:

@@ -7,11 +7,11 @@ from typing import Any
 
 from ...linalg.triangular import SumLogDiag, _Extract, _Make, _Part
 from ..lib.block_reduce import each_block, sum_kernel
-from ..lib.kernel_math import WORDS, real_of
+from ..lib.kernel_math import MATH, real_of
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
 
-log = WORDS["log"]
+log = MATH["log"]
 
 
 @cache

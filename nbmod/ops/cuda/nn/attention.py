@@ -6,7 +6,7 @@ from typing import Any
 
 from ...nn.attention import _Scores, _stacked, _Weighed, heads_of
 from ..lib.strided_copy import fill_view, view_of
-from ..linalg.dot import Pair, product, product_gradients, turned
+from ..linalg.dot import Pair, matmul, matmul_gradients, transpose
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, on_gpu
 
@@ -34,17 +34,17 @@ def _queries_and_keys(op: Any, tensors: Any) -> Pair:
     """Queries and transposed keys of the inputs or their gradients."""
     own = op.parts if len(tensors) == 1 else 1
     keys = _heads(op, tensors[-1], op.parts, op.parts - 2)
-    return _heads(op, tensors[0], own, 0), keys and turned(keys)
+    return _heads(op, tensors[0], own, 0), keys and transpose(keys)
 
 
 def _scores(op: _Scores, ins: Any, outs: Any, call: Any) -> list[Launch]:
     q, k = _queries_and_keys(op, ins)
-    return product(q, k, _attention(op, outs[0]), q.shape[-1] ** -0.5)
+    return matmul(q, k, _attention(op, outs[0]), q.shape[-1] ** -0.5)
 
 
 def _scores_backward(op: _Scores, ins: Any, outs: Any, call: Any) -> list[Launch]:
     q, k = _queries_and_keys(op, ins[1:])
-    return [*product_gradients(_attention(op, ins[0]), (q, k), _queries_and_keys(op, outs), call,
+    return [*matmul_gradients(_attention(op, ins[0]), (q, k), _queries_and_keys(op, outs), call,
                                q.shape[-1] ** -0.5),
             *_clear(op, outs[-1], (0, 1) if len(outs) == 1 else (0,))]
 
@@ -54,11 +54,11 @@ def _weights_and_values(op: Any, tensors: Any) -> Pair:
 
 
 def _weighed(op: _Weighed, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return product(*_weights_and_values(op, ins), _heads(op, outs[0], 1, 0))
+    return matmul(*_weights_and_values(op, ins), _heads(op, outs[0], 1, 0))
 
 
 def _weighed_backward(op: _Weighed, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    return [*product_gradients(_heads(op, ins[0], 1, 0), _weights_and_values(op, ins[1:]),
+    return [*matmul_gradients(_heads(op, ins[0], 1, 0), _weights_and_values(op, ins[1:]),
                                _weights_and_values(op, outs), call),
             *_clear(op, outs[0], (op.parts - 1,))]
 

@@ -1,9 +1,9 @@
 """BatchNorm: moments of channels, then one pass that normalises; backward two sums, then one pass.
 
-The statistics take one reading of the data however large the batch is; see `cells`.  Additions and
-limits behind the norm (`FollowedNorm`) are done where its results are in registers: forward reads
-what is added and nothing else; backward finds out again what was within the limits, or, behind an
-addition, writes what passes while it adds up, and reads that in the place of the head gradient.
+The statistics take one pass over the data; see `group_stats`.  Addition, ReLU and clip after the
+norm (`FollowedNorm`) are fused into its last pass.  Backward needs to know where the result was
+within the bounds: it recomputes the result or, after an addition, reads the output, and writes the
+masked gradient while it sums, to read that in place of the output gradient.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...elementwise.program import Program, Step
 from ...nn.batch_norm import BatchNormOp, FollowedNorm, SyncBatchNorm
 from ...op import Spec
 from ..elementwise.formula_op import COPY, run_program
-from ..elementwise.group_stats import Cells, deviations, moments, two_sums
+from ..elementwise.group_stats import Groups, centered_terms, moments, paired_sums
 from ..lib.fill import fill, fill_zero
 from ..lib.kernel_math import real_of
 from ..runtime.device_memory import Array
@@ -53,8 +53,8 @@ def _scale(op: BatchNormOp) -> str:
 
 @cache
 def _gradient(op: BatchNormOp, passing: str) -> Program:
-    """The gradient of data, where `passing` says what of the head gradient g passes: all of it, or
-    what numbers within the limits get."""
+    """The gradient of data.  `passing` says how the output gradient g is masked: not at all, by the
+    output y ("shown"), or by the result, computed again ("within")."""
     steps: list[Step] = []
     if passing == "within":
         steps.append(Step("v", f"(x - m) * {_scale(op)} + b"))
@@ -71,29 +71,29 @@ def _gradient(op: BatchNormOp, passing: str) -> Program:
 
 @cache
 def _shown_function(real: Any, relu: bool, keeps: bool) -> Any:
-    """`deviations` of the gradients that pass where the output y is above 0, or of all without
-    `relu`; what is added gets the same, in h."""
+    """`centered_terms` of the gradient masked by y > 0, or unmasked without `relu`; with `keeps`
+    the masked gradient is stored in h, as that of the addend."""
     zero = real(0)
 
     @device_function
-    def terms(g, x, mean, y, h, cell, term, at):
+    def terms(g, x, mean, y, h, group, term, at):
         grad = real(g[at]) if not relu or real(y[at]) > zero else real(y[at])
         if keeps:
             h[at] = grad
-        return grad, grad * (real(x[at]) - mean[cell])
+        return grad, grad * (real(x[at]) - mean[group])
     return terms
 
 
 @cache
 def _within_function(real: Any, most: float) -> Any:
-    """`deviations` of the gradients that pass where the result is within the limits: it is computed
-    again, as in forward."""
+    """`centered_terms` of the gradient masked to where the result, computed again, is within the
+    bounds."""
     zero, high, clipped = real(0), real(most), most < np.inf
 
     @device_function
-    def terms(g, x, mean, scale, beta, cell, term, at):
-        distance = real(x[at]) - mean[cell]
-        value = distance * scale[cell] + beta[cell]
+    def terms(g, x, mean, scale, beta, group, term, at):
+        distance = real(x[at]) - mean[group]
+        value = distance * scale[group] + beta[group]
         outside = value < zero or value > high if clipped else value <= zero
         grad = zero if outside else real(g[at])
         if not clipped and value != value:
@@ -108,18 +108,19 @@ def _split(op: BatchNormOp, array: Any) -> Any:
     return array.reshape(prod(array.shape[:axis]), array.shape[axis], -1)
 
 
-def _cells(op: BatchNormOp, data: Any) -> Cells:
-    return Cells.channels(data.shape, op.axis % len(data.shape))
+def _groups(op: BatchNormOp, data: Any) -> Groups:
+    return Groups.channels(data.shape, op.axis % len(data.shape))
 
 
 def _columns(*arrays: Array) -> list[Array]:
-    """Numbers of channels beside tensors of (N, C, S)."""
+    """Vectors of a value per channel, to be broadcast to (N, C, S)."""
     return [array.reshape(1, -1, 1) for array in arrays]
 
 
-def _spares(wanted: Sequence[Array | None], spare: Sequence[Array]) -> list[Array]:
-    """Scratch in the place of outputs that nobody wants."""
-    return [other if array is None else array for array, other in zip(wanted, spare, strict=False)]
+def _scratch_for(wanted: Sequence[Array | None], scratch: Sequence[Array]) -> list[Array]:
+    """The outputs, with scratch in place of those that are not wanted."""
+    return [spare if array is None else array
+            for array, spare in zip(wanted, scratch, strict=False)]
 
 
 def forward(op: BatchNormOp, ins: Any, outs: Any, call: Any) -> list[Any]:
@@ -128,7 +129,8 @@ def forward(op: BatchNormOp, ins: Any, outs: Any, call: Any) -> list[Any]:
     data, gamma, moving_mean, moving_var = (
         given[name] for name in ("data", "gamma", "moving_mean", "moving_var"))
     variance = outs[2] if op.shows_variance else None
-    mean, inverse = _spares((outs[1], None if op.shows_variance else outs[2]), call.scratch[2:])
+    inverse_out = None if op.shows_variance else outs[2]
+    mean, inverse = _scratch_for((outs[1], inverse_out), call.scratch[2:])
     # MXNet does this in every eager call; its executor only where it could train.
     ones = fill(gamma, 1) if op.fix_gamma and (not call.specs or outs[1] is not None) else []
     added = [_split(op, given["add"])] if op.add else []
@@ -136,7 +138,7 @@ def forward(op: BatchNormOp, ins: Any, outs: Any, call: Any) -> list[Any]:
         _split(op, data), *_columns(mean, inverse, given["beta"], *[gamma] * (not op.fix_gamma)),
         *added], [_split(op, outs[0])])
     of_batch = ones + _variance(op, data, variance, call.scratch) + moments(
-        data, _cells(op, data), mean, inverse, call.scratch, op.eps, True) + apply
+        data, _groups(op, data), mean, inverse, call.scratch, op.eps, True) + apply
     of_past = ones + run_program(COPY, [moving_mean], [mean]) + run_program(
         INVERSE, [moving_var], [inverse], [op.eps]) + apply
     if variance is not None:
@@ -145,12 +147,12 @@ def forward(op: BatchNormOp, ins: Any, outs: Any, call: Any) -> list[Any]:
         lambda: of_batch if call.is_train and not op.use_global_stats else of_past)]
 
 
-def _variance(op: BatchNormOp, data: Array, variance: Array | None, spare: Sequence[Array]
+def _variance(op: BatchNormOp, data: Array, variance: Array | None, scratch: Sequence[Array]
               ) -> list[Launch]:
-    """Launches that write the variance of channels where it is shown."""
+    """Launches that write the variance of channels, if it is an output."""
     if variance is None:
         return []
-    return [*moments(data, _cells(op, data), spare[2], variance, spare, 0.0),
+    return [*moments(data, _groups(op, data), scratch[2], variance, scratch, 0.0),
             *run_program(SQUARE, [variance], [variance])]
 
 
@@ -173,7 +175,7 @@ def backward(op: BatchNormOp, ins: Any, outs: Any, call: Any) -> list[Any]:
 
 
 def _passing(op: BatchNormOp) -> str:
-    """How backward sees which gradients pass the limits; see `_gradient`."""
+    """How backward masks gradients; see `_gradient`."""
     if not op.relu:
         return "all"
     return "within" if "beta" in op.list_needs() else "shown"
@@ -186,7 +188,7 @@ def _gradients(op: BatchNormOp, given: Mapping[str, Array], outs: Any, call: Any
     gx, ggamma, gbeta = (wanted[name] for name in ("data", "gamma", "beta"))
     totals, along, fixed = call.scratch[2:5]
     mean, inverse = statistics
-    cells = _cells(op, given["data"])
+    groups = _groups(op, given["data"])
     launches = _sums(op, given, wanted.get("add"), statistics, call.scratch)
     if gbeta is not None:
         launches += run_program(COPY, [totals], [gbeta])
@@ -202,16 +204,16 @@ def _gradients(op: BatchNormOp, given: Mapping[str, Array], outs: Any, call: Any
              _columns(given["beta"]) if passing == "within" else [])
     operands = [_split(op, g), _split(op, x), *_columns(mean, inverse, totals, along),
                 *_columns(*[given["gamma"]] * (not op.fix_gamma)), *limit]
-    share = 0.0 if inverse is fixed else 1 / cells.terms
+    share = 0.0 if inverse is fixed else 1 / groups.size
     return launches + run_program(_gradient(op, passing), operands, [_split(op, gx)], [share])
 
 
 def _sums(op: BatchNormOp, given: Mapping[str, Array], gadd: Array | None,
           statistics: tuple[Array, Array], scratch: Sequence[Array]) -> list[Launch]:
-    """Launches that add up the gradients of beta, and those of gamma times the deviation, and write
-    the gradient of what is added on the way."""
+    """Launches that sum the gradients of beta, and those of gamma times the deviation, and write
+    the gradient of the addend on the way."""
     g, x, (mean, inverse), passing = given["ograd"], given["data"], statistics, _passing(op)
-    *spare, totals, along, _, scale = scratch
+    *partials, totals, along, _, scale = scratch
     real, launches, more = real_of(x.dtype), list[Launch](), list[Array]()
     if passing == "within":
         if op.fix_gamma:
@@ -223,18 +225,20 @@ def _sums(op: BatchNormOp, given: Mapping[str, Array], gadd: Array | None,
         take = _shown_function(real, op.relu, gadd is not None)
         more = [given["output"] if op.relu else g, g if gadd is None else gadd]
     else:
-        take = deviations
-    return launches + two_sums(take, (g, x, mean, *more), _cells(op, x), (totals, along), spare)
+        take = centered_terms
+    return launches + paired_sums(take, (g, x, mean, *more), _groups(op, x), (totals, along),
+                                  partials)
 
 
 def scratch(op: BatchNormOp, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """What is known of pieces, mean, inverse deviation."""
-    return [*_cells(op, ins[0]).spare(ins[0].dtype), *outs[1:]]
+    """Statistics of chunks, mean, inverse deviation."""
+    return [*_groups(op, ins[0]).scratch(ins[0].dtype), *outs[1:]]
 
 
 def backward_scratch(op: BatchNormOp, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """What is known of pieces, both sums, the inverse deviation of the past, and times gamma."""
-    return [*_cells(op, ins[1]).spare(ins[1].dtype), *[ins[3]] * 4]
+    """Sums of chunks, both sums, the inverse deviation of moving statistics, and that times
+    gamma."""
+    return [*_groups(op, ins[1]).scratch(ins[1].dtype), *[ins[3]] * 4]
 
 
 on_gpu(BatchNormOp, forward, backward, scratch, backward_scratch)

@@ -15,13 +15,13 @@ from ...nn.ctc import CTCLoss
 from ...nn.softmax_kernels import Places
 from ...op import Spec
 from ..elementwise.formula_op import TIMES, run_program
-from ..lib.block_reduce import LANES, each_block
+from ..lib.block_reduce import BLOCK_SIZE, each_block
 from ..lib.fill import fill_zero
-from ..lib.kernel_math import WORDS, maximum, real_of
+from ..lib.kernel_math import MATH, maximum, real_of
 from ..runtime.launch import Launch, cuda, device_function, each, kernel, on_gpu, thread, threads
 from .softmax import softmax
 
-exp, log = WORDS["exp"], WORDS["log"]
+exp, log = MATH["exp"], MATH["log"]
 
 # A row of the table has all that `Labels` knows of a sample: its places, whether a path may leap to
 # each of them, and how many labels and steps there are.
@@ -46,14 +46,14 @@ def _sizes(table, n, width):
 @cache
 def _paths_kernel(real: Any) -> Any:
     """alpha (N, T, S), the logarithm of the likelihood of each sample, and its loss."""
-    lanes = LANES
+    block_size = BLOCK_SIZE
 
     @kernel
     def ctc_paths(logs, table, alpha, likelihoods, loss, time, classes, width, samples):
         for n in range(cuda.blockIdx.x, samples, cuda.gridDim.x):
             row, size, steps = _sizes(table, n, width)
             for t in range(steps):
-                for s in range(cuda.threadIdx.x, size, lanes):
+                for s in range(cuda.threadIdx.x, size, block_size):
                     at = (n * time + t) * width + s
                     total = 0.0 if s < 2 else -np.inf
                     if t > 0:
@@ -77,7 +77,7 @@ def _paths_kernel(real: Any) -> Any:
 def _shares_kernel() -> Any:
     """alpha becomes the share that each place has in all paths; beta (N, 2, S) is scratch, in which
     the step itself is included."""
-    lanes = LANES
+    block_size = BLOCK_SIZE
 
     @kernel
     def ctc_shares(logs, table, alpha, beta, likelihoods, time, classes, width, samples):
@@ -87,7 +87,7 @@ def _shares_kernel() -> Any:
             for back in range(steps if likelihood > -np.inf else np.int32(0)):
                 t = steps - 1 - back
                 now, after = (2 * n + t % 2) * width, (2 * n + (t + 1) % 2) * width
-                for s in range(cuda.threadIdx.x, size, lanes):
+                for s in range(cuda.threadIdx.x, size, block_size):
                     way = 0.0 if s >= size - 2 else -np.inf
                     if back > 0:
                         leaps = s + 2 < size and table[row + width + s + 2] > 0

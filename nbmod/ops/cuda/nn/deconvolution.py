@@ -1,4 +1,4 @@
-"""Deconvolution: a convolution's gradient of the data, whose gradient is the convolution."""
+"""Deconvolution (transposed convolution): the data gradient of a convolution."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from ...nn.deconvolution import Deconvolution
 from ...nn.sliding_window import Geometry, Window
 from ...op import Spec
 from ..lib.block_reduce import each_block, sum_kernel
-from ..lib.epilogue import Ending
+from ..lib.epilogue import Epilogue
 from ..lib.kernel_math import real_of
 from ..runtime.launch import Launch, device_function, on_gpu
 from .convolution import data_gradient, output, weight_gradient, weight_scratch
-from .sliding_window import Case, Strides, place_function
+from .sliding_window import ConvSpec, Strides, offset_function
 
 __all__ = ["backward", "backward_scratch", "forward"]
 
 
-def _case(op: Deconvolution, data: Any) -> Case:
-    """The convolution of which `data` is the result."""
+def _case(op: Deconvolution, data: Any) -> ConvSpec:
+    """The convolution of which `data` is the output."""
     layout, (kernel, stride, _, dilate) = op.axes, op.params
     images, channels, image = layout.split(data.shape)
     out, pad = op.place(image)
     window = Window.over(out, image, kernel, stride, pad, dilate)
     geo = Geometry(window, images, op.num_filter, channels, op.num_group)
-    return Case(geo, Strides.of(layout, op.num_filter, window.image),
+    return ConvSpec(geo, Strides.of(layout, op.num_filter, window.image),
                 Strides.of(layout, geo.group_channels, window.kernel),
                 Strides.of(layout, channels, window.out), real_of(data.dtype))
 
 
 @cache
-def _bias_kernel(case: Case) -> Any:
+def _bias_kernel(case: ConvSpec) -> Any:
     image, real = case.geo.window.image, case.real
-    pixels, place = image[0] * image[1] * image[2], place_function(case.x, image)
+    pixels, offset = image[0] * image[1] * image[2], offset_function(case.x, image)
 
     @device_function
     def load(gy, channel, term, channels):
-        return real(gy[place(term // pixels, channel, term % pixels)])
+        return real(gy[offset(term // pixels, channel, term % pixels)])
 
     return sum_kernel(load, real)
 
@@ -45,7 +45,7 @@ def _bias_kernel(case: Case) -> Any:
 def forward(op: Deconvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     """Launches that write the output."""
     x, w, *bias = ins
-    return data_gradient(_case(op, x), x, w, outs[0], False, Ending(*bias))
+    return data_gradient(_case(op, x), x, w, outs[0], False, Epilogue(*bias))
 
 
 def backward(op: Deconvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -65,7 +65,7 @@ def backward(op: Deconvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 
 def backward_scratch(op: Deconvolution, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """Scratch for the parts of the gradient of weights."""
+    """Scratch for partial sums of the gradient of weights."""
     return weight_scratch(_case(op, ins[1]), ins[2])
 
 

@@ -1,14 +1,14 @@
-"""Depthwise convolution: every channel has its own few filters, so there is no matrix to multiply.
+"""Depthwise convolution: each channel has its own few filters, so the product has no rows to tile.
 
-A thread makes one element of an output in several images: where a tap of the window looks, and what
-the filter has there, is found out once for all of them.  It gathers, in the order of taps, for the
-output as for the gradient of the data, which differ in what is read where:
+A thread computes one element of the output in several images, and so the offsets of taps and the
+weights only once for all of them.  It gathers, in the order of taps; output and data gradient
+differ in what is read where:
 
-    output    of (filter, position)    reads the one channel of that filter
-    data      of (channel, pixel)      reads the gradients of the channel's filters
+    output           of (filter, position)    reads the filter's one channel
+    data gradient    of (channel, pixel)      reads the output gradients of the channel's filters
 
-The gradient of a filter is a sum over all positions of all images: blocks take pieces of them, a
-thread keeps the sums of all taps, and another kernel adds the pieces in order.
+The gradient of a filter is a sum over all positions of all images: blocks add chunks of it, each
+thread with the sums of all taps in registers, and another kernel adds the chunks in order.
 """
 
 from __future__ import annotations
@@ -17,141 +17,145 @@ from functools import cache
 from typing import Any
 
 from ...nn.sliding_window import Geometry
-from ..elementwise.group_stats import Cells
-from ..lib.block_reduce import LANES, tree_function
-from ..lib.epilogue import Tail
+from ..elementwise.group_stats import Groups
+from ..lib.block_reduce import BLOCK_SIZE, block_reduce_function
+from ..lib.epilogue import EpilogueOp
 from ..lib.kernel_math import minimum
 from ..runtime.launch import SIMULATED, Launch, cuda, device_function, each, kernel, thread, threads
-from .sliding_window import Case, place_function, reaches_function, sees_function
+from .sliding_window import ConvSpec, offset_function, tap_function, transposed_tap_function
 
-__all__ = ["applies", "cells_of", "gather", "weight_gradient"]
+__all__ = ["applies", "gather", "groups_of", "weight_gradient"]
 
-FEW = 16
-"""Filters of a channel from which a product is better: a quarter of the rows of its tiles."""
+MIN_GEMM_FILTERS = 16
+"""Filters per channel from which GEMM is better: a quarter of the rows of its tiles."""
 
 IMAGES = (2,) if SIMULATED else (8, 4, 2)
-ENOUGH = 16 if SIMULATED else 1 << 18
-"""A thread takes as many images as leave so many threads, which keep a large card busy."""
+FULL_GRID = 16 if SIMULATED else 1 << 18
+"""A thread computes as many images as leave this many threads, which keep a large GPU busy."""
 
 TAPS = 4 if SIMULATED else 32
 """Sums that a thread keeps in registers."""
 
 
 def applies(geo: Geometry) -> bool:
-    """Whether these kernels are the better ones."""
-    return geo.group_channels == 1 and geo.group_filters < FEW
+    """Whether these kernels are faster than GEMM."""
+    return geo.group_channels == 1 and geo.group_filters < MIN_GEMM_FILTERS
 
 
 @cache
-def _gather_kernel(case: Case, forward: bool, tail: Tail, several: int) -> Any:
+def _gather_kernel(case: ConvSpec, forward: bool, op: EpilogueOp, images: int) -> Any:
     geo, real = case.geo, case.real
     window, times, taps = geo.window, geo.group_filters, geo.window.taps
     source, target = (case.x, case.y) if forward else (case.y, case.x)
     own = window.out if forward else window.image
-    where = sees_function(case) if forward else reaches_function(case)
-    place, weight = place_function(target, own), place_function(case.w, window.kernel)
+    tap = tap_function(case) if forward else transposed_tap_function(case)
+    offset, weight = offset_function(target, own), offset_function(case.w,
+                                                                               window.kernel)
     planes, points = geo.filters if forward else geo.channels, own[0] * own[1] * own[2]
-    sources, last = 1 if forward else times, target.channel == 1
-    of_image, of_plane, finish = source.image, source.channel, tail.function(real)
+    sources, channels_last = 1 if forward else times, target.channel == 1
+    of_image, of_plane, epilogue = source.image, source.channel, op.function(real)
 
     @kernel
-    def depthwise(w, x, bias, other, y, add, n):
-        totals = cuda.local.array(several, real)
+    def depthwise(w, x, bias, addend, y, add, n):
+        totals = cuda.local.array(images, real)
         for i in range(thread(), n, threads()):
-            plane = i % planes if last else i // points % planes
-            point = i // planes % points if last else i % points
-            first = i // (planes * points) * several
-            for k in range(several):
+            # Adjacent threads compute adjacent elements of the target.
+            plane = i % planes if channels_last else i // points % planes
+            point = i // planes % points if channels_last else i % points
+            first = i // (planes * points) * images
+            for k in range(images):
                 totals[k] = real(0)
             for m in range(sources):
                 filter_ = plane if forward else plane * times + m
                 base = (plane // times if forward else filter_) * of_plane
                 for t in range(taps):
-                    inside, at = where(point, t)
+                    inside, at = tap(point, t)
                     if inside:
                         factor = real(w[weight(filter_, 0, t)])
-                        for k in range(several):
+                        for k in range(images):
                             totals[k] += factor * real(x[(first + k) * of_image + base + at])
-            for k in range(several):
-                at = place(first + k, plane, point)
-                total = finish(totals[k], bias, plane, other, at)
+            for k in range(images):
+                at = offset(first + k, plane, point)
+                total = epilogue(totals[k], bias, plane, addend, at)
                 y[at] = real(y[at]) + total if add else total
     return depthwise
 
 
-def gather(case: Case, forward: bool, arrays: tuple[Any, ...], tail: Tail, add: bool
+def gather(case: ConvSpec, forward: bool, arrays: tuple[Any, ...], op: EpilogueOp, add: bool
            ) -> list[Launch]:
     """Launches that write the output, or the gradient of the data, or add to it; `arrays` are
     those of the products of `convolution`."""
-    images, number = case.geo.images, arrays[-1].size
-    several = next((k for k in IMAGES if images % k == 0 and number // k >= ENOUGH), 1)
-    make = _gather_kernel(case, forward, tail, several)
-    return each(make, number // several, *arrays, add)
+    images, size = case.geo.images, arrays[-1].size
+    each_thread = next((k for k in IMAGES if images % k == 0 and size // k >= FULL_GRID), 1)
+    make = _gather_kernel(case, forward, op, each_thread)
+    return each(make, size // each_thread, *arrays, add)
 
 
 # -- the gradient of filters --------------------------------------------------------------------
 
 
-def cells_of(case: Case) -> Cells:
-    """The elements of the output's gradient as cells, one for each filter."""
+def groups_of(case: ConvSpec) -> Groups:
+    """The elements of the output's gradient, grouped by filter."""
     geo, positions = case.geo, case.geo.window.positions
     if case.y.channel == 1:
-        return Cells.channels((geo.positions, geo.filters), 1)
-    return Cells.channels((geo.images, geo.filters, positions), 1)
+        return Groups.channels((geo.positions, geo.filters), 1)
+    return Groups.channels((geo.images, geo.filters, positions), 1)
 
 
-def _look_function(case: Case, first: int, count: int) -> Any:
-    """look(x, g, image, filter, position, totals): add to `totals` g times what taps see there."""
-    sees, times, real = sees_function(case), case.geo.group_filters, case.real
+def _tap_sums_function(case: ConvSpec, first: int, count: int) -> Any:
+    """add_taps(x, g, image, filter, position, totals): add to `totals` g times the pixels that
+    `count` taps, from number `first` on, cover at this position."""
+    covered, times, real = tap_function(case), case.geo.group_filters, case.real
     of_image, of_channel = case.x.image, case.x.channel
 
     @device_function
-    def look(x, g, image, filter_, position, totals):
+    def add_taps(x, g, image, filter_, position, totals):
         base = image * of_image + filter_ // times * of_channel
         for t in range(count):
-            inside, at = sees(position, first + t)
+            inside, at = covered(position, first + t)
             if inside:
                 totals[t] += g * real(x[base + at])
-    return look
+    return add_taps
 
 
 @cache
-def _weight_kernel(case: Case, cells: Cells, first: int) -> Any:
-    """Gradients of `TAPS` taps and less, from number `first` on."""
-    geo, real, run, width = case.geo, case.real, cells.run, cells.width
-    weight, positions = place_function(case.w, geo.window.kernel), geo.window.positions
-    count, lanes, rows = min(geo.window.taps - first, TAPS), LANES, LANES // width
-    look, add_up, size = _look_function(case, first, count), tree_function(count, width), (
-        geo.filters * geo.depth)
+def _weight_kernel(case: ConvSpec, groups: Groups, first: int) -> Any:
+    """Gradients of up to `TAPS` taps, from number `first` on."""
+    geo, real, run, width = case.geo, case.real, groups.run, groups.width
+    weight, positions = offset_function(case.w, geo.window.kernel), geo.window.positions
+    count, block_size, rows = min(geo.window.taps - first, TAPS), BLOCK_SIZE, BLOCK_SIZE // width
+    add_taps, block_sum = _tap_sums_function(case, first, count), block_reduce_function(count,
+                                                                                        width)
+    weights = geo.filters * geo.depth
 
     @kernel
-    def depthwise_weight(gy, x, gw, add, filters, terms, outer, far, pieces):
-        sums = cuda.shared.array((count, lanes), real)
+    def depthwise_weight(gy, x, gw, add, filters, size, outer_stride, run_stride, chunks):
+        sums = cuda.shared.array((count, block_size), real)
         totals = cuda.local.array(count, real)
-        me, groups = cuda.threadIdx.x, (filters + width - 1) // width
-        row, length = me // width, (terms + pieces - 1) // pieces
-        for task in range(cuda.blockIdx.x, groups * pieces, cuda.gridDim.x):
-            filter_, piece = task % groups * width + me % width, task // groups
-            stop = minimum(piece * length + length, terms) if filter_ < filters else 0
+        tid, tiles = cuda.threadIdx.x, (filters + width - 1) // width
+        row, chunk_size = tid // width, (size + chunks - 1) // chunks
+        for task in range(cuda.blockIdx.x, tiles * chunks, cuda.gridDim.x):
+            filter_, chunk = task % tiles * width + tid % width, task // tiles
+            stop = minimum(chunk * chunk_size + chunk_size, size) if filter_ < filters else 0
             for t in range(count):
                 totals[t] = real(0)
-            for term in range(piece * length + row, stop, rows):
-                g = real(gy[filter_ * outer + term // run * far + term % run])
-                look(x, g, term // positions, filter_, term % positions, totals)
+            for term in range(chunk * chunk_size + row, stop, rows):
+                g = real(gy[filter_ * outer_stride + term // run * run_stride + term % run])
+                add_taps(x, g, term // positions, filter_, term % positions, totals)
             for t in range(count):
-                sums[t, me] = totals[t]
-            add_up(sums)
+                sums[t, tid] = totals[t]
+            block_sum(sums)
             if row == 0 and filter_ < filters:
                 for t in range(count):
-                    at = piece * size + weight(filter_, 0, first + t)
-                    gw[at] = real(gw[at]) + sums[t, me] if add else sums[t, me]
+                    at = chunk * weights + weight(filter_, 0, first + t)
+                    gw[at] = real(gw[at]) + sums[t, tid] if add else sums[t, tid]
             cuda.syncthreads()
     return depthwise_weight
 
 
-def weight_gradient(case: Case, gy: Any, x: Any, gw: Any, add: bool) -> list[Launch]:
-    """Launches that write the gradient of filters, or of the pieces of `cells_of`, one after
-    another in `gw`."""
-    cells = cells_of(case)
-    return [cells.launch(_weight_kernel(case, cells, first), gy, x, gw, add)
+def weight_gradient(case: ConvSpec, gy: Any, x: Any, gw: Any, add: bool) -> list[Launch]:
+    """Launches that write the gradient of filters, or partial sums for each of the chunks of
+    `groups_of`, to gw."""
+    groups = groups_of(case)
+    return [groups.launch(_weight_kernel(case, groups, first), gy, x, gw, add)
             for first in range(0, case.geo.window.taps, TAPS)]

@@ -1,4 +1,4 @@
-"""Dense layers: three matrix products, and the sums of columns."""
+"""FullyConnected: a GEMM for each direction; the gradient of the bias is a column sum."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from functools import cache
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from ...nn.fully_connected import FullyConnected
 from ...op import Spec
 from ..lib.block_reduce import each_block, sum_kernel
-from ..lib.epilogue import Ending
-from ..lib.gemm import matrix_product, product_scratch, way_of
+from ..lib.epilogue import Epilogue
+from ..lib.gemm import choose_config, gemm, gemm_scratch
 from ..lib.kernel_math import real_of
 from ..runtime.launch import Launch, device_function, on_gpu
 
@@ -32,13 +34,13 @@ def sizes_of(op: FullyConnected, data: Any) -> tuple[int, int]:
     return data.size // inner, inner
 
 
-def forward(op: FullyConnected, ins: Any, y: Any, room: Any, other: Any = None,
-            **limits: Any) -> list[Launch]:
-    """Launches that write the output, which may end as `Ending` says."""
+def forward(op: FullyConnected, ins: Any, y: Any, scratch: Any, addend: Any = None,
+            relu: bool = False, upper: float = np.inf) -> list[Launch]:
+    """Launches that write the output, with the epilogue of `Epilogue`."""
     data, weight, *bias = ins
     rows, inner = sizes_of(op, data)
-    return matrix_product(data, weight, y, (rows, op.num_hidden, inner), (False, True),
-                          Ending(bias[0] if bias else None, other, **limits), scratch=room)
+    return gemm(data, weight, y, (rows, op.num_hidden, inner), (False, True),
+                Epilogue(bias[0] if bias else None, addend, relu, upper), scratch=scratch)
 
 
 def _forward(op: FullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -52,11 +54,11 @@ def _backward(op: FullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch
     gx, gw, gb = (*outs, None)[:3]
     add = (*call.add, False, False, False)
     if gx is not None:
-        launches += matrix_product(ograd, weight, gx, (rows, inner, hidden), add=add[0],
-                                   scratch=call.scratch)
+        launches += gemm(ograd, weight, gx, (rows, inner, hidden), add=add[0],
+                         scratch=call.scratch)
     if gw is not None:
-        launches += matrix_product(ograd, data, gw, (hidden, inner, rows), (True, False),
-                                   add=add[1], scratch=call.scratch)
+        launches += gemm(ograd, data, gw, (hidden, inner, rows), (True, False), add=add[1],
+                         scratch=call.scratch)
     if gb is not None:
         sums = _column_sums(real_of(ograd.dtype))
         launches += each_block(sums, hidden, ograd, gb, rows, bool(add[2]))
@@ -64,7 +66,7 @@ def _backward(op: FullyConnected, ins: Any, outs: Any, call: Any) -> list[Launch
 
 
 def scratch(op: FullyConnected, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """Scratch for the sums of the output in parts."""
+    """Scratch for split-k."""
     rows, inner = sizes_of(op, ins[0])
     return _largest(ins[0], [(rows, op.num_hidden, inner)])
 
@@ -75,10 +77,10 @@ def _backward_scratch(op: FullyConnected, ins: list[Spec], outs: list[Spec]) -> 
 
 
 def _largest(factor: Spec, products: list[tuple[int, int, int]]) -> list[Spec]:
-    """Scratch for each of some products, which run one after another."""
+    """Scratch that suffices for any of some products, which run one after another."""
     real = real_of(factor.dtype)
     specs = [spec for sizes in products
-             for spec in product_scratch(way_of(factor.dtype, real, sizes), sizes)]
+             for spec in gemm_scratch(choose_config(factor.dtype, real, sizes), sizes)]
     return [max(specs, key=lambda spec: spec.size)] if specs else []
 
 

@@ -1,4 +1,4 @@
-"""Layers that end otherwise than with their sums: one launch writes what comes of all of it."""
+"""Layers with a fused epilogue: the kernel of the layer also adds, and applies ReLU or clip."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from . import convolution, fully_connected
 
 
 def _forward(op: FollowedLayer, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    own, limits = ins[:len(ins) - op.add], {"relu": op.relu, "most": op.most}
-    other, layer = ins[-1] if op.add else None, op.layer
+    own, layer = ins[:len(ins) - op.add], op.layer
+    epilogue = (ins[-1] if op.add else None, op.relu, op.most)
     if isinstance(layer, Convolution):
-        return convolution.forward(layer, own, outs[0], other, **limits)
-    return fully_connected.forward(layer, own, outs[0], call.scratch, other, **limits)
+        return convolution.forward(layer, own, outs[0], *epilogue)
+    return fully_connected.forward(layer, own, outs[0], call.scratch, *epilogue)
 
 
 def _scratch(op: FollowedLayer, ins: list[Spec], outs: list[Spec]) -> list[Spec]:

@@ -1,4 +1,4 @@
-"""im2col and col2im: a thread for every element of columns, or for every pixel of images."""
+"""im2col and col2im: a thread per element of the columns, or per pixel of the images."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from ...nn.sliding_window import Geometry, Layout, Window
 from ..lib.kernel_math import real_of
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, each, kernel, on_gpu, thread, threads
-from .sliding_window import Case, Strides, gradient_function, place_function, seen_function
+from .sliding_window import ConvSpec, Strides, col2im_function, im2col_function, offset_function
 
 
-def _case(op: Windows, images: Array) -> Case:
-    """The convolution whose results are columns: a filter for every tap of every channel."""
+def _case(op: Windows, images: Array) -> ConvSpec:
+    """The convolution whose outputs are the columns: a filter for each tap of each channel."""
     batch, channels, *image = images.shape
     stride, dilate, pad = op.window()
     window = Window.over(image, op.positions(tuple(image)), op.kernel, stride, pad, dilate)
     layout, filters = Layout(len(image)), channels * window.taps
     pixels = Strides.of(layout, channels, window.image)
-    return Case(Geometry(window, batch, channels, filters), pixels, pixels,
+    return ConvSpec(Geometry(window, batch, channels, filters), pixels, pixels,
                 Strides.of(layout, filters, window.out), real_of(images.dtype))
 
 
 @cache
-def _take_kernel(case: Case) -> Any:
-    seen, channels = seen_function(case), case.geo.channels
+def _take_kernel(case: ConvSpec) -> Any:
+    im2col, channels = im2col_function(case), case.geo.channels
     taps, positions = case.geo.window.taps, case.geo.window.positions
 
     @kernel
     def take_windows(x, y, count):
         for i in range(thread(), count, threads()):
             plane = i // positions // taps
-            y[i] = seen(x, plane // channels, plane % channels, i % positions,
+            y[i] = im2col(x, plane // channels, plane % channels, i % positions,
                         i // positions % taps)
     return take_windows
 
 
 @cache
-def _add_kernel(case: Case) -> Any:
-    reached, channels, real = gradient_function(case), case.geo.channels, case.real
+def _add_kernel(case: ConvSpec) -> Any:
+    col2im, channels, real = col2im_function(case), case.geo.channels, case.real
     taps, image = case.geo.window.taps, case.geo.window.image
-    pixels, place = prod(image), place_function(case.x, image)
+    pixels, offset = prod(image), offset_function(case.x, image)
 
     @kernel
     def add_windows(x, y, count):
         for i in range(thread(), count, threads()):
             sample, channel, total = i // pixels // channels, i // pixels % channels, real(0)
             for tap in range(taps):
-                total += reached(x, sample, channel * taps + tap, i % pixels, tap)
-            y[place(sample, channel, i % pixels)] = total
+                total += col2im(x, sample, channel * taps + tap, i % pixels, tap)
+            y[offset(sample, channel, i % pixels)] = total
     return add_windows
 
 

@@ -12,7 +12,7 @@ from ...nn.layer_norm import LayerNorm, _SampleNorm
 from ...nn.softmax_kernels import Places
 from ...op import Spec
 from ..elementwise.formula_op import COPY, run_program
-from ..elementwise.group_stats import Cells, deviations, moments, two_sums
+from ..elementwise.group_stats import Groups, centered_terms, moments, paired_sums
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, on_gpu
 
@@ -31,10 +31,10 @@ def _gradient(inside: bool) -> Program:
 
 
 @device_function
-def _scaled_deviations(g, x, mean, gamma, w, cell, term, at):
+def _scaled_terms(g, x, mean, gamma, w, group, term, at):
     """The terms of a row's sums: scaled gradients, and those times the distance from the mean."""
     scaled = g[at] * gamma[term]
-    return scaled, scaled * (x[at] - mean[cell])
+    return scaled, scaled * (x[at] - mean[group])
 
 
 # -- LayerNorm: gamma and beta vary along the row -------------------------------------------------
@@ -46,7 +46,7 @@ def _places(op: LayerNorm, data: Any) -> Places:
 
 def _three(places: Places, tensors: list[Array], statistics: list[Array],
            parameters: list[Array]) -> list[Array]:
-    """Arrays of three kinds over (R, K, L): whole, without K, and of K alone."""
+    """Arrays broadcast over (R, K, L): tensors, statistics (R, 1, L) and parameters (1, K, 1)."""
     rows, size, lanes = places.rows, places.size, places.lanes
     return [*(array.reshape(rows, size, lanes) for array in tensors),
             *(array.reshape(rows, 1, lanes) for array in statistics),
@@ -54,70 +54,71 @@ def _three(places: Places, tensors: list[Array], statistics: list[Array],
 
 
 @device_function
-def _parameter_terms(g, x, mean, std, w, cell, term, at):
-    """The terms of the gradients of beta and gamma, which rows are added up to."""
+def _parameter_terms(g, x, mean, std, w, group, term, at):
+    """The terms of the gradients of beta and gamma, sums over rows."""
     return g[at], g[at] * (x[at] - mean[term]) / std[term]
 
 
 def _layer(op: LayerNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
     data, gamma, beta = ins
-    mean, std, *spare = call.scratch
+    mean, std, *scratch = call.scratch
     places = _places(op, data)
     x, m, s, w, b = _three(places, [data], [mean, std], [gamma, beta])
-    return (moments(data, Cells.along(places), mean, std, spare, single(op.eps))
+    return (moments(data, Groups.along(places), mean, std, scratch, single(op.eps))
             + _shown(outs, mean, std)
             + run_program(APPLY, [x, m, s, w, b], [outs[0].reshape(x.shape)]))
 
 
 def _shown(outs: Sequence[Array | None], *statistics: Array) -> list[Launch]:
-    """Launches that write mean and deviation, in the type of the data, where they are wanted."""
+    """Launches that write mean and deviation, in the type of the data, to outputs that exist."""
     return [launch for found, out in zip(statistics, outs[1:], strict=True) if out is not None
             for launch in run_program(COPY, [found], [out])]
 
 
 def _layer_backward(op: LayerNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
     ograd, data, gamma, mean, std = ins
-    places, cells, launches = _places(op, data), Cells.along(_places(op, data)), []
-    *spare, totals, along, of_beta, of_gamma = call.scratch
+    places, groups, launches = _places(op, data), Groups.along(_places(op, data)), []
+    *scratch, totals, along, of_beta, of_gamma = call.scratch
     if outs[1] is not None or outs[2] is not None:
-        launches += two_sums(_parameter_terms, (ograd, data, mean, std), _columns(op, data),
-                             (of_beta, of_gamma), spare)
+        launches += paired_sums(_parameter_terms, (ograd, data, mean, std), _columns(op, data),
+                             (of_beta, of_gamma), scratch)
         for sums, out in ((of_gamma, outs[1]), (of_beta, outs[2])):
             launches += [] if out is None else run_program(COPY, [sums], [out])
     if outs[0] is None:
         return launches
-    launches += two_sums(_scaled_deviations, (ograd, data, mean, gamma), cells, (totals, along),
-                         spare[2:])
+    launches += paired_sums(_scaled_terms, (ograd, data, mean, gamma), groups, (totals, along),
+                         scratch[2:])
     g, x, gx, m, s, t, a, w = _three(places, [ograd, data, outs[0]], [mean, std, totals, along],
                                      [gamma])
     return launches + run_program(_gradient(True), [g, x, m, s, w, t, a], [gx],
                                   [1 / places.size])
 
 
-def _columns(op: LayerNorm, data: Any) -> Cells:
-    """A cell for every element of gamma."""
-    return Cells.channels(data.shape, op.axis % len(data.shape))
+def _columns(op: LayerNorm, data: Any) -> Groups:
+    """A group for every element of gamma."""
+    return Groups.channels(data.shape, op.axis % len(data.shape))
 
 
 def _layer_scratch(op: LayerNorm, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return _forward_scratch(Cells.along(_places(op, ins[0])), outs)
+    return _forward_scratch(Groups.along(_places(op, ins[0])), outs)
 
 
-def _forward_scratch(cells: Cells, outs: list[Spec]) -> list[Spec]:
-    """Mean and deviation in the type of sums, what is known of pieces."""
+def _forward_scratch(groups: Groups, outs: list[Spec]) -> list[Spec]:
+    """Mean and deviation in the type of sums, statistics of chunks."""
     real = accumulator(outs[0].dtype)
-    return [*(Spec(out.shape, real) for out in outs[1:]), *cells.spare(real)]
+    return [*(Spec(out.shape, real) for out in outs[1:]), *groups.scratch(real)]
 
 
 def _layer_backward_scratch(op: LayerNorm, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """What is known of pieces of columns, and of rows; sums of rows, and of columns."""
+    """Sums of chunks of columns, and of rows; sums of rows, and of columns."""
     data, gamma, mean = ins[1:4]
     real = accumulator(data.dtype)
     sums = [Spec(spec.shape, real) for spec in (mean, mean, gamma, gamma)]
-    return [*_columns(op, data).spare(real), *Cells.along(_places(op, data)).spare(real), *sums]
+    rows = Groups.along(_places(op, data))
+    return [*_columns(op, data).scratch(real), *rows.scratch(real), *sums]
 
 
-# -- the others: they vary from row to row --------------------------------------------------------
+# -- GroupNorm, InstanceNorm: gamma and beta vary from row to row ---------------------------------
 
 
 def _rows(array: Any, statistics: Any) -> Places:
@@ -127,20 +128,20 @@ def _rows(array: Any, statistics: Any) -> Places:
 
 def _sample(op: _SampleNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
     data, gamma, beta = ins
-    mean, std, *spare = call.scratch
+    mean, std, *scratch = call.scratch
     x, y = (array.reshape(*mean.shape, -1) for array in (data, outs[0]))
     m, s = (array.reshape(*mean.shape, 1) for array in (mean, std))
     w, b = (array.reshape(1, -1, 1) for array in (gamma, beta))
-    return (moments(data, Cells.along(_rows(data, mean)), mean, std, spare, single(op.eps))
+    return (moments(data, Groups.along(_rows(data, mean)), mean, std, scratch, single(op.eps))
             + _shown(outs, mean, std) + run_program(APPLY, [x, m, s, w, b], [y]))
 
 
 def _sample_backward(op: _SampleNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
     ograd, data, gamma, mean, std = ins
-    *spare, totals, along = call.scratch
+    *scratch, totals, along = call.scratch
     places = _rows(data, mean)
-    launches = two_sums(deviations, (ograd, data, mean), Cells.along(places),
-                        (totals, along), spare)
+    launches = paired_sums(centered_terms, (ograd, data, mean), Groups.along(places),
+                        (totals, along), scratch)
     if outs[1] is not None:
         launches += run_program(ALONG, [along, std], [outs[1].reshape(1, -1)])
     if outs[2] is not None:
@@ -154,13 +155,13 @@ def _sample_backward(op: _SampleNorm, ins: Any, outs: Any, call: Any) -> list[La
 
 
 def _sample_scratch(op: _SampleNorm, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return _forward_scratch(Cells.along(_rows(ins[0], outs[1])), outs)
+    return _forward_scratch(Groups.along(_rows(ins[0], outs[1])), outs)
 
 
 def _sample_backward_scratch(op: _SampleNorm, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     data, mean = ins[1], ins[3]
     real = accumulator(data.dtype)
-    return [*Cells.along(_rows(data, mean)).spare(real), *[Spec(mean.shape, real)] * 2]
+    return [*Groups.along(_rows(data, mean)).scratch(real), *[Spec(mean.shape, real)] * 2]
 
 
 on_gpu(LayerNorm, _layer, _layer_backward, _layer_scratch, _layer_backward_scratch)

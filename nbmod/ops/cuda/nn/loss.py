@@ -25,7 +25,7 @@ from .softmax import softmax
 def _count_kernel(real: Any, ignored: int) -> Any:
     """How many labels are not `ignored`."""
     @device_function
-    def load(label, cell, term, cells):
+    def load(label, segment, term, segments):
         return 0.0 if whole(real(label[term])) == ignored else 1.0
 
     return sum_kernel(load, np.float64)
@@ -46,9 +46,9 @@ def _against_labels_kernel(rule: _Rule) -> Any:
     real, ignoring, times_output, counted = rule
 
     @kernel
-    def against_labels(y, label, gx, found, size, lanes, factor, right, wrong, ignored, count):
+    def against_labels(y, label, gx, found, size, inner, factor, right, wrong, ignored, count):
         for i in range(thread(), count, threads()):
-            place, k = i // (size * lanes) * lanes + i % lanes, i // lanes % size
+            place, k = i // (size * inner) * inner + i % inner, i // inner % size
             scale = factor
             if counted:     # rounded like the parameter it is part of
                 scale = real(np.float32(np.float64(factor) / maximum(found[0], 1.0)))
@@ -138,7 +138,7 @@ def _svm_backward(op: SVMOutput, ins: Any, outs: Any, call: Any) -> list[Launch]
 def _above_kernel(real: Any, threshold: float) -> Any:
     """How many elements are above the threshold."""
     @device_function
-    def load(x, cell, term, cells):
+    def load(x, segment, term, segments):
         return 1.0 if real(x[term]) > real(threshold) else 0.0
 
     return sum_kernel(load, np.float64)

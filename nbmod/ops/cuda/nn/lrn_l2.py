@@ -11,10 +11,10 @@ from ...nn.lrn_l2 import LRN, L2Normalization
 from ...op import Spec
 from ...shape import size_of
 from ..elementwise.formula_op import run_program
-from ..lib.kernel_math import WORDS, maximum, minimum, real_of
+from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..runtime.launch import Launch, each, kernel, on_gpu, thread, threads
 
-exp, log = WORDS["exp"], WORDS["log"]
+exp, log = MATH["exp"], MATH["log"]
 
 # -- L2Normalization ----------------------------------------------------------------------------
 

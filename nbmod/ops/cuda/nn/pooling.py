@@ -1,7 +1,7 @@
 """Pooling: one thread for every window forward, one for every pixel backward.
 
-Backward gathers: a pixel looks at the windows that cover it, so no two threads write one place.
-For a maximum it asks of every such window whether it is the first of the largest pixels there.
+Backward gathers: a pixel sums over the windows that cover it, so no atomic additions are needed.
+For max pooling it determines whether it is the first maximum of each such window.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 
 from ...nn.pooling import AVG, CUBE, MAX, SQUARE, SUM, Pooling, PoolingV1
 from ...nn.sliding_window import Layout, Window
-from ..lib.kernel_math import CBRTS, WORDS, maximum, minimum, real_of
+from ..lib.kernel_math import CBRTS, MATH, maximum, minimum, real_of
 from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
-from .sliding_window import Strides, place_function
+from .sliding_window import Strides, offset_function
 
 __all__ = ["forward"]
 
@@ -25,11 +25,11 @@ LOWEST = {"float16": -65504.0, "float32": -3.4028234663852886e38,
 
 OLD_MODES = {"max": MAX, "avg": AVG, "sum": SUM}
 
-sqrt = WORDS["sqrt"]
+sqrt = MATH["sqrt"]
 
 
-class Case(NamedTuple):
-    """All that a kernel is specialised to."""
+class PoolingSpec(NamedTuple):
+    """What a kernel is specialised to."""
 
     window: Window
     channels: int
@@ -38,28 +38,32 @@ class Case(NamedTuple):
     mode: int
     padded: bool
     """Padding counts in the size of a window."""
+    initial: float
+    """The start of a reduction: for a maximum the lowest value of the data's type, which no element
+    of a window that wins is equal to."""
     real: Any
     old: bool = False
-    """As Pooling_v1 has it: pixels of the padding are zeros for a maximum too, all of the largest
-    share its gradient, and means are over whole kernels."""
+    """As Pooling_v1: padding is zero for a maximum too, all equal maxima receive its gradient, and
+    means are over whole kernels."""
 
     @classmethod
-    def of_old(cls, op: PoolingV1, data: Any) -> Case:
+    def of_old(cls, op: PoolingV1, data: Any) -> PoolingSpec:
         layout, image = Layout(2), data.shape[2:]
         out, kernel, stride, pad = op.place(image)
-        window = Window.over(image, out, kernel, stride, pad)
+        window, mode = Window.over(image, out, kernel, stride, pad), OLD_MODES[op.pool_type]
         return cls(window, data.shape[1], Strides.of(layout, data.shape[1], window.image),
-                   Strides.of(layout, data.shape[1], window.out), OLD_MODES[op.pool_type], False,
-                   real_of(data.dtype), True)
+                   Strides.of(layout, data.shape[1], window.out), mode, False,
+                   -np.inf if mode == MAX else 0.0, real_of(data.dtype), True)
 
     @classmethod
-    def of(cls, op: Pooling, data: Any) -> Case:
+    def of(cls, op: Pooling, data: Any) -> PoolingSpec:
         layout = Layout(len(data.shape) - 2, op.channels_last)
         _, channels, image = layout.split(data.shape)
         window = op.window(image)
         return cls(window, channels, Strides.of(layout, channels, window.image),
                    Strides.of(layout, channels, window.out), op.mode,
-                   op.count_include_pad is not False, real_of(data.dtype))
+                   op.count_include_pad is not False,
+                   LOWEST[data.dtype.name] if op.mode == MAX else 0.0, real_of(data.dtype))
 
 
 @device_function
@@ -67,20 +71,20 @@ def _length(start, stop):
     return maximum(stop - start, 1)
 
 
-def _size_function(case: Case) -> Any:
-    """sized(z, y, x): what the window at a position, given by its first indices, is divided by."""
+def _size_function(case: PoolingSpec) -> Any:
+    """size(z, y, x): the divisor of the window whose first indices are these."""
     window, padded = case.window, case.padded
     (depth, height, width), (pz, py, px) = window.image, window.pad
     kz, ky, kx = window.kernel
     if case.mode != AVG:
         return device_function(lambda z, y, x: 1)
     if case.old:
-        # MXNet multiplies by a single precision number, whatever the type.
+        # MXNet multiplies by a float32, whatever the type.
         taps = case.real(1 / np.float64(np.float32(1 / window.taps)))
         return device_function(lambda z, y, x: taps)
 
     @device_function
-    def sized(z, y, x):
+    def size(z, y, x):
         if padded:
             return (_length(z, minimum(z + kz, depth + pz))
                     * _length(y, minimum(y + ky, height + py))
@@ -88,23 +92,23 @@ def _size_function(case: Case) -> Any:
         return (_length(maximum(z, 0), minimum(z + kz, depth))
                 * _length(maximum(y, 0), minimum(y + ky, height))
                 * _length(maximum(x, 0), minimum(x + kx, width)))
-    return sized
+    return size
 
 
-def _touch_function(case: Case) -> Any:
-    """touches(y, x): whether the window of an image that starts there sees the padding."""
+def _padding_function(case: PoolingSpec) -> Any:
+    """touches_padding(y, x): whether the window that starts there covers padding."""
     (_, height, width), (_, py, px), (_, ky, kx) = (case.window.image, case.window.pad,
                                                     case.window.kernel)
 
     @device_function
-    def touches(y, x):
+    def touches_padding(y, x):
         return (y < 0 or x < 0 or minimum(y + ky, height + py) > height
                 or minimum(x + kx, width + px) > width)
-    return touches
+    return touches_padding
 
 
-def _fold_function(case: Case) -> Any:
-    """fold(total, value): a window's result so far, with one pixel more."""
+def _fold_function(case: PoolingSpec) -> Any:
+    """fold(total, value): accumulate a pixel."""
     mode = case.mode
 
     @device_function
@@ -117,8 +121,8 @@ def _fold_function(case: Case) -> Any:
     return fold
 
 
-def _finish_function(case: Case) -> Any:
-    """finish(total, size): the result of a window, from what its pixels were folded to."""
+def _finish_function(case: PoolingSpec) -> Any:
+    """finish(total, size): the result of a window from its accumulated pixels."""
     mode, real, cbrt = case.mode, case.real, CBRTS[case.real]
 
     @device_function
@@ -132,14 +136,15 @@ def _finish_function(case: Case) -> Any:
 
 
 @cache
-def _forward_kernel(case: Case, first: float) -> Any:
-    window, channels, real = case.window, case.channels, case.real
+def _forward_kernel(case: PoolingSpec) -> Any:
+    window, channels, real, initial = case.window, case.channels, case.real, case.initial
     positions, (_, oheight, owidth) = window.positions, window.out
     (depth, height, width), (kz, ky, kx) = window.image, window.kernel
     (sz, sy, sx), (pz, py, px) = window.stride, window.pad
-    pixel, output = place_function(case.x, window.image), place_function(case.y, window.out)
-    sized, fold, finish = _size_function(case), _fold_function(case), _finish_function(case)
-    zeros, touches = case.old and case.mode == MAX, _touch_function(case)
+    pixel = offset_function(case.x, window.image)
+    output = offset_function(case.y, window.out)
+    size, fold, finish = _size_function(case), _fold_function(case), _finish_function(case)
+    zeros, touches_padding = case.old and case.mode == MAX, _padding_function(case)
 
     @kernel
     def pool(x, y, count):
@@ -149,26 +154,27 @@ def _forward_kernel(case: Case, first: float) -> Any:
             x0 = position % owidth * sx - px
             y0 = position // owidth % oheight * sy - py
             z0 = position // (owidth * oheight) * sz - pz
-            total = real(first)
-            if zeros and touches(y0, x0):
+            total = real(initial)
+            if zeros and touches_padding(y0, x0):
                 total = real(0)
             for z in range(maximum(z0, 0), minimum(z0 + kz, depth)):
                 for v in range(maximum(y0, 0), minimum(y0 + ky, height)):
                     for u in range(maximum(x0, 0), minimum(x0 + kx, width)):
                         at = pixel(image, channel, (z * height + v) * width + u)
                         total = fold(total, real(x[at]))
-            y[output(image, channel, position)] = finish(total, sized(z0, y0, x0))
+            y[output(image, channel, position)] = finish(total, size(z0, y0, x0))
     return pool
 
 
-def _share_function(case: Case) -> Any:
-    """share(x, y, gy, image, channel, pixel, position): what the window at a position, which
-    covers the pixel, gives it of its gradient."""
+def _share_function(case: PoolingSpec) -> Any:
+    """share(x, y, gy, image, channel, pixel, position): the pixel's part of the gradient of the
+    window at this position, which covers it."""
     window, mode, real = case.window, case.mode, case.real
     _, oheight, owidth = window.out
     (sz, sy, sx), (pz, py, px) = window.stride, window.pad
-    place, output = place_function(case.x, window.image), place_function(case.y, window.out)
-    sized, wins, old = _size_function(case), _winner_function(case), case.old
+    offset = offset_function(case.x, window.image)
+    output = offset_function(case.y, window.out)
+    size, wins, old = _size_function(case), _winner_function(case), case.old
 
     @device_function
     def share(x, y, gy, image, channel, pixel, position):
@@ -178,37 +184,37 @@ def _share_function(case: Case) -> Any:
         y0 = position // owidth % oheight * sy - py
         z0 = position // (owidth * oheight) * sz - pz
         if mode == MAX and old:
-            return grad if x[place(image, channel, pixel)] == y[at] else real(0)
+            return grad if x[offset(image, channel, pixel)] == y[at] else real(0)
         if mode == MAX:
             return grad if wins(x, image, channel, pixel, z0, y0, x0) else real(0)
         if mode == SUM or mode == AVG:
-            return grad / real(sized(z0, y0, x0))
+            return grad / real(size(z0, y0, x0))
         value = real(y[at])
         if value == real(0):
             return real(0)
-        ratio = real(x[place(image, channel, pixel)]) / value
+        ratio = real(x[offset(image, channel, pixel)]) / value
         return grad * (ratio if mode == SQUARE else ratio * ratio)
     return share
 
 
-def _winner_function(case: Case) -> Any:
-    """wins(x, image, channel, pixel, z0, y0, x0): whether the pixel is the first of the largest in
-    the window that starts there; none is where no pixel is above the lowest number."""
+def _winner_function(case: PoolingSpec) -> Any:
+    """wins(x, image, channel, pixel, z0, y0, x0): whether the pixel is the first maximum of the
+    window that starts there; there is none if no pixel is above the initial value."""
     window, real = case.window, case.real
-    lowest = real(np.finfo(real).min)
+    lowest = real(case.initial)
     (depth, height, width), (kz, ky, kx) = window.image, window.kernel
-    place = place_function(case.x, window.image)
+    offset = offset_function(case.x, window.image)
 
     @device_function
     def wins(x, image, channel, pixel, z0, y0, x0):
-        own = real(x[place(image, channel, pixel)])
+        own = real(x[offset(image, channel, pixel)])
         if not own > lowest:
             return False
         for z in range(maximum(z0, 0), minimum(z0 + kz, depth)):
             for v in range(maximum(y0, 0), minimum(y0 + ky, height)):
                 for u in range(maximum(x0, 0), minimum(x0 + kx, width)):
                     other = (z * height + v) * width + u
-                    value = real(x[place(image, channel, other)])
+                    value = real(x[offset(image, channel, other)])
                     if value > own or (value == own and other < pixel):
                         return False
         return True
@@ -216,11 +222,11 @@ def _winner_function(case: Case) -> Any:
 
 
 @cache
-def _backward_kernel(case: Case) -> Any:
+def _backward_kernel(case: PoolingSpec) -> Any:
     window, channels, real = case.window, case.channels, case.real
     (depth, height, width), (odepth, oheight, owidth) = window.image, window.out
     (kz, ky, kx), (sz, sy, sx), (pz, py, px) = window.kernel, window.stride, window.pad
-    pixels, place, share = depth * height * width, place_function(
+    pixels, offset, share = depth * height * width, offset_function(
         case.x, window.image), _share_function(case)
 
     @kernel
@@ -236,32 +242,29 @@ def _backward_kernel(case: Case) -> Any:
                     for ox in range(maximum(u - kx + sx, 0) // sx, minimum(u // sx + 1, owidth)):
                         total += share(x, y, gy, plane // channels, plane % channels, pixel,
                                        (oz * oheight + oy) * owidth + ox)
-            gx[place(plane // channels, plane % channels, pixel)] = total
+            gx[offset(plane // channels, plane % channels, pixel)] = total
     return pool_back
 
 
 def forward(op: Pooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
     """The twin of `Pooling`; data, and maxima, may be 8-bit integers too."""
     x, y = ins[0], outs[0]
-    first = LOWEST[y.dtype.name] if op.mode == MAX else 0.0
-    return each(_forward_kernel(Case.of(op, x), first), y.size, x, y)
+    return each(_forward_kernel(PoolingSpec.of(op, x)), y.size, x, y)
 
 
 def _backward(op: Pooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
     gy, gx = ins[0], outs[0]
     x, y = (ins[i] if i < len(ins) else gx for i in (1, 2))
-    return each(_backward_kernel(Case.of(op, gx)), gx.size, x, y, gy, gx)
+    return each(_backward_kernel(PoolingSpec.of(op, gx)), gx.size, x, y, gy, gx)
 
 
 def _old_forward(op: PoolingV1, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    case, y = Case.of_old(op, ins[0]), outs[0]
-    first = -np.inf if case.mode == MAX else 0.0
-    return each(_forward_kernel(case, first), y.size, ins[0], y)
+    return each(_forward_kernel(PoolingSpec.of_old(op, ins[0])), outs[0].size, ins[0], outs[0])
 
 
 def _old_backward(op: PoolingV1, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (gy, x, y), gx = ins, outs[0]
-    return each(_backward_kernel(Case.of_old(op, x)), gx.size, x, y, gy, gx)
+    return each(_backward_kernel(PoolingSpec.of_old(op, x)), gx.size, x, y, gy, gx)
 
 
 on_gpu(Pooling, forward, _backward)

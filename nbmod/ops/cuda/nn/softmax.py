@@ -1,7 +1,7 @@
-"""softmax and its kin: numbers along one axis compete in every place of a tensor.
+"""Softmax and its variants along one axis of a tensor (outer, size, inner).
 
-Places whose numbers are neighbours in memory, and few places with many numbers, are the work of a
-block each; others of a thread.
+A block computes each softmax whose elements are contiguous, and each of few long ones; otherwise a
+thread does.
 """
 
 from __future__ import annotations
@@ -16,78 +16,79 @@ from ...nn.softmax import LEAST, SoftmaxActivation, SoftmaxCrossEntropy, _Softma
 from ...nn.softmax_kernels import Places
 from ...op import Spec
 from ..elementwise.formula_op import COPY, run_program
-from ..lib.block_reduce import LANES, each_block, tree_function
+from ..lib.block_reduce import BLOCK_SIZE, block_reduce_function, each_block
 from ..lib.fill import fill_zero
-from ..lib.kernel_math import WORDS, maximum, minimum, real_of, whole
+from ..lib.kernel_math import MATH, maximum, minimum, real_of, whole
 from ..runtime.device_memory import Array
 from ..runtime.launch import SIMULATED, Launch, cuda, each, kernel, on_gpu, thread, threads
 
 __all__ = ["softmax"]
 
-exp, log = WORDS["exp"], WORDS["log"]
+exp, log = MATH["exp"], MATH["log"]
 
 MANY = 4 if SIMULATED else 1 << 14
-"""Places that keep a large card busy by a thread each."""
+"""Softmaxes that keep a large GPU busy with a thread each."""
 
 
 def _by_blocks(places: Places) -> bool:
-    """Whether every place is the work of a block."""
-    return places.size >= LANES // 2 and (places.lanes == 1 or places.rows * places.lanes < MANY)
-
+    """Whether each softmax is computed by a block rather than a thread."""
+    return places.size >= BLOCK_SIZE // 2 and (places.lanes == 1
+                                               or places.rows * places.lanes < MANY)
 
 
 @cache
 def _softmax_kernel(real: Any, logarithm: bool, cut: bool) -> Any:
     @kernel
-    def softmax_kernel(x, y, length, size, lanes, scale, count):
+    def softmax_kernel(x, y, length, size, inner, scale, count):
         for place in range(thread(), count, threads()):
-            first = place // lanes * size * lanes + place % lanes
+            first = place // inner * size * inner + place % inner
             stop = minimum(maximum(length[place], 0), size) if cut else size
             top = real(-np.inf)
             for k in range(stop):
-                value = real(x[first + k * lanes]) * scale
+                value = real(x[first + k * inner]) * scale
                 top = value if value > top or value != value else top
             total = real(0)
             for k in range(stop):
-                total += exp(real(x[first + k * lanes]) * scale - top)
+                total += exp(real(x[first + k * inner]) * scale - top)
             offset = log(total)
             for k in range(stop):
-                value = real(x[first + k * lanes]) * scale - top
-                y[first + k * lanes] = value - offset if logarithm else exp(value) / total
+                value = real(x[first + k * inner]) * scale - top
+                y[first + k * inner] = value - offset if logarithm else exp(value) / total
             for k in range(stop, size):
-                y[first + k * lanes] = real(0)
+                y[first + k * inner] = real(0)
     return softmax_kernel
 
 
 @cache
 def _wide_softmax_kernel(real: Any, logarithm: bool, cut: bool) -> Any:
-    width, add_up, top_of = LANES, tree_function(1), tree_function(1, fold=maximum)
+    block_size, block_sum = BLOCK_SIZE, block_reduce_function(1)
+    block_max = block_reduce_function(1, combine=maximum)
 
     @kernel
-    def wide_softmax(x, y, length, size, lanes, scale, count):
-        tops = cuda.shared.array((1, width), real)
-        sums = cuda.shared.array((1, width), real)
-        me = cuda.threadIdx.x
+    def wide_softmax(x, y, length, size, inner, scale, count):
+        tops = cuda.shared.array((1, block_size), real)
+        sums = cuda.shared.array((1, block_size), real)
+        tid = cuda.threadIdx.x
         for place in range(cuda.blockIdx.x, count, cuda.gridDim.x):
-            first = place // lanes * size * lanes + place % lanes
+            first = place // inner * size * inner + place % inner
             stop = minimum(maximum(length[place], 0), size) if cut else size
             top = real(-np.inf)
-            for k in range(me, stop, width):
-                top = maximum(real(x[first + k * lanes]) * scale, top)
-            tops[0, me] = top
-            top_of(tops)
+            for k in range(tid, stop, block_size):
+                top = maximum(real(x[first + k * inner]) * scale, top)
+            tops[0, tid] = top
+            block_max(tops)
             top, total = tops[0, 0], real(0)
-            for k in range(me, stop, width):
-                total += exp(real(x[first + k * lanes]) * scale - top)
-            sums[0, me] = total
-            add_up(sums)
+            for k in range(tid, stop, block_size):
+                total += exp(real(x[first + k * inner]) * scale - top)
+            sums[0, tid] = total
+            block_sum(sums)
             total = sums[0, 0]
             offset = log(total)
-            for k in range(me, stop, width):
-                value = real(x[first + k * lanes]) * scale - top
-                y[first + k * lanes] = value - offset if logarithm else exp(value) / total
-            for k in range(stop + me, size, width):
-                y[first + k * lanes] = real(0)
+            for k in range(tid, stop, block_size):
+                value = real(x[first + k * inner]) * scale - top
+                y[first + k * inner] = value - offset if logarithm else exp(value) / total
+            for k in range(stop + tid, size, block_size):
+                y[first + k * inner] = real(0)
             cuda.syncthreads()
     return wide_softmax
 
@@ -105,15 +106,15 @@ def softmax(places: Places, x: Array, y: Array, scale: float = 1.0, logarithm: b
 @cache
 def _gradient_kernel(real: Any, logarithm: bool) -> Any:
     @kernel
-    def softmax_gradient(g, y, gx, size, lanes, scale, count):
+    def softmax_gradient(g, y, gx, size, inner, scale, count):
         for place in range(thread(), count, threads()):
-            first = place // lanes * size * lanes + place % lanes
+            first = place // inner * size * inner + place % inner
             total = real(0)
             for k in range(size):
-                at = first + k * lanes
+                at = first + k * inner
                 total += real(g[at]) if logarithm else real(g[at]) * real(y[at])
             for k in range(size):
-                at = first + k * lanes
+                at = first + k * inner
                 if logarithm:
                     gx[at] = (real(g[at]) - exp(real(y[at])) * total) * scale
                 else:
@@ -123,23 +124,23 @@ def _gradient_kernel(real: Any, logarithm: bool) -> Any:
 
 @cache
 def _wide_gradient_kernel(real: Any, logarithm: bool) -> Any:
-    width, add_up = LANES, tree_function(1)
+    block_size, block_sum = BLOCK_SIZE, block_reduce_function(1)
 
     @kernel
-    def wide_gradient(g, y, gx, size, lanes, scale, count):
-        sums = cuda.shared.array((1, width), real)
-        me = cuda.threadIdx.x
+    def wide_gradient(g, y, gx, size, inner, scale, count):
+        sums = cuda.shared.array((1, block_size), real)
+        tid = cuda.threadIdx.x
         for place in range(cuda.blockIdx.x, count, cuda.gridDim.x):
-            first = place // lanes * size * lanes + place % lanes
+            first = place // inner * size * inner + place % inner
             total = real(0)
-            for k in range(me, size, width):
-                at = first + k * lanes
+            for k in range(tid, size, block_size):
+                at = first + k * inner
                 total += real(g[at]) if logarithm else real(g[at]) * real(y[at])
-            sums[0, me] = total
-            add_up(sums)
+            sums[0, tid] = total
+            block_sum(sums)
             total = sums[0, 0]
-            for k in range(me, size, width):
-                at = first + k * lanes
+            for k in range(tid, size, block_size):
+                at = first + k * inner
                 if logarithm:
                     gx[at] = (real(g[at]) - exp(real(y[at])) * total) * scale
                 else:
@@ -181,7 +182,7 @@ def _activation_backward(op: SoftmaxActivation, ins: Any, outs: Any, call: Any) 
 
 @cache
 def _entropy_kernel(real: Any) -> Any:
-    """What every row loses."""
+    """The cross entropy of every row."""
     @kernel
     def entropy(x, label, loss, size, least, count):
         for row in range(thread(), count, threads()):

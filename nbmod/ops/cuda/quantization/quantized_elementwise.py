@@ -18,7 +18,7 @@ from ...quantization.quantized_elementwise import (
 )
 from ...quantization.ranges import FLOAT, INT8, INT32, LEVELS, S8, per_unit
 from ..lib.fill import fill
-from ..lib.kernel_math import RINTS, WORDS, maximum, minimum
+from ..lib.kernel_math import MATH, RINTS, maximum, minimum
 from ..runtime.launch import Launch, each, kernel, on_gpu, thread, threads
 from ..tensor.indexing import gather_rows, lookup_rows
 from .quantized_layers import range_of_sums
@@ -33,7 +33,7 @@ from .ranges import (
 )
 
 real, double = np.float32, np.float64
-root, trunc = WORDS["sqrt"], WORDS["trunc"]
+root, trunc = MATH["sqrt"], MATH["trunc"]
 
 # -- joining ------------------------------------------------------------------------------------
 

@@ -22,8 +22,8 @@ from ...quantization.quantized_layers import (
 from ...quantization.ranges import FLOAT, INT8, INT32, LEVELS, S8, UINT8
 from ...shape import size_of
 from ..elementwise.formula_op import COPY, run_program
-from ..lib.epilogue import Ending
-from ..lib.gemm import TILES, Way, matrix_product, product_scratch
+from ..lib.epilogue import Epilogue
+from ..lib.gemm import SMALL_TILES, GemmConfig, gemm, gemm_scratch
 from ..nn import convolution, pooling
 from ..nn.fully_connected import sizes_of
 from ..runtime.device_memory import Array
@@ -39,7 +39,7 @@ from .ranges import (
 )
 
 real = np.float32
-SUMS = Way(np.int32, TILES)
+SUMS = GemmConfig(np.int32, SMALL_TILES)
 
 POSITIVE = Program("positive", (Step("y", "where(x > 0, x, 0)"),), ("x",), ("y",))
 
@@ -70,7 +70,7 @@ def range_of_sums(levels: Any, ends: Sequence[Array], outs: Any, spare: Sequence
 def _convolve(op: QuantizedConvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     x, w, ends = ins[0], ins[1], ins[op.num_tensors:]
     case = convolution.case_of(op.layer, x, outs[0], np.int32)
-    return [*convolution.output(case, x, w, outs[0], Ending(None if op.no_bias else ins[2])),
+    return [*convolution.output(case, x, w, outs[0], Epilogue(None if op.no_bias else ins[2])),
             *range_of_sums(op.levels(x.dtype), ends, outs, call.scratch)]
 
 
@@ -94,8 +94,8 @@ def _multiply(op: QuantizedFullyConnected, ins: Any, outs: Any, call: Any) -> li
     x, w, ends, (spare, bias, *scratch) = ins[0], ins[1], ins[op.num_tensors:], call.scratch
     rows, inner = sizes_of(op.layer, x)
     launches = [] if op.no_bias else each(_bias_kernel(x.dtype), bias.size, ins[2], *ends, bias)
-    return [*launches, *matrix_product(x, w, outs[0], (rows, op.num_hidden, inner), (False, True),
-                                       Ending(None if op.no_bias else bias), way=SUMS,
+    return [*launches, *gemm(x, w, outs[0], (rows, op.num_hidden, inner), (False, True),
+                                       Epilogue(None if op.no_bias else bias), config=SUMS,
                                        scratch=scratch),
             *range_of_sums(op.levels(x.dtype), ends, outs, [spare])]
 
@@ -105,7 +105,7 @@ def _multiply_scratch(op: QuantizedFullyConnected, ins: list[Spec], outs: list[S
     """The spare end, the bias, parts of the sums."""
     rows, inner = sizes_of(op.layer, ins[0])
     return [*spare_end(op, ins, outs), Spec((op.num_hidden,), INT32),
-            *product_scratch(SUMS, (rows, op.num_hidden, inner))]
+            *gemm_scratch(SUMS, (rows, op.num_hidden, inner))]
 
 
 on_gpu(QuantizedConvolution, _convolve, scratch=spare_end)

@@ -15,7 +15,7 @@ import numpy as np
 from ...op import Spec
 from ...quantization.ranges import FLOAT, LEVELS, limits
 from ..elementwise.formula_op import COPY, run_program
-from ..lib.block_reduce import LANES, each_block, pieces_of, tree_function
+from ..lib.block_reduce import BLOCK_SIZE, block_reduce_function, chunk_count, each_block
 from ..lib.fill import fill
 from ..lib.kernel_math import RINTS, maximum, minimum
 from ..runtime.device_memory import Array
@@ -85,24 +85,25 @@ def keep_range(ends: Sequence[Array], outs: Sequence[Any]) -> list[Launch]:
 
 @cache
 def _extremes_kernel(dtype: np.dtype) -> Any:
-    kind, lanes = dtype.type, LANES
-    least_of, most_of = tree_function(1, fold=minimum), tree_function(1, fold=maximum)
+    kind, block_size = dtype.type, BLOCK_SIZE
+    block_min = block_reduce_function(1, combine=minimum)
+    block_max = block_reduce_function(1, combine=maximum)
 
     @kernel
     def extremes(x, z, lows, highs, length, terms, n):
-        low = cuda.shared.array((1, lanes), kind)
-        high = cuda.shared.array((1, lanes), kind)
-        me = cuda.threadIdx.x
-        for piece in range(cuda.blockIdx.x, n, cuda.gridDim.x):
-            start = piece * length
+        low = cuda.shared.array((1, block_size), kind)
+        high = cuda.shared.array((1, block_size), kind)
+        tid = cuda.threadIdx.x
+        for chunk in range(cuda.blockIdx.x, n, cuda.gridDim.x):
+            start = chunk * length
             least, most = x[start], z[start]
-            for i in range(start + me, minimum(start + length, terms), lanes):
+            for i in range(start + tid, minimum(start + length, terms), block_size):
                 least, most = minimum(x[i], least), maximum(z[i], most)
-            low[0, me], high[0, me] = least, most
-            least_of(low)
-            most_of(high)
-            if me == 0:
-                lows[piece], highs[piece] = low[0, 0], high[0, 0]
+            low[0, tid], high[0, tid] = least, most
+            block_min(low)
+            block_max(high)
+            if tid == 0:
+                lows[chunk], highs[chunk] = low[0, 0], high[0, 0]
             cuda.syncthreads()
     return extremes
 
@@ -114,12 +115,12 @@ def extremes(x: Array, scratch: Sequence[Array]) -> tuple[list[Launch], list[Arr
     if not x.size:
         return [*fill(found[0], 0), *fill(found[1], 0)], found
     make, length = _extremes_kernel(x.dtype), -(-x.size // lows.size)
-    pieces = -(-x.size // length)
-    return [*each_block(make, pieces, x, x, lows, highs, length, x.size),
-            *each_block(make, 1, lows, highs, *found, pieces, pieces)], found
+    chunks = -(-x.size // length)
+    return [*each_block(make, chunks, x, x, lows, highs, length, x.size),
+            *each_block(make, 1, lows, highs, *found, chunks, chunks)], found
 
 
 def extremes_scratch(x: Spec) -> list[Spec]:
     """Scratch for what is found in pieces, and at last."""
-    pieces = Spec((pieces_of(1, x.size),), x.dtype)
-    return [pieces, pieces, Spec((1,), x.dtype), Spec((1,), x.dtype)]
+    chunks = Spec((chunk_count(1, x.size),), x.dtype)
+    return [chunks, chunks, Spec((1,), x.dtype), Spec((1,), x.dtype)]

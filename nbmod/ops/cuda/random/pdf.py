@@ -17,12 +17,12 @@ from ...random import pdf
 from ...random.pdf import Density
 from ...shape import size_of
 from ..elementwise.formula_op import COPY, run_program
-from ..lib.kernel_math import NUMBERS, WORDS, scalar_function
+from ..lib.kernel_math import MATH, NUMBERS, scalar_function
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
 
 double = np.float64
-exp, log, digamma, gammaln = (WORDS[name] for name in ("exp", "log", "digamma", "gammaln"))
+exp, log, digamma, gammaln = (MATH[name] for name in ("exp", "log", "digamma", "gammaln"))
 
 NAMES: dict[str, Any] = {"np": NUMBERS, "digamma": digamma, "gammaln": gammaln}
 """What formulas know."""

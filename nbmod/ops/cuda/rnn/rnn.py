@@ -1,7 +1,8 @@
-"""Recurrent layers on a GPU: what the layer's input adds to the gates is one product for all
-steps; then a product with the previous outputs and a kernel for the cells, step by step.
+"""Recurrent layers: one product with the input for the gates of all steps; then step by step a
+product with the previous hidden state and a kernel for the cells.
 
-Backward goes the other way, and forms the gradients of weights by one product over all steps.
+Backward runs through time in reverse, then computes the gradients of weights by one product over
+all steps.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from ...rnn.rnn import RNN
 from ...rnn.rnn_plan import Part, RnnPlan, Store
 from ...rnn.rnn_steps import _set_lengths
 from ..elementwise.formula_op import COPY, TIMES, run_program
-from ..elementwise.group_stats import Cells, two_sums
+from ..elementwise.group_stats import Groups, paired_sums
 from ..lib.fill import fill
 from ..lib.strided_copy import View
-from ..linalg.dot import product, product_room, stack_of, turned
+from ..linalg.dot import matmul, matmul_scratch, stack_of, transpose
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads, twin_of
 from .rnn_cells import Cell, backward_kernel, forward_kernel
@@ -29,7 +30,7 @@ INT32 = np.dtype(np.int32)
 
 
 class _Vector:
-    """A flat array that a plan cuts pieces off."""
+    """A flat array that a plan slices."""
 
     def __init__(self, array: Array):
         self.array = array
@@ -68,7 +69,8 @@ def _matrix(array: Array, rows: int) -> Array:
 
 
 def _lengths(ins: Any, lengths: Array, steps: int) -> list[Any]:
-    """Steps of every sample; those of the input are looked at by the host."""
+    """Steps that write the length of every sequence; lengths given as input are read by the
+    host."""
     if ins.lengths is None:
         return fill(lengths, steps)
 
@@ -85,7 +87,7 @@ def _lengths(ins: Any, lengths: Array, steps: int) -> list[Any]:
 
 @cache
 def _biases_kernel(gru: bool, real: Any) -> Any:
-    """What gates (..., width) begin with; the candidate of gru has its two biases apart."""
+    """Initialise gates (..., width) with the biases; the candidate of GRU keeps its two apart."""
     @kernel
     def start_gates(bias, other, gates, size, width, count):
         for i in range(thread(), count, threads()):
@@ -103,7 +105,7 @@ def _biases_kernel(gru: bool, real: Any) -> Any:
 
 @cache
 def _keep_kernel() -> Any:
-    """h = what was projected, of the samples that go on."""
+    """h = the projected output, for samples whose sequence has not ended."""
     @kernel
     def keep_projected(y, h, lengths, t, size, across, count):
         for i in range(thread(), count, threads()):
@@ -113,12 +115,12 @@ def _keep_kernel() -> Any:
 
 
 def _recurrent(plan: RnnPlan) -> list[Part]:
-    """Which rows of h2h add to which columns of the gates: all."""
+    """The parts of the h2h product: all rows, in one."""
     return [Part(0, plan.width - plan.columns, plan.columns)]
 
 
 class _Layer:
-    """A layer in one direction: its arrays, and launches over them."""
+    """One direction of a layer: its arrays, and launches over them."""
 
     def __init__(self, plan: Any, cell: Cell, weights: Any, store: Store, where: tuple):
         self.plan, self.cell, self.store = plan, cell, store
@@ -134,12 +136,12 @@ class _Layer:
         return list(steps) if (self.d == 0) != backwards else list(reversed(steps))
 
     def of_y(self, y: Array, t: int) -> Array:
-        """y (T, N, D, R) from this direction's numbers at step t on."""
+        """y (T, N, D, R) from this direction's elements at step t on."""
         _, samples, directions, size = y.shape
         return _from(y, (t * samples * directions + self.d) * size)
 
     def kept(self, array: Array, t: int) -> Array:
-        """The numbers (N, ...) of step t, where steps are kept, of (D, T, N, ...)."""
+        """The slice (N, ...) of step t of (D, T, N, ...), or of (D, 1, N, ...)."""
         return _at(array, self.d, t % array.shape[1])
 
     def input_product(self, x: Array) -> list[Launch]:
@@ -148,8 +150,8 @@ class _Layer:
         launches = each(start, gates.size, self.weights["i2h_bias"], self.weights["h2h_bias"],
                         gates, self.size, plan.width)
         for part in plan.parts:
-            weight = turned(_rows(self.weights["i2h_weight"], part))
-            launches += product(stack_of(_matrix(x, plan.rows)), weight,
+            weight = transpose(_rows(self.weights["i2h_weight"], part))
+            launches += matmul(stack_of(_matrix(x, plan.rows)), weight,
                                 _columns(gates, part.column, part.size), add=True)
         return launches
 
@@ -157,7 +159,7 @@ class _Layer:
         plan, store, launches = self.plan, self.store, []
         for t in self.times():
             gates, y = _at(self.gates, t), self.of_y(store.y, t)
-            launches += product(stack_of(h), turned(stack_of(self.weights["h2h_weight"])),
+            launches += matmul(stack_of(h), transpose(stack_of(self.weights["h2h_weight"])),
                                 _columns(gates, plan.width - plan.columns, plan.columns), add=True)
             cells = self.kept(store.cells, t) if plan.cell_size else h
             target, across = ((self.kept(store.hidden, t), self.size) if self.cell.projected
@@ -166,16 +168,16 @@ class _Layer:
                              cells, target, lengths, t, self.size, across)
             if self.cell.projected:
                 out = h.shape[1]
-                seen = View(y, 0, (1, 1, len(h), out), (0, 0, self.across, 1))
-                launches += product(stack_of(target), turned(stack_of(self.weights["h2r_weight"])),
-                                    seen)
+                projected = View(y, 0, (1, 1, len(h), out), (0, 0, self.across, 1))
+                weight = transpose(stack_of(self.weights["h2r_weight"]))
+                launches += matmul(stack_of(target), weight, projected)
                 launches += each(_keep_kernel(), h.size, y, h, lengths, t, out, self.across)
         return launches
 
     # -- backward -------------------------------------------------------------------------------
 
     def backward(self, made: dict[str, Array], grads: tuple, states: tuple) -> list[Launch]:
-        """Gradients of the sums behind the gates, and of the first states."""
+        """Gradients of the gates' pre-activations, and of the initial states."""
         plan, lengths, (gy, dh, dc) = self.plan, made["lengths"], grads
         before, dgates = _at(made["before"], self.d), _at(made["dgates"], self.d)
         h0, c0 = states
@@ -191,12 +193,12 @@ class _Layer:
                 douts = _at(made["douts"], self.d, t)
                 launches += each(_take_kernel(self.real), dh.size, here, dh, douts, lengths,
                                  t, dh.shape[1], self.across)
-                launches += product(stack_of(douts), stack_of(self.weights["h2r_weight"]),
+                launches += matmul(stack_of(douts), stack_of(self.weights["h2r_weight"]),
                                     stack_of(wide))
             kept = self.kept(self.store.cells, t) if plan.cell_size else wide
             launches += each(backward_kernel(self.cell), wide.size, _at(self.gates, t), flat, wide,
                              dc, kept, _at(olds, t), here, lengths, t, self.size, self.across)
-            launches += product(_columns(flat, plan.width - plan.columns, plan.columns),
+            launches += matmul(_columns(flat, plan.width - plan.columns, plan.columns),
                                 stack_of(self.weights["h2h_weight"]), stack_of(dh), add=True)
         return launches
 
@@ -210,23 +212,23 @@ class _Layer:
     def parameter_gradients(self, x: Array, grads: dict, made: dict[str, Array]) -> list[Launch]:
         plan, rows, spare, sums = self.plan, self.plan.rows, [made["split"]], made["sums"]
         dgates = _matrix(_at(made["dgates"], self.d), rows)
-        cells = Cells.channels(dgates.shape, 1)
-        launches = two_sums(_columns_of, (dgates,), cells, (_at(sums, 0), _at(sums, 1)),
-                            [_at(made["pieces"], i) for i in range(len(made["pieces"]))])
+        columns = Groups.channels(dgates.shape, 1)
+        launches = paired_sums(_column_terms, (dgates,), columns, (_at(sums, 0), _at(sums, 1)),
+                               [_at(made["chunks"], i) for i in range(len(made["chunks"]))])
         pairs = [("i2h", plan.parts, x), ("h2h", _recurrent(plan), _at(made["before"], self.d))]
-        for kind, parts, seen in pairs:
+        for kind, parts, factor in pairs:
             weight, bias = (grads[self.layer, self.d, f"{kind}_{what}"]
                             for what in ("weight", "bias"))
             for part in parts:
-                columns = _columns(dgates, part.column, part.size)
-                launches += product(turned(columns), stack_of(_matrix(seen, rows)),
-                                    _rows(weight, part), scratch=spare)
+                launches += matmul(transpose(_columns(dgates, part.column, part.size)),
+                                   stack_of(_matrix(factor, rows)), _rows(weight, part),
+                                   scratch=spare)
                 launches += run_program(COPY, [_from(sums, part.column, (part.size,))],
                                         [_from(bias, part.row, (part.size,))])
         if self.cell.projected:
             douts, hidden = (_matrix(_at(array, self.d), rows)
                              for array in (made["douts"], self.store.hidden))
-            launches += product(turned(stack_of(douts)), stack_of(hidden),
+            launches += matmul(transpose(stack_of(douts)), stack_of(hidden),
                                 stack_of(grads[self.layer, self.d, "h2r_weight"]),
                                 scratch=spare)
         return launches
@@ -235,7 +237,7 @@ class _Layer:
         plan, launches = self.plan, []
         dgates = _matrix(_at(made["dgates"], self.d), plan.rows)
         for number, part in enumerate(plan.parts):
-            launches += product(_columns(dgates, part.column, part.size),
+            launches += matmul(_columns(dgates, part.column, part.size),
                                 _rows(self.weights["i2h_weight"], part),
                                 stack_of(_matrix(gx, plan.rows)), add=self.d + number > 0)
         return launches
@@ -243,7 +245,7 @@ class _Layer:
 
 @cache
 def _take_kernel(real: Any) -> Any:
-    """douts = gradients of what was projected; dh begins anew."""
+    """douts = gradients of the projected outputs; dh is reset to 0."""
     @kernel
     def take_projected(gy, dh, douts, lengths, t, size, across, count):
         for i in range(thread(), count, threads()):
@@ -256,7 +258,7 @@ def _take_kernel(real: Any) -> Any:
 
 @cache
 def _previous_kernel(backwards: bool) -> Any:
-    """found (T, N, size) = values of the step before, of `start` where there is none."""
+    """found (T, N, size) = values of the previous step, `start` before the first."""
     @kernel
     def previous(values, start, lengths, found, steps, samples, size, across, count):
         for i in range(thread(), count, threads()):
@@ -270,8 +272,8 @@ def _previous_kernel(backwards: bool) -> Any:
 
 
 @device_function
-def _columns_of(g, x, mean, v, w, column, row, at):
-    """What is added up of columns: their numbers, and nothing beside."""
+def _column_terms(g, x, mean, v, w, column, row, at):
+    """The terms of column sums, for `paired_sums`."""
     return g[at], 0
 
 
@@ -355,8 +357,7 @@ def _backward(op: RNN, ins: Any, outs: Any, call: Any) -> list[Any]:
 def _backward_specs(plan: RnnPlan) -> dict[str, Spec]:
     states, out = plan.states(), plan.layout.output_size
     below = 2 if plan.layout.num_layers > 1 else 0
-    cells = Cells.channels((plan.rows, plan.width), 1)
-    pieces = cells.spare(plan.dtype)[0].shape
+    chunks = Groups.channels((plan.rows, plan.width), 1).scratch(plan.dtype)[0].shape
     products = [(part.size, matrix.shape[1], plan.rows) for (*_, kind), matrix in
                 plan.matrices.items() if kind.endswith("weight")
                 for part in ([Part(0, 0, matrix.shape[0])] if kind[:3] == "h2r" else
@@ -365,9 +366,9 @@ def _backward_specs(plan: RnnPlan) -> dict[str, Spec]:
               "olds": plan.per_step(plan.cell_size),
               "douts": plan.per_step(plan.layout.projection_size),
               "wide": plan.per_step(plan.hidden_size, 1), "gy": (below, *plan.y_shape),
-              "sums": (2, plan.width), "pieces": (2, *pieces)}
+              "sums": (2, plan.width), "chunks": (2, *chunks)}
     return {"dh": states["h"], "dc": states["c"], **states,
-            "lengths": Spec((plan.data[1],), INT32), "split": product_room(plan.dtype, products),
+            "lengths": Spec((plan.data[1],), INT32), "split": matmul_scratch(plan.dtype, products),
             **{name: Spec(shape, plan.dtype) for name, shape in shapes.items()}}
 
 

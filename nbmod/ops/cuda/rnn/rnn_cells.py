@@ -10,12 +10,12 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from ...rnn.rnn_cells import GRU, LSTM, MODES, TANH
-from ..lib.kernel_math import WORDS
+from ..lib.kernel_math import MATH
 from ..runtime.launch import device_function, kernel, thread, threads
 
 __all__ = ["Cell", "backward_kernel", "forward_kernel"]
 
-exp, tanh = WORDS["exp"], WORDS["tanh"]
+exp, tanh = MATH["exp"], MATH["tanh"]
 
 
 class Cell(NamedTuple):

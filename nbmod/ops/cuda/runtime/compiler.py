@@ -1,10 +1,10 @@
-"""From the Python of a kernel to machine code, with or without a GPU in sight.
+"""Compiler of kernels, from Python functions to cubins; needs no GPU.
 
-numba makes LTO code of the kernel and what it calls, NVIDIA's linker makes a cubin of that for one
-compute capability, and says what it takes: registers, shared memory, and whether registers were
-spilled to memory.  That is the pipeline of a running device, so what the tests compile on machines
-without one is what would run.  Cubins are kept in the cache folder, by the code of the kernel, of
-the functions it calls and of the constants they were made with.
+numba compiles the kernel and the functions that it calls to LTO IR, which NVIDIA's linker compiles
+to a cubin for one compute capability.  The linker's log tells registers, shared memory and spills.
+The pipeline is the same with a GPU, so the tests compile on any machine what a GPU would run.
+Cubins are cached on disk, by a digest of the code of the kernel, of the functions that it calls
+and of the constants that they close over.
 """
 
 from __future__ import annotations
@@ -25,35 +25,34 @@ import numpy as np
 
 from ....base import MXNetError
 from ....config import CONFIG
-from .int32_typing import narrow
+from .int32_typing import int32_arithmetic
 
 __all__ = ["Binary", "compile_kernel", "double_instructions", "fingerprint", "kinds_of"]
 
 _compiling = threading.Lock()
 PACKAGES = ("numba", "numba-cuda", "llvmlite", "nvidia-nvvm", "nvidia-nvjitlink")
-
-
-CURE = ("NVIDIA's compilers come with pip install 'nbmod[cuda]' (CUDA 13, for cards from 7.5 on; "
-        "-U gets the newest) or 'nbmod[cu12]' (from 5.0); mx.cpu() needs none")
+INSTALL_HINT = (
+    "NVIDIA's compilers come with pip install 'nbmod[cuda]' (CUDA 13, for cards from 7.5 on; "
+    "-U gets the newest) or 'nbmod[cu12]' (from 5.0); mx.cpu() needs none")
 
 
 class Binary(NamedTuple):
-    """A kernel for one kind of card, and what it takes there."""
+    """A kernel compiled for one compute capability, and its resources."""
 
     name: str
     registers: int
-    """Of 32 bits, a thread."""
+    """32-bit registers per thread."""
     spilled: int
-    """Bytes of registers that had to be kept in memory, a thread."""
+    """Bytes per thread of registers spilled to memory."""
     stack: int
-    """Bytes of local arrays that are not registers, a thread."""
+    """Bytes per thread of local arrays that are not in registers."""
     shared: int
-    """Bytes of shared memory, a block."""
+    """Bytes of shared memory per block."""
     cubin: bytes
 
 
 def kinds_of(args: tuple[Any, ...]) -> tuple[str, ...]:
-    """The types of a launch's arguments: "*float32" for an array, "int32" for a number."""
+    """The types of a launch's arguments: "*float32" for an array, "int32" for a scalar."""
     return tuple(_kind(arg) for arg in args)
 
 
@@ -69,8 +68,8 @@ def compile_kernel(function: Any, kinds: tuple[str, ...], capability: tuple[int,
                    bounds: tuple[int, int], exact: bool = False) -> Binary:
     """The binary of a kernel for arguments of these types.
 
-    `bounds` is the number of threads of its blocks, and how many blocks shall fit a multiprocessor;
-    an `exact` one has no fused multiply-adds.
+    `bounds` are its launch bounds: threads of a block, and blocks that must fit on a
+    multiprocessor; an `exact` kernel has no fused multiply-adds.
     """
     options = ("-fma=0",) if exact else ()
     key = hashlib.sha256(repr((fingerprint(function), kinds, capability, bounds, *options,
@@ -84,7 +83,7 @@ def compile_kernel(function: Any, kinds: tuple[str, ...], capability: tuple[int,
         except Exception as error:
             raise MXNetError(
                 f"GPU kernel {function.__name__} was not compiled for compute capability "
-                f"{capability[0]}.{capability[1]}: {type(error).__name__}: {error}; {CURE}"
+                f"{capability[0]}.{capability[1]}: {type(error).__name__}: {error}; {INSTALL_HINT}"
             ) from error
         _write(path, found)
     return found
@@ -92,7 +91,7 @@ def compile_kernel(function: Any, kinds: tuple[str, ...], capability: tuple[int,
 
 def _lto_code(function: Any, kinds: tuple[str, ...], capability: tuple[int, int],
               bounds: tuple[int, int]) -> list[Any]:
-    """LTO code of the kernel, and of what numba links to it."""
+    """LTO IR of the kernel and of the functions that numba links to it."""
     if "row_stack" not in vars(np):
         np.row_stack = np.vstack  # numba-cuda asks for it; gone in NumPy 2.5
     from numba import cuda
@@ -104,11 +103,11 @@ def _lto_code(function: Any, kinds: tuple[str, ...], capability: tuple[int, int]
         # numba cannot store a boolean through a pointer; in memory it is a byte, 0 or 1.
         return types.CPointer(types.uint8 if kind == "*bool" else getattr(types, kind[1:]))
 
-    # Device functions ask what the current device can do; it is the one that is compiled for.
+    # Device functions query the current device; substitute the one that is compiled for.
     asked = dispatcher.get_current_device
     dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
     try:
-        with narrow():
+        with int32_arithmetic():
             codes, _ = cuda.compile_all(
                 function, tuple(map(type_of, kinds)), cc=capability, output="ltoir", device=False,
                 abi="numba", launch_bounds=bounds)
@@ -154,10 +153,10 @@ def _described(log: str, cubin: bytes) -> Binary:
 
 
 def double_instructions(cubin: bytes) -> int:
-    """How many instructions of a cubin compute in double precision.
+    """The number of double precision instructions in a cubin.
 
-    Of an instruction's 16 bytes the lowest nine bits say what it does: since Volta DMUL, DADD,
-    DSETP and DFMA are 0x28 to 0x2B.
+    The lowest nine bits of a 16-byte instruction are its opcode: since Volta DMUL, DADD, DSETP and
+    DFMA are 0x28 to 0x2B.
     """
     return sum(struct.unpack_from("<H", code, at)[0] & 0x1FF in (0x28, 0x29, 0x2A, 0x2B)
                for code in _code_sections(cubin) for at in range(0, len(code) - 15, 16))
@@ -173,11 +172,12 @@ def _code_sections(elf: bytes) -> list[bytes]:
             if elf.startswith(b".text", strings + name)]
 
 
-# -- what was compiled before -------------------------------------------------------------------
+# -- the cache ----------------------------------------------------------------------------------
 
 
 def fingerprint(function: Any) -> str:
-    """A digest of the code of a function, of all it calls, and of the values it closes over."""
+    """A digest of a function's code, of all functions it calls, and of the values it closes
+    over."""
     digest = hashlib.sha256()
     seen: set[int] = set()
     todo = [function]
@@ -208,7 +208,7 @@ def fingerprint(function: Any) -> str:
 
 
 def _all_names(code: CodeType) -> list[str]:
-    """The names that a code object looks up, with those of functions inside it."""
+    """The names that a code object and its nested functions look up."""
     inner = [name for const in code.co_consts if isinstance(const, CodeType)
              for name in _all_names(const)]
     return sorted({*code.co_names, *inner})
@@ -237,7 +237,7 @@ def _read(path: Path) -> Binary | None:
 
 
 def _write(path: Path, binary: Binary) -> None:
-    """Keep a binary; a cache that cannot be written is no error."""
+    """Cache a binary; a cache that cannot be written is no error."""
     if not CONFIG.cache:
         return
     temporary = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")

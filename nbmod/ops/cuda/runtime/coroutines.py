@@ -1,4 +1,4 @@
-"""Functions that stop in the middle and go on later: the threads of a simulated block."""
+"""Coroutines, on greenlets or threads: the threads of a block in the simulator."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ try:
 except ImportError:     # an extra of the tests
     greenlet = None
 
-__all__ = ["Strand"]
+__all__ = ["Coroutine"]
 
 
-class _Abandoned(BaseException):
-    """Ends a strand that nobody will resume."""
+class _Cancelled(BaseException):
+    """Unwinds a coroutine that will not be resumed."""
 
 
-class _Greenlet:
-    """A call of a function, run in turns: the master resumes it, it waits, it ends."""
+class _GreenletCoroutine:
+    """A call of a function that the scheduler resumes and that yields by `wait`."""
 
     def __init__(self, function: Callable[..., None], args: Sequence[Any]):
         self.function, self.args = function, args
-        self.ended = False
+        self.finished = False
         self.error: Exception | None = None
         self.own: Any = greenlet.greenlet(self._run)
 
@@ -37,63 +37,63 @@ class _Greenlet:
             self.error = error
         except greenlet.GreenletExit:
             pass
-        self.ended = True
+        self.finished = True
 
     def resume(self) -> None:
-        """Run to the next wait, or to the end."""
+        """Run until it waits or returns."""
         self.own.switch()
 
     def wait(self) -> None:
-        """Let the master go on."""
+        """Yield to the scheduler."""
         self.own.parent.switch()
 
-    def abandon(self) -> None:
-        """End it."""
-        if not self.ended and self.own:
+    def cancel(self) -> None:
+        """Unwind it, if it has not finished."""
+        if not self.finished and self.own:
             self.own.throw()
 
 
-class _Thread(threading.Thread):
-    """The same with a thread of Python's."""
+class _ThreadCoroutine(threading.Thread):
+    """The same on a Python thread; a pair of locks passes control."""
 
     def __init__(self, function: Callable[..., None], args: Sequence[Any]):
         super().__init__(daemon=True)
         self.function, self.args = function, args
-        self.ended = self.abandoned = False
+        self.finished = self.cancelled = False
         self.error: Exception | None = None
-        self.mine, self.masters = threading.Lock(), threading.Lock()
-        self.mine.acquire()
-        self.masters.acquire()
+        self.resumed, self.yielded = threading.Lock(), threading.Lock()
+        self.resumed.acquire()
+        self.yielded.acquire()
         self.start()
 
     def run(self) -> None:
-        self.mine.acquire()
+        self.resumed.acquire()
         try:
-            if not self.abandoned:
+            if not self.cancelled:
                 with np.errstate(all="ignore"):
                     self.function(*self.args)
-        except _Abandoned:
+        except _Cancelled:
             pass
         except Exception as error:
             self.error = error
-        self.ended = True
-        self.masters.release()
+        self.finished = True
+        self.yielded.release()
 
     def resume(self) -> None:
-        self.mine.release()
-        self.masters.acquire()
+        self.resumed.release()
+        self.yielded.acquire()
 
     def wait(self) -> None:
-        self.masters.release()
-        self.mine.acquire()
-        if self.abandoned:
-            raise _Abandoned
+        self.yielded.release()
+        self.resumed.acquire()
+        if self.cancelled:
+            raise _Cancelled
 
-    def abandon(self) -> None:
-        self.abandoned = True
-        if not self.ended:
+    def cancel(self) -> None:
+        self.cancelled = True
+        if not self.finished:
             self.resume()
         self.join()
 
 
-Strand: Any = _Thread if greenlet is None else _Greenlet
+Coroutine: Any = _ThreadCoroutine if greenlet is None else _GreenletCoroutine

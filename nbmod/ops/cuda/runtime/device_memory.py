@@ -1,7 +1,7 @@
 """Arrays in GPU memory.
 
-An `Array` is a shape and an element type over a stretch of a block, one allocation.  Views share
-the block, which lives as long as any of them.  All arrays are C-contiguous.
+An `Array` is a shape and an element type over a part of a block, which is one allocation.  Views
+share the block, which is freed with the last of them.  All arrays are C-contiguous.
 """
 
 from __future__ import annotations
@@ -37,18 +37,17 @@ class Array:
 
     @property
     def address(self) -> int:
-        """Where the first element is in the memory of the card."""
+        """The device address of the first element."""
         return self.block.address + self.offset
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """What other packages want to know of an array on a GPU."""
+        """The CUDA array interface, by which other packages access the memory."""
         return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.address, False),
                 "version": 3}
 
     def reshape(self, *shape: Any) -> Array:
-        """The same elements under another shape, given as integers or one sequence of them; one of
-        them may be -1, which is found."""
+        """A view with another shape, given as integers or as one sequence; one extent may be -1."""
         wanted = [int(n) for n in (shape[0] if isinstance(shape[0], Sequence) else shape)]
         if -1 in wanted:
             known = size_of(n for n in wanted if n != -1)

@@ -1,9 +1,9 @@
-"""Every call of NVIDIA's driver: memory, copies, and launches that were packed once.
+"""All calls of NVIDIA's driver API: memory, copies, and prepared launches.
 
-`Card` is a physical GPU with one stream, in which everything happens in order.  A launch is frozen
-when it is prepared: the kernel is compiled and loaded, its arguments stand packed in memory, and a
-start is one call of the driver.  Copies go through two halves of a pinned buffer, so the host fills
-one while the other travels.
+`Card` is a physical GPU with one stream, which executes everything in order.  When a launch is
+prepared, its kernel is compiled and loaded and its arguments are packed; starting it is one call of
+the driver.  Copies go through two pinned staging buffers: the host fills one while the other is
+transferred.
 
 The driver is reached through `cuda.bindings`, which numba-cuda brings.  The calls below have been
 made to a stand-in that records them (`tests/cuda/test_gpu_driver.py`), to a real driver not yet.
@@ -28,11 +28,11 @@ from .compiler import Binary, compile_kernel, kinds_of
 
 __all__ = ["Card", "DriverError"]
 
-HALF = 4 << 20
-"""Bytes of one half of the pinned buffer."""
+STAGING_BYTES = 4 << 20
+"""Size of a staging buffer."""
 
 OUT_OF_MEMORY = 2
-CURES = {
+HINTS = {
     OUT_OF_MEMORY: "its memory is full: use a smaller batch or more devices",
     **dict.fromkeys((700, 710, 715, 716, 717, 718, 719, 702), (
         "a kernel submitted earlier has failed; what is on this GPU is lost, the CPU goes on. "
@@ -48,11 +48,11 @@ OLDEST = (5, 0)
 
 
 class DriverError(MXNetError):
-    """The driver refused, or a kernel failed."""
+    """A call of the driver, or a kernel, failed."""
 
 
 class OutOfDeviceMemory(DriverError, MemoryError):
-    """There is no more memory on the card."""
+    """Device memory is exhausted."""
 
 
 @cache
@@ -63,7 +63,7 @@ def _driver() -> Any:
 
 
 def call(name: str, *args: Any) -> Any:
-    """What the driver's function answers: None, a value or several."""
+    """Call a function of the driver; return its results: None, one, or a list."""
     status, *answers = getattr(_driver(), name)(*args)
     if int(status):
         raise _refused(name, status)
@@ -71,24 +71,24 @@ def call(name: str, *args: Any) -> Any:
 
 
 def _refused(what: str, status: Any) -> DriverError:
-    """What to raise: which GPUs it was about, what failed how, and the cure."""
+    """The error for a status: the GPUs, the failed call, the status and a hint."""
     kind = OutOfDeviceMemory if int(status) == OUT_OF_MEMORY else DriverError
     card = getattr(_current, "card", None)
     parts = [*([f"{card.name}: "] if card else []), f"{what}: {getattr(status, 'name', status)}",
-             *([f"; {CURES[int(status)]}"] if int(status) in CURES else [])]
+             *([f"; {HINTS[int(status)]}"] if int(status) in HINTS else [])]
     return kind("".join(parts))
 
 
 _current = threading.local()
-"""`card`: the one that this thread has selected."""
+"""`card`: the GPU whose context is current on this thread."""
 
 
 class Block:
-    """An allocation on a card, freed with its last reference."""
+    """An allocation, freed with its last reference."""
 
     def __init__(self, card: Card, nbytes: int):
         self.address = int(call("cuMemAllocAsync", nbytes, card.stream))
-        if CONFIG.check:    # what nobody writes is NaN, not what was there by chance
+        if CONFIG.check:    # elements that no kernel writes are NaN
             call("cuMemsetD8Async", self.address, 0xFF, nbytes, card.stream)
         weakref.finalize(self, card.free, self.address).atexit = False  # the context goes, too
 
@@ -98,12 +98,12 @@ class Card:
 
     @staticmethod
     def count() -> int:
-        """How many there are; 0 without a driver or without numba-cuda."""
+        """The number of GPUs; 0 without a driver or without numba-cuda."""
         return _found()[0]
 
     @staticmethod
     def trouble() -> str:
-        """Why there are none."""
+        """Why there is no GPU."""
         return _found()[1]
 
     def __init__(self, number: int):
@@ -123,10 +123,10 @@ class Card:
         self.select()
         self.stream = call("cuStreamCreate", 1)     # does not wait for the default stream
         self.event = call("cuEventCreate", 2)       # without times
-        self.pinned = [_Half(), _Half()]
+        self.pinned = [_StagingBuffer(), _StagingBuffer()]
 
     def select(self) -> None:
-        """Make the card current on this thread."""
+        """Make its context current on this thread."""
         _current.card = self
         call("cuCtxSetCurrent", self.context)
 
@@ -139,13 +139,13 @@ class Card:
         return int(free), int(total)
 
     def allocate(self, nbytes: int) -> Block:
-        """Memory; MemoryError if there is none."""
+        """Allocate memory; MemoryError if there is not enough."""
         self.select()
         return Block(self, nbytes)
 
     def free(self, address: int) -> None:
-        """Give memory back when the work submitted so far is done."""
-        with suppress(DriverError):     # after a failure nothing is there to be freed
+        """Free memory once the work submitted so far is done."""
+        with suppress(DriverError):     # after a failure the context is gone
             self.select()
             call("cuMemFreeAsync", address, self.stream)
 
@@ -153,9 +153,9 @@ class Card:
         """Copy a contiguous array; it may change as soon as this returns."""
         self.select()
         source = host.reshape(-1).view(np.uint8)
-        for turn, start in enumerate(range(0, len(source), HALF)):
+        for turn, start in enumerate(range(0, len(source), STAGING_BYTES)):
             half = self.pinned[turn % 2]
-            part = source[start:start + HALF]
+            part = source[start:start + STAGING_BYTES]
             half.wait()
             half.bytes[:len(part)] = part
             call("cuMemcpyHtoDAsync", block.address + offset + start, half.address, len(part),
@@ -166,29 +166,29 @@ class Card:
         """Copy to a contiguous array, which is complete when this returns."""
         self.select()
         target = host.reshape(-1).view(np.uint8)
-        starts = range(0, len(target), HALF)
+        starts = range(0, len(target), STAGING_BYTES)
         for turn in range(len(starts) + 1):
             if turn < len(starts):
                 half, start = self.pinned[turn % 2], starts[turn]
                 half.wait()
                 call("cuMemcpyDtoHAsync", half.address, block.address + offset + start,
-                     min(HALF, len(target) - start), self.stream)
+                     min(STAGING_BYTES, len(target) - start), self.stream)
                 half.mark(self.stream)
             if turn > 0:
                 half, start = self.pinned[(turn - 1) % 2], starts[turn - 1]
                 half.wait()
-                part = target[start:start + HALF]
+                part = target[start:start + STAGING_BYTES]
                 part[:] = half.bytes[:len(part)]
 
     def move(self, source: tuple[Block, int], target: tuple[Block, int], nbytes: int) -> None:
-        """Copy on the card."""
+        """Copy within device memory."""
         self.select()
         call("cuMemcpyDtoDAsync", target[0].address + target[1], source[0].address + source[1],
              nbytes, self.stream)
 
     def receive(self, other: Card, source: tuple[Block, int], target: tuple[Block, int],
                 nbytes: int) -> bool:
-        """Copy from another card to this one, past the host; False if it cannot be reached."""
+        """Copy from another GPU directly; False if there is no peer access."""
         if not self.reaches(other):
             return False
         self._wait_for([other._mark()])
@@ -200,52 +200,51 @@ class Card:
     # -- other cards ------------------------------------------------------------------------
 
     def reaches(self, other: Card) -> bool:
-        """Whether kernels and copies here can use the memory of another card."""
+        """Whether kernels and copies on this GPU can access the memory of another one."""
         return _reaches(self, other)
 
     @staticmethod
     def meet(cards: Sequence[Card]) -> None:
-        """Let what comes next on each card start when all that was submitted to any is done."""
+        """Make later work on each GPU wait for all work submitted to any of them so far."""
         marks = [card._mark() for card in cards]
         for card in cards:
             card._wait_for([mark for mark, other in zip(marks, cards, strict=True)
                             if other is not card])
 
     def _mark(self) -> Any:
-        """An event that happens when all that was submitted so far is done."""
+        """An event that completes with all work submitted so far."""
         self.select()
         call("cuEventRecord", self.event, self.stream)
         return self.event
 
     def _wait_for(self, events: Sequence[Any]) -> None:
-        """Let what comes next here start when these have happened; they may be recorded anew."""
+        """Make later work on this GPU wait for events; they may be recorded again afterwards."""
         self.select()
         for event in events:
             call("cuStreamWaitEvent", self.stream, event, 0)
 
     # -- execution --------------------------------------------------------------------------
 
-    def prepare(self, launch: Any, holds: bool = True) -> Start:
-        """A function that starts a launch; `holds`: its memory lives as long as that does."""
-        return Start(self, launch, holds)
+    def prepare(self, launch: Any, holds: bool = True) -> PreparedLaunch:
+        """A function that starts a launch; with `holds` it keeps the launch's memory alive."""
+        return PreparedLaunch(self, launch, holds)
 
-    def graph(self, starts: Sequence[Start]) -> Graph:
-        """Launches that are started together, each after the one before."""
+    def graph(self, starts: Sequence[PreparedLaunch]) -> Graph:
+        """A CUDA graph of launches, executed in order."""
         return Graph(self, starts)
 
     def load(self, kernel: Any, kinds: tuple[str, ...], threads: int) -> Any:
-        """The driver's handle of a kernel for arguments of these types."""
+        """The function handle of a kernel for arguments of these types."""
         return _load(self, kernel, kinds, threads)
 
     def synchronize(self) -> None:
-        """Return when all that was submitted is done."""
+        """Wait for all submitted work."""
         self.select()
         call("cuStreamSynchronize", self.stream)
 
 
-class Start:
-    """A launch with its kernel loaded and its arguments packed: calling it is one call of the
-    driver."""
+class PreparedLaunch:
+    """A launch with its kernel loaded and its arguments packed; calling it starts it."""
 
     def __init__(self, card: Card, launch: Any, holds: bool):
         self.card, self.kept = card, launch if holds else launch.own
@@ -265,7 +264,7 @@ class Start:
             raise _refused(f"kernel {self.name} was not started", status)
 
     def node(self) -> Any:
-        """What the driver wants to know of a launch in a graph; it copies the arguments."""
+        """Parameters of a kernel node of a graph; the driver copies the arguments."""
         node = _driver().CUDA_KERNEL_NODE_PARAMS()
         node.func, node.kernelParams = self.function, ctypes.addressof(self.addresses)
         for name, size in zip(SIZES, self.sizes, strict=True):
@@ -277,9 +276,9 @@ SIZES = [f"{part}Dim{axis}" for part in ("grid", "block") for axis in "XYZ"]
 
 
 class Graph:
-    """Launches in a chain, as one object of the driver."""
+    """An instantiated CUDA graph: a chain of kernel nodes."""
 
-    def __init__(self, card: Card, starts: Sequence[Start]):
+    def __init__(self, card: Card, starts: Sequence[PreparedLaunch]):
         card.select()
         self.card, self.starts = card, list(starts)
         self.nodes: list[Any] = []
@@ -291,8 +290,8 @@ class Graph:
         self.instance = call("cuGraphInstantiate", graph, 0)
         weakref.finalize(self, _destroy, card, graph, self.instance).atexit = False
 
-    def exchange(self, number: int, start: Start) -> bool:
-        """Put `start` in the place of launch `number`; False if it is of another kernel."""
+    def exchange(self, number: int, start: PreparedLaunch) -> bool:
+        """Replace launch `number`; False if `start` is of another kernel."""
         if start.function is not self.starts[number].function:
             return False
         self.card.select()
@@ -301,7 +300,7 @@ class Graph:
         return True
 
     def launch(self) -> None:
-        """Start all of them."""
+        """Start the graph."""
         self.card.select()
         call("cuGraphLaunch", self.instance, self.card.stream)
 
@@ -315,7 +314,7 @@ def _destroy(card: Card, graph: Any, instance: Any) -> None:
 
 @cache
 def _found() -> tuple[int, str]:
-    """The number of cards, and why it is 0."""
+    """The number of GPUs, and why it is 0."""
     try:
         call("cuInit", 0)
         count = int(call("cuDeviceGetCount"))
@@ -324,7 +323,7 @@ def _found() -> tuple[int, str]:
         return 0, f"{error}; pip install 'nbmod[cuda]'"
     except MXNetError as error:
         return 0, str(error)
-    except Exception as error:      # whatever the search for the driver ran into
+    except Exception as error:      # loading the driver may fail in any way
         return 0, f"install NVIDIA's driver; {error}"
 
 
@@ -334,7 +333,7 @@ def _version(capability: tuple[int, int]) -> str:
 
 @cache
 def _reaches(card: Card, other: Card) -> bool:
-    """Whether `card` can copy from the memory of another one, which is let in on it then."""
+    """Whether `card` can access the memory of another one; grants it access to the memory pool."""
     driver = _driver()
     try:
         if not int(call("cuDeviceCanAccessPeer", card.device, other.device)):
@@ -345,7 +344,7 @@ def _reaches(card: Card, other: Card) -> bool:
         access.flags = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
         call("cuMemPoolSetAccess", call("cuDeviceGetDefaultMemPool", other.device), [access], 1)
     except DriverError:
-        return False    # the way by the host is always there
+        return False    # copies through the host always work
     return True
 
 
@@ -353,13 +352,13 @@ def _reaches(card: Card, other: Card) -> bool:
 def _load(card: Card, kernel: Any, kinds: tuple[str, ...], threads: int) -> Any:
     card.select()
     binary: Binary = compile_kernel(kernel.function, kinds, card.capability,
-                                    (threads, kernel.resident), kernel.exact)
+                                    (threads, kernel.min_blocks), kernel.exact)
     module = call("cuModuleLoadData", binary.cubin)
     return call("cuModuleGetFunction", module, binary.name.encode())
 
 
 def packed(args: tuple[Any, ...]) -> tuple[ctypes.Array, ctypes.Array]:
-    """The values of a launch's arguments, eight bytes each, and the addresses of the values."""
+    """The values of a launch's arguments, eight bytes each, and their addresses."""
     values = (ctypes.c_uint64 * max(len(args), 1))()
     start = ctypes.addressof(values)
     addresses = (ctypes.c_void_p * max(len(args), 1))(*(start + 8 * i for i in range(len(args))))
@@ -369,12 +368,12 @@ def packed(args: tuple[Any, ...]) -> tuple[ctypes.Array, ctypes.Array]:
     return values, addresses
 
 
-class _Half:
-    """Half of the pinned buffer, with an event that tells when it is free again."""
+class _StagingBuffer:
+    """A pinned buffer, with an event that completes when it may be used again."""
 
     def __init__(self) -> None:
-        self.address = int(call("cuMemHostAlloc", HALF, 0))
-        memory = (ctypes.c_uint8 * HALF).from_address(self.address)
+        self.address = int(call("cuMemHostAlloc", STAGING_BYTES, 0))
+        memory = (ctypes.c_uint8 * STAGING_BYTES).from_address(self.address)
         self.bytes = np.ctypeslib.as_array(memory)
         self.event = call("cuEventCreate", 2)       # without times
 

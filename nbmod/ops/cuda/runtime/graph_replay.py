@@ -1,14 +1,14 @@
-"""Frozen launches: one by one, or those of a whole half of a network by one call of the driver.
+"""Prepared launches, started one by one or replayed as CUDA graphs.
 
-A bound network makes the same launches in every run, on the same memory.  `Launcher` has the
-launches of one step ready to be started.  `Replay` joins those of consecutive steps to a graph of
-the driver, which starts them all by one call; a `gpu(i)` does that for forward and for backward if
-`NBMOD_CUDA_GRAPHS=1`.
+A bound network launches the same kernels on the same memory in every run.  `Launcher` prepares the
+launches of one step.  `GraphReplay` merges those of consecutive steps into a CUDA graph, which one
+call of the driver starts; with `NBMOD_CUDA_GRAPHS=1` a `gpu(i)` does so for the forward pass and
+for the backward pass.
 
-What differs from run to run (`PerRun`: random streams, training or not) is asked for before the
-graph starts.  Launches that have changed are exchanged in the graph; where there are more or others
-of them, the graph is made anew.  A step that does anything but launch, and one that must see the
-results of steps before it, stays by itself between two graphs.
+Launches that may differ from run to run (`PerRun`: random streams, training or inference) are
+queried before the graph starts.  Changed launches are updated in the graph; if their number or
+their kernels change, the graph is built again.  A step that is not made of launches only, or that
+reads results of earlier steps on the host, is not part of a graph.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from .launch import Launch, PerRun, Step, gate
+from .launch import Launch, PerRun, Step, simulator_lock
 
-__all__ = ["Launcher", "Replay", "join"]
+__all__ = ["Launcher", "GraphReplay", "join"]
 
 
 class Launcher:
-    """The launches of a step.  Calling it starts them; what can be compiled is when it is made.
+    """The launches of a step.  Kernels are compiled on construction; calling it starts them.
 
-    `holds`: keep the memory that the launches use.
+    `holds`: keep references to the memory that the launches use.
     """
 
     def __init__(self, card: Any, steps: Sequence[Step], holds: bool = True):
         self.card, self.steps = card, steps
         self.starts = [_prepared(card, step, holds) if isinstance(step, Launch)
-                       else Decided(card, step) for step in steps]
+                       else DynamicLaunches(card, step) for step in steps]
         if not holds and self.is_fixed:
             self.steps = ()
 
     @property
     def is_fixed(self) -> bool:
-        """Every run is the same."""
-        return not any(isinstance(start, Decided) for start in self.starts)
+        """Whether every run has the same launches."""
+        return not any(isinstance(start, DynamicLaunches) for start in self.starts)
 
     @property
     def joins(self) -> bool:
-        """All launches can be known before the steps ahead have run."""
+        """Whether all launches are known before the preceding steps have run."""
         return all(isinstance(step, (Launch, PerRun)) for step in self.steps)
 
     def __call__(self) -> None:
-        with gate:
+        with simulator_lock:
             for start in self.starts:
                 start()
 
 
-class Decided:
-    """Launches that a function decides on; they stay frozen while it returns the same list."""
+class DynamicLaunches:
+    """Launches that a function returns; they stay prepared while it returns the same list."""
 
     def __init__(self, card: Any, decide: PerRun | Callable[[], Sequence[Launch] | None]):
         self.card, self.decide = card, decide
@@ -73,8 +73,8 @@ def _prepared(card: Any, launch: Launch, holds: bool = True) -> Any:
     return card.prepare(launch, holds)
 
 
-class Replay:
-    """The launches of several steps on one card as a graph."""
+class GraphReplay:
+    """The launches of several steps on one GPU as a CUDA graph."""
 
     def __init__(self, launchers: Sequence[Launcher]):
         self.card = launchers[0].card
@@ -84,51 +84,52 @@ class Replay:
         self.graph: Any = None
 
     def __call__(self) -> None:
-        with gate:
+        with simulator_lock:
             decided = [part() for part in self.parts if isinstance(part, PerRun)]
-            if self.graph is None or not self._follow(decided):
+            if self.graph is None or not self._update(decided):
                 self._build(decided)
             self.decided = decided
             self.graph.launch()
 
     def _build(self, decided: Sequence[Sequence[Launch]]) -> None:
-        later, starts, self.places = iter(decided), [], []
+        later, starts, self.nodes = iter(decided), [], []
         for part in self.parts:
             if not isinstance(part, PerRun):
                 starts.append(part)
                 continue
             for launch in next(later):
-                self.places.append(len(starts))
+                self.nodes.append(len(starts))
                 starts.append(_prepared(self.card, launch))
         self.graph = self.card.graph(starts)
 
-    def _follow(self, decided: Sequence[Sequence[Launch]]) -> bool:
-        """Exchange the launches that have changed; False if the graph does not allow it."""
+    def _update(self, decided: Sequence[Sequence[Launch]]) -> bool:
+        """Update the launches that have changed; False if the graph must be built again."""
         if list(map(len, decided)) != list(map(len, self.decided)):
             return False
-        pairs = zip(self.places, chain(*self.decided), chain(*decided), strict=True)
+        pairs = zip(self.nodes, chain(*self.decided), chain(*decided), strict=True)
         return all(self.graph.exchange(place, _prepared(self.card, new))
                    for place, old, new in pairs if old is not new and old != new)
 
 
-def join(calls: Sequence[Callable[[], None] | None], halves: int) -> list[Any]:
-    """`calls` with a `Replay` in the place of the first of those that it stands for, and None in
-    the places of the others; none reaches over the border before call number `halves`."""
+def join(calls: Sequence[Callable[[], None] | None], num_forward: int) -> list[Any]:
+    """`calls` with a `GraphReplay` in place of the first launcher that it replays, and None in
+    place of the others; none contains both forward calls, the first `num_forward`, and backward
+    calls."""
     joined: list[Any] = list(calls)
-    for numbers in _runs(calls, halves):
+    for numbers in _runs(calls, num_forward):
         launchers = [calls[number] for number in numbers]
-        joined[numbers[0]] = Replay(launchers)  # type: ignore[arg-type]
+        joined[numbers[0]] = GraphReplay(launchers)  # type: ignore[arg-type]
         for number in numbers[1:]:
             joined[number] = None
     return joined
 
 
-def _runs(calls: Sequence[Any], halves: int) -> Iterator[list[int]]:
-    """Numbers of consecutive launchers of one card, None among them left out."""
+def _runs(calls: Sequence[Any], num_forward: int) -> Iterator[list[int]]:
+    """Indices of consecutive launchers of one GPU; None between them is skipped."""
     run: list[int] = []
     for number, call in enumerate(calls):
         fits = isinstance(call, Launcher) and call.joins
-        if run and (number == halves or call is not None and not (
+        if run and (number == num_forward or call is not None and not (
                 fits and call.card is calls[run[0]].card)):
             yield run
             run = []

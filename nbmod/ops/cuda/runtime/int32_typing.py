@@ -1,11 +1,11 @@
-"""Integers of 32 bits stay so: how the integers of a kernel are typed while it is compiled.
+"""32-bit integer arithmetic: typing rules for the integers of kernels.
 
-numba gives the sum of two 32-bit integers 64 bits, which on a GPU doubles the work of every index
-and makes a division by a size that is no constant a call of some hundred instructions.  Here the
-result of two int32, or of an int32 and a constant that fits, is an int32, and two uint32 give a
-uint32.  `np.int64(x)` says where more is wanted, and `np.int32(x << n)` that no more is: shifts
-have 64 bits, since numba writes no code for narrower ones.  Other people's kernels are typed as
-ever: the rule holds inside `narrow()` only.
+numba promotes the sum of two 32-bit integers to 64 bits, which on a GPU doubles the work of index
+arithmetic and makes a division by a variable a call of some hundred instructions.  Here operations
+on two int32, or on an int32 and a constant that fits, give an int32, and those on two uint32 a
+uint32.  `np.int64(x)` requests 64 bits, and `np.int32(x << n)` truncates a shift: shifts have 64
+bits, as numba generates no code for narrower ones.  The rules apply inside `int32_arithmetic()`
+only; kernels of other packages are typed as usual.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["narrow"]
+__all__ = ["int32_arithmetic"]
 
 _BINARY = ("add", "sub", "mul", "floordiv", "mod", "and_", "or_", "xor")
 _KEYS = frozenset([getattr(operator, name) for name in _BINARY]
@@ -24,8 +24,8 @@ _KEYS = frozenset([getattr(operator, name) for name in _BINARY]
 
 
 @contextmanager
-def narrow() -> Iterator[None]:
-    """A block in which the CUDA target of numba types integers as above."""
+def int32_arithmetic() -> Iterator[None]:
+    """Context in which numba's CUDA target applies these rules."""
     from numba.cuda.descriptor import cuda_target
 
     context = cuda_target.typing_context
@@ -45,7 +45,7 @@ def _with_rule(usual: Callable[..., Any]) -> Callable[..., Any]:
         return isinstance(kind, types.IntegerLiteral) and least <= kind.literal_value <= most
 
     def common(args: tuple[Any, ...]) -> Any:
-        """The type of 32 bits that all of `args` are, or can be."""
+        """The 32-bit type that all of `args` have or fit."""
         if all(kind == types.int32 or fits(kind, -2 ** 31, 2 ** 31 - 1) for kind in args):
             return types.int32
         if all(kind == types.uint32 or fits(kind, 0, 2 ** 32 - 1) for kind in args):

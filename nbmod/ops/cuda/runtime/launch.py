@@ -1,13 +1,14 @@
-"""Kernels, launches, and which op has which twin.
+"""Kernels, launches, and the registry of GPU implementations of ops ("twins").
 
-A kernel is a Python function under `@kernel`.  It gets pointers to elements, which it only indexes,
-then numbers; shapes are constants of the factory that made it, or numbers.  Its integers have 32
-bits (see `narrow`), so no tensor on a GPU has 2**31 elements.  A kernel allocates nothing.
+A kernel is a Python function decorated with `@kernel`.  Its arguments are pointers, which it only
+indexes, then scalars; shapes are constants of the factory that made it, or scalars.  Its integers
+have 32 bits (see `int32_typing`), so tensors on a GPU have fewer than 2**31 elements.  A kernel
+allocates nothing.
 
-A twin looks like `Op.prepare`: from the op, its arrays and the `Call` it chooses kernels and sizes
-and returns `Launch`es, plain values that can be started again and again (or compiled without a
-device, as the tests do).  What must be decided anew in every run is a `PerRun` among them, or a
-function, which is called in its turn and may return launches.
+A twin has the signature of `Op.prepare`: given the op, its arrays and the `Call`, it selects
+kernels and grids and returns `Launch`es, plain values that can be started repeatedly (or compiled
+without a device, as the tests do).  What must be decided in every run is a `PerRun` among them, or
+a function, which is called in order and may return launches.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ from ....config import CONFIG
 from ...op import Backward, Op, Spec
 
 __all__ = ["cuda", "SIMULATED", "Kernel", "Launch", "PerRun", "Step", "device_function", "each",
-           "gate", "kernel", "on_gpu", "thread", "threads", "twin_of"]
+           "simulator_lock", "kernel", "on_gpu", "thread", "threads", "twin_of"]
 
 SIMULATED = CONFIG.cuda_simulator
-"""Kernels run in the simulator."""
+"""Whether kernels run in the simulator."""
 
 cuda: Any = import_module(".simulator", __package__).cuda if SIMULATED else import_module(
     "numba.cuda")
-"""What kernels know by that name."""
+"""The module that kernels use as `cuda`."""
 
 THREADS = 4 if SIMULATED else 256
 MAX_BLOCKS = 3 if SIMULATED else 4096
-"""Grid-stride loops make any grid right; in the simulator threads are what costs."""
+"""Grid-stride loops are correct for any grid; in the simulator each thread costs time."""
 
 MAX_COUNT = 2 ** 31 - 1
 MAX_THREADS = 1024
@@ -51,18 +52,19 @@ class Kernel(NamedTuple):
     """A function that runs on a GPU."""
 
     function: Callable[..., None]
-    resident: int = 1
-    """How many blocks a multiprocessor shall have room for: it bounds the registers of each."""
+    min_blocks: int = 1
+    """Blocks that must fit on a multiprocessor, as in CUDA's `__launch_bounds__`: it limits the
+    registers of a thread."""
     exact: bool = False
-    """Products are rounded before they are added, as on the CPU: for numbers that decide something,
+    """No fused multiply-add: results are rounded as on the CPU, for values that decide something,
     such as which pixels belong to a region."""
 
 
-def kernel(function: Any = None, *, resident: int = 1, exact: bool = False) -> Any:
+def kernel(function: Any = None, *, min_blocks: int = 1, exact: bool = False) -> Any:
     """Decorator of kernels."""
     if function is None:
-        return lambda function: Kernel(function, resident, exact)
-    return Kernel(function, resident, exact)
+        return lambda function: Kernel(function, min_blocks, exact)
+    return Kernel(function, min_blocks, exact)
 
 
 def device_function(function: Callable) -> Any:
@@ -72,18 +74,18 @@ def device_function(function: Callable) -> Any:
 
 @device_function
 def thread():
-    """The number of this thread in a grid of one dimension."""
+    """The index of this thread in a one-dimensional grid."""
     return cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
 
 
 @device_function
 def threads():
-    """How many threads a grid of one dimension has."""
+    """The number of threads of a one-dimensional grid."""
     return cuda.gridDim.x * cuda.blockDim.x
 
 
-gate: Any = threading.RLock() if SIMULATED else contextlib.nullcontext()
-"""The simulator runs one kernel at a time."""
+simulator_lock: Any = threading.RLock() if SIMULATED else contextlib.nullcontext()
+"""Held while kernels run in the simulator, which runs one at a time."""
 
 
 # -- launches -----------------------------------------------------------------------------------
@@ -96,13 +98,12 @@ class Launch(NamedTuple):
     grid: tuple[int, ...]
     block: tuple[int, ...]
     args: tuple[Any, ...]
-    """`memory.Array`s, then numbers: int is an int32, float a float64, NumPy's keep their types."""
+    """`Array`s, then scalars: int is int32, float is float64, NumPy scalars keep their types."""
     own: tuple[Any, ...] = ()
-    """Arrays among the arguments that nobody else keeps: they live as long as the launch can be
-    started."""
+    """Arrays among the arguments that have no other owner; the prepared launch keeps them."""
 
     def check(self) -> None:
-        """MXNetError for what a GPU cannot count or hold."""
+        """MXNetError for arrays or blocks that are too large for a kernel."""
         name, threads = self.kernel.function.__name__, prod(self.block)
         for arg in self.args:
             count = arg.size if hasattr(arg, "block") else arg
@@ -116,8 +117,8 @@ class Launch(NamedTuple):
 
 
 class PerRun(NamedTuple):
-    """Launches that are decided anew in every run, by what the host knows: they may be asked for
-    before the steps ahead have run."""
+    """Launches that the host decides in every run.  They must not depend on results of preceding
+    steps: they may be queried before those have run."""
 
     decide: Callable[[], Sequence[Launch]]
 
@@ -126,11 +127,11 @@ class PerRun(NamedTuple):
 
 
 Step = Launch | PerRun | Callable[[], Sequence[Launch] | None]
-"""What a twin returns a list of; a plain function may read what ran before it on the card."""
+"""An element of a twin's result; a plain function may read results of preceding launches."""
 
 
 def each(kernel: Any, count: int, *args: Any) -> list[Launch]:
-    """A grid-stride kernel over `count` elements, which it gets as its last argument."""
+    """Launch a grid-stride kernel over `count` elements; that is its last argument."""
     blocks = max(1, min(-(-count // THREADS), MAX_BLOCKS))
     return [Launch(kernel, (blocks,), (THREADS,), (*args, count))] if count else []
 
@@ -146,7 +147,7 @@ def _no_scratch(op: Op, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
 
 
 class Twin(NamedTuple):
-    """How one direction of an op runs on a GPU, and the scratch memory it wants there."""
+    """The GPU implementation of one direction of an op, and its scratch memory."""
 
     prepare: Prepare
     scratch: Scratch
@@ -160,7 +161,7 @@ _EXECUTION = {False: {"forward", "prepare", "compute", "compiled", "reduce"},
 
 def on_gpu(op: type[Op], forward: Prepare | None = None, backward: Prepare | None = None,
            scratch: Scratch = _no_scratch, backward_scratch: Scratch = _no_scratch) -> None:
-    """Enter the GPU twins of `op`, and of its subclasses that execute as it does."""
+    """Register the GPU twins of `op`, and of its subclasses that do not override execution."""
     for twin in (forward, backward):
         _check_twin(op, twin)
     if forward is not None:
@@ -170,7 +171,7 @@ def on_gpu(op: type[Op], forward: Prepare | None = None, backward: Prepare | Non
 
 
 def _check_twin(op: type[Op], twin: Prepare | None) -> None:
-    """MXNetError for a twin that cannot be called as one."""
+    """MXNetError for a twin with another signature."""
     try:
         if twin is not None:
             inspect.signature(twin).bind("op", "ins", "outs", "call")
@@ -180,7 +181,7 @@ def _check_twin(op: type[Op], twin: Prepare | None) -> None:
 
 
 def twin_of(op: Op) -> Twin | None:
-    """How `op` runs on a GPU, None if it does not; a `Backward` is looked up by its forward op."""
+    """The twin of `op`, None if it has none; a `Backward` is looked up by its forward op."""
     kind: Any = type(op.fwd if isinstance(op, Backward) else op)
     return _find_twin(kind, isinstance(op, Backward))
 
@@ -194,14 +195,13 @@ def _find_twin(kind: Any, backward: bool) -> Twin | None:
         if (base, backward) in _TWINS:
             return _TWINS[base, backward]
         if _EXECUTION[backward] & vars(base).keys():
-            return None  # it does otherwise than the bases whose twins might follow
+            return None  # it overrides the execution of the remaining bases
     return None
 
 
 @cache
 def _load_twins(module: str) -> None:
-    """Import the file of `ops.cuda` at the place that an op's module has in `ops`, if there is
-    one."""
+    """Import the module of `ops.cuda` with the relative path of an op's module, if it exists."""
     ops, _, _ = __package__.partition(".cuda")
     if not module.startswith(f"{ops}."):
         return

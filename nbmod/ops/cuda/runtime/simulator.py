@@ -1,21 +1,21 @@
-"""A GPU in Python: runs the source of a kernel, one thread at a time, and is hard on it.
+"""A GPU simulator: runs the Python source of kernels, one thread at a time, and exposes races.
 
-`cuda` is what a kernel sees as the module of that name.  The threads of a block take turns: each
-runs up to the next place where it must wait for others, a barrier or an operation of its warp, and
-the `schedule` says whose turn it is.  A thread is as far ahead of the others as the barriers allow,
-so a kernel that lacks one computes something else under one schedule or another:
+`cuda` replaces the module of that name in kernels.  The threads of a block are coroutines: each
+runs to its next synchronisation, a barrier or a warp operation, and the `schedule` decides which
+runs next.  Threads run as far ahead of each other as the barriers allow, so a kernel that lacks a
+barrier has a different result under some schedule:
 
-    forward     all threads go in lock step, first to last
+    forward     all threads in lock step, first to last
     backward    the same, last to first
-    deep        one warp goes as far as it can before another starts, in an order drawn by lot,
-                which is the same in every run
+    deep        a warp runs as far as it can before the next one, in a random order that is the same
+                in every run
 
-Shared and local memory starts as NaN, fresh device memory too; pointers know their ends; copies by
-`cp.async` arrive when they are waited for and not before.  What a GPU would leave undefined is an
-error: a barrier that part of a block does not reach, or reaches elsewhere.
+Shared, local and newly allocated device memory is NaN; pointers are bounds-checked; copies by
+`cp.async` complete when they are waited for and not before.  What is undefined on a GPU is an
+error, such as a barrier that not all threads of a block reach.
 
-Turns are switches of greenlets where those are installed, else of Python's threads, which take much
-longer.  Kernels in which nobody waits need neither.
+Coroutines are greenlets if installed, else Python threads, which are much slower.  Kernels without
+synchronisation need neither.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .coroutines import Strand
+from .coroutines import Coroutine
 
 __all__ = ["Card", "SCHEDULES", "cuda", "run", "schedule"]
 
@@ -43,7 +43,7 @@ _WAITING = frozenset([
 
 
 class Index(NamedTuple):
-    """Where a thread or a block stands, or how many there are."""
+    """The index of a thread or block, or the extents of a block or grid."""
 
     x: int
     y: int
@@ -51,13 +51,13 @@ class Index(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Why a lane does not go on."""
+    """The synchronisation that a lane waits at."""
 
     operation: str
     place: tuple[Any, int]
-    """Code and position in it."""
+    """Code object and line."""
     mask: int
-    """The lanes of its warp that meet; 0: the whole block."""
+    """The participating lanes of the warp; 0: the whole block."""
 
 
 class Lane:
@@ -68,12 +68,12 @@ class Lane:
         self.index = Index(number % block.x, number // block.x % block.y,
                            number // (block.x * block.y))
         self.warp, self.lane = divmod(number, WARP)
-        self.strand: Any = None
+        self.coroutine: Any = None
         self.waits: Wait | None = None
         self.given: Any = None
         self.met: dict[Any, Any] = {}
         self.copies: list[list[Callable[[], None]]] = [[]]
-        """Asynchronous copies: groups that are on their way, the last still open."""
+        """Asynchronous copies in flight, by group; the last group is still open."""
 
 
 # -- what kernels see ---------------------------------------------------------------------------
@@ -107,11 +107,11 @@ class Cuda:
         return size[0] if rank == 1 else size[:rank]
 
     def exchange(self, value: Any, operation: str, mask: int = 0, up: int = 2) -> dict[Any, Any]:
-        """Wait for the lanes of `mask`, or the block, to come here; what each of them gave."""
+        """Wait until the lanes of `mask`, or the block, are here; return the value of each."""
         caller, lane = sys._getframe(up), self.lane
         lane.given = value
         lane.waits = Wait(operation, (caller.f_code, caller.f_lineno), int(mask) & 0xFFFFFFFF)
-        lane.strand.wait()
+        lane.coroutine.wait()
         return lane.met
 
     def syncthreads(self) -> None:
@@ -157,13 +157,13 @@ class Cuda:
         return self.exchange(value, "shfl_xor_sync", mask).get(self.lane.lane ^ int(bits), value)
 
     def threadfence(self) -> None:
-        """Writes of the simulator are seen at once."""
+        """Nothing to do: writes are visible at once."""
 
     threadfence_block = threadfence_system = threadfence
 
 
 def _vote(predicate: Any) -> Any:
-    """What a thread gives to a barrier that asks: a device refuses truth values there."""
+    """The predicate of a barrier, which must be an int32: devices do not accept booleans."""
     if isinstance(predicate, (bool, np.bool_)):
         raise TypeError("barriers that ask take an int32: np.int32(...) of the condition")
     return predicate
@@ -176,7 +176,8 @@ def _poisoned(shape: Any, dtype: Any) -> np.ndarray:
 
 
 class Memory:
-    """`cuda.shared` or `cuda.local`; shared arrays live in `known`, one for a place in the code."""
+    """`cuda.shared` or `cuda.local`; shared arrays are in `known`, by the place of their
+    declaration."""
 
     known: dict[Any, np.ndarray] | None = None
 
@@ -191,7 +192,7 @@ class Memory:
 
 
 class Atomic:
-    """`cuda.atomic`, for shared arrays: every operation returns what was there before."""
+    """`cuda.atomic`, for shared arrays; every operation returns the old value."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         rules: dict[str, Callable[[Any, Any], Any]] = {
@@ -220,7 +221,7 @@ cuda = Cuda()
 
 
 class Pointer:
-    """What a kernel gets for an array: elements, and no more."""
+    """An array argument of a kernel: it can only be indexed."""
 
     __slots__ = ("elements",)
 
@@ -243,25 +244,25 @@ class Pointer:
 
 def run(function: Callable[..., None], grid: Sequence[int], block: Sequence[int],
         args: Sequence[Any]) -> None:
-    """Run a kernel's function over a grid of blocks; arrays among `args` are flat NumPy ones."""
+    """Run a kernel's function over a grid of blocks; arrays among `args` are flat NumPy arrays."""
     cuda.gridDim, cuda.blockDim = (Index(*(*size, 1, 1)[:3]) for size in (grid, block))
     given = [Pointer(arg) if isinstance(arg, np.ndarray) else arg for arg in args]
-    execute = _together if _waits(function) else _one_by_one
+    execute = _run_coroutines if _waits(function) else _run_threads
     with np.errstate(all="ignore"):
-        for number in _ordered(range(cuda.gridDim.x * cuda.gridDim.y * cuda.gridDim.z)):
+        for number in _block_order(range(cuda.gridDim.x * cuda.gridDim.y * cuda.gridDim.z)):
             x, y, _ = cuda.gridDim
             cuda.blockIdx = Index(number % x, number // x % y, number // (x * y))
             cuda.shared.known = {}
             execute(function, given)
 
 
-def _ordered(numbers: range) -> Sequence[int]:
+def _block_order(numbers: range) -> Sequence[int]:
     return numbers[::-1] if schedule == "backward" else numbers
 
 
 @cache
 def _waits(function: Any) -> bool:
-    """Whether some thread may wait for others in a function, or in what it calls."""
+    """Whether a function, or one that it calls, synchronises threads."""
     found, todo = set(), [function]
     while todo:
         current = todo.pop()
@@ -286,7 +287,7 @@ def _lanes() -> list[Lane]:
     return [Lane(number, cuda.blockDim) for number in range(x * y * z)]
 
 
-def _one_by_one(function: Callable[..., None], args: Sequence[Any]) -> None:
+def _run_threads(function: Callable[..., None], args: Sequence[Any]) -> None:
     lanes = _lanes()
     for cuda.lane in reversed(lanes) if schedule == "backward" else lanes:
         try:
@@ -295,50 +296,51 @@ def _one_by_one(function: Callable[..., None], args: Sequence[Any]) -> None:
             raise _located(function, cuda.lane, error) from error
 
 
-def _together(function: Callable[..., None], args: Sequence[Any]) -> None:
-    """Run a block whose threads wait for one another."""
+def _run_coroutines(function: Callable[..., None], args: Sequence[Any]) -> None:
+    """Run a block whose threads synchronise."""
     lanes = _lanes()
     warps = [lanes[start:start + WARP] for start in range(0, len(lanes), WARP)]
     for lane in lanes:
-        lane.strand = Strand(function, args)
-    lots = random.Random(f"{cuda.blockIdx}")
+        lane.coroutine = Coroutine(function, args)
+    rng = random.Random(f"{cuda.blockIdx}")
     try:
-        while any(not lane.strand.ended for lane in lanes):
-            if not _round(function, warps, lots):
+        while any(not lane.coroutine.finished for lane in lanes):
+            if not _step_warps(function, warps, rng):
                 _pass_barrier(function, lanes)
     finally:
         for lane in lanes:
-            lane.strand.abandon()
+            lane.coroutine.cancel()
 
 
-def _round(function: Callable[..., None], warps: list[list[Lane]], lots: random.Random) -> bool:
-    """Give everybody who need not wait a turn; False if nobody could go on."""
+def _step_warps(function: Callable[..., None], warps: list[list[Lane]], rng: random.Random
+                ) -> bool:
+    """Run every warp that can run; False if none can."""
     order = list(warps)
     if schedule == "deep":
-        lots.shuffle(order)
+        rng.shuffle(order)
     moved = False
     for warp in order[::-1] if schedule == "backward" else order:
-        moved |= _turn(function, warp, lots)
-        while schedule == "deep" and _turn(function, warp, lots):
+        moved |= _step_warp(function, warp, rng)
+        while schedule == "deep" and _step_warp(function, warp, rng):
             pass
     return moved
 
 
-def _turn(function: Callable[..., None], warp: list[Lane], lots: random.Random) -> bool:
-    """Run the lanes of a warp that do not wait, then let those go on who have met."""
-    order = [lane for lane in warp if lane.waits is None and not lane.strand.ended]
+def _step_warp(function: Callable[..., None], warp: list[Lane], rng: random.Random) -> bool:
+    """Run the lanes of a warp that do not wait, then complete its warp operations."""
+    order = [lane for lane in warp if lane.waits is None and not lane.coroutine.finished]
     if schedule == "deep":
-        lots.shuffle(order)
+        rng.shuffle(order)
     for lane in order[::-1] if schedule == "backward" else order:
         cuda.lane = lane
-        lane.strand.resume()
-        if lane.strand.error is not None:
-            raise _located(function, lane, lane.strand.error) from lane.strand.error
-    return _meet(function, warp) or bool(order)
+        lane.coroutine.resume()
+        if lane.coroutine.error is not None:
+            raise _located(function, lane, lane.coroutine.error) from lane.coroutine.error
+    return _release_warps(function, warp) or bool(order)
 
 
-def _meet(function: Callable[..., None], warp: list[Lane]) -> bool:
-    """Release the lanes of a warp that wait for one another at the same operation."""
+def _release_warps(function: Callable[..., None], warp: list[Lane]) -> bool:
+    """Release the lanes of a warp that all wait at the same operation."""
     groups: dict[Wait, list[Lane]] = {}
     for lane in warp:
         if lane.waits is not None and lane.waits.mask:
@@ -346,10 +348,10 @@ def _meet(function: Callable[..., None], warp: list[Lane]) -> bool:
     released = False
     for wait, group in groups.items():
         present = [lane for lane in warp if wait.mask >> lane.lane & 1]
-        ended = [lane for lane in present if lane.strand.ended]
-        if ended:
+        finished = [lane for lane in present if lane.coroutine.finished]
+        if finished:
             raise _located(function, group[0], RuntimeError(
-                f"waits at {_place(wait)} for lane {ended[0].lane}, which has ended"))
+                f"waits at {_place(wait)} for lane {finished[0].lane}, which has ended"))
         if len(group) == len(present):
             _release(group)
             released = True
@@ -364,8 +366,8 @@ def _release(lanes: list[Lane]) -> None:
 
 
 def _pass_barrier(function: Callable[..., None], lanes: list[Lane]) -> None:
-    """Nobody can go on: then all must wait at one barrier of the block."""
-    going = [lane for lane in lanes if not lane.strand.ended]
+    """Release the block, whose threads must all wait at the same barrier."""
+    going = [lane for lane in lanes if not lane.coroutine.finished]
     waits = {lane.waits for lane in going}
     if len(waits) > 1:
         places = " and at ".join(sorted(_place(wait) for wait in waits if wait))
@@ -403,7 +405,7 @@ class Block:
         return self.memory[offset:offset + nbytes]
 
 
-class Start:
+class PreparedLaunch:
     """A launch."""
 
     def __init__(self, launch: Any):
@@ -418,10 +420,10 @@ class Start:
 class Graph:
     """Launches that run together."""
 
-    def __init__(self, starts: Sequence[Start]):
+    def __init__(self, starts: Sequence[PreparedLaunch]):
         self.starts = list(starts)
 
-    def exchange(self, number: int, start: Start) -> bool:
+    def exchange(self, number: int, start: PreparedLaunch) -> bool:
         if start.function is not self.starts[number].function:
             return False
         self.starts[number] = start
@@ -433,7 +435,7 @@ class Graph:
 
 
 class Card:
-    """The one card that there is in the simulator; see `driver.Card`, which does the same."""
+    """The single GPU of the simulator, with the interface of `driver.Card`."""
 
     @staticmethod
     def count() -> int:
@@ -461,11 +463,11 @@ class Card:
     def move(self, source: tuple[Block, int], target: tuple[Block, int], nbytes: int) -> None:
         target[0].part(target[1], nbytes)[:] = source[0].part(source[1], nbytes)
 
-    def prepare(self, launch: Any, holds: bool = True) -> Start:
-        return Start(launch)
+    def prepare(self, launch: Any, holds: bool = True) -> PreparedLaunch:
+        return PreparedLaunch(launch)
 
-    def graph(self, starts: Sequence[Start]) -> Graph:
+    def graph(self, starts: Sequence[PreparedLaunch]) -> Graph:
         return Graph(starts)
 
     def synchronize(self) -> None:
-        """Everything is done when it is asked for."""
+        """Nothing to do: launches are synchronous."""

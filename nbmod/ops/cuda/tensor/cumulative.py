@@ -1,4 +1,4 @@
-"""Sums so far: a block for each row, of which every thread has a stretch."""
+"""Cumulative sums: a block scans each row, every thread a contiguous span of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...tensor.cumulative import CumSum
-from ..lib.block_reduce import LANES, each_block
+from ..lib.block_reduce import BLOCK_SIZE, each_block
 from ..lib.kernel_math import minimum, real_of
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, cuda, kernel, on_gpu
@@ -17,46 +17,45 @@ __all__ = ["running_sums"]
 
 
 @cache
-def _scan_kernel(total: Any) -> Any:
-    """y = sums of x so far along axis 1 of (outer, size, inner), from the end if `reverse`.
+def _scan_kernel(kind: Any) -> Any:
+    """y = inclusive scan of x along axis 1 of (outer, size, inner), from the end if `reverse`.
 
-    Threads add up their stretches, the sums of those before are added up in turn, and every thread
-    goes over its stretch again.
+    Each thread sums its span, adds the sums of the spans before it, and then scans its span.
     """
-    lanes = LANES
+    block_size = BLOCK_SIZE
 
     @kernel
-    def add_up(x, y, size, inner, reverse, n):
-        part = cuda.shared.array(lanes, total)
-        me = cuda.threadIdx.x
-        stretch = (size + lanes - 1) // lanes
-        start, stop = me * stretch, minimum(me * stretch + stretch, size)
-        for cell in range(cuda.blockIdx.x, n, cuda.gridDim.x):
-            first, step = cell // inner * size * inner + cell % inner, inner
+    def scan(x, y, size, inner, reverse, n):
+        part = cuda.shared.array(block_size, kind)
+        tid = cuda.threadIdx.x
+        span = (size + block_size - 1) // block_size
+        start, stop = tid * span, minimum(tid * span + span, size)
+        for segment in range(cuda.blockIdx.x, n, cuda.gridDim.x):
+            first, step = segment // inner * size * inner + segment % inner, inner
             if reverse:
                 first, step = first + (size - 1) * inner, -inner
-            found = total(0)
+            total = kind(0)
             for k in range(start, stop):
-                found += total(x[first + k * step])
-            part[me] = found
+                total += kind(x[first + k * step])
+            part[tid] = total
             cuda.syncthreads()
-            before = total(0)
-            for lane in range(me):
+            before = kind(0)
+            for lane in range(tid):
                 before += part[lane]
             for k in range(start, stop):
-                before += total(x[first + k * step])
+                before += kind(x[first + k * step])
                 y[first + k * step] = before
             cuda.syncthreads()
-    return add_up
+    return scan
 
 
 def running_sums(x: Array, y: Array, shape: tuple[int, int, int], reverse: bool = False
                  ) -> list[Launch]:
-    """Launches that write to y, which may be x, the sums of x so far along axis 1 of (outer, size,
-    inner), the `shape`."""
+    """Launches that write the cumulative sums of x along axis 1 of (outer, size, inner), the
+    `shape`, to y, which may be x."""
     outer, size, inner = shape
-    total = real_of(y.dtype) if y.dtype.kind == "f" else np.int64
-    return each_block(_scan_kernel(total), outer * inner, x, y, size, inner, reverse)
+    kind = real_of(y.dtype) if y.dtype.kind == "f" else np.int64
+    return each_block(_scan_kernel(kind), outer * inner, x, y, size, inner, reverse)
 
 
 def _scan(op: CumSum, x: Array, y: Array, shape: tuple[int, ...], reverse: bool) -> list[Launch]:

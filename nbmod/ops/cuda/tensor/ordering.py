@@ -22,8 +22,8 @@ def _load(dtype: Any, descending: bool) -> Any:
     kind, real = key_type(dtype), dtype.kind == "f"
 
     @device_function
-    def load(x, row, k, size, lanes):
-        value = kind(x[(row // lanes * size + k) * lanes + row % lanes])
+    def load(x, row, k, size, inner):
+        value = kind(x[(row // inner * size + k) * inner + row % inner])
         if descending:
             return -value if real else -value - kind(1)
         return value
@@ -34,14 +34,14 @@ def _load(dtype: Any, descending: bool) -> Any:
 def _pick_kernel(kind: str, real: Any) -> Any:
     """Writes an output: the elements chosen, or where they are."""
     @kernel
-    def pick(x, where, y, wanted, size, lanes, count):
+    def pick(x, where, y, wanted, size, inner, count):
         for i in range(thread(), count, threads()):
-            a, k, b = i // (wanted * lanes), i // lanes % wanted, i % lanes
-            at = where[(a * lanes + b) * size + k]
+            a, k, b = i // (wanted * inner), i // inner % wanted, i % inner
+            at = where[(a * inner + b) * size + k]
             if kind == "value":
-                y[i] = x[(a * size + at) * lanes + b]
+                y[i] = x[(a * size + at) * inner + b]
             elif kind == "mask":
-                y[(a * size + at) * lanes + b] = real(1)
+                y[(a * size + at) * inner + b] = real(1)
             else:
                 y[i] = real(at)
     return pick
@@ -56,8 +56,8 @@ def _threefold(op: _Ordering, shape: tuple[int, ...]) -> tuple[int, int, int]:
 
 
 def _scratch(op: _Ordering, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    outer, size, lanes = _threefold(op, ins[0].shape)
-    return sort_scratch(outer * lanes, size, key_type(ins[0].dtype))
+    outer, size, inner = _threefold(op, ins[0].shape)
+    return sort_scratch(outer * inner, size, key_type(ins[0].dtype))
 
 
 def _number(dtype: Any) -> Any:
@@ -67,34 +67,34 @@ def _number(dtype: Any) -> Any:
 
 def _order(op: _Ordering, ins: Any, outs: Any, call: Any) -> list[Launch]:
     x = ins[0]
-    outer, size, lanes = _threefold(op, x.shape)
-    launches, (_, where) = sort_rows(_load(x.dtype, not op.is_ascend), x, (outer * lanes, size),
-                                     (size, lanes), call.scratch)
+    outer, size, inner = _threefold(op, x.shape)
+    launches, (_, where) = sort_rows(_load(x.dtype, not op.is_ascend), x, (outer * inner, size),
+                                     (size, inner), call.scratch)
     wanted = op.count(size)
     for kind, out in zip(op.kinds(), outs, strict=True):
         if out is None:
             continue
         if kind == "mask":
             launches += fill(out, 0)
-        launches += each(_pick_kernel(kind, _number(out.dtype)), outer * wanted * lanes, x, where,
-                         out, wanted, size, lanes)
+        launches += each(_pick_kernel(kind, _number(out.dtype)), outer * wanted * inner, x, where,
+                         out, wanted, size, inner)
     return launches
 
 
 @cache
 def _put_kernel() -> Any:
     @kernel
-    def put(g, where, gx, wanted, size, lanes, count):
+    def put(g, where, gx, wanted, size, inner, count):
         for i in range(thread(), count, threads()):
             at = np.int32(where[i])
-            gx[(i // (wanted * lanes) * size + at) * lanes + i % lanes] = g[i]
+            gx[(i // (wanted * inner) * size + at) * inner + i % inner] = g[i]
     return put
 
 
 def _order_backward(op: _Ordering, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (g, where), gx = ins, outs[0]
-    _, size, lanes = _threefold(op, gx.shape)
-    return fill(gx, 0) + each(_put_kernel(), g.size, g, where, gx, op.count(size), size, lanes)
+    _, size, inner = _threefold(op, gx.shape)
+    return fill(gx, 0) + each(_put_kernel(), g.size, g, where, gx, op.count(size), size, inner)
 
 
 on_gpu(_Ordering, _order, _order_backward, scratch=_scratch)

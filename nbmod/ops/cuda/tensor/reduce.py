@@ -1,9 +1,8 @@
-"""Reductions along axes, and repetition, which is the gradient of a sum.
+"""Reductions along axes, and broadcasting, which is the gradient of a sum.
 
-Sums and means are programs.  Other reductions are the work of a block for each result: its threads
-take every so-manieth element and fold what they have by the tree that sums have.  Few results of
-many elements are folded in pieces, by as many blocks as a card has work for, and what comes of the
-pieces is folded again.
+Sums and means are programs.  Other reductions are segmented block reductions: the threads of a
+block fold their elements, then combine the results by the tree of `block_reduce`.  Few long
+segments are split into chunks that fill the GPU with blocks, and their results are folded again.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from ...tensor.reduce import (
 )
 from ...tensor.repetition import Broadcast
 from ..elementwise.formula_op import COPY, run_program
-from ..lib.block_reduce import LANES, each_block, pieces_of, tree_function
+from ..lib.block_reduce import BLOCK_SIZE, block_reduce_function, chunk_count, each_block
 from ..lib.fill import fill_zero
 from ..lib.kernel_math import minimum, real_of
 from ..lib.strided_copy import offset_function
@@ -82,7 +81,7 @@ on_gpu(NanSum, _sum)
 on_gpu(Mean, _mean)
 on_gpu(Broadcast, _broadcast, _broadcast_backward)
 
-# -- other folds --------------------------------------------------------------------------------
+# -- max, min, prod -----------------------------------------------------------------------------
 
 def _kind(dtype: np.dtype) -> Any:
     """The type in which elements are folded."""
@@ -128,13 +127,12 @@ FOLDS: dict[Any, tuple[Any, Any, int | None]] = {
     Max: (_larger, _larger, None), Min: (_smaller, _smaller, None), Prod: (_times, _times, 1),
     NanProd: (_times_number, _times, 1), 1: (_plus_magnitude, _plus, 0),
     2: (_plus_square, _plus, 0)}
-"""How an element joins what a thread has, how threads join, and what they begin with: a number, or
-the first element."""
+"""(accumulate an element, combine two accumulators, initial value; None: the first element)."""
 
 
 @cache
 def _places(shape: tuple[int, ...], axes: Collection[int]) -> tuple[Any, Any]:
-    """(base(cell), offset(term)) of elements whose `axes` are reduced."""
+    """(base(segment), offset(term)) of elements whose `axes` are reduced."""
     steps = [prod(shape[axis + 1:]) for axis in range(len(shape))]
     kept = [axis for axis in range(len(shape)) if axis not in axes]
     return tuple(offset_function(tuple(shape[axis] for axis in group),
@@ -142,50 +140,50 @@ def _places(shape: tuple[int, ...], axes: Collection[int]) -> tuple[Any, Any]:
                  for group in (kept, sorted(axes)))
 
 
-def _pieces(cells: int, terms: int) -> tuple[int, int]:
-    """In how many pieces so many terms are folded, none of them empty, and how long they are."""
-    length = max(-(-terms // pieces_of(cells, terms)), 1)
+def _chunks(segments: int, terms: int) -> tuple[int, int]:
+    """The number of chunks of segments of `terms` terms, none of them empty, and their length."""
+    length = max(-(-terms // chunk_count(segments, terms)), 1)
     return max(-(-terms // length), 1), length
 
 
 @cache
 def _fold_kernel(rule: Any, again: bool, shape: tuple[int, ...], axes: tuple[int, ...], kind: Any
                  ) -> Any:
-    """Folds of pieces of cells; `again` of what has been folded."""
-    lanes, (base, offset) = LANES, _places(shape, axes)
+    """Folds of chunks of segments; `again`: of results of chunks."""
+    block_size, (base, offset) = BLOCK_SIZE, _places(shape, axes)
     take, join, start = FOLDS[rule]
     take, first = join if again else take, start is None
-    begin, fold_all = kind(0 if first else start), tree_function(1, fold=join)
+    begin, block_combine = kind(0 if first else start), block_reduce_function(1, combine=join)
 
     @kernel
-    def fold(x, y, terms, length, cells, tasks):
-        part = cuda.shared.array((1, lanes), kind)
-        me = cuda.threadIdx.x
+    def fold(x, y, terms, length, segments, tasks):
+        part = cuda.shared.array((1, block_size), kind)
+        tid = cuda.threadIdx.x
         for task in range(cuda.blockIdx.x, tasks, cuda.gridDim.x):
-            cell, piece = task % cells, task // cells * length
-            total = kind(x[base(cell) + offset(piece)]) if first else begin
-            for term in range(piece + me, minimum(piece + length, terms), lanes):
-                total = take(total, kind(x[base(cell) + offset(term)]))
-            part[0, me] = total
-            fold_all(part)
-            if me == 0:
+            segment, chunk = task % segments, task // segments * length
+            total = kind(x[base(segment) + offset(chunk)]) if first else begin
+            for term in range(chunk + tid, minimum(chunk + length, terms), block_size):
+                total = take(total, kind(x[base(segment) + offset(term)]))
+            part[0, tid] = total
+            block_combine(part)
+            if tid == 0:
                 y[task] = part[0, 0]
             cuda.syncthreads()
     return fold
 
 
 def _fold(rule: Any, x: Array, axes: tuple[int, ...], y: Array, kind: Any) -> list[Launch]:
-    """Launches that fold `x` over `axes` into `y`; where results are few, pieces first."""
-    cells, terms = y.size, x.size // max(y.size, 1)
-    pieces, length = _pieces(cells, terms)
+    """Launches that fold `x` over `axes` into `y`, in two steps if there are several chunks."""
+    segments, terms = y.size, x.size // max(y.size, 1)
+    chunks, length = _chunks(segments, terms)
     make = _fold_kernel(rule, False, x.shape, axes, kind)
-    if pieces == 1:
-        return each_block(make, cells, x, y, terms, length, cells)
-    parts = x.device.empty((pieces, cells), np.dtype(kind))
+    if chunks == 1:
+        return each_block(make, segments, x, y, terms, length, segments)
+    parts = x.device.empty((chunks, segments), np.dtype(kind))
     join = _fold_kernel(rule, True, parts.shape, (0,), kind)
     return [launch._replace(own=(parts,)) for launch in (
-        *each_block(make, parts.size, x, parts, terms, length, cells),
-        *each_block(join, cells, parts, y, pieces, pieces, cells))]
+        *each_block(make, parts.size, x, parts, terms, length, segments),
+        *each_block(join, segments, parts, y, chunks, chunks, segments))]
 
 
 def _reduced(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -248,11 +246,12 @@ def _moments_backward(op: Moments, ins: Any, outs: Any, call: Any) -> list[Launc
 on_gpu(Norm, _norm, _norm_backward, _norm_scratch)
 on_gpu(Moments, _moments, _moments_backward, Moments.scratch, Moments.backward_scratch)
 
-# -- places of extremes -------------------------------------------------------------------------
+# -- argmax, argmin -----------------------------------------------------------------------------
 
 
 def _winner_function(largest: bool) -> Any:
-    """better(a, i, b, j): whether element b at j goes before a at i; NaN goes before all."""
+    """better(a, i, b, j): whether element b at j wins against a at i; NaN wins against all, and of
+    equal elements the first."""
     @device_function
     def better(a, i, b, j):
         if a != a or b != b:
@@ -263,46 +262,46 @@ def _winner_function(largest: bool) -> Any:
 
 @cache
 def _first_function(largest: bool, kind: Any) -> Any:
-    """first(a, i): of what the threads of a block have, the element that goes before all others,
-    and its place; the answer of thread 0 counts."""
-    lanes, better = LANES, _winner_function(largest)
+    """first(a, i): the winning element among those of a block's threads, and its index; the result
+    is valid in thread 0."""
+    block_size, better = BLOCK_SIZE, _winner_function(largest)
 
     @device_function
     def first(a, i):
-        values = cuda.shared.array(lanes, kind)
-        places = cuda.shared.array(lanes, np.int32)
-        me, width = cuda.threadIdx.x, lanes // 2
-        values[me], places[me] = a, i
+        values = cuda.shared.array(block_size, kind)
+        places = cuda.shared.array(block_size, np.int32)
+        tid, width = cuda.threadIdx.x, block_size // 2
+        values[tid], places[tid] = a, i
         cuda.syncthreads()
         while width > 0:
-            if me < width and better(values[me], places[me], values[me + width],
-                                     places[me + width]):
-                values[me], places[me] = values[me + width], places[me + width]
+            if tid < width and better(values[tid], places[tid], values[tid + width],
+                                     places[tid + width]):
+                values[tid], places[tid] = values[tid + width], places[tid + width]
             cuda.syncthreads()
             width //= 2
-        return values[me], places[me]
+        return values[tid], places[tid]
     return first
 
 
 @cache
 def _search_kernel(largest: bool, shape: tuple[int, ...], axes: tuple[int, ...], kind: Any,
                    keeps: bool) -> Any:
-    """Places of extremes of pieces; `keeps` the extremes, too."""
-    lanes, (base, offset) = LANES, _places(shape, axes)
+    """Indices of the extremes of chunks; with `keeps` the extremes, too."""
+    block_size, (base, offset) = BLOCK_SIZE, _places(shape, axes)
     better, first = _winner_function(largest), _first_function(largest, kind)
 
     @kernel
-    def search(x, extremes, y, terms, length, cells, tasks):
-        me = cuda.threadIdx.x
+    def search(x, extremes, y, terms, length, segments, tasks):
+        tid = cuda.threadIdx.x
         for task in range(cuda.blockIdx.x, tasks, cuda.gridDim.x):
-            cell, piece = task % cells, task // cells * length
-            best, place = kind(x[base(cell) + offset(piece)]), np.int32(piece)
-            for term in range(piece + me, minimum(piece + length, terms), lanes):
-                value = kind(x[base(cell) + offset(term)])
+            segment, chunk = task % segments, task // segments * length
+            best, place = kind(x[base(segment) + offset(chunk)]), np.int32(chunk)
+            for term in range(chunk + tid, minimum(chunk + length, terms), block_size):
+                value = kind(x[base(segment) + offset(term)])
                 if better(best, place, value, term):
                     best, place = value, np.int32(term)
             best, place = first(best, place)
-            if me == 0:
+            if tid == 0:
                 y[task] = place
                 if keeps:
                     extremes[task] = best
@@ -312,37 +311,38 @@ def _search_kernel(largest: bool, shape: tuple[int, ...], axes: tuple[int, ...],
 
 @cache
 def _choice_kernel(largest: bool, kind: Any) -> Any:
-    """Places of extremes from those of pieces."""
-    lanes, better, first = LANES, _winner_function(largest), _first_function(largest, kind)
+    """Indices of extremes from those of chunks."""
+    block_size, better = BLOCK_SIZE, _winner_function(largest)
+    first = _first_function(largest, kind)
 
     @kernel
-    def choose(extremes, places, y, pieces, cells):
-        me = cuda.threadIdx.x
-        for cell in range(cuda.blockIdx.x, cells, cuda.gridDim.x):
-            best, place = extremes[cell], places[cell]
-            for piece in range(me, pieces, lanes):
-                at = piece * cells + cell
+    def choose(extremes, places, y, chunks, segments):
+        tid = cuda.threadIdx.x
+        for segment in range(cuda.blockIdx.x, segments, cuda.gridDim.x):
+            best, place = extremes[segment], places[segment]
+            for chunk in range(tid, chunks, block_size):
+                at = chunk * segments + segment
                 if better(best, place, extremes[at], places[at]):
                     best, place = extremes[at], places[at]
             best, place = first(best, place)
-            if me == 0:
-                y[cell] = place
+            if tid == 0:
+                y[segment] = place
             cuda.syncthreads()
     return choose
 
 
 def _search(largest: bool, axis: int | None, x: Array, y: Array) -> list[Launch]:
     axes, kind = reduced_axes(None if axis is None else (axis,), x.ndim), _kind(x.dtype)
-    cells, terms = y.size, x.size // max(y.size, 1)
-    pieces, length = _pieces(cells, terms)
-    make = _search_kernel(largest, x.shape, axes, kind, pieces > 1)
-    if pieces == 1:
-        return each_block(make, cells, x, x, y, terms, length, cells)
-    own = (x.device.empty((pieces, cells), np.dtype(kind)),
-           x.device.empty((pieces, cells), np.dtype(np.int32)))
+    segments, terms = y.size, x.size // max(y.size, 1)
+    chunks, length = _chunks(segments, terms)
+    make = _search_kernel(largest, x.shape, axes, kind, chunks > 1)
+    if chunks == 1:
+        return each_block(make, segments, x, x, y, terms, length, segments)
+    own = (x.device.empty((chunks, segments), np.dtype(kind)),
+           x.device.empty((chunks, segments), np.dtype(np.int32)))
     return [launch._replace(own=own) for launch in (
-        *each_block(make, pieces * cells, x, *own, terms, length, cells),
-        *each_block(_choice_kernel(largest, kind), cells, *own, y, pieces))]
+        *each_block(make, chunks * segments, x, *own, terms, length, segments),
+        *each_block(_choice_kernel(largest, kind), segments, *own, y, chunks))]
 
 
 def _argmax(op: ArgMax, ins: Any, outs: Any, call: Any) -> list[Launch]:

@@ -32,7 +32,7 @@ def _put(piece: Array, array: Array, region: Any) -> list[Launch]:
     return copy_view(view_of(piece), view_of(array, lambda model: model[region]))
 
 
-def _cut(op: Cut, ins: Any, outs: Any, call: Any) -> list[Launch]:
+def _cast(op: Cut, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return _take(ins[0], op.region(ins[0].shape, outs[0].shape), outs[0])
 
 
@@ -119,7 +119,7 @@ def _split_backward(op: Split, ins: Any, outs: Any, call: Any) -> list[Launch]:
     return _put_all(ins, outs[0], op._regions(outs[0].shape))
 
 
-on_gpu(Cut, _cut, _cut_backward)
+on_gpu(Cut, _cast, _cut_backward)
 on_gpu(SliceAssign, _assign, _assign_backward)
 on_gpu(SliceAssignScalar, _assign_scalar, _assign_scalar_backward)
 on_gpu(Concat, _concat, _concat_backward)
