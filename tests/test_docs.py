@@ -1,9 +1,12 @@
-"""The pages tell the truth: their examples run, and print what they say."""
+"""Documentation pages: their examples run and print what they show, and the names in them exist."""
 
 from __future__ import annotations
 
+import ast
 import doctest
+import functools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +25,58 @@ def test_every_environment_variable_has_a_row():
     names = set(re.findall(r"\b(?:NBMOD|MXNET)_[A-Z_]+\b", source))
     text = (ROOT / "docs" / "environment.md").read_text(encoding="utf-8")
     assert len(names) > 5 and sorted(name for name in names if name not in text) == []
+
+
+NAMED = sorted(["README.md", *(path.relative_to(ROOT).as_posix()
+                               for path in ROOT.glob("docs/internals/*.md"))])
+FOLDERS = (ROOT, ROOT / "nbmod", ROOT / "nbmod/ops/cuda", ROOT / "examples")
+
+
+def spans(page: str) -> list[str]:
+    """The text of a page's inline code spans."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.S))
+
+
+@functools.cache
+def definitions() -> dict[str, set[str]]:
+    """By the name of every module and class of the package, the names that it defines."""
+    found: dict[str, set[str]] = {}
+    for path in (ROOT / "nbmod").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        name = path.parent.name if path.stem == "__init__" else path.stem
+        found.setdefault(name, set()).update(_defined(tree))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, set()).update(_defined(node))
+    return found
+
+
+def _defined(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.alias)):
+            yield getattr(node, "asname", None) or node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+@pytest.mark.parametrize("page", NAMED)
+def test_files_and_functions_that_a_page_names_exist(page):
+    missing = []
+    for span in spans(page):
+        if re.fullmatch(r"[\w/]+\.py", span):
+            if not any((folder / span).exists() for folder in FOLDERS):
+                missing.append(span)
+        elif match := re.fullmatch(r"(?:\w+\.)*(\w+)\.(\w+)(?:\(.*\))?", span):
+            owner, name = match.groups()
+            known = definitions().get(owner)
+            if owner in ("nbmod", "mx"):
+                known = {name} if hasattr(mx, name) else set()
+            if known is not None and owner != "cuda" and name not in known | definitions().keys():
+                missing.append(span)
+    assert missing == []
 
 
 @pytest.fixture
