@@ -83,7 +83,8 @@ def rows(symbol: Any, shapes: dict[str, Shape]) -> list[Row]:
     executor = _bound(symbol, shapes)
     times = step_seconds(executor, True, REPEATS)
     found = [Row(node.name, node.op.name, seconds, cost) for node, seconds, cost
-             in zip(executor.computed, times, costs_of(executor), strict=False) if node.op]
+             in zip(executor.compiled.nodes, times, costs_of(executor.compiled), strict=False)
+             if node.op]
     return [row for row in found if row.cost.nbytes > 2 ** 20 and not row.cost.operations]
 
 

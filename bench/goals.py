@@ -72,7 +72,8 @@ def convolutions() -> Iterator[Found]:
             executor = _resnet(16)
             times = step_seconds(executor, False, 10)
             rows = [(cost.operations, seconds) for node, cost, seconds
-                    in zip(executor.computed, costs_of(executor), times, strict=False)
+                    in zip(executor.compiled.nodes, costs_of(executor.compiled), times,
+                           strict=False)
                     if node.op.name == "_blocked_convolution"
                     and bool(node.op.tiled) == bool(most)]
             share = sum(row[0] for row in rows) / sum(row[1] for row in rows) / peak

@@ -24,7 +24,7 @@ def planned_megabytes(name: str, training: bool) -> float:
     """What nbmod's executor allocates for intermediates and outputs."""
     build, shape = NETWORKS[name]
     executor = build().simple_bind(mx.cpu(), grad_req=requests(build(), training), data=shape)
-    return executor.plan.total_bytes / 2 ** 20
+    return executor.compiled.plan.total_bytes / 2 ** 20
 
 
 def requests(symbol, training: bool) -> dict[str, str]:

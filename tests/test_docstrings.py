@@ -18,7 +18,6 @@ import pytest
 MODULES = (
     "nbmod.attribute",
     "nbmod.autograd",
-    "nbmod.execution.bound_arrays",
     "nbmod.callback",
     "nbmod.config",
     "nbmod.context",

@@ -13,6 +13,7 @@ from ..base import MXNetError
 
 if TYPE_CHECKING:
     from ..execution.cost_model import Cost
+    from ..execution.steps import BoundGraph
     from ..executor import Executor
     from ..ops.simd.roofline import Ceilings
 
@@ -58,7 +59,8 @@ def run(options: argparse.Namespace) -> int:
     executor = bound(load(options.symbol), dict(options.shape), options.train)
     times = step_seconds(executor, options.train, options.repeats)
     rows = [Row(node.name, node.op.name, seconds, cost) for node, seconds, cost
-            in zip(executor.computed, times, costs_of(executor), strict=False) if node.op]
+            in zip(executor.compiled.nodes, times, costs_of(executor.compiled), strict=False)
+            if node.op]
     ceilings = measured()
     print(f"{options.symbol}: {'training' if options.train else 'inference'}, "
           f"{num_threads()} threads; peak {ceilings.operations / 1e9:.0f} GFLOP/s in registers, "
@@ -91,7 +93,7 @@ def step_seconds(executor: Executor, training: bool, repeats: int) -> list[float
     """The median seconds of every step that a run takes."""
     from .. import nd
 
-    times: list[list[float]] = [[] for _ in executor.steps]
+    times: list[list[float]] = [[] for _ in executor.compiled.nodes]
     heads = [nd.ones(out.shape, dtype=out.dtype) for out in executor.outputs]
     for number in range(WARM + repeats):
         with _watched([[] for _ in times] if number < WARM else times):
@@ -106,18 +108,18 @@ def _watched(times: Sequence[list[float]]) -> Iterator[None]:
     """Executors note the seconds of their steps."""
     from ..executor import Executor
 
-    def watch(executor: Executor, index: int) -> None:
-        call = executor.steps[index].run
-        started = time.perf_counter()
-        if call is not None:
-            call()
-        times[index].append(time.perf_counter() - started)
+    class Stopwatch:
+        def before(self, bound: BoundGraph, index: int) -> float:
+            return time.perf_counter()
 
-    before, Executor.watch = Executor.watch, watch
+        def after(self, bound: BoundGraph, index: int, started: float) -> None:
+            times[index].append(time.perf_counter() - started)
+
+    before, Executor.profiler = Executor.profiler, Stopwatch()
     try:
         yield
     finally:
-        Executor.watch = before
+        Executor.profiler = before
 
 
 class Row(NamedTuple):

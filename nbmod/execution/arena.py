@@ -9,7 +9,7 @@ that are held have buffers of their own.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, Protocol
 
@@ -25,10 +25,10 @@ __all__ = ["Arena", "Block", "Memory", "Storages", "Tenant"]
 
 
 class Tenant(Protocol):
-    """Who lives in an arena."""
+    """What has memory in an arena."""
 
-    def vacate(self) -> None:
-        """Let go of every view of the arena; take new ones before the next use."""
+    def release(self) -> None:
+        """Drop every view of the arena; take new ones before the next use."""
 
 
 class Storages(Protocol):
@@ -37,6 +37,10 @@ class Storages(Protocol):
     @property
     def blocks(self) -> list[Any]:
         """The memory itself."""
+
+    @property
+    def nbytes(self) -> Mapping[Context, int]:
+        """How much there is on each context."""
 
     def array(self, sid: int, spec: Spec, piece: Piece | None = None) -> Any:
         """The array of `spec` in storage `sid`."""
@@ -62,8 +66,8 @@ def piece_of(device: Device, memory: Any, offset: int, spec: Spec, piece: Piece)
 class Arena:
     """One growable block of device memory that executors carve their intermediates from.
 
-    Growing replaces the block.  Its tenants give up their views of the old one at that moment and
-    carve new ones when they next run, so that never more than one block is kept.  `holder` is the
+    Growing replaces the block.  Its tenants drop their views of the old one at that moment and
+    take new ones when they next run, so that never more than one block is kept.  `holder` is the
     tenant that wrote last: the values of all others are lost.
     """
 
@@ -74,12 +78,12 @@ class Arena:
         self._tenants: weakref.WeakSet[Tenant] = weakref.WeakSet()
         self.block: Any = None
 
-    def rent(self, tenant: Tenant, nbytes: int) -> None:
-        """Make room for `nbytes` of `tenant`, who then may call `view`."""
+    def reserve(self, tenant: Tenant, nbytes: int) -> None:
+        """Have `nbytes` for `tenant`, which then may call `view`."""
         self._tenants.add(tenant)
         if nbytes > self.nbytes:
             for other in self._tenants:
-                other.vacate()
+                other.release()
             self.block = self.holder = None
             self.block = self.device.arena(nbytes)
             self.nbytes = nbytes
@@ -95,15 +99,15 @@ class Memory:
     """
 
     def __init__(self, plan: Plan, spaces: Sequence[Context], arenas: dict[Context, Arena]):
-        self.plan = plan
+        self.plan, self.arenas = plan, arenas
         self._arenas = [arenas.setdefault(ctx, Arena(device_of(ctx))) for ctx in spaces]
         self._held = {sid: self._arenas[storage.space].device.arena(max(storage.size, 1))
                       for sid, storage in enumerate(plan.storages) if storage.held}
 
-    def rent(self, tenant: Tenant) -> None:
-        """Make room in every arena."""
+    def reserve(self, tenant: Tenant) -> None:
+        """Have enough memory in every arena."""
         for space, nbytes in self.plan.arena.items():
-            self._arenas[space].rent(tenant, nbytes)
+            self._arenas[space].reserve(tenant, nbytes)
 
     def array(self, sid: int, spec: Spec, piece: Piece | None = None) -> Any:
         """The array of `spec` in storage `sid`."""
@@ -118,13 +122,18 @@ class Memory:
         """All memory that storages are carved from."""
         return [*(arena.block for arena in self._arenas), *self._held.values()]
 
-    def claim(self, tenant: Tenant) -> None:
+    @property
+    def nbytes(self) -> dict[Context, int]:
+        """Bytes of the arenas."""
+        return {ctx: arena.nbytes for ctx, arena in self.arenas.items()}
+
+    def own(self, tenant: Tenant) -> None:
         """From now on the values in the arenas are those of `tenant`."""
         for space in self.plan.arena:
             self._arenas[space].holder = weakref.ref(tenant)
 
-    def keeps(self, tenant: Tenant) -> bool:
-        """Whether nobody else has claimed an arena since `tenant` did."""
+    def is_owned_by(self, tenant: Tenant) -> bool:
+        """Whether the values in the arenas are still those of `tenant`."""
         holders = [self._arenas[space].holder for space in self.plan.arena]
         return all(holder is not None and holder() is tenant for holder in holders)
 
@@ -134,6 +143,8 @@ class Block:
 
     def __init__(self, plan: Plan, device: Device, block: Any):
         self.plan, self.device, self.block = plan, device, block
+
+    nbytes: Mapping[Context, int] = {}      # it is memory of a step
 
     @property
     def blocks(self) -> list[Any]:

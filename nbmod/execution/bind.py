@@ -1,19 +1,18 @@
 """From what users pass to `bind`, `simple_bind` and `reshape` to what `Executor` needs.
 
 MXNet lets arguments, gradients and requests be lists, dicts or single values, given or missing.
-All of that is normalised here, once: the executor only ever sees dicts by name.
+All of that is normalised here, once: the executor only ever sees `BindArguments`, dicts by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..base import ArgumentError, MXNetError, OutOfMemory, did_you_mean
 from ..context import Context, resolve
-from ..executor import Executor
 from ..graph import Graph, Node
 from ..ndarray import NDArray, zeros
 from ..ops.device import device_of
@@ -22,7 +21,32 @@ from ..passes.infer import Inferred, infer_shape, infer_type, require_static, un
 from ..passes.place import group_device
 from ..symbol.inference import read_shape
 
-__all__ = ["bind", "simple_bind", "reshape"]
+if TYPE_CHECKING:
+    from ..executor import Executor
+    from ..symbol import Symbol
+
+__all__ = ["BindArguments", "bind", "reshape", "simple_bind"]
+
+
+
+class BindArguments(NamedTuple):
+    """A network, its arrays by name, and where to compute."""
+
+    symbol: Symbol
+    ctx: Context
+    args: Mapping[str, NDArray]
+    grads: Mapping[str, NDArray]
+    requests: Mapping[str, str]
+    """For each argument 'write', 'add' or 'null'."""
+    aux: Mapping[str, NDArray]
+    groups: Mapping[str, Context]
+    """Context of nodes by the attribute ``ctx_group``."""
+    inferred: Inferred | None = None
+    """Graph, shapes and types of the symbol, if they are known."""
+    exact: bool | None = None
+    """Whether only optimizations that keep all results bitwise are allowed; None: as set globally.
+    """
+
 
 REQUESTS = ("null", "write", "add", "inplace")
 
@@ -61,9 +85,8 @@ def requests_by_name(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
     return {name: "write" if req == "inplace" else req for name, req in reqs.items()}
 
 
-def bind(symbol: Any, ctx: Context, args: Any, args_grad: Any = None, grad_req: Any = "write",
-         aux_states: Any = None, shared_exec: Executor | None = None,
-         groups: Mapping[str, Context] | None = None) -> Executor:
+def bind(symbol: Symbol, ctx: Context, args: Any, args_grad: Any = None, grad_req: Any = "write",
+         aux_states: Any = None, groups: Mapping[str, Context] | None = None) -> BindArguments:
     """`Symbol.bind`: the user brings every array.
 
     With `groups` (of `ctx_group`, by name) arrays may be on any device, else they are on `ctx`.
@@ -83,7 +106,7 @@ def bind(symbol: Any, ctx: Context, args: Any, args_grad: Any = None, grad_req: 
     reqs = {name: req if name in grads else "null" for name, req in reqs.items()}
     _check_arrays(arg_dict, grads)
     _check_devices(ctx, groups, {**arg_dict, **grads, **aux_dict})
-    return Executor(symbol, ctx, arg_dict, grads, reqs, aux_dict, shared_exec, groups)
+    return BindArguments(symbol, resolve(ctx), arg_dict, grads, reqs, aux_dict, _resolved(groups))
 
 
 def _require_unique(names: Sequence[str], what: str) -> None:
@@ -145,13 +168,13 @@ def inferred_arrays(graph: Graph, shapes: Mapping[str, Any], types: Mapping[str,
     return of(graph.arguments), of(graph.states), Inferred(graph, facts, dtypes)
 
 
-def simple_bind(symbol: Any, ctx: Context, grad_req: Any = "write",
+def simple_bind(symbol: Symbol, ctx: Context, grad_req: Any = "write",
                 type_dict: Mapping[str, Any] | None = None,
                 shared_arg_names: Sequence[str] | None = None,
                 shared_exec: Executor | None = None,
                 shared_buffer: dict[str, NDArray] | None = None,
                 shapes: Mapping[str, Any] | None = None,
-                groups: Mapping[str, Context] | None = None) -> Executor:
+                groups: Mapping[str, Context] | None = None) -> BindArguments:
     """`Symbol.simple_bind`: shapes are inferred and arrays allocated (zeros) or shared.
 
     A shape of something the symbol does not have is ignored, as in MXNet: scripts give the shapes
@@ -170,7 +193,11 @@ def simple_bind(symbol: Any, ctx: Context, grad_req: Any = "write",
              if reqs[name] != "null"}
     aux = {name: source.auxiliary(name, *spec) for name, spec in aux_specs.items()}
     _check_devices(ctx, groups, {**args, **grads, **aux})
-    return Executor(symbol, ctx, args, grads, reqs, aux, shared_exec, groups, inferred)
+    return BindArguments(symbol, resolve(ctx), args, grads, reqs, aux, _resolved(groups), inferred)
+
+
+def _resolved(groups: Mapping[str, Context] | None) -> dict[str, Context]:
+    return {name: resolve(ctx) for name, ctx in (groups or {}).items()}
 
 
 def _contexts(graph: Graph, ctx: Context, groups: Mapping[str, Context]) -> dict[str, Context]:
@@ -198,9 +225,6 @@ class _Sharing:
     def __init__(self, contexts: Mapping[str, Context], names: Sequence[str] | None,
                  executor: Executor | None, buffer: dict[str, NDArray] | None):
         self.contexts, self.names, self.buffer = contexts, set(names or ()), buffer
-        if not isinstance(executor, (Executor, type(None))):
-            raise TypeError(f"simple_bind: shared_exec is a {type(executor).__name__}, expected an "
-                            "Executor")
         if not isinstance(buffer, (dict, type(None))):
             raise ArgumentError(f"simple_bind: shared_buffer is a {type(buffer).__name__}, "
                                 "expected a dict of NDArray by name")
@@ -250,22 +274,21 @@ def resized(array: NDArray, shape: tuple[int, ...]) -> NDArray:
     return array.reshape((-1,))[:size_of(shape)].reshape(shape)
 
 
-def reshape(executor: Executor, partial_shaping: bool, allow_up_sizing: bool,
-            shapes: Mapping[str, Any]) -> Executor:
+def reshape(given: BindArguments, partial_shaping: bool, allow_up_sizing: bool,
+            shapes: Mapping[str, Any]) -> BindArguments:
     """`Executor.reshape`: arrays whose shape stays are shared, smaller ones reuse the memory.
 
     A change of an argument not named in `shapes` needs `partial_shaping`, a larger array needs
     `allow_up_sizing`; either missing is an MXNetError that names the argument.
     """
-    symbol = executor._symbol
     shapes = {name: read_shape(name, tuple(shape) if isinstance(shape, list) else shape)
               for name, shape in shapes.items()}
-    types = {name: array.dtype for name, array in executor.arg_dict.items()}
+    types = {name: array.dtype for name, array in given.args.items()}
     for name in shapes:
-        if name not in executor.arg_dict:
+        if name not in given.args:
             raise MXNetError(f"reshape: unknown argument {name!r}"
-                             f"{did_you_mean(name, executor.arg_dict)}")
-    arg_specs, aux_specs, inferred = inferred_arrays(Graph(symbol.entries), shapes, types,
+                             f"{did_you_mean(name, given.args)}")
+    arg_specs, aux_specs, inferred = inferred_arrays(Graph(given.symbol.entries), shapes, types,
                                                      "reshape")
 
     def adapt(name: str, array: NDArray, shape: tuple[int, ...]) -> NDArray:
@@ -282,10 +305,9 @@ def reshape(executor: Executor, partial_shaping: bool, allow_up_sizing: bool,
                              "allow_up_sizing=True to allocate a larger array")
         return _zeros("reshape", name, shape, array.context, array.dtype)
 
-    args = {name: adapt(name, executor.arg_dict[name], spec[0])
+    args = {name: adapt(name, given.args[name], spec[0])
             for name, spec in arg_specs.items()}
     grads = {name: adapt(name, array, arg_specs[name][0])
-             for name, array in executor.grad_dict.items() if array is not None}
-    aux = {name: adapt(name, executor.aux_dict[name], spec[0]) for name, spec in aux_specs.items()}
-    return Executor(symbol, executor._ctx, args, grads, executor._grad_req, aux, executor,
-                    executor._groups, inferred, executor._exact)
+             for name, array in given.grads.items()}
+    aux = {name: adapt(name, given.aux[name], spec[0]) for name, spec in aux_specs.items()}
+    return given._replace(args=args, grads=grads, aux=aux, inferred=inferred)

@@ -79,8 +79,9 @@ def _call_for_help() -> None:
 
 def _kinds(executor: Any) -> set[Kind]:
     """Ops and types of a network: roughly, each has kernels of its own."""
-    nodes = [*executor.computed, *(node for group in executor.lean.groups for node in group)]
-    return {(type(node.op).__name__, *_wrapped(node.op), str(executor.specs[0].dtype))
+    compiled = executor.compiled
+    nodes = [*compiled.nodes, *(node for group in compiled.constants for node in group)]
+    return {(type(node.op).__name__, *_wrapped(node.op), str(compiled.specs[0].dtype))
             for node in nodes}
 
 
@@ -91,8 +92,8 @@ def _wrapped(op: Any) -> Kind:
 def _is_possible(executor: Any) -> bool:
     """Whether another process can bind the same, and leave what it compiles to this one."""
     return (keeps_code() and bool(sys.executable) and not getattr(sys, "frozen", False)
-            and {context.device_type for context in executor.spaces} == {"cpu"}
-            and len(executor.spaces) == 1)
+            and len(executor.compiled.spaces) == 1
+            and executor.compiled.spaces[0].device_type == "cpu")
 
 
 def _begin(executor: Any, count: int) -> None:
@@ -114,11 +115,11 @@ def _begin(executor: Any, count: int) -> None:
 
 def _request(executor: Any) -> dict[str, Any]:
     """All that a process has to know of a network."""
-    arrays = executor.arg_dict
-    return {"path": sys.path, "symbol": executor._symbol.tojson(), "exact": executor._exact,
+    arrays, given = executor.arg_dict, executor._given
+    return {"path": sys.path, "symbol": given.symbol.tojson(), "exact": bool(given.exact),
             "shapes": {name: array.shape for name, array in arrays.items()},
             "types": {name: np.dtype(array.dtype).name for name, array in arrays.items()},
-            "requests": executor._grad_req}
+            "requests": dict(given.requests)}
 
 
 def _environment() -> dict[str, str]:
@@ -172,9 +173,10 @@ def _bound(request: dict[str, Any]) -> Any:
 
 def _rehearsed(executor: Any) -> Any:
     """Kernels with types; a step that fails on numbers without meaning is left out."""
-    executor.mode.is_train = executor.forward_mode.is_train = bool(executor.heads)
+    for mode in executor._modes:
+        mode.is_train = bool(executor.compiled.heads)
     with rehearsal() as found:
-        for work in [*(values.refresh for values in executor.derived),
+        for work in [*(values.refresh for values in executor.constants),
                      *(step.run for step in executor.steps)]:
             if work is not None:
                 with contextlib.suppress(Exception):

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..ops.op import Backward, Op, Spec
 from ..passes.memory.plan_step import NONE
+from .pipeline import CompiledGraph
 
 __all__ = ["Cost", "cost_of", "costs_of"]
 
@@ -50,14 +51,15 @@ def cost_of(op: Op, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> Cost:
     return Cost(2 * products, nbytes)
 
 
-def costs_of(program: Any) -> list[Cost]:
-    """The cost of every step of an executor; a view costs nothing."""
-    costs = []
-    for index, (node, planned) in enumerate(zip(program.computed, program.plan_steps, strict=True)):
-        ins = [program.specs[eid] for eid in program.graph.input_eids(node)]
-        outs = [None if taken == NONE else program.specs[eid] for eid, taken
-                in zip(program.graph.output_eids(node), planned.outputs, strict=True)]
-        costs.append(Cost(0, 0) if index in program.plan.views else cost_of(node.op, ins, outs))
+def costs_of(compiled: CompiledGraph) -> list[Cost]:
+    """The cost of every step of a compiled graph; a view costs nothing."""
+    costs, graph = [], compiled.graph
+    for index, (node, planned) in enumerate(zip(compiled.nodes, compiled.plan_steps, strict=True)):
+        ins = [compiled.specs[eid] for eid in graph.input_eids(node)]
+        outs = [None if eid == NONE else compiled.specs[out] for out, eid
+                in zip(graph.output_eids(node), planned.outputs, strict=True)]
+        costs.append(Cost(0, 0) if index in compiled.plan.views
+                     else cost_of(node.required_op, ins, outs))
     return costs
 
 

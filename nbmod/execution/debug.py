@@ -1,57 +1,21 @@
-"""Looking at a bound executor: the plan as a table of text and as a chart, and what monitors see.
-
-All only read what binding left behind (`computed`, `plan_steps`, `plan`, `shape`, `dtype`); nothing
-here runs anything.
-"""
+"""Looking at a compiled graph: its steps and memory plan as a table of text and as an image."""
 
 from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.sax.saxutils import escape
 
 from ..graph import Entry, Node
-from ..ops.control_flow.control_base import Control
 from ..ops.elementwise.fused_elements import FusedElements
-from ..ops.op import Backward
 from ..passes.memory.plan_step import NONE
+from .pipeline import CompiledGraph
 
-if TYPE_CHECKING:
-    from ..executor import Executor
-    from .steps import Program
-
-__all__ = ["debug_str", "named_inputs", "named_outputs", "plan_chart"]
+__all__ = ["debug_str", "plan_chart"]
 
 
-def named_inputs(node: Node, arrays: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """What a monitor sees of a node's inputs, under MXNet's names: `<node>_<input>`, and before
-    that a variable under its own name.  Gradients have no names for theirs and number them."""
-    op = node.required_op
-    numbered = isinstance(op, Backward)
-    names = [f"input{i}" for i in range(len(arrays))] if numbered else op.list_inputs()
-    for entry, name, array in zip(node.inputs, names, arrays, strict=True):
-        if entry.node.is_variable:
-            yield entry.node.name, array
-        yield f"{node.name}_{name}", array
-
-
-def named_outputs(node: Node, arrays: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """What a monitor sees of a node's outputs, hidden ones included, under MXNet's names.
-
-    What a loop saves for its gradients is nobody's business.
-    """
-    op = node.required_op
-    names: Sequence[str] = op.list_outputs()
-    if isinstance(op, Control):
-        names, arrays = names[:op.num_visible], arrays[:op.num_visible]
-    if isinstance(op, Backward):
-        names = [f"output{i}" for i in range(len(names))] if len(names) > 1 else ["output"]
-    for name, array in zip(names, arrays, strict=True):
-        yield f"{node.name}_{name}", array
-
-
-def debug_str(executor: Executor) -> str:
+def debug_str(compiled: CompiledGraph, outputs: Sequence[str]) -> str:
     """Every step with its inputs, outputs, and the memory each output got; then the totals.
 
     Memory reads `offset+bytes` in the arena, `held` for a graph output's own buffer, `user` for an
@@ -63,94 +27,98 @@ def debug_str(executor: Executor) -> str:
     What a loop or a branch runs stands below, indented; there memory is in the block that its step
     got as scratch, and `node's` is an array of the loop itself.
     """
-    names = _entry_names(executor)
+    names = _entry_names(compiled)
     rows: list[tuple[str, ...]] = [
         ("step", "node (op)", "context", "shape", "type", "memory", "reads")]
-    for index, node in enumerate(executor.computed):
-        if index == executor.num_forward:
+    for index, node in enumerate(compiled.nodes):
+        if index == compiled.num_forward:
             rows.append(("", "-- backward --", "", "", "", "", ""))
-        rows += _step_rows(executor, index, node, names)
-    if len(executor.spaces) == 1:
+        rows += _step_rows(compiled, index, node, names)
+    if len(compiled.spaces) == 1:
         rows = [(*row[:2], *row[3:]) for row in rows]
-    lines = ["Symbol outputs: " + ", ".join(executor._symbol.list_outputs()),
-             *_changes(executor), *_derived(executor, names), *_table(rows), *_bodies(executor)]
-    plan = executor.plan
-    lines += [*_arenas(executor), f"arena {sum(plan.arena.values())} bytes, "
+    lines = ["Symbol outputs: " + ", ".join(outputs),
+             *_changes(compiled), *_derived(compiled, names), *_table(rows), *_bodies(compiled)]
+    plan = compiled.plan
+    lines += [*_arenas(compiled), f"arena {sum(plan.arena.values())} bytes, "
               f"outputs {plan.held_bytes} bytes, "
-              f"{len(plan.views)} of {len(executor.computed)} steps are free (views)",
+              f"{len(plan.views)} of {len(compiled.nodes)} steps are free (views)",
               f"Total {_megabytes(plan.total_bytes)} MB allocated"]
     return "\n".join(lines)
 
 
-def _changes(executor: Executor) -> Iterator[str]:
-    """What passes did, a line each."""
-    if executor.lean.notes:
-        yield f"Rewritten, {len(executor.lean.notes)} change(s):"
-        yield from (f"  {note}" for note in executor.lean.notes)
-    if executor.fused.notes:
-        yield f"Fused, {len(executor.fused.notes)} chain(s) of elementwise nodes:"
-        yield from (f"  {note}" for note in executor.fused.notes)
+def _changes(compiled: CompiledGraph) -> Iterator[str]:
+    """What passes did, a line each, and when it does not hold."""
+    for rewritten, what in ((compiled.simplified, "Rewritten, {} change(s):"),
+                            (compiled.fused, "Fused, {} chain(s) of elementwise nodes:")):
+        if rewritten is not None and rewritten.notes:
+            yield what.format(len(rewritten.notes))
+            yield from (f"  {note}" for note in rewritten.notes)
+    if compiled.notes or compiled.is_simplified:
+        training = compiled.is_simplified and not compiled.heads
+        yield (f"Monitors{' and forward(is_train=True)' if training else ''} run `unsimplified`, "
+               "an executor of the graph without these changes")
 
 
-def _derived(executor: Executor, names: list[str]) -> Iterator[str]:
+def _derived(compiled: CompiledGraph, names: list[str]) -> Iterator[str]:
     """What runs beside the steps, a line for each array that is kept."""
-    if not executor.derived:
+    if not compiled.constants:
         return
-    kept = [(node, eid) for group in executor.lean.groups for node in group
-            for eid in executor.graph.output_eids(node) if eid in executor.external]
-    nbytes = sum(executor.sizes[eid] for _, eid in kept)
+    kept = [(node, eid) for group in compiled.constants for node in group
+            for eid in compiled.graph.output_eids(node) if eid in compiled.external]
+    nbytes = sum(compiled.sizes[eid] for _, eid in kept)
     yield f"Derived, computed when what they read has changed, {nbytes} bytes:"
     for node, eid in kept:
-        reads = ", ".join(names[source] for source in executor.graph.input_eids(node))
-        yield (f"  {names[eid]} ({node.op_name})  {executor.shape[eid]}  {executor.dtype[eid]}"
-               f"  reads: {reads or 'nothing'}")
+        reads = ", ".join(names[source] for source in compiled.graph.input_eids(node))
+        shape, dtype = compiled.specs[eid]
+        yield f"  {names[eid]} ({node.op_name})  {shape}  {dtype}  reads: {reads or 'nothing'}"
 
 
-def _bodies(program: Program, indent: str = "  ") -> Iterator[str]:
-    """The steps of all that nodes run, and of what nodes in there run."""
-    for index, bodies in program.bodies.items():
-        for body in bodies:
-            yield (f"{indent}body of {program.computed[index].name}: {len(body.computed)} steps "
-                   f"in {body.nbytes} bytes")
+def _bodies(compiled: CompiledGraph, indent: str = "  ") -> Iterator[str]:
+    """The steps of all subgraphs that nodes run, and of those in them."""
+    for index, subgraphs in compiled.subgraphs.items():
+        for _, body, _, nbytes in subgraphs:
+            yield (f"{indent}body of {compiled.nodes[index].name}: {len(body.nodes)} steps "
+                   f"in {nbytes} bytes")
             names = _entry_names(body)
-            rows = [(*row[:2], *row[3:]) for step, node in enumerate(body.computed)
+            rows = [(*row[:2], *row[3:]) for step, node in enumerate(body.nodes)
                     for row in _step_rows(body, step, node, names)]
             yield from (f"{indent}  {line}" for line in (_table(rows) if rows else ()))
             yield from _bodies(body, indent + "  ")
 
 
-def _arenas(executor: Executor) -> Iterator[str]:
+def _arenas(compiled: CompiledGraph) -> Iterator[str]:
     """The arena of each context, if there are several."""
-    if len(executor.spaces) > 1:
-        for space, nbytes in sorted(executor.plan.arena.items()):
-            yield f"arena of {executor.spaces[space]}: {nbytes} bytes"
+    if len(compiled.spaces) > 1:
+        for space, nbytes in sorted(compiled.plan.arena.items()):
+            yield f"arena of {compiled.spaces[space]}: {nbytes} bytes"
 
 
 def _megabytes(nbytes: int) -> str:
     return f"{nbytes / 2 ** 20:.4g}"
 
 
-def _entry_names(executor: Program) -> list[str]:
+def _entry_names(compiled: CompiledGraph) -> list[str]:
     names = []
-    for node in executor.graph.nodes:
-        if node.op is None:
+    for node in compiled.graph.nodes:
+        if node.is_variable:
             names.append(node.name)
-        elif isinstance(node.op, FusedElements):
-            names += node.op.labels
         else:
-            outputs = node.op.list_outputs()
+            if isinstance(node.op, FusedElements):
+                names += node.op.labels
+                continue
+            outputs = node.required_op.list_outputs()
             names += [node.name if len(outputs) == 1 else f"{node.name}.{o}" for o in outputs]
     return names
 
 
-def _step_rows(executor: Program, index: int, node: Node, names: list[str]) -> list[tuple]:
+def _step_rows(compiled: CompiledGraph, index: int, node: Node, names: list[str]) -> list[tuple]:
     """One row per output that is wanted, the first with the step's number, name and inputs.
 
     Several outputs of a fused node stand below it under the names that they have.
     """
-    step = executor.plan_steps[index]
-    first = executor.graph.eid(Entry(node))
-    head = (str(index), f"{node.name} ({node.op_name})", str(executor.context[first]))
+    step = compiled.plan_steps[index]
+    first = compiled.graph.eid(Entry(node))
+    head = (str(index), f"{node.name} ({node.op_name})", str(compiled.devices[first]))
     inputs = ", ".join(names[eid] for eid in step.inputs)
     rows: list[tuple] = []
     fused = isinstance(node.op, FusedElements) and node.num_outputs > 1
@@ -162,8 +130,8 @@ def _step_rows(executor: Program, index: int, node: Node, names: list[str]) -> l
             continue
         shown = first + position
         head = ("", f"  {names[shown]}", "") if fused else head
-        rows.append((*head, *map(str, executor.specs[shown]),
-                     _memory(executor, index, eid, names), inputs))
+        rows.append((*head, *map(str, compiled.specs[shown]),
+                     _memory(compiled, index, eid, names), inputs))
         head, inputs = ("", "", ""), ""
     return rows
 
@@ -175,21 +143,20 @@ def _table(rows: list[tuple]) -> list[str]:
             for row in rows]
 
 
-def _memory(executor: Program, index: int, eid: int, names: list[str]) -> str:
-    plan = executor.plan
+def _memory(compiled: CompiledGraph, index: int, eid: int, names: list[str]) -> str:
+    plan = compiled.plan
     if eid == NONE:
         return "-"
-    place = executor.place(eid)
-    if place:
-        return place
+    if eid in compiled.owners:
+        return compiled.owners[eid]
     if eid in plan.view_of:
         kind = "piece" if eid in plan.pieces else "view"
         return f"= {names[plan.view_of[eid]]} ({kind})"
-    storage, step = plan.storages[plan.storage[eid]], executor.plan_steps[index]
+    storage, step = plan.storages[plan.storage[eid]], compiled.plan_steps[index]
     place = "held" if storage.held else f"{storage.offset}+{storage.size}"
     if eid in plan.pieces:
         start, rows, apart = plan.pieces[eid]
-        place = f"{place}, {start}+{executor.specs[eid].nbytes // rows} of it"
+        place = f"{place}, {start}+{compiled.specs[eid].nbytes // rows} of it"
         place += f" and every {apart} on" if rows > 1 else ""
     if index in plan.views:
         kind = "joined in place" if step.joins else "read in place" if step.cuts else (
@@ -203,20 +170,20 @@ def _memory(executor: Program, index: int, eid: int, names: list[str]) -> str:
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 900, 420, 70, 40, 60
 
 
-def plan_chart(executor: Executor, path: str | pathlib.Path | None = None) -> str:
+def plan_chart(compiled: CompiledGraph, name: str, path: str | pathlib.Path | None = None) -> str:
     """The arena over time as SVG text, written to `path` if one is given.
 
     To the right the steps, upwards the addresses.  One box per storage, from its first write to
     its last read; boxes that touch vertically at one step are alive together.  Held outputs are
     drawn above the arena, scratch memory hatched pale.
     """
-    boxes = list(_boxes(executor))
+    boxes = list(_boxes(compiled))
     top = max([offset + size for offset, size, *_ in boxes], default=1)
-    steps = max(len(executor.computed), 1)
+    steps = max(len(compiled.nodes), 1)
     scale_x = (WIDTH - LEFT - 20) / steps
     scale_y = (HEIGHT - TOP - BOTTOM) / top
     base = HEIGHT - BOTTOM
-    parts = [_svg_head(executor, top)]
+    parts = [_svg_head(compiled, name, top)]
     for offset, size, first, last, label, kind in boxes:
         x, y = LEFT + first * scale_x, base - (offset + size) * scale_y
         width, height = (last - first + 1) * scale_x, size * scale_y
@@ -226,7 +193,7 @@ def plan_chart(executor: Executor, path: str | pathlib.Path | None = None) -> st
         if text:
             parts.append(f'<text x="{x + width / 2:.1f}" y="{y + height / 2 + 4:.1f}" '
                          f'text-anchor="middle">{escape(text)}</text>')
-    parts.append(_svg_axes(executor, scale_x, scale_y, base, top))
+    parts.append(_svg_axes(compiled, scale_x, scale_y, base, top))
     text = "\n".join(parts) + "\n</svg>\n"
     if path is not None:
         pathlib.Path(path).write_text(text, encoding="utf-8")
@@ -243,18 +210,18 @@ def _fitting(names: str, width: float) -> str:
     return ""
 
 
-def _boxes(executor: Executor) -> Any:
+def _boxes(compiled: CompiledGraph) -> Any:
     """(offset, size, first, last, label, kind) of every storage, held ones stacked on top.
 
     The arenas of several contexts stand one above the other.
     """
-    plan, names = executor.plan, _entry_names(executor)
+    plan, names = compiled.plan, _entry_names(compiled)
     members: dict[int, list[str]] = {}
     for eid, sid in enumerate(plan.storage):
         if sid != NONE:
             members.setdefault(sid, []).append(names[eid])
     start = {space: sum(plan.arena.get(before, 0) for before in range(space))
-             for space in range(len(executor.spaces))}
+             for space in range(len(compiled.spaces))}
     top = sum(plan.arena.values())
     for sid, storage in enumerate(plan.storages):
         owners = members.get(sid)
@@ -262,16 +229,16 @@ def _boxes(executor: Executor) -> Any:
         label = f"{label}: {storage.size} bytes, steps {storage.first}-{storage.last}"
         kind = "held" if storage.held else "entry" if owners else "scratch"
         if storage.held:
-            yield top, storage.size, storage.first, len(executor.computed) - 1, label, kind
+            yield top, storage.size, storage.first, len(compiled.nodes) - 1, label, kind
             top += storage.size
         else:
             offset = start[storage.space] + storage.offset
             yield offset, storage.size, storage.first, storage.last, label, kind
 
 
-def _svg_head(executor: Executor, top: int) -> str:
-    plan = executor.plan
-    title = (f"{executor._symbol.name or 'graph'}: {len(executor.computed)} steps, "
+def _svg_head(compiled: CompiledGraph, name: str, top: int) -> str:
+    plan = compiled.plan
+    title = (f"{name}: {len(compiled.nodes)} steps, "
              f"arena {sum(plan.arena.values()):,} bytes, outputs {plan.held_bytes:,} bytes")
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
             'font-family="sans-serif" font-size="11">\n<style>'
@@ -282,8 +249,9 @@ def _svg_head(executor: Executor, top: int) -> str:
             f'<text x="{LEFT}" y="22" font-size="14">{escape(title)}</text>')
 
 
-def _svg_axes(executor: Executor, scale_x: float, scale_y: float, base: float, top: int) -> str:
-    steps = len(executor.computed)
+def _svg_axes(compiled: CompiledGraph, scale_x: float, scale_y: float, base: float, top: int
+              ) -> str:
+    steps = len(compiled.nodes)
     parts = [f'<path class="axis" fill="none" d="M{LEFT} {TOP}V{base}H{WIDTH - 20}"/>']
     for fraction in (0, 0.25, 0.5, 0.75, 1):
         y = base - fraction * top * scale_y
@@ -292,8 +260,8 @@ def _svg_axes(executor: Executor, scale_x: float, scale_y: float, base: float, t
     for index in range(0, steps, max(steps // 12, 1)):
         parts.append(f'<text x="{LEFT + (index + .5) * scale_x:.1f}" y="{base + 15}" '
                      f'text-anchor="middle">{index}</text>')
-    if executor.num_forward < steps:
-        x = LEFT + executor.num_forward * scale_x
+    if compiled.num_forward < steps:
+        x = LEFT + compiled.num_forward * scale_x
         parts.append(f'<path class="half" d="M{x:.1f} {TOP}V{base}"/><text x="{x + 4:.1f}" '
                      f'y="{TOP + 2}">backward</text>')
     parts.append(f'<text x="{LEFT}" y="{base + 34}">steps to the right, addresses upwards; '

@@ -1,31 +1,32 @@
-"""Values that follow from parameters, or from nothing: computed once, and again after a change.
+"""Constants: values that follow from parameters alone, computed once and again after a change.
 
-A `Derived` holds the results of one group of nodes (`passes.derive`).  To the executor they are
-arrays like a user's.  Whoever writes to a parameter marks as stale what has been derived from it
-(`changes`), so what an unchanged model costs per run is one look at a flag for each group.
+`DerivedConstants` holds the results of one group of nodes (`passes.optimize.hoist_constants`).  To
+the executor they are arrays like a user's.  A write to a parameter marks as stale what has been
+derived from it (`ndarray.mutation`), so an unchanged model pays for one look at a flag per group.
 
-Executors of one model share what follows by the same ops from the same arrays.  Results are memory
-of their own; what is needed on the way to them is taken when it is needed and given back.
+Executors of one model share what follows by the same ops from the same arrays.  Results have memory
+of their own; that of intermediate values is allocated when it is needed, and freed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..base import MXNetError
 from ..context import Context
-from ..graph import Entry, Graph, Node
+from ..graph import Node
 from ..ndarray import mutation
 from ..ops.device import device_of
 from ..ops.op import Call, Mode, Spec
+from .pipeline import CompiledGraph
 
-__all__ = ["Derived", "derive"]
+__all__ = ["DerivedConstants", "derive"]
 
 Key = tuple[int, int]
-"""(position of a node in its group, number of its output), or (GIVEN, id of an array)."""
+"""(position of a node in its group, index of its output), or (GIVEN, id of an array)."""
 
 GIVEN = -1
 
@@ -38,7 +39,7 @@ class Part(NamedTuple):
     outs: tuple[Spec, ...]
 
 
-class Derived:
+class DerivedConstants:
     """The results of a group of nodes on one context; `wanted` are those that are kept.
 
     `given` are the device arrays that the group reads, under their keys.
@@ -81,15 +82,30 @@ class Derived:
                                        part.outs, self.ctx))
 
 
-def derive(known: MutableMapping[tuple, Derived], graph: Graph, nodes: Sequence[Node],
-           specs: Sequence[Spec], ctx: Context, external: dict[int, Any], read: Container[Entry]
-           ) -> Derived:
-    """What the group `nodes` of `graph` gives on `ctx`, from `known` if it is there already.
+def derive(cache: MutableMapping[tuple, DerivedConstants], compiled: CompiledGraph,
+           external: dict[int, Any]) -> list[DerivedConstants]:
+    """The constants of a compiled graph, from `cache` where they are in it already.
 
-    `external` are the arrays of variables by entry id; what is in `read` is kept.  The results
-    join `external`.
+    `external` are the arrays of variables by entry id; the results join them.
     """
-    place = {id(node): position for position, node in enumerate(nodes)}
+    found = []
+    for nodes in compiled.constants:
+        parts, given, wanted = _group(compiled, nodes, external)
+        ctx = compiled.spaces[0]
+        identity = (ctx, tuple(wanted.values()), *[(part.node.op, *part[1:]) for part in parts])
+        constants = cache.get(identity)
+        if constants is None:
+            constants = cache[identity] = DerivedConstants(parts, ctx, given,
+                                                           list(wanted.values()))
+        external.update({eid: constants.kept[key] for eid, key in wanted.items()})
+        found.append(constants)
+    return found
+
+
+def _group(compiled: CompiledGraph, nodes: Sequence[Node], external: dict[int, Any]
+           ) -> tuple[list[Part], dict[Key, Any], dict[int, Key]]:
+    """The parts of a group, the arrays that it reads, and its results that others read."""
+    graph, place = compiled.graph, {id(node): position for position, node in enumerate(nodes)}
     parts, given, wanted = [], {}, {}
     for position, node in enumerate(nodes):
         keys = []
@@ -101,11 +117,6 @@ def derive(known: MutableMapping[tuple, Derived], graph: Graph, nodes: Sequence[
             keys.append(key)
         eids = graph.output_eids(node)
         wanted.update({eid: (position, i) for i, eid in enumerate(eids)
-                       if Entry(node, i) in read})
-        parts.append(Part(node, tuple(keys), tuple(specs[eid] for eid in eids)))
-    identity = (ctx, tuple(wanted.values()), *[(part.node.op, *part[1:]) for part in parts])
-    found = known.get(identity)
-    if found is None:
-        found = known[identity] = Derived(parts, ctx, given, list(wanted.values()))
-    external.update({eid: found.kept[key] for eid, key in wanted.items()})
-    return found
+                       if eid in compiled.external})
+        parts.append(Part(node, tuple(keys), tuple(compiled.specs[eid] for eid in eids)))
+    return parts, given, wanted

@@ -1,8 +1,8 @@
 """What NBMOD_CHECK looks for: memory that is read or written by a step that has no right to.
 
 `NBMOD_CHECK=1` replays the plan when a network is bound, on the addresses and strides of the arrays
-that its kernels get (`Materialized`, `passes.check`).  That proves that the plan is right if every
-kernel reads its inputs and writes its outputs, and nothing else.
+that its kernels get (`Materialized`, `passes.memory.verify`).  That proves that the plan is right
+if every kernel reads its inputs and writes its outputs, and nothing else.
 
 `NBMOD_CHECK=2` checks that, too, while the network runs (`Sanitizer`).  Before a step every byte of
 the arena that belongs to no live value is poisoned, that is, set to 0xFF, which is NaN in floating
@@ -20,38 +20,39 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import proxy
 
 import numpy as np
 
 from ..base import MXNetError
+from ..config import CONFIG
 from ..ops.device import CPU, device_of
 from ..ops.op import Call
 from ..passes.memory.plan_step import NONE
 from ..passes.memory.verify import Range, check_plan, range_of_strides
 
 if TYPE_CHECKING:
-    from .steps import Program
+    from .pipeline import CompiledGraph
+    from .steps import BoundGraph
 
-__all__ = ["Materialized", "Sanitizer", "check_arrays"]
+__all__ = ["Materialized", "Sanitizer", "checks"]
 
 POISON = 0xFF
 
 
 class Materialized:
-    """The layout of the arrays that a program's kernels are called with (see `passes.check`)."""
+    """The layout of the arrays that kernels are called with (see `passes.memory.verify`)."""
 
-    def __init__(self, program: Program):
-        self.program = program
+    def __init__(self, bound: BoundGraph):
+        self.bound = bound
 
     def entry(self, eid: int) -> Range:
-        return self._range(self.program.arrays[eid], self.program.context[eid])
+        return self._range(self.bound.arrays[eid], self.bound.compiled.devices[eid])
 
     def scratch(self, index: int) -> list[Range]:
-        program = self.program
-        ctx = program._context_of(program.computed[index])
-        return [self._range(program.memory.array(sid, spec), ctx) for sid, spec
-                in zip(program.plan.scratch[index], program.scratch[index], strict=True)]
+        compiled = self.bound.compiled
+        ctx = compiled.context_of(compiled.nodes[index])
+        return [self._range(self.bound.memory.array(sid, spec), ctx) for sid, spec
+                in zip(compiled.plan.scratch[index], compiled.workspaces[index], strict=True)]
 
     def _range(self, array: Any, ctx: Any) -> Range:
         device = device_of(ctx)
@@ -64,87 +65,65 @@ class Materialized:
                                 array.itemsize)
 
 
-def check_arrays(program: Program, keep: Collection[int]) -> None:
-    """Raise MXNetError if the arrays of a program's steps let one destroy what another reads.
+def checks(bound: BoundGraph, keep: Collection[int] = (), repeats: bool = False
+           ) -> list[Sanitizer]:
+    """What NBMOD_CHECK asks for: the plan is verified now; the result watches the steps.
 
-    `keep` are the entries that must be intact when all steps have run.
+    Raises MXNetError if the arrays of the steps let one destroy what another reads.  `keep` are the
+    entries that must be intact when all steps have run; with `repeats` the backward pass may run
+    again.
     """
-    check_plan(program.plan_steps, [spec.nbytes for spec in program.specs], program.plan, keep,
-               Materialized(program))
+    if CONFIG.check:
+        compiled = bound.compiled
+        check_plan(compiled.plan_steps, compiled.sizes, compiled.plan, keep, Materialized(bound))
+    return [Sanitizer(bound, repeats)] if CONFIG.check > 1 else []
 
 
 class Sanitizer:
-    """Runs the steps of one program and watches its memory.
+    """Watches the memory of one bound graph.
 
     `values` are copies of what live entries hold: those that have been computed, and that a later
     step reads or users can see.  `blocks` is the memory to poison.
     """
 
-    program: Program
-
-    def __init__(self, program: Program, repeats: bool = False, num_forward: int = 0):
-        self.program = proxy(program)
-        self.blocks = [block for block in program.memory.blocks
+    def __init__(self, bound: BoundGraph, repeats: bool = False):
+        self.blocks = [block for block in bound.memory.blocks
                        if isinstance(block, np.ndarray) and block.size]
         self.values: dict[int, np.ndarray] = {}
-        self.last = self._last_reads(repeats, num_forward)
-        self.operands = {eid: step for step in program.plan_steps if step.sums
+        self.last = _last_reads(bound.compiled, repeats)
+        self.operands = {eid: step for step in bound.compiled.plan_steps if step.sums
                          for eid in step.inputs}
 
-    def _last_reads(self, repeats: bool, num_forward: int) -> dict[int, float]:
-        """Entry -> the last step that reads it.
-
-        Where backward may run again, what it reads of forward lives on.
-        """
-        steps = self.program.plan_steps
-        forward = {eid for step in steps[:num_forward] for eid in step.outputs}
-        last: dict[int, float] = {}
-        for index, step in enumerate(steps):
-            again = forward if repeats and index >= num_forward else ()
-            last.update((eid, np.inf if eid in again else index) for eid in step.inputs)
-        return last | dict.fromkeys(self.program.ends, np.inf)
-
-    def begin(self) -> None:
-        """Steps are about to run; users may have written to outputs since the last of them."""
-        for eid in self.values.keys() & set(self.program.ends):
-            self.values[eid] = self.program.arrays[eid].copy()
-
-    def run(self, index: int) -> None:
-        """Run one step between the checks."""
-        program = self.program
-        step, run = program.plan_steps[index], program.steps[index].run
+    def before(self, bound: BoundGraph, index: int) -> None:
+        """Poison what no live value owns."""
+        compiled = bound.compiled
         if index == 0:
             self.values.clear()
-        self._poison()
-        if run is None:
-            self._require_done(index)
-        else:
-            run()
-        for eid in program.plan.add.intersection(step.outputs):
+        elif index == compiled.num_forward:     # users may have written to outputs meanwhile
+            for eid in self.values.keys() & set(compiled.outputs):
+                self.values[eid] = bound.arrays[eid].copy()
+        self._poison(bound)
+        if bound.steps[index].run is None:
+            self._require_done(bound, index)
+
+    def after(self, bound: BoundGraph, index: int, noted: None = None) -> None:
+        """Require that live values are intact."""
+        compiled = bound.compiled
+        step = compiled.plan_steps[index]
+        for eid in compiled.plan.add.intersection(step.outputs):
             for other in self.operands[eid].inputs:
                 self.values.pop(other, None)        # it has become the sum
         for eid in [eid for eid in self.values if self.last[eid] <= index]:
             del self.values[eid]
-        written = {*step.outputs, *self._states(index)}
-        self._require_intact(index, written)
+        written = {*step.outputs, *_states(bound, index)}
+        self._require_intact(bound, index, written)
         for eid in written:
-            if eid != NONE and self._is_watched(eid) and self.last.get(eid, -1) > index:
-                self.values[eid] = program.arrays[eid].copy()
+            if eid != NONE and _is_watched(bound, eid) and self.last.get(eid, -1) > index:
+                self.values[eid] = bound.arrays[eid].copy()
 
-    def _states(self, index: int) -> Sequence[int]:
-        """Inputs that the operator of a step declares it may change, such as moving averages."""
-        op = self.program.computed[index].op
-        changes = op is not None and op.writes_aux(self.program.mode.is_train)
-        return self.program.plan_steps[index].inputs if changes else ()
-
-    def _is_watched(self, eid: int) -> bool:
-        """Users may change arrays of their own, and GPUs are left alone."""
-        plan = self.program.plan
-        return plan.storage[eid] != NONE and isinstance(self.program.arrays[eid], np.ndarray)
-
-    def _poison(self) -> None:
+    def _poison(self, bound: BoundGraph) -> None:
         """Overwrite all bytes that no live value owns."""
-        live = [self.program.arrays[eid] for eid in self.values]
+        live = [bound.arrays[eid] for eid in self.values]
         for block in self.blocks:
             start, end = CPU.span(block)
             free = np.ones(block.size, bool)
@@ -156,40 +135,69 @@ class Sanitizer:
                         (*array.strides, 1))[...] = False
             block[free] = POISON
 
-    def _require_intact(self, index: int, written: Collection[int]) -> None:
+    def _require_intact(self, bound: BoundGraph, index: int, written: Collection[int]) -> None:
         for eid, value in self.values.items():
-            if eid not in written and not _equal_bits(self.program.arrays[eid], value):
-                raise MXNetError(f"NBMOD_CHECK=2: step {index} writes over {self._name(eid)}, "
-                                 "which is none of its outputs and is read later")
+            if eid not in written and not _equal_bits(bound.arrays[eid], value):
+                raise MXNetError(f"NBMOD_CHECK=2: step {index} writes over "
+                                 f"{_name(bound.compiled, eid)}, which is none of its outputs and "
+                                 "is read later")
 
-    def _require_done(self, index: int) -> None:
+    def _require_done(self, bound: BoundGraph, index: int) -> None:
         """A step that does not run: its outputs hold what it would compute."""
-        program = self.program
-        step, node = program.plan_steps[index], program.computed[index]
-        ctx = program._context_of(node)
+        compiled = bound.compiled
+        step, node = compiled.plan_steps[index], compiled.nodes[index]
+        ctx = compiled.context_of(node)
         if step.sums or ctx.is_gpu:
             return
-        ins = [self.values.get(eid, program.arrays[eid]) for eid in step.inputs]
-        specs = [program.specs[eid] for eid in program.graph.output_eids(node)]
-        outs: list[Any] = [None if eid == NONE else CPU.empty(*program.specs[eid])
+        ins = [self.values.get(eid, bound.arrays[eid]) for eid in step.inputs]
+        specs = [compiled.specs[eid] for eid in compiled.graph.output_eids(node)]
+        outs: list[Any] = [None if eid == NONE else CPU.empty(*compiled.specs[eid])
                            for eid in step.outputs]
         op: Any = node.op
         if op.view:
             np.copyto(outs[0], np.ascontiguousarray(ins[0]).reshape(outs[0].shape))
         else:
             ins = [np.ascontiguousarray(array).reshape(array.shape) for array in ins]
-            scratch = [CPU.empty(*spec) for spec in program.scratch[index]]
-            CPU.prepare(op, ins, outs, Call(program.mode, scratch, [False] * len(outs), specs,
-                                            ctx, {}))()
+            workspace = [CPU.empty(*spec) for spec in compiled.workspaces[index]]
+            CPU.prepare(op, ins, outs, Call(bound.modes.current, workspace, [False] * len(outs),
+                                            specs, ctx, {}))()
         for eid, expected in zip(step.outputs, outs, strict=True):
-            if eid != NONE and not _equal_bits(program.arrays[eid], expected):
+            if eid != NONE and not _equal_bits(bound.arrays[eid], expected):
                 raise MXNetError(f"NBMOD_CHECK=2: step {index} does not run, but its output "
-                                 f"{self._name(eid)} is not in memory")
+                                 f"{_name(compiled, eid)} is not in memory")
 
-    def _name(self, eid: int) -> str:
-        node = next(node for node in self.program.graph.nodes
-                    if eid in self.program.graph.output_eids(node))
-        return f"output {eid - self.program.graph.output_eids(node).start} of {node.describe()}"
+
+def _last_reads(compiled: CompiledGraph, repeats: bool) -> dict[int, float]:
+    """Entry -> the last step that reads it.
+
+    Where the backward pass may run again, what it reads of the forward pass lives on.
+    """
+    steps, num_forward = compiled.plan_steps, compiled.num_forward
+    forward = {eid for step in steps[:num_forward] for eid in step.outputs}
+    last: dict[int, float] = {}
+    for index, step in enumerate(steps):
+        again = forward if repeats and index >= num_forward else ()
+        last.update((eid, np.inf if eid in again else index) for eid in step.inputs)
+    return last | dict.fromkeys(compiled.outputs, np.inf)
+
+
+def _states(bound: BoundGraph, index: int) -> Sequence[int]:
+    """Inputs that the operator of a step declares it may change, such as moving averages."""
+    op = bound.compiled.nodes[index].op
+    changes = op is not None and op.writes_aux(bound.modes.current.is_train)
+    return bound.compiled.plan_steps[index].inputs if changes else ()
+
+
+def _is_watched(bound: BoundGraph, eid: int) -> bool:
+    """Users may change arrays of their own, and GPUs are left alone."""
+    return (bound.compiled.plan.storage[eid] != NONE
+            and isinstance(bound.arrays[eid], np.ndarray))
+
+
+def _name(compiled: CompiledGraph, eid: int) -> str:
+    graph = compiled.graph
+    node = next(node for node in graph.nodes if eid in graph.output_eids(node))
+    return f"output {eid - graph.output_eids(node).start} of {node.describe()}"
 
 
 def _equal_bits(array: np.ndarray, other: np.ndarray) -> bool:

@@ -1,39 +1,28 @@
-"""Programs: the nodes of a graph as steps in planned memory.
+"""Compiled graphs in memory: an array for every entry, and a function for every node.
 
-What an executor and the body of a loop have in common.  A subclass finds out about its graph
-(`shape`, `dtype` and `context` of every entry, which of them are `external`, that is, have memory
-of their own) and calls the methods here one after another:
-
-    bodies       the programs of nodes that run graphs of their own
-    scratch      what every node wants beside its outputs
-    plan_steps   the graph as the planner sees it
-    _prepare     a node on its arrays: a function without arguments
+`BoundGraph` turns a plan into arrays and nodes into functions without arguments, once; a run calls
+these functions in order (`run_steps`).  Nothing is inferred, allocated or decided while it runs.
+A *watcher* sees every step from outside: a monitor, the profiler, the sanitizer (`run_watched`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any, NamedTuple, Protocol
 
 from ..base import MXNetError, OutOfMemory
-from ..context import Context
-from ..graph import Graph, Node
+from ..graph import Entry, Node
 from ..ops.device import device_of
 from ..ops.internal import CrossDeviceCopy
-from ..ops.op import Backward, Call, Mode, Spec
-from ..passes.memory.plan import Plan
-from ..passes.memory.plan_step import NONE, PlanStep
-from ..passes.switches import is_enabled
-from .arena import Storages, piece_of
+from ..ops.op import Call, Mode
+from ..passes.memory.plan_step import NONE
+from .arena import Block, Storages, piece_of
+from .pipeline import CompiledGraph, CompiledSubgraph
+from .sanitizer import checks
 
-if TYPE_CHECKING:
-    from .subgraph_executor import Body
-
-__all__ = ["Program", "Step"]
+__all__ = ["BoundGraph", "BoundSubgraph", "Modes", "Step", "Watcher", "run_steps", "run_watched"]
 
 
 @dataclass
@@ -46,181 +35,159 @@ class Step:
     outs: list[Any]
 
 
-class Program:
-    """The computed nodes of a graph, on their way to steps."""
+class Modes(NamedTuple):
+    """Whether nodes work as in training, at present."""
 
-    graph: Graph
-    computed: list[Node]
-    specs: list[Spec]
-    context: list[Context]
-    external: Collection[int]
-    ends: Collection[int]
-    """Entries that somebody outside wants."""
-    spaces: list[Context]
-    bodies: Mapping[int, Sequence[Body]]
-    """By step, the programs that it runs."""
-    scratch: list[list[Spec]]
-    plan_steps: list[PlanStep]
-    plan: Plan
-    memory: Storages
-    arrays: list[Any]
-    steps: list[Step]
-    mode: Mode
-    forward_mode: Mode
-    _states: dict[int, dict[str, Any]]
+    current: Mode
+    recomputed: Mode
+    """Of forward nodes that the backward pass computes again: that of the forward pass."""
 
-    def _require_support(self) -> None:
-        """One MXNetError for all nodes that their device cannot execute."""
-        lacking: dict[Context, list[Node]] = {}
-        for node in self.computed:
-            ctx, op = self._context_of(node), node.required_op
-            if not (op.runs_bodies or isinstance(op, CrossDeviceCopy)
-                    or device_of(ctx).supports(op)):
-                lacking.setdefault(ctx, []).append(node)
-        for ctx, missing in lacking.items():
-            listed = ", ".join(node.describe() for node in missing[:20])
-            more = f" and {len(missing) - 20} more" if len(missing) > 20 else ""
-            raise MXNetError(f"bind: {ctx} has no kernels yet for {listed}{more}; bind to "
-                             "mx.cpu(), or put these nodes in a ctx_group on mx.cpu()")
 
-    def _context_of(self, node: Node) -> Context:
-        return self.context[self.graph.output_eids(node)[0]]
+States = dict[int, dict[str, Any]]
+"""What nodes keep between runs, by `id` of the symbol's node."""
 
-    def _wanted(self) -> set[int]:
-        """Entries that have to be computed; the first output of a forward node always is."""
-        read = {eid for node in self.computed for eid in self.graph.input_eids(node)}
-        return read | set(self.ends) | set(self.external) | {
-            self.graph.output_eids(node)[0] for node in self.computed
-            if not isinstance(node.op, Backward)}
 
-    def _bodies(self, wanted: Collection[int]) -> Mapping[int, Sequence[Body]]:
-        from .subgraph_executor import (
-            body_programs,  # bodies are programs, and programs have bodies
-        )
+class BoundGraph:
+    """A compiled graph in memory.
 
-        bodies = {}
-        for index, node in enumerate(self.computed):
-            ins, outs, op = self.graph.input_eids(node), self.graph.output_eids(node), node.op
-            if op is not None and op.runs_bodies:
-                parts = op.body_parts([self.specs[e] for e in ins], [e in wanted for e in outs])
-                bodies[index] = body_programs(parts, self._context_of(node))
-        return bodies
+    Parameters
+    ----------
+    compiled : CompiledGraph
+        What to run.
+    memory : Storages
+        The memory that its plan describes.
+    arrays : mapping of int to array
+        The memory of external entries.
+    modes : Modes
+        Looked at by the steps in every run.
+    states : dict
+        What nodes keep between runs.
 
-    def _plan_steps(self, wanted: Collection[int]) -> list[PlanStep]:
-        """The graph as the planner sees it: integers only."""
-        space = {ctx: number for number, ctx in enumerate(self.spaces)}
-        steps = []
-        for node, scratch in zip(self.computed, self.scratch, strict=True):
-            ins, outs = self.graph.input_eids(node), self.graph.output_eids(node)
-            op = node.required_op
-            steps.append(PlanStep(
-                ins, tuple([eid if eid in wanted else NONE for eid in outs]),
-                tuple(_inplace_positions(op)), tuple([spec.nbytes for spec in scratch]),
-                view=op.view, accumulates=op.accumulates, sums=op.name == "_grad_add",
-                space=space[self._context_of(node)], **self._side_by_side(node, ins, outs)))
-        return _without_disabled(steps)
+    Attributes
+    ----------
+    arrays : list
+        The array of every entry; None for entries that are not computed.
+    steps : list of Step
+        One for each node.
+    calls : list of callable or None
+        What a run calls: the functions of the steps, joined where their device can do that.
+    """
 
-    def _side_by_side(self, node: Node, ins: Sequence[int], outs: Sequence[int]) -> dict[str, Any]:
-        """What the planner may know of tensors that a node joins, cuts, or has in rows apart."""
-        op, specs = node.required_op, self.specs
-        known: dict[str, Any] = {}
-        given = [specs[eid] for eid in ins], [specs[eid] for eid in outs]
-        for name in ("joins", "cuts"):
-            found = getattr(op, name)(*given)
-            if found:
-                size = specs[(outs if name == "joins" else ins)[0]].dtype.itemsize
-                known = {"rows": found.number, name: tuple(size * at for at in found.offsets)}
-        if (names := op.apart()) and self._context_of(node).device_type == "cpu":
-            named = zip((*op.list_inputs(), *op.list_outputs()), (*ins, *outs), strict=True)
-            known["apart"] = tuple(eid for name, eid in named if name in names)
-        return known
-
-    def _scratch(self, index: int, node: Node) -> list[Spec]:
-        """The temporary arrays that a node wants on its device."""
-        ins, outs = self.graph.input_eids(node), self.graph.output_eids(node)
-        op = node.required_op
-        if index in self.bodies:
-            return [Spec((body.nbytes,), np.dtype(np.uint8)) for body in self.bodies[index]]
-        if isinstance(op, CrossDeviceCopy):
-            return []
-        device = device_of(self._context_of(node))
-        return device.scratch(op, [self.specs[e] for e in ins], [self.specs[e] for e in outs])
-
-    def _take(self, arrays: list[Any]) -> None:
-        """Give every planned entry its memory in `arrays`, where others have theirs already."""
-        for step in self.plan_steps:
+    def __init__(self, compiled: CompiledGraph, memory: Storages, arrays: Mapping[int, Any],
+                 modes: Modes, states: States):
+        self.compiled, self.memory, self.modes, self._states = compiled, memory, modes, states
+        self.arrays: list[Any] = [arrays.get(eid) for eid in range(compiled.graph.num_entries)]
+        for step in compiled.plan_steps:
             for eid in step.outputs:
-                if eid != NONE and arrays[eid] is None:
-                    arrays[eid] = self._array(eid, arrays)
+                if eid != NONE and self.arrays[eid] is None:
+                    self.arrays[eid] = self._allocate(eid)
+        self.steps = [self._prepare(index) for index in range(len(compiled.nodes))]
+        self.calls = device_of(compiled.spaces[0]).join([step.run for step in self.steps],
+                                                        compiled.num_forward)
 
-    def _array(self, eid: int, arrays: list[Any]) -> Any:
+    def _allocate(self, eid: int) -> Any:
         """The memory of one planned entry."""
-        spec, piece = self.specs[eid], self.plan.pieces.get(eid)
-        if eid not in self.plan.view_of:
-            return self.memory.array(self.plan.storage[eid], spec, piece)
-        source = arrays[self.plan.view_of[eid]]
+        compiled, plan = self.compiled, self.compiled.plan
+        spec, piece = compiled.specs[eid], plan.pieces.get(eid)
+        if eid not in plan.view_of:
+            return self.memory.array(plan.storage[eid], spec, piece)
+        source = self.arrays[plan.view_of[eid]]
         if piece is None:
             return source.reshape(spec.shape)
-        return piece_of(device_of(self.context[eid]), source, 0, spec, piece)
+        return piece_of(device_of(compiled.devices[eid]), source, 0, spec, piece)
 
-    def _prepare(self, index: int, node: Node) -> Step:
-        step, op = self.plan_steps[index], node.required_op
+    def _prepare(self, index: int) -> Step:
+        """A node on its arrays."""
+        compiled, plan = self.compiled, self.compiled.plan
+        node, step = compiled.nodes[index], compiled.plan_steps[index]
         ins = [self.arrays[eid] for eid in step.inputs]
-        outs = [None if eid == NONE else self.arrays[eid] for eid in step.outputs]
-        if index in self.plan.views:
+        outs: list[Any] = [None if eid == NONE else self.arrays[eid] for eid in step.outputs]
+        if index in plan.views:
             return Step(node, None, ins, outs)
-        device = device_of(self._context_of(node))
+        op, ctx = node.required_op, compiled.context_of(node)
+        device = device_of(ctx)
         if op.view or isinstance(op, CrossDeviceCopy):
-            target = self.arrays[step.outputs[0]].reshape(ins[0].shape)
-            return Step(node, partial(device.copy, ins[0], target), ins, outs)
-        scratch = [self.memory.array(sid, spec) for sid, spec
-                   in zip(self.plan.scratch[index], self.scratch[index], strict=True)]
-        add = tuple(eid in self.plan.add or self._adds(eid) for eid in step.outputs)
-        specs = [self.specs[eid] for eid in self.graph.output_eids(node)]
-        mode = self.forward_mode if node.recomputes else self.mode
-        call = Call(mode, scratch, add, specs, self._context_of(node), self._state_of(node))
-        if index in self.bodies:
-            call.bodies = [partial(body.bind, block, call) for body, block
-                           in zip(self.bodies[index], scratch, strict=True)]
+            return Step(node, partial(device.copy, ins[0], outs[0].reshape(ins[0].shape)),
+                        ins, outs)
+        workspace = [self.memory.array(sid, spec) for sid, spec
+                     in zip(plan.scratch[index], compiled.workspaces[index], strict=True)]
+        call = Call(self.modes.recomputed if node.recomputes else self.modes.current, workspace,
+                    tuple(eid in plan.add or eid in compiled.accumulated for eid in step.outputs),
+                    [compiled.specs[eid] for eid in compiled.graph.output_eids(node)], ctx,
+                    self._states.setdefault(id(compiled.origin(node)), {}))
+        if index in compiled.subgraphs:
+            call.bodies = [partial(BoundSubgraph, subgraph, block, call) for subgraph, block
+                           in zip(compiled.subgraphs[index], workspace, strict=True)]
             return Step(node, op.prepare(ins, outs, call), ins, outs)
         return Step(node, device.prepare(op, ins, outs, call), ins, outs)
 
-    def _state_of(self, node: Node) -> dict[str, Any]:
-        """What the node, or the one on whose behalf it is there, keeps between runs."""
-        return self._states.setdefault(id(node.source or node), {})
-
-    def place(self, eid: int) -> str:
-        """Where an entry is that is not planned, in words; "" for others."""
-        raise NotImplementedError
-
-    def _adds(self, eid: int) -> bool:
-        """Whether what is computed for an entry is added to what is there."""
-        raise NotImplementedError
-
-    def _located(self, index: int, error: Exception) -> Exception:
+    def located(self, index: int, error: Exception) -> Exception:
         """`error` with the name of the node that it came from."""
-        node = self.computed[index]
+        compiled, node = self.compiled, self.compiled.nodes[index]
         if isinstance(error, MXNetError) and str(error).startswith(node.name):
             return error
-        shapes = ", ".join(str(self.specs[eid].shape) for eid in self.graph.input_eids(node))
+        shapes = ", ".join(str(compiled.specs[eid].shape)
+                           for eid in compiled.graph.input_eids(node))
         kind = OutOfMemory if isinstance(error, MemoryError) else MXNetError
         return kind(f"{node.describe()}: {error} [input shapes: {shapes}]")
 
 
-SHARING: dict[str, dict[str, Any]] = {
-    "view": {"view": False}, "inplace": {"inplace": ()}, "accumulate": {"accumulates": False},
-    "alias_concat": {"joins": ()}, "alias_slice": {"cuts": ()}}
-"""Passes of the memory planner, and the steps that it sees when they are switched off."""
+class Watcher(Protocol):
+    """What sees every step from outside."""
+
+    def before(self, bound: BoundGraph, index: int) -> Any:
+        """A step is about to run; the result is handed to `after`."""
+
+    def after(self, bound: BoundGraph, index: int, noted: Any) -> None:
+        """The step has run."""
 
 
-def _without_disabled(steps: list[PlanStep]) -> list[PlanStep]:
-    """`steps` that allow less sharing where passes are switched off."""
-    less = {key: value for name, fields in SHARING.items() if not is_enabled(name)
-            for key, value in fields.items()}
-    return [step._replace(**less) for step in steps] if less else steps
+def run_steps(bound: BoundGraph, first: int, last: int) -> None:
+    """The loop: call the steps from `first` to `last`."""
+    index = first
+    try:
+        for index in range(first, last):
+            call = bound.calls[index]
+            if call is not None:
+                call()
+    except Exception as error:
+        raise bound.located(index, error) from error
 
 
-def _inplace_positions(op: Any) -> list[tuple[int, int]]:
-    inputs, outputs = op.list_inputs(), op.list_outputs()
-    return [(inputs.index(i), outputs.index(o)) for i, o in op.inplace
-            if i in inputs and o in outputs]
+def run_watched(watchers: Sequence[Watcher], bound: BoundGraph, first: int, last: int) -> None:
+    """The loop, each step being watched; the last of `watchers` is nearest to the step."""
+    for index in range(first, last):
+        noted = [watcher.before(bound, index) for watcher in watchers]
+        run = bound.steps[index].run
+        try:
+            if run is not None:
+                run()
+        except Exception as error:
+            raise bound.located(index, error) from error
+        for watcher in reversed(watchers):
+            watcher.after(bound, index, noted.pop())
+
+
+class BoundSubgraph:
+    """A subgraph in a block of its node's workspace; `lent` are arrays of the node itself."""
+
+    def __init__(self, subgraph: CompiledSubgraph, block: Any, call: Call,
+                 lent: Mapping[Entry, Any]):
+        compiled = subgraph.compiled
+        memory = Block(compiled.plan, device_of(compiled.spaces[0]), block)
+        arrays = {compiled.graph.eid(entry): array for entry, array in lent.items()}
+        arrays |= {eid: memory.view(offset, compiled.specs[eid])
+                   for eid, offset in subgraph.offsets.items()}
+        states = {} if call.state is None else call.state.setdefault("bodies", {})
+        self.bound = BoundGraph(compiled, memory, arrays, Modes(call.mode, call.mode), states)
+        self._run: Callable[[BoundGraph, int, int], None] = run_steps
+        if watchers := checks(self.bound):
+            self._run = partial(run_watched, watchers)
+
+    def array(self, entry: Entry) -> Any:
+        """Where a given value goes, or a wanted result is found; None if nothing reads it."""
+        return self.bound.arrays[self.bound.compiled.graph.eid(entry)]
+
+    def run(self) -> None:
+        """Compute what is wanted from what is given."""
+        self._run(self.bound, 0, len(self.bound.calls))

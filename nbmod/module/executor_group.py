@@ -19,7 +19,6 @@ from typing import Any
 
 from ..base import MXNetError, _as_list
 from ..context import Context
-from ..execution.bind import reshape
 from ..executor import Executor
 from ..io import DataDesc
 from ..metric import EvalMetric
@@ -276,7 +275,7 @@ class DataParallelExecutorGroup:
         """Labels that a batch lacks may change their shape, parameters may not."""
         old = self.execs[i]
         shapes = {desc.name: desc.shape for desc in [*data_shapes, *(label_shapes or ())]}
-        new = reshape(old, True, True, shapes)
+        new = old.reshape(True, True, **shapes)
         for name in self.param_names:
             bound, wanted = old.arg_dict[name].shape, new.arg_dict[name].shape
             if bound != wanted:

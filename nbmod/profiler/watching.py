@@ -1,7 +1,7 @@
 """Where measuring is let in while the profiler runs.
 
-Executors ask their class for a watcher, which then runs their steps.  Everything else is a function
-that is replaced by one that measures it: `SPANS` lists them.  `let_in` and `take_out` are inverse.
+The steps of executors are watched (`Executor.profiler`).  Everything else is a function that is
+replaced by one that measures it: `SPANS` lists them.  `let_in` and `take_out` are inverse.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import functools
 import weakref
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..context import Context
 from ..execution.cost_model import Cost, cost_of, costs_of
+from ..execution.steps import BoundGraph
 from ..executor import Executor
 from ..ndarray import ndarray as arrays
 from ..ops.device import device_of
@@ -32,7 +33,7 @@ SPANS = (
 """(module, class, methods) that count as calls of the interface."""
 
 _replaced: list[tuple[Any, str, Any]] = []
-_costs: weakref.WeakKeyDictionary[Executor, list[Cost]] = weakref.WeakKeyDictionary()
+_costs: weakref.WeakKeyDictionary[BoundGraph, list[Cost]] = weakref.WeakKeyDictionary()
 
 
 def let_in(config: dict[str, Any]) -> None:
@@ -49,7 +50,7 @@ def let_in(config: dict[str, Any]) -> None:
     if everything or config["profile_symbolic"] or config["profile_memory"]:
         memory = everything or config["profile_memory"]
         steps = everything or config["profile_symbolic"]
-        _replace(Executor, "watch", lambda none: functools.partial(_run_step, steps, memory))
+        _replace(Executor, "profiler", lambda none: _StepRecorder(steps, memory))
 
 
 def take_out() -> None:
@@ -94,28 +95,34 @@ def _measured_op(execute: Callable) -> Callable:
     return call
 
 
-def _run_step(steps: bool, memory: bool, executor: Executor, index: int) -> None:
-    """Run a step of an executor and record it; memory is recorded before each half."""
-    if memory and index in (0, executor.num_forward):
-        for ctx, arena in executor.arenas.items():
-            RECORDER.counter("Device Storage", f"Memory: {ctx.device_type}/{ctx.device_id}",
-                             arena.nbytes, memory=True)
-    step = executor.steps[index]
-    cost = _costs_of(executor)[index]
-    start = now()
-    if step.run is not None:
-        step.run()
-    if steps:
-        ctx = executor._context_of(step.node)
-        device_of(ctx).synchronize()
-        _record(step.node.name, step.node.op, start, str(ctx), cost, step.run is None)
+class _StepRecorder(NamedTuple):
+    """Records the `steps` of executors, and `memory` before the forward and the backward pass."""
+
+    steps: bool
+    memory: bool
+
+    def before(self, bound: BoundGraph, index: int) -> tuple[Cost, float]:
+        """The step's cost, and when it starts."""
+        if self.memory and index in (0, bound.compiled.num_forward):
+            for ctx, nbytes in bound.memory.nbytes.items():
+                RECORDER.counter("Device Storage", f"Memory: {ctx.device_type}/{ctx.device_id}",
+                                 nbytes, memory=True)
+        return _costs_of(bound)[index], now()
+
+    def after(self, bound: BoundGraph, index: int, noted: tuple[Cost, float]) -> None:
+        """Record the step."""
+        if self.steps:
+            step, (cost, start) = bound.steps[index], noted
+            ctx = bound.compiled.context_of(step.node)
+            device_of(ctx).synchronize()
+            _record(step.node.name, step.node.op, start, str(ctx), cost, step.run is None)
 
 
-def _costs_of(executor: Executor) -> list[Cost]:
+def _costs_of(bound: BoundGraph) -> list[Cost]:
     """What every step costs, found once for each executor."""
-    if executor not in _costs:
-        _costs[executor] = costs_of(executor)
-    return _costs[executor]
+    if bound not in _costs:
+        _costs[bound] = costs_of(bound.compiled)
+    return _costs[bound]
 
 
 def _record(name: str, op: Any, start: float, place: str, cost: Cost, view: bool = False) -> None:

@@ -31,7 +31,7 @@ class Binding:
 
     entries: list[Entry]
 
-    def simple_bind(self, ctx: Context, grad_req: GradReq = "write",
+    def simple_bind(self: Symbol, ctx: Context, grad_req: GradReq = "write",
                     type_dict: Mapping[str, DTypeLike] | None = None,
                     stype_dict: Mapping[str, str] | None = None,
                     group2ctx: Mapping[str, Context] | None = None,
@@ -87,16 +87,20 @@ class Binding:
         [[12.0, 12.0]]
         """
         from ..execution.bind import simple_bind
+        from ..executor import Executor
 
+        if not isinstance(shared_exec, (Executor, type(None))):
+            raise TypeError(f"simple_bind: shared_exec is a {type(shared_exec).__name__}, expected "
+                            "an Executor")
         shapes = {name: read_shape(name, shape) for name, shape in kwargs.items()}
         types = {name: read_dtype(name, dtype) for name, dtype in (type_dict or {}).items()}
         with tuning(tune):
-            return simple_bind(self, _context(ctx), grad_req=grad_req, type_dict=types,
-                               shared_arg_names=shared_arg_names, shared_exec=shared_exec,
-                               shared_buffer=shared_buffer, shapes=shapes,
-                               groups=_groups(group2ctx))
+            return Executor(simple_bind(
+                self, _context(ctx), grad_req=grad_req, type_dict=types,
+                shared_arg_names=shared_arg_names, shared_exec=shared_exec,
+                shared_buffer=shared_buffer, shapes=shapes, groups=_groups(group2ctx)), shared_exec)
 
-    def bind(self, ctx: Context, args: Arrays, args_grad: Arrays | None = None,
+    def bind(self: Symbol, ctx: Context, args: Arrays, args_grad: Arrays | None = None,
              grad_req: GradReq = "write", aux_states: Arrays | None = None,
              group2ctx: Mapping[str, Context] | None = None,
              shared_exec: Executor | None = None, tune: bool = False) -> Executor:
@@ -144,13 +148,14 @@ class Binding:
         6.0
         """
         from ..execution.bind import bind
+        from ..executor import Executor
 
         if not isinstance(args, (list, tuple, Mapping)):
             raise TypeError(f"bind: args is a {type(args).__name__}, expected a list of NDArray or "
                             "a dict of NDArray by name")
         with tuning(tune):
-            return bind(self, _context(ctx), args, args_grad, grad_req, aux_states, shared_exec,
-                        _groups(group2ctx))
+            return Executor(bind(self, _context(ctx), args, args_grad, grad_req, aux_states,
+                                 _groups(group2ctx)), shared_exec)
 
     def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
         """Compute the outputs for given arguments: bind, and run one forward pass.

@@ -124,7 +124,7 @@ def test_what_has_no_twin_is_told_at_once():
 def test_a_kernel_that_fails_names_its_node():
     x = mx.sym.Variable("data")
     executor = mx.sym.Dropout(x, p=0.5, name="drop").simple_bind(mx.gpu(0), data=(4,))
-    executor.steps[0].run = executor._calls[0] = lambda: 1 / 0
+    executor.steps[0].run = executor._bound.calls[0] = lambda: 1 / 0
     with pytest.raises(mx.MXNetError, match=r"drop \(Dropout\).*division by zero"):
         executor.forward(is_train=True)
 
@@ -589,7 +589,7 @@ def test_the_plan_of_a_gpu_has_the_scratch_of_a_gpu():
     shapes = {"data": (2, 3, 8, 8)}
     x = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), num_filter=4, name="c")
     here, there = (x.simple_bind(ctx, "null", **shapes) for ctx in (mx.cpu(), mx.gpu(0)))
-    assert there.plan.total_bytes < here.plan.total_bytes
+    assert there.compiled.plan.total_bytes < here.compiled.plan.total_bytes
 
 
 # -- without a GPU ------------------------------------------------------------------------------

@@ -32,13 +32,13 @@ def follows(executor) -> None:
     """What the executor computes is what one says that was bound just now, without passes."""
     got = executor.forward()[0].asnumpy()
     want = mx.nd.empty(got.shape)
-    for array in executor.plain.forward():
+    for array in executor.unsimplified.forward():
         array.copyto(want)
     np.testing.assert_allclose(got, want.asnumpy(), 1e-5, 1e-5)
 
 
 def stale(executor) -> bool:
-    return any(values.stale for values in executor.derived)
+    return any(values.stale for values in executor.constants)
 
 
 def by_item(executor):
@@ -160,7 +160,7 @@ WRITERS = [by_item, by_element, by_indices, through_views, in_place, by_copy, fr
 def test_every_writer_is_heard(write):
     executor = bound()
     before = executor.outputs[0].asnumpy()
-    assert executor.derived and not stale(executor)
+    assert executor.constants and not stale(executor)
     write(executor)
     follows(executor)
     assert np.abs(executor.outputs[0].asnumpy() - before).max() > 1e-3
@@ -168,7 +168,7 @@ def test_every_writer_is_heard(write):
 
 def test_nothing_is_computed_again_without_need(monkeypatch):
     executor = bound()
-    monkeypatch.setattr(type(executor.derived[0]), "refresh", lambda values: pytest.fail("again"))
+    monkeypatch.setattr(type(executor.constants[0]), "refresh", lambda values: pytest.fail("again"))
     for value in range(3):
         executor.forward(data=mx.nd.full(SHAPE, value))
         executor.arg_dict["fc_weight"][:] = value
@@ -182,7 +182,7 @@ def test_only_what_reads_the_parameter_is_computed_again():
     executor = x.simple_bind(mx.cpu(), grad_req="null", data=(2, 4))
     executor.forward()
     executor.arg_dict["fc1_weight"][:] = 1
-    assert [values.stale for values in executor.derived] == [False, True, False]
+    assert [values.stale for values in executor.constants] == [False, True, False]
 
 
 def test_shared_memory_counts_as_changed_always():
@@ -199,7 +199,7 @@ def test_shared_memory_counts_as_changed_always():
 def test_executors_of_one_model_share_what_follows():
     executor = bound()
     other = executor.reshape(data=(1, 3, 6, 6))
-    assert other.derived == executor.derived
+    assert other.constants == executor.constants
     del executor
     gc.collect()
     other.arg_dict["conv_weight"][:] = 1

@@ -220,7 +220,7 @@ def test_a_shared_arena_is_as_large_as_its_largest_tenant_needs():
     first.arg_dict["x"][:] = array(64)
     want, block = first.forward()[0].asnumpy(), weakref.ref(first.arena.block)
     tenants = [first, *(net.simple_bind(mx.cpu(), shared_exec=first, x=(n,)) for n in (4096, 8))]
-    assert first.arena.nbytes == max(tenant.plan.arena[0] for tenant in tenants)
+    assert first.arena.nbytes == max(tenant.compiled.plan.arena[0] for tenant in tenants)
     assert block() is None, "the smaller block is kept beside the larger one"
     for tenant in [*tenants, first]:
         tenant.forward()
@@ -300,8 +300,8 @@ def test_a_view_of_an_argument_as_output_does_not_alias_it():
 
 def test_the_plan_holds_and_can_be_shown(tmp_path):
     executor = bound(residual(), data=array(4, 6), shared_weight=array(6, 6), label=array(4, 6))
-    keep = {executor.graph.eid(entry) for entry in executor.forward_graph.outputs}
-    check_plan(executor.plan_steps, executor.sizes, executor.plan, keep)
+    keep = set(executor.compiled.graph.output_ids[:len(executor.outputs)])
+    check_plan(executor.compiled.plan_steps, executor.compiled.sizes, executor.compiled.plan, keep)
     text = executor.debug_str()
     assert "fc1 (FullyConnected)" in text and "-- backward --" in text
     assert "MB allocated" in text
@@ -382,7 +382,7 @@ def test_a_chain_of_20000_nodes_binds_and_runs_both_ways():
         x = x + 1
     executor = bound(x, x=np.zeros(3, np.float32))
     assert len(Graph(x.entries).nodes) == 20_001
-    assert executor.plan.total_bytes < 10_000
+    assert executor.compiled.plan.total_bytes < 10_000
     assert executor.forward(is_train=True)[0].asnumpy().tolist() == [20_000] * 3
     executor.backward(mx.nd.ones((3,)))
     assert executor.grad_dict["x"].asnumpy().tolist() == [1] * 3
@@ -415,7 +415,7 @@ def test_scratch_keeps_its_size_when_the_number_of_threads_changes():
         executor = net.simple_bind(mx.cpu(), data=(4, 3, 16, 16))
         for number, array in enumerate(executor.arg_arrays):
             array[:] = np.sin(np.arange(array.size) + number).reshape(array.shape)
-        executor.vacate()
+        executor.release()
         set_num_threads(while_run)
         out = executor.forward(is_train=True)
         executor.backward(mx.nd.ones(out[0].shape))

@@ -32,7 +32,7 @@ def bound(**options):
 
 
 def names(executor) -> list[str]:
-    return [node.name for node in executor.computed]
+    return [node.name for node in executor.compiled.nodes]
 
 
 EVERYTHING = ["conv", "bn", "relu", "drop", "ones", "_mulscalar", "scaled", "one", "other",
@@ -63,7 +63,8 @@ def test_debug_str_shows_what_happened():
 ], ids=["training", "one gradient", "groups"])
 def test_what_is_not_for_inference_alone_stays(options):
     executor = network().simple_bind(mx.cpu(), data=SHAPE, **options)
-    assert [name.rstrip("0123456789") for name in names(executor)][:executor.num_forward] == (
+    assert [name.rstrip("0123456789")
+            for name in names(executor)][:executor.compiled.num_forward] == (
         EVERYTHING)
     assert "Simplified" not in executor.debug_str() and "Derived" not in executor.debug_str()
 
@@ -135,7 +136,7 @@ def test_other_executors_of_the_model_may_run_in_between():
         other.forward(is_train=True)
         other.forward()
         np.testing.assert_array_equal(executor.forward()[0].asnumpy(), want)
-    assert names(small) == names(executor) and small.derived == executor.derived
+    assert names(small) == names(executor) and small.constants == executor.constants
 
 
 @pytest.mark.parametrize("switch", ["block", "environment"])
@@ -149,7 +150,7 @@ def test_exactness_can_be_asked_for(switch, monkeypatch):
         with mx.exact():
             executor = bound()
     assert "bn" in names(executor) and "drop" not in names(executor)
-    want = executor.plain.forward()[0].asnumpy()
+    want = executor.unsimplified.forward()[0].asnumpy()
     np.testing.assert_array_equal(executor.forward()[0].asnumpy(), want)
     assert "bn" in names(executor.reshape(data=(1, 3, 6, 6)))
     assert "bn" not in names(bound())
@@ -207,7 +208,7 @@ def test_equal_custom_operators_are_two():
     x, label = sym.Variable("x"), sym.Variable("label")
     parts = [sym.Custom(x, label, op_type="test_softmax") for _ in range(2)]
     executor = (parts[0] + parts[1]).simple_bind(mx.cpu(), grad_req="null", x=(2, 3))
-    assert len(executor.computed) == 3
+    assert len(executor.compiled.nodes) == 3
 
 
 def test_modules_for_inference_follow_the_parameters_they_are_given():
@@ -222,7 +223,7 @@ def test_modules_for_inference_follow_the_parameters_they_are_given():
         module.set_params({name: value * scale for name, value in arg.items()}, aux)
         module.forward(batch)
         got = module.get_outputs()[0].asnumpy()
-        want = executor.plain.forward()[0].asnumpy()
+        want = executor.unsimplified.forward()[0].asnumpy()
         np.testing.assert_allclose(got, want, 1e-5, 1e-5)
 
 
@@ -244,7 +245,7 @@ def test_a_module_that_shares_parameters_follows_training():
         train.update()
         score.forward(batch)
         got = score.get_outputs()[0].asnumpy()
-        np.testing.assert_allclose(got, executor.plain.forward()[0].asnumpy(), 1e-5, 1e-5)
+        np.testing.assert_allclose(got, executor.unsimplified.forward()[0].asnumpy(), 1e-5, 1e-5)
         assert before is None or not np.allclose(got, before)
         before = got
 

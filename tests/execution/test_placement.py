@@ -69,9 +69,9 @@ def grouped(name: str, *groups: str):
 
 
 def copies(executor):
-    return [(node.name, str(executor.context[executor.graph.eid(node.inputs[0])]),
-             str(executor._context_of(node)))
-            for node in executor.computed if isinstance(node.op, CrossDeviceCopy)]
+    return [(node.name, str(executor.compiled.devices[executor.compiled.graph.eid(node.inputs[0])]),
+             str(executor.compiled.context_of(node)))
+            for node in executor.compiled.nodes if isinstance(node.op, CrossDeviceCopy)]
 
 
 def test_readers_on_one_device_share_a_copy():
@@ -103,7 +103,7 @@ def test_gradients_are_computed_and_added_where_they_belong():
     with mx.AttrScope(ctx_group="b"):
         x = mx.sym.tanh(x, name="left") + mx.sym.exp(x, name="right") * mx.sym.sin(x, name="far")
     executor = x.simple_bind(mx.cpu(), group2ctx=CONTEXTS, x=(4, 2))
-    where = {node.name: str(executor._context_of(node)) for node in executor.computed}
+    where = {node.name: str(executor.compiled.context_of(node)) for node in executor.compiled.nodes}
     assert where["left_backward"] == where["turn_grad_add"] == "cpu(2)"
     assert where["turn_backward"] == where["drop_backward"] == "cpu(1)"
     assert [name for name, *_ in copies(executor)] == ["turn_0_copy", "turn_grad_add_0_copy"]
@@ -150,12 +150,12 @@ def test_any_graph_in_parts_is_the_graph(network, request):
     """Nobody but copies reads across devices, plans hold, and the numbers are the same."""
     whole, want = answers(network, request, None)
     executor, got = answers(network, request, CONTEXTS)
-    for node in executor.computed:
-        reads = {executor.context[eid] for eid in executor.graph.input_eids(node)}
-        same = reads <= {executor._context_of(node)}
+    for node in executor.compiled.nodes:
+        reads = {executor.compiled.devices[eid] for eid in executor.compiled.graph.input_eids(node)}
+        same = reads <= {executor.compiled.context_of(node)}
         assert same != isinstance(node.op, CrossDeviceCopy), node
-    check_plan(executor.plan_steps, executor.sizes, executor.plan,
-               set(executor.graph.output_ids) - set(executor.external))
+    check_plan(executor.compiled.plan_steps, executor.compiled.sizes, executor.compiled.plan,
+               set(executor.compiled.graph.output_ids) - set(executor.compiled.external))
     for mine, value in zip(got, want, strict=True):
         np.testing.assert_allclose(mine, value, rtol=1e-5, atol=1e-6)
 
@@ -204,8 +204,8 @@ def test_executors_share_an_arena_per_device():
     executor = in_parts()
     small = executor.reshape(data=(2, 6), softmax_label=(2,))
     assert small.arenas is executor.arenas and set(small.arenas) >= set(CONTEXTS.values())
-    for space, ctx in enumerate(executor.spaces):
-        assert executor.arenas[ctx].nbytes == executor.plan.arena.get(space, 0)
+    for space, ctx in enumerate(executor.compiled.spaces):
+        assert executor.arenas[ctx].nbytes == executor.compiled.plan.arena.get(space, 0)
     for name in ("arg_dict", "grad_dict", "aux_dict"):
         assert ([array.context for array in getattr(small, name).values()]
                 == [array.context for array in getattr(executor, name).values()])

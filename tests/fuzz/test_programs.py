@@ -160,7 +160,7 @@ def test_executors_that_share_memory_by_mistake_are_found(monkeypatch):
         def __init__(self, plan: Any, spaces: Any, _: Any):
             super().__init__(plan, spaces, arenas)
 
-        def keeps(self, tenant: Any) -> bool:
+        def is_owned_by(self, tenant: Any) -> bool:
             return True
 
     monkeypatch.setattr(executor, "Memory", Common)

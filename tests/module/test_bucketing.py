@@ -59,7 +59,7 @@ def test_one_arena_as_large_as_the_largest_bucket(order, contexts):
         module.forward_backward(bucketing.batch(mx, key))
     for k in range(contexts):
         arenas = {id(executors(module, key)[k].arena) for key in module._buckets}
-        needs = [executors(module, key)[k].plan.arena[0] for key in module._buckets]
+        needs = [executors(module, key)[k].compiled.plan.arena[0] for key in module._buckets]
         assert len(arenas) == 1
         assert executors(module, order[0])[k].arena.nbytes == max(needs) < sum(needs)
     longest = max(module._buckets)

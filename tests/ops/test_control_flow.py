@@ -273,17 +273,17 @@ def bound(rows: int, request: str) -> mx.executor.Executor:
 
 def test_inference_keeps_nothing_of_an_iteration():
     small, large = bound(2, "null"), bound(200, "null")
-    assert small.plan.arena == large.plan.arena and len(large.computed) == 1
-    assert large.plan.held_bytes == 4 * (200 * 2 * 3 + 2 * 3)
+    assert small.compiled.plan.arena == large.compiled.plan.arena and len(large.compiled.nodes) == 1
+    assert large.compiled.plan.held_bytes == 4 * (200 * 2 * 3 + 2 * 3)
 
 
 def test_training_keeps_what_gradients_read_and_no_more():
     row = 2 * 3 * 4
     executor = bound(400, "write")
-    kept = [spec for spec in executor.specs if spec.shape[:1] == (400,)]
+    kept = [spec for spec in executor.compiled.specs if spec.shape[:1] == (400,)]
     # data, its gradient and head gradient aside: the state, tanh, and the outputs
     assert sum(spec.nbytes for spec in kept) <= 400 * (2 * 2 * 2 * 4 + 5 * row)
-    assert executor.plan.total_bytes < 400 * 4 * row
+    assert executor.compiled.plan.total_bytes < 400 * 4 * row
 
 
 def test_parameters_of_bodies_are_counted(capsys):
@@ -358,7 +358,7 @@ def test_bodies_can_be_mirrored_too(monkeypatch):
     want, bound = run(net, values), net.simple_bind(mx.cpu(), d=(30, 20))
     monkeypatch.setenv("MXNET_BACKWARD_DO_MIRROR", "1")
     got, lean = run(net, values), net.simple_bind(mx.cpu(), d=(30, 20))
-    assert 2 * sum(lean.plan.arena.values()) < sum(bound.plan.arena.values())
+    assert 2 * sum(lean.compiled.plan.arena.values()) < sum(bound.compiled.plan.arena.values())
     for name, other in want["grads"].items():
         assert np.array_equal(got["grads"][name], other), name
 
@@ -381,7 +381,8 @@ def test_a_loop_is_on_the_device_of_its_group():
     values = normal(**SHAPES)
     args = {name: mx.nd.array(value) for name, value in values.items()}
     executor = whole.bind(mx.cpu(), args, group2ctx={"loop": mx.cpu(1)})
-    placed = {node.name: str(executor._context_of(node)) for node in executor.computed}
+    compiled = executor.compiled
+    placed = {node.name: str(compiled.context_of(node)) for node in compiled.nodes}
     assert placed["_foreach0"] == "cpu(1)"
     assert_same(executor.forward()[0].asnumpy(), run(whole, values)["outputs"][0], 0, "output")
 

@@ -194,7 +194,7 @@ def test_only_training_keeps_what_backward_reads():
     sizes = {}
     for request in ("write", "null"):
         executor = lstm().simple_bind(mx.cpu(), grad_req=request, data=(200, 16, 4))
-        sizes[request] = executor.plan.total_bytes
+        sizes[request] = executor.compiled.plan.total_bytes
     gates = 200 * 16 * 2 * 4 * 4 * 4  # (T, N, D, G, H) floats
     assert sizes["write"] > 3 * gates
     assert sizes["null"] < 2.5 * gates

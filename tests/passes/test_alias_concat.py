@@ -76,8 +76,8 @@ def executed(symbol, shape, trained, together=True):
 
 def steps(executor, kind):
     """Names of the nodes that did not have to do anything because of pieces."""
-    return {executor.computed[index].name for index in executor.plan.views
-            if getattr(executor.plan_steps[index], kind)}
+    return {executor.compiled.nodes[index].name for index in executor.compiled.plan.views
+            if getattr(executor.compiled.plan_steps[index], kind)}
 
 
 @pytest.mark.parametrize("network, batch, trained, joined", [
@@ -96,7 +96,7 @@ def test_blocked_images_are_joined_in_place(network, batch, trained, joined, mon
     executor, found = executed(network(), shape, trained)
     apart, expected = executed(network(), shape, trained, together=False)
     assert steps(executor, "joins") == joined and steps(apart, "joins") == set()
-    assert executor.plan.total_bytes <= apart.plan.total_bytes
+    assert executor.compiled.plan.total_bytes <= apart.compiled.plan.total_bytes
     assert ("joined in place" in executor.debug_str()) == bool(joined)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -111,11 +111,12 @@ def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
 def test_parts_keep_threads_busy(threads, images, parts, monkeypatch):
     monkeypatch.setattr(depthwise_chain, "NEAR", APART)
     executor = CASES["unit"][0].simple_bind(mx.cpu(), grad_req="null", data=(images, 3, 36, 36))
-    graph = executor.graph
+    graph = executor.compiled.graph
     links = [node.op for node in graph.nodes if node.name in ("expand", "depthwise", "project")]
     whole = depthwise_chain.BlockedChain(tuple(links))
     data = next(node for node in graph.nodes if node.name == "expand").inputs[0]
-    bands = depthwise_chain.Bands(*whole.three(whole.kernels(executor.specs[graph.eid(data)])))
+    spec = executor.compiled.specs[graph.eid(data)]
+    bands = depthwise_chain.Bands(*whole.three(whole.kernels(spec)))
     assert bands.parts(threads) == parts
 
 

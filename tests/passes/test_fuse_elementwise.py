@@ -46,9 +46,9 @@ def answers(executor: Any) -> list[np.ndarray]:
     for grad in executor.grad_arrays:
         if grad is not None:
             grad[:] = 1
-    executor.forward(is_train=bool(executor.heads))
+    executor.forward(is_train=bool(executor.compiled.heads))
     found = [output.asnumpy() for output in executor.outputs]
-    if executor.heads:
+    if executor.compiled.heads:
         rng = np.random.default_rng(1)
         executor.backward([mx.nd.array(rng.standard_normal(output.shape), dtype=output.dtype)
                            for output in executor.outputs])
@@ -57,13 +57,13 @@ def answers(executor: Any) -> list[np.ndarray]:
 
 def assert_same(executor: Any) -> None:
     """Fused and node by node give the same bits."""
-    for mine, other in zip(answers(executor), answers(executor.plain), strict=True):
+    for mine, other in zip(answers(executor), answers(executor.unsimplified), strict=True):
         np.testing.assert_array_equal(mine, other)
 
 
 def kernels(executor: Any) -> list[str]:
     """The notes on what has been fused."""
-    return [note.removesuffix(" are one kernel") for note in executor.fused.notes]
+    return [note.removesuffix(" are one kernel") for note in executor.compiled.fused.notes]
 
 
 # -- random graphs ------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_random_graphs(network, requests):
     with everything_large():
         executor = bind(network, {name: VARIABLES[name] for name in names}, requests)
         assert_same(executor)
-        for node in executor.computed:
+        for node in executor.compiled.nodes:
             assert sum(map(len, (node.op.list_inputs(), node.op.list_outputs()))) <= max(
                 fuse_elementwise.MOST_TENSORS, 4)
 
@@ -218,10 +218,10 @@ def test_sums_end_a_chain(name, grad_req):
     build, shapes = SUMS[name]
     requests = {each: "null" if name == "offset" and each == "x" else grad_req for each in shapes}
     executor = bind(build(), shapes, requests)
-    plain = answers(executor.plain)
+    plain = answers(executor.unsimplified)
     for mine, other in zip(answers(executor), plain, strict=True):
         np.testing.assert_allclose(mine, other, rtol=2e-5, atol=1e-5)
-    joined = [node for node in executor.computed if node.op.name == "fused"
+    joined = [node for node in executor.compiled.nodes if node.op.name == "fused"
               and math.prod(node.op.seen_as[-1]) < math.prod(LARGE)]
     # What backward reads is written, so a sum of it has its own pass; a gradient ends in a sum.
     assert bool(joined) == ((grad_req == "null") != (name == "offset"))
@@ -267,7 +267,7 @@ def test_one_kernel_for_one_pattern():
     def program(name: str, number: float, shape: tuple[int, ...]) -> Any:
         x = mx.sym.Variable(name)
         executor = bind(mx.sym.tanh(x * number) - x, {name: shape}, "null")
-        return executor.computed[0].op.program
+        return executor.compiled.nodes[0].op.program
 
     assert program("a", 2.0, LARGE) == program("b", 3.0, (5, 2000))
 
@@ -278,7 +278,7 @@ def test_a_tensor_that_others_read_is_written():
     outer = mx.sym.sqrt(inner + 1.0, name="outer")
     executor = bind(mx.sym.Group([outer, mx.sym.sum(inner, axis=1, name="total")]), {"x": LARGE},
                     "null")
-    node = next(node for node in executor.computed if node.op.name == "fused")
+    node = next(node for node in executor.compiled.nodes if node.op.name == "fused")
     assert node.op.labels == ("inner", "outer")
     assert_same(executor)
 
@@ -323,7 +323,7 @@ def test_memory_is_no_larger():
     for i in range(6):
         total = total + mx.sym.softmax(mx.sym.dot(total, weight, name=f"dot{i}"))
     executor = bind(total, {"x": (64, 64), "weight": (64, 64)})
-    assert executor.plan.total_bytes <= executor.plain.plan.total_bytes
+    assert executor.compiled.plan.total_bytes <= executor.unsimplified.compiled.plan.total_bytes
     assert_same(executor)
 
 
@@ -355,6 +355,6 @@ def test_errors_name_the_members(monkeypatch):
     def fails() -> None:
         raise ValueError("no")
 
-    executor._calls[0] = fails
+    executor._bound.calls[0] = fails
     with pytest.raises(mx.MXNetError, match=r"^inner\+outer \(fused\): no"):
         executor.forward()

@@ -104,7 +104,7 @@ def check(executor, expected):
 def test_networks(name, dtype):
     executor, expected = both(NETWORKS[name], dtype=dtype)
     assert "works on blocks of bytes" in executor.debug_str()
-    assert sum("is done by" in note for note in executor.lean.notes) == DONE[name]
+    assert sum("is done by" in note for note in executor.compiled.simplified.notes) == DONE[name]
     check(executor, expected)
 
 
@@ -121,7 +121,7 @@ def test_images(params):
 @pytest.mark.parametrize("out_type", ["int8", "uint8"])
 def test_chains_stay_in_blocks(out_type, channels):
     executor, expected = both(chain, out_type=out_type, channels=channels)
-    ops = [node.op.name for node in executor.computed]
+    ops = [node.op.name for node in executor.compiled.nodes]
     assert ops.count("_into_bytes") == 1 and ops.count("_from_bytes") == 2
     check(executor, expected)
 

@@ -29,7 +29,7 @@ def test_a_thousand_users_need_the_memory_of_a_few():
         total = total + x * float(number)
     executor = total.simple_bind(mx.cpu(), x=(1000,))
     np.testing.assert_allclose(gradients(executor, mx.nd.ones((1000,)))["x"], 499_500)
-    assert executor.plan.total_bytes < 6 * 4000
+    assert executor.compiled.plan.total_bytes < 6 * 4000
 
 
 def test_slopes_behind_a_norm_have_their_true_gradient():
@@ -116,28 +116,29 @@ def bound(net, requests, rng):
 
 def unplanned(executor, heads):
     """Outputs and gradients when every tensor of the bound graph has memory of its own."""
-    graph, values = executor.graph, {}
+    compiled, values = executor.compiled, {}
+    graph = compiled.graph
     given = {**executor.arg_dict, **executor.aux_dict,
-             **{node.name: head for node, head in zip(executor.heads, heads, strict=False)}}
+             **{node.name: head for node, head in zip(compiled.heads, heads, strict=False)}}
     for node in graph.nodes:
         first, *_ = eids = graph.output_eids(node)
         if node.is_variable:
             values[first] = given[node.name].asnumpy()
             continue
         ins = [values[eid] for eid in graph.input_eids(node)]
-        specs = [executor.specs[eid] for eid in eids]
+        specs = [compiled.specs[eid] for eid in eids]
         outs = [np.zeros(*spec) for spec in specs]
         if node.op.view:
             outs = [ins[0].reshape(specs[0].shape).copy()]
         else:
-            wants = node.op.scratch([executor.specs[e] for e in graph.input_eids(node)], specs)
+            wants = node.op.scratch([compiled.specs[e] for e in graph.input_eids(node)], specs)
             node.op.forward(ins, outs, Call(Mode(True), [np.zeros(*spec) for spec in wants],
                                             [False] * len(outs), specs))
         values.update(zip(eids, outs, strict=True))
     grads = {name: values[eid] + (executor.grad_dict[name].asnumpy()
-                                  if executor._grad_req[name] == "add" else 0)
-             for eid, name in executor.sinks.items()}
-    return [values[graph.eid(entry)] for entry in executor.forward_graph.outputs], grads
+                                  if eid in compiled.accumulated else 0)
+             for eid, name in compiled.gradients.items()}
+    return [values[eid] for eid in graph.output_ids[:len(executor.outputs)]], grads
 
 
 @settings(max_examples=150, deadline=None)
@@ -151,8 +152,9 @@ def test_a_planned_run_computes_what_an_unplanned_one_does(program, outputs, req
     executor = bound(build(program, outputs), requests, rng)
     heads = [mx.nd.array(rng.standard_normal(y.shape), dtype=y.dtype) for y in executor.outputs]
     want_outputs, want = unplanned(executor, heads)
-    keep = {executor.graph.eid(entry) for entry in executor.forward_graph.outputs}
-    check_plan(executor.plan_steps, executor.sizes, executor.plan, keep - set(executor.external))
+    compiled = executor.compiled
+    keep = set(compiled.graph.output_ids[:len(executor.outputs)])
+    check_plan(compiled.plan_steps, compiled.sizes, compiled.plan, keep - set(compiled.external))
     got = gradients(executor, heads)
     assert got.keys() == want.keys()
     for name, value in want.items():

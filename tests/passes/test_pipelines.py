@@ -223,8 +223,8 @@ def test_folding_keeps_the_numbers(name, dtype):
     shape, build = FOLDED[name]
     symbol = sym.Activation(build(x()), act_type="tanh")
     plain, executor = bound_twice(symbol, {"x": shape}, dtype)
-    assert "norm" not in [node.name for node in executor.computed]
-    assert any("is folded into layer" in note for note in executor.lean.notes)
+    assert "norm" not in [node.name for node in executor.compiled.nodes]
+    assert any("is folded into layer" in note for note in executor.compiled.simplified.notes)
     want, got = plain.forward()[0].asnumpy(), executor.forward()[0].asnumpy()
     np.testing.assert_allclose(got, want, 0, 2e-6 if dtype == "float32" else 1e-14)
 
@@ -260,7 +260,7 @@ def test_real_networks_agree(name):
     symbol = build().get_internals()["fc_output"]
     plain, executor = bound_twice(symbol, {"data": (1, 3, 64, 64)})
     want, got = plain.forward()[0].asnumpy(), executor.forward()[0].asnumpy()
-    assert not any(node.op_name == "BatchNorm" for node in executor.computed)
+    assert not any(node.op_name == "BatchNorm" for node in executor.compiled.nodes)
     np.testing.assert_allclose(got, want, 0, 1e-5 * np.abs(want).max())
 
 
@@ -293,7 +293,7 @@ def test_dense_layers_do_what_follows(name, rows, dtype):
     """Sums of some ten terms below 1, up to the units in their last place."""
     layers, build = FOLLOWED[name]
     plain, executor = bound_twice(build(x()), {"x": (rows, 6, 1)}, dtype)
-    assert sum(node.op_name == "_followed_layer" for node in executor.computed) == layers
+    assert sum(node.op_name == "_followed_layer" for node in executor.compiled.nodes) == layers
     close = {"float32": 1e-6, "float64": 1e-15, "float16": 1e-3}[dtype]
     for got, want in zip(executor.forward(), plain.forward(), strict=True):
         np.testing.assert_allclose(got.asnumpy(), want.asnumpy(), close, close)
@@ -302,7 +302,7 @@ def test_dense_layers_do_what_follows(name, rows, dtype):
 def test_dense_layers_that_learn_stay():
     executor = sym.relu(dense(x())).simple_bind(mx.cpu(), x=(3, 6))
     executor.forward(is_train=True)
-    assert [node.op_name for node in executor.computed][:1] == ["FullyConnected"]
+    assert [node.op_name for node in executor.compiled.nodes][:1] == ["FullyConnected"]
 
 
 # -- constants ------------------------------------------------------------------------------------
@@ -341,17 +341,18 @@ def test_what_reads_shapes_only_is_a_constant():
     symbol = sym.Group([sym.broadcast_add(data, sym.sum(anchors)), other])
     executor = symbol.simple_bind(mx.cpu(), grad_req="null", x=(2, 3, 4, 4))
     fill(executor)
-    want = [out.asnumpy() for out in executor.plain.forward()]
+    want = [out.asnumpy() for out in executor.unsimplified.forward()]
     got = [out.asnumpy() for out in executor.forward()]
-    assert [node.op_name for node in executor.computed] == ["broadcast_add", "slice_axis"]
-    assert "priors1 (_contrib_MultiBoxPrior) follows from shapes" in executor.lean.notes
+    assert [node.op_name for node in executor.compiled.nodes] == ["broadcast_add", "slice_axis"]
+    notes = executor.compiled.simplified.notes
+    assert "priors1 (_contrib_MultiBoxPrior) follows from shapes" in notes
     for a, b in zip(got, want, strict=True):
         np.testing.assert_array_equal(a, b)
     executor = sym.zeros_like(x()).simple_bind(mx.cpu(), grad_req="null", x=(2,))
-    assert [node.op_name for node in executor.computed] == ["zeros_like"]  # shown to users
+    assert [node.op_name for node in executor.compiled.nodes] == ["zeros_like"]  # shown to users
     large = data + sym.ones_like(data)
     executor = large.simple_bind(mx.cpu(), grad_req="null", x=(LARGEST,))
-    assert [node.op_name for node in executor.computed] == ["ones_like", "elemwise_add"]
+    assert [node.op_name for node in executor.compiled.nodes] == ["ones_like", "elemwise_add"]
 
 
 def test_a_constant_that_is_shown_is_computed_every_time():
@@ -377,9 +378,9 @@ def bound_twice(symbol, shapes, dtype="float32", **options):
     """Executors of the symbol with passes and without, with the same numbers in them."""
     types = dict.fromkeys(shapes, dtype)
     executor = symbol.simple_bind(mx.cpu(), grad_req="null", type_dict=types, **shapes)
-    for bound in (executor, executor.plain):
+    for bound in (executor, executor.unsimplified):
         fill(bound)
-    return executor.plain, executor
+    return executor.unsimplified, executor
 
 
 UNARY = [sym.sqrt, sym.square, sym.BlockGrad, sym.Dropout, sym.transpose, sym.identity,
@@ -414,7 +415,7 @@ def test_random_graphs_give_the_same_bit_for_bit(symbol):
     executor = symbol.bind(mx.cpu(), values)
     for is_train in (False, True, False):
         mx.random.seed(7)
-        want = [out.asnumpy() for out in executor.plain.forward(is_train)]
+        want = [out.asnumpy() for out in executor.unsimplified.forward(is_train)]
         mx.random.seed(7)
         got = [out.asnumpy() for out in executor.forward(is_train)]
         for a, b in zip(got, want, strict=True):

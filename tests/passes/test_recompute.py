@@ -49,9 +49,9 @@ def test_training_is_bitwise_the_same_in_less_memory(network, train):
     for name, value in want.items():
         np.testing.assert_array_equal(got[name], value, err_msg=name)
         assert np.isfinite(value).all(), name
-    assert executor.plan.total_bytes < plain.plan.total_bytes
-    keep = set(executor.graph.output_ids) - set(executor.external)
-    check_plan(executor.plan_steps, executor.sizes, executor.plan, keep)
+    assert executor.compiled.plan.total_bytes < plain.compiled.plan.total_bytes
+    keep = set(executor.compiled.graph.output_ids) - set(executor.compiled.external)
+    check_plan(executor.compiled.plan_steps, executor.compiled.sizes, executor.compiled.plan, keep)
 
 
 @pytest.mark.parametrize("name, share", [("resnet18", 0.75), ("resnet50", 0.6), ("vgg16", 0.95),
@@ -77,10 +77,10 @@ def test_a_chain_is_computed_again_from_the_nearest_kept_tensor():
     text = executor.debug_str()
     backward = text[text.index("-- backward --"):]
     assert programs.mirrored(executor) == sorted(f"s{number}" for number in range(20))
-    again = [node for node in executor.computed if node.recomputes]
+    again = [node for node in executor.compiled.nodes if node.recomputes]
     assert again[0].inputs[0].node.name == "fc" and again[1].inputs[0].node is again[0]
     assert "s0_mirror (sin)" in backward and "s0_mirror" not in text[:text.index("-- backward")]
-    assert executor.num_forward == 23
+    assert executor.compiled.num_forward == 23
 
 
 def test_stages_bound_what_is_alive_at_once():
@@ -94,7 +94,7 @@ def test_stages_bound_what_is_alive_at_once():
     staged, plain = (mx.sym.MakeLoss(net).simple_bind(mx.cpu(), data=(1024, 256))
                      for net in (y, x))
     one = 1024 * 256 * 4
-    assert plain.plan.total_bytes > 20 * one > 13 * one > staged.plan.total_bytes
+    assert plain.compiled.plan.total_bytes > 20 * one > 13 * one > staged.compiled.plan.total_bytes
 
 
 def squared(sample: Sample, force: str) -> dict:
@@ -152,8 +152,9 @@ def test_any_graph_gives_the_same_bits(nodes, request):
             array[:] = np.random.default_rng(seed).uniform(-1, 1, 3)
         executor.forward(is_train=True)
         executor.backward([mx.nd.array([1, 2, 3]), mx.nd.array([3, -2, 1])])
-        keep = set(executor.graph.output_ids) - set(executor.external)
-        check_plan(executor.plan_steps, executor.sizes, executor.plan, keep)
+        compiled = executor.compiled
+        keep = set(compiled.graph.output_ids) - set(compiled.external)
+        check_plan(compiled.plan_steps, compiled.sizes, compiled.plan, keep)
         found.append([array.asnumpy() for array in (*executor.outputs, *executor.grad_arrays)])
     for mine, want in zip(*found, strict=True):
         np.testing.assert_array_equal(mine, want)
@@ -187,7 +188,7 @@ def test_what_forward_notes_for_backward_is_kept():
     """Statistics of BatchNorm; computing its output again does not make them new."""
     with programs.switched(True):
         executor = programs.residual(mx).simple_bind(mx.cpu(), data=programs.SHAPES["residual"])
-    nodes = {node.name: node for node in executor.computed}
+    nodes = {node.name: node for node in executor.compiled.nodes}
     assert nodes["a0_bn_mirror"].source is nodes["a0_bn"]
     read = {(entry.node.name, entry.index) for entry in nodes["a0_bn_backward"].inputs}
     assert {("a0_bn", 1), ("a0_bn", 2)} <= read
@@ -235,7 +236,7 @@ def test_mirroring_in_parts():
         executor.forward(is_train=True)
         executor.backward(mx.nd.ones((3, 2)))
         gradients.append([grad.asnumpy() for grad in executor.grad_dict.values()])
-    where = {node.name: executor._context_of(node) for node in executor.computed}
+    where = {node.name: executor.compiled.context_of(node) for node in executor.compiled.nodes}
     assert where["e_mirror"] == mx.cpu(1) and where["s_mirror"] == mx.cpu(2)
     for mine, want in zip(*gradients, strict=True):
         np.testing.assert_array_equal(mine, want)

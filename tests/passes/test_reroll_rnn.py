@@ -86,7 +86,7 @@ def require_equal(symbol: Any, layers: int, is_train: bool = True, **options: An
 
 
 def ops_of(executor: Any) -> list[str]:
-    return [node.op_name for node in executor.forward_graph.nodes]
+    return [node.op_name for node in executor.compiled.graph.head(len(executor.outputs)).nodes]
 
 
 # -- what becomes a layer -------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def bound(symbol, batch=12):
 
 
 def images_at_a_time(executor):
-    return [node.op.images for node in executor.computed if node.op.name == "_in_parts"]
+    return [node.op.images for node in executor.compiled.nodes if node.op.name == "_in_parts"]
 
 
 @pytest.mark.parametrize("function", ["tanh", "relu", "sigmoid"])
@@ -45,7 +45,7 @@ def test_parts_give_the_bits_of_the_whole(function, kind, monkeypatch):
     monkeypatch.setattr(tile_batch, "NEAR", 7 * IMAGE)
     parted = bound(symbol)
     assert (images_at_a_time(whole), images_at_a_time(parted)) == ([], [6])
-    assert parted.plan.total_bytes < whole.plan.total_bytes
+    assert parted.compiled.plan.total_bytes < whole.compiled.plan.total_bytes
     assert "image(s) at a time" in parted.debug_str()
     found, expected = (executor.forward(is_train=False)[0].asnumpy()
                        for executor in (parted, whole))
@@ -82,7 +82,8 @@ def test_halos_for_gradients_are_made_in_parts(monkeypatch):
             array[:] = random.randn(*array.shape)
         out = executor.forward(is_train=True)[0]
         executor.backward(mx.nd.array(np.cos(np.arange(out.size)).reshape(out.shape)))
-        found.append((executor.plan.total_bytes, [g.asnumpy() for g in executor.grad_arrays]))
+        found.append((executor.compiled.plan.total_bytes,
+                      [g.asnumpy() for g in executor.grad_arrays]))
     (whole, expected), (parted, grads) = found
     assert parted < whole
     for one, other in zip(grads, expected, strict=True):

@@ -73,14 +73,15 @@ def test_every_step_appears_once_for_each_run(tmp_path):
     executor.forward()
     events, places = trace(tmp_path)
     steps = [e for e in events if e["cat"] == "operator"]
-    names = [node.name for node in executor.computed]
+    names = [node.name for node in executor.compiled.nodes]
     assert [e["name"] for e in steps] == names * 2
-    assert [e["args"]["op"] for e in steps] == [node.op_name for node in executor.computed] * 2
+    ops = [node.op_name for node in executor.compiled.nodes]
+    assert [e["args"]["op"] for e in steps] == ops * 2
     assert {places[e["pid"]] for e in steps} == {"cpu(1)"}
     assert {e["tid"] for e in steps} == {threading.get_ident()}
     views = [e for e in steps if e["args"].get("view")]
     assert {e["name"] for e in views} == {"flat", "flat_backward"}
-    assert_nested(steps, [e for e in events if e["cat"] == "api"], executor.num_forward)
+    assert_nested(steps, [e for e in events if e["cat"] == "api"], executor.compiled.num_forward)
 
 
 def assert_nested(steps, halves, num_forward):
@@ -166,7 +167,7 @@ def places_of_hooks():
     import nbmod.io.data
     import nbmod.kvstore.kvstore
 
-    return [Executor.watch, Executor.forward, arrays.execute, mx.nd.NDArray.asnumpy,
+    return [Executor.profiler, Executor.forward, arrays.execute, mx.nd.NDArray.asnumpy,
             mx.mod.Module.update, nbmod.kvstore.kvstore.KVStore.push,
             nbmod.io.data.DataIter.__next__]
 

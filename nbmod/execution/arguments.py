@@ -1,0 +1,91 @@
+"""What users hand to `forward`, `backward` and `copy_params_from`: checked and copied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base import ArgumentError, MXNetError, did_you_mean
+from ..ndarray import NDArray
+
+__all__ = ["by_output_name", "copy_parameters", "load_arguments", "load_head_gradients"]
+
+
+def by_output_name(names: Sequence[str], outputs: Sequence[NDArray]) -> dict[str, NDArray]:
+    """Outputs by name; ArgumentError if several have the same name."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ArgumentError(f"output_dict: several outputs are called {twice}; use outputs")
+    return dict(zip(names, outputs, strict=True))
+
+
+def copy_parameters(given: Mapping[str, NDArray], bound: Mapping[str, NDArray], kind: str,
+                    allow_extra: bool) -> None:
+    """Copy `given` values into the `bound` arrays of their names; `kind` says what these are."""
+    for name, value in given.items():
+        if name not in bound:
+            if not allow_extra:
+                raise ArgumentError(f"Find name {name!r} that is not in the {kind}"
+                                    f"{did_you_mean(name, bound)}")
+            continue
+        if not isinstance(value, NDArray):
+            raise TypeError(f"copy_params_from: {name} is a {type(value).__name__}, expected an "
+                            "NDArray")
+        if value.shape != bound[name].shape:
+            raise MXNetError(f"copy_params_from: {name} has shape {value.shape}, bound with "
+                             f"{bound[name].shape}")
+        value.astype(bound[name].dtype).copyto(bound[name])
+
+
+def load_arguments(bound: Mapping[str, NDArray], values: Mapping[str, Any]) -> None:
+    """Copy the inputs of a run into the arguments by name."""
+    for name, value in values.items():
+        if name not in bound:
+            raise MXNetError(f"forward: unknown argument {name!r}{did_you_mean(name, bound)}")
+        if not isinstance(value, (NDArray, np.ndarray)):
+            raise ArgumentError(f"forward: argument {name} is a {type(value).__name__}, "
+                                "expected an NDArray or a numpy.ndarray")
+        if value.shape != bound[name].shape:
+            raise ArgumentError(f"forward: argument {name} has shape {value.shape}, bound with "
+                                f"{bound[name].shape}; use Executor.reshape")
+        bound[name][:] = value
+
+
+def load_head_gradients(targets: Mapping[int, NDArray], names: Sequence[str], out_grads: Any
+                        ) -> None:
+    """Copy gradients of outputs, given as `Executor.backward` takes them.
+
+    `targets` are the arrays of those that are read, by position among the outputs `names`.
+    """
+    grads = _as_list(names, out_grads)
+    for position, target in targets.items():
+        grad = grads[position] if position < len(grads) else None
+        name = names[position]
+        if grad is None:
+            raise MXNetError(f"backward: output {name!r} is not a loss, so its head gradient "
+                             "is needed in out_grads; to minimise it wrap it in "
+                             "mx.sym.make_loss")
+        if not isinstance(grad, NDArray):
+            raise TypeError(f"backward: head gradient of {name!r} is a {type(grad).__name__}, "
+                            "expected an NDArray")
+        if grad.shape != target.shape:
+            raise MXNetError(f"backward: head gradient of {name!r} has shape {grad.shape}, "
+                             f"expected {target.shape}")
+        target[:] = grad
+
+
+def _as_list(names: Sequence[str], out_grads: Any) -> list[Any]:
+    if out_grads is None:
+        return []
+    if isinstance(out_grads, NDArray):
+        return [out_grads]
+    if isinstance(out_grads, Mapping):
+        return [out_grads.get(name) for name in names]
+    if not isinstance(out_grads, (list, tuple)):
+        raise TypeError(f"backward: out_grads is a {type(out_grads).__name__}, expected an "
+                        "NDArray, a list of them, or a dict by output name")
+    if len(out_grads) > len(names):
+        raise MXNetError(f"backward: {len(out_grads)} head gradients for {len(names)} output(s)")
+    return list(out_grads)

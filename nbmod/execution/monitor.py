@@ -1,0 +1,74 @@
+"""What monitors see of a network while it runs: the arrays of every step, under MXNet's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from ..graph import Node
+from ..ndarray import NDArray
+from ..ops.control_flow.control_base import Control
+from ..ops.op import Backward
+from .steps import BoundGraph
+
+__all__ = ["Monitor", "MonitorCallback", "named_inputs", "named_outputs"]
+
+MonitorCallback = Callable[[str, NDArray], None]
+
+
+class Monitor:
+    """Calls `callback` with the outputs of every step; with `monitor_all` with its inputs first."""
+
+    def __init__(self, callback: MonitorCallback, monitor_all: bool):
+        self.callback, self.monitor_all = callback, monitor_all
+
+    def before(self, bound: BoundGraph, index: int) -> None:
+        """Show the inputs."""
+        if self.monitor_all:
+            step = bound.steps[index]
+            self._show(named_inputs(step.node, _arrays(
+                bound, step.ins, bound.compiled.graph.input_eids(step.node))))
+
+    def after(self, bound: BoundGraph, index: int, noted: None = None) -> None:
+        """Show the outputs."""
+        step = bound.steps[index]
+        self._show(named_outputs(step.node, _arrays(
+            bound, step.outs, bound.compiled.graph.output_eids(step.node))))
+
+    def _show(self, named: Iterable[tuple[str, NDArray | None]]) -> None:
+        for name, array in named:
+            if array is not None:
+                self.callback(name, array)
+
+
+def _arrays(bound: BoundGraph, arrays: Sequence[Any], eids: Sequence[int]
+            ) -> list[NDArray | None]:
+    return [None if array is None else NDArray(array, bound.compiled.devices[eid])
+            for array, eid in zip(arrays, eids, strict=True)]
+
+
+def named_inputs(node: Node, arrays: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """What a monitor sees of a node's inputs, under MXNet's names: `<node>_<input>`, and before
+    that a variable under its own name.  Gradients have no names for theirs and number them."""
+    op = node.required_op
+    numbered = isinstance(op, Backward)
+    names = [f"input{i}" for i in range(len(arrays))] if numbered else op.list_inputs()
+    for entry, name, array in zip(node.inputs, names, arrays, strict=True):
+        if entry.node.is_variable:
+            yield entry.node.name, array
+        yield f"{node.name}_{name}", array
+
+
+def named_outputs(node: Node, arrays: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """What a monitor sees of a node's outputs, hidden ones included, under MXNet's names.
+
+    What a loop saves for its gradients is nobody's business.
+    """
+    op = node.required_op
+    names: Sequence[str] = op.list_outputs()
+    if isinstance(op, Control):
+        names, arrays = names[:op.num_visible], arrays[:op.num_visible]
+    if isinstance(op, Backward):
+        names = [f"output{i}" for i in range(len(names))] if len(names) > 1 else ["output"]
+    for name, array in zip(names, arrays, strict=True):
+        yield f"{node.name}_{name}", array

@@ -1,0 +1,450 @@
+"""The recipe: from a symbol's graph to a compiled graph, one line for each pass.
+
+`compile_graph` gives a `CompiledGraph`: everything that is decided when a symbol is bound, and no
+array.  A reader can stop after any of its lines and print what it has found.  A graph that a node
+runs, such as the body of a loop, is compiled to the same value (`compile_subgraph`), which ends in
+the same lines (`_schedule`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base import MXNetError
+from ..config import CONFIG
+from ..context import Context
+from ..graph import Entry, Graph, Node
+from ..ops.device import device_of
+from ..ops.internal import CrossDeviceCopy
+from ..ops.op import Backward, Op, Spec
+from ..ops.subgraph import Part
+from ..passes.infer import Inferred, infer_shape, infer_type, require_static
+from ..passes.memory.plan import ALIGNMENT, Plan, plan_memory
+from ..passes.memory.plan_step import NONE, PlanStep
+from ..passes.memory.verify import survives
+from ..passes.optimize.fuse_elementwise import Fused, fuse
+from ..passes.optimize.pipelines import for_training, simplify
+from ..passes.place import place, with_copies
+from ..passes.recompute import mirror
+from ..passes.rewrite import Rewritten, carry, unchanged
+from ..passes.subgraph_gradient import with_trained_bodies
+from ..passes.switches import is_enabled
+from ..passes.training import land, with_gradients
+
+__all__ = ["CompileOptions", "CompiledGraph", "CompiledSubgraph", "compile_graph"]
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """What the result depends on beside the graph, its shapes and types."""
+
+    ctx: Context
+    requests: Mapping[str, str]
+    """For each argument 'write', 'add' or 'null'."""
+    devices: Mapping[str, Context]
+    """Where the arrays of variables are."""
+    gradient_devices: Mapping[str, Context]
+    groups: Mapping[str, Context] = field(default_factory=dict)
+    """Context of nodes by the attribute ``ctx_group``."""
+    exact: bool = False
+    """Only optimizations that keep all results bitwise."""
+    optimize: bool = True
+    """False: every node of the symbol runs by itself."""
+
+    @property
+    def trained(self) -> list[str]:
+        """Arguments with gradients."""
+        return [name for name, request in self.requests.items() if request != "null"]
+
+
+@dataclass(frozen=True)
+class CompiledGraph:
+    """A graph, its facts, its order of execution and its memory plan."""
+
+    graph: Graph
+    specs: list[Spec]
+    """Shape and type of every entry."""
+    devices: list[Context]
+    """Context of every entry."""
+    nodes: list[Node]
+    """In order of execution; constants, which are computed apart, are not among them."""
+    num_forward: int
+    """The first of them are the forward pass."""
+    external: Collection[int]
+    """Entries with memory that is not planned: variables, gradients, constants."""
+    outputs: Collection[int]
+    """Entries that are read from outside."""
+    subgraphs: Mapping[int, Sequence[CompiledSubgraph]]
+    """By node, the subgraphs that it runs."""
+    workspaces: list[list[Spec]]
+    """For every node its temporary arrays."""
+    spaces: list[Context]
+    """The contexts whose memory is planned, by their number in the plan."""
+    plan_steps: list[PlanStep]
+    plan: Plan
+    accumulated: Collection[int] = ()
+    """Entries that are added to what is in their arrays."""
+    owners: Mapping[int, str] = field(default_factory=dict)
+    """Whose the memory of external entries is, in words."""
+    heads: Sequence[Node] = ()
+    """Variables for the gradients of the outputs."""
+    gradients: Mapping[int, str] = field(default_factory=dict)
+    """Entry -> the argument whose gradient it is."""
+    simplified: Rewritten | None = None
+    fused: Fused | None = None
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """Bytes of every entry."""
+        return [spec.nbytes for spec in self.specs]
+
+    @property
+    def notes(self) -> list[str]:
+        """What passes have changed, one line each."""
+        return [*(self.simplified.notes if self.simplified else ()),
+                *(self.fused.notes if self.fused else ())]
+
+    @property
+    def constants(self) -> list[list[Node]]:
+        """Groups of nodes that run only when what they read has changed."""
+        return self.simplified.groups if self.simplified else []
+
+    @property
+    def is_simplified(self) -> bool:
+        """Whether it computes what the symbol does only in inference."""
+        return self.simplified is not None and bool(self.simplified.notes or self.constants)
+
+    @cached_property
+    def repeats_backward(self) -> bool:
+        """Whether the backward pass keeps what it reads of the forward pass."""
+        return survives(self.plan_steps, self.sizes, self.plan, self.num_forward)
+
+    def context_of(self, node: Node) -> Context:
+        """Where a node runs."""
+        return self.devices[self.graph.output_eids(node)[0]]
+
+    def origin(self, node: Node) -> Node:
+        """The node of the symbol on whose behalf `node` is there."""
+        node = node.source or node
+        for rewritten in (self.fused, self.simplified):
+            if rewritten is not None:
+                node = rewritten.origin.get(node, node)
+        return node
+
+
+class CompiledSubgraph(NamedTuple):
+    """A part of a graph that a node runs, compiled to run in one block of that node's workspace.
+
+    First in the block is what its plan needs, then an array for every entry that the node gives it
+    or takes from it, apart from those that the node lends.
+    """
+
+    part: Part
+    compiled: CompiledGraph
+    offsets: dict[int, int]
+    """Entry -> where in the block its array is."""
+    nbytes: int
+
+
+class JointGraph(NamedTuple):
+    """Forward pass and gradients in one graph."""
+
+    graph: Graph
+    num_outputs: int
+    """The first outputs are those of the symbol, the others gradients."""
+    heads: list[Node]
+    trained: list[str]
+    """The arguments that these are the gradients of."""
+
+
+def compile_graph(symbol: Inferred, options: CompileOptions) -> CompiledGraph:
+    """Compile a symbol's graph, whose shapes and types are known.
+
+    Parameters
+    ----------
+    symbol : Inferred
+        The graph, and shape and type of every entry.
+    options : CompileOptions
+        Devices, requests for gradients, and what may be optimized.
+
+    Returns
+    -------
+    CompiledGraph
+        The nodes to run, in order, and where each of their arrays is.
+
+    Raises
+    ------
+    MXNetError
+        If a node has no gradient, or no kernel on its device.
+    """
+    simplified = _simplify(symbol, options)
+    joint = _differentiate(simplified.graph, options)
+    graph, devices = _place(joint, options)
+    shapes = _infer(infer_shape, symbol.shape, symbol.graph, simplified, graph, joint.heads)
+    dtypes = _infer(infer_type, symbol.dtype, symbol.graph, simplified, graph, joint.heads)
+    fused = _fuse(graph, list(map(Spec, shapes, dtypes)), devices, joint, simplified, options)
+    graph, devices = fused.graph, fused.facts(devices)
+    specs = list(map(Spec, fused.facts(shapes), fused.facts(dtypes)))
+    gradients = dict(zip(graph.output_ids[joint.num_outputs:], joint.trained, strict=True))
+    hoisted = {id(node) for group in simplified.groups for node in group}
+    nodes = [node for node in graph.nodes if not node.is_variable and id(node) not in hoisted]
+    forward = graph.head(joint.num_outputs)
+    external = {*_variable_ids(graph), *gradients, *_constant_ids(graph, simplified, nodes)}
+    draft = _Draft(graph, specs, devices, nodes, external, graph.output_ids)
+    _require_kernels(draft, [node for node in graph.nodes if not node.is_variable])
+    return replace(
+        _schedule(draft, options.ctx, {*forward.output_ids} - external),
+        num_forward=sum(not (node.is_variable or id(node) in hoisted) for node in forward.nodes),
+        heads=joint.heads, gradients=gradients, simplified=simplified, fused=fused,
+        accumulated={eid for eid, name in gradients.items() if options.requests[name] == "add"},
+        owners={eid: f"user: gradient of {name}" for eid, name in gradients.items()})
+
+
+# -- the passes, as they apply to a symbol ------------------------------------------------------
+
+
+def _simplify(symbol: Inferred, options: CompileOptions) -> Rewritten:
+    """The symbol's graph in the form that is fastest on its device; in inference without what that
+    can do without.  On several devices it stays as it is."""
+    if options.groups or not options.optimize:
+        return unchanged(symbol.graph)
+    specs = list(map(Spec, symbol.shape, symbol.dtype))
+    on_cpu = options.ctx.device_type == "cpu"
+    if options.trained:
+        return for_training(symbol.graph, specs, options.trained, options.exact, on_cpu)
+    return simplify(symbol.graph, specs, options.exact, on_cpu)
+
+
+def _differentiate(forward: Graph, options: CompileOptions) -> JointGraph:
+    """Forward and gradients in one graph; nodes that are computed again are in it twice."""
+    trained = set(options.trained)
+    if trained:
+        forward = with_trained_bodies(forward, CONFIG.mirror)
+    wrt = [node for node in forward.variables if node.name in trained]
+    graph, heads = with_gradients(forward, wrt)
+    graph = mirror(graph, len(forward.outputs), CONFIG.mirror)
+    return JointGraph(graph, len(forward.outputs), heads, [node.name for node in wrt])
+
+
+def _place(joint: JointGraph, options: CompileOptions) -> tuple[Graph, list[Context]]:
+    """The graph with its copies between devices, and the context of every entry."""
+    graph = joint.graph
+    known = {id(node): options.devices[node.name] for node in graph.variables
+             if node.name in options.devices}
+    known |= {id(entry.node): options.gradient_devices[name] for name, entry
+              in zip(joint.trained, graph.outputs[joint.num_outputs:], strict=True)}
+    graph, placed = with_copies(graph, place(graph, options.groups, known, options.ctx))
+    if is_enabled("write_gradients"):
+        graph = land(graph, [options.requests[name] for name in joint.trained])
+    return graph, [placed[id(node)] for node in graph.nodes for _ in range(node.num_outputs)]
+
+
+def _infer(rule: Callable[..., list], facts: list, symbol: Graph, simplified: Rewritten,
+           graph: Graph, heads: Sequence[Node]) -> list:
+    """Facts of every entry: those of the symbol's decide, heads and gradients follow."""
+    if graph is symbol:
+        return facts
+    known = {head.name: facts[symbol.eid(entry)]
+             for head, entry in zip(heads, symbol.outputs, strict=False)}
+    return rule(graph, known, carry(facts, symbol, graph, simplified.origin))
+
+
+def _fuse(graph: Graph, specs: list[Spec], devices: list[Context], joint: JointGraph,
+          simplified: Rewritten, options: CompileOptions) -> Fused:
+    """The graph with one node for each chain of elementwise nodes."""
+    if not (options.optimize and is_enabled("fuse_elementwise")):
+        return Fused(graph, list(range(graph.num_entries)), {}, [])
+    hoisted = [node for group in simplified.groups for node in group]
+    return fuse(graph, specs, devices, joint.num_outputs, hoisted, options.exact)
+
+
+def _variable_ids(graph: Graph) -> list[int]:
+    return [graph.output_eids(node)[0] for node in graph.variables]
+
+
+def _constant_ids(graph: Graph, simplified: Rewritten, nodes: Iterable[Node]) -> list[int]:
+    """Results of hoisted nodes that others read."""
+    read = {entry for node in nodes for entry in node.inputs}
+    return [graph.eid(entry) for group in simplified.groups for node in group
+            for entry in (Entry(node, i) for i in range(node.num_outputs)) if entry in read]
+
+
+# -- subgraphs --------------------------------------------------------------------------------
+
+
+def compile_subgraph(part: Part, ctx: Context) -> CompiledSubgraph:
+    """Compile a part of a graph that a node on `ctx` runs: from what is given to what is wanted."""
+    graph = part.body.graph
+    require_static(graph)
+    nodes = _needed(part.wanted, {*part.given, *part.lent} - {*part.wanted}, graph.nodes)
+    read = {entry for node in nodes for entry in node.inputs}
+    external = {entry: graph.eid(entry) for entry in (*part.given, *part.lent, *part.wanted)
+                if entry in read or entry in part.wanted}
+    draft = _Draft(graph, _part_specs(part), [ctx] * graph.num_entries, nodes,
+                   {*external.values()}, [graph.eid(entry) for entry in part.wanted])
+    _require_kernels(draft, nodes)
+    compiled = _schedule(draft, ctx, ())
+    offsets, end = {}, compiled.plan.arena.get(0, 0)
+    for entry, eid in external.items():
+        if entry not in part.lent:
+            offsets[eid] = end
+            end += -(-compiled.sizes[eid] // ALIGNMENT) * ALIGNMENT
+    owners = dict.fromkeys(external.values(), "node's")
+    owners |= {eid: f"{offset}+{compiled.sizes[eid]}" for eid, offset in offsets.items()}
+    accumulated = {graph.eid(entry) for entry in part.added}
+    return CompiledSubgraph(part, replace(compiled, accumulated=accumulated, owners=owners),
+                            offsets, end)
+
+
+def _part_specs(part: Part) -> list[Spec]:
+    """Of every entry: the forward pass decides, then heads and gradients follow."""
+    body, facts = part.body, []
+    rules: tuple[tuple[Any, list], ...] = (
+        (infer_shape, [spec.shape for spec in part.specs]),
+        (infer_type, [spec.dtype for spec in part.specs]))
+    for rule, values in rules:
+        known: dict[Any, Any] = dict(zip(body.variables, values, strict=True))
+        found = rule(body.forward, known)
+        known |= {Entry(head): found[body.forward.eid(entry)]
+                  for head, entry in zip(body.heads, body.outputs, strict=False)}
+        facts.append(rule(body.graph, known, found))
+    return list(map(Spec, *facts))
+
+
+def _needed(wanted: Iterable[Entry], given: set[Entry], nodes: Sequence[Node]) -> list[Node]:
+    """The nodes, in order, that have to run to get what is wanted from what is given."""
+    waiting, needed = [*wanted], set()
+    while waiting:
+        entry = waiting.pop()
+        if entry not in given and id(entry.node) not in needed:
+            needed.add(id(entry.node))
+            waiting += entry.node.inputs
+    return [node for node in nodes if id(node) in needed and not node.is_variable]
+
+
+# -- from nodes to a memory plan ----------------------------------------------------------------
+
+
+class _Draft(NamedTuple):
+    """A compiled graph before its memory is planned."""
+
+    graph: Graph
+    specs: list[Spec]
+    devices: list[Context]
+    nodes: list[Node]
+    external: set[int]
+    outputs: Collection[int]
+
+    def context_of(self, node: Node) -> Context:
+        return self.devices[self.graph.output_eids(node)[0]]
+
+    def inputs(self, node: Node) -> list[Spec]:
+        return [self.specs[eid] for eid in self.graph.input_eids(node)]
+
+    def results(self, node: Node) -> list[Spec]:
+        return [self.specs[eid] for eid in self.graph.output_eids(node)]
+
+
+def _schedule(draft: _Draft, ctx: Context, kept: Collection[int]) -> CompiledGraph:
+    """Subgraphs, workspaces and the memory plan; `kept` are outputs that no variable holds."""
+    live = _live(draft)
+    subgraphs = {}
+    for index, node in enumerate(draft.nodes):
+        if node.required_op.runs_bodies:
+            wanted = [eid in live for eid in draft.graph.output_eids(node)]
+            parts = node.required_op.body_parts(draft.inputs(node), wanted)
+            subgraphs[index] = [compile_subgraph(part, draft.context_of(node)) for part in parts]
+    workspaces = [_workspace(draft, node, subgraphs.get(index))
+                  for index, node in enumerate(draft.nodes)]
+    spaces = list(dict.fromkeys([ctx, *draft.devices]))
+    steps = _without_disabled([
+        _plan_step(draft, node, live, workspace, spaces.index(draft.context_of(node)))
+        for node, workspace in zip(draft.nodes, workspaces, strict=True)])
+    plan = plan_memory(steps, [spec.nbytes for spec in draft.specs], draft.external, kept,
+                       is_enabled("reuse_memory"))
+    return CompiledGraph(draft.graph, draft.specs, draft.devices, draft.nodes, len(draft.nodes),
+                         draft.external, draft.outputs, subgraphs, workspaces, spaces, steps, plan)
+
+
+def _require_kernels(draft: _Draft, nodes: Iterable[Node]) -> None:
+    """One MXNetError for all nodes that their device cannot execute."""
+    lacking: dict[Context, list[Node]] = {}
+    for node in nodes:
+        ctx, op = draft.context_of(node), node.required_op
+        if not (op.runs_bodies or isinstance(op, CrossDeviceCopy) or device_of(ctx).supports(op)):
+            lacking.setdefault(ctx, []).append(node)
+    for ctx, missing in lacking.items():
+        listed = ", ".join(node.describe() for node in missing[:20])
+        more = f" and {len(missing) - 20} more" if len(missing) > 20 else ""
+        raise MXNetError(f"bind: {ctx} has no kernels yet for {listed}{more}; bind to "
+                         "mx.cpu(), or put these nodes in a ctx_group on mx.cpu()")
+
+
+def _live(draft: _Draft) -> set[int]:
+    """Entries that have to be computed; the first output of a forward node always is."""
+    read = {eid for node in draft.nodes for eid in draft.graph.input_eids(node)}
+    return read | {*draft.outputs} | draft.external | {
+        draft.graph.output_eids(node)[0] for node in draft.nodes
+        if not isinstance(node.op, Backward)}
+
+
+def _workspace(draft: _Draft, node: Node, subgraphs: Sequence[CompiledSubgraph] | None
+               ) -> list[Spec]:
+    """The temporary arrays that a node wants on its device."""
+    if subgraphs is not None:
+        return [Spec((subgraph.nbytes,), np.dtype(np.uint8)) for subgraph in subgraphs]
+    if isinstance(node.op, CrossDeviceCopy):
+        return []
+    device = device_of(draft.context_of(node))
+    return device.scratch(node.required_op, draft.inputs(node), draft.results(node))
+
+
+def _plan_step(draft: _Draft, node: Node, live: Collection[int], workspace: Sequence[Spec],
+               space: int) -> PlanStep:
+    """A node as the planner sees it: integers only."""
+    ins, outs, op = draft.graph.input_eids(node), draft.graph.output_eids(node), node.required_op
+    return PlanStep(
+        ins, tuple([eid if eid in live else NONE for eid in outs]),
+        tuple(_inplace_positions(op)), tuple([spec.nbytes for spec in workspace]),
+        view=op.view, accumulates=op.accumulates, sums=op.name == "_grad_add", space=space,
+        **_side_by_side(draft, node))
+
+
+def _inplace_positions(op: Op) -> list[tuple[int, int]]:
+    inputs, outputs = op.list_inputs(), op.list_outputs()
+    return [(inputs.index(i), outputs.index(o)) for i, o in op.inplace
+            if i in inputs and o in outputs]
+
+
+def _side_by_side(draft: _Draft, node: Node) -> dict[str, Any]:
+    """What the planner may know of tensors that a node joins, cuts, or has in rows apart."""
+    op, ins, outs = node.required_op, draft.inputs(node), draft.results(node)
+    known: dict[str, Any] = {}
+    for name, whole in (("joins", outs), ("cuts", ins)):
+        found = getattr(op, name)(ins, outs)
+        if found:
+            size = whole[0].dtype.itemsize
+            known = {"rows": found.number, name: tuple(size * at for at in found.offsets)}
+    if (names := op.apart()) and draft.context_of(node).device_type == "cpu":
+        eids = (*draft.graph.input_eids(node), *draft.graph.output_eids(node))
+        named = zip((*op.list_inputs(), *op.list_outputs()), eids, strict=True)
+        known["apart"] = tuple(eid for name, eid in named if name in names)
+    return known
+
+
+SHARING: dict[str, dict[str, Any]] = {
+    "view": {"view": False}, "inplace": {"inplace": ()}, "accumulate": {"accumulates": False},
+    "alias_concat": {"joins": ()}, "alias_slice": {"cuts": ()}}
+"""Passes of the memory planner, and the steps that it sees when they are switched off."""
+
+
+def _without_disabled(steps: list[PlanStep]) -> list[PlanStep]:
+    """`steps` that allow less sharing where passes are switched off."""
+    less = {key: value for name, fields in SHARING.items() if not is_enabled(name)
+            for key, value in fields.items()}
+    return [step._replace(**less) for step in steps] if less else steps
