@@ -31,7 +31,7 @@ class Binding:
 
     entries: list[Entry]
 
-    def simple_bind(self: Symbol, ctx: Context, grad_req: GradReq = "write",
+    def simple_bind(self, ctx: Context, grad_req: GradReq = "write",
                     type_dict: Mapping[str, DTypeLike] | None = None,
                     stype_dict: Mapping[str, str] | None = None,
                     group2ctx: Mapping[str, Context] | None = None,
@@ -96,11 +96,11 @@ class Binding:
         types = {name: read_dtype(name, dtype) for name, dtype in (type_dict or {}).items()}
         with tuning(tune):
             return Executor(simple_bind(
-                self, _context(ctx), grad_req=grad_req, type_dict=types,
+                cast("Symbol", self), _context(ctx), grad_req=grad_req, type_dict=types,
                 shared_arg_names=shared_arg_names, shared_exec=shared_exec,
                 shared_buffer=shared_buffer, shapes=shapes, groups=_groups(group2ctx)), shared_exec)
 
-    def bind(self: Symbol, ctx: Context, args: Arrays, args_grad: Arrays | None = None,
+    def bind(self, ctx: Context, args: Arrays, args_grad: Arrays | None = None,
              grad_req: GradReq = "write", aux_states: Arrays | None = None,
              group2ctx: Mapping[str, Context] | None = None,
              shared_exec: Executor | None = None, tune: bool = False) -> Executor:
@@ -154,8 +154,8 @@ class Binding:
             raise TypeError(f"bind: args is a {type(args).__name__}, expected a list of NDArray or "
                             "a dict of NDArray by name")
         with tuning(tune):
-            return Executor(bind(self, _context(ctx), args, args_grad, grad_req, aux_states,
-                                 _groups(group2ctx)), shared_exec)
+            return Executor(bind(cast("Symbol", self), _context(ctx), args, args_grad, grad_req,
+                                 aux_states, _groups(group2ctx)), shared_exec)
 
     def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
         """Compute the outputs for given arguments: bind, and run one forward pass.
