@@ -1,11 +1,11 @@
-"""Non-maximum suppression: of boxes in order, those stay that overlap no earlier one that stays.
+"""Non-maximum suppression: of sorted boxes, keep those that overlap no earlier box that is kept.
 
-Strip by strip of that order.  Each box of a strip is compared with those that stay of the strips
-before, then all boxes of the strip with one another; what a box overlaps is a row of bits.  A block
-for each image goes through the strip, 32 boxes at a time: which of these stay is decided one after
-the other, in registers, and the rows of those that do are taken from what is left, a word a thread.
+Boxes are processed in strips of their order.  Each box of a strip is compared with the boxes kept
+in earlier strips, then all pairs of the strip with each other, which gives a bit mask of overlaps
+for each box.  A block per image scans the strip, 32 boxes at a time: it decides these sequentially,
+in registers, then removes what the masks of the kept ones cover from the rest, a word per thread.
 
-Overlaps are rounded as on the CPU, so the same boxes stay.
+Overlaps are rounded as on the CPU, so the same boxes are kept.
 """
 
 from __future__ import annotations
@@ -31,55 +31,55 @@ __all__ = ["Boxes", "Rule", "Stays", "corners_function", "iou", "suppress", "sup
 
 WORD = 32
 STRIP = 4 * WORD if SIMULATED else 64 * WORD
-"""Boxes of an image that are decided about by a few launches, a multiple of WORD."""
+"""Boxes of an image that are processed together, a multiple of WORD."""
 MOST_BITS = 1 << 29
-"""Pairs of boxes that are compared at a time, in all images."""
+"""Limit of the overlap masks of all images, in bits."""
 
 INT32, UINT32 = np.dtype(np.int32), np.dtype(np.uint32)
 
 
 class Boxes(NamedTuple):
-    """Boxes in the rows of `data`: four numbers from column `start` on."""
+    """Boxes in the rows of `data`: four coordinates from column `start` on."""
 
     data: Array
     """(images, rows, width)."""
     start: int
     group: int = -1
-    """The column of a number; boxes suppress those of the same number only.  -1: all."""
+    """The column of the class; boxes suppress those of the same class only.  -1: all."""
     center: bool = False
-    """They are written as a center and a size, not as corners."""
+    """The format is center and size, not corners."""
 
 
 class Rule(NamedTuple):
-    """Which boxes stay."""
+    """Parameters of suppression."""
 
     size: int
-    """How many of an image, at the beginning of the order, are looked at."""
+    """Boxes of an image to process, from the start of the order."""
     threshold: float
-    """A box goes if its iou with one that stays is more."""
+    """A box is suppressed if its IoU with a kept one is larger."""
     pixel: int = 0
-    """Added to the differences of corners to make sizes."""
+    """Added to differences of corners to get sizes."""
     most: int | None = None
-    """How many of an image stay at most."""
+    """The maximal number of boxes kept per image."""
     all_keys: bool = False
-    """Boxes take part though the key they were sorted by is NaN."""
+    """Whether boxes with NaN as sort key take part."""
 
 
 class Stays(NamedTuple):
-    """What suppression finds, and what it needs for that."""
+    """The result of suppression, and its scratch."""
 
     places: Array
-    """(images, size): where in the order the boxes that stay are, ascending."""
+    """(images, size): positions of the kept boxes in the order, ascending."""
     counts: Array
-    """(images,): how many stay."""
+    """(images,): the number of kept boxes."""
     boxes: Array
-    """(images, 5, size): corners in order, and groups."""
+    """(images, 5, size): sorted corners, and classes."""
     taking: Array
-    """(images,): how many take part."""
+    """(images,): the number of boxes that take part."""
     gone: Array
-    """(images, strip): 1 for boxes that overlap one of an earlier strip."""
+    """(images, strip): 1 for boxes that overlap a kept one of an earlier strip."""
     bits: Array
-    """(images, strip, strip / 32): which later boxes of the strip each overlaps."""
+    """(images, strip, strip / 32): mask of the later boxes of the strip that each overlaps."""
 
 
 def _strip(images: int, size: int) -> int:
@@ -88,7 +88,7 @@ def _strip(images: int, size: int) -> int:
 
 
 def suppress_scratch(images: int, size: int, dtype: np.dtype) -> list[Spec]:
-    """The scratch that `Stays` is made of, for boxes of `dtype`."""
+    """The scratch of `suppress`, the fields of its result, for boxes of `dtype`."""
     strip = _strip(images, size)
     return [Spec((images, size), INT32), Spec((images,), INT32),
             Spec((images, 5, size), np.dtype(real_of(dtype))), Spec((images,), INT32),
@@ -100,7 +100,7 @@ def suppress_scratch(images: int, size: int, dtype: np.dtype) -> list[Spec]:
 
 @device_function
 def _lower(a, b):
-    return b if b < a else a  # of a NaN as Python's min, and the CPU
+    return b if b < a else a  # NaN as in Python's min, and on the CPU
 
 
 @device_function
@@ -129,7 +129,7 @@ def corners_function(real: Any, center: bool) -> Any:
 
 @cache
 def _arrange_kernel(real: Any, center: bool, all_keys: bool) -> Any:
-    """Puts boxes in order, and finds how many take part: keys that are NaN come last."""
+    """Gather boxes in sorted order, and count those that take part: NaN keys are last."""
     corners = corners_function(real, center)
 
     @kernel(exact=True)
@@ -166,13 +166,13 @@ def _box(boxes, at, size):
 
 @device_function
 def _length(taking, counts, image, first, strip, most):
-    """How many boxes of the strip that begins at `first` are to be decided about."""
+    """The number of boxes to process in the strip that begins at `first`."""
     return minimum(taking[image] - first, strip) if counts[image] < most else 0
 
 
 @cache
 def _old_kernel() -> Any:
-    """gone = whether boxes of a strip overlap one that stays of the strips before."""
+    """gone = whether boxes of a strip overlap a kept one of earlier strips."""
     @kernel(exact=True)
     def meet_old(boxes, taking, places, counts, gone, threshold, pixel, size, first, strip, most,
                  count):
@@ -195,7 +195,7 @@ def _old_kernel() -> Any:
 
 @cache
 def _pair_kernel() -> Any:
-    """bits = which later boxes of the strip each overlaps; only of those that are not gone."""
+    """bits = masks of the later boxes of the strip that each overlaps, for those not yet gone."""
     word = WORD
 
     @kernel(exact=True)
@@ -224,7 +224,7 @@ def _pair_kernel() -> Any:
 
 @device_function
 def _lost(gone, start, left):
-    """The word of 32 boxes, of which those are marked that are gone or not among the `left`."""
+    """A mask of 32 boxes: those that are gone, or beyond the `left` remaining ones."""
     found = np.uint32(0)
     for b in range(WORD):
         if b >= left or gone[start + b] != 0:
@@ -234,7 +234,8 @@ def _lost(gone, start, left):
 
 @device_function
 def _survivors(lost, own, start, room, places, at, first):
-    """Which of 32 boxes stay, and how many, `room` at most; one thread enters them in `places`."""
+    """A mask of those of 32 boxes that are kept, and their number, `room` at most; thread 0 appends
+    them to `places`."""
     none = alive = np.uint32(0)
     count = 0
     for b in range(WORD):
@@ -249,9 +250,9 @@ def _survivors(lost, own, start, room, places, at, first):
 
 @device_function
 def _joined(found, alive, bits, at, step):
-    """A word, with those of the rows in `bits` that are alive."""
+    """The union of a mask and the rows of `bits` of the boxes that are alive."""
     none = np.uint32(0)
-    for b in range(WORD):  # all rows are read, so that none waits for another
+    for b in range(WORD):  # all rows are read, so that loads are independent
         row = bits[at + b * step]
         found |= row if alive & _bit(b) != none else none
     return found
@@ -259,7 +260,7 @@ def _joined(found, alive, bits, at, step):
 
 @cache
 def _decide_kernel() -> Any:
-    """Enters the boxes of a strip that stay in `places`, and counts them."""
+    """Append the kept boxes of a strip to `places`, and count them."""
     block_size, word, most_words, most_strip = BLOCK_SIZE, WORD, STRIP // WORD, STRIP
 
     @kernel
@@ -290,9 +291,9 @@ def _decide_kernel() -> Any:
 
 def suppress(boxes: Boxes, order: Sorted, rule: Rule, scratch: Sequence[Array]
              ) -> tuple[list[Launch], Stays]:
-    """Launches that find which boxes stay, of those that `order` has sorted.
+    """Launches that apply suppression to boxes in the given order, and their result.
 
-    `scratch` begins with what `suppress_scratch` asked for; the result is part of it.
+    `scratch` begins with that of `suppress_scratch`; the result is part of it.
     """
     found = Stays(*scratch[:6])
     (images, rows, width), size = boxes.data.shape, rule.size

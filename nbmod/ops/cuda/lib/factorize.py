@@ -1,8 +1,7 @@
-"""Factorisations of stacks of matrices, and what stands between them: triangular systems, and
-matrices that are changed number by number.
+"""Factorisations of stacks of matrices: Cholesky, Gauss-Jordan inverse, Householder LQ; triangular
+solves, and elementwise maps of square matrices.
 
-A factorisation is the work of a block for each matrix, whose threads share it step by step; in a
-triangular system every column on the right side is the work of a thread.
+A block factorises each matrix; in a triangular system a thread solves each right-hand side.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def _matrices(array: Array) -> int:
     return prod(array.shape[:-2])
 
 
-# -- number by number --------------------------------------------------------------------------
+# -- elementwise maps ---------------------------------------------------------------------------
 
 LOWER: Codes = (1, 1, 0)
 UPPER: Codes = (0, 1, 1)
@@ -39,8 +38,8 @@ BOTH: Codes = (3, 3, 3)
 TURNED_LOWER: Codes = (2, 2, 0)
 TURNED_UPPER: Codes = (0, 2, 2)
 IDENTITY: Codes = (0, 4, 0)
-"""What becomes of a number below, on and above the diagonal, as bits: 1 for the number itself, 2
-for the one that the diagonal mirrors, 4 for one; their sum."""
+"""Results below, on and above the diagonal, as bits of terms to add: 1 for the element, 2 for its
+transpose, 4 for the constant 1."""
 
 
 @cache
@@ -63,7 +62,7 @@ def _square_kernel(codes: Codes, real: Any) -> Any:
 
 
 def square(codes: Codes, x: Array, y: Array, scale: float = 1) -> list[Launch]:
-    """y = scale times what the codes make of square matrices x."""
+    """y = scale times square matrices x mapped by `codes`."""
     real = real_of(y.dtype)
     return each(_square_kernel(codes, real), y.size, x, y, real(scale), y.shape[-1])
 
@@ -73,7 +72,7 @@ def square(codes: Codes, x: Array, y: Array, scale: float = 1) -> list[Launch]:
 
 @cache
 def _solve_kernel(forward: bool, mirrored: bool, real: Any) -> Any:
-    """Substitution in T X = scale B, from the first row on or from the last."""
+    """Forward or backward substitution in T X = scale B."""
     @kernel
     def solve_triangle(a, b, x, scale, side, columns, of_row, of_column, count):
         for i in range(thread(), count, threads()):
@@ -105,7 +104,7 @@ def solve(a: Array, b: Array, x: Array, alpha: float = 1, lower: bool = True,
 
 @cache
 def _cholesky_kernel(real: Any) -> Any:
-    """Column by column; each is taken from all that come behind it."""
+    """Right-looking: each column updates the trailing submatrix."""
     block_size = BLOCK_SIZE
 
     @kernel
@@ -146,8 +145,8 @@ def cholesky(a: Array, y: Array) -> list[Launch]:
 
 @cache
 def _pivot_function(real: Any) -> Any:
-    """find_pivot(y, first, k, side): the row of the largest number, as it is of these the first,
-    of column k from row k on."""
+    """find_pivot(y, first, k, side): partial pivoting, the first row of the largest element of
+    column k, from row k on."""
     block_size, one = BLOCK_SIZE, real(1)
 
     @device_function
@@ -180,7 +179,7 @@ def _swap_function() -> Any:
 
     @device_function
     def swap(y, one, other, step, count):
-        """Exchange `count` numbers from y[one] on with those from y[other] on."""
+        """Swap `count` elements from y[one] on with those from y[other] on."""
         if one != other:
             for i in range(cuda.threadIdx.x, count, block_size):
                 here = y[one + i * step]
@@ -192,8 +191,8 @@ def _swap_function() -> Any:
 
 @cache
 def _eliminate_function(real: Any) -> Any:
-    """eliminate(y, first, factors, line, k, side): the pivot in row k, by which all rows are freed
-    of column k; in its place come those of the inverse."""
+    """eliminate(y, first, factors, line, k, side): eliminate column k from all rows, store that of
+    the inverse in its place; returns the pivot."""
     block_size, none, one = BLOCK_SIZE, real(0), real(1)
 
     @device_function
@@ -218,7 +217,7 @@ def _eliminate_function(real: Any) -> Any:
 
 @cache
 def _inverse_kernel(real: Any) -> Any:
-    """Gauss and Jordan's elimination in place, with the largest pivot of a column each."""
+    """Gauss-Jordan elimination in place, with partial pivoting."""
     block_size, none, one = BLOCK_SIZE, real(0), real(1)
     find_pivot, swap, eliminate = _pivot_function(real), _swap_function(), _eliminate_function(real)
 
@@ -236,7 +235,7 @@ def _inverse_kernel(real: Any) -> Any:
                 pivot = eliminate(y, first, factors, line, k, side)
                 if tid == 0:
                     pivots[line + k] = chosen
-                if sign != none:  # else nothing can be told any more
+                if sign != none:  # else the matrix is singular
                     size += log(abs(pivot))
                     sign = -sign if (pivot < none) != (chosen != k) else sign
                     sign = none if pivot == none else sign
@@ -252,15 +251,15 @@ def _inverse_kernel(real: Any) -> Any:
 
 
 def inverse_scratch(a: Spec) -> list[Spec]:
-    """The scratch of `inverse`: columns, rows that were exchanged, and results."""
+    """The scratch of `inverse`: columns, pivot rows, and results."""
     lines, one = a.shape[:-1], Spec((prod(a.shape[:-2]),), a.dtype)
     return [Spec(lines, a.dtype), Spec(lines, np.dtype(np.int32)), one, one]
 
 
 def inverse(a: Array, y: Array, scratch: Any) -> list[Launch]:
-    """y = the inverses of matrices, 0 of singular ones.
+    """y = the inverses of matrices, 0 for singular ones.
 
-    The last of `scratch` become signs of determinants and logarithms of their sizes.
+    The last two of `scratch` receive signs of determinants and logarithms of their magnitudes.
     """
     return each_block(_inverse_kernel(real_of(a.dtype)), _matrices(a), a, y, *scratch, a.shape[-1])
 
@@ -269,12 +268,12 @@ def inverse(a: Array, y: Array, scratch: Any) -> list[Launch]:
 
 
 @cache
-def _length_function(real: Any) -> Any:
-    """squares(x, first, stop): the sum of squares of x[first] to x[stop - 1]."""
+def _norm_function(real: Any) -> Any:
+    """squared_norm(x, first, stop): the sum of squares of x[first] to x[stop - 1]."""
     block_size, block_sum = BLOCK_SIZE, block_reduce_function(1)
 
     @device_function
-    def squares(x, first, stop):
+    def squared_norm(x, first, stop):
         sums, total = cuda.shared.array((1, block_size), real), real(0)
         for i in range(first + cuda.threadIdx.x, stop, block_size):
             total += x[i] * x[i]
@@ -283,14 +282,14 @@ def _length_function(real: Any) -> Any:
         found = sums[0, 0]
         cuda.syncthreads()
         return found
-    return squares
+    return squared_norm
 
 
 @cache
 def _reflect_function(real: Any) -> Any:
     @device_function
     def reflect(y, row, x, mirror, first, count, factor):
-        """Take a row's share of a mirror's vector out of it, from number `first` on."""
+        """Apply the Householder reflection with the vector x[mirror:] to a row, from `first` on."""
         total = real(0)
         for i in range(first, count):
             total += y[row + i] * x[mirror + i]
@@ -301,14 +300,14 @@ def _reflect_function(real: Any) -> Any:
 
 
 @cache
-def _mirrors_kernel(real: Any) -> Any:
-    """Householder's mirrors: rows of `work` become their vectors, whose first number is 1, and the
-    lower triangle what is left of the matrix; signs as LAPACK chooses them."""
-    block_size, squares, reflect = BLOCK_SIZE, _length_function(real), _reflect_function(real)
+def _householder_kernel(real: Any) -> Any:
+    """Householder LQ: rows of `work` become the Householder vectors, whose first element is 1, its
+    lower triangle becomes L; signs as in LAPACK."""
+    block_size, squared_norm, reflect = BLOCK_SIZE, _norm_function(real), _reflect_function(real)
     none, one = real(0), real(1)
 
     @kernel
-    def mirrors(a, work, factors, diagonal, rows, columns, matrices):
+    def householder(a, work, factors, diagonal, rows, columns, matrices):
         tid = cuda.threadIdx.x
         for matrix in range(cuda.blockIdx.x, matrices, cuda.gridDim.x):
             first, line = matrix * rows * columns, matrix * rows
@@ -317,7 +316,7 @@ def _mirrors_kernel(real: Any) -> Any:
             cuda.syncthreads()
             for k in range(rows):
                 here = first + k * columns
-                rest, head = squares(work, here + k + 1, here + columns), work[here + k]
+                rest, head = squared_norm(work, here + k + 1, here + columns), work[here + k]
                 length = sqrt(head * head + rest)
                 left = head if rest == none else -length if head >= none else length
                 factor = none if rest == none else (left - head) / left
@@ -331,12 +330,12 @@ def _mirrors_kernel(real: Any) -> Any:
                 for row in range(k + 1 + tid, rows, block_size):
                     reflect(work, first + row * columns, work, here, k, columns, factor)
                 cuda.syncthreads()
-    return mirrors
+    return householder
 
 
 @cache
 def _lq_kernel(real: Any) -> Any:
-    """L and Q from mirrors; a thread takes a row of both."""
+    """L and Q from Householder vectors; a thread per row."""
     none, one, reflect = real(0), real(1), _reflect_function(real)
 
     @kernel
@@ -361,9 +360,9 @@ def lq_scratch(a: Spec) -> list[Spec]:
 
 
 def lq(a: Array, q: Array, factor: Array, scratch: Any) -> list[Launch]:
-    """a = factor q, a lower triangle and orthonormal rows."""
+    """a = factor q: a lower triangular matrix and one with orthonormal rows."""
     (*_, rows, columns), real, (work, factors, diagonal) = a.shape, real_of(a.dtype), scratch
-    return [*each_block(_mirrors_kernel(real), _matrices(a), a, work, factors, diagonal, rows,
+    return [*each_block(_householder_kernel(real), _matrices(a), a, work, factors, diagonal, rows,
                         columns),
             *each(_lq_kernel(real), factors.size, work, factors, diagonal, q, factor, rows,
                   columns)]

@@ -1,9 +1,9 @@
-"""Eigenvectors of symmetric matrices: Jacobi's rotations, by a block for each matrix.
+"""Eigenvectors of symmetric matrices by the parallel cyclic Jacobi method, a block per matrix.
 
-In a round every index has a partner, as teams have in a tournament where each meets each: that many
-rotations touch different rows and columns, and go on at once.  Rounds are repeated, each pair of
-indices once in a sweep, until nothing is left beside the diagonal that could be told from rounding
-(G. Golub and C. Van Loan, Matrix Computations, section on parallel Jacobi).
+In each round of a sweep the indices are paired as in a round-robin tournament: the rotations of
+disjoint pairs are applied in parallel.  A sweep visits every pair once; sweeps are repeated until
+the off-diagonal elements are below rounding errors (G. Golub and C. Van Loan, Matrix Computations,
+section on parallel Jacobi).
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from .kernel_math import MATH, real_of
 __all__ = ["eigen", "eigen_scratch"]
 
 SWEEPS = 30
-"""More than any matrix needs: convergence is quadratic."""
+"""A limit that no matrix reaches: convergence is quadratic."""
 
 sqrt = MATH["sqrt"]
 
 
 @device_function
-def _pair(turn, number, teams):
-    """Who meets in game `number` of a round, the smaller first."""
-    one = (turn + number) % (teams - 1)
-    other = (turn - number + teams - 1) % (teams - 1) if number > 0 else teams - 1
+def _pair(turn, number, players):
+    """The indices of pair `number` in a round of the tournament, the smaller first."""
+    one = (turn + number) % (players - 1)
+    other = (turn - number + players - 1) % (players - 1) if number > 0 else players - 1
     return (one, other) if one < other else (other, one)
 
 
 @cache
-def _beside_function(real: Any) -> Any:
-    """beside(x, first, side): sums of squares beside the diagonal of a matrix, and of all of it."""
+def _off_norm_function(real: Any) -> Any:
+    """off_norm(x, first, side): sums of squares off the diagonal of a matrix, and of all of it."""
     block_size, block_sum = BLOCK_SIZE, block_reduce_function(2)
 
     @device_function
-    def beside(x, first, side):
+    def off_norm(x, first, side):
         sums, tid = cuda.shared.array((2, block_size), real), cuda.threadIdx.x
         sums[0, tid] = sums[1, tid] = real(0)
         for i in range(tid, side * side, block_size):
@@ -54,20 +54,20 @@ def _beside_function(real: Any) -> Any:
         found = sums[0, 0], sums[1, 0]
         cuda.syncthreads()
         return found
-    return beside
+    return off_norm
 
 
 @cache
 def _rotate_functions(real: Any) -> tuple[Any, Any]:
-    """angles(x, first, turns, line, turn, side): cosine and sine of each game of a round.
-    rotate(x, first, turns, line, turn, side, along, across): rows, or columns, of a matrix."""
+    """angles(x, first, rotations, line, turn, side): cosine and sine for each pair of a round.
+    rotate(x, first, rotations, line, turn, side, along, across): apply them to rows, or columns."""
     block_size, none, one, two = BLOCK_SIZE, real(0), real(1), real(2)
 
     @device_function
-    def angles(x, first, turns, line, turn, side):
-        teams = side + side % 2
-        for game in range(cuda.threadIdx.x, teams // 2, block_size):
-            p, q = _pair(turn, game, teams)
+    def angles(x, first, rotations, line, turn, side):
+        players = side + side % 2
+        for pair in range(cuda.threadIdx.x, players // 2, block_size):
+            p, q = _pair(turn, pair, players)
             cosine, sine = one, none
             if q < side:
                 corner = x[first + p * side + q]
@@ -77,18 +77,18 @@ def _rotate_functions(real: Any) -> tuple[Any, Any]:
                     slope = -slope if apart < none else slope
                     cosine = one / sqrt(slope * slope + one)
                     sine = slope * cosine
-            turns[line + 2 * game], turns[line + 2 * game + 1] = cosine, sine
+            rotations[line + 2 * pair], rotations[line + 2 * pair + 1] = cosine, sine
         cuda.syncthreads()
 
     @device_function
-    def rotate(x, first, turns, line, turn, side, along, across):
-        teams = side + side % 2
-        for i in range(cuda.threadIdx.x, teams // 2 * side, block_size):
-            p, q = _pair(turn, i // side, teams)
+    def rotate(x, first, rotations, line, turn, side, along, across):
+        players = side + side % 2
+        for i in range(cuda.threadIdx.x, players // 2 * side, block_size):
+            p, q = _pair(turn, i // side, players)
             if q < side:
                 one_at = first + p * across + i % side * along
                 other_at = first + q * across + i % side * along
-                cosine, sine = turns[line + i // side * 2], turns[line + i // side * 2 + 1]
+                cosine, sine = rotations[line + i // side * 2], rotations[line + i // side * 2 + 1]
                 here, there = x[one_at], x[other_at]
                 x[one_at] = cosine * here - sine * there
                 x[other_at] = sine * here + cosine * there
@@ -98,29 +98,30 @@ def _rotate_functions(real: Any) -> tuple[Any, Any]:
 
 @cache
 def _jacobi_kernel(real: Any) -> Any:
-    sweeps, beside, limit = SWEEPS, _beside_function(real), real(np.finfo(real).eps ** 2)
+    sweeps, off_norm, limit = SWEEPS, _off_norm_function(real), real(np.finfo(real).eps ** 2)
     angles, rotate = _rotate_functions(real)
 
     @kernel
-    def jacobi(x, vectors, turns, side, matrices):
-        teams = side + side % 2
+    def jacobi(x, vectors, rotations, side, matrices):
+        players = side + side % 2
         for matrix in range(cuda.blockIdx.x, matrices, cuda.gridDim.x):
             first, line, sweep = matrix * side * side, matrix * (side + 1), 0
-            apart, total = beside(x, first, side)
+            apart, total = off_norm(x, first, side)
             while sweep < sweeps and apart > limit * total:
-                for turn in range(teams - 1):
-                    angles(x, first, turns, line, turn, side)
-                    rotate(x, first, turns, line, turn, side, 1, side)
-                    rotate(x, first, turns, line, turn, side, side, 1)
-                    rotate(vectors, first, turns, line, turn, side, 1, side)
-                apart, total = beside(x, first, side)
+                for turn in range(players - 1):
+                    angles(x, first, rotations, line, turn, side)
+                    rotate(x, first, rotations, line, turn, side, 1, side)
+                    rotate(x, first, rotations, line, turn, side, side, 1)
+                    rotate(vectors, first, rotations, line, turn, side, 1, side)
+                apart, total = off_norm(x, first, side)
                 sweep += 1
     return jacobi
 
 
 @cache
 def _order_kernel(real: Any) -> Any:
-    """Ascending values, and vectors whose largest number is positive; a thread takes one."""
+    """Sort eigenvalues ascending and make the largest element of each vector positive; a thread per
+    vector."""
     none = real(0)
 
     @kernel
@@ -151,8 +152,9 @@ def eigen_scratch(a: Spec) -> list[Spec]:
 
 
 def eigen(a: Array, u: Array, values: Array, scratch: Any) -> list[Launch]:
-    """Eigenvectors of symmetric matrices, of which the lower triangle is read, in rows of u."""
-    (*_, side, _), real, (x, vectors, turns) = a.shape, real_of(a.dtype), scratch
+    """Launches that write eigenvectors, as rows of u, and eigenvalues of symmetric matrices, of
+    which the lower triangle is read."""
+    (*_, side, _), real, (x, vectors, rotations) = a.shape, real_of(a.dtype), scratch
     return [*square(MIRRORED, a, x), *square(IDENTITY, a, vectors),
-            *each_block(_jacobi_kernel(real), a.size // (side * side), x, vectors, turns, side),
+            *each_block(_jacobi_kernel(real), a.size // (side * side), x, vectors, rotations, side),
             *each(_order_kernel(real), values.size, x, vectors, u, values, side)]

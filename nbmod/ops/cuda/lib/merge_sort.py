@@ -1,9 +1,9 @@
-"""Stable sorting of rows, by merging: the shared part of `ordering` and `indexing`.
+"""Stable merge sort of rows, for `ordering`, `indexing` and others.
 
-A block sorts a tile of a row in shared memory, then runs are merged two by two, a launch for every
-doubling.  Everywhere an element finds its own place: the place in its run, and how many elements of
-the other run come before it, which a binary search tells.  Of equal elements those of the left run
-come first; NaN comes after all numbers.
+A block sorts each tile of a row in shared memory, then a launch for every doubling merges pairs of
+runs.  The rank of an element in a merged run is its rank in its own run plus the number of elements
+of the other run before it, found by binary search.  Of equal elements those of the left run come
+first; NaN comes last.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ INT32 = np.dtype(np.int32)
 
 
 class Sorted(NamedTuple):
-    """Rows in order, (rows * size,): what they were sorted by, and where in its row each was."""
+    """Sorted rows, (rows * size,): the keys, and the original index of each in its row."""
 
     keys: Array
     where: Array
 
 
 def key_type(dtype: np.dtype) -> Any:
-    """The type in which elements are compared: it has the negative, or complement, of them all."""
+    """The type in which elements are compared: it can represent the negatives, or complements."""
     if dtype.kind == "f":
         return real_of(dtype)
     return np.int64 if dtype.itemsize == 8 else np.int32
 
 
 def _passes(size: int) -> int:
-    """How often runs are merged after tiles have been sorted."""
+    """The number of merge passes after tiles have been sorted."""
     return (-(-size // TILE) - 1).bit_length()
 
 
 def sort_scratch(rows: int, size: int, kind: Any) -> list[Spec]:
-    """The scratch that `sort_rows` wants."""
+    """The scratch of `sort_rows`."""
     count = 4 if _passes(size) else 2
     return [Spec((rows * size,), dtype) for dtype in (np.dtype(kind), INT32) * 2][:count]
 
@@ -60,7 +60,7 @@ def _before(a, b):
 
 @device_function
 def _merged_place(keys, start, k, width, size):
-    """Where element k of a row at `start` goes when its runs of `width` are merged two by two."""
+    """The rank of element k of the row at `start` when pairs of runs of `width` are merged."""
     right = k & width
     low = minimum((k & -(2 * width)) + width - right, size)
     high, first = minimum(low + width, size), low
@@ -155,6 +155,6 @@ def _starts_kernel() -> Any:
 
 
 def find_starts(keys: Array, starts: Array, size: int) -> list[Launch]:
-    """Launches that find where numbers begin in sorted rows of `size` whole ones: starts (..., n)
-    becomes how many of a row are less than 0, 1, ... n - 1."""
+    """Launches that write to starts (..., n) how many elements of sorted rows of `size` integers
+    are less than 0, 1, ... n - 1."""
     return each(_starts_kernel(), starts.size, keys, starts, size, starts.shape[-1])

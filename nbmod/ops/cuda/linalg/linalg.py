@@ -1,7 +1,6 @@
-"""Factorisations and determinants: what is made of `factors` and the products of `matrix`.
+"""Factorisations, determinants and their gradients, on top of `factorize`, `jacobi` and `matmul`.
 
-What is an error on the CPU, a matrix that is singular or not definite, is looked for by the host in
-every run.
+Singular or indefinite matrices, which are errors on the CPU, are detected by the host in every run.
 """
 
 from __future__ import annotations
@@ -79,8 +78,8 @@ def _sound_kernel(positive: bool, real: Any) -> Any:
 
 
 def _checked(a: Array, side: int, sound: Array, message: str, positive: bool = False) -> list[Any]:
-    """Steps that raise MXNetError for a matrix that has a zero on its diagonal, or a number that is
-    not positive."""
+    """Steps that raise MXNetError for a matrix with a zero, or with `positive` a number that is not
+    positive, on its diagonal."""
     def check() -> None:
         if not sound.device.to_numpy(sound).all():
             raise MXNetError(message)
@@ -277,7 +276,7 @@ DETERMINANT = Program("determinant", (Step("y", "sign * exp(size)"),), ("sign", 
 
 
 def _determined(ins: Any, inverted: Any, found: dict[str, Any], call: Any) -> list[Launch]:
-    """Whatever is wanted of a determinant, by name."""
+    """Launches that write the wanted outputs, by name, of a determinant."""
     spare, *scratch = call.scratch
     launches = inverse(ins[0], spare if inverted is None else inverted, scratch)
     programs = {"sign": (COPY, scratch[2:3]), "size": (COPY, scratch[3:]),

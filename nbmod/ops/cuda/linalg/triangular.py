@@ -1,4 +1,4 @@
-"""Diagonals and triangles of matrices: every element of a matrix knows its place in the vector."""
+"""Diagonals and triangles of matrices as vectors, and back: a thread per element of a matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From real numbers to integers and back: a thread for every number."""
+"""Quantize, requantize and dequantize: a thread per element."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ real = np.float32
 
 @cache
 def _settle_function(target: np.dtype, levels: Any, known: bool) -> Any:
-    """settle(low, high, x0, x1, first, last): from real numbers with the range `low` to `high`, or
-    with `known` numbers as ends."""
+    """settle(low, high, x0, x1, first, last) -> ends of the output's range and scale, from the
+    range `low` to `high`, or the calibrated `first` to `last` if `known`."""
     signed = target == INT8
 
     @device_function
@@ -54,7 +54,7 @@ def _settle_function(target: np.dtype, levels: Any, known: bool) -> Any:
 
 @cache
 def _resettle_function(target: np.dtype, known: bool) -> Any:
-    """The same from sums, whose range is `low` to `high`, and which lie between x0 and x1."""
+    """The same for int32 sums, whose range is `low` to `high` and values are in [x0, x1]."""
     signed, levels, all_sums = target == INT8, EXACT[target], LEVELS[INT32]
 
     @device_function
@@ -67,7 +67,7 @@ def _resettle_function(target: np.dtype, known: bool) -> Any:
 
 @cache
 def _round_kernel(settle: Any, target: np.dtype) -> Any:
-    """y = x scale; `settle` gives the ends of the range of y, and the scale."""
+    """y = x scale, rounded; `settle` returns the ends of the range of y, and the scale."""
     rounded = round_function(target)
 
     @kernel
@@ -119,7 +119,7 @@ def _requantize(op: Requantize, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 
 def _measured(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """Scratch where the range may be that of the data."""
+    """Scratch of ops that may measure the range of the data."""
     return spare_end(op, ins, outs) + extremes_scratch(ins[0])
 
 

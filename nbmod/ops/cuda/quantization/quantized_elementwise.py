@@ -1,4 +1,4 @@
-"""Ops on 8-bit integers element by element, and what is almost that: a thread for every element."""
+"""Quantized concat, elementwise arithmetic, BatchNorm and Embedding: a thread per element."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ root, trunc = MATH["sqrt"], MATH["trunc"]
 
 @cache
 def _widen_kernel() -> Any:
-    """The range that holds one more; the first one itself."""
+    """Extend the output's range by that of one input; the first input begins it."""
     @kernel
     def widen(low, high, first, last, begins, count):
         for i in range(thread(), count, threads()):
@@ -51,7 +51,7 @@ def _widen_kernel() -> Any:
 
 @cache
 def _join_kernel(data: np.dtype, target: np.dtype) -> Any:
-    """Rows of x to places of longer rows of y, which has another range."""
+    """Copy rows of x into rows of y at `offset`, rescaled to the range of y."""
     rounded, per_unit_of = round_function(target), per_unit_function(target)
     own_per_unit = per_unit_function(data)
 
@@ -81,7 +81,7 @@ def _concat(op: QuantizedConcat, ins: Any, outs: Any, call: Any) -> list[Launch]
 
 
 def _two_ends(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """Scratch for a range that nobody wants, but for the op itself."""
+    """Scratch for the output's range, which the op itself reads."""
     return spare_end(op, ins, outs) * 2
 
 
@@ -127,7 +127,7 @@ def _add(op: QuantizedElementwiseAdd, ins: Any, outs: Any, call: Any) -> list[La
 
 @cache
 def _multiply_kernel(target: np.dtype) -> Any:
-    """Products brought to real numbers or to `unit` steps of int8 for each 1."""
+    """Products as floats, or as int8 with `unit` steps per 1."""
     bytes_, of_factor = target == INT8, per_unit_function(INT8)
     least, most = real(-128), real(127)
 
@@ -165,7 +165,7 @@ def _multiply(op: QuantizedElementwiseMul, ins: Any, outs: Any, call: Any) -> li
 
 
 def _fill_range(low: Any, high: Any, outs: Any) -> list[Launch]:
-    """Launches that give the output the calibrated range."""
+    """Launches that write the calibrated range to the outputs."""
     return [launch for out, end in zip(outs[1:3], (low, high), strict=False) if out is not None
             for launch in fill(out, end)]
 
@@ -178,7 +178,7 @@ on_gpu(QuantizedElementwiseMul, _multiply, scratch=spare_end)
 
 @cache
 def _slopes_kernel(levels: Any) -> Any:
-    """What a channel is multiplied by, and what is added, in steps of the output."""
+    """Factor and offset of each channel, in quantization steps of the output."""
     @kernel(exact=True)
     def slopes(gamma, beta, mean, var, low, high, factor, offset, eps, more, per_one, count):
         step = quotient(magnitude(low[0], high[0]), levels)

@@ -1,4 +1,4 @@
-"""Layers on 8-bit integers: the kernels of their ops on real numbers, with sums of type int32."""
+"""Quantized layers: the kernels of the float layers, with int32 accumulators."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ POSITIVE = Program("positive", (Step("y", "where(x > 0, x, 0)"),), ("x",), ("y",
 
 @cache
 def _range_kernel(levels: Any) -> Any:
-    """The range of sums of products of data, `levels` steps of which are its end, and weight."""
+    """The range of int32 sums of products, from the ranges of data and weight; `levels`: steps of
+    the data's range."""
     weight_levels, all_sums, data_levels = S8, LEVELS[INT32], real(levels)
 
     @kernel
@@ -63,7 +64,7 @@ def _range_kernel(levels: Any) -> Any:
 
 def range_of_sums(levels: Any, ends: Sequence[Array], outs: Any, spare: Sequence[Array]
                   ) -> list[Launch]:
-    """Launches that write the range of sums; `ends` are those of data and weight, and more."""
+    """Launches that write the range of sums; `ends` begins with those of data and weight."""
     return each(_range_kernel(levels), 1, *ends[:4], *ends_of(outs, spare))
 
 
@@ -76,7 +77,7 @@ def _convolve(op: QuantizedConvolution, ins: Any, outs: Any, call: Any) -> list[
 
 @cache
 def _bias_kernel(data: np.dtype) -> Any:
-    """A bias, whose range is the last, in steps of the sums."""
+    """Rescale the bias to the scale of the sums."""
     per_unit, weight_per_unit = per_unit_function(data), per_unit_function(INT8)
     levels = LEVELS[INT8]
 
@@ -102,7 +103,7 @@ def _multiply(op: QuantizedFullyConnected, ins: Any, outs: Any, call: Any) -> li
 
 def _multiply_scratch(op: QuantizedFullyConnected, ins: list[Spec], outs: list[Spec]
                       ) -> list[Spec]:
-    """The spare end, the bias, parts of the sums."""
+    """An unwanted end of the range, the bias, partial sums of split-k."""
     rows, inner = sizes_of(op.layer, ins[0])
     return [*spare_end(op, ins, outs), Spec((op.num_hidden,), INT32),
             *gemm_scratch(SUMS, (rows, op.num_hidden, inner))]
@@ -111,7 +112,7 @@ def _multiply_scratch(op: QuantizedFullyConnected, ins: list[Spec], outs: list[S
 on_gpu(QuantizedConvolution, _convolve, scratch=spare_end)
 on_gpu(QuantizedFullyConnected, _multiply, scratch=_multiply_scratch)
 
-# -- those that keep the range ------------------------------------------------------------------
+# -- layers that keep the range -----------------------------------------------------------------
 
 
 def _flatten(op: QuantizedFlatten, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -150,7 +151,7 @@ def _pool(op: QuantizedPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 
 def _pool_scratch(op: QuantizedPooling, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """Sums or means, before they are rounded."""
+    """Sums or means before rounding."""
     return [Spec(outs[0].shape, FLOAT)] if op.layer.mode == AVG else []
 
 

@@ -1,7 +1,7 @@
-"""Real numbers as 8-bit integers, on a GPU: ranges, steps and rounding, as `ops.integer` has them.
+"""Quantization ranges, scales and rounding on a GPU; see `ops.quantization.ranges`.
 
-The ends of ranges are on the card.  Every thread finds out what it needs of them, and the first of
-a kernel writes the range of the output; so nothing has to wait for the host.
+The ends of ranges are in device memory.  Every thread computes scales from them, and thread 0 of a
+kernel writes the range of the output, so that nothing waits for the host.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ real = np.float32
 
 @device_function
 def magnitude(low, high):
-    """The larger end of a range."""
+    """The larger magnitude of a range's ends."""
     return maximum(abs(low), abs(high))
 
 
 @device_function
 def quotient(a, b):
-    """a / b, and 0 where b is 0: a range of nothing holds nothing but zeros."""
+    """a / b, and 0 if b is 0: an empty range contains only zeros."""
     return a / b if b != real(0) else real(0)
 
 
 @cache
 def per_unit_function(dtype: np.dtype) -> Any:
-    """per_unit(end): how many steps of an integer type make up 1 where a range ends there."""
+    """per_unit(end): quantization steps per 1, for a range with this end."""
     levels = LEVELS[dtype]
 
     @device_function
@@ -52,7 +52,7 @@ def per_unit_function(dtype: np.dtype) -> Any:
 
 @cache
 def round_function(dtype: np.dtype) -> Any:
-    """rounded(x): the nearest number of an 8-bit type, as a float."""
+    """rounded(x): x rounded and saturated to an 8-bit type, as a float."""
     (low, high), rint = limits(dtype), RINTS[real]
 
     @device_function
@@ -67,18 +67,18 @@ def round_function(dtype: np.dtype) -> Any:
 
 
 def spare_end(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """Scratch for an end of the output's range that nobody wants."""
+    """Scratch for an end of the output's range that is not wanted."""
     return [Spec((1,), FLOAT)]
 
 
 def ends_of(outs: Sequence[Any], spare: Sequence[Array]) -> list[Array]:
-    """Where the ends of the output's range go."""
+    """The arrays for the ends of the output's range: outputs, or scratch for those not wanted."""
     wanted = (*outs[1:3], None, None)[:2]
     return [spare[i % len(spare)] if end is None else end for i, end in enumerate(wanted)]
 
 
 def keep_range(ends: Sequence[Array], outs: Sequence[Any]) -> list[Launch]:
-    """Launches that give the output the range of another tensor."""
+    """Launches that copy the range of an input to the output."""
     return [launch for end, out in zip(ends, outs[1:3], strict=False) if out is not None
             for launch in run_program(COPY, [end], [out])]
 
@@ -109,8 +109,8 @@ def _extremes_kernel(dtype: np.dtype) -> Any:
 
 
 def extremes(x: Array, scratch: Sequence[Array]) -> tuple[list[Launch], list[Array]]:
-    """Launches that find the least and the largest of some numbers, 0 if there are none, and where
-    they leave them; `scratch` from `extremes_scratch`."""
+    """Launches that compute minimum and maximum of x, 0 if it is empty, and the arrays that receive
+    them; `scratch` from `extremes_scratch`."""
     lows, highs, *found = scratch
     if not x.size:
         return [*fill(found[0], 0), *fill(found[1], 0)], found
@@ -121,6 +121,6 @@ def extremes(x: Array, scratch: Sequence[Array]) -> tuple[list[Launch], list[Arr
 
 
 def extremes_scratch(x: Spec) -> list[Spec]:
-    """Scratch for what is found in pieces, and at last."""
+    """Scratch for the extremes of chunks, and of all elements."""
     chunks = Spec((chunk_count(1, x.size),), x.dtype)
     return [chunks, chunks, Spec((1,), x.dtype), Spec((1,), x.dtype)]
