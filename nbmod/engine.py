@@ -1,4 +1,4 @@
-"""Options of MXNet's engine, which are accepted: here work is done when a call returns.
+"""Options of MXNet's asynchronous engine, accepted for compatibility: nbmod runs synchronously.
 
 `set_bulk_size` and `bulk` group operations that MXNet's engine runs as one; there is nothing to
 group here, so they only store the number.

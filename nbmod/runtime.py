@@ -1,6 +1,6 @@
-"""What this installation can do, under the names of MXNet's build options.
+"""Features of this installation, by the names of MXNet's build options.
 
-Names of libraries that nbmod does not use are present and disabled.
+Features of libraries that nbmod does not use are listed as disabled.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Feature(NamedTuple):
 
 
 def feature_list() -> list[Feature]:
-    """All features; this checks whether there is a usable GPU.
+    """Return all features; this checks whether there is a usable GPU.
 
     Returns
     -------
     list of Feature
-        CUDA is enabled with a GPU that works, OPENCV if that package is installed; OPENMP (kernels
-        use all cores), PROFILER and INT64_TENSOR_SIZE always are; all others are not.
+        CUDA is enabled if a GPU works, OPENCV if that package is installed; OPENMP (kernels are
+        multi-threaded), PROFILER and INT64_TENSOR_SIZE always; all others never.
     """
     enabled = {"CUDA": num_gpus() > 0, "OPENCV": find_spec("cv2") is not None, "OPENMP": True,
                "PROFILER": True, "INT64_TENSOR_SIZE": True}

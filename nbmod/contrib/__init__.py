@@ -1,4 +1,4 @@
-"""What MXNet keeps under `mx.contrib`: parts beside the core, each loaded when its name is used."""
+"""The modules of `mx.contrib`, each loaded when its name is first used."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`SVRGModule`: a Module whose stochastic gradients have their variance reduced.
+"""`SVRGModule`: a Module that trains with stochastic variance-reduced gradients (SVRG).
 
-Every `update_freq` epochs the parameters w are remembered as a snapshot s, together with the full
+Every `update_freq` epochs the parameters w are stored as a snapshot s, together with the full
 gradient mu there: the mean, over all batches of an epoch, of the batch's gradient at s.  Until the
 next snapshot a batch's gradient g(w) is replaced by
 
@@ -28,11 +28,24 @@ __all__ = ["SVRGModule"]
 
 
 class SVRGModule(Module):
-    """A Module that trains with variance-reduced gradients.  See the module docstring.
+    """A Module that trains with variance-reduced gradients; see the module docstring.
 
-    `update_freq` is the number of epochs between two full gradients; `fit` computes them, and so
-    must a training loop of one's own, by `update_full_grads`.  Other arguments are Module's.
-    Raises TypeError or ValueError unless `update_freq` is a positive int.
+    Parameters
+    ----------
+    symbol, data_names, label_names, logger, context, work_load_list, fixed_param_names
+        Arguments of `Module`.
+    state_names, group2ctxs, compression_params
+        Arguments of `Module`.
+    update_freq : int
+        Number of epochs between two full gradients.  `fit` computes them; a custom training loop
+        has to call `update_full_grads`.
+
+    Raises
+    ------
+    TypeError
+        If `update_freq` is not an int.
+    ArgumentError
+        If it is not positive; it is a ValueError, too.
     """
 
     def __init__(self, symbol: Any, data_names: Sequence[str] | None = ("data",),

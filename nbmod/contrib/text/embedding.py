@@ -1,8 +1,8 @@
-"""Vectors for tokens, read from files of pre-trained ones.
+"""Token embeddings, read from files of pre-trained vectors.
 
-An embedding is a vocabulary with a row of `idx_to_vec` per token; row 0 is for tokens it lacks. The
-files are text, a token and its numbers per line. Nothing is ever downloaded: `GloVe` and `FastText`
-read files that lie in a folder.
+An embedding is a vocabulary with a row of `idx_to_vec` for each token; row 0 is for unknown tokens.
+The files are text, with a token and the elements of its vector in each line.  Nothing is ever
+downloaded: `GloVe` and `FastText` read existing files.
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ ROOT = os.path.join(os.path.expanduser("~"), ".mxnet", "embeddings")
 
 
 class TokenEmbedding(Vocabulary):
-    """Base of embeddings. Keyword arguments are those of `Vocabulary`.
+    """Base class of embeddings; a subclass calls `_load_embedding` in its constructor.
 
-    A subclass calls `_load_embedding` in its constructor.
+    Parameters
+    ----------
+    **kwargs
+        Arguments of `Vocabulary`.
     """
 
     pretrained_file_names: tuple[str, ...] = ()
-    """Names of files that there are for this embedding."""
+    """Names of the published files of this embedding."""
 
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
@@ -42,17 +45,17 @@ class TokenEmbedding(Vocabulary):
 
     @property
     def idx_to_vec(self) -> Any:
-        """The vectors, one row per token; None before any were loaded."""
+        """The vectors, an NDArray with a row for each token; None before they are loaded."""
         return self._idx_to_vec
 
     @property
     def vec_len(self) -> int:
-        """The length of a vector, 0 before any were loaded."""
+        """The length of a vector; 0 before they are loaded."""
         return 0 if self._idx_to_vec is None else self._idx_to_vec.shape[1]
 
     def _load_embedding(self, pretrained_file_path: str, elem_delim: str,
                         init_unknown_vec: Callable[..., Any], encoding: str = "utf8") -> None:
-        """Take over the tokens and vectors of a file; tokens without one get the unknown vector."""
+        """Load the tokens and vectors of a file; tokens without one get the unknown vector."""
         path = os.path.expanduser(pretrained_file_path)
         vectors = _read_vectors(path, elem_delim, encoding)
         length = len(next(iter(vectors.values())))
@@ -66,7 +69,7 @@ class TokenEmbedding(Vocabulary):
         self._idx_to_vec = nd.array(np.stack(rows), dtype="float32")
 
     def _restrict(self, vocabulary: Vocabulary | None, parts: Sequence[TokenEmbedding]) -> None:
-        """Have the tokens of a vocabulary, and as vectors those of `parts` side by side."""
+        """Adopt the tokens of a vocabulary, with the concatenated vectors of `parts`."""
         if vocabulary is None:
             return
         if not isinstance(vocabulary, Vocabulary):
@@ -82,9 +85,19 @@ class TokenEmbedding(Vocabulary):
         self._idx_to_vec = nd.array(np.hstack(vectors))
 
     def get_vecs_by_tokens(self, tokens: Any, lower_case_backup: bool = False) -> nd.NDArray:
-        """The vector of a token (vec_len,), or those of a list of tokens (len, vec_len).
+        """Return the vectors of tokens.
 
-        With `lower_case_backup` a token that is not here is looked up in lower case.
+        Parameters
+        ----------
+        tokens : str or list of str
+            A token, or several.
+        lower_case_backup : bool, default False
+            Whether an unknown token is looked up in lower case, too.
+
+        Returns
+        -------
+        NDArray
+            Its vector (vec_len,), or theirs (len(tokens), vec_len).
         """
         one = not isinstance(tokens, list)
         known = self._token_to_idx
@@ -99,9 +112,21 @@ class TokenEmbedding(Vocabulary):
         return self._idx_to_vec.asnumpy()
 
     def update_token_vectors(self, tokens: Any, new_vectors: nd.NDArray) -> None:
-        """Give a token a new vector (vec_len,), or a list of tokens new ones (len, vec_len).
+        """Replace the vectors of tokens.
 
-        A token that is not here is a ValueError; the unknown token is to be named itself.
+        Parameters
+        ----------
+        tokens : str or list of str
+            A token, or several; the unknown token has to be given by its name.
+        new_vectors : NDArray
+            Its vector (vec_len,), or theirs (len(tokens), vec_len).
+
+        Raises
+        ------
+        MXNetError
+            If `new_vectors` has another shape.
+        ArgumentError
+            For an unknown token; it is a ValueError, too.
         """
         tokens = tokens if isinstance(tokens, list) else [tokens]
         shape = (len(tokens), self.vec_len)
@@ -137,9 +162,9 @@ _TokenEmbedding = TokenEmbedding
 
 
 def _read_vectors(path: str, delim: str, encoding: str) -> dict[str, np.ndarray]:
-    """Token -> vector, in the order of the file; of several vectors the first one counts.
+    """Read token -> vector, in the order of the file; the first of several vectors is used.
 
-    Lines with one number are taken for headers. Errors name the line.
+    Lines with one number are treated as headers.  Errors name the line.
     """
     if not os.path.isfile(path):
         raise ArgumentError(f"{path}: there is no such file of pre-trained vectors")
@@ -184,17 +209,47 @@ _create = registry.get_create_func(TokenEmbedding, "token embedding")
 
 
 def register(embedding_cls: type) -> type:
-    """Class decorator: let `create` find a subclass of `TokenEmbedding` by its name."""
+    """Register a subclass of `TokenEmbedding` for `create`, as a class decorator.
+
+    Parameters
+    ----------
+    embedding_cls : type
+        The class.
+    """
     return _register(embedding_cls)
 
 
 def create(embedding_name: str, **kwargs: Any) -> TokenEmbedding:
-    """A registered embedding by name, which does not depend on case."""
+    """Create a registered embedding.
+
+    Parameters
+    ----------
+    embedding_name : str
+        Name of its class, in upper or lower case.
+    **kwargs
+        Arguments of the class.
+    """
     return _create(embedding_name, **kwargs)
 
 
 def get_pretrained_file_names(embedding_name: str | None = None) -> Any:
-    """Names of the files that there are for an embedding, or a dict of them for all of them."""
+    """Return the names of the published files of embeddings.
+
+    Parameters
+    ----------
+    embedding_name : str, optional
+        Name of an embedding; None: all.
+
+    Returns
+    -------
+    list of str or dict of str to list of str
+        Names of its files, or a dict of them for all embeddings.
+
+    Raises
+    ------
+    KeyError
+        If there is no such embedding.
+    """
     known = {name: list(cls.pretrained_file_names)
              for name, cls in registry.get_registry(TokenEmbedding).items()
              if issubclass(cls, TokenEmbedding)}
@@ -207,7 +262,28 @@ def get_pretrained_file_names(embedding_name: str | None = None) -> Any:
 
 @register
 class GloVe(TokenEmbedding):
-    """Global vectors, Pennington et al. (2014), from `<embedding_root>/glove/`."""
+    """GloVe vectors (Pennington et al., "GloVe: global vectors for word representation", 2014).
+
+    Parameters
+    ----------
+    pretrained_file_name : str, default 'glove.840B.300d.txt'
+        Name of the file, one of `pretrained_file_names`.
+    embedding_root : str, default '~/.mxnet/embeddings'
+        Folder that has the file in its subfolder `glove`.
+    init_unknown_vec : callable, default nbmod.nd.zeros
+        Function with a parameter `shape` that makes the vector of tokens without one.
+    vocabulary : Vocabulary, optional
+        Vocabulary whose tokens are kept, and no others.
+    **kwargs
+        Arguments of `Vocabulary`.
+
+    Raises
+    ------
+    KeyError
+        If the name is not known.
+    MXNetError
+        If the file does not exist: nothing is downloaded.
+    """
 
     pretrained_file_names = GLOVE
 
@@ -221,7 +297,28 @@ class GloVe(TokenEmbedding):
 
 @register
 class FastText(TokenEmbedding):
-    """Vectors of Bojanowski et al. (2016), from `<embedding_root>/fasttext/`."""
+    """Vectors of fastText (Bojanowski et al., "Enriching word vectors with subword information").
+
+    Parameters
+    ----------
+    pretrained_file_name : str, default 'wiki.simple.vec'
+        Name of the file, one of `pretrained_file_names`.
+    embedding_root : str, default '~/.mxnet/embeddings'
+        Folder that has the file in its subfolder `fasttext`.
+    init_unknown_vec : callable, default nbmod.nd.zeros
+        Function with a parameter `shape` that makes the vector of tokens without one.
+    vocabulary : Vocabulary, optional
+        Vocabulary whose tokens are kept, and no others.
+    **kwargs
+        Arguments of `Vocabulary`.
+
+    Raises
+    ------
+    KeyError
+        If the name is not known.
+    MXNetError
+        If the file does not exist: nothing is downloaded.
+    """
 
     pretrained_file_names = FASTTEXT
 
@@ -234,10 +331,27 @@ class FastText(TokenEmbedding):
 
 
 class CustomEmbedding(TokenEmbedding):
-    """Vectors from any file: a token and its numbers per line, between them `elem_delim`.
+    """Vectors from any file with a token and the elements of its vector in each line.
 
-    With `vocabulary` its tokens are kept and no others. `init_unknown_vec(shape=length)` makes the
-    vector of tokens that are not there, unless the file has one for `unknown_token`.
+    Parameters
+    ----------
+    pretrained_file_path : str
+        The file.
+    elem_delim : str, default ' '
+        Separator of the token and the elements.
+    encoding : str, default 'utf8'
+        Encoding of the file.
+    init_unknown_vec : callable, default nbmod.nd.zeros
+        Function with a parameter `shape` that makes the vector of tokens without one.
+    vocabulary : Vocabulary, optional
+        Vocabulary whose tokens are kept, and no others.
+    **kwargs
+        Arguments of `Vocabulary`.
+
+    Raises
+    ------
+    ArgumentError
+        If the file does not exist or is malformed; it is a ValueError, too.
     """
 
     def __init__(self, pretrained_file_path: str, elem_delim: str = " ", encoding: str = "utf8",
@@ -249,7 +363,20 @@ class CustomEmbedding(TokenEmbedding):
 
 
 class CompositeEmbedding(TokenEmbedding):
-    """For the tokens of a vocabulary, the vectors of one or several embeddings side by side."""
+    """The concatenated vectors of one or several embeddings, for the tokens of a vocabulary.
+
+    Parameters
+    ----------
+    vocabulary : Vocabulary
+        The tokens.
+    token_embeddings : TokenEmbedding or list of TokenEmbedding
+        The embeddings.
+
+    Raises
+    ------
+    MXNetError
+        If there are none, or others than embeddings.
+    """
 
     def __init__(self, vocabulary: Vocabulary,
                  token_embeddings: TokenEmbedding | Sequence[TokenEmbedding]):

@@ -13,9 +13,36 @@ __all__ = ["count_tokens_from_str"]
 def count_tokens_from_str(source_str: str, token_delim: str = " ", seq_delim: str = "\n",
                           to_lower: bool = False, counter_to_update: Counter | None = None
                           ) -> Counter:
-    """How often each token occurs in `source_str`, added to `counter_to_update` if given.
+    r"""Count the tokens of a text.
 
-    Tokens stand between matches of the regular expressions `token_delim` and `seq_delim`.
+    Parameters
+    ----------
+    source_str : str
+        The text.
+    token_delim : str, default ' '
+        Regular expression of what separates tokens.
+    seq_delim : str, default '\n'
+        Regular expression of what separates sequences.
+    to_lower : bool, default False
+        Whether to convert tokens to lower case.
+    counter_to_update : collections.Counter, optional
+        Counter that the counts are added to.
+
+    Returns
+    -------
+    collections.Counter
+        The counts; `counter_to_update` if it is given.
+
+    Raises
+    ------
+    ArgumentError
+        If a delimiter is not a regular expression; it is a ValueError, too.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.contrib.text.utils.count_tokens_from_str("to be or not to be")["to"]
+    2
     """
     try:
         tokens = re.split(f"{token_delim}|{seq_delim}", source_str)

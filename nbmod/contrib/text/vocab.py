@@ -1,7 +1,7 @@
-"""Tokens and their indices.
+"""Vocabularies: tokens and their indices.
 
-Index 0 is the unknown token, then come the reserved ones, then the counted ones, the most frequent
-first and equally frequent ones in order of the alphabet.
+Index 0 is the unknown token, followed by the reserved ones and by the counted ones in order of
+frequency; ties are in alphabetical order.
 """
 
 from __future__ import annotations
@@ -19,9 +19,34 @@ UNKNOWN = 0
 
 
 class Vocabulary:
-    """An index for every token of `counter` that occurs at least `min_freq` times.
+    """Indices of the tokens that occur in a text.
 
-    `most_freq_count` limits how many; neither the unknown nor reserved tokens count.
+    Parameters
+    ----------
+    counter : collections.Counter, optional
+        Number of occurrences of each token; None: only unknown and reserved tokens.
+    most_freq_count : int, optional
+        Largest number of counted tokens; unknown and reserved ones are not included.
+    min_freq : int, default 1
+        Smallest number of occurrences of a counted token.
+    unknown_token : hashable, default '<unk>'
+        Token that all tokens outside of the vocabulary are mapped to; its index is 0.
+    reserved_tokens : list of hashable, optional
+        Tokens that follow it.
+
+    Raises
+    ------
+    MXNetError
+        If `counter` is not a Counter, `min_freq` is less than 1, or tokens are repeated.
+
+    Examples
+    --------
+    >>> import collections
+    >>> import nbmod as mx
+    >>> words = collections.Counter(["to", "be", "or", "not", "to", "be"])
+    >>> vocabulary = mx.contrib.text.vocab.Vocabulary(words, min_freq=2)
+    >>> vocabulary.idx_to_token, vocabulary.to_indices(["to", "see"])
+    (['<unk>', 'be', 'to'], [2, 0])
     """
 
     def __init__(self, counter: Counter | None = None, most_freq_count: int | None = None,
@@ -59,7 +84,7 @@ class Vocabulary:
 
     @property
     def unknown_token(self) -> Any:
-        """The token whose index, 0, stands for all tokens that are not here."""
+        """The token at index 0, which represents all tokens outside of the vocabulary."""
         return self._unknown_token
 
     @property
@@ -68,15 +93,39 @@ class Vocabulary:
         return self._reserved_tokens
 
     def to_indices(self, tokens: Any) -> Any:
-        """The index of a token, or a list of indices for a list of tokens."""
+        """Return the indices of tokens.
+
+        Parameters
+        ----------
+        tokens : hashable or list of hashable
+            A token, or several.
+
+        Returns
+        -------
+        int or list of int
+            Its index, or theirs; 0 for unknown tokens.
+        """
         if isinstance(tokens, list):
             return [self._token_to_idx.get(token, UNKNOWN) for token in tokens]
         return self._token_to_idx.get(tokens, UNKNOWN)
 
     def to_tokens(self, indices: Any) -> Any:
-        """The token of an index, or a list of tokens for a list of indices.
+        """Return the tokens at indices.
 
-        An index that no token has is a ValueError.
+        Parameters
+        ----------
+        indices : int or list of int
+            An index, or several.
+
+        Returns
+        -------
+        hashable or list of hashable
+            The token, or several.
+
+        Raises
+        ------
+        ArgumentError
+            If an index is out of range; it is a ValueError, too.
         """
         if isinstance(indices, list):
             return [self._token(index) for index in indices]
