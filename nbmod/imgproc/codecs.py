@@ -1,13 +1,14 @@
-"""Images from bytes and to bytes, by the libraries that are there.
+"""Decoding and encoding of images with the installed libraries.
 
-Baseline and progressive JPEG go to simplejpeg, which is libjpeg-turbo without a detour; everything
-else to OpenCV where the user has it, else to Pillow.  Both wheels are the extra `[image]`.  All
-three decode JPEG with the accurate transform, so that they agree with MXNet's OpenCV.  As there,
-the orientation in a camera's notes is ignored, transparency is dropped, 16 bits become 8, and of
-a file that was cut short the part that is there is shown.
+simplejpeg, a direct binding of libjpeg-turbo, decodes baseline and progressive JPEG; OpenCV if
+installed, or else Pillow, decodes everything else.  simplejpeg and Pillow are the extra `[image]`.
+All three use the accurate DCT for JPEG, so that they agree with MXNet's OpenCV.  As there, the Exif
+orientation is ignored, alpha is dropped, 16 bits are reduced to 8, and a truncated file is decoded
+as far as it goes.
 
-Invariant: before a library takes memory for a JPEG or PNG, what its header tells of is compared
-with the bytes that are there (`_require_possible`).  Other formats have their libraries' limits.
+Invariant: before a library allocates memory for a JPEG or PNG, the size in the header is checked
+against the length of the data (`_require_plausible_size`).  Other formats have the limits of their
+libraries.
 
 Arrays are uint8 of shape (height, width, channels), channels in the order red, green, blue.
 """
@@ -29,20 +30,20 @@ __all__ = ["decode", "encode"]
 
 _JPEG = b"\xff\xd8\xff"
 _PNG = b"\x89PNG\r\n\x1a\n"
-_ANYWAY = 1 << 22
-"""Pixels that any file may tell of: it may have been cut short."""
+_ALWAYS_ALLOWED = 1 << 22
+"""Pixels that the header of any file may declare: the file may be truncated."""
 _truncation = threading.Lock()
 
 
 def decode(data: bytes | memoryview, channels: int = 3) -> np.ndarray:
-    """The image in `data`: (height, width, 3), or (height, width, 1) in shades of gray.
+    """Decode an image to (height, width, 3), or to gray (height, width, 1).
 
-    channels: 3, 1, or 0 for those of the file (1, 3, or 4 with transparency).
-    Raises MXNetError if there is no image in it that the libraries know, or if its header tells
-    of more than 4 million pixels and of more than its bytes can hold.
+    channels: 3, 1, or 0 for those of the file (1, 3, or 4 with alpha).
+    Raises MXNetError if no library can decode it, or if its header declares more than 4 million
+    pixels and more than the data can hold.
     """
     data = bytes(data)
-    _require_possible(data)
+    _require_plausible_size(data)
     jpeg = _library("simplejpeg") if data.startswith(_JPEG) else None
     readers = [(_from_simplejpeg, jpeg), (_from_opencv, _library("cv2")),
                (_from_pillow, _library("PIL.Image"))]
@@ -52,18 +53,18 @@ def decode(data: bytes | memoryview, channels: int = 3) -> np.ndarray:
             if image is not None:
                 return image
     if not any(library for _, library in readers):
-        raise _lacking("decode")
+        raise _missing_library("decode")
     start = data[:16].hex(" ") or "nothing"
     raise MXNetError(f"decode: no image in these {len(data):,} bytes, or it is damaged or of a "
                      f"format that is not supported; they start with {start}")
 
 
 def encode(image: np.ndarray, format: str, quality: int = 95) -> bytes:
-    """The bytes of an image file.
+    """Encode an image to the bytes of a file.
 
-    image: uint8 (height, width), or (height, width, channels) with 1 or 3 of them.
-    format: "jpg", "jpeg", "png" or what else Pillow writes.  quality: of JPEG, 1 to 100; of PNG
-    the strength of compression, 0 to 9.
+    image: uint8 (height, width), or (height, width, channels) with 1 or 3 channels.
+    format: "jpg", "jpeg", "png" or another one that Pillow writes.  quality: of JPEG, 1 to 100; the
+    compression level of PNG, 0 to 9.
     """
     image = np.ascontiguousarray(image)
     planar = image.ndim in (2, 3) and image.shape[2:] in ((), (1,), (3,))
@@ -78,7 +79,7 @@ def encode(image: np.ndarray, format: str, quality: int = 95) -> bytes:
         return simplejpeg.encode_jpeg(image.reshape(*image.shape[:2], -1), quality,
                                       "GRAY" if gray else "RGB", "420", False)
     if pillow is None:
-        raise _lacking("encode")
+        raise _missing_library("encode")
     options = {"quality": quality} if jpeg else {"compress_level": min(quality, 9)}
     pil_image = pillow.fromarray(image[..., 0] if image.shape[2:] == (1,) else image)
     file = io.BytesIO()
@@ -89,26 +90,26 @@ def encode(image: np.ndarray, format: str, quality: int = 95) -> bytes:
     return file.getvalue()
 
 
-# ------------------------------------------------------------------------------------- sizes told
+# -------------------------------------------------------------------------------- plausible sizes
 
-def _require_possible(data: bytes) -> None:
-    """MXNetError if a JPEG or PNG tells of more pixels than its bytes can hold."""
+def _require_plausible_size(data: bytes) -> None:
+    """MXNetError if the header of a JPEG or PNG declares more pixels than the data can hold."""
     if data.startswith(_JPEG):
         width, height = _jpeg_size(data)
-        limit = 512 * len(data)  # a block of 64 pixels takes a bit at least
+        limit = 512 * len(data)  # a block of 64 pixels takes at least a bit
     elif data.startswith(_PNG) and len(data) >= 26:
         width, height, depth, kind = struct.unpack_from(">IIBB", data, 16)
         bits = depth * {2: 3, 4: 2, 6: 4}.get(kind, 1)
-        limit = 1032 * len(data) * 8 // max(bits, 1)  # what zlib packs into a byte at best
+        limit = 1032 * len(data) * 8 // max(bits, 1)  # the largest compression ratio of DEFLATE
     else:
         return
-    if width * height > max(limit, _ANYWAY):
-        raise MXNetError(f"decode: the header tells of {width} x {height} pixels, which "
-                         f"{len(data):,} bytes cannot hold; the file is damaged or cut short")
+    if width * height > max(limit, _ALWAYS_ALLOWED):
+        raise MXNetError(f"decode: the header declares {width} x {height} pixels, which "
+                         f"{len(data):,} bytes cannot hold; the file is damaged or truncated")
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int]:
-    """Width and height as the frame header tells them (ITU T.81, B.2.2); zeros without one."""
+    """Width and height in the frame header (ITU T.81, B.2.2); zeros if there is none."""
     at = 2
     while True:
         at = data.find(b"\xff", at)
@@ -132,13 +133,13 @@ def _library(name: str) -> Any:
         return None
 
 
-def _lacking(what: str) -> MXNetError:
+def _missing_library(what: str) -> MXNetError:
     return MXNetError(f"{what}: images need a library that is not installed: "
                       "pip install 'nbmod[image]'")
 
 
 def _from_simplejpeg(library: Any, data: bytes, channels: int) -> np.ndarray | None:
-    """None for what it does not know, such as four inks: the others do."""
+    """None for formats that it does not support, such as CMYK: the other libraries do."""
     try:
         space = library.decode_jpeg_header(data)[2]
         if space == "CMYK" or space == "YCCK":
@@ -169,13 +170,13 @@ def _from_opencv(library: Any, data: bytes, channels: int) -> np.ndarray | None:
 def _from_pillow(library: Any, data: bytes, channels: int) -> np.ndarray | None:
     try:
         pil_image = library.open(io.BytesIO(data))
-        form = pil_image.format
+        format_name = pil_image.format
         if channels == 1 and pil_image.format == "JPEG":
             pil_image.draft("L", pil_image.size)
         _load(pil_image)
     except library.DecompressionBombError as error:
         raise MXNetError(f"decode: {error}; PIL.Image.MAX_IMAGE_PIXELS sets the limit") from None
-    except Exception:  # its readers of damaged files raise whatever they stumble over
+    except Exception:  # its decoders raise arbitrary exceptions for damaged files
         return None
     if pil_image.mode.startswith("I") or pil_image.mode == "F":
         array = np.asarray(pil_image)
@@ -187,20 +188,20 @@ def _from_pillow(library: Any, data: bytes, channels: int) -> np.ndarray | None:
     if has_alpha and channels:
         pil_image = pil_image.convert("RGBA").convert("RGB")
     if mode == "L" and pil_image.mode not in ("1", "L", "CMYK"):
-        return _gray(np.asarray(pil_image.convert("RGB")), pil_image.format or form)
+        return _gray(np.asarray(pil_image.convert("RGB")), pil_image.format or format_name)
     array = np.asarray(pil_image.convert(mode))
     return array if array.ndim == 3 else array[..., None]
 
 
-def _gray(image: np.ndarray, form: str) -> np.ndarray:
-    """Shades of gray, (height, width, 1), as OpenCV makes them: of PNG cut off, else rounded."""
-    if form == "PNG":  # there libpng does it, in 15 bits
+def _gray(image: np.ndarray, format_name: str) -> np.ndarray:
+    """Convert to gray (height, width, 1) as OpenCV does: truncated for PNG, otherwise rounded."""
+    if format_name == "PNG":  # converted by libpng, in 15 bits
         return (image @ np.array([[9797], [19234], [3737]]) >> 15).astype(np.uint8)
     return (image @ np.array([[4899], [9617], [1868]]) + 8192 >> 14).astype(np.uint8)
 
 
 def _load(pil_image: Any) -> None:
-    """Read the pixels; a JPEG that was cut short is shown as far as it goes."""
+    """Read the pixels; a truncated JPEG is decoded as far as it goes."""
     if pil_image.format != "JPEG":
         pil_image.load()
         return

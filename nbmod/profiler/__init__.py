@@ -1,4 +1,4 @@
-"""Where the time goes: a trace of every step for chrome://tracing, and a table of totals.
+"""Profiler: a trace of every step for chrome://tracing, and a table of totals.
 
     mx.profiler.set_config(filename="profile.json", profile_all=True)
     mx.profiler.set_state("run")
@@ -7,13 +7,13 @@
     print(mx.profiler.dumps())      # the table
     mx.profiler.dump()              # the file
 
-    recorder   what was measured: a list of events, and sums by category and name
+    recorder   stores measurements: a list of events, and totals by category and name
     watching   instruments functions while the profiler runs
     control    the functions for users    objects   `Domain`, `Task`, `Counter` and the like
 
-A profiler that does not run costs nothing: functions are replaced by measuring ones when it starts
-and restored when it stops, and executors look for a watcher once for each run, not for each step.
-On a GPU a step is measured until the device has finished it, so steps do not overlap then.
+A stopped profiler has no overhead: functions are replaced by measuring wrappers when it starts and
+restored when it stops, and executors look up a watcher once for each run, not for each step.  On a
+GPU a step is measured until the device has finished it, so steps do not overlap then.
 """
 
 from __future__ import annotations

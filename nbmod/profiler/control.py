@@ -93,9 +93,9 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
     if running == RECORDER.running:
         return
     if running:
-        watching.let_in(_config)
+        watching.install(_config)
     else:
-        watching.take_out()
+        watching.uninstall()
     RECORDER.running = running
 
 
@@ -138,8 +138,8 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
         RECORDER.clear()
 
 
-_KEYS = {"total": lambda t: t.total, "avg": lambda t: t.mean, "min": lambda t: t.least,
-         "max": lambda t: t.most, "count": lambda t: t.count}
+_KEYS = {"total": lambda t: t.total, "avg": lambda t: t.mean, "min": lambda t: t.min,
+         "max": lambda t: t.max, "count": lambda t: t.count}
 
 
 def dumps(reset: bool = False, format: str = "table", sort_by: str = "total",
@@ -178,7 +178,7 @@ def dumps(reset: bool = False, format: str = "table", sort_by: str = "total",
                      for table in (RECORDER.times, RECORDER.memory))
     text = _table(times, memory) if format == "table" else _json(times, memory)
     if reset:
-        RECORDER.forget()
+        RECORDER.clear_totals()
     return text
 
 
@@ -198,11 +198,11 @@ def _table(times: Groups, memory: Groups) -> str:
         lines += [category, "================="]
         if category in memory:
             lines += _rows(memory[category], ("Min Use  (kB)", "Max Use  (kB)", "Avg Use  (kB)"),
-                           lambda t: (t.least, t.most, t.mean))
+                           lambda t: (t.min, t.max, t.mean))
         else:
             lines += _rows(times[category], ("Time (ms)", "Min Time (ms)", "Max Time (ms)",
                                              "Avg Time (ms)"),
-                           lambda t: (t.total, t.least, t.most, t.mean))
+                           lambda t: (t.total, t.min, t.max, t.mean))
         lines.append("")
     return "\n".join([*lines, ""])
 
@@ -220,8 +220,8 @@ def _rows(totals: dict[str, Total], titles: tuple[str, ...], values: Any) -> lis
 
 def _json(times: Groups, memory: Groups) -> str:
     def numbers(total: Total, keys: tuple[str, ...]) -> dict[str, float]:
-        found = {"Count": total.count, "Total": total.total / 1000, "Min": total.least / 1000,
-                 "Max": total.most / 1000, "Avg": total.mean / 1000}
+        found = {"Count": total.count, "Total": total.total / 1000, "Min": total.min / 1000,
+                 "Max": total.max / 1000, "Avg": total.mean / 1000}
         return {key: found[key] for key in keys}
 
     def listed(groups: Groups, *keys: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Where measuring is let in while the profiler runs.
+"""Instrumentation of functions and executors while the profiler runs.
 
-The steps of executors are watched (`Executor.profiler`).  Everything else is a function that is
-replaced by one that measures it: `SPANS` lists them.  `let_in` and `take_out` are inverse.
+Executors report their steps to `Executor.profiler`.  Other functions, listed in `SPANS`, are
+replaced by wrappers that measure them.  `uninstall` reverses `install`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..ops.device import device_of
 from ..ops.op import Spec
 from .recorder import RECORDER, now
 
-__all__ = ["let_in", "take_out"]
+__all__ = ["install", "uninstall"]
 
 SPANS = (
     ("executor", "Executor", ("forward", "backward")),
@@ -30,14 +30,14 @@ SPANS = (
     ("io.data", "DataIter", ("__next__",)),
     ("ndarray.ndarray", "NDArray", ("asnumpy",)),
 )
-"""(module, class, methods) that count as calls of the interface."""
+"""(module, class, methods) that are recorded as API calls."""
 
 _replaced: list[tuple[Any, str, Any]] = []
 _costs: weakref.WeakKeyDictionary[BoundGraph, list[Cost]] = weakref.WeakKeyDictionary()
 
 
-def let_in(config: dict[str, Any]) -> None:
-    """Measure what `config` says, from now on."""
+def install(config: dict[str, Any]) -> None:
+    """Start to measure what `config` selects."""
     everything = config["profile_all"]
     if everything or config["profile_api"]:
         for module, name, methods in SPANS:
@@ -53,8 +53,8 @@ def let_in(config: dict[str, Any]) -> None:
         _replace(Executor, "profiler", lambda none: _StepRecorder(steps, memory))
 
 
-def take_out() -> None:
-    """Put everything back."""
+def uninstall() -> None:
+    """Restore all replaced functions."""
     while _replaced:
         owner, name, original = _replaced.pop()
         setattr(owner, name, original)
@@ -79,7 +79,7 @@ def _measured(name: str, function: Callable) -> Callable:
 
 
 def _measured_op(execute: Callable) -> Callable:
-    """The function that runs an op on arrays, measured."""
+    """Wrap the function that runs an eager operator."""
 
     @functools.wraps(execute)
     def call(op: Any, ins: Any, device: Any, outs: Any = (), ctx: Context | None = None,
@@ -102,7 +102,7 @@ class _StepRecorder(NamedTuple):
     memory: bool
 
     def before(self, bound: BoundGraph, index: int) -> tuple[Cost, float]:
-        """The step's cost, and when it starts."""
+        """The cost of the step, and its start time."""
         if self.memory and index in (0, bound.compiled.num_forward):
             for ctx, nbytes in bound.memory.nbytes.items():
                 RECORDER.counter("Device Storage", f"Memory: {ctx.device_type}/{ctx.device_id}",
@@ -119,7 +119,7 @@ class _StepRecorder(NamedTuple):
 
 
 def _costs_of(bound: BoundGraph) -> list[Cost]:
-    """What every step costs, found once for each executor."""
+    """The cost of every step, computed once for each executor."""
     if bound not in _costs:
         _costs[bound] = costs_of(bound.compiled)
     return _costs[bound]

@@ -1,10 +1,9 @@
-"""Record files as MXNet's users know them: `MXRecordIO` and `MXIndexedRecordIO`.
+"""Record files: `MXRecordIO` and `MXIndexedRecordIO`.
 
-Reading is by position (`pread`), never by a file's own cursor.  So threads share a reader, a
-forked process goes on with its parent's, and a pickled one opens its file again elsewhere.
-Small records read in turn come from a window of the file in memory: a system call for each would
-cost more than to copy them twice.  The file is never mapped: one that is cut short meanwhile, or a
-disk that fails, would end the process.
+Reads are positional (`pread`), so threads and forked processes can share a reader, and a pickled
+one opens its file again.  Small records read in sequence come from a window of the file in memory,
+because a system call for each would cost more than copying them twice.  The file is not mapped into
+memory: truncation of a mapped file, or a disk error, would kill the process.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from .frames import HEAD, MAGIC, Chain, Record, frames
 __all__ = ["MXIndexedRecordIO", "MXRecordIO"]
 
 _WINDOW, _SMALL = 1 << 19, 1 << 16
-_FARTHEST = 1 << 62
-"""No file has such an offset, and systems count a little farther."""
+_MAX_OFFSET = 1 << 62
+"""Larger than the offset of any file, and small enough for the arithmetic of the system."""
 _NONE: Iterator[slice] = iter(())
 
 
 class _Source:
-    """A file that any number of threads and forked processes read by position."""
+    """A file for positional reads by any number of threads and forked processes."""
 
     def __init__(self, path: str):
         try:
@@ -41,7 +40,7 @@ class _Source:
 
     if hasattr(os, "pread"):
         def fetch(self, offset: int, count: int) -> bytes:
-            """`count` bytes from `offset`; fewer only where the file ends."""
+            """Read `count` bytes from `offset`; fewer only at the end of the file."""
             return os.pread(self._fd, count, offset)
     else:  # Windows
         def fetch(self, offset: int, count: int) -> bytes:
@@ -57,15 +56,15 @@ class _Source:
 
 
 class _Reader:
-    """Records of one file, in turn and by position.
+    """Records of one file, in sequence and by offset.
 
-    `next` hands out what is left of a window of the file, without a lock: `window` is an iterator
-    that Python's interpreter steps as a whole.  `_place` has the offsets of its records and of what
-    stands behind them, what knows how many have not been handed out, and the head that stands
-    behind, if it is known.
+    `next` returns the remaining records of a window of the file without a lock: `window` is an
+    iterator whose step is atomic in the interpreter.  `_state` has the offsets of the window's
+    records and of the one after them, an iterator whose length hint is the number of remaining
+    records, and the head after the window, if it is known.
     """
 
-    _place: tuple[Sequence[int], Iterator[slice], bytes]
+    _state: tuple[Sequence[int], Iterator[slice], bytes]
     window: Iterator[bytes]
 
     def __init__(self, path: str, strict: bool):
@@ -79,17 +78,17 @@ class _Reader:
 
     @property
     def position(self) -> int:
-        """Where the record starts that `next` reads."""
-        before, left, _ = self._place
+        """Offset of the record that `next` reads."""
+        before, left, _ = self._state
         return before[-1 - length_hint(left)]
 
     def go(self, position: int) -> None:
-        """Let `next` read there."""
+        """Set `position`."""
         with self._turn:
-            self._place, self.window = ((position,), _NONE, b""), iter(())
+            self._state, self.window = ((position,), _NONE, b""), iter(())
 
     def next(self) -> bytes | None:
-        """The record at `position`, which moves behind it; None at the end."""
+        """Read the record at `position` and advance; None at the end."""
         data = next(self.window, None)
         if data is None:
             with self._turn:
@@ -98,11 +97,11 @@ class _Reader:
         return data
 
     def at(self, offset: int) -> bytes | None:
-        """The record at `offset`; `position` moves behind it.
+        """Read the record at `offset`, and set `position` to the next one.
 
-        What is read at first is as long as the record before was, if that was small.
+        The first read has the length of the previous record, if that was small.
         """
-        found = (self.chain.ordinary(offset, self.source.fetch(offset, self._guess))
+        found = (self.chain.read_simple(offset, self.source.fetch(offset, self._guess))
                  or self._read(offset))
         if found is None:
             return None
@@ -112,49 +111,49 @@ class _Reader:
         return found[0]
 
     def _from_file(self) -> bytes | None:
-        """The record after the window, whatever it is.
+        """Read the record after the window.
 
-        A small one begins another window; after a large one the next head is kept.
+        A small record starts a new window; after a large one the next head is kept.
         """
-        before, _, head = self._place
+        before, _, head = self._state
         at = before[-1]
         head = head or self.source.fetch(at, 8)
         if len(head) == 8 and HEAD.unpack(head)[1] <= _SMALL:
             data = self._from_window(at)
             if data is not None:
                 return data
-        found = self.chain.ordinary(at, head) or self._read(at)
+        found = self.chain.read_simple(at, head) or self._read(at)
         if found is None:
             return None
-        self._place = (found[1],), _NONE, found[2] if len(found) > 2 else b""
+        self._state = (found[1],), _NONE, found[2] if len(found) > 2 else b""
         return found[0]
 
     def _from_window(self, start: int) -> bytes | None:
-        """The first record of the window at `start`, if it is one that `_cut` finds."""
+        """Open the window at `start` and return its first record, if `_split` finds one."""
         window = self.source.fetch(start, _WINDOW)
-        before, cuts = _cut(window, start)
+        before, cuts = _split(window, start)
         left = iter(cuts)
-        self._place, self.window = (before, left, b""), map(window.__getitem__, left)
+        self._state, self.window = (before, left, b""), map(window.__getitem__, left)
         return next(self.window, None)
 
 
-def _cut(window: bytes, start: int) -> tuple[list[int], list[slice]]:
-    """(offsets of records and of the one after them, their positions in the window).
+def _split(window: bytes, start: int) -> tuple[list[int], list[slice]]:
+    """Split a window into records: (their offsets and that of the next one, their slices).
 
-    The window begins at `start` of the file, where a record begins; the records have one part, and
-    another one follows each.
+    The window starts at offset `start` of the file, at a record.  Only records of one part that are
+    followed by another one are found.
     """
     before, cuts, at, last, head = [start], [], 8, len(window), HEAD.unpack_from
     magic, length = head(window) if last >= 8 else (0, 0)
     while magic == MAGIC:
-        behind = at + 8 + (length + 3 & ~3)
-        if behind > last:
+        after = at + 8 + (length + 3 & ~3)
+        if after > last:
             break
-        magic, following = head(window, behind - 8)
+        magic, following = head(window, after - 8)
         if magic == MAGIC:
             cuts.append(slice(at, at + length))
-            before.append(start + behind - 8)
-        at, length = behind, following
+            before.append(start + after - 8)
+        at, length = after, following
     return before, cuts
 
 
@@ -536,7 +535,7 @@ def _read_index(path: str, record: str, key_type: Callable[[Any], Any]
     fields = text.rstrip("\n").replace("\n", "\t").split("\t") if text else []
     try:
         keys, offsets = list(map(key_type, fields[::2])), list(map(int, fields[1::2]))
-        inside = not offsets or min(offsets) >= 0 and max(offsets) < _FARTHEST
+        inside = not offsets or min(offsets) >= 0 and max(offsets) < _MAX_OFFSET
         if len(keys) == len(offsets) and inside:
             return keys, offsets
     except ValueError:
@@ -553,7 +552,7 @@ def _read_lines(path: str, text: str, key_type: Callable[[Any], Any]
             continue
         key, tab, offset = line.partition("\t")
         try:
-            if not offset.strip().isdecimal() or int(offset) >= _FARTHEST:
+            if not offset.strip().isdecimal() or int(offset) >= _MAX_OFFSET:
                 raise ValueError
             keys.append(key_type(key))
             offsets.append(int(offset))

@@ -1,16 +1,16 @@
-"""How a record lies in a file, and how to find the next one where a file is damaged.
+"""The RecordIO file format, and recovery of records from a damaged file.
 
-A file is a chain of parts.  A part is two 32-bit little-endian words, its payload, and zeros up to
-the next multiple of four bytes:
+A file is a sequence of parts.  A part is two 32-bit little-endian words, its payload, and zero
+padding to a multiple of four bytes:
 
     magic 0xced7230a | kind (3 bits), length of the payload (29 bits) | payload | 0 to 3 zeros
 
-A record is one part of kind WHOLE, or a FIRST, any number of MIDDLEs and a LAST.  It is cut into
-parts at every magic word that stands on a multiple of four in its data; the word itself is left
-out and put back by the reader.  So an aligned magic word in a file always starts a part: that is
-what lets a reader find its way again behind damage.
+A record is one part of kind WHOLE, or a FIRST, any number of MIDDLEs and a LAST.  It is split into
+parts at every aligned magic word (at a multiple of four) in its data; the word itself is omitted
+and restored by the reader.  So an aligned magic word in a file always starts a part, which lets a
+reader resynchronize after damage.
 
-Invariant: a length is compared with the size of the file before anything is read or allocated.
+Invariant: a length is checked against the file size before anything is read or allocated.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ WHOLE, FIRST, MIDDLE, LAST = range(4)
 _FIRST_CHUNK, _CHUNK = 1 << 12, 1 << 20
 
 Fetch = Callable[[int, int], bytes]
-"""`fetch(offset, count)`: that many bytes of the file; fewer only where it ends."""
+"""`fetch(offset, count)`: reads `count` bytes; fewer only at the end of the file."""
 
 
 class DamagedRecord(MXNetError):
-    """A file is not what it should be at `offset`; `expected` and `found` say how."""
+    """A file is damaged at `offset`: `found` differs from what was `expected`."""
 
     def __init__(self, path: str, offset: int, expected: str, found: str):
         self.path, self.offset, self.expected, self.found = path, offset, expected, found
@@ -50,20 +50,20 @@ class DamagedRecord(MXNetError):
 
 
 class Record(NamedTuple):
-    """A record's data, and the offset behind it."""
+    """The data of a record, and the offset after it."""
 
     data: bytes
     end: int
 
 
 def frames(data: bytes) -> Iterator[bytes]:
-    """The pieces of a file that hold `data` as one record.
+    """The bytes of a file that hold `data` as one record, in pieces.
 
-    Raises MXNetError for data that cannot be told in 29 bits.
+    Raises MXNetError if the length of the data does not fit into 29 bits.
     """
     if len(data) > MAX_LENGTH:
         raise MXNetError(f"write: a record has {len(data):,} bytes, the format holds at most "
-                         f"{MAX_LENGTH:,}; cut it into several records")
+                         f"{MAX_LENGTH:,}; split it into several records")
     cuts = [*_aligned_magics(data), len(data)]
     start = 0
     for number, cut in enumerate(cuts):
@@ -76,7 +76,7 @@ def frames(data: bytes) -> Iterator[bytes]:
 
 
 def _aligned_magics(data: bytes) -> Iterator[int]:
-    """Offsets in `data` where the magic word stands on a multiple of four."""
+    """Offsets of the aligned magic words in `data`, at multiples of four."""
     at = data.find(MAGIC_WORD)
     while at >= 0:
         if at % 4 == 0:
@@ -86,23 +86,23 @@ def _aligned_magics(data: bytes) -> Iterator[int]:
 
 
 class Chain:
-    """The records of a file: `fetch` reads it and `size` tells its bytes (files may grow).
+    """The records of a file, which `fetch` reads; `size` returns its current length in bytes.
 
-    Strict reading hands out a record only if another one, or the end of the file, follows it:
-    a wrong length is noticed before its bytes are believed.  `intact` reads what it can.
+    Strict reading returns a record only if another one, or the end of the file, follows it, which
+    detects a wrong length.  `intact` reads what it can.
     """
 
     def __init__(self, path: str, fetch: Fetch, size: Callable[[], int]):
         self.path, self.fetch, self.size = path, fetch, size
         self.lost = 0
 
-    def ordinary(self, offset: int, head: bytes) -> tuple[bytes, int, bytes] | None:
-        """A record of one part that another one follows: (data, offset after it, head there).
+    def read_simple(self, offset: int, head: bytes) -> tuple[bytes, int, bytes] | None:
+        """Read a record of one part that is followed by another, the common case.
 
-        None for any other.
+        Returns (data, offset after it, head of the next part); None for any other record.
 
-        head: what stands at `offset`, as many bytes as were read.  No more reads are needed if the
-        head behind the record is among them, else two; none is of more bytes than the file has.
+        head: bytes that were read at `offset`.  If they include the next head, there are no further
+        reads, otherwise two, none of more bytes than the file has.
         """
         if len(head) < 8:
             return None
@@ -124,7 +124,7 @@ class Chain:
     def first_bytes(self, offset: int, count: int) -> bytes:
         """The first `count` bytes of the record at `offset`, or all of it.  Raises DamagedRecord.
 
-        No more is read, unless its first part is that short.
+        Reads the whole record only if its first part is shorter than that.
         """
         kind, length = self._head(offset)
         if kind == WHOLE or kind == FIRST and length >= count:
@@ -133,10 +133,10 @@ class Chain:
         return record.data[:count] if record else b""
 
     def intact(self, offset: int) -> Record | None:
-        """The first intact record at or behind `offset`; None if there is none.
+        """The first intact record at or after `offset`; None if there is none.
 
-        Every damaged stretch that is passed over adds one to `lost`.  Payloads carry no checksum:
-        changed bytes inside one are not noticed.
+        Every damaged region that is skipped increments `lost`.  Payloads have no checksum: changed
+        bytes inside one are not detected.
         """
         at: int | None = offset
         while at is not None:
@@ -148,7 +148,7 @@ class Chain:
         return None
 
     def starts(self) -> Iterator[int]:
-        """Offsets of all records, found by their heads alone.  Raises DamagedRecord."""
+        """Offsets of all records; reads only the heads of parts.  Raises DamagedRecord."""
         at = 0
         while self.fetch(at, 1):
             kind, length = self._head(at)
@@ -157,7 +157,7 @@ class Chain:
             at += 8 + (length + 3 & ~3)
 
     def _record(self, offset: int, check: Callable[[int, int, int], None]) -> Record | None:
-        """The record at `offset`, whose parts have been checked before they are read."""
+        """Read the record at `offset`, checking its parts first."""
         if not self.fetch(offset, 1):
             return None
         pieces, at = [], offset
@@ -172,7 +172,7 @@ class Chain:
                 return Record(MAGIC_WORD.join(pieces) if len(pieces) > 1 else pieces[0], at)
 
     def _head(self, offset: int) -> tuple[int, int]:
-        """Kind and length of the part at `offset`; all of it stands in the file."""
+        """Kind and length of the part at `offset`, which is completely in the file."""
         head = self.fetch(offset, 8)
         if len(head) < 8:
             raise self._damage(offset, "a part of a record", f"{len(head)} bytes and the end")
@@ -191,16 +191,17 @@ class Chain:
             raise self._damage(offset, wanted, f"a part of kind {kind}")
 
     def _require_end(self, offset: int, length: int, end: int) -> None:
-        """A part is followed by another, or by the end of the file."""
+        """Check that another part, or the end of the file, follows a part."""
         following = self.fetch(end, 4)
         if following not in (MAGIC_WORD, b""):
-            raise self._damage(end, f"the magic number 0x{MAGIC:08x} behind the part of "
+            raise self._damage(end, f"the magic number 0x{MAGIC:08x} after the part of "
                                f"{length:,} bytes at offset {offset}", f"0x{following[::-1].hex()}")
 
     def _require_plausible(self, offset: int, length: int, end: int) -> None:
-        """If nothing follows a part, then what follows may be damaged, or its own length.
+        """Check the length of a part that nothing valid follows.
 
-        The length is wrong if a part starts before its end, or its padding is not zeros.
+        The length is wrong if another part starts before its end, or its padding is not zeros;
+        otherwise what follows is damaged.
         """
         if self.fetch(end, 4) in (MAGIC_WORD, b""):
             return
@@ -210,10 +211,10 @@ class Chain:
                                f"a part of {length:,} bytes at offset {offset}", "another length")
 
     def _recover(self, offset: int, phase: int, end: int | None = None) -> int | None:
-        """Where the next record starts, from `offset` up to `end`; None if nowhere.
+        """Offset of the next record, from `offset` up to `end`; None if there is none.
 
-        Parts that are out of step with `phase`, because bytes were lost or added, must be followed
-        by another one to count: elsewhere the magic word may be data.
+        A part whose alignment differs from `phase`, because bytes were lost or inserted, counts
+        only if another one follows: an unaligned magic word may be data.
         """
         for at in self._magics(offset, self.size() if end is None else end):
             try:
@@ -227,8 +228,8 @@ class Chain:
         return None
 
     def _magics(self, start: int, end: int) -> Iterator[int]:
-        """Offsets of magic words that start in a stretch of the file."""
-        size = _FIRST_CHUNK  # as a rule the next one is near
+        """Offsets of the magic words from `start` up to `end`."""
+        size = _FIRST_CHUNK  # usually the next one is near
         while start < end:
             chunk = self.fetch(start, min(size, end - start) + 3)
             at = chunk.find(MAGIC_WORD)

@@ -28,9 +28,9 @@ class IRHeader(NamedTuple):
     label : float or array_like
         Label.
     id : int
-        Number of the record, as a rule its key in the index.
+        Identifier of the record, usually its key in the index.
     id2 : int
-        Second number, as a rule 0.
+        Second identifier, usually 0.
     """
 
     flag: int
@@ -61,7 +61,7 @@ def pack(header: IRHeader | tuple, s: bytes) -> bytes:
     Raises
     ------
     MXNetError
-        If a number does not fit into its field.
+        If a value does not fit into its field.
 
     Examples
     --------
@@ -128,8 +128,8 @@ def unpack(s: bytes) -> tuple[IRHeader, bytes]:
     header, start = read_header(s), HEADER_SIZE
     if header.flag > 0:
         if len(s) - start < 4 * header.flag:
-            raise MXNetError(f"unpack: the header tells of {header.flag:,} numbers in the label, "
-                             f"the record has {len(s) - start:,} bytes behind it")
+            raise MXNetError(f"unpack: the header declares {header.flag:,} elements in the label, "
+                             f"the record has {len(s) - start:,} bytes after it")
         label = np.frombuffer(s, "<f4", header.flag, start).astype(np.float32)
         header = header._replace(label=label)
         start += 4 * header.flag
@@ -193,7 +193,7 @@ def unpack_img(s: bytes, iscolor: int = -1) -> tuple[IRHeader, np.ndarray]:
 
 
 def _swapped(image: np.ndarray) -> np.ndarray:
-    """Red and blue exchanged."""
+    """Swap red and blue."""
     if image.ndim < 3 or image.shape[2] < 3:
         return image
     return np.ascontiguousarray(image[..., [2, 1, 0, *range(3, image.shape[2])]])

@@ -38,7 +38,7 @@ def fresh(tmp_path):
     profiler.set_state("stop")
     profiler.set_config(**before)
     RECORDER.clear()
-    RECORDER.forget()
+    RECORDER.clear_totals()
 
 
 def trace(tmp_path, **config):

@@ -294,9 +294,9 @@ def changed(offset, new):
 DAMAGES = {  # the file, the records that are left, stretches lost, offset and words of the error
     "magic": (changed(STARTS[2], b"\0"), [0, 1, 3, 4], 1, STARTS[2], "expected the magic"),
     "first magic": (changed(0, b"zzzz"), [1, 2, 3, 4], 1, 0, "0x7a7a7a7a"),
-    "too long": (changed(STARTS[2] + 4, b"\x30"), [0, 1, 3, 4], 1, None, "behind the part of 48"),
+    "too long": (changed(STARTS[2] + 4, b"\x30"), [0, 1, 3, 4], 1, None, "after the part of 48"),
     "far too long": (changed(STARTS[2] + 6, b"\xff"), [0, 1, 3, 4], 1, STARTS[2], "end of the f"),
-    "too short": (changed(STARTS[2] + 4, b"\x09"), [0, 1, 3, 4], 1, None, "behind the part of 9"),
+    "too short": (changed(STARTS[2] + 4, b"\x09"), [0, 1, 3, 4], 1, None, "after the part of 9"),
     "kind": (changed(STARTS[2] + 7, b"\x60"), [0, 1, 3, 4], 1, STARTS[2], "start of a record"),
     "within several parts": (changed(STARTS[1] + 108, b"!"), [0, 2, 3, 4], 1, None, "the magic"),
     "a part gone": (chain(PARTS[:1]) + chain(PARTS)[STARTS[1] + 108:], [0, 2, 3, 4], 1,
