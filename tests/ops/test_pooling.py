@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -51,3 +52,73 @@ def test_files_count_the_hidden_output(attrs, outputs):
     symbol = mx.sym.Pooling(mx.sym.Variable("x"), **attrs)
     assert json.loads(symbol.tojson())["node_row_ptr"] == [0, 1, 1 + outputs]
     assert len(symbol.list_outputs()) == 1
+
+
+def windows(image, kernel, stride, pad, out):
+    """For every position the slices of the image that its window sees, and how many pixels of the
+    image and its padding it covers."""
+    for place in np.ndindex(*out):
+        first = [o * s - p for o, s, p in zip(place, stride, pad, strict=True)]
+        covered = math.prod(min(f + k, size + p) - f for f, k, size, p in zip(
+            first, kernel, image, pad, strict=True))
+        yield place, tuple(slice(max(f, 0), max(f + k, 0)) for f, k in zip(
+            first, kernel, strict=True)), covered
+
+
+def pooled(x, g, pool_type, kernel, stride, pad):
+    """The output and the gradient of the data in float64, window by window."""
+    out, gradient = np.zeros(g.shape), np.zeros(x.shape)
+    for place, seen, covered in windows(x.shape[2:], kernel, stride, pad, g.shape[2:]):
+        for n, c in np.ndindex(*x.shape[:2]):
+            pixels, share = x[n, c][seen], g[(n, c, *place)]
+            if pool_type == "max":
+                out[(n, c, *place)] = pixels.max()
+                first = np.unravel_index(pixels.argmax(), pixels.shape)
+                gradient[n, c][seen][first] += share
+            else:
+                size = covered if pool_type == "avg" else 1
+                out[(n, c, *place)] = pixels.sum() / size
+                gradient[n, c][seen] += share / size
+    return out, gradient
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("pool_type", ["max", "avg", "sum"])
+@pytest.mark.parametrize("shape, kernel, stride, pad", [
+    ((13, 5, 4), (3,), (2,), (1,)),
+    ((5, 13, 5, 3), (2, 3), (1, 2), (1, 0)),
+    ((7, 11, 7, 9), (3, 3), (2, 2), (1, 1)),
+    ((2, 35, 3, 5, 4), (2, 3, 4), (1, 2, 3), (1, 1, 2)),
+    ((1, 3, 31, 29), (17, 23), (1, 1), (8, 11)),
+    ((2, 1, 40, 33), (19, 11), (3, 2), (4, 5)),
+    ((1, 2, 13, 11, 12), (9, 8, 7), (2, 1, 3), (3, 2, 1)),
+    ((1, 2, 9, 21), (1, 15), (2, 4), (0, 7)),
+])  # fmt: skip
+def test_small_planes_and_large_windows(shape, kernel, stride, pad, pool_type, dtype):
+    """Planes that are interleaved, and windows that are reduced along one axis after another."""
+    random = np.random.default_rng(0)
+    x = (random.integers(-8, 8, shape) / 4).astype(dtype)
+    symbol = mx.sym.Pooling(mx.sym.Variable("x"), kernel=kernel, stride=stride, pad=pad,
+                            pool_type=pool_type)
+    data, given = mx.nd.array(x, dtype=dtype), mx.nd.full(shape, np.nan, dtype=dtype)
+    executor = symbol.bind(mx.cpu(), {"x": data}, {"x": given})
+    for _ in range(2):
+        out, = executor.forward(is_train=True)
+        g = random.integers(-8, 8, out.shape).astype(dtype)
+        executor.backward(mx.nd.array(g, dtype=dtype))
+        expected, gradient = pooled(x.astype(float), g.astype(float), pool_type, kernel, stride,
+                                    pad)
+        near = 1e-6 if dtype == np.float32 else 1e-14
+        np.testing.assert_allclose(out.asnumpy(), expected, rtol=near, atol=near)
+        np.testing.assert_allclose(given.asnumpy(), gradient, rtol=near,
+                                   atol=near * max(1, abs(gradient).max()))
+
+
+@pytest.mark.parametrize("batch", [1, 80])
+def test_infinite_pixels_concern_their_windows_only(batch):
+    x = np.ones((batch, 1, 9, 9), np.float32)
+    x[:, :, 4, 4], x[:, :, 0, 0] = np.inf, np.nan
+    out = mx.nd.Pooling(mx.nd.array(x), kernel=(5, 5), pad=(2, 2), pool_type="sum").asnumpy()
+    assert np.isinf(out[:, 0, 2:7, 2:7][:, 1:, 1:]).all()
+    assert np.isfinite(out[:, 0, 7:]).all() and np.isfinite(out[:, 0, :, 7:]).all()
+    assert np.isnan(out[:, 0, :3, :3]).all()

@@ -22,7 +22,8 @@ from ..op import Call, Spec, all_of
 from ..param import Shape
 from ..shape import PartialShape, ShapeMismatch, unify
 from ..simd.raw_arrays import STEP, room
-from .pooling_kernels import AVG, CUBE, MAX, SQUARE, SUM, pool, pool_back, pool_back_room, pool_room
+from . import pooling_kernels
+from .pooling_kernels import AVG, CUBE, MAX, SQUARE, SUM
 from .sliding_window import CHANNELS_FIRST, Layout, Window, per_axis, sliding_size
 from .spatial import SpatialOp
 from .window_planes import Planes
@@ -169,26 +170,45 @@ class Pooling(SpatialOp, name="Pooling"):
         return [data], [unify(out, outs[0], "computed and wanted output")]
 
     def room(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
-        window = self.window(ins[0].shape[2:])
-        return [] if self.is_whole(window) else [pool_room(Planes(window), ins[0].dtype)]
+        x, window = ins[0], self.window(ins[0].shape[2:])
+        if self.is_whole(window):
+            return []
+        if self.is_small(window, x):
+            return [pooling_kernels.small_room(window, x.dtype)]
+        return [pooling_kernels.pool_room(Planes(window), x.dtype)]
 
     def room_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
-        window = self.window(outs[0].shape[2:])
-        return [] if self.is_whole(window) else [pool_back_room(Planes(window), ins[0].dtype)]
+        gx, window = outs[0], self.window(outs[0].shape[2:])
+        if self.is_whole(window):
+            return []
+        if self.is_small(window, gx):
+            return [pooling_kernels.small_room(window, gx.dtype)]
+        return [pooling_kernels.pool_back_room(Planes(window), gx.dtype, self.mode)]
 
     def is_whole(self, window: Window) -> bool:
         """One position that covers the image exactly, and a plain reduction."""
         return (window.kernel == window.image and not any(window.pad) and window.positions == 1
                 and self.mode in (MAX, AVG, SUM))
 
+    def is_small(self, window: Window, images: Any) -> bool:
+        """Whether planes of images (N, C, ...) are pooled interleaved."""
+        planes = images.shape[0] * images.shape[1]
+        return self.mode in (MAX, AVG, SUM) and pooling_kernels.is_small(window, planes)
+
     def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
               ) -> Callable[[], None]:
         x, y, window = ins[0], outs[0], self.window(ins[0].shape[2:])
         if self.is_whole(window):
             return _whole(self.mode, _planes(x), _planes(y))
+        arrays = x.reshape(-1), y.reshape(-1)
+        how = _lowest(self.mode, y), self.sizes(window).astype(y.dtype)
+        if self.is_small(window, x):
+            table = pooling_kernels.interleaved(window, x.shape[0] * x.shape[1], x.dtype)
+            return partial(pooling_kernels.pool_small, *arrays, self.mode, *how, table, scratch[0])
         planes = Planes(window)
-        return partial(pool, x.reshape(-1), y.reshape(-1), self.mode, _lowest(self.mode, y),
-                       self.sizes(window).astype(y.dtype), planes.tables, planes.form, scratch[0])
+        return partial(pooling_kernels.pool, *arrays, *how, planes.tables,
+                       (self.mode, *planes.form), pooling_kernels.forward_passes(planes),
+                       scratch[0])
 
     def steps_backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
                        ) -> Callable[[], None]:
@@ -196,9 +216,16 @@ class Pooling(SpatialOp, name="Pooling"):
         gy, x, y = (*ins, *[gx] * (3 - len(ins)))
         if self.is_whole(window):
             return _whole_back(self.mode, _planes(gy), _planes(x), _planes(gx))
-        planes, arrays = Planes(window), (array.reshape(-1) for array in (gy, x, y, gx))
-        return partial(pool_back, *arrays, self.mode, self.sizes(window).astype(gx.dtype),
-                       planes.tables, planes.form, scratch[0])
+        size = self.sizes(window).astype(gx.dtype)
+        gy, x, y, gx = (array.reshape(-1) for array in (gy, x, y, gx))
+        if self.is_small(window, outs[0]):
+            table = pooling_kernels.interleaved(window, gx.size // window.pixels, gx.dtype)
+            return partial(pooling_kernels.pool_small_back, gy, x, gx, self.mode, size, table,
+                           scratch[0])
+        planes = Planes(window)
+        return partial(pooling_kernels.pool_back, gy, x, y, gx, size, planes.tables,
+                       (self.mode, *planes.form), pooling_kernels.forward_passes(planes),
+                       pooling_kernels.backward_passes(planes, self.mode == MAX), scratch[0])
 
     def sizes(self, window: Window) -> np.ndarray:
         """How many pixels every window is divided by: one number per position."""

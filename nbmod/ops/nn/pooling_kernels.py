@@ -1,46 +1,208 @@
 """Kernels of pooling: windows over planes, in long runs of neighbours.
 
-A plane is first laid out anew (see `planes`).  What windows are reduced to are runs of memory,
-shifted and joined, and so is the gradient of the image: what the windows that see a pixel give to
-it.
+A plane is first laid out with its padding, in phases (see `window_planes`).  There a tap is a
+distance: a window's sum, and the gradient of a pixel, are sums of shifted runs of memory.
+
+Windows are products of axes, so their sums and maxima are separable: where windows are large, one
+pass reduces along each axis, kx + ky + kz terms instead of kx ky kz.  Small planes are interleaved
+instead, STEP of them together (`pool_small`): a pixel is then a vector of planes, and no window has
+taps in the padding.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
 from ..op import Spec
 from ..shape import size_of
-from ..simd.pixel_rows import fetch
+from ..simd.host import lanes
+from ..simd.pixel_rows import LEAST, fetch
 from ..simd.raw_arrays import STEP, room
-from .window_planes import Planes, move
+from ..simd.transpose import transpose
+from .sliding_window import Axis, Triple, Window, three
+from .window_planes import Planes, flat, move
 
-__all__ = ["AVG", "CUBE", "MAX", "SQUARE", "SUM", "pool", "pool_back", "pool_back_room",
-           "pool_room"]
+__all__ = ["AVG", "CUBE", "MAX", "SQUARE", "SUM", "Interleaved", "Passes", "backward_passes",
+           "forward_passes", "interleaved", "is_small", "pool", "pool_back", "pool_back_room",
+           "pool_room", "pool_small", "pool_small_back", "small_room"]
 
 MAX, AVG, SUM, SQUARE, CUBE = range(5)
 """What windows are reduced to; SQUARE and CUBE are lp pooling with p 2 and 3, SUM with p 1."""
 LINE = 16
-"""Numbers that `fetch` brings, or more."""
+"""Elements that `fetch` brings, or more."""
 EACH = 24
 """Pixels to which a tap is compared in the time in which a window finds the one it gives to."""
 SOON = 1 << 16
-"""Numbers of a plane that are brought ahead: what second caches hold."""
+"""Elements of a plane that are brought ahead: what second caches hold."""
+
+
+# ------------------------------------------------------------------------------------------- tables
+
+class Passes(NamedTuple):
+    """Reductions of planes, one after another.
+
+    sizes    (passes, 3): planes, phases that each is reduced from (backward: spread to), and the
+             first span of each pass
+    offsets  distances of the taps
+    labels   number of each tap in the whole window, those of other axes being 0
+    spans    where the taps of each span begin in `offsets`, and where the last ends; a span has
+             all phases in forward, one in backward
+    """
+
+    sizes: np.ndarray
+    offsets: np.ndarray
+    labels: np.ndarray
+    spans: np.ndarray
+
+
+def _axis_passes(planes: Planes, at_once: bool = False) -> list[tuple[Triple, Triple, int]]:
+    """(kernel, phases, sums of each in forward) of each pass: all axes at once, or one axis each
+    where that is fewer terms."""
+    kernel, phases, whole, run = (planes.window.kernel, planes.phases, size_of(planes.size),
+                                  planes.form[3])
+    axes = [axis for axis in (2, 1, 0) if kernel[axis] > 1]
+    split = [(_along(axis, kernel), _along(axis, three(phases, 1)),
+              run if axis == axes[-1] else whole * size_of(phases[:axis])) for axis in axes]
+    direct = [(kernel, three(phases, 1), run)]
+    return direct if at_once or len(split) < 2 else min(direct, split, key=_terms)
+
+
+def _along(axis: int, values: Triple) -> Triple:
+    """The value of an axis, and 1 for the others."""
+    first, second, third = (value if i == axis else 1 for i, value in enumerate(values))
+    return first, second, third
+
+
+def _terms(passes: list[tuple[Triple, Triple, int]]) -> int:
+    return sum(size_of(kernel) * sums for kernel, _, sums in passes)
+
+
+def forward_passes(planes: Planes, at_once: bool = False) -> Passes:
+    """From all phases of a plane to its windows; the last axis first, or all axes at once."""
+    return _passes(planes, _axis_passes(planes, at_once), False)
+
+
+def backward_passes(planes: Planes, at_once: bool = False) -> Passes:
+    """From what windows give to all phases of a plane; the first axis first, or all at once."""
+    return _passes(planes, _axis_passes(planes, at_once)[::-1], True)
+
+
+def _passes(planes: Planes, axes: list[Any], backward: bool) -> Passes:
+    whole, left, before = size_of(planes.size), size_of(planes.phases), 1
+    step, far = (np.array(each)[:, None] for each in (planes.window.stride, planes.window.dilate))
+    sizes, offsets, labels, spans = [], [], [], [0]
+    for span, phases, _ in axes:
+        taps, count = np.indices(span).reshape(3, -1), size_of(phases)
+        label = flat([*taps], planes.window.kernel)
+        phase, number = flat([*taps * far % step], phases), flat([*taps * far // step], planes.size)
+        left //= count
+        sizes.append((before if backward else left, count, len(spans) - 1))
+        before *= count
+        if backward:
+            order = np.argsort(phase, kind="stable")
+            ends = np.searchsorted(phase[order], np.arange(count), "right")
+            labels.append(label[order])
+            offsets.append(-number[order])
+        else:
+            ends = np.array([len(phase)])
+            labels.append(label)
+            offsets.append(phase * whole + number)
+        spans += (spans[-1] + ends).tolist()
+    return Passes(np.array(sizes), np.concatenate(offsets), np.concatenate(labels),
+                  np.array(spans))
+
+
+class Interleaved(NamedTuple):
+    """Pixels that windows see, and windows that see pixels, in small planes that are interleaved.
+
+    seen     the pixels of each window, times STEP; `first` is where those of each begin
+    seeing   the windows of each pixel, times STEP, `begin` where those of each begin, and `pixels`
+             the pixel of each, times STEP
+    area     pixels of a plane; `out` positions; `planes` how many; `width` elements of a vector
+    """
+
+    seen: np.ndarray
+    first: np.ndarray
+    seeing: np.ndarray
+    begin: np.ndarray
+    pixels: np.ndarray
+    area: int
+    out: int
+    planes: int
+    width: int
+
+
+MOST = 1024
+"""Most pixels and positions of a plane that is interleaved: STEP of them stay in a second cache."""
+MOVE, SEEN = 0.7, 0.09
+"""Nanoseconds, forward and backward, of an interleaved plane: to bring in or store an element; for
+a pixel that a window sees."""
+PLANE, ROW, APART, TERM = 200, 5, 0.8, 0.13
+"""Of a padded plane: to begin one, to begin a row of pixels or of positions, to lay out a pixel
+where they lie apart, for a term of a sum."""
+
+
+def is_small(window: Window, planes: int) -> bool:
+    """Whether so many planes are faster interleaved, by a rough estimate."""
+    if planes < STEP or window.pixels + window.positions > MOST:
+        return False
+    padded = Planes(window)
+    seen = size_of(int(_taps_of(axis)[1].sum()) for axis in window.axes)
+    rows = padded.seen(0).shape[1] * padded.seen(1).shape[1]
+    lines = rows * len(padded.runs) + window.out[0] * window.out[1]
+    apart = window.pixels if window.stride[2] > 1 and padded.runs[0, 2] < LEAST else 0
+    return MOVE * (window.pixels + window.positions) + SEEN * seen < (
+        PLANE + ROW * lines + APART * apart + TERM * _terms(_axis_passes(padded)))
+
+
+def _taps_of(axis: Axis) -> tuple[np.ndarray, np.ndarray]:
+    """(positions, taps): the pixel of the axis under each tap, and whether there is one."""
+    index = (np.arange(axis.out)[:, None] * axis.stride - axis.pad
+             + np.arange(axis.kernel) * axis.dilate)
+    return index, (index >= 0) & (index < axis.image)
+
+
+def interleaved(window: Window, planes: int, dtype: Any) -> Interleaved:
+    """The tables of `pool_small`."""
+    pixel, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
+    for axis in window.axes:
+        index, there = _taps_of(axis)
+        shape = len(pixel) * axis.out, pixel.shape[1] * axis.kernel
+        pixel = (pixel[:, None, :, None] * axis.image + index[:, None]).reshape(shape)
+        inside = (inside[:, None, :, None] & there[:, None]).reshape(shape)
+    position, seen = np.nonzero(inside)[0], pixel[inside]
+    order = np.argsort(seen, kind="stable")
+    return Interleaved(
+        seen * STEP, np.searchsorted(position, np.arange(window.positions + 1)),
+        position[order] * STEP, np.searchsorted(seen[order], np.arange(window.pixels + 1)),
+        seen[order] * STEP, window.pixels, window.positions, planes, lanes(dtype))
 
 
 def pool_room(planes: Planes, dtype: Any) -> Spec:
-    """Scratch memory of `pool`: for every thread a plane, and its reduced windows."""
-    return Spec((num_threads(), planes.numbers + planes.form[3] + 2 * STEP), dtype)
+    """Scratch memory of `pool`: for every thread a plane, and two reduced ones."""
+    buffers = 1 + min(len(_axis_passes(planes)), 2)
+    return Spec((num_threads(), buffers, _size(planes)), dtype)
 
 
-def pool_back_room(planes: Planes, dtype: Any) -> Spec:
-    """Scratch memory of `pool_back`: a plane; what windows give, and to which tap."""
-    padded = planes.form[4] + size_of(planes.size) + STEP
-    return Spec((num_threads(), planes.numbers + STEP + 2 * padded), dtype)
+def pool_back_room(planes: Planes, dtype: Any, mode: int) -> Spec:
+    """Scratch memory of `pool_back`: a plane, what windows give, two of these along some axes; for
+    maxima two of their labels too."""
+    return Spec((num_threads(), 6 if mode == MAX else 4, _size(planes)), dtype)
 
+
+def _size(planes: Planes) -> int:
+    return planes.form[4] + planes.numbers + 2 * STEP
+
+
+def small_room(window: Window, dtype: Any) -> Spec:
+    """Scratch memory of `pool_small` and its gradient."""
+    return Spec((num_threads(), 2 * (window.pixels + window.positions) * STEP), dtype)
+
+
+# --------------------------------------------------------------------------------------- reductions
 
 @inlined
 def _fetch(array, begin, size, part, parts):
@@ -51,34 +213,92 @@ def _fetch(array, begin, size, part, parts):
 
 
 @inlined
-def _add(planes, found, start, taps, whole):
-    """The sums of STEP windows."""
-    zero = planes.dtype.type(0)
-    total = room(planes.dtype)
+def _add(source, start, offsets, span, into, to):
+    """STEP sums from into[to] on, each of the taps span[0] to span[1]."""
+    zero, total = source.dtype.type(0), room(source.dtype)
     for k in range(STEP):
         total[k] = zero
-    for t in range(len(taps)):
-        at = np.uintp(taps[t, 0] * whole + taps[t, 1] + start)
+    for t in range(span[0], span[1]):
+        at = np.uintp(start + offsets[t])
         for k in range(STEP):
-            total[k] += planes[at + np.uintp(k)]
+            total[k] += source[at + np.uintp(k)]
     for k in range(STEP):
-        found[np.uintp(start) + np.uintp(k)] = total[k]
+        into[np.uintp(to) + np.uintp(k)] = total[k]
 
 
 @inlined
-def _largest(planes, found, start, taps, whole, lowest):
-    """The largest pixels of STEP windows."""
-    best = room(planes.dtype)
+def _largest(source, start, offsets, span, lowest, into, to):
+    """The same of maxima, which are at least `lowest`."""
+    best = room(source.dtype)
     for k in range(STEP):
         best[k] = lowest
-    for t in range(len(taps)):
-        at = np.uintp(taps[t, 0] * whole + taps[t, 1] + start)
+    for t in range(span[0], span[1]):
+        at = np.uintp(start + offsets[t])
         for k in range(STEP):
-            pixel = planes[at + np.uintp(k)]
+            pixel = source[at + np.uintp(k)]
             best[k] = pixel if pixel > best[k] else best[k]
     for k in range(STEP):
-        found[np.uintp(start) + np.uintp(k)] = best[k]
+        into[np.uintp(to) + np.uintp(k)] = best[k]
 
+
+@inlined
+def _find(source, start, offsets, labels, span, into, which, to):
+    """The same of maxima above minus infinity and the labels of the first of them, else -1."""
+    kind = source.dtype.type
+    lowest, nowhere = kind(-np.inf), kind(-1)
+    best, tap = room(source.dtype), room(source.dtype)
+    for k in range(STEP):
+        best[k], tap[k] = lowest, nowhere
+    for t in range(span[0], span[1]):
+        at, number = np.uintp(start + offsets[t]), kind(labels[t])
+        for k in range(STEP):
+            pixel = source[at + np.uintp(k)]
+            larger = pixel > best[k]
+            best[k] = pixel if larger else best[k]
+            tap[k] = number if larger else tap[k]
+    for k in range(STEP):
+        into[np.uintp(to) + np.uintp(k)] = best[k]
+    for k in range(STEP):
+        which[np.uintp(to) + np.uintp(k)] = tap[k]
+
+
+@inlined
+def _find_along(source, found, start, offsets, labels, span, into, which, to):
+    """The same of maxima that have labels `found` already, to which those of taps are added."""
+    kind = source.dtype.type
+    lowest, nowhere = kind(-np.inf), kind(-1)
+    best, tap = room(source.dtype), room(source.dtype)
+    for k in range(STEP):
+        best[k], tap[k] = lowest, nowhere
+    for t in range(span[0], span[1]):
+        at, number = np.uintp(start + offsets[t]), kind(labels[t])
+        for k in range(STEP):
+            pixel, label = source[at + np.uintp(k)], found[at + np.uintp(k)] + number
+            larger = pixel > best[k]
+            best[k] = pixel if larger else best[k]
+            tap[k] = label if larger else tap[k]
+    for k in range(STEP):
+        into[np.uintp(to) + np.uintp(k)] = best[k]
+    for k in range(STEP):
+        which[np.uintp(to) + np.uintp(k)] = tap[k]
+
+
+@inlined
+def _give(shares, which, start, offsets, labels, span, into, to):
+    """What STEP pixels are given by windows that each give to the tap of one label."""
+    zero, total = shares.dtype.type(0), room(shares.dtype)
+    for k in range(STEP):
+        total[k] = zero
+    for t in range(span[0], span[1]):
+        at, number = np.uintp(start + offsets[t]), shares.dtype.type(labels[t])
+        for k in range(STEP):
+            share, tap = shares[at + np.uintp(k)], which[at + np.uintp(k)]
+            total[k] += share if tap == number else zero
+    for k in range(STEP):
+        into[np.uintp(to) + np.uintp(k)] = total[k]
+
+
+# ------------------------------------------------------------------------------------ padded planes
 
 @inlined
 def _finish(mode, found, y, begin, size, starts, columns):
@@ -101,55 +321,45 @@ def _finish(mode, found, y, begin, size, starts, columns):
 
 
 @inlined
-def _pool_some(jobs, x, y, mode, lowest, size, tables, form, work):
-    starts, taps = tables[2], tables[3]
-    step, area, columns, run, ahead = form
-    whole, out = run + ahead, len(starts) * columns
-    planes, found = work[:work.size - run - STEP], work[work.size - run - STEP:]
-    neutral = x.dtype.type(lowest)
-    for i in range(work.size):
-        work[i] = neutral
+def _pool_some(jobs, x, y, lowest, size, tables, form, passes, work):
+    mode, step, area, columns, run, ahead = form
+    whole, out, last = run + ahead, len(tables[2]) * columns, len(passes.sizes) - 1
+    planes, neutral = work[0], x.dtype.type(lowest)
+    for i in range(planes.size):
+        planes[i] = neutral
     for plane in range(jobs[0], y.size // out, jobs[1]):
         move(x, plane * area, planes, tables, step, True)
         if mode == SQUARE or mode == CUBE:
             for i in range(planes.size):
                 planes[i] *= planes[i] if mode == SQUARE else planes[i] * planes[i]
-        for start in range(0, run, STEP):
-            if mode == MAX:
-                _largest(planes, found, start, taps, whole, neutral)
-            else:
-                _add(planes, found, start, taps, whole)
-            _fetch(x, (plane + jobs[1]) * area, area, start // STEP, run // STEP + 1)
-            _fetch(y, plane * out, out, start // STEP, run // STEP + 1)
-        _finish(mode, found, y, plane * out, size, starts, columns)
+        source = planes
+        for p in range(last + 1):
+            into = work[1 + p % 2]
+            count, phases, span = passes.sizes[p]
+            taps = passes.spans[span], passes.spans[span + 1]
+            length = run if p == last else whole
+            for q in range(count):
+                for start in range(0, length, STEP):
+                    first, to = q * phases * whole + start, q * whole + start
+                    if mode == MAX:
+                        _largest(source, first, passes.offsets, taps, neutral, into, to)
+                    else:
+                        _add(source, first, passes.offsets, taps, into, to)
+                    if p == last:
+                        parts = run // STEP + 1
+                        _fetch(x, (plane + jobs[1]) * area, area, start // STEP, parts)
+                        _fetch(y, plane * out, out, start // STEP, parts)
+            source = into
+        _finish(mode, source, y, plane * out, size, tables[2], columns)
 
 
 @kernel(parallel=True)
-def pool(x, y, mode, lowest, size, tables, form, work):
-    """y from x, planes behind each other; a reduction starts with `lowest`, a mean is divided by
+def pool(x, y, lowest, size, tables, form, passes, work):
+    """y from x, planes one after another; a reduction starts with `lowest`, a mean is divided by
     the `size` of its window."""
     for worker in prange(len(work)):
-        _pool_some((np.int64(worker), len(work)), x, y, mode, lowest, size, tables, form,
+        _pool_some((np.int64(worker), len(work)), x, y, lowest, size, tables, form, passes,
                    work[worker])
-
-
-@inlined
-def _find(planes, which, start, taps, whole):
-    """Which tap is the first maximum of STEP windows, -1 where none is above minus infinity."""
-    kind = planes.dtype.type
-    lowest, nowhere = kind(-np.inf), kind(-1)
-    best, tap = room(planes.dtype), room(planes.dtype)
-    for k in range(STEP):
-        best[k], tap[k] = lowest, nowhere
-    for t in range(len(taps)):
-        at, number = np.uintp(taps[t, 0] * whole + taps[t, 1] + start), kind(t)
-        for k in range(STEP):
-            pixel = planes[at + np.uintp(k)]
-            larger = pixel > best[k]
-            best[k] = pixel if larger else best[k]
-            tap[k] = number if larger else tap[k]
-    for k in range(STEP):
-        which[np.uintp(start) + np.uintp(k)] = tap[k]
 
 
 @inlined
@@ -174,64 +384,23 @@ def _share(mode, gy, y, begin, size, shares, starts, columns):
 
 
 @inlined
-def _give(shares, planes, into, start, taps, seen):
-    """What STEP pixels are given by the windows that see them, by the taps seen[0] to seen[1]."""
-    nothing = planes.dtype.type(0)
-    total = room(planes.dtype)
-    for k in range(STEP):
-        total[k] = nothing
-    for i in range(seen[0], seen[1]):
-        at = np.uintp(start - taps[taps[i, 2], 1])
-        for k in range(STEP):
-            total[k] += shares[at + np.uintp(k)]
-    for k in range(STEP):
-        planes[np.uintp(into) + np.uintp(k)] = total[k]
-
-
-@inlined
-def _give_one(shares, which, planes, into, start, taps, seen):
-    """The same where windows give to one tap each."""
-    nothing = planes.dtype.type(0)
-    total = room(planes.dtype)
-    for k in range(STEP):
-        total[k] = nothing
-    for i in range(seen[0], seen[1]):
-        t = taps[i, 2]
-        at, number = np.uintp(start - taps[t, 1]), planes.dtype.type(t)
-        for k in range(STEP):
-            share, tap = shares[at + np.uintp(k)], which[at + np.uintp(k)]
-            total[k] += share if tap == number else nothing
-    for k in range(STEP):
-        planes[np.uintp(into) + np.uintp(k)] = total[k]
-
-
-@inlined
-def _give_each(given, which, planes, taps, starts, columns, whole):
+def _give_each(shares, which, planes, place, taps, starts, columns):
     """What windows give to one tap each, window by window: for many taps, or few windows."""
-    nothing = planes.dtype.type(0)
+    zero, (ahead, whole) = planes.dtype.type(0), place
     for i in range(planes.size):
-        planes[i] = nothing
+        planes[i] = zero
     for row in range(len(starts)):
-        for i in range(starts[row], starts[row] + columns):
+        for i in range(ahead + starts[row], ahead + starts[row] + columns):
             t = np.int64(which[np.uintp(i)])
             if t >= 0:
-                planes[np.uintp(taps[t, 0] * whole + taps[t, 1] + i)] += given[np.uintp(i)]
+                planes[np.uintp(taps[t, 0] * whole + taps[t, 1] + i)] += shares[np.uintp(i)]
 
 
 @inlined
-def _find_all(x, soon, planes, which, taps, form):
-    """The first maxima of all windows of a plane."""
-    area, run, whole = form[1], form[3], form[3] + form[4]
-    for start in range(0, run, STEP):
-        _find(planes, which, start, taps, whole)
-        _fetch(x, soon, area, start // STEP, run // STEP + 1)
-
-
-@inlined
-def _settle(planes, gx, x, begin, mode, tables, form):
+def _settle(planes, gx, x, begin, tables, form):
     """The gradient of a plane from what its pixels are given, 0 where no window sees them; that of
     lp pooling is times powers of them."""
-    rows, runs, step, area = tables[0], tables[1], form[0], form[1]
+    rows, runs, mode, step, area = tables[0], tables[1], form[0], form[1], form[2]
     if len(rows) * runs[:, 2].sum() < area:
         for i in range(area):
             gx[np.uintp(begin) + np.uintp(i)] = 0
@@ -246,43 +415,162 @@ def _settle(planes, gx, x, begin, mode, tables, form):
 
 
 @inlined
-def _back_some(jobs, gy, x, y, gx, mode, size, tables, form, work):
-    starts, taps, first = tables[2:]
-    step, area, columns, run, ahead = form
-    whole, out = run + ahead, len(starts) * columns
-    padded = ahead + whole + STEP
-    shares, which, planes = work[:padded], work[padded:2 * padded], work[2 * padded:]
-    given, found = shares[ahead:], which[ahead:]
-    blocks = whole // STEP + 1
-    singly = mode == MAX and EACH * len(starts) * columns < len(taps) * blocks * STEP
-    for i in range(2 * padded):
-        work[i] = 0
+def _find_all(planes, work, find, whole, run, ahead):
+    """The labels of the first maxima of all windows of a plane."""
+    source, which, last = planes, work[4], len(find.sizes) - 1
+    for p in range(last + 1):
+        into, found = work[2 + p % 2], work[4 + p % 2]
+        count, phases, span = find.sizes[p]
+        taps = find.spans[span], find.spans[span + 1]
+        for q in range(count):
+            for start in range(ahead, ahead + (run if p == last else whole), STEP):
+                first, to = q * phases * whole + start, q * whole + start
+                if p == 0:
+                    _find(source, first, find.offsets, find.labels, taps, into, found, to)
+                else:
+                    _find_along(source, which, first, find.offsets, find.labels, taps, into, found,
+                                to)
+        source, which = into, found
+    return which
+
+
+@inlined
+def _give_all(shares, which, work, give, mode, whole, ahead, gx, begin, area):
+    """The gradient of a plane, along one axis after another; gx is brought ahead meanwhile."""
+    source, last, blocks = shares, len(give.sizes) - 1, whole // STEP + 1
+    for p in range(last + 1):
+        into = work[0] if p == last else work[2 + p % 2]
+        count, phases, span = give.sizes[p]
+        for q in range(count * phases):
+            one = span + q % phases
+            taps = give.spans[one], give.spans[one + 1]
+            for start in range(ahead, ahead + whole, STEP):
+                first, to = q // phases * whole + start, q * whole + start
+                if mode == MAX:
+                    _give(source, which, first, give.offsets, give.labels, taps, into, to)
+                else:
+                    _add(source, first, give.offsets, taps, into, to)
+                if p == last:
+                    _fetch(gx, begin, area, q * blocks + (start - ahead) // STEP,
+                           count * phases * blocks)
+        source = into
+
+
+@inlined
+def _back_some(jobs, gy, x, y, gx, size, tables, form, find, give, work):
+    mode, step, area, columns, run, ahead = form
+    whole, starts = run + ahead, tables[2]
+    out, blocks = len(starts) * columns, whole // STEP + 1
+    planes, shares, which = work[0], work[1], work[-1]
+    singly = mode == MAX and EACH * out < len(tables[3]) * blocks * STEP
+    for buffer in range(1, len(work)):
+        for i in range(shares.size if buffer == 1 else ahead):
+            work[buffer, i] = 0
     for plane in range(jobs[0], gy.size // out, jobs[1]):
-        _share(mode, gy, y, plane * out, size, given, starts, columns)
+        _share(mode, gy, y, plane * out, size, shares[ahead:], starts, columns)
         if mode == MAX:
             for i in range(planes.size):
                 planes[i] = -np.inf
-            move(x, plane * area, planes, tables, step, True)
-            _find_all(x, (plane + jobs[1]) * area, planes, found, taps, form)
+            move(x, plane * area, planes[ahead:], tables, step, True)
+            which = _find_all(planes, work, find, whole, run, ahead)
         if singly:
-            _give_each(given, found, planes, taps, starts, columns, whole)
-        for phase in range(0 if singly else len(first) - 1):
-            seen = first[phase], first[phase + 1]
-            for start in range(0, whole, STEP):
-                if mode == MAX:
-                    _give_one(shares, which, planes, phase * whole + start, start + ahead, taps,
-                              seen)
-                else:
-                    _give(shares, planes, phase * whole + start, start + ahead, taps, seen)
-                _fetch(gx, plane * area, area, phase * blocks + start // STEP,
-                       (len(first) - 1) * blocks)
-        _settle(planes, gx, x, plane * area, mode, tables, form)
+            _give_each(shares, which, planes, (ahead, whole), tables[3], starts, columns)
+        else:
+            _give_all(shares, which, work, give, mode, whole, ahead, gx, plane * area, area)
+        _settle(planes[ahead:], gx, x, plane * area, tables, form)
 
 
 @kernel(parallel=True)
-def pool_back(gy, x, y, gx, mode, size, tables, form, work):
+def pool_back(gy, x, y, gx, size, tables, form, find, give, work):
     """gx from gy; x is read for maxima and lp pooling, y for the latter only.  The gradient of a
     maximum goes to the first of equal pixels."""
     for worker in prange(len(work)):
-        _back_some((np.int64(worker), len(work)), gy, x, y, gx, mode, size, tables, form,
+        _back_some((np.int64(worker), len(work)), gy, x, y, gx, size, tables, form, find, give,
                    work[worker])
+
+
+# ----------------------------------------------------------------------------- interleaved planes
+
+@inlined
+def _load(array, begin, count, tile, width):
+    """STEP planes of `count` elements, from array[begin] on, interleaved."""
+    if count < width:
+        for i in range(count):
+            for k in range(STEP):
+                tile[np.uintp(i * STEP + k)] = array[np.uintp(begin + k * count + i)]
+    else:
+        for i in range(0, count, width):
+            first = min(i, count - width)
+            for k in range(0, STEP, width):
+                transpose(array, tile, (begin + k * count + first, first * STEP + k),
+                          (count, STEP))
+
+
+@inlined
+def _store(tile, array, begin, count, width):
+    """And back."""
+    if count < width:
+        for k in range(STEP):
+            for i in range(count):
+                array[np.uintp(begin + k * count + i)] = tile[np.uintp(i * STEP + k)]
+    else:
+        for i in range(0, count, width):
+            first = min(i, count - width)
+            for k in range(0, STEP, width):
+                transpose(tile, array, (first * STEP + k, begin + k * count + first),
+                          (STEP, count))
+
+
+@inlined
+def _divide(tile, size):
+    for p in range(len(size)):
+        for k in range(STEP):
+            tile[np.uintp(p * STEP + k)] /= size[p]
+
+
+@kernel(parallel=True)
+def pool_small(x, y, mode, lowest, size, table, work):
+    """`pool` of at least STEP small planes, but for lp; the last ones overlap others."""
+    pixels, positions, planes, width = table.area, table.out, table.planes, table.width
+    for worker in prange(len(work)):
+        mine, neutral = work[worker], x.dtype.type(lowest)
+        tile, found = mine[:pixels * STEP], mine[pixels * STEP:]
+        for job in range(np.int64(worker), (planes + STEP - 1) // STEP, len(work)):
+            first = min(job * STEP, planes - STEP)
+            _load(x, first * pixels, pixels, tile, width)
+            for p in range(positions):
+                span = table.first[p], table.first[p + 1]
+                if mode == MAX:
+                    _largest(tile, 0, table.seen, span, neutral, found, p * STEP)
+                else:
+                    _add(tile, 0, table.seen, span, found, p * STEP)
+            if mode == AVG:
+                _divide(found, size)
+            _store(found, y, first * positions, positions, width)
+
+
+@kernel(parallel=True)
+def pool_small_back(gy, x, gx, mode, size, table, work):
+    """Its gradient."""
+    pixels, positions, planes, width = table.area, table.out, table.planes, table.width
+    for worker in prange(len(work)):
+        mine, half = work[worker], positions * STEP
+        shares, which = mine[:half], mine[half:2 * half]
+        tile, given = mine[2 * half:2 * half + pixels * STEP], mine[2 * half + pixels * STEP:]
+        for job in range(np.int64(worker), (planes + STEP - 1) // STEP, len(work)):
+            first = min(job * STEP, planes - STEP)
+            _load(gy, first * positions, positions, shares, width)
+            if mode == AVG:
+                _divide(shares, size)
+            if mode == MAX:
+                _load(x, first * pixels, pixels, tile, width)
+                for p in range(positions):
+                    span = table.first[p], table.first[p + 1]
+                    _find(tile, 0, table.seen, table.seen, span, given, which, p * STEP)
+            for i in range(pixels):
+                span = table.begin[i], table.begin[i + 1]
+                if mode == MAX:
+                    _give(shares, which, 0, table.seeing, table.pixels, span, given, i * STEP)
+                else:
+                    _add(shares, 0, table.seeing, span, given, i * STEP)
+            _store(given, gx, first * pixels, pixels, width)
