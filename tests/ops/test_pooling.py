@@ -92,7 +92,9 @@ def pooled(x, g, pool_type, kernel, stride, pad):
     ((1, 3, 31, 29), (17, 23), (1, 1), (8, 11)),
     ((2, 1, 40, 33), (19, 11), (3, 2), (4, 5)),
     ((1, 2, 13, 11, 12), (9, 8, 7), (2, 1, 3), (3, 2, 1)),
-    ((1, 2, 9, 21), (1, 15), (2, 4), (0, 7)),
+    ((1, 2, 9, 21), (1, 15), (2, 4), (0, 7)), ((3, 2, 40, 5), (1, 5), (1, 1), (0, 0)),
+    ((2, 5, 6, 7, 30), (1, 1, 9), (1, 1, 4), (0, 0, 2)), ((1, 2, 9, 18), (4, 18), (1, 2), (0, 0)),
+    ((3, 2, 20, 4, 5), (3, 1, 1), (2, 1, 1), (1, 0, 0)), ((2, 3, 4, 5), (1, 1), (1, 1), (0, 0)),
 ])  # fmt: skip
 def test_small_planes_and_large_windows(shape, kernel, stride, pad, pool_type, dtype):
     """Planes that are interleaved, and windows that are reduced along one axis after another."""

@@ -22,7 +22,7 @@ from ..op import Call, Spec, all_of
 from ..param import Shape
 from ..shape import PartialShape, ShapeMismatch, unify
 from ..simd.raw_arrays import STEP, room
-from . import pooling_kernels
+from . import pooling_interleaved, pooling_kernels
 from .pooling_kernels import AVG, CUBE, MAX, SQUARE, SUM
 from .sliding_window import CHANNELS_FIRST, Layout, Window, per_axis, sliding_size
 from .spatial import SpatialOp
@@ -170,41 +170,49 @@ class Pooling(SpatialOp, name="Pooling"):
         return [data], [unify(out, outs[0], "computed and wanted output")]
 
     def room(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
-        x, window = ins[0], self.window(ins[0].shape[2:])
+        planes, window, dtype = self.squeezed(ins[0])
         if self.is_whole(window):
             return []
-        if self.is_small(window, x):
-            return [pooling_kernels.small_room(window, x.dtype)]
-        return [pooling_kernels.pool_room(Planes(window), x.dtype)]
+        if self.is_interleaved(planes, window):
+            return [pooling_interleaved.room(window, dtype)]
+        return [pooling_kernels.pool_room(Planes(window), dtype)]
 
     def room_backward(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Spec]:
-        gx, window = outs[0], self.window(outs[0].shape[2:])
+        planes, window, dtype = self.squeezed(outs[0])
         if self.is_whole(window):
             return []
-        if self.is_small(window, gx):
-            return [pooling_kernels.small_room(window, gx.dtype)]
-        return [pooling_kernels.pool_back_room(Planes(window), gx.dtype, self.mode)]
+        if self.is_interleaved(planes, window):
+            return [pooling_interleaved.room(window, dtype)]
+        return [pooling_kernels.pool_back_room(Planes(window), dtype, self.mode)]
+
+    def squeezed(self, data: Any) -> tuple[int, Window, Any]:
+        """Planes of data (N, C, ...), the window over one of them, and the type: over as few axes
+        as can be.  The first axes are more planes where a window sees one pixel of them."""
+        window, planes = self.window(data.shape[2:]), data.shape[0] * data.shape[1]
+        axes = [axis for axis in window.axes if axis[:3] != (1, 1, 1)]
+        while axes and axes[0].is_pixelwise:
+            planes *= axes.pop(0).image
+        return planes, Window.merged(axes), data.dtype
 
     def is_whole(self, window: Window) -> bool:
         """One position that covers the image exactly, and a plain reduction."""
         return (window.kernel == window.image and not any(window.pad) and window.positions == 1
                 and self.mode in (MAX, AVG, SUM))
 
-    def is_small(self, window: Window, images: Any) -> bool:
-        """Whether planes of images (N, C, ...) are pooled interleaved."""
-        planes = images.shape[0] * images.shape[1]
-        return self.mode in (MAX, AVG, SUM) and pooling_kernels.is_small(window, planes)
+    def is_interleaved(self, planes: int, window: Window) -> bool:
+        return self.mode in (MAX, AVG, SUM) and pooling_interleaved.applies(window, planes)
 
     def steps(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
               ) -> Callable[[], None]:
-        x, y, window = ins[0], outs[0], self.window(ins[0].shape[2:])
+        count, window, dtype = self.squeezed(ins[0])
+        x, y = ins[0].reshape(count, -1), outs[0].reshape(count, -1)
         if self.is_whole(window):
-            return _whole(self.mode, _planes(x), _planes(y))
-        arrays = x.reshape(-1), y.reshape(-1)
-        how = _lowest(self.mode, y), self.sizes(window).astype(y.dtype)
-        if self.is_small(window, x):
-            table = pooling_kernels.interleaved(window, x.shape[0] * x.shape[1], x.dtype)
-            return partial(pooling_kernels.pool_small, *arrays, self.mode, *how, table, scratch[0])
+            return _whole(self.mode, x, y)
+        size = self.sizes(ins[0].shape[2:])[-window.positions:].astype(dtype)
+        arrays, how = (x.reshape(-1), y.reshape(-1)), (_lowest(self.mode, y), size)
+        if self.is_interleaved(count, window):
+            table = pooling_interleaved.interleaved(window, count, dtype)
+            return partial(pooling_interleaved.pool, *arrays, self.mode, *how, table, scratch[0])
         planes = Planes(window)
         return partial(pooling_kernels.pool, *arrays, *how, planes.tables,
                        (self.mode, *planes.form), pooling_kernels.forward_passes(planes),
@@ -212,23 +220,25 @@ class Pooling(SpatialOp, name="Pooling"):
 
     def steps_backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
                        ) -> Callable[[], None]:
-        gx, window = outs[0], self.window(outs[0].shape[2:])
-        gy, x, y = (*ins, *[gx] * (3 - len(ins)))
+        count, window, dtype = self.squeezed(outs[0])
+        gy, x, y, gx = (array.reshape(count, -1) for array in
+                        (*ins, *[outs[0]] * (3 - len(ins)), outs[0]))
         if self.is_whole(window):
-            return _whole_back(self.mode, _planes(gy), _planes(x), _planes(gx))
-        size = self.sizes(window).astype(gx.dtype)
+            return _whole_back(self.mode, gy, x, gx)
+        size = self.sizes(outs[0].shape[2:])[-window.positions:].astype(dtype)
         gy, x, y, gx = (array.reshape(-1) for array in (gy, x, y, gx))
-        if self.is_small(window, outs[0]):
-            table = pooling_kernels.interleaved(window, gx.size // window.pixels, gx.dtype)
-            return partial(pooling_kernels.pool_small_back, gy, x, gx, self.mode, size, table,
+        if self.is_interleaved(count, window):
+            table = pooling_interleaved.interleaved(window, count, dtype)
+            return partial(pooling_interleaved.pool_back, gy, x, gx, self.mode, size, table,
                            scratch[0])
         planes = Planes(window)
         return partial(pooling_kernels.pool_back, gy, x, y, gx, size, planes.tables,
                        (self.mode, *planes.form), pooling_kernels.forward_passes(planes),
                        pooling_kernels.backward_passes(planes, self.mode == MAX), scratch[0])
 
-    def sizes(self, window: Window) -> np.ndarray:
-        """How many pixels every window is divided by: one number per position."""
+    def sizes(self, image: Sequence[int]) -> np.ndarray:
+        """How many pixels every window is divided by: an element per position."""
+        window = self.window(image)
         if self.mode != AVG:
             return np.ones(window.positions)
         lengths = []
@@ -242,10 +252,6 @@ class Pooling(SpatialOp, name="Pooling"):
             lengths.append(np.maximum(length, 1))
         z, y, x = lengths
         return (z[:, None, None] * y[:, None] * x).reshape(-1)
-
-
-def _planes(array: Any) -> Any:
-    return array.reshape(array.shape[0] * array.shape[1], -1)
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,7 @@ A plane is first laid out with its padding, in phases (see `window_planes`).  Th
 distance: a window's sum, and the gradient of a pixel, are sums of shifted runs of memory.
 
 Windows are products of axes, so their sums and maxima are separable: where windows are large, one
-pass reduces along each axis, kx + ky + kz terms instead of kx ky kz.  Small planes are interleaved
-instead, STEP of them together (`pool_small`): a pixel is then a vector of planes, and no window has
-taps in the padding.
+pass reduces along each axis, kx + ky + kz terms instead of kx ky kz.
 """
 
 from __future__ import annotations
@@ -18,16 +16,14 @@ import numpy as np
 from ..jit import inlined, kernel, num_threads, prange
 from ..op import Spec
 from ..shape import size_of
-from ..simd.host import lanes
-from ..simd.pixel_rows import LEAST, fetch
-from ..simd.raw_arrays import STEP, room
-from ..simd.transpose import transpose
-from .sliding_window import Axis, Triple, Window, three
+from ..simd.pixel_rows import fetch
+from ..simd.raw_arrays import STEP
+from .pooling_reductions import add, add_labelled, find_along, find_largest, largest
+from .sliding_window import Triple, three
 from .window_planes import Planes, flat, move
 
-__all__ = ["AVG", "CUBE", "MAX", "SQUARE", "SUM", "Interleaved", "Passes", "backward_passes",
-           "forward_passes", "interleaved", "is_small", "pool", "pool_back", "pool_back_room",
-           "pool_room", "pool_small", "pool_small_back", "small_room"]
+__all__ = ["AVG", "CUBE", "MAX", "SQUARE", "SUM", "Passes", "axis_passes", "backward_passes",
+           "forward_passes", "pool", "pool_back", "pool_back_room", "pool_room", "terms"]
 
 MAX, AVG, SUM, SQUARE, CUBE = range(5)
 """What windows are reduced to; SQUARE and CUBE are lp pooling with p 2 and 3, SUM with p 1."""
@@ -58,7 +54,7 @@ class Passes(NamedTuple):
     spans: np.ndarray
 
 
-def _axis_passes(planes: Planes, at_once: bool = False) -> list[tuple[Triple, Triple, int]]:
+def axis_passes(planes: Planes, at_once: bool = False) -> list[tuple[Triple, Triple, int]]:
     """(kernel, phases, sums of each in forward) of each pass: all axes at once, or one axis each
     where that is fewer terms."""
     kernel, phases, whole, run = (planes.window.kernel, planes.phases, size_of(planes.size),
@@ -67,7 +63,7 @@ def _axis_passes(planes: Planes, at_once: bool = False) -> list[tuple[Triple, Tr
     split = [(_along(axis, kernel), _along(axis, three(phases, 1)),
               run if axis == axes[-1] else whole * size_of(phases[:axis])) for axis in axes]
     direct = [(kernel, three(phases, 1), run)]
-    return direct if at_once or len(split) < 2 else min(direct, split, key=_terms)
+    return direct if at_once or len(split) < 2 else min(direct, split, key=terms)
 
 
 def _along(axis: int, values: Triple) -> Triple:
@@ -76,18 +72,19 @@ def _along(axis: int, values: Triple) -> Triple:
     return first, second, third
 
 
-def _terms(passes: list[tuple[Triple, Triple, int]]) -> int:
+def terms(passes: list[tuple[Triple, Triple, int]]) -> int:
+    """Terms of all sums of a plane in forward."""
     return sum(size_of(kernel) * sums for kernel, _, sums in passes)
 
 
 def forward_passes(planes: Planes, at_once: bool = False) -> Passes:
     """From all phases of a plane to its windows; the last axis first, or all axes at once."""
-    return _passes(planes, _axis_passes(planes, at_once), False)
+    return _passes(planes, axis_passes(planes, at_once), False)
 
 
 def backward_passes(planes: Planes, at_once: bool = False) -> Passes:
     """From what windows give to all phases of a plane; the first axis first, or all at once."""
-    return _passes(planes, _axis_passes(planes, at_once)[::-1], True)
+    return _passes(planes, axis_passes(planes, at_once)[::-1], True)
 
 
 def _passes(planes: Planes, axes: list[Any], backward: bool) -> Passes:
@@ -115,75 +112,9 @@ def _passes(planes: Planes, axes: list[Any], backward: bool) -> Passes:
                   np.array(spans))
 
 
-class Interleaved(NamedTuple):
-    """Pixels that windows see, and windows that see pixels, in small planes that are interleaved.
-
-    seen     the pixels of each window, times STEP; `first` is where those of each begin
-    seeing   the windows of each pixel, times STEP, `begin` where those of each begin, and `pixels`
-             the pixel of each, times STEP
-    area     pixels of a plane; `out` positions; `planes` how many; `width` elements of a vector
-    """
-
-    seen: np.ndarray
-    first: np.ndarray
-    seeing: np.ndarray
-    begin: np.ndarray
-    pixels: np.ndarray
-    area: int
-    out: int
-    planes: int
-    width: int
-
-
-MOST = 1024
-"""Most pixels and positions of a plane that is interleaved: STEP of them stay in a second cache."""
-MOVE, SEEN = 0.7, 0.09
-"""Nanoseconds, forward and backward, of an interleaved plane: to bring in or store an element; for
-a pixel that a window sees."""
-PLANE, ROW, APART, TERM = 200, 5, 0.8, 0.13
-"""Of a padded plane: to begin one, to begin a row of pixels or of positions, to lay out a pixel
-where they lie apart, for a term of a sum."""
-
-
-def is_small(window: Window, planes: int) -> bool:
-    """Whether so many planes are faster interleaved, by a rough estimate."""
-    if planes < STEP or window.pixels + window.positions > MOST:
-        return False
-    padded = Planes(window)
-    seen = size_of(int(_taps_of(axis)[1].sum()) for axis in window.axes)
-    rows = padded.seen(0).shape[1] * padded.seen(1).shape[1]
-    lines = rows * len(padded.runs) + window.out[0] * window.out[1]
-    apart = window.pixels if window.stride[2] > 1 and padded.runs[0, 2] < LEAST else 0
-    return MOVE * (window.pixels + window.positions) + SEEN * seen < (
-        PLANE + ROW * lines + APART * apart + TERM * _terms(_axis_passes(padded)))
-
-
-def _taps_of(axis: Axis) -> tuple[np.ndarray, np.ndarray]:
-    """(positions, taps): the pixel of the axis under each tap, and whether there is one."""
-    index = (np.arange(axis.out)[:, None] * axis.stride - axis.pad
-             + np.arange(axis.kernel) * axis.dilate)
-    return index, (index >= 0) & (index < axis.image)
-
-
-def interleaved(window: Window, planes: int, dtype: Any) -> Interleaved:
-    """The tables of `pool_small`."""
-    pixel, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
-    for axis in window.axes:
-        index, there = _taps_of(axis)
-        shape = len(pixel) * axis.out, pixel.shape[1] * axis.kernel
-        pixel = (pixel[:, None, :, None] * axis.image + index[:, None]).reshape(shape)
-        inside = (inside[:, None, :, None] & there[:, None]).reshape(shape)
-    position, seen = np.nonzero(inside)[0], pixel[inside]
-    order = np.argsort(seen, kind="stable")
-    return Interleaved(
-        seen * STEP, np.searchsorted(position, np.arange(window.positions + 1)),
-        position[order] * STEP, np.searchsorted(seen[order], np.arange(window.pixels + 1)),
-        seen[order] * STEP, window.pixels, window.positions, planes, lanes(dtype))
-
-
 def pool_room(planes: Planes, dtype: Any) -> Spec:
     """Scratch memory of `pool`: for every thread a plane, and two reduced ones."""
-    buffers = 1 + min(len(_axis_passes(planes)), 2)
+    buffers = 1 + min(len(axis_passes(planes)), 2)
     return Spec((num_threads(), buffers, _size(planes)), dtype)
 
 
@@ -197,105 +128,12 @@ def _size(planes: Planes) -> int:
     return planes.form[4] + planes.numbers + 2 * STEP
 
 
-def small_room(window: Window, dtype: Any) -> Spec:
-    """Scratch memory of `pool_small` and its gradient."""
-    return Spec((num_threads(), 2 * (window.pixels + window.positions) * STEP), dtype)
-
-
-# --------------------------------------------------------------------------------------- reductions
-
 @inlined
 def _fetch(array, begin, size, part, parts):
     """Begin to bring one of the `parts` of a plane into the cache, or of what one holds."""
     share = min(size, SOON) // parts
     for i in range(begin + part * share, begin + (part + 1) * share, LINE):
         fetch(array, i)
-
-
-@inlined
-def _add(source, start, offsets, span, into, to):
-    """STEP sums from into[to] on, each of the taps span[0] to span[1]."""
-    zero, total = source.dtype.type(0), room(source.dtype)
-    for k in range(STEP):
-        total[k] = zero
-    for t in range(span[0], span[1]):
-        at = np.uintp(start + offsets[t])
-        for k in range(STEP):
-            total[k] += source[at + np.uintp(k)]
-    for k in range(STEP):
-        into[np.uintp(to) + np.uintp(k)] = total[k]
-
-
-@inlined
-def _largest(source, start, offsets, span, lowest, into, to):
-    """The same of maxima, which are at least `lowest`."""
-    best = room(source.dtype)
-    for k in range(STEP):
-        best[k] = lowest
-    for t in range(span[0], span[1]):
-        at = np.uintp(start + offsets[t])
-        for k in range(STEP):
-            pixel = source[at + np.uintp(k)]
-            best[k] = pixel if pixel > best[k] else best[k]
-    for k in range(STEP):
-        into[np.uintp(to) + np.uintp(k)] = best[k]
-
-
-@inlined
-def _find(source, start, offsets, labels, span, into, which, to):
-    """The same of maxima above minus infinity and the labels of the first of them, else -1."""
-    kind = source.dtype.type
-    lowest, nowhere = kind(-np.inf), kind(-1)
-    best, tap = room(source.dtype), room(source.dtype)
-    for k in range(STEP):
-        best[k], tap[k] = lowest, nowhere
-    for t in range(span[0], span[1]):
-        at, number = np.uintp(start + offsets[t]), kind(labels[t])
-        for k in range(STEP):
-            pixel = source[at + np.uintp(k)]
-            larger = pixel > best[k]
-            best[k] = pixel if larger else best[k]
-            tap[k] = number if larger else tap[k]
-    for k in range(STEP):
-        into[np.uintp(to) + np.uintp(k)] = best[k]
-    for k in range(STEP):
-        which[np.uintp(to) + np.uintp(k)] = tap[k]
-
-
-@inlined
-def _find_along(source, found, start, offsets, labels, span, into, which, to):
-    """The same of maxima that have labels `found` already, to which those of taps are added."""
-    kind = source.dtype.type
-    lowest, nowhere = kind(-np.inf), kind(-1)
-    best, tap = room(source.dtype), room(source.dtype)
-    for k in range(STEP):
-        best[k], tap[k] = lowest, nowhere
-    for t in range(span[0], span[1]):
-        at, number = np.uintp(start + offsets[t]), kind(labels[t])
-        for k in range(STEP):
-            pixel, label = source[at + np.uintp(k)], found[at + np.uintp(k)] + number
-            larger = pixel > best[k]
-            best[k] = pixel if larger else best[k]
-            tap[k] = label if larger else tap[k]
-    for k in range(STEP):
-        into[np.uintp(to) + np.uintp(k)] = best[k]
-    for k in range(STEP):
-        which[np.uintp(to) + np.uintp(k)] = tap[k]
-
-
-@inlined
-def _give(shares, which, start, offsets, labels, span, into, to):
-    """What STEP pixels are given by windows that each give to the tap of one label."""
-    zero, total = shares.dtype.type(0), room(shares.dtype)
-    for k in range(STEP):
-        total[k] = zero
-    for t in range(span[0], span[1]):
-        at, number = np.uintp(start + offsets[t]), shares.dtype.type(labels[t])
-        for k in range(STEP):
-            share, tap = shares[at + np.uintp(k)], which[at + np.uintp(k)]
-            total[k] += share if tap == number else zero
-    for k in range(STEP):
-        into[np.uintp(to) + np.uintp(k)] = total[k]
 
 
 # ------------------------------------------------------------------------------------ padded planes
@@ -342,9 +180,9 @@ def _pool_some(jobs, x, y, lowest, size, tables, form, passes, work):
                 for start in range(0, length, STEP):
                     first, to = q * phases * whole + start, q * whole + start
                     if mode == MAX:
-                        _largest(source, first, passes.offsets, taps, neutral, into, to)
+                        largest(source, first, passes.offsets, taps, neutral, into, to)
                     else:
-                        _add(source, first, passes.offsets, taps, into, to)
+                        add(source, first, passes.offsets, taps, into, to)
                     if p == last:
                         parts = run // STEP + 1
                         _fetch(x, (plane + jobs[1]) * area, area, start // STEP, parts)
@@ -426,9 +264,9 @@ def _find_all(planes, work, find, whole, run, ahead):
             for start in range(ahead, ahead + (run if p == last else whole), STEP):
                 first, to = q * phases * whole + start, q * whole + start
                 if p == 0:
-                    _find(source, first, find.offsets, find.labels, taps, into, found, to)
+                    find_largest(source, first, find.offsets, find.labels, taps, into, found, to)
                 else:
-                    _find_along(source, which, first, find.offsets, find.labels, taps, into, found,
+                    find_along(source, which, first, find.offsets, find.labels, taps, into, found,
                                 to)
         source, which = into, found
     return which
@@ -447,9 +285,9 @@ def _give_all(shares, which, work, give, mode, whole, ahead, gx, begin, area):
             for start in range(ahead, ahead + whole, STEP):
                 first, to = q // phases * whole + start, q * whole + start
                 if mode == MAX:
-                    _give(source, which, first, give.offsets, give.labels, taps, into, to)
+                    add_labelled(source, which, first, give.offsets, give.labels, taps, into, to)
                 else:
-                    _add(source, first, give.offsets, taps, into, to)
+                    add(source, first, give.offsets, taps, into, to)
                 if p == last:
                     _fetch(gx, begin, area, q * blocks + (start - ahead) // STEP,
                            count * phases * blocks)
@@ -487,90 +325,3 @@ def pool_back(gy, x, y, gx, size, tables, form, find, give, work):
     for worker in prange(len(work)):
         _back_some((np.int64(worker), len(work)), gy, x, y, gx, size, tables, form, find, give,
                    work[worker])
-
-
-# ----------------------------------------------------------------------------- interleaved planes
-
-@inlined
-def _load(array, begin, count, tile, width):
-    """STEP planes of `count` elements, from array[begin] on, interleaved."""
-    if count < width:
-        for i in range(count):
-            for k in range(STEP):
-                tile[np.uintp(i * STEP + k)] = array[np.uintp(begin + k * count + i)]
-    else:
-        for i in range(0, count, width):
-            first = min(i, count - width)
-            for k in range(0, STEP, width):
-                transpose(array, tile, (begin + k * count + first, first * STEP + k),
-                          (count, STEP))
-
-
-@inlined
-def _store(tile, array, begin, count, width):
-    """And back."""
-    if count < width:
-        for k in range(STEP):
-            for i in range(count):
-                array[np.uintp(begin + k * count + i)] = tile[np.uintp(i * STEP + k)]
-    else:
-        for i in range(0, count, width):
-            first = min(i, count - width)
-            for k in range(0, STEP, width):
-                transpose(tile, array, (first * STEP + k, begin + k * count + first),
-                          (STEP, count))
-
-
-@inlined
-def _divide(tile, size):
-    for p in range(len(size)):
-        for k in range(STEP):
-            tile[np.uintp(p * STEP + k)] /= size[p]
-
-
-@kernel(parallel=True)
-def pool_small(x, y, mode, lowest, size, table, work):
-    """`pool` of at least STEP small planes, but for lp; the last ones overlap others."""
-    pixels, positions, planes, width = table.area, table.out, table.planes, table.width
-    for worker in prange(len(work)):
-        mine, neutral = work[worker], x.dtype.type(lowest)
-        tile, found = mine[:pixels * STEP], mine[pixels * STEP:]
-        for job in range(np.int64(worker), (planes + STEP - 1) // STEP, len(work)):
-            first = min(job * STEP, planes - STEP)
-            _load(x, first * pixels, pixels, tile, width)
-            for p in range(positions):
-                span = table.first[p], table.first[p + 1]
-                if mode == MAX:
-                    _largest(tile, 0, table.seen, span, neutral, found, p * STEP)
-                else:
-                    _add(tile, 0, table.seen, span, found, p * STEP)
-            if mode == AVG:
-                _divide(found, size)
-            _store(found, y, first * positions, positions, width)
-
-
-@kernel(parallel=True)
-def pool_small_back(gy, x, gx, mode, size, table, work):
-    """Its gradient."""
-    pixels, positions, planes, width = table.area, table.out, table.planes, table.width
-    for worker in prange(len(work)):
-        mine, half = work[worker], positions * STEP
-        shares, which = mine[:half], mine[half:2 * half]
-        tile, given = mine[2 * half:2 * half + pixels * STEP], mine[2 * half + pixels * STEP:]
-        for job in range(np.int64(worker), (planes + STEP - 1) // STEP, len(work)):
-            first = min(job * STEP, planes - STEP)
-            _load(gy, first * positions, positions, shares, width)
-            if mode == AVG:
-                _divide(shares, size)
-            if mode == MAX:
-                _load(x, first * pixels, pixels, tile, width)
-                for p in range(positions):
-                    span = table.first[p], table.first[p + 1]
-                    _find(tile, 0, table.seen, table.seen, span, given, which, p * STEP)
-            for i in range(pixels):
-                span = table.begin[i], table.begin[i + 1]
-                if mode == MAX:
-                    _give(shares, which, 0, table.seeing, table.pixels, span, given, i * STEP)
-                else:
-                    _add(shares, 0, table.seeing, span, given, i * STEP)
-            _store(given, gx, first * pixels, pixels, width)

@@ -54,6 +54,17 @@ class Window:
                    three(pad, 0), three(dilate, 1))
 
     @classmethod
+    def merged(cls, axes: list[Axis]) -> Window:
+        """Over as few axes as can be: neighbouring ones are one where that has the same windows."""
+        axes = list(axes)
+        for outer in range(len(axes) - 2, -1, -1):
+            both = axes[outer].merged(axes[outer + 1])
+            if both is not None:
+                axes[outer:outer + 2] = [both]
+        sizes = zip(*axes, strict=True) if axes else [()] * len(Axis._fields)
+        return cls.over(*sizes)
+
+    @classmethod
     def pixelwise(cls, pixels: int) -> Window:
         """One tap on every pixel, in one row."""
         return cls((1, 1, pixels), (1, 1, pixels))
@@ -224,14 +235,7 @@ class Geometry:
         axes, channels = [axis for axis in self.window.axes if axis[:3] != (1, 1, 1)], self.channels
         while axes and axes[0].is_spanned:
             channels *= axes.pop(0).image
-        last = len(axes) - 1
-        while last > 0:
-            both = axes[last - 1].merged(axes[last])
-            if both is not None:
-                axes[last - 1:last + 1] = [both]
-            last -= 1
-        sizes = zip(*axes, strict=True) if axes else [()] * len(Axis._fields)
-        return replace(self, window=Window.over(*sizes), channels=channels)
+        return replace(self, window=Window.merged(axes), channels=channels)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,182 @@
+"""Pooling of many small planes: STEP of them are interleaved; a pixel is a vector of planes.
+
+Nothing is done for a plane alone, and no window has taps in the padding: tables list the pixels
+that each window sees.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..jit import inlined, kernel, num_threads, prange
+from ..op import Spec
+from ..shape import size_of
+from ..simd.host import lanes
+from ..simd.pixel_rows import LEAST
+from ..simd.raw_arrays import STEP
+from ..simd.transpose import transpose
+from .pooling_kernels import AVG, MAX, axis_passes, terms
+from .pooling_reductions import add, add_labelled, find_largest, largest
+from .sliding_window import Axis, Window
+from .window_planes import Planes
+
+__all__ = ["Interleaved", "applies", "interleaved", "pool", "pool_back", "room"]
+
+
+class Interleaved(NamedTuple):
+    """Pixels that windows see, and windows that see pixels, in small planes that are interleaved.
+
+    seen     the pixels of each window, times STEP; `first` is where those of each begin
+    seeing   the windows of each pixel, times STEP, `begin` where those of each begin, and `pixels`
+             the pixel of each, times STEP
+    area     pixels of a plane; `out` positions; `planes` how many; `width` elements of a vector
+    """
+
+    seen: np.ndarray
+    first: np.ndarray
+    seeing: np.ndarray
+    begin: np.ndarray
+    pixels: np.ndarray
+    area: int
+    out: int
+    planes: int
+    width: int
+
+
+MOST = 1024
+"""Most pixels and positions of a plane that is interleaved: STEP of them stay in a second cache."""
+MOVE, SEEN = 0.7, 0.09
+"""Nanoseconds, forward and backward, of an interleaved plane: to bring in or store an element; for
+a pixel that a window sees."""
+PLANE, ROW, APART, TERM = 200, 5, 0.8, 0.13
+"""Of a padded plane: to begin one, to begin a row of pixels or of positions, to lay out a pixel
+where they lie apart, for a term of a sum."""
+
+
+def applies(window: Window, planes: int) -> bool:
+    """Whether so many planes are faster interleaved, by a rough estimate."""
+    if planes < STEP or window.pixels + window.positions > MOST:
+        return False
+    padded = Planes(window)
+    seen = size_of(int(_taps_of(axis)[1].sum()) for axis in window.axes)
+    rows = padded.seen(0).shape[1] * padded.seen(1).shape[1]
+    lines = rows * len(padded.runs) + window.out[0] * window.out[1]
+    apart = window.pixels if window.stride[2] > 1 and padded.runs[0, 2] < LEAST else 0
+    return MOVE * (window.pixels + window.positions) + SEEN * seen < (
+        PLANE + ROW * lines + APART * apart + TERM * terms(axis_passes(padded)))
+
+
+def _taps_of(axis: Axis) -> tuple[np.ndarray, np.ndarray]:
+    """(positions, taps): the pixel of the axis under each tap, and whether there is one."""
+    index = (np.arange(axis.out)[:, None] * axis.stride - axis.pad
+             + np.arange(axis.kernel) * axis.dilate)
+    return index, (index >= 0) & (index < axis.image)
+
+
+def interleaved(window: Window, planes: int, dtype: Any) -> Interleaved:
+    """The tables of the kernels."""
+    pixel, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
+    for axis in window.axes:
+        index, there = _taps_of(axis)
+        shape = len(pixel) * axis.out, pixel.shape[1] * axis.kernel
+        pixel = (pixel[:, None, :, None] * axis.image + index[:, None]).reshape(shape)
+        inside = (inside[:, None, :, None] & there[:, None]).reshape(shape)
+    position, seen = np.nonzero(inside)[0], pixel[inside]
+    order = np.argsort(seen, kind="stable")
+    return Interleaved(
+        seen * STEP, np.searchsorted(position, np.arange(window.positions + 1)),
+        position[order] * STEP, np.searchsorted(seen[order], np.arange(window.pixels + 1)),
+        seen[order] * STEP, window.pixels, window.positions, planes, lanes(dtype))
+
+
+def room(window: Window, dtype: Any) -> Spec:
+    """Scratch memory of both kernels."""
+    return Spec((num_threads(), 2 * (window.pixels + window.positions) * STEP), dtype)
+
+
+@inlined
+def _load(array, begin, count, tile, width):
+    """STEP planes of `count` elements, from array[begin] on, interleaved."""
+    if count < width:
+        for i in range(count):
+            for k in range(STEP):
+                tile[np.uintp(i * STEP + k)] = array[np.uintp(begin + k * count + i)]
+    else:
+        for i in range(0, count, width):
+            first = min(i, count - width)
+            for k in range(0, STEP, width):
+                transpose(array, tile, (begin + k * count + first, first * STEP + k),
+                          (count, STEP))
+
+
+@inlined
+def _store(tile, array, begin, count, width):
+    """And back."""
+    if count < width:
+        for k in range(STEP):
+            for i in range(count):
+                array[np.uintp(begin + k * count + i)] = tile[np.uintp(i * STEP + k)]
+    else:
+        for i in range(0, count, width):
+            first = min(i, count - width)
+            for k in range(0, STEP, width):
+                transpose(tile, array, (first * STEP + k, begin + k * count + first),
+                          (STEP, count))
+
+
+@inlined
+def _divide(tile, size):
+    for p in range(len(size)):
+        for k in range(STEP):
+            tile[np.uintp(p * STEP + k)] /= size[p]
+
+
+@kernel(parallel=True)
+def pool(x, y, mode, lowest, size, table, work):
+    """`pool` of `pooling_kernels` without lp; the last planes are done together with others."""
+    pixels, positions, planes, width = table.area, table.out, table.planes, table.width
+    for worker in prange(len(work)):
+        mine, neutral = work[worker], x.dtype.type(lowest)
+        tile, found = mine[:pixels * STEP], mine[pixels * STEP:]
+        for job in range(np.int64(worker), (planes + STEP - 1) // STEP, len(work)):
+            first = min(job * STEP, planes - STEP)
+            _load(x, first * pixels, pixels, tile, width)
+            for p in range(positions):
+                span = table.first[p], table.first[p + 1]
+                if mode == MAX:
+                    largest(tile, 0, table.seen, span, neutral, found, p * STEP)
+                else:
+                    add(tile, 0, table.seen, span, found, p * STEP)
+            if mode == AVG:
+                _divide(found, size)
+            _store(found, y, first * positions, positions, width)
+
+
+@kernel(parallel=True)
+def pool_back(gy, x, gx, mode, size, table, work):
+    """Its gradient: `pool_back` of `pooling_kernels`."""
+    pixels, positions, planes, width = table.area, table.out, table.planes, table.width
+    for worker in prange(len(work)):
+        mine, half = work[worker], positions * STEP
+        shares, which = mine[:half], mine[half:2 * half]
+        tile, given = mine[2 * half:2 * half + pixels * STEP], mine[2 * half + pixels * STEP:]
+        for job in range(np.int64(worker), (planes + STEP - 1) // STEP, len(work)):
+            first = min(job * STEP, planes - STEP)
+            _load(gy, first * positions, positions, shares, width)
+            if mode == AVG:
+                _divide(shares, size)
+            if mode == MAX:
+                _load(x, first * pixels, pixels, tile, width)
+                for p in range(positions):
+                    span = table.first[p], table.first[p + 1]
+                    find_largest(tile, 0, table.seen, table.seen, span, given, which, p * STEP)
+            for i in range(pixels):
+                span = table.begin[i], table.begin[i + 1]
+                if mode == MAX:
+                    add_labelled(shares, which, 0, table.seeing, table.pixels, span, given,
+                                 i * STEP)
+                else:
+                    add(shares, 0, table.seeing, span, given, i * STEP)
+            _store(given, gx, first * pixels, pixels, width)

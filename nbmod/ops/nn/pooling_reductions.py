@@ -1,0 +1,99 @@
+"""Reductions of STEP windows at a time, which lie next to each other: those of pooling kernels.
+
+`offsets` are distances of taps from a window, of which a reduction has span[0] to span[1].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..jit import inlined
+from ..simd.raw_arrays import STEP, room
+
+__all__ = ["add", "add_labelled", "find_along", "find_largest", "largest"]
+
+
+@inlined
+def add(source, start, offsets, span, into, to):
+    """STEP sums from into[to] on, each of the taps span[0] to span[1]."""
+    zero, total = source.dtype.type(0), room(source.dtype)
+    for k in range(STEP):
+        total[k] = zero
+    for t in range(span[0], span[1]):
+        at = np.uintp(start + offsets[t])
+        for k in range(STEP):
+            total[k] += source[at + np.uintp(k)]
+    for k in range(STEP):
+        into[np.uintp(to) + np.uintp(k)] = total[k]
+
+
+@inlined
+def largest(source, start, offsets, span, lowest, into, to):
+    """The same of maxima, which are at least `lowest`."""
+    best = room(source.dtype)
+    for k in range(STEP):
+        best[k] = lowest
+    for t in range(span[0], span[1]):
+        at = np.uintp(start + offsets[t])
+        for k in range(STEP):
+            pixel = source[at + np.uintp(k)]
+            best[k] = pixel if pixel > best[k] else best[k]
+    for k in range(STEP):
+        into[np.uintp(to) + np.uintp(k)] = best[k]
+
+
+@inlined
+def find_largest(source, start, offsets, labels, span, into, which, to):
+    """The same of maxima above minus infinity and the labels of the first of them, else -1."""
+    kind = source.dtype.type
+    lowest, nowhere = kind(-np.inf), kind(-1)
+    best, tap = room(source.dtype), room(source.dtype)
+    for k in range(STEP):
+        best[k], tap[k] = lowest, nowhere
+    for t in range(span[0], span[1]):
+        at, number = np.uintp(start + offsets[t]), kind(labels[t])
+        for k in range(STEP):
+            pixel = source[at + np.uintp(k)]
+            larger = pixel > best[k]
+            best[k] = pixel if larger else best[k]
+            tap[k] = number if larger else tap[k]
+    for k in range(STEP):
+        into[np.uintp(to) + np.uintp(k)] = best[k]
+    for k in range(STEP):
+        which[np.uintp(to) + np.uintp(k)] = tap[k]
+
+
+@inlined
+def find_along(source, found, start, offsets, labels, span, into, which, to):
+    """The same of maxima that have labels `found` already, to which those of taps are added."""
+    kind = source.dtype.type
+    lowest, nowhere = kind(-np.inf), kind(-1)
+    best, tap = room(source.dtype), room(source.dtype)
+    for k in range(STEP):
+        best[k], tap[k] = lowest, nowhere
+    for t in range(span[0], span[1]):
+        at, number = np.uintp(start + offsets[t]), kind(labels[t])
+        for k in range(STEP):
+            pixel, label = source[at + np.uintp(k)], found[at + np.uintp(k)] + number
+            larger = pixel > best[k]
+            best[k] = pixel if larger else best[k]
+            tap[k] = label if larger else tap[k]
+    for k in range(STEP):
+        into[np.uintp(to) + np.uintp(k)] = best[k]
+    for k in range(STEP):
+        which[np.uintp(to) + np.uintp(k)] = tap[k]
+
+
+@inlined
+def add_labelled(shares, which, start, offsets, labels, span, into, to):
+    """What STEP pixels are given by windows that each give to the tap of one label."""
+    zero, total = shares.dtype.type(0), room(shares.dtype)
+    for k in range(STEP):
+        total[k] = zero
+    for t in range(span[0], span[1]):
+        at, number = np.uintp(start + offsets[t]), shares.dtype.type(labels[t])
+        for k in range(STEP):
+            share, tap = shares[at + np.uintp(k)], which[at + np.uintp(k)]
+            total[k] += share if tap == number else zero
+    for k in range(STEP):
+        into[np.uintp(to) + np.uintp(k)] = total[k]
