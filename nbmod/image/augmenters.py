@@ -27,7 +27,7 @@ _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.5
 _FROM_YIQ = np.array([[1.0, 0.956, 0.621], [1.0, -0.272, -0.647], [1.0, -1.107, 1.705]])
 _GRAY = np.array([0.21, 0.72, 0.07], np.float32)
 
-# Of the images of ImageNet: means and deviations of channels, main axes of colors.
+# Of ImageNet: means and standard deviations of channels, principal components of colors.
 IMAGENET_MEAN = (123.68, 116.28, 103.53)
 IMAGENET_STD = (58.395, 57.12, 57.375)
 IMAGENET_EIGENVALUES = (55.46, 4.794, 1.148)
@@ -101,7 +101,7 @@ class _Several(Augmenter):
         self.ts = list(ts)
 
     def dumps(self) -> Any:
-        """Name, and what the others dump."""
+        """Return the name and the dumps of the others."""
         return [type(self).__name__.lower(), [x.dumps() for x in self.ts]]
 
 
@@ -325,7 +325,7 @@ class HueJitterAug(Augmenter):
 
 
 def _mixed(src: NDArray, matrix: np.ndarray) -> NDArray:
-    """Every pixel times a matrix of channels."""
+    """Multiply every pixel by a color matrix."""
     from ..ndarray import op
 
     return op.dot(src, _of(matrix, src))
@@ -540,7 +540,7 @@ def CreateAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: bool 
 
 def color_augmenters(mean: Any, std: Any, brightness: float, contrast: float, saturation: float,
                      hue: float, pca_noise: float, rand_gray: float) -> list[Augmenter]:
-    """Return the second half of such lists: a conversion to float32, and changes of colors.
+    """Return the end of such lists: a conversion to float32, and changes of colors.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ __all__ = ["CreateDetAugmenter", "CreateMultiRandCropAugmenter", "DetAugmenter",
 Range = tuple[float, float]
 Sample = tuple[NDArray, np.ndarray]
 _BOX = slice(1, 5)
-_SPECK = 2
+_MIN_PIXELS = 2
 """Objects of so few pixels do not count when it is asked how much of objects a part covers."""
 _MARGIN = 2
 """A border that adds fewer rows or columns than this is not worth while."""
@@ -141,11 +141,11 @@ class DetHorizontalFlipAug(DetAugmenter):
         return src.flip(axis=1), label
 
 
-class _Reframed(DetAugmenter):
-    """Base of what gives an image another frame: a range of its shape, and one of its area.
+class _FrameAugmenter(DetAugmenter):
+    """Base class of augmenters that change the frame of an image, by aspect ratio and area.
 
-    aspect_ratio_range: width to height.  area_range: shares of the image's area.  A number stands
-    for a range without extent.  max_attempts: after so many misses the image stays as it is.
+    aspect_ratio_range: width to height.  area_range: fractions of the image's area.  A scalar means
+    an empty range.  max_attempts: number of frames tried, after which the image is not changed.
     """
 
     aspect_ratio_range: Range
@@ -158,24 +158,24 @@ class _Reframed(DetAugmenter):
         super().__init__(**kwargs)
         vars(self).update(kwargs)
         if self.aspect_ratio_range[0] <= 0:
-            raise self._wrong("aspect_ratio_range", "shapes above 0")
+            raise self._argument_error("aspect_ratio_range", "shapes above 0")
         if not isinstance(kwargs["max_attempts"], Integral):
-            raise self._wrong("max_attempts", "an integer")
+            raise self._argument_error("max_attempts", "an integer")
 
     def _range(self, name: str, value: Any) -> Range:
         least, most = value if isinstance(value, (tuple, list)) and len(value) == 2 else [value] * 2
         numbers = isinstance(least, Real) and isinstance(most, Real)
         if not numbers or not 0 <= least <= most < math.inf:
             raise ArgumentError(f"{type(self).__name__}: {name} is {value!r}, expected a number, "
-                                "or the least and the most, 0 or above")
+                                "or the smallest and the largest, 0 or above")
         return least, most
 
-    def _wrong(self, name: str, expected: str) -> ArgumentError:
+    def _argument_error(self, name: str, expected: str) -> ArgumentError:
         return ArgumentError(f"{type(self).__name__}: {name} is {getattr(self, name)!r}, expected "
                              f"{expected}")
 
-    def _shapes(self, width: int, height: int) -> Iterator[tuple[float, int, int]]:
-        """For each attempt a shape, and the heights at which it has the least and the most area."""
+    def _attempts(self, width: int, height: int) -> Iterator[tuple[float, int, int]]:
+        """For each attempt an aspect ratio, and the heights of the smallest and largest area."""
         for _ in range(self.max_attempts):
             ratio = random.uniform(*self.aspect_ratio_range)
             least, most = (round(math.sqrt(share * height * width / ratio))
@@ -183,23 +183,23 @@ class _Reframed(DetAugmenter):
             yield ratio, least, most
 
 
-def _between(least: int, most: int) -> int:
-    """A random number; the upper limit where the lower one is not below it."""
+def _random_int(least: int, most: int) -> int:
+    """A random integer of the range; the upper limit if it is empty."""
     return random.randint(least, most) if least < most else most
 
 
-def _last_within(width: int, ratio: float) -> int:
-    """The greatest height at which a frame of this shape is, rounded, not wider than `width`."""
+def _max_height(width: int, ratio: float) -> int:
+    """The largest height of a frame of this aspect ratio whose rounded width is at most `width`."""
     return math.ceil((width + 0.5) / ratio) - 1
 
 
 def _areas(boxes: np.ndarray) -> np.ndarray:
-    """Of boxes (n, 4); 0 for those that are turned inside out."""
+    """The areas of boxes (n, 4); 0 for inverted ones."""
     sides = np.maximum(0, boxes[:, 2:] - boxes[:, :2])
     return sides[:, 0] * sides[:, 1]
 
 
-class DetRandomCropAug(_Reframed):
+class DetRandomCropAug(_FrameAugmenter):
     """Crop a random part that shows enough of the objects in it.
 
     Parameters
@@ -235,28 +235,28 @@ class DetRandomCropAug(_Reframed):
                          aspect_ratio_range=aspect_ratio_range, area_range=area_range,
                          min_eject_coverage=min_eject_coverage, max_attempts=max_attempts)
         if self.area_range[1] <= 0:
-            raise self._wrong("area_range", "areas above 0")
+            raise self._argument_error("area_range", "areas above 0")
 
     def __call__(self, src: NDArray, label: np.ndarray) -> Sample:
         height, width = src.shape[:2]
-        for x, y, w, h in self._parts(width, height):
+        for x, y, w, h in self._windows(width, height):
             frame = np.array([x / width, y / height, (x + w) / width, (y + h) / height],
                              label.dtype)
             if self._shows_enough(label, frame, width * height):
-                seen = self._seen(label, x / width, y / height, w / width, h / height)
+                seen = self._visible_labels(label, x / width, y / height, w / width, h / height)
                 if len(seen):
                     return functions.fixed_crop(src, x, y, w, h), seen
         return src, label
 
-    def _parts(self, width: int, height: int) -> Iterator[functions.Box]:
-        """Random parts with areas in the range."""
+    def _windows(self, width: int, height: int) -> Iterator[functions.Box]:
+        """Random windows with areas in the range."""
         smallest, largest = (share * height * width for share in self.area_range)
-        for ratio, least, most in self._shapes(width, height):
+        for ratio, least, most in self._attempts(width, height):
             if round(most * ratio) > width:
-                most = _last_within(width, ratio)
-            h = _between(least, min(most, height))
+                most = _max_height(width, ratio)
+            h = _random_int(least, min(most, height))
             area = round(h * ratio) * h
-            if area < smallest:  # rounding has moved it out of the range
+            if area < smallest:  # rounding moved it out of the range
                 h += 1
             elif area > largest:
                 h -= 1
@@ -267,14 +267,15 @@ class DetRandomCropAug(_Reframed):
 
     def _shows_enough(self, label: np.ndarray, frame: np.ndarray, pixels: int) -> bool:
         boxes = label[:, _BOX]
-        boxes = boxes[_areas(boxes) * pixels > _SPECK]
+        boxes = boxes[_areas(boxes) * pixels > _MIN_PIXELS]
         seen = np.concatenate([np.maximum(boxes[:, :2], frame[:2]),
                                np.minimum(boxes[:, 2:], frame[2:])], 1)
         covered = _areas(seen) / _areas(boxes)
         return bool((covered > 0).any() and covered[covered > 0].min() > self.min_object_covered)
 
-    def _seen(self, label: np.ndarray, x: float, y: float, w: float, h: float) -> np.ndarray:
-        """Labels in a part, those of which enough is seen."""
+    def _visible_labels(self, label: np.ndarray, x: float, y: float, w: float, h: float
+                        ) -> np.ndarray:
+        """Labels relative to a window, of the objects that are sufficiently visible."""
         seen = label.copy()
         seen[:, 1:5:2] = np.clip((label[:, 1:5:2] - x) / w, 0, 1)
         seen[:, 2:5:2] = np.clip((label[:, 2:5:2] - y) / h, 0, 1)
@@ -283,7 +284,7 @@ class DetRandomCropAug(_Reframed):
         return seen[(area > 0) & (covered > self.min_eject_coverage)]
 
 
-class DetRandomPadAug(_Reframed):
+class DetRandomPadAug(_FrameAugmenter):
     """Place the image at a random position in a larger one.
 
     Parameters
@@ -310,9 +311,9 @@ class DetRandomPadAug(_Reframed):
         super().__init__(aspect_ratio_range=aspect_ratio_range, area_range=area_range,
                          max_attempts=max_attempts, pad_val=pad_val)
         if self.area_range[1] <= 1:
-            raise self._wrong("area_range", "a most area above 1")
+            raise self._argument_error("area_range", "a largest area above 1")
         if not isinstance(pad_val, (Real, tuple, list)):
-            raise self._wrong("pad_val", "a number, or one for each channel")
+            raise self._argument_error("pad_val", "a number, or one for each channel")
 
     def __call__(self, src: NDArray, label: np.ndarray) -> Sample:
         height, width, channels = src.shape
@@ -327,11 +328,11 @@ class DetRandomPadAug(_Reframed):
         return src, label
 
     def _frames(self, width: int, height: int) -> Iterator[functions.Box]:
-        """Random frames that are larger than the image, and where in them it stands."""
-        for ratio, least, most in self._shapes(width, height):
+        """Random frames that are larger than the image, and its position in them."""
+        for ratio, least, most in self._attempts(width, height):
             if round(least * ratio) < width:
-                least = _last_within(width, ratio)
-            h = _between(max(least, height), most)
+                least = _max_height(width, ratio)
+            h = _random_int(max(least, height), most)
             w = round(h * ratio)
             if min(h - height, w - width) >= _MARGIN:
                 y, x = random.randint(0, h - height), random.randint(0, w - width)

@@ -65,11 +65,13 @@ class ImageDetIter(ImageIter):
         If no source is given, there are no images, an option is invalid, or a label has another
         form; names the image.
 
-    Notes ----- Data are float32 of shape (batch_size, *data_shape).  Labels are float32 of shape
-    (batch_size, *label_shape), with `label_shape` (objects, numbers of each): class, xmin, ymin,
-    xmax, ymax, or -1 throughout.  The constructor reads all labels to find the largest number of
-    objects. Objects without area are left out, and so are images that after augmentation show no
-    object with a class of 0 or more.
+    Notes
+    -----
+    Data are float32 of shape (batch_size, *data_shape).  Labels are float32 of shape (batch_size,
+    *label_shape), with `label_shape` (objects, elements of each): class, xmin, ymin, xmax, ymax, or
+    -1 for padding.  The constructor reads all labels to find the largest number of objects.
+    Objects without area are skipped, and so are images that show no object with a class of 0 or
+    more after augmentation.
     """
 
     def __init__(self, batch_size: int, data_shape: Sequence[int], path_imgrec: str | None = None,
@@ -83,20 +85,20 @@ class ImageDetIter(ImageIter):
                          shuffle=shuffle, part_index=part_index, num_parts=num_parts,
                          aug_list=aug_list or [], imglist=imglist, data_name=data_name,
                          label_name=label_name, last_batch_handle=last_batch_handle)
-        self._made_by = kwargs if aug_list is None else None
+        self._augmenter_options = kwargs if aug_list is None else None
         self._make_augmenters()
         self.label_shape = self._estimate_label_shape()
         self.provide_label = [(label_name, (batch_size, *self.label_shape))]
 
     def _make_augmenters(self) -> None:
-        """For the present shape of images, unless the caller has given a list."""
-        if self._made_by is not None:
-            self.auglist = CreateDetAugmenter(self.data_shape, **self._made_by)
+        """Create augmenters for the current shape of images, unless the caller passed a list."""
+        if self._augmenter_options is not None:
+            self.auglist = CreateDetAugmenter(self.data_shape, **self._augmenter_options)
 
     # -- labels -----------------------------------------------------------------------------
 
     def _parse_label(self, label: Any) -> np.ndarray:
-        """The objects in the label of a record, (objects, B), those that have area."""
+        """The objects with area in the label of a record, (objects, B)."""
         raw = np.ravel(label.asnumpy() if isinstance(label, NDArray) else label)
         if raw.size < 7 or not np.isfinite(raw[:2]).all():
             raise MXNetError(f"a label of {raw.size} numbers, {raw[:7].tolist()}, expected A, B, "
@@ -120,7 +122,7 @@ class ImageDetIter(ImageIter):
             raise MXNetError("no object with area and a class")
 
     def _estimate_label_shape(self) -> tuple[int, int]:
-        """The most objects of an image, and the numbers of each."""
+        """The largest number of objects in an image, and the elements of each."""
         most, widths = 0, set()
         self.reset()
         try:
@@ -145,12 +147,12 @@ class ImageDetIter(ImageIter):
         Parameters
         ----------
         label_shape : tuple of int
-            (objects, numbers of each).
+            (objects, elements of each).
 
         Raises
         ------
         ValueError
-            Unless there are as many objects as now or more, and as many numbers of each.
+            If there are fewer objects than now, or another number of elements of each.
         """
         expected = f"expected ({self.label_shape[0]} or more, {self.label_shape[1]})"
         if len(label_shape) != 2 or label_shape[1] != self.label_shape[1]:
@@ -163,7 +165,7 @@ class ImageDetIter(ImageIter):
                 label_shape: Sequence[int] | None = None) -> None:
         """Change the shapes of batches, beginning with the next one.
 
-        The list that `CreateDetAugmenter` made is made again.  Images that were kept for the next
+        Augmenters of `CreateDetAugmenter` are created again.  Images that were kept for the next
         epoch ('roll_over') are lost.
 
         Parameters
@@ -171,7 +173,7 @@ class ImageDetIter(ImageIter):
         data_shape : tuple of int, optional
             Shape of images, (3, height, width).
         label_shape : tuple of int, optional
-            (objects, numbers of each).
+            (objects, elements of each).
 
         Raises
         ------
@@ -189,7 +191,7 @@ class ImageDetIter(ImageIter):
         (data_name, _), (label_name, _) = self.provide_data[0], self.provide_label[0]
         self.provide_data = [(data_name, (self.batch_size, *self.data_shape))]
         self.provide_label = [(label_name, (self.batch_size, *self.label_shape))]
-        self._kept = None
+        self._rolled_over = None
 
     def sync_label_shape(self, it: ImageDetIter, verbose: bool = False) -> ImageDetIter:
         """Give this iterator and another one, such as for validation, the larger label shape.
@@ -250,17 +252,17 @@ class ImageDetIter(ImageIter):
             self.check_valid_image([data])
             objects = self._parse_label(label)
         except RuntimeError as error:
-            self._log_refusal(error)
+            self._log_skipped(error)
             return None
         return self.augmentation_transform(data, objects)
 
     def _samples(self) -> Iterator[tuple[NDArray, np.ndarray]]:
-        """The rest of the epoch: images that show an object after all augmenters."""
+        """The rest of the epoch: augmented images that show an object."""
         for data, objects in super()._samples():
             try:
                 self._check_valid_label(objects)
             except RuntimeError as error:
-                self._log_refusal(error)
+                self._log_skipped(error)
                 continue
             yield data, objects
 

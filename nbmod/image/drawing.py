@@ -1,4 +1,4 @@
-"""Draw boxes and names into images, in place: uint8 (height, width, 3), blue first."""
+"""Draw boxes and names into images, in position: uint8 (height, width, 3), blue first."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _GAP = 5
 
 def draw(canvas: np.ndarray, label: np.ndarray, color: Any = None, thickness: int = 2,
          names: Any = None) -> None:
-    """One object: the lines of its box, and the name of its class if there is one.
+    """Draw an object: the outline of its box, and the name of its class if there is one.
 
-    label: class, xmin, ymin, xmax, ymax as shares.  color: of the lines, blue first; random by
+    label: class, xmin, ymin, xmax, ymax as fractions.  color: of the lines, blue first; random by
     default.  names: of classes, a mapping or a sequence.
     """
     height, width = canvas.shape[:2]
@@ -35,31 +35,31 @@ def draw(canvas: np.ndarray, label: np.ndarray, color: Any = None, thickness: in
 
 
 def _frame(canvas: np.ndarray, box: tuple[int, int, int, int], color: Any, thickness: int) -> None:
-    """Lines along the edges, half of their thickness to either side; below 0 all of the box."""
+    """Draw lines centered on the edges of a box; a negative thickness fills it."""
     left, top, right, bottom = box
     reach = max(thickness, 0) // 2
-    inner = _part(canvas, left + reach + 1, top + reach + 1, right - reach, bottom - reach)
+    inner = _crop(canvas, left + reach + 1, top + reach + 1, right - reach, bottom - reach)
     kept = inner.copy()
-    outer = _part(canvas, left - reach, top - reach, right + reach + 1, bottom + reach + 1)
+    outer = _crop(canvas, left - reach, top - reach, right + reach + 1, bottom + reach + 1)
     outer[:] = np.rint(np.broadcast_to(color, 3)).clip(0, 255)
     if thickness >= 0:
         inner[:] = kept
 
 
-def _part(canvas: np.ndarray, left: int, top: int, right: int, bottom: int) -> np.ndarray:
+def _crop(canvas: np.ndarray, left: int, top: int, right: int, bottom: int) -> np.ndarray:
     return canvas[max(top, 0):max(bottom, 0), max(left, 0):max(right, 0)]
 
 
-def _write(canvas: np.ndarray, place: tuple[int, int], text: str) -> None:
-    """White letters, from their upper left corner on."""
+def _write(canvas: np.ndarray, position: tuple[int, int], text: str) -> None:
+    """Write white text at its upper left corner."""
     names = _library("PIL.Image", "names of classes", "nbmod[image]")
     image = names.fromarray(canvas)
-    importlib.import_module("PIL.ImageDraw").Draw(image).text(place, text, fill=(255, 255, 255))
+    importlib.import_module("PIL.ImageDraw").Draw(image).text(position, text, fill=(255, 255, 255))
     canvas[:] = np.asarray(image)
 
 
 def show(canvas: np.ndarray, window: str, wait: int) -> None:
-    """The image in a window, for so many milliseconds; 0: until a key is pressed."""
+    """Show an image in a window for `wait` milliseconds; 0: until a key is pressed."""
     opencv = _library("cv2", "windows", "opencv-python")
     opencv.imshow(window, canvas)
     opencv.waitKey(wait)

@@ -158,7 +158,7 @@ def copyMakeBorder(src: NDArray, top: int, bot: int, left: int, right: int, *arg
 
 
 def interpolation(interp: int, old: Size | None = None, new: Size | None = None) -> int:
-    """Return the interpolation, 0 to 4, that a number stands for.
+    """Return the interpolation method, 0 to 4, that a code selects.
 
     Parameters
     ----------
@@ -473,7 +473,7 @@ def imrotate(src: NDArray, rotation_degrees: Any, zoom_in: bool = False, zoom_ou
 
 
 def _affine(angle: float, height: int, width: int, zoom_in: bool, zoom_out: bool) -> np.ndarray:
-    """From places in the result to places in the image, both from -1 to 1: (2, 3)."""
+    """The map from output to input coordinates, both from -1 to 1: (2, 3)."""
     cos, sin = math.cos(angle), math.sin(angle)
     across, down = (width - 1) / 2, (height - 1) / 2
     matrix = np.array([[cos, -sin * down / across, 0], [sin * across / down, cos, 0]])

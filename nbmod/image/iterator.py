@@ -103,7 +103,7 @@ class ImageIter(DataIter):
         self.data_shape, self.label_width, self.dtype = tuple(data_shape), label_width, dtype
         self.path_root, self.shuffle = path_root, shuffle
         self.last_batch_handle = last_batch_handle
-        self.imglist = self._listed(path_imglist, imglist)
+        self.imglist = self._read_list(path_imglist, imglist)
         self.imgrec = self._records(path_imgrec, path_imgidx)
         self.imgidx = self.imgrec
         seq = list(self.imgrec.keys) if self.imgrec is not None else list(self.imglist or ())
@@ -117,16 +117,16 @@ class ImageIter(DataIter):
         self.auglist: list[Any] = (CreateAugmenter(data_shape, **kwargs) if aug_list is None
                                    else aug_list)
         self.cur = 0
-        self._kept: tuple[NDArray, NDArray, int] | None = None
+        self._rolled_over: tuple[NDArray, NDArray, int] | None = None
         self._pools: tuple[BufferPool, BufferPool] | None = None
         self._allow_read = True
         self.num_image = len(self.seq)
         self.reset()
 
-    # -- where images come from -----------------------------------------------------------
+    # -- sources ----------------------------------------------------------------------------
 
-    def _listed(self, path: str | None, given: Any) -> dict[Any, tuple[np.ndarray, str]] | None:
-        """Number -> labels and path."""
+    def _read_list(self, path: str | None, given: Any) -> dict[Any, tuple[np.ndarray, str]] | None:
+        """Id -> labels and path."""
         if path is not None:
             return {entry.number: (np.array(entry.labels, np.float32), entry.path)
                     for entry in read_list(path)}
@@ -143,20 +143,20 @@ class ImageIter(DataIter):
             return None
         if index is not None:
             return MXIndexedRecordIO(index, path, "r")
-        return _Walked(path)
+        return _UnindexedRecords(path)
 
     def reset(self) -> None:
         """Start the next epoch."""
-        self._ordered: tuple[list[Any], list[Any]] | None = None
+        self._order_copy: tuple[list[Any], list[Any]] | None = None
         if self.shuffle:
             random.shuffle(self.seq)
-        if self._kept is None or self.last_batch_handle != "roll_over":
-            self._kept = None
+        if self._rolled_over is None or self.last_batch_handle != "roll_over":
+            self._rolled_over = None
         self.cur, self._allow_read = 0, True
 
     def hard_reset(self) -> None:
-        """Start an epoch, and drop images that were kept by 'roll_over'."""
-        self._kept = None
+        """Start an epoch, and discard images that were kept by 'roll_over'."""
+        self._rolled_over = None
         self.reset()
 
     def next_sample(self) -> tuple[Any, bytes]:
@@ -212,10 +212,10 @@ class ImageIter(DataIter):
         try:
             with open(path, "rb") as file:
                 return file.read()
-        except (OSError, ValueError) as error:  # ValueError: no path has a zero byte
+        except (OSError, ValueError) as error:  # ValueError: a null byte in the path
             raise MXNetError(f"{type(self).__name__}: {path!r} cannot be read: {error}") from error
 
-    # -- what is done to them ---------------------------------------------------------------
+    # -- processing -------------------------------------------------------------------------
 
     def imdecode(self, s: bytes) -> NDArray:
         """Decode an image.
@@ -277,7 +277,7 @@ class ImageIter(DataIter):
         Returns
         -------
         NDArray
-            Changed image.
+            Augmented image.
         """
         for aug in self.auglist:
             data = aug(data)
@@ -299,8 +299,8 @@ class ImageIter(DataIter):
         """Return the next batch, a `DataBatch`; raises StopIteration at the end of the epoch."""
         if not self._allow_read:
             raise StopIteration
-        data, label, start = self._kept or (*self._acquire(), 0)
-        rolled, self._kept = start, None
+        data, label, start = self._rolled_over or (*self._acquire(), 0)
+        rolled, self._rolled_over = start, None
         filled = self._batchify(data, label, start)
         pad = self.batch_size - rolled if rolled else 0
         if filled < self.batch_size:
@@ -308,18 +308,18 @@ class ImageIter(DataIter):
             if filled == 0 or self.last_batch_handle == "discard":
                 raise StopIteration
             if self.last_batch_handle == "roll_over":
-                self._kept = (data, label, filled)
+                self._rolled_over = (data, label, filled)
                 raise StopIteration
             pad = self.batch_size - filled
             while filled < self.batch_size:
                 self.cur, before = 0, filled
                 filled = self._batchify(data, label, filled)
                 if filled == before:
-                    raise MXNetError(f"{type(self).__name__}: checks refuse every image")
+                    raise MXNetError(f"{type(self).__name__}: checks reject every image")
         return DataBatch([data], [label], pad)
 
     def _acquire(self) -> tuple[NDArray, NDArray]:
-        """Data and labels of a batch, with arbitrary contents."""
+        """Uninitialized data and labels of a batch."""
         shapes = tuple(self.provide_data[0][1]), tuple(self.provide_label[0][1])
         if self._pools is None or tuple(pool.shape for pool in self._pools) != shapes:
             self._pools = BufferPool(shapes[0], self.dtype), BufferPool(shapes[1], np.float32)
@@ -327,7 +327,7 @@ class ImageIter(DataIter):
         return data, label
 
     def _batchify(self, batch_data: NDArray, batch_label: NDArray, start: int = 0) -> int:
-        """Fill rows from `start` on; how many rows are filled then."""
+        """Fill rows from `start` on; returns the end of the filled rows."""
         filled = start
         for data, label in islice(self._samples(), self.batch_size - start):
             image = self.postprocess_data(data)
@@ -340,9 +340,9 @@ class ImageIter(DataIter):
         return filled
 
     def _samples(self) -> Iterator[tuple[NDArray, Any]]:
-        """The rest of the epoch: images after all augmenters, with their labels.
+        """The rest of the epoch: augmented images with their labels.
 
-        Those that checks refuse by a RuntimeError are passed over.
+        Images for which a check raises a RuntimeError are skipped.
         """
         while True:
             try:
@@ -361,16 +361,16 @@ class ImageIter(DataIter):
         try:
             self.check_valid_image([data])
         except RuntimeError as error:
-            self._log_refusal(error)
+            self._log_skipped(error)
             return None
         return self.augmentation_transform(data), label
 
-    def _log_refusal(self, error: RuntimeError) -> None:
-        get_logger().debug("%s: %s is passed over: %s", type(self).__name__, self._last_name(),
+    def _log_skipped(self, error: RuntimeError) -> None:
+        get_logger().debug("%s: %s is skipped: %s", type(self).__name__, self._last_name(),
                            error)
 
     def _last_name(self) -> str:
-        """Which image was read last, in words."""
+        """Description of the image that was read last."""
         key = self.seq[self.cur - 1]
         if self.imgrec is not None:
             return f"{self.imgrec.uri}, record {key}"
@@ -385,7 +385,7 @@ class ImageIter(DataIter):
 
     # -- resume -----------------------------------------------------------------------------
 
-    def _made(self) -> dict[str, Any]:
+    def _resume_key(self) -> dict[str, Any]:
         return {"batch_size": self.batch_size, "data_shape": list(self.data_shape),
                 "last_batch_handle": self.last_batch_handle,
                 "bytes_of_file": 0 if self.imgrec is None else self.imgrec.size()}
@@ -395,15 +395,16 @@ class ImageIter(DataIter):
 
         All states of an epoch share the list `order`.
         """
-        kept = self._kept and [self._kept[0].asnumpy(), self._kept[1].asnumpy(), self._kept[2]]
-        return {**self._made(), "order": self._order(), "cur": self.cur,
+        kept = self._rolled_over and [self._rolled_over[0].asnumpy(),
+                                      self._rolled_over[1].asnumpy(), self._rolled_over[2]]
+        return {**self._resume_key(), "order": self._order(), "cur": self.cur,
                 "reads": self._allow_read, "kept": kept, "random": common_random.get_states()}
 
     def _order(self) -> list[Any]:
-        """A copy of `seq`, made once in an epoch."""
-        if self._ordered is None or self._ordered[0] is not self.seq:
-            self._ordered = self.seq, list(self.seq)
-        return self._ordered[1]
+        """A copy of `seq`, made once per epoch."""
+        if self._order_copy is None or self._order_copy[0] is not self.seq:
+            self._order_copy = self.seq, list(self.seq)
+        return self._order_copy[1]
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a position that `state_dict` returned.
@@ -421,19 +422,19 @@ class ImageIter(DataIter):
         MXNetError
             If one of these differs.
         """
-        expect_same(self, state, **self._made())
+        expect_same(self, state, **self._resume_key())
         if set(state["order"]) != set(self.seq):
             raise MXNetError(f"{type(self).__name__}: the saved state is of an iterator over "
                              f"{len(state['order'])} other images")
-        self.seq, self._ordered = list(state["order"]), None
+        self.seq, self._order_copy = list(state["order"]), None
         self.cur, self._allow_read = state["cur"], state["reads"]
         kept = state["kept"]
-        self._kept = kept and (array(kept[0], dtype=self.dtype), array(kept[1]), kept[2])
+        self._rolled_over = kept and (array(kept[0], dtype=self.dtype), array(kept[1]), kept[2])
         if "random" in state:
             common_random.set_states(state["random"])
 
 
-class _Walked(MXIndexedRecordIO):
+class _UnindexedRecords(MXIndexedRecordIO):
     """A record file without an index: keys are 0, 1, 2, ..."""
 
     def __init__(self, path: str):

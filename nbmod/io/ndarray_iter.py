@@ -95,9 +95,10 @@ class NDArrayIter(DataIter):
     TypeError
         If `data` or `label` has another type.
 
-    Notes ----- Without `shuffle`, a full batch shares memory with the source arrays.  With
-    'roll_over', `pad` of the first batch of an epoch is the number of samples carried over from the
-    epoch before.
+    Notes
+    -----
+    Without `shuffle`, a full batch shares memory with the source arrays.  With 'roll_over', `pad`
+    of the first batch of an epoch is the number of samples carried over from the epoch before.
 
     Examples
     --------

@@ -236,5 +236,5 @@ def test_an_epoch_without_fitting_images_ends(tmp_path):
 
     made = listed([GOOD] * 3, aug_list=[Once(2)], data_shape=(3, 30, 40), batch_size=3)(
         str(tmp_path))
-    with pytest.raises(MXNetError, match="refuse every image"):
+    with pytest.raises(MXNetError, match="reject every image"):
         made.next()
