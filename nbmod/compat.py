@@ -1,10 +1,10 @@
 """Let `import mxnet` mean nbmod in this process.
 
-`as_mxnet()` puts a finder in front of Python's own: `mxnet.x.y` becomes the very module
-`nbmod.x.y`, so classes are the same under both names.  Only the top module is a thin stand-in, so
-that scripts which compare `mxnet.__version__` see the version whose API they find.
+`as_mxnet()` adds an import finder before Python's own: `mxnet.x.y` is the module `nbmod.x.y`, so
+that classes are identical under both names.  Only the top module is a proxy, so that
+`mxnet.__version__` is the version of the API.
 
-`restore_old_names()` puts back what NumPy and Python have dropped since those scripts were written.
+`restore_old_names()` restores names that NumPy and Python have removed since MXNet 1.x.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""How parameters get their first values.
+"""Initialization of parameters.
 
-An initializer is called with an `InitDesc`, which is the parameter's name and attributes, and the
-array to fill.  The `__init__` attribute of the variable takes precedence (its `_init_weight` then
-fills the array, whatever the name is); otherwise the ending of the name decides: `weight` is filled
-by the initializer's distribution, the others (`bias`, `gamma`, ...) have fixed values.  Any other
-ending is an error.  Called with a plain string, as before MXNet 0.9, a few more names are known.
+An initializer is called with an `InitDesc`, the parameter's name and attributes, and the array to
+fill.  The `__init__` attribute of the variable takes precedence (the `_init_weight` of that
+initializer is called for any name); otherwise the suffix of the name decides: `weight` is filled
+by the initializer's distribution, others (`bias`, `gamma`, ...) have fixed values.  An unknown
+suffix is an error.  For a plain string, as before MXNet 0.9, a few more names are known.
 
-Random values come from `nbmod.random`, so `nbmod.random.seed` governs them.
+Random values are drawn by `nbmod.random`, whose `seed` applies.
 
 Examples
 --------

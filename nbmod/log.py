@@ -30,7 +30,7 @@ class _Formatter(logging.Formatter):
 
 def get_logger(name: str | None = None, filename: str | None = None, filemode: str | None = None,
                level: int = WARNING) -> logging.Logger:
-    """The logger called `name`, writing to standard error, or bare messages to `filename`.
+    """Return the logger `name`, which writes to standard error, or plain messages to `filename`.
 
     Asking again for the same name returns the logger as it was set up first.
     """

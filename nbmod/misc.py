@@ -1,6 +1,6 @@
 """The learning-rate schedulers of MXNet 0.5, still imported by old scripts as `mx.misc`.
 
-They know no warm-up and count from iteration 0; everything newer is in `lr_scheduler`.
+They have no warm-up and count from iteration 0; current schedulers are in `lr_scheduler`.
 """
 
 from __future__ import annotations

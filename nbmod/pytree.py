@@ -1,7 +1,6 @@
-"""Nested lists of tensors, as loops take and return them: `x`, `[x, y]`, `[x, [y, z]]`.
+"""Nested lists of tensors (pytrees) in control flow: `x`, `[x, y]`, `[x, [y, z]]`.
 
-`flatten` takes one apart into its tensors and its structure, a nested list of None; `regroup` puts
-tensors together again.
+`flatten` returns the tensors and the structure, a nested list of None; `unflatten` is its inverse.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any
 
 from .base import ArgumentError
 
-__all__ = ["flatten", "regroup"]
+__all__ = ["flatten", "unflatten"]
 
 
 def flatten(value: Any, kind: type, what: str) -> tuple[list[Any], Any]:
@@ -28,11 +27,11 @@ def flatten(value: Any, kind: type, what: str) -> tuple[list[Any], Any]:
     return [tensor for tensors, _ in parts for tensor in tensors], [shape for _, shape in parts]
 
 
-def regroup(tensors: Iterable[Any], structure: Any) -> Any:
+def unflatten(tensors: Iterable[Any], structure: Any) -> Any:
     """`tensors` in that structure."""
-    waiting = iter(tensors)
+    remaining = iter(tensors)
 
-    def take(part: Any) -> Any:
-        return next(waiting) if part is None else [take(inner) for inner in part]
+    def build(part: Any) -> Any:
+        return next(remaining) if part is None else [build(inner) for inner in part]
 
-    return take(structure)
+    return build(structure)

@@ -1,7 +1,7 @@
-"""Name tables: how `"acc"` or `'["xavier", {"magnitude": 2}]'` becomes an object.
+"""Registries of classes by name: `"acc"` or `'["xavier", {"magnitude": 2}]'` becomes an object.
 
-One table per base class, from lower-cased names to classes.  Metrics and initializers use it, and
-so may anybody's own family of classes.
+There is one table per base class, from lower-cased names to classes.  Metrics and initializers use
+it; other families of classes may.
 """
 
 from __future__ import annotations

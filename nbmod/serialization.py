@@ -1,13 +1,13 @@
-"""`.params` files: MXNet's list of named arrays, read in every dialect, written in one.
+"""`.params` files: MXNet's list of named arrays, read in all versions, written in V2.
 
 A file is a 24-byte head (magic, reserved, count), that many array records, then either no names
-or one per record.  All numbers are little-endian and nothing is padded.  A record starts with a
-magic word that tells its dialect; the oldest (V0, before 0.10) has none, there the word *is* the
-number of dimensions.  Files are written in V2, which MXNet has read since 0.12, byte for byte as
+or one per record.  All integers are little-endian, without padding.  A record begins with a magic
+number that identifies its version; the oldest (V0, before 0.10) begins with the number of
+dimensions instead.  Files are written in V2, which MXNet has read since 0.12, byte for byte as
 MXNet would.
 
-Invariant: a number from the file is compared with the bytes that are left before anything of that
-size is allocated or skipped, so a damaged header can cost neither memory nor time.
+Invariant: a size from the file is compared with the remaining bytes before anything of that size is
+allocated or skipped, so a damaged header costs neither memory nor time.
 
 Arrays here are plain NumPy: the NDArray layer wraps them.  What a record can hold, and as what:
 * a dense array: `numpy.ndarray`; bfloat16 is widened to float32, which is exact;
@@ -99,7 +99,7 @@ def array_from_record(content: bytes) -> Stored:
 
 
 class _Reader:
-    """A stream of known size that never hands out, or makes room for, more than it holds."""
+    """A stream of known size that never allocates more than its remaining bytes."""
 
     def __init__(self, stream: BinaryIO, size: int, label: str):
         self.stream, self.size, self.label, self.offset = stream, size, label, 0
@@ -114,7 +114,7 @@ class _Reader:
         if count > left:
             self.fail(f"{count} bytes of {what}", f"{left} bytes to the end of the file")
 
-    def take(self, count: int, what: str) -> bytes:
+    def read(self, count: int, what: str) -> bytes:
         self.need(count, what)
         content = self.stream.read(count)
         if len(content) != count:
@@ -122,11 +122,11 @@ class _Reader:
         self.offset += count
         return content
 
-    def numbers(self, code: str, what: str) -> tuple[int, ...]:
-        return struct.unpack("<" + code, self.take(struct.calcsize("<" + code), what))
+    def unpack(self, code: str, what: str) -> tuple[int, ...]:
+        return struct.unpack("<" + code, self.read(struct.calcsize("<" + code), what))
 
-    def number(self, code: str, what: str) -> int:
-        return self.numbers(code, what)[0]
+    def unpack_one(self, code: str, what: str) -> int:
+        return self.unpack(code, what)[0]
 
     def fill(self, array: np.ndarray) -> None:
         """Read `array.nbytes` bytes, already known to be there, into a contiguous array."""
@@ -143,13 +143,13 @@ class _Reader:
 
 
 def _read_list(reader: _Reader) -> tuple[list[Stored], list[str]]:
-    magic, _reserved, count = reader.numbers("QQQ", "file head (magic, reserved, count)")
+    magic, _reserved, count = reader.unpack("QQQ", "file head (magic, reserved, count)")
     if magic != _LIST_MAGIC:
         reader.fail(f"magic {_LIST_MAGIC:#x} of a .params file", f"{magic:#x}", at=0)
     _check_count(reader, count, 4, "arrays", at=16)
     arrays = [_read_record(reader) for _ in range(count)]
     at = reader.offset
-    named = reader.number("Q", "number of names")
+    named = reader.unpack_one("Q", "number of names")
     if named not in (0, count):
         reader.fail(f"0 or {count} names", str(named), at=at)
     _check_count(reader, named, 8, "names", at=at)
@@ -170,7 +170,7 @@ def _check_count(reader: _Reader, count: int, least: int, what: str, at: int) ->
 
 def _read_name(reader: _Reader) -> str:
     at = reader.offset
-    content = reader.take(reader.number("Q", "length of a name"), "a name")
+    content = reader.read(reader.unpack_one("Q", "length of a name"), "a name")
     try:
         name = content.decode("utf-8")
     except UnicodeDecodeError:
@@ -190,9 +190,9 @@ def _check_distinct(reader: _Reader, names: list[str], at: int) -> None:
 
 def _read_record(reader: _Reader) -> Stored:
     at = reader.offset
-    magic = reader.number("I", "an array record")
+    magic = reader.unpack_one("I", "an array record")
     if magic in (_V2, _V3):
-        stype = reader.number("i", "storage type")
+        stype = reader.unpack_one("i", "storage type")
         if stype in _STYPES and magic == _V2:
             return _read_sparse(reader, _STYPES[stype])
         if stype != 0:
@@ -205,18 +205,18 @@ def _read_record(reader: _Reader) -> Stored:
 
 def _read_shape(reader: _Reader, code: str) -> tuple[int, ...] | None:
     at = reader.offset
-    return _read_dims(reader, reader.number(code, "number of dimensions"), "q", at)
+    return _read_dims(reader, reader.unpack_one(code, "number of dimensions"), "q", at)
 
 
 def _read_dims(reader: _Reader, ndim: int, code: str, at: int) -> tuple[int, ...] | None:
-    """`ndim` dimensions; None stands for the unknown shape (-1 dimensions)."""
+    """`ndim` dimensions; None is the unknown shape (-1 dimensions)."""
     if ndim == -1:
         return None
     if not 0 <= ndim <= _MAX_NDIM:
         reader.fail(f"an array record (a known magic or 0 to {_MAX_NDIM} dimensions)",
                     f"{ndim & 0xFFFFFFFF:#x}", at=at)
     at = reader.offset
-    shape = reader.numbers(f"{ndim}{code}", "dimensions") if ndim else ()
+    shape = reader.unpack(f"{ndim}{code}", "dimensions") if ndim else ()
     if min(shape, default=0) < 0 or prod(max(dim, 1) for dim in shape) > 1 << 59:
         reader.fail("dimensions of an array", str(shape), at=at)
     return shape
@@ -234,14 +234,14 @@ def _read_dense(reader: _Reader, shape: tuple[int, ...] | None, none_ndim: int) 
 
 def _read_context(reader: _Reader) -> None:
     at = reader.offset
-    device_type, _device_id = reader.numbers("ii", "context")
+    device_type, _device_id = reader.unpack("ii", "context")
     if device_type not in _DEVICE_TYPES:
         reader.fail(f"a device type among {_DEVICE_TYPES}", str(device_type), at=at)
 
 
 def _read_dtype(reader: _Reader) -> int:
     at = reader.offset
-    flag = reader.number("i", "dtype")
+    flag = reader.unpack_one("i", "dtype")
     if flag not in DTYPE_FLAGS and flag != _BFLOAT16:
         reader.fail(f"a dtype flag among {[*DTYPE_FLAGS, _BFLOAT16]}", str(flag), at=at)
     return flag
@@ -265,7 +265,7 @@ def _read_data(reader: _Reader, shape: tuple[int, ...], flag: int) -> np.ndarray
 
 
 def _read_bfloat16(reader: _Reader, size: int) -> np.ndarray:
-    """A bfloat16 is the upper half of a float32; done in pieces so that no second copy stands."""
+    """A bfloat16 is the upper half of a float32; read in chunks to avoid a second copy."""
     wide = np.zeros(size, np.uint32)
     for begin in range(0, size, _CHUNK):
         half = np.empty(min(_CHUNK, size - begin), np.dtype("<u2"))
@@ -416,10 +416,10 @@ def _write_data(stream: BinaryIO, array: Stored) -> None:
 
 @contextmanager
 def atomic_write(path: Any) -> Iterator[BinaryIO]:
-    """A binary stream whose content becomes the file `path` when the block ends well.
+    """A binary stream whose content replaces the file `path` if the block succeeds.
 
-    Until then it is a temporary file beside `path`; if the block raises, the temporary file goes
-    and `path` is as it was.  Links are followed; a device or pipe is written directly.
+    Until then it is a temporary file in the same folder, which is removed if the block raises.
+    Symbolic links are followed; a device or pipe is written directly.
     Raises MXNetError where the file system refuses.
     """
     target = os.path.realpath(os.fspath(path))

@@ -1,8 +1,9 @@
-"""`mx.nd`: arrays and the functions on them, computed as soon as they are called.
+"""`mx.nd`: arrays, and functions that are executed eagerly.
 
     ndarray    the class, and `invoke`, which runs one op on arrays
-    execute    what `invoke` does below NDArray: inference, allocation, the call
-    indexing   what `x[key]` means              operators  `x + y` and `nd.add`
+    eager      execution of one op: inference, allocation, the call
+    tape       recording for `autograd`         gradients  its backward pass
+    indexing   keys of `x[key]`                 operators  `x + y` and `nd.add`
     fluent     `x.exp()` for `nd.exp(x)`        creation   `nd.array`, `nd.zeros`, ...
     functions  `nd.X` for every op X            saving     `.params` files
 

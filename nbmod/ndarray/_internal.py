@@ -20,7 +20,7 @@ __getattr__, __dir__ = namespace(__name__, "", lambda name: not is_public(name))
 
 
 def _copyto(data: NDArray, out: NDArray) -> NDArray:
-    """Write `data` to `out`, in its type."""
+    """Copy `data` to `out`, converted to its type."""
     data.copyto(out)
     return out
 

@@ -1,4 +1,4 @@
-"""Rows that are mostly zeros: `Compressed`, plain data, and `CSRNDArray`, what users see of it."""
+"""Compressed sparse rows (CSR): `Compressed`, the data, and `CSRNDArray`, the public array type."""
 
 from __future__ import annotations
 

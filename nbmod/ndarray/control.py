@@ -1,6 +1,6 @@
-"""`nd.contrib.foreach`, `while_loop` and `cond`: plain Python loops over NDArrays.
+"""`nd.contrib.foreach`, `while_loop` and `cond`: control flow as Python loops over NDArrays.
 
-They take and return what their twins in `sym.contrib` do, so one body serves both.
+Arguments and results are those of the functions in `sym.contrib`, so that one body works with both.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..base import ArgumentError, MXNetError
-from ..pytree import flatten, regroup
+from ..pytree import flatten, unflatten
 from .functions import function
 from .ndarray import NDArray
 
@@ -58,7 +58,8 @@ def foreach(body: Callable[[Any, Any], Any], data: Any, init_states: Any) -> tup
                             "rows, the same for all")
     states, collected = init_states, _Outputs("foreach: outputs of the body")
     for t in range(*lengths):
-        outputs, states = _pair("foreach", body(regroup([x[t] for x in arrays], structure), states))
+        rows = unflatten([array[t] for array in arrays], structure)
+        outputs, states = _pair("foreach", body(rows, states))
         collected.append(outputs)
     return collected.stacked(), states
 
@@ -163,7 +164,7 @@ class _Outputs:
 
     def stacked(self, rows: int = 0) -> Any:
         """The outputs along a new first axis, of at least so many rows."""
-        return regroup([self._column(column, rows) for column in self.columns], self.structure)
+        return unflatten([self._column(column, rows) for column in self.columns], self.structure)
 
     def _column(self, arrays: list[NDArray], rows: int) -> NDArray:
         for t, array in enumerate(arrays):

@@ -1,8 +1,7 @@
-"""The functions of `mx.nd`: one per op, made when its name is first used.
+"""The functions of `mx.nd`: one per op, made on first use.
 
-A namespace (`nd`, `nd.contrib`, `nd.linalg`, ...) is a module whose `__getattr__` comes from
-`namespace(prefix)`: `nd.linalg.gemm` is the op `_linalg_gemm`.  Functions made once stay in the
-module.
+A namespace (`nd`, `nd.contrib`, `nd.linalg`, ...) is a module whose `__getattr__` is made by
+`namespace(prefix)`: `nd.linalg.gemm` is the op `_linalg_gemm`.  Functions are cached in the module.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from .operators import BINARY
 __all__ = ["ARITHMETIC", "forget_function", "function", "op_function", "namespace", "is_public"]
 
 _SHOWN: list[tuple[str, str, str]] = []
-"""(op, module, name in it) of every function that is kept in a namespace."""
+"""(op, module, name in it) of every function that is cached in a namespace."""
 
 
 def _arithmetic(name: str) -> Callable[..., Any]:

@@ -1,13 +1,13 @@
 """`NDArray`: a tensor on a device.
 
 Data structure: `_data`, an array of the device (`numpy.ndarray` on the CPU, see `ops.device`), and
-`_ctx`, the context it lives on.  Several NDArrays may share memory: basic indexing whose result is
-contiguous, `reshape` and `detach` give views.
+`_ctx`, its context.  Several NDArrays may share memory: `reshape`, `detach`, and basic indexing
+with a contiguous result give views.
 
 Invariant: `_data` is C-contiguous in its shape, and `_ctx` names a device that exists.
 
-Work is done when a call returns on the CPU and is queued on a GPU; `asnumpy` and `wait_to_read`
-wait for it.  Any number of threads may read an array at once.
+Execution is synchronous on the CPU and asynchronous on a GPU, where `asnumpy` and `wait_to_read`
+synchronize.  Any number of threads may read an array concurrently.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def as_dtype(dtype: Any) -> np.dtype:
     try:
         found = np.dtype(np.float32 if dtype is None else dtype)
     except TypeError:
-        found = np.dtype(object)  # refused below, like everything that is no number
+        found = np.dtype(object)  # rejected below
     if found not in FLAG_OF_DTYPE:
         raise TypeError(f"dtype {dtype} is not supported, expected one of "
                         f"{', '.join(map(str, FLAG_OF_DTYPE))}")
@@ -697,7 +697,7 @@ def invoke(op: Op, inputs: Sequence[NDArray], out: Any = None, ctx: Context | No
 
 def _invoke_recorded(op: Op, inputs: Sequence[NDArray], ins: list[Any], outs: Sequence[Any],
                      device: Any) -> list[NDArray]:
-    """Run `op` and enter it on the tape; the visible outputs."""
+    """Execute `op` and record it on the tape; the visible outputs."""
     place = inputs[0]._ctx
     node = tape.Recorded(op, [tape.entry_of(array) for array in inputs], place)
     computed = execute(op, ins, device, outs, place, tape.num_outputs_read(op), node.state)
@@ -765,8 +765,8 @@ def binary(name: str, lhs: Any, rhs: Any) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    """MXNet keeps `array`, `zeros`, `add`, `concatenate` and the rest in this module."""
-    if not name.startswith("_"):  # `__path__` is asked for while this file is being imported
+    """Look up `array`, `zeros`, `add`, `concatenate` etc., which MXNet has in this module."""
+    if not name.startswith("_"):  # `__path__` is looked up during the import of this module
         from . import creation, functions
 
         if name in creation.__all__:

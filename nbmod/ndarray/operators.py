@@ -1,7 +1,7 @@
-"""Arithmetic between arrays and numbers: one table, read by Python's operators and by `nd.add` etc.
+"""Arithmetic of arrays and numbers: one table for Python's operators and for `nd.add` etc.
 
-An operation on two arrays broadcasts.  On an array and a number the array's type decides, so
-`int32_array + 1.5` stays int32.  In-place operators write into the array they stand on.
+Operations on two arrays broadcast.  For an array and a number, the result has the array's type:
+`int32_array + 1.5` is int32.  In-place operators write to their left operand.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Binary", "BINARY", "Operators"]
 
 
 class Binary(NamedTuple):
-    """How one operation is carried out, by the kinds of its operands."""
+    """The implementations of one operation, by the kinds of its operands."""
 
     arrays: str
     """Op of two arrays."""

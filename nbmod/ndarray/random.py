@@ -63,7 +63,7 @@ def uniform(low: Any = 0, high: Any = 1, shape: Any = None, dtype: Any = None,
         Upper bound, excluded.
     shape : int or tuple of int, optional
         Shape of the result if the parameters are numbers, (1,) by default; if they are arrays,
-        shape of what is drawn for each of their elements, appended to their shape.
+        shape of the draws for each of their elements, appended to their shape.
     dtype : str, optional
         Element type, 'float16', 'float32' or 'float64'; None: float32, or that of `out`.
     ctx : Context, optional
@@ -106,27 +106,13 @@ def normal(loc: Any = 0, scale: Any = 1, shape: Any = None, dtype: Any = None,
         Mean.
     scale : float or NDArray, default 1
         Standard deviation.
-    shape : int or tuple of int, optional
-        Shape of the result if the parameters are numbers, (1,) by default; if they are arrays,
-        shape of what is drawn for each of their elements, appended to their shape.
-    dtype : str, optional
-        Element type, 'float16', 'float32' or 'float64'; None: float32, or that of `out`.
-    ctx : Context, optional
-        Device of the result; None: the current context.
-    out : NDArray, optional
-        Array to write the result to.
-    **kwargs
-        Nothing else is accepted; an unknown name raises MXNetError.
+    shape, dtype, ctx, out, **kwargs
+        As for `uniform`.
 
     Returns
     -------
     NDArray
         The draws, or `out`.
-
-    Raises
-    ------
-    MXNetError
-        If parameters are neither all numbers nor all NDArrays, or outside their domain.
 
     Examples
     --------
@@ -180,27 +166,13 @@ def poisson(lam: Any = 1, shape: Any = None, dtype: Any = None, ctx: Context | N
     ----------
     lam : float or NDArray, default 1
         Mean.
-    shape : int or tuple of int, optional
-        Shape of the result if the parameters are numbers, (1,) by default; if they are arrays,
-        shape of what is drawn for each of their elements, appended to their shape.
-    dtype : str, optional
-        Element type, 'float16', 'float32' or 'float64'; None: float32, or that of `out`.
-    ctx : Context, optional
-        Device of the result; None: the current context.
-    out : NDArray, optional
-        Array to write the result to.
-    **kwargs
-        Nothing else is accepted; an unknown name raises MXNetError.
+    shape, dtype, ctx, out, **kwargs
+        As for `uniform`.
 
     Returns
     -------
     NDArray
         The draws, or `out`.
-
-    Raises
-    ------
-    MXNetError
-        If parameters are neither all numbers nor all NDArrays, or outside their domain.
 
     Notes
     -----
@@ -217,27 +189,13 @@ def exponential(scale: Any = 1, shape: Any = None, dtype: Any = None, ctx: Conte
     ----------
     scale : float or NDArray, default 1
         Mean, the inverse of the rate.
-    shape : int or tuple of int, optional
-        Shape of the result if the parameters are numbers, (1,) by default; if they are arrays,
-        shape of what is drawn for each of their elements, appended to their shape.
-    dtype : str, optional
-        Element type, 'float16', 'float32' or 'float64'; None: float32, or that of `out`.
-    ctx : Context, optional
-        Device of the result; None: the current context.
-    out : NDArray, optional
-        Array to write the result to.
-    **kwargs
-        Nothing else is accepted; an unknown name raises MXNetError.
+    shape, dtype, ctx, out, **kwargs
+        As for `uniform`.
 
     Returns
     -------
     NDArray
         The draws, or `out`.
-
-    Raises
-    ------
-    MXNetError
-        If parameters are neither all numbers nor all NDArrays, or outside their domain.
 
     Notes
     -----
@@ -256,27 +214,13 @@ def gamma(alpha: Any = 1, beta: Any = 1, shape: Any = None, dtype: Any = None,
         Shape of the distribution.
     beta : float or NDArray, default 1
         Scale of the distribution.
-    shape : int or tuple of int, optional
-        Shape of the result if the parameters are numbers, (1,) by default; if they are arrays,
-        shape of what is drawn for each of their elements, appended to their shape.
-    dtype : str, optional
-        Element type, 'float16', 'float32' or 'float64'; None: float32, or that of `out`.
-    ctx : Context, optional
-        Device of the result; None: the current context.
-    out : NDArray, optional
-        Array to write the result to.
-    **kwargs
-        Nothing else is accepted; an unknown name raises MXNetError.
+    shape, dtype, ctx, out, **kwargs
+        As for `uniform`.
 
     Returns
     -------
     NDArray
         The draws, or `out`.
-
-    Raises
-    ------
-    MXNetError
-        If parameters are neither all numbers nor all NDArrays, or outside their domain.
 
     Notes
     -----
@@ -296,27 +240,13 @@ def negative_binomial(k: Any = 1, p: Any = 1, shape: Any = None, dtype: Any = No
         Number of successes.
     p : float or NDArray, default 1
         Probability of a success.
-    shape : int or tuple of int, optional
-        Shape of the result if the parameters are numbers, (1,) by default; if they are arrays,
-        shape of what is drawn for each of their elements, appended to their shape.
-    dtype : str, optional
-        Element type, 'float16', 'float32' or 'float64'; None: float32, or that of `out`.
-    ctx : Context, optional
-        Device of the result; None: the current context.
-    out : NDArray, optional
-        Array to write the result to.
-    **kwargs
-        Nothing else is accepted; an unknown name raises MXNetError.
+    shape, dtype, ctx, out, **kwargs
+        As for `uniform`.
 
     Returns
     -------
     NDArray
         The draws, or `out`.
-
-    Raises
-    ------
-    MXNetError
-        If parameters are neither all numbers nor all NDArrays, or outside their domain.
 
     Notes
     -----
@@ -336,27 +266,13 @@ def generalized_negative_binomial(mu: Any = 1, alpha: Any = 1, shape: Any = None
         Mean.
     alpha : float or NDArray, default 1
         Dispersion: the variance is mu + alpha mu**2.
-    shape : int or tuple of int, optional
-        Shape of the result if the parameters are numbers, (1,) by default; if they are arrays,
-        shape of what is drawn for each of their elements, appended to their shape.
-    dtype : str, optional
-        Element type, 'float16', 'float32' or 'float64'; None: float32, or that of `out`.
-    ctx : Context, optional
-        Device of the result; None: the current context.
-    out : NDArray, optional
-        Array to write the result to.
-    **kwargs
-        Nothing else is accepted; an unknown name raises MXNetError.
+    shape, dtype, ctx, out, **kwargs
+        As for `uniform`.
 
     Returns
     -------
     NDArray
         The draws, or `out`.
-
-    Raises
-    ------
-    MXNetError
-        If parameters are neither all numbers nor all NDArrays, or outside their domain.
     """
     return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, ctx,
                  out, kwargs)
@@ -376,12 +292,8 @@ def randint(low: Any, high: Any, shape: Any = None, dtype: Any = None,
         Shape of the result; None: (1,).
     dtype : {'int32', 'int64', None}, optional
         Element type; None: int32.
-    ctx : Context, optional
-        Device of the result; None: the current context.
-    out : NDArray, optional
-        Array to write the result to.
-    **kwargs
-        Nothing else is accepted; an unknown name raises MXNetError.
+    ctx, out, **kwargs
+        As for `uniform`.
 
     Returns
     -------
@@ -413,9 +325,9 @@ def multinomial(data: NDArray, shape: Any = None, get_prob: bool = False,
     Parameters
     ----------
     data : NDArray
-        Probabilities of shape (k,), or (n, k) for n distributions; each row adds up to 1.
+        Probabilities of shape (k,), or (n, k) for n distributions; each row sums to 1.
     shape : int or tuple of int, optional
-        Shape of what is drawn for each row; None: one index.
+        Shape of the draws for each row; None: one index.
     get_prob : bool, default False
         Also return the log probabilities of the draws; gradients flow through them to `data`.
     out : NDArray or list of NDArray, optional

@@ -1,8 +1,7 @@
 """`nd.save` and `nd.load`: lists and dicts of NDArrays in MXNet's `.params` format.
 
-The format itself is implemented in `nbmod.serialization`, on NumPy arrays; here they are wrapped.
-Everything is loaded onto `cpu(0)`, from any device it was saved on.  The format's module is
-imported on first use, so that programs that save nothing do not load it.
+The format is implemented in `nbmod.serialization`, on NumPy arrays, and imported on first use.
+Arrays are loaded to `cpu(0)`, whatever device they were saved from.
 """
 
 from __future__ import annotations

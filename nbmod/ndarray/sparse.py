@@ -1,8 +1,8 @@
-"""`mx.nd.sparse`: the compressed rows that iterators read, and arrays of storage type 'default'.
+"""`mx.nd.sparse`: CSR matrices of iterators, and functions of arrays of storage type 'default'.
 
-A `CSRNDArray` is what `LibSVMIter` yields.  It can be read, sliced by rows, copied, and passed to
-any function that takes an NDArray, which receives it as a dense array.  Other sparse arrays cannot
-be made; their classes exist for `isinstance`.
+`LibSVMIter` yields `CSRNDArray`.  It can be read, sliced by rows, copied, and passed to functions
+of NDArrays, which receive it as a dense array.  Other sparse arrays cannot be made; their classes
+exist for `isinstance`.
 """
 
 from __future__ import annotations

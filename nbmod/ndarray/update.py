@@ -1,8 +1,8 @@
-"""`nd.contrib.adamw_update` and its like: MXNet's words for update ops of the table.
+"""`nd.contrib.adamw_update` and similar functions: MXNet's wrappers of optimizer ops.
 
-Their `rescale_grad` may be a number, and those over many weights take lists with one array for
-every weight, where the ops take the arrays weight by weight.  Options of the op (`beta1`, `out`,
-...) are passed by name.
+In contrast to the ops, `rescale_grad` may be a number, and functions on several weights take one
+list of arrays per input instead of interleaved arrays.  Options of the op (`beta1`, `out`, ...) are
+passed by name.
 """
 
 from __future__ import annotations
@@ -59,24 +59,10 @@ def mp_adamw_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray,
 
     Parameters
     ----------
-    weight : NDArray
-        Weight to update.
-    grad : NDArray
-        Gradient.
-    mean : NDArray
-        Running mean of the gradients, updated in place.
-    var : NDArray
-        Running mean of the squared gradients, updated in place.
+    weight, grad, mean, var, rescale_grad, lr, eta, **options
+        As for `adamw_update`.
     weight32 : NDArray
         float32 copy of the weight, updated in place.
-    rescale_grad : float or NDArray
-        Factor of the gradients, a number or an array of one element.
-    lr : float
-        Learning rate.
-    eta : float
-        Factor of the whole update.
-    **options
-        Further parameters of the operator `_mp_adamw_update` and `out`, by name.
     """
     return op_function("_mp_adamw_update")(weight, grad, mean, var, weight32,
                                            _scale(rescale_grad, weight), lr=lr, eta=eta, **options)
@@ -116,7 +102,7 @@ def multi_adamw_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays
         If the lists differ in length.
     """
     return op_function("_multi_adamw_update")(
-        *_in_turn(size, weights, grads, mean, var), _scale(rescale_grad, weights[0]),
+        *_interleaved(size, weights, grads, mean, var), _scale(rescale_grad, weights[0]),
         lrs=lrs, wds=wds, etas=etas, **options)
 
 
@@ -127,28 +113,10 @@ def multi_mp_adamw_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arr
 
     Parameters
     ----------
-    weights : list of NDArray
-        Weights to update.
-    grads : list of NDArray
-        Gradients.
-    mean : list of NDArray
-        Running means of the gradients, updated in place.
-    var : list of NDArray
-        Running means of the squared gradients, updated in place.
+    weights, grads, mean, var, rescale_grad, lrs, wds, etas, size, **options
+        As for `multi_adamw_update`.
     weights32 : list of NDArray
         float32 copies of the weights, updated in place.
-    rescale_grad : float or NDArray
-        Factor of the gradients, a number or an array of one element.
-    lrs : sequence of float
-        Learning rates, one for each weight.
-    wds : sequence of float
-        Weight decays, one for each weight.
-    etas : sequence of float
-        Factors of the whole update, one for each weight.
-    size : int, default 0
-        Number of weights; 0: the length of the lists.
-    **options
-        Further parameters of the operator `_multi_mp_adamw_update` and `out`, by name.
 
     Raises
     ------
@@ -156,7 +124,7 @@ def multi_mp_adamw_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arr
         If the lists differ in length.
     """
     return op_function("_multi_mp_adamw_update")(
-        *_in_turn(size, weights, grads, mean, var, weights32), _scale(rescale_grad, weights[0]),
+        *_interleaved(size, weights, grads, mean, var, weights32), _scale(rescale_grad, weights[0]),
         lrs=lrs, wds=wds, etas=etas, **options)
 
 
@@ -167,20 +135,12 @@ def multi_lamb_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays,
 
     Parameters
     ----------
-    weights : list of NDArray
-        Weights to update.
-    grads : list of NDArray
-        Gradients.
-    mean : list of NDArray
-        Running means of the gradients, updated in place.
-    var : list of NDArray
-        Running means of the squared gradients, updated in place.
+    weights, grads, mean, var
+        As for `multi_adamw_update`.
     step_count : sequence of int
         Number of updates of each weight, this one included.
-    lrs : sequence of float
-        Learning rates, one for each weight.
-    wds : sequence of float
-        Weight decays, one for each weight.
+    lrs, wds : sequence of float
+        Learning rates and weight decays, one for each weight.
     num_tensors : int, default 0
         Number of weights; 0: the length of the lists.
     **options
@@ -192,7 +152,7 @@ def multi_lamb_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays,
         If the lists differ in length.
     """
     return op_function("_multi_lamb_update")(
-        *_in_turn(num_tensors, weights, grads, mean, var), learning_rates=lrs, wds=wds,
+        *_interleaved(num_tensors, weights, grads, mean, var), learning_rates=lrs, wds=wds,
         step_count=step_count, **options)
 
 
@@ -203,26 +163,10 @@ def multi_mp_lamb_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arra
 
     Parameters
     ----------
-    weights : list of NDArray
-        Weights to update.
-    grads : list of NDArray
-        Gradients.
-    mean : list of NDArray
-        Running means of the gradients, updated in place.
-    var : list of NDArray
-        Running means of the squared gradients, updated in place.
+    weights, grads, mean, var, step_count, lrs, wds, num_tensors, **options
+        As for `multi_lamb_update`.
     weights32 : list of NDArray
         float32 copies of the weights, updated in place.
-    step_count : sequence of int
-        Number of updates of each weight, this one included.
-    lrs : sequence of float
-        Learning rates, one for each weight.
-    wds : sequence of float
-        Weight decays, one for each weight.
-    num_tensors : int, default 0
-        Number of weights; 0: the length of the lists.
-    **options
-        Further parameters of the operator `_multi_mp_lamb_update` and `out`, by name.
 
     Raises
     ------
@@ -230,12 +174,12 @@ def multi_mp_lamb_update(weights: Arrays, grads: Arrays, mean: Arrays, var: Arra
         If the lists differ in length.
     """
     return op_function("_multi_mp_lamb_update")(
-        *_in_turn(num_tensors, weights, grads, mean, var, weights32), learning_rates=lrs, wds=wds,
-        step_count=step_count, **options)
+        *_interleaved(num_tensors, weights, grads, mean, var, weights32), learning_rates=lrs,
+        wds=wds, step_count=step_count, **options)
 
 
-def _in_turn(size: int, *lists: Arrays) -> list[NDArray]:
-    """The arrays weight by weight."""
+def _interleaved(size: int, *lists: Arrays) -> list[NDArray]:
+    """The arrays of several lists interleaved, weight by weight."""
     counts = [len(arrays) for arrays in lists]
     if len({*counts, size or counts[0]}) != 1:
         raise MXNetError(f"lists of {', '.join(map(str, counts))} arrays are given for {size} "
@@ -244,7 +188,7 @@ def _in_turn(size: int, *lists: Arrays) -> list[NDArray]:
 
 
 def _scale(rescale_grad: Any, weight: NDArray) -> NDArray:
-    """The scale of gradients as an array where the weight is."""
+    """`rescale_grad` as an array on the device of the weight."""
     if isinstance(rescale_grad, NDArray):
         return rescale_grad.as_in_context(weight.context)
     try:

@@ -19,7 +19,7 @@ from ..graph import Entry, Graph, Node, topological_order
 from ..name import NameManager
 from ..ops import OPS
 from ..ops.control_flow.control_base import Control
-from ..pytree import flatten, regroup
+from ..pytree import flatten, unflatten
 from .compose import make_node
 from .functions import Variable
 from .symbol import Symbol
@@ -50,7 +50,7 @@ def _symbols(value: Any, what: str) -> tuple[list[Symbol], Any]:
     """The tensors of a nested list and its structure; several outputs of a symbol are a list."""
     symbols, structure = flatten(value, Symbol, what)
     if any(len(symbol) != 1 for symbol in symbols):
-        whole = regroup([symbol if len(symbol) == 1 else list(symbol) for symbol in symbols],
+        whole = unflatten([symbol if len(symbol) == 1 else list(symbol) for symbol in symbols],
                         structure)
         return flatten(whole, Symbol, what)
     return symbols, structure
@@ -211,7 +211,7 @@ def foreach(body: Callable[[Any, Any], Any], data: Any, init_states: Any, name: 
     with _scope(name) as scope:
         variables = _placeholders([*data_symbols, *states])
         rows, placeholders = variables[:len(data_symbols)], variables[len(data_symbols):]
-        result = body(regroup(rows, data_structure), regroup(placeholders, structure))
+        result = body(unflatten(rows, data_structure), unflatten(placeholders, structure))
         out_data, new_states = _pair(name, result)
         outputs, out_structure = _symbols(out_data, f"{name}: outputs of the body")
         following, new_structure = _symbols(new_states, f"{name}: states that the body returns")
@@ -227,8 +227,8 @@ def foreach(body: Callable[[Any, Any], Any], data: Any, init_states: Any, name: 
     results = _apply("_foreach", [graph], inputs, num_outputs=len(graph.outputs),
                      num_out_data=len(outputs), in_data_locs=data_locs, in_state_locs=state_locs,
                      remain_locs=free)
-    return (regroup(results[:len(outputs)], out_structure),
-            regroup(results[len(outputs):], structure))
+    return (unflatten(results[:len(outputs)], out_structure),
+            unflatten(results[len(outputs):], structure))
 
 
 class _Inputs:
@@ -305,11 +305,11 @@ def while_loop(cond: Callable[..., Any], func: Callable[..., Any], loop_vars: An
     arguments = [structure] if structure is None else structure
     with _scope(f"{name}_cond") as scope:
         cond_vars = _placeholders(states)
-        test = _computed([_scalar(cond(*regroup(cond_vars, arguments)), f"{name}: cond")])
+        test = _computed([_scalar(cond(*unflatten(cond_vars, arguments)), f"{name}: cond")])
     condition = _extract(test, scope.get(None)[MARK])
     with _scope(f"{name}_func") as scope:
         func_vars = _placeholders(states)
-        out_data, new_states = _pair(name, func(*regroup(func_vars, arguments)))
+        out_data, new_states = _pair(name, func(*unflatten(func_vars, arguments)))
         outputs, out_structure = _symbols([] if out_data is None else out_data,
                                           f"{name}: outputs of func")
         following, new_structure = _symbols(new_states, f"{name}: loop_vars that func returns")
@@ -323,8 +323,8 @@ def while_loop(cond: Callable[..., Any], func: Callable[..., Any], loop_vars: An
                    num_outputs=len(graph.outputs), num_out_data=len(outputs),
                    max_iterations=int(max_iterations), cond_input_locs=cond_locs,
                    func_input_locs=func_locs, func_var_locs=var_locs)
-    return (regroup(found[:len(outputs)], out_structure),
-            regroup(found[len(outputs):], new_structure))
+    return (unflatten(found[:len(outputs)], out_structure),
+            unflatten(found[len(outputs):], new_structure))
 
 
 def cond(pred: Symbol, then_func: Callable[[], Any], else_func: Callable[[], Any],
@@ -378,7 +378,7 @@ def cond(pred: Symbol, then_func: Callable[[], Any], else_func: Callable[[], Any
     found = _apply("_cond", graphs, inputs.entries, num_outputs=len(graphs[1].outputs),
                    cond_input_locs=pred_locs, then_input_locs=then_locs,
                    else_input_locs=else_locs)
-    return found[0] if len(found) == 1 else regroup(found, structures[0])
+    return found[0] if len(found) == 1 else unflatten(found, structures[0])
 
 
 def _scalar(value: object, what: str) -> Symbol:
