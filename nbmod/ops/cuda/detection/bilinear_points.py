@@ -1,9 +1,9 @@
-"""Points between pixels: what a plane is there, how that changes, and the way back to the pixels.
+"""Bilinear interpolation of planes at fractional points, its derivatives, and its gradient.
 
-The way back gathers.  A cell is the square between four pixels; cells reach beyond the edges, so
-every pixel is a corner of four of them.  Points are sorted by cell, once for all channels that have
-them; then a pixel adds up what the points in its cells give it, in their order, so results do not
-depend on scheduling.
+The gradient gathers.  A cell is the square between four pixels; cells extend beyond the edges, so
+every pixel is a corner of four of them.  Points are sorted by cell, once for all channels that
+share them; then each pixel sums the contributions of the points in its cells, in order, so results
+do not depend on scheduling.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ floor = MATH["floor"]
 
 
 class Plane(NamedTuple):
-    """What kernels are specialised to: the size of planes, and what they are outside.
+    """What kernels are specialised to: the size of planes, and their boundary.
 
-    There is nothing outside.  If `clamped` a plane begins at the first pixel and ends one behind
-    the last, which is repeated; else it fades away within a pixel on either side.  A place that is
-    no finite number makes values that are none either, if `strict`, else it is outside.
+    Planes are 0 outside.  If `clamped`, a plane extends from the first pixel to one after the last,
+    which is repeated; otherwise it fades to 0 within a pixel on either side.  With `strict` a
+    coordinate that is not finite makes the value NaN, otherwise it is outside.
     """
 
     height: int
@@ -47,9 +47,9 @@ class Plane(NamedTuple):
     def axis(self, size: int) -> tuple[Any, Any]:
         """Device functions of an axis of `size` pixels.
 
-        inside(at): whether some pixel is near a place.
-        around(at): two pixels around it, their weights, and how fast these change: the first falls
-        by the fifth result, the second grows by the sixth.
+        inside(at): whether a coordinate is in the plane.
+        around(at): the two adjacent pixels, their weights, and the slopes of the weights: the first
+        falls by the fifth result, the second grows by the sixth.
         """
         real, clamped, strict, last = self.real, self.clamped, self.strict, np.int32(size - 1)
         none, one, end, border = real(0), real(1), real(size), real(-1)
@@ -72,7 +72,7 @@ class Plane(NamedTuple):
         return inside, around
 
     def share(self, size: int) -> Any:
-        """share(pixel, at): the weight of one of the pixels around a place, which is inside."""
+        """share(pixel, at): the weight of a pixel adjacent to a coordinate in the plane."""
         real, clamped, last, one = self.real, self.clamped, size - 1, self.real(1)
 
         @device_function
@@ -89,9 +89,9 @@ class Plane(NamedTuple):
 def functions(plane: Plane) -> tuple[Any, Any, Any]:
     """Device functions that read planes.
 
-    spot(v, u): what the others want to know of a point, at row v and column u.
-    look(x, first, spot): what the plane that begins at x[first] is there.
-    slopes(x, first, spot): the same, and what it grows by with v and with u.
+    spot(v, u): the pixels and weights of the point at row v and column u.
+    look(x, first, spot): the interpolated value of the plane that begins at x[first].
+    slopes(x, first, spot): the value, and its derivatives by v and u.
     """
     real, width = plane.real, plane.width
     (_, around_v), (_, around_u) = plane.axis(plane.height), plane.axis(width)
@@ -122,8 +122,8 @@ def functions(plane: Plane) -> tuple[Any, Any, Any]:
 
 
 class Points(NamedTuple):
-    """`rows` sets of `number` points in planes; the device function place(array, row, k) gives row
-    and column of point k in its plane."""
+    """`rows` sets of `number` points in planes; the device function place(array, row, k) returns
+    row and column of point k."""
 
     place: Any
     array: Array
@@ -134,7 +134,7 @@ class Points(NamedTuple):
 
 @cache
 def _cell_function(place: Any, plane: Plane) -> Any:
-    """The number of the cell of a point; one more than there are for points outside."""
+    """The index of the cell of a point; the number of cells for points outside."""
     (inside_v, _), (inside_u, _) = plane.axis(plane.height), plane.axis(plane.width)
     across, outside = plane.width + 1, np.int32(plane.cells)
 
@@ -170,15 +170,15 @@ def _gather_kernel(place: Any, plane: Plane, give: Any) -> Any:
 
 
 def gather_scratch(rows: int, number: int, plane: Plane) -> list[Spec]:
-    """The scratch that `gather` wants."""
+    """The scratch of `gather`."""
     return [Spec((rows * (plane.cells + 1),), INT32), *sort_scratch(rows, number, INT32)]
 
 
 def gather(points: Points, give: Any, g: Array, scale: Array, gx: Array, scratch: Sequence[Array]
            ) -> list[Launch]:
-    """gx (rows, channels, height, width): the gradient of planes that were read at points.
+    """gx (rows, channels, height, width): the gradient of interpolated planes.
 
-    give(g, scale, row, channel, k) is that of what was read at point k.
+    give(g, scale, row, channel, k) is the gradient of the value at point k.
     """
     place, array, rows, number, plane = points
     starts = array.device.view(scratch[0], 0, (rows, plane.cells + 1), INT32)

@@ -1,4 +1,4 @@
-"""Boxes: which to keep, how much they overlap, how they are written relative to anchors."""
+"""Box operators: NMS, IoU, encoding relative to anchors and decoding, bipartite matching."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ exp, log = MATH["exp"], MATH["log"]
 
 @cache
 def _key_function(op: BoxNMS, real: Any) -> Any:
-    """What rows are sorted by, ascending: their score times -1, NaN for those that are out."""
+    """The sort key of rows: the negative score, NaN for invalid rows."""
     score, group = op.score_index, op.id_index
     least, nothing, background = map(real, (single(op.valid_thresh), np.nan, op.background_id))
 
@@ -44,7 +44,8 @@ def _key_function(op: BoxNMS, real: Any) -> Any:
 
 @cache
 def _take_kernel(real: Any, before: bool, after: bool) -> Any:
-    """Rows that stay, and where they were; boxes are centers and sizes if `before`, or `after`."""
+    """Kept rows, and their indices; boxes are in center format in the input if `before`, in the
+    output if `after`."""
     corners, half = corners_function(real, before), real(0.5)
 
     @kernel(exact=True)
@@ -177,7 +178,7 @@ def _encode(op: BoxEncode, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 
 def _wanted(outs: Any, spare: Any) -> list[Array]:
-    """Outputs, and scratch for those that nobody wants."""
+    """Outputs, with scratch in place of those that are not wanted."""
     return [one if out is None else out for out, one in zip(outs, spare, strict=False)]
 
 
@@ -233,10 +234,9 @@ def _score_function(real: Any, descending: bool) -> Any:
 
 @cache
 def _match_kernel(real: Any) -> Any:
-    """Enters pairs in their order, each row and column once.
+    """Greedy matching of pairs in their order, each row and column at most once.
 
-    The threads of a block look at as many pairs at a time; the first that is free is taken, until
-    none is.
+    The threads of a block examine a pair each; the first free pair is matched, until none is free.
     """
     block_size, free = BLOCK_SIZE, real(-1)
 
@@ -264,7 +264,7 @@ def _match_kernel(real: Any) -> Any:
                         rows[row], columns[column] = real(pair % width), real(pair // width)
                     count += 1 if taken < block_size else 0
                     cuda.syncthreads()
-                # Keys ascend: where the last is no match, none of those to come is.
+                # Keys ascend: if the last one is beyond the limit, so are all later ones.
                 start = start + block_size if cuda.syncthreads_and(np.int32(waits)) else size
     return match_pairs
 

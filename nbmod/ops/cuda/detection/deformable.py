@@ -1,13 +1,12 @@
-"""Convolution whose taps move: what taps see is written to columns, the rest is a convolution.
+"""Deformable convolution: an im2col with learned offsets, then a 1x1 convolution of the columns.
 
     columns (images, channels * taps, positions)
 
-are an image of so many channels, and the output is their convolution with a window of one pixel,
-whose twin does the products.  Columns are made of some images at a time, so that they take no more
-than COLUMNS bytes however many there are.
+are an image with channels * taps channels, whose 1x1 convolution is the output; the twin of
+Convolution computes it.  Columns are formed for some images at a time, in at most COLUMNS bytes.
 
-Points are the same for all channels of a deformable group.  Gradients of offsets and masks add up
-these channels; those of pixels gather from the points around (`points`).
+All channels of a deformable group share their sampling points.  Gradients of offsets and masks sum
+over these channels; those of pixels are gathered from adjacent points (`bilinear_points`).
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from .bilinear_points import Plane, Points, functions, gather, gather_scratch
 COLUMNS = 1 << 12 if SIMULATED else 256 << 20
 
 
-class Case(NamedTuple):
+class DeformableSpec(NamedTuple):
     """What kernels are specialised to."""
 
     geo: Geometry
@@ -50,7 +49,7 @@ class Case(NamedTuple):
     plane: Plane
 
     @classmethod
-    def of(cls, op: DeformableConvolution, data: Any) -> Case:
+    def of(cls, op: DeformableConvolution, data: Any) -> DeformableSpec:
         """For data (N, C, H, W), an array or a Spec."""
         geo = op.moving(data).geo
         _, height, width = geo.window.image
@@ -59,7 +58,7 @@ class Case(NamedTuple):
 
     @property
     def each(self) -> int:
-        """Channels that have the same points."""
+        """Channels that share sampling points."""
         return self.geo.channels // self.deformed
 
     @property
@@ -73,12 +72,12 @@ class Case(NamedTuple):
         return self.plane.height * self.plane.width
 
     def at_once(self, images: int) -> int:
-        """Of how many images columns are made."""
+        """The number of images whose columns are formed at a time."""
         size = self.geo.channels * self.points * np.dtype(self.plane.real).itemsize
         return max(1, min(images, COLUMNS // size))
 
     def columns(self, images: int) -> Spec:
-        """Columns as an image for the convolution, which sees rows and columns of positions."""
+        """Columns as an image for the 1x1 convolution."""
         window = self.geo.window
         return Spec((images, self.geo.channels * window.taps, *window.out[1:]),
                     np.dtype(self.plane.real))
@@ -88,8 +87,8 @@ class Case(NamedTuple):
 
 
 @cache
-def _place_function(case: Case) -> Any:
-    """Where point k = (tap, position) of a group of channels is: place(offset, group, k)."""
+def _place_function(case: DeformableSpec) -> Any:
+    """place(offset, group, k): row and column of sampling point k = (tap, position) of a group."""
     window, real = case.geo.window, case.plane.real
     taps, positions, across, wide = window.taps, window.positions, window.out[2], window.kernel[2]
     (_, sy, sx), (_, py, px), (_, dy, dx) = window.stride, window.pad, window.dilate
@@ -105,7 +104,7 @@ def _place_function(case: Case) -> Any:
 
 
 @cache
-def _take_kernel(case: Case) -> Any:
+def _take_kernel(case: DeformableSpec) -> Any:
     points, each_, area, masked = case.points, case.each, case.area, case.masked
     place, real, (spot, look, _) = _place_function(case), case.plane.real, functions(case.plane)
 
@@ -121,7 +120,7 @@ def _take_kernel(case: Case) -> Any:
 
 
 @cache
-def _points_kernel(case: Case, moved: bool, shaded: bool) -> Any:
+def _points_kernel(case: DeformableSpec, moved: bool, shaded: bool) -> Any:
     """Gradients of offsets, if `moved`, and of masks, if `shaded`."""
     points, each_, area, masked = case.points, case.each, case.area, case.masked
     place, real, (spot, _, slopes) = _place_function(case), case.plane.real, functions(case.plane)
@@ -150,7 +149,7 @@ def _points_kernel(case: Case, moved: bool, shaded: bool) -> Any:
 
 
 @cache
-def _give_function(case: Case) -> Any:
+def _give_function(case: DeformableSpec) -> Any:
     points, each_, masked, real = case.points, case.each, case.masked, case.plane.real
 
     @device_function
@@ -164,7 +163,7 @@ def _give_function(case: Case) -> Any:
 
 
 class Tensors(NamedTuple):
-    """What an op reads, or the gradients of that; None for what is not there."""
+    """Inputs, or their gradients; None for those that are missing."""
 
     data: Any
     offset: Any
@@ -184,20 +183,20 @@ class Tensors(NamedTuple):
 
     @property
     def shades(self) -> Any:
-        """Something to be called the mask."""
+        """The mask, or a placeholder for it."""
         return self.offset if self.mask is None else self.mask
 
 
 def _some(array: Array | None, first: int, count: int) -> Any:
-    """Some of the images of an array; None stays."""
+    """A slice of the images of an array; None if it is None."""
     if array is None:
         return None
     step = size_of(array.shape[1:]) * array.dtype.itemsize
     return array.device.view(array, first * step, (count, *array.shape[1:]), array.dtype)
 
 
-def _parts(case: Case, images: int) -> Iterator[tuple[int, int]]:
-    """First image and number of images of each part."""
+def _parts(case: DeformableSpec, images: int) -> Iterator[tuple[int, int]]:
+    """First image and number of images of each chunk."""
     step = case.at_once(images)
     for first in range(0, images, step):
         yield first, min(step, images - first)
@@ -211,18 +210,18 @@ def _product(op: DeformableConvolution) -> tuple[Convolution, Any]:
 
 
 def _product_back(op: DeformableConvolution) -> tuple[Convolution, Any]:
-    """The same, and the twin of its gradient."""
+    """The convolution of columns, and the twin of its gradient."""
     product, _ = _product(op)
     return product, twin_of(Backward(product, len(product.list_inputs()), product.needs))
 
 
-def _take(case: Case, at: Tensors, columns: Array) -> list[Launch]:
+def _take(case: DeformableSpec, at: Tensors, columns: Array) -> list[Launch]:
     return each(_take_kernel(case), columns.size, at.data, at.offset, at.shades, columns)
 
 
 def _forward(op: DeformableConvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
     tensors, launches = Tensors.of(op.list_inputs(), ins), []
-    case, (product, twin) = Case.of(op, tensors.data), _product(op)
+    case, (product, twin) = DeformableSpec.of(op, tensors.data), _product(op)
     columns, *scratch = call.scratch
     for part in _parts(case, len(tensors.data)):
         here = _some(columns, 0, part[1])
@@ -234,17 +233,18 @@ def _forward(op: DeformableConvolution, ins: Any, outs: Any, call: Any) -> list[
 
 def _scratch(op: DeformableConvolution, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     tensors, (product, twin) = Tensors.of(op.list_inputs(), ins), _product(op)
-    case, images = Case.of(op, tensors.data), tensors.data.shape[0]
+    case, images = DeformableSpec.of(op, tensors.data), tensors.data.shape[0]
     columns = case.columns(case.at_once(images))
     y = Spec((columns.shape[0], *outs[0].shape[1:]), outs[0].dtype)
     return [columns, *twin.scratch(product, [columns, *tensors[3:5 - op.no_bias]], [y])]
 
 
-def _gathered(case: Case, images: int) -> list[Spec]:
+def _gathered(case: DeformableSpec, images: int) -> list[Spec]:
     return gather_scratch(images * case.deformed, case.points, case.plane)
 
 
-def _give(case: Case, at: Tensors, given: Tensors, columns: Array, scratch: Any) -> list[Launch]:
+def _give(case: DeformableSpec, at: Tensors, given: Tensors, columns: Array, scratch: Any
+          ) -> list[Launch]:
     """Gradients of images and their points, from that of the columns."""
     launches, groups = [], len(at.data) * case.deformed
     moved, shaded = given.offset is not None, given.mask is not None
@@ -259,9 +259,9 @@ def _give(case: Case, at: Tensors, given: Tensors, columns: Array, scratch: Any)
 
 
 def _backward(op: DeformableConvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    """Columns of gradients come first; those of images take their place."""
+    """The scratch for columns first holds their gradients, then the columns of the data."""
     tensors, given = Tensors.of(op.needs[1:], ins[1:]), Tensors.of(op.list_inputs(), outs)
-    case, (product, twin) = Case.of(op, tensors.data), _product_back(op)
+    case, (product, twin) = DeformableSpec.of(op, tensors.data), _product_back(op)
     held = 1 + len(_gathered(case, 1))
     columns, scratch, work = call.scratch[0], call.scratch[1:held], call.scratch[held:]
     launches = []
@@ -282,7 +282,7 @@ def _backward(op: DeformableConvolution, ins: Any, outs: Any, call: Any) -> list
 def _backward_scratch(op: DeformableConvolution, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     (gy, *needed), (product, twin) = ins, _product_back(op)
     tensors = Tensors.of(op.needs[1:], needed)
-    case = Case.of(op, tensors.data)
+    case = DeformableSpec.of(op, tensors.data)
     images = case.at_once(tensors.data.shape[0])
     columns, head = case.columns(images), Spec((images, *gy.shape[1:]), gy.dtype)
     return [columns, *_gathered(case, images),

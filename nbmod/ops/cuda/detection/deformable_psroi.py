@@ -1,7 +1,7 @@
-"""DeformablePSROIPooling: a thread for every bin forward, for every pixel of an image backward.
+"""DeformablePSROIPooling: a thread per bin forward, per pixel of the images backward.
 
-The points of a bin that moves stand on a grid, so a pixel has a weight along each axis.  Gradients
-of moves are sums over channels, by a block of threads for each.
+The sampling points of a bin are on a grid, also with an offset, so the weight of a pixel is a
+product of weights along both axes.  Gradients of offsets are sums over channels, by a block each.
 """
 
 from __future__ import annotations
@@ -19,22 +19,21 @@ from ..lib.fill import fill_zero
 from ..lib.kernel_math import maximum
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, each, kernel, thread, threads
-from .roi import Case, channel_function, image_function, rounded, scale_of
+from .roi import RoiSpec, channel_function, image_function, rounded, scale_of
 from .roi_points import between_function, corner_function, near_function, weight_function
 
 __all__ = ["backward", "backward_scratch", "forward", "scratch"]
 
 PLACE = 3
-"""Numbers of a bin that moves: y and x of its first point, and how many are in the image."""
+"""Elements of a bin: y and x of its first point, and the number of points in the image."""
 REGION = 5
-"""Numbers of a region whose bins move: image (-1: none), from point to point down and across,
-width and height."""
+"""Elements of a region: image (-1: none), distances of points down and across, width and height."""
 
 
-class Moving(NamedTuple):
-    """All that kernels over bins that move are specialised to."""
+class DeformablePsroiSpec(NamedTuple):
+    """What kernels are specialised to."""
 
-    case: Case
+    case: RoiSpec
     group: int
     part: int
     points: int
@@ -43,9 +42,9 @@ class Moving(NamedTuple):
     moves: bool
 
     @classmethod
-    def of(cls, op: DeformablePSROIPooling, data: Any, out: Any, trans: Any) -> Moving:
+    def of(cls, op: DeformablePSROIPooling, data: Any, out: Any, trans: Any) -> DeformablePsroiSpec:
         moves = trans is not None
-        return cls(Case.of(data, out), op.group_size, op.part_size or op.pooled_size,
+        return cls(RoiSpec.of(data, out), op.group_size, op.part_size or op.pooled_size,
                    op.sample_per_part, trans.shape[1] // 2 if moves else 1, moves)
 
     @property
@@ -60,7 +59,7 @@ class Moving(NamedTuple):
 
     @property
     def shared(self) -> int:
-        """Bins along an axis that have the same move, at most."""
+        """Bins along an axis that share an offset, at most."""
         return -(-self.bins // self.part)
 
     def scratch(self, regions: int) -> list[Spec]:
@@ -77,13 +76,13 @@ class Moving(NamedTuple):
 
 @device_function
 def _first(k, many, few):
-    """The first of `many` whose share of `few`, n * few // many, is k."""
+    """The first n of `many` with n * few // many == k."""
     return (k * many + few - 1) // few
 
 
 @cache
-def _place_kernel(how: Moving) -> Any:
-    """Where bins and regions are."""
+def _place_kernel(how: DeformablePsroiSpec) -> Any:
+    """Positions of bins and regions."""
     (case, _, part, points, classes, moves), bins, real = how, how.bins, how.case.real
     images, _, high, wide = case.data
     image_of, near, half, one, least = (image_function(5, real), near_function(0.5, real),
@@ -120,7 +119,7 @@ def _place_kernel(how: Moving) -> Any:
 
 
 @cache
-def _moved_kernel(how: Moving) -> Any:
+def _moved_kernel(how: DeformablePsroiSpec) -> Any:
     (case, group, _, points, classes, _), real = how, how.case.real
     (_, planes, height, width), (channels, rows, columns) = case.data, case.out
     near, between = near_function(0.5, real), between_function(height, width, real)
@@ -147,8 +146,8 @@ def _moved_kernel(how: Moving) -> Any:
     return moved_mean
 
 
-def _line_function(how: Moving) -> Any:
-    """line(start, step, pixel, size): how much of a pixel is in the points of a bin along an
+def _line_function(how: DeformablePsroiSpec) -> Any:
+    """line(start, step, pixel, size): the weight of a pixel in the points of a bin, along an
     axis."""
     points, real = how.points, how.case.real
     near, weight, one = near_function(0.5, real), weight_function(real), real(1)
@@ -165,7 +164,7 @@ def _line_function(how: Moving) -> Any:
 
 
 @cache
-def _moved_gradient_kernel(how: Moving) -> Any:
+def _moved_gradient_kernel(how: DeformablePsroiSpec) -> Any:
     (case, group, _, _, classes, _), bins, real = how, how.bins, how.case.real
     (_, planes, height, width), channels = case.data, case.out[0]
     line, place, size = _line_function(how), PLACE, REGION
@@ -194,8 +193,8 @@ def _moved_gradient_kernel(how: Moving) -> Any:
     return moved_back
 
 
-def _slope_function(how: Moving) -> Any:
-    """slopes(x, first, v, u): what an image at a point grows by with x and with y."""
+def _slope_function(how: DeformablePsroiSpec) -> Any:
+    """slopes(x, first, v, u): the derivatives of an interpolated image by x and y."""
     (height, width), real = how.case.data[2:], how.case.real
     corners, none, one = corner_function(real), real(0), real(1)
 
@@ -214,7 +213,7 @@ def _slope_function(how: Moving) -> Any:
 
 
 @cache
-def _term_function(how: Moving) -> Any:
+def _term_function(how: DeformablePsroiSpec) -> Any:
     """The terms of an offset's gradients, along x and y, for `paired_sums`."""
     (case, group, part, points, classes, _), bins, real = how, how.bins, how.case.real
     (_, planes, height, width), channels, shared = case.data, case.out[0], how.shared
@@ -252,8 +251,8 @@ def _term_function(how: Moving) -> Any:
 
 
 @cache
-def _move_kernel(how: Moving) -> Any:
-    """The gradient of moves from sums over channels and bins."""
+def _move_kernel(how: DeformablePsroiSpec) -> Any:
+    """The gradient of offsets from sums over channels and bins."""
     part, classes, size = how.part, how.classes, REGION
 
     @kernel
@@ -268,29 +267,29 @@ def _move_kernel(how: Moving) -> Any:
     return move_back
 
 
-def _placed(op: DeformablePSROIPooling, how: Moving, rois: Array, trans: Any, call: Any
+def _placed(op: DeformablePSROIPooling, how: DeformablePsroiSpec, rois: Array, trans: Any, call: Any
             ) -> list[Launch]:
     places, regions = call.scratch[:2]
     return each(_place_kernel(how), places.size // PLACE, rois, rois if trans is None else trans,
                 scale_of(op, how.case), _spread(op, how), places, regions)
 
 
-def _spread(op: DeformablePSROIPooling, how: Moving) -> Any:
+def _spread(op: DeformablePSROIPooling, how: DeformablePsroiSpec) -> Any:
     return how.case.real(single(op.trans_std))
 
 
 def forward(op: DeformablePSROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    """Means of bins that move."""
+    """Launches that write the means of bins."""
     (data, rois), trans, y = ins[:2], None if op.no_trans else ins[2], outs[0]
-    how = Moving.of(op, data, y, trans)
+    how = DeformablePsroiSpec.of(op, data, y, trans)
     return [*_placed(op, how, rois, trans, call),
             *each(_moved_kernel(how), y.size, data, *call.scratch[:2], y)]
 
 
 def backward(op: DeformablePSROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    """Gradients of data and of moves."""
+    """Launches that write the gradients of data and offsets."""
     (gy, data, rois), trans = ins[:3], None if op.no_trans else ins[3]
-    how, (places, regions) = Moving.of(op, data, gy, trans), call.scratch[:2]
+    how, (places, regions) = DeformablePsroiSpec.of(op, data, gy, trans), call.scratch[:2]
     gx, gm = outs[0], None if op.no_trans else outs[2]
     launches = [*fill_zero(outs[1:2]), *_placed(op, how, rois, trans, call)]
     if gx is not None:
@@ -305,14 +304,14 @@ def backward(op: DeformablePSROIPooling, ins: Any, outs: Any, call: Any) -> list
 
 def scratch(op: DeformablePSROIPooling, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     """Places of bins and regions."""
-    how = Moving.of(op, ins[0], outs[0], None if op.no_trans else ins[2])
+    how = DeformablePsroiSpec.of(op, ins[0], outs[0], None if op.no_trans else ins[2])
     return how.scratch(ins[1].shape[0])
 
 
 def backward_scratch(op: DeformablePSROIPooling, ins: list[Spec], outs: list[Spec]
                             ) -> list[Spec]:
-    """The same, and sums of gradients of moves."""
-    how = Moving.of(op, ins[1], ins[0], None if op.no_trans else ins[3])
+    """The same, and sums of the gradients of offsets."""
+    how = DeformablePsroiSpec.of(op, ins[1], ins[0], None if op.no_trans else ins[3])
     groups = how.groups(ins[2].shape[0] if how.moves else 0)
     sums = [Spec((groups.num_groups,), np.dtype(how.case.real))] * 2
     return [*how.scratch(ins[2].shape[0]), *sums, *groups.scratch(ins[0].dtype)]

@@ -1,4 +1,4 @@
-"""The ops of SSD: anchors over a feature map, training targets for them, detections from them."""
+"""The operators of SSD: anchors, training targets, and detections."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .nms import INT32, Boxes, Rule, corners_function, iou, suppress, suppress_s
 exp, log = MATH["exp"], MATH["log"]
 
 COLUMNS = 6
-"""Of a detection: class, probability, corners."""
+"""Columns of a detection: class, probability, corners."""
 
 # -- MultiBoxPrior ------------------------------------------------------------------------------
 
 
 @cache
 def _prior_kernel(across: tuple[Any, ...], down: tuple[Any, ...], clip: bool) -> Any:
-    """Boxes around pixels, computed in float32; half their widths and heights are given."""
+    """Boxes centered on pixels, computed in float32, from half widths and heights."""
     kinds, real = len(across), np.float32
 
     @device_function
@@ -58,12 +58,12 @@ def _prior(op: MultiBoxPrior, ins: Any, outs: Any, call: Any) -> list[Launch]:
 on_gpu(MultiBoxPrior, _prior)
 
 
-# -- MultiBoxTarget: which anchor has which box ---------------------------------------------------
+# -- MultiBoxTarget: matching ---------------------------------------------------------------------
 
 
 @cache
 def _valid_kernel() -> Any:
-    """How many labels of an image come before the first of class -1."""
+    """The number of labels of an image before the first of class -1."""
     @kernel
     def count_valid(label, valid, boxes, width, count):
         for image in range(thread(), count, threads()):
@@ -76,9 +76,8 @@ def _valid_kernel() -> Any:
 
 @cache
 def _best_function(real: Any) -> Any:
-    """best(anchors, box, match, first, total, shares, places): the largest overlap of a box with
-    an anchor that has no match, and which that is; all threads of a block find it together, and the
-    first gets to know."""
+    """best(anchors, box, match, first, total, shares, places): the largest IoU of a box with an
+    unmatched anchor, and its index, by all threads of a block; valid in thread 0."""
     corners, block_size = corners_function(real, False), BLOCK_SIZE
 
     @device_function
@@ -104,7 +103,7 @@ def _best_function(real: Any) -> Any:
 
 @cache
 def _wish_kernel(real: Any) -> Any:
-    """The anchor that every label wants: a block for each."""
+    """The best anchor of every label: a block each."""
     best, corners, block_size = _best_function(real), corners_function(real, False), BLOCK_SIZE
 
     @kernel(exact=True)
@@ -123,7 +122,7 @@ def _wish_kernel(real: Any) -> Any:
 
 @device_function
 def _best_pair(overlap, wanted, first, last):
-    """Of the labels the one that gets an anchor next."""
+    """The label with the largest overlap, which is matched next."""
     top = first
     for g in range(first + 1, last):
         more = overlap[g] > overlap[top]
@@ -134,7 +133,7 @@ def _best_pair(overlap, wanted, first, last):
 
 @cache
 def _grant_kernel(real: Any) -> Any:
-    """Gives every label an anchor of its own, the best pair first: a block for each image."""
+    """Bipartite matching of labels and anchors, the best pair first: a block per image."""
     best, corners, block_size = _best_function(real), corners_function(real, False), BLOCK_SIZE
     least = real(LEAST_OVERLAP)
 
@@ -182,8 +181,9 @@ def _background_function(real: Any) -> Any:
 
 @cache
 def _rest_kernel(real: Any, least: Any, largest: Any) -> Any:
-    """Anchors that overlap a label enough get it; `chance` of background where one may be
-    negative, NaN elsewhere.  Constants: the least overlap, the largest of a negative."""
+    """Match the remaining anchors whose overlap with a label exceeds `least`.  `chance`: the
+    background probability of candidates for negatives, whose overlap is below `largest`; else
+    NaN."""
     corners, background = corners_function(real, False), _background_function(real)
 
     @kernel(exact=True)
@@ -204,12 +204,12 @@ def _rest_kernel(real: Any, least: Any, largest: Any) -> Any:
     return match_rest
 
 
-# -- MultiBoxTarget: what is to be predicted ------------------------------------------------------
+# -- MultiBoxTarget: targets ----------------------------------------------------------------------
 
 
 @cache
 def _target_kernel(real: Any, variances: tuple[Any, ...], ignored: Any, rest: Any) -> Any:
-    """Offsets and class of every anchor that has a label; `rest` is the class of the others."""
+    """Offsets and class of every matched anchor; `rest` is the class of the others."""
     corners, half, (v0, v1, v2, v3) = corners_function(real, False), real(0.5), variances
 
     @device_function
@@ -242,7 +242,7 @@ def _target_kernel(real: Any, variances: tuple[Any, ...], ignored: Any, rest: An
 
 @cache
 def _matched_kernel(total: int) -> Any:
-    """How many anchors of an image have a label."""
+    """The number of matched anchors of an image."""
     @device_function
     def load(match, image, i, images):
         return np.int32(1) if match[image * total + i] >= 0 else np.int32(0)
@@ -252,8 +252,8 @@ def _matched_kernel(total: int) -> Any:
 
 @cache
 def _negative_kernel(real: Any) -> Any:
-    """Of the anchors without a label those with the least chance of background are negatives,
-    `ratio` times as many as have one."""
+    """Hard negative mining: the unmatched anchors with the lowest background probability are
+    negatives, `ratio` times as many as are matched."""
     @kernel
     def write_negatives(chance, where, positive, classes, ratio, total, count):
         for e in range(thread(), count, threads()):
@@ -269,7 +269,7 @@ def _number(x, row, k, size, b):
 
 
 def _matching(anchors: Array, label: Array, room: list[Array]) -> list[Launch]:
-    """Launches that give labels their anchors."""
+    """Launches that match labels with anchors."""
     valid, match, _, overlap, wanted = room
     (images, boxes, width), total, real = label.shape, anchors.shape[1], real_of(anchors.dtype)
     args = (anchors, label, valid, match, overlap, wanted, total, boxes, width)
@@ -318,8 +318,8 @@ on_gpu(MultiBoxTarget, _target, scratch=_target_scratch)
 
 @cache
 def _classify_kernel(real: Any) -> Any:
-    """The most probable class of every anchor, counted after background; -1 if it is not enough,
-    where `enough` is 0 and not 1."""
+    """The most probable class of every anchor, not counting background; -1, with `enough` 0 rather
+    than 1, if it is below the threshold."""
     @kernel
     def classify(chances, which, enough, threshold, classes, total, count):
         for e in range(thread(), count, threads()):
@@ -341,7 +341,7 @@ def _moved_function(real: Any, clip: bool) -> Any:
 
     @device_function
     def moved(low, high, shift, growth):
-        """Where a side of an anchor begins and ends when it is moved."""
+        """Start and end of an anchor along an axis, transformed by the predicted offsets."""
         size = high - low
         middle, reach = shift * size + (low + high) * half, exp(growth) * size * half
         first, last = middle - reach, middle + reach
@@ -354,8 +354,8 @@ def _moved_function(real: Any, clip: bool) -> Any:
 
 @cache
 def _row_kernel(real: Any, variances: tuple[Any, ...], clip: bool) -> Any:
-    """Rows of the anchors that have a class, one after the other, and their scores; then -1 and
-    NaN.  `places` counts these anchors up to each."""
+    """Compact the rows of anchors with a class, and their scores; the rest is -1 and NaN.  `places`
+    is the inclusive scan of `enough`."""
     moved, corners, columns = _moved_function(real, clip), corners_function(real, False), COLUMNS
     v0, v1, v2, v3 = variances
 
@@ -387,7 +387,7 @@ def _descending(x, row, k, size, b):
 
 @cache
 def _finish_kernel(real: Any) -> Any:
-    """Rows in order, as many as take part, without a class as yet."""
+    """Rows in sorted order, with class -1 for now."""
     columns = COLUMNS
 
     @kernel
@@ -403,7 +403,7 @@ def _finish_kernel(real: Any) -> Any:
 
 @cache
 def _name_kernel() -> Any:
-    """The class of rows that stay."""
+    """Write the class of kept rows."""
     columns = COLUMNS
 
     @kernel

@@ -1,4 +1,4 @@
-"""Region proposals: a thread for every anchor at every position, then sorting and suppression."""
+"""Region proposals: a thread per anchor and position, then sorting and non-maximum suppression."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def _anchor_kernel(numbers: tuple[Any, ...]) -> Any:
 
 @cache
 def _moved_function(real: Any, plain: bool) -> Any:
-    """moved(low, high, at, size, limit): an anchor's ends along an axis, moved by what is predicted
-    of its middle and its size (or of both ends, if `plain`), within the image."""
+    """moved(low, high, at, size, limit): an anchor's ends along an axis, transformed by the
+    predicted center and size (or ends, if `plain`) and clipped to the image."""
     none, half, one = real(0), real(0.5), real(1)
 
     @device_function
@@ -83,13 +83,13 @@ def _propose_kernel(shape: tuple[int, ...], plain: bool, real: Any) -> Any:
 
 @device_function
 def _key(scores, row, k, size, unused):
-    """The best first."""
+    """Descending scores."""
     return -scores[row * size + k]
 
 
 @cache
 def _take_kernel(real: Any, scored: bool) -> Any:
-    """Boxes that stay, then again these."""
+    """The kept boxes, repeated to fill the output."""
     @kernel
     def take(boxes, scores, where, places, counts, rois, out, post, size, total, count):
         for i in range(thread(), count, threads()):

@@ -1,8 +1,9 @@
-"""Pooling over regions: a thread for every bin forward, for every pixel of an image backward.
+"""ROIPooling and PSROIPooling: a thread per bin forward, per pixel of the images backward.
 
-First regions are outlined: which pixels each bin has along both axes, and the box around them all.
-Backward gathers: images are cut into tiles, each lists the regions whose boxes meet it, and a pixel
-adds up what the bins of these give it, in the order of regions and bins, as on the CPU.
+First the spans of pixels of each bin along both axes are computed, and the bounding box of each
+region.  Backward gathers: images are divided into tiles, each with a list of the regions whose
+boxes intersect it, and a pixel sums the contributions of their bins, in the order of regions and
+bins, as on the CPU.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ from ..runtime.launch import (
     threads,
 )
 
-__all__ = ["BOX", "Case", "Regions", "axis_function", "channel_function", "gradient",
+__all__ = ["BOX", "RoiSpec", "Regions", "axis_function", "channel_function", "gradient",
            "image_function", "rounded", "scale_of", "tile_function", "within"]
 
 TILE = (2, 3) if SIMULATED else (8, 16)
-"""Rows and columns of pixels that have one list of regions."""
+"""Rows and columns of pixels that share a list of regions."""
 
 BOX = 5
-"""Numbers of a box: image (-1: none), first row, end of rows, first column, end of columns."""
+"""Elements of a box: image (-1: none), first row, end of rows, first column, end of columns."""
 
 floor, ceil = MATH["floor"], MATH["ceil"]
 
 
-class Case(NamedTuple):
-    """All that kernels are specialised to."""
+class RoiSpec(NamedTuple):
+    """What kernels are specialised to."""
 
     data: tuple[int, ...]
     """(N, C, H, W)."""
@@ -50,7 +51,7 @@ class Case(NamedTuple):
     real: Any
 
     @classmethod
-    def of(cls, data: Any, out: Any) -> Case:
+    def of(cls, data: Any, out: Any) -> RoiSpec:
         return cls(tuple(data.shape), tuple(out.shape[1:]), real_of(data.dtype))
 
     @property
@@ -70,7 +71,7 @@ class Case(NamedTuple):
 
 @cache
 def image_function(columns: int, real: Any) -> Any:
-    """image_of(rois, r, images): the image that a region of so many numbers is in, or -1."""
+    """image_of(rois, r, images): the image of a region, a row of `columns` numbers, or -1."""
 
     @device_function
     def image_of(rois, r, images):
@@ -83,9 +84,9 @@ def image_function(columns: int, real: Any) -> Any:
     return image_of
 
 
-def axis_function(case: Case) -> Any:
-    """of_axis(k): for bin k of both axes, rows first, its axis, its number there, how many bins the
-    axis has, and pixels."""
+def axis_function(case: RoiSpec) -> Any:
+    """of_axis(k): for bin k of both axes, rows first: axis, index, number of bins and of pixels
+    of the axis."""
     (_, rows, columns), (height, width) = case.out, case.data[2:]
 
     @device_function
@@ -98,7 +99,7 @@ def axis_function(case: Case) -> Any:
 
 @device_function
 def within(at, size):
-    """A whole number, between 0 and the size of an axis."""
+    """An integer, clamped to [0, size]."""
     if not at > size - size:
         return np.int32(0)
     return np.int32(at if at < size else size)
@@ -106,12 +107,12 @@ def within(at, size):
 
 @device_function
 def rounded(x, half):
-    """The nearest whole number; halves go away from 0."""
+    """The nearest integer; ties are rounded away from 0."""
     return floor(x + half) if x > half - half else ceil(x - half)
 
 
 @cache
-def _largest_span(case: Case) -> Any:
+def _largest_span(case: RoiSpec) -> Any:
     """span(rois, r, k, scale): first pixel and end of a bin of ROIPooling."""
     real, of_axis = case.real, axis_function(case)
     one, half = real(1), real(0.5)
@@ -128,7 +129,7 @@ def _largest_span(case: Case) -> Any:
 
 
 @cache
-def _mean_span(case: Case) -> Any:
+def _mean_span(case: RoiSpec) -> Any:
     """span(rois, r, k, scale): first pixel and end of a bin of PSROIPooling."""
     real, of_axis = case.real, axis_function(case)
     one, half, least = real(1), real(0.5), real(0.1)
@@ -145,7 +146,7 @@ def _mean_span(case: Case) -> Any:
 
 
 @cache
-def _outline_kernel(case: Case, span: Any) -> Any:
+def _outline_kernel(case: RoiSpec, span: Any) -> Any:
     """Spans (R, bins, 2) and boxes (R, BOX); those of regions in no image are empty."""
     bins, rows, (images, _, height, width) = case.bins, case.out[1], case.data
     image_of, box = image_function(5, case.real), BOX
@@ -174,8 +175,8 @@ def _outline_kernel(case: Case, span: Any) -> Any:
 
 
 @cache
-def _near_kernel(case: Case) -> Any:
-    """The regions that meet each tile, in order: number k of a tile is near[k, tile]."""
+def _near_kernel(case: RoiSpec) -> Any:
+    """The regions that intersect each tile, in order: number k of a tile is near[k, tile]."""
     (high, wide), (tall, broad), box = case.tiles, TILE, BOX
 
     @kernel
@@ -195,7 +196,7 @@ def _near_kernel(case: Case) -> Any:
 
 
 class Regions(NamedTuple):
-    """Where regions are: scratch of the twins, as `_outline_kernel` and `_near_kernel` fill it."""
+    """Spans, boxes and lists of regions, which `_outline_kernel` and `_near_kernel` write."""
 
     spans: Any
     boxes: Any
@@ -203,18 +204,18 @@ class Regions(NamedTuple):
     counts: Any
 
     @classmethod
-    def specs(cls, case: Case, regions: int, backward: bool) -> list[Spec]:
+    def specs(cls, case: RoiSpec, regions: int, backward: bool) -> list[Spec]:
         """Scratch; lists of regions for `backward` only."""
         tiles = case.data[0] * case.tiles[0] * case.tiles[1] if backward else 0
         sizes = cls(regions * case.bins * 2, regions * BOX, regions * tiles, tiles)
         return [Spec((size,), INT32) for size in sizes]
 
-    def outlined(self, case: Case, span: Any, rois: Array, scale: Any) -> list[Launch]:
-        """Launches that find out about regions of boxes along both axes."""
+    def outlined(self, case: RoiSpec, span: Any, rois: Array, scale: Any) -> list[Launch]:
+        """Launches that compute spans, boxes and lists of axis-aligned regions."""
         return [*each(_outline_kernel(case, span), len(rois), rois, scale, self.spans, self.boxes),
                 *self.listed(case)]
 
-    def listed(self, case: Case) -> list[Launch]:
+    def listed(self, case: RoiSpec) -> list[Launch]:
         """Launches that list the regions near every tile, once their boxes are known."""
         return each(_near_kernel(case), self.counts.size, self.boxes, self.near, self.counts,
                     self.boxes.size // BOX)
@@ -224,8 +225,8 @@ class Regions(NamedTuple):
 
 
 @cache
-def tile_function(case: Case) -> Any:
-    """tile_of(image, v, u): the number of the tile that a pixel is in."""
+def tile_function(case: RoiSpec) -> Any:
+    """tile_of(image, v, u): the index of the tile of a pixel."""
     (high, wide), (tall, broad) = case.tiles, TILE
 
     @device_function
@@ -235,8 +236,8 @@ def tile_function(case: Case) -> Any:
 
 
 @cache
-def gradient_kernel(case: Case, share: Any) -> Any:
-    """The gradient of data: for every pixel the sum over bins that have it, in order, of
+def gradient_kernel(case: RoiSpec, share: Any) -> Any:
+    """The gradient of data: for every pixel the sum over bins that contain it, in order, of
 
         share(gy, other, spans, r, channel, i, j, v, u)
     """
@@ -260,25 +261,25 @@ def gradient_kernel(case: Case, share: Any) -> Any:
     return region_back
 
 
-def gradient(case: Case, share: Any, gy: Array, other: Array, gx: Array, found: Regions
+def gradient(case: RoiSpec, share: Any, gy: Array, other: Array, gx: Array, found: Regions
              ) -> list[Launch]:
-    """Launches of `gradient_kernel` over regions that are listed."""
+    """Launch `gradient_kernel` over listed regions."""
     return each(gradient_kernel(case, share), gx.size, gy, other, found.spans, found.near,
                 found.counts, gx, found.counts.size)
 
 
 def forward_scratch(op: RegionOp, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """What `Regions` wants forward."""
-    return Regions.specs(Case.of(ins[0], outs[0]), ins[1].shape[0], False)
+    """The scratch of `Regions` forward."""
+    return Regions.specs(RoiSpec.of(ins[0], outs[0]), ins[1].shape[0], False)
 
 
 def backward_scratch(op: RegionOp, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """What `Regions` wants backward."""
-    return Regions.specs(Case.of(outs[0], ins[0]), ins[1].shape[0], True)
+    """The scratch of `Regions` backward."""
+    return Regions.specs(RoiSpec.of(outs[0], ins[0]), ins[1].shape[0], True)
 
 
-def scale_of(op: RegionOp, case: Case) -> Any:
-    """What coordinates are multiplied by."""
+def scale_of(op: RegionOp, case: RoiSpec) -> Any:
+    """The scale of coordinates."""
     return op.scale(np.dtype(case.real))
 
 
@@ -286,7 +287,7 @@ def scale_of(op: RegionOp, case: Case) -> Any:
 
 
 @cache
-def _largest_kernel(case: Case, keep: bool) -> Any:
+def _largest_kernel(case: RoiSpec, keep: bool) -> Any:
     (_, channels, height, width), (_, rows, columns) = case.data, case.out
     bins, real, box = case.bins, case.real, BOX
 
@@ -310,8 +311,8 @@ def _largest_kernel(case: Case, keep: bool) -> Any:
 
 
 @cache
-def _largest_share(case: Case) -> Any:
-    """What a bin gives a pixel: its gradient, if the pixel is its maximum."""
+def _largest_share(case: RoiSpec) -> Any:
+    """A bin's contribution to a pixel: its gradient, if the pixel is its maximum."""
     (_, channels, _, width), (_, rows, columns), real = case.data, case.out, case.real
 
     @device_function
@@ -323,7 +324,7 @@ def _largest_share(case: Case) -> Any:
 
 def _pool(op: ROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (data, rois), (y, where) = ins, outs
-    case, found = Case.of(data, y), Regions(*call.scratch[:4])
+    case, found = RoiSpec.of(data, y), Regions(*call.scratch[:4])
     keep = where is not None
     return [*found.outlined(case, _largest_span(case), rois, scale_of(op, case)),
             *each(_largest_kernel(case, keep), y.size, data, found.spans, found.boxes, y,
@@ -334,7 +335,7 @@ def _pool_backward(op: ROIPooling, ins: Any, outs: Any, call: Any) -> list[Launc
     (gy, rois, where), gx = ins, outs[0]
     if gx is None:
         return fill_zero(outs[1:])
-    case, found = Case.of(gx, gy), Regions(*call.scratch[:4])
+    case, found = RoiSpec.of(gx, gy), Regions(*call.scratch[:4])
     return [*fill_zero(outs[1:]),
             *found.outlined(case, _largest_span(case), rois, scale_of(op, case)),
             *gradient(case, _largest_share(case), gy, where, gx, found)]
@@ -346,8 +347,8 @@ on_gpu(ROIPooling, _pool, _pool_backward, forward_scratch, backward_scratch)
 # -- PSROIPooling -------------------------------------------------------------------------------
 
 
-def channel_function(case: Case, group: int) -> Any:
-    """channel_of(c, a, b): the channel of data behind output channel c at a bin."""
+def channel_function(case: RoiSpec, group: int) -> Any:
+    """channel_of(c, a, b): the channel of data that output channel c reads at a bin."""
     _, rows, columns = case.out
 
     @device_function
@@ -357,7 +358,7 @@ def channel_function(case: Case, group: int) -> Any:
 
 
 @cache
-def _mean_kernel(case: Case, group: int) -> Any:
+def _mean_kernel(case: RoiSpec, group: int) -> Any:
     (_, planes, height, width), (channels, rows, columns) = case.data, case.out
     bins, real, box, channel_of = case.bins, case.real, BOX, channel_function(case, group)
 
@@ -381,8 +382,8 @@ def _mean_kernel(case: Case, group: int) -> Any:
 
 
 @cache
-def _mean_share(case: Case, group: int) -> Any:
-    """What a bin gives each of its pixels, in the one channel that it has."""
+def _mean_share(case: RoiSpec, group: int) -> Any:
+    """A bin's contribution to each of its pixels, in the channel that it reads."""
     (channels, rows, columns), bins, real = case.out, case.bins, case.real
     channel_of = channel_function(case, group)
 
@@ -399,7 +400,7 @@ def _mean_share(case: Case, group: int) -> Any:
 
 def _mean(op: PSROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (data, rois), y = ins, outs[0]
-    case, found = Case.of(data, y), Regions(*call.scratch[:4])
+    case, found = RoiSpec.of(data, y), Regions(*call.scratch[:4])
     return [*found.outlined(case, _mean_span(case), rois, scale_of(op, case)),
             *each(_mean_kernel(case, op.group), y.size, data, found.spans, found.boxes, y)]
 
@@ -408,7 +409,7 @@ def _mean_backward(op: PSROIPooling, ins: Any, outs: Any, call: Any) -> list[Lau
     (gy, rois), gx = ins, outs[0]
     if gx is None:
         return fill_zero(outs[1:])
-    case, found = Case.of(gx, gy), Regions(*call.scratch[:4])
+    case, found = RoiSpec.of(gx, gy), Regions(*call.scratch[:4])
     return [*fill_zero(outs[1:]),
             *found.outlined(case, _mean_span(case), rois, scale_of(op, case)),
             *gradient(case, _mean_share(case, op.group), gy, gy, gx, found)]

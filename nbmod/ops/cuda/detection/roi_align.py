@@ -1,7 +1,7 @@
-"""ROIAlign: a thread for every bin forward, for every pixel of an image backward.
+"""ROIAlign: a thread per bin forward, per pixel of the images backward.
 
-As on the CPU a bin is an outer product of weights along both axes.  A table has those of all bins;
-`roi` says which pixels they are for, and how pixels gather their gradients.
+As on the CPU the weights of a bin are an outer product of weights along both axes, which a table
+holds for all bins; `roi` computes their spans of pixels, and gathers gradients.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from ..lib.kernel_math import MATH, maximum, minimum
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
 from . import roi
-from .roi import Case, Regions, axis_function
+from .roi import Regions, RoiSpec, axis_function
 
 ceil = MATH["ceil"]
 
 
-class Points(NamedTuple):
-    """Where a region has points."""
+class SamplingGrid(NamedTuple):
+    """The sampling points of regions."""
 
     aligned: bool
     number: int
-    """Along each axis of a bin; as many as it has pixels if that is not positive."""
+    """Points along each axis of a bin; the number of its pixels if this is not positive."""
 
     @classmethod
-    def of(cls, op: ROIAlign) -> Points:
+    def of(cls, op: ROIAlign) -> SamplingGrid:
         return cls(op.aligned, op.sample_ratio)
 
 
 # -- weights ------------------------------------------------------------------------------------
 
 
-def _frame_function(case: Case, points: Points) -> Any:
-    """frame(rois, r, axis, bins, scale): where bins start along an axis, how wide they are, and
-    how many points each has, 0 where the region is empty."""
+def _frame_function(case: RoiSpec, points: SamplingGrid) -> Any:
+    """frame(rois, r, axis, bins, scale): start and width of bins along an axis, and the points of
+    each, 0 if the region is empty."""
     real, (aligned, number) = case.real, points
     none, one, shift = real(0), real(1), real(0.5 if aligned else 0)
 
@@ -59,7 +59,7 @@ def _frame_function(case: Case, points: Points) -> Any:
 
 def _point_function(real: Any) -> Any:
     """point(start, step, index, k, points, size): the pixels before and after a point of a bin, and
-    how much of the second it has; the first is -1 where the point is outside."""
+    the weight of the second; the first is -1 if the point is outside."""
     none, half = real(0), real(0.5)
 
     @device_function
@@ -75,7 +75,7 @@ def _point_function(real: Any) -> Any:
 
 
 @cache
-def _span(case: Case, points: Points) -> Any:
+def _span(case: RoiSpec, points: SamplingGrid) -> Any:
     """span(rois, r, k, scale): first pixel and end of a bin."""
     of_axis, frame, point = (axis_function(case), _frame_function(case, points),
                              _point_function(case.real))
@@ -93,13 +93,13 @@ def _span(case: Case, points: Points) -> Any:
     return span
 
 
-def _room(case: Case) -> int:
+def _room(case: RoiSpec) -> int:
     """Weights of one region: of every bin down for all rows, then across for all columns."""
     return case.out[1] * case.data[2] + case.out[2] * case.data[3]
 
 
 @cache
-def _weight_kernel(case: Case, points: Points) -> Any:
+def _weight_kernel(case: RoiSpec, points: SamplingGrid) -> Any:
     """Weights (R, room) of the pixels in spans; those down are divided by the number of points."""
     (_, rows, columns), (height, width), bins, real = (case.out, case.data[2:], case.bins,
                                                        case.real)
@@ -133,10 +133,11 @@ def _weight_kernel(case: Case, points: Points) -> Any:
     return weigh_points
 
 
-def _found(op: ROIAlign, case: Case, rois: Array, call: Any) -> tuple[list[Launch], Regions, Array]:
-    """Launches that outline regions and weigh their pixels, and where that goes."""
+def _found(op: ROIAlign, case: RoiSpec, rois: Array, call: Any
+           ) -> tuple[list[Launch], Regions, Array]:
+    """Launches that compute spans and weights of regions, and their arrays."""
     found, weights = Regions(*call.scratch[:4]), call.scratch[4]
-    points, scale = Points.of(op), roi.scale_of(op, case)
+    points, scale = SamplingGrid.of(op), roi.scale_of(op, case)
     return [*found.outlined(case, _span(case, points), rois, scale),
             *each(_weight_kernel(case, points), weights.size, rois, scale, found.spans, weights)
             ], found, weights
@@ -146,7 +147,7 @@ def _found(op: ROIAlign, case: Case, rois: Array, call: Any) -> tuple[list[Launc
 
 
 @cache
-def _align_kernel(case: Case, sensitive: bool) -> Any:
+def _align_kernel(case: RoiSpec, sensitive: bool) -> Any:
     (_, planes, height, width), (channels, rows, columns) = case.data, case.out
     bins, real, room, box = case.bins, case.real, _room(case), roi.BOX
 
@@ -172,8 +173,8 @@ def _align_kernel(case: Case, sensitive: bool) -> Any:
 
 
 @cache
-def _share(case: Case, sensitive: bool) -> Any:
-    """What a bin gives a pixel."""
+def _share(case: RoiSpec, sensitive: bool) -> Any:
+    """A bin's contribution to a pixel."""
     (height, width), (channels, rows, columns) = case.data[2:], case.out
     real, room = case.real, _room(case)
 
@@ -192,7 +193,7 @@ def _share(case: Case, sensitive: bool) -> Any:
 
 def _forward(op: ROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (data, rois), y = ins, outs[0]
-    case = Case.of(data, y)
+    case = RoiSpec.of(data, y)
     launches, found, weights = _found(op, case, rois, call)
     return launches + each(_align_kernel(case, op.position_sensitive), y.size, data, found.spans,
                            found.boxes, weights, y)
@@ -202,23 +203,23 @@ def _backward(op: ROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (gy, rois), gx = ins, outs[0]
     if gx is None:
         return fill_zero(outs[1:])
-    case = Case.of(gx, gy)
+    case = RoiSpec.of(gx, gy)
     launches, found, weights = _found(op, case, rois, call)
     return [*fill_zero(outs[1:]), *launches,
             *roi.gradient(case, _share(case, op.position_sensitive), gy, weights, gx, found)]
 
 
-def _with_weights(case: Case, regions: int, backward: bool) -> list[Spec]:
+def _with_weights(case: RoiSpec, regions: int, backward: bool) -> list[Spec]:
     weights = Spec((regions * _room(case),), np.dtype(case.real))
     return [*Regions.specs(case, regions, backward), weights]
 
 
 def _scratch(op: ROIAlign, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return _with_weights(Case.of(ins[0], outs[0]), ins[1].shape[0], False)
+    return _with_weights(RoiSpec.of(ins[0], outs[0]), ins[1].shape[0], False)
 
 
 def _backward_scratch(op: ROIAlign, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return _with_weights(Case.of(outs[0], ins[0]), ins[1].shape[0], True)
+    return _with_weights(RoiSpec.of(outs[0], ins[0]), ins[1].shape[0], True)
 
 
 on_gpu(ROIAlign, _forward, _backward, _scratch, _backward_scratch)

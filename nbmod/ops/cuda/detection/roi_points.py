@@ -1,4 +1,4 @@
-"""Points of regions between the pixels of an image: what is there, and how much of each pixel."""
+"""Bilinear interpolation at the sampling points of regions: values, and weights of pixels."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ __all__ = ["between_function", "corner_function", "near_function", "weight_funct
 
 @cache
 def corner_function(real: Any) -> Any:
-    """corners(at, size): the pixels before and after a point of an axis, and the share of the
-    second."""
+    """corners(at, size): the pixels before and after a coordinate, and the weight of the second."""
     none = real(0)
 
     @device_function
@@ -30,7 +29,7 @@ def corner_function(real: Any) -> Any:
 
 @cache
 def weight_function(real: Any) -> Any:
-    """weight(at, pixel, size): how much of a pixel is in a point of an axis."""
+    """weight(at, pixel, size): the weight of a pixel at a coordinate."""
     corners, none, one = corner_function(real), real(0), real(1)
 
     @device_function
@@ -47,7 +46,7 @@ def weight_function(real: Any) -> Any:
 
 @cache
 def between_function(height: int, width: int, real: Any) -> Any:
-    """between(x, first, y, u): what an image, which starts at x[first], is at a point."""
+    """between(x, first, v, u): the value at a point of the image that starts at x[first]."""
     corners, one = corner_function(real), real(1)
 
     @device_function
@@ -63,7 +62,7 @@ def between_function(height: int, width: int, real: Any) -> Any:
 
 
 def near_function(border: float, real: Any) -> Any:
-    """near(at, size): whether a point is no more than `border` outside of an axis' pixels."""
+    """near(at, size): whether a coordinate is at most `border` outside of the pixels of an axis."""
     most, one = real(border), real(1)
 
     @device_function

@@ -1,7 +1,7 @@
-"""Regions sampled at points that are anywhere: turned ones here, those of `moving_bins` there.
+"""RROIAlign: ROIAlign of rotated regions; and the registration of DeformablePSROIPooling.
 
-RROIAlign has a thread for every bin forward, for every pixel of an image backward.  A pixel turns
-back into the frame of a region, and so finds the few points that are less than a pixel away.
+A thread computes a bin forward, a pixel backward.  To gather its gradient, a pixel is rotated into
+the frame of a region, where the few sampling points less than a pixel away are on a grid.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from ..lib.kernel_math import MATH, maximum, minimum
 from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
 from . import deformable_psroi
-from .roi import BOX, Case, Regions, image_function, scale_of, tile_function, within
+from .roi import BOX, Regions, RoiSpec, image_function, scale_of, tile_function, within
 from .roi_points import between_function, near_function, weight_function
 
 floor, ceil, sine, cosine = (MATH[name] for name in ("floor", "ceil", "sin", "cos"))
 
 FRAME = 8
-"""Numbers of a turned region: center x and y, cosine, sine, and along both axes, down first, the
-distance from point to point, then the number of points in a bin."""
+"""Elements of a rotated region: center x and y, cosine, sine; then, down and across, the distance
+between sampling points, and the number of points in a bin."""
 
 
 @cache
-def _turn_kernel(case: Case, points: int) -> Any:
-    """Frames of regions, and boxes around all their points that can touch a pixel."""
+def _turn_kernel(case: RoiSpec, points: int) -> Any:
+    """Frames of regions, and bounding boxes of the pixels that their points touch."""
     (images, _, height, width), (_, rows, columns), real = case
     image_of, one, half, degree = (image_function(6, real), real(1), real(0.5), real(np.pi / 180))
     size, box = FRAME, BOX
@@ -49,7 +49,7 @@ def _turn_kernel(case: Case, points: int) -> Any:
             frames[at], frames[at + 1], frames[at + 2], frames[at + 3] = x, y, c, s
             frames[at + 4], frames[at + 5] = tall / down, wide / across
             frames[at + 6], frames[at + 7] = down, across
-            # Half of the region, and the pixel that a point reaches, and one for roundings.
+            # Half of the region, a pixel of interpolation, and one for rounding.
             tall, wide = tall * real(rows) * half, wide * real(columns) * half
             high = abs(tall * c) + abs(wide * s) + real(2)
             broad = abs(tall * s) + abs(wide * c) + real(2)
@@ -61,8 +61,8 @@ def _turn_kernel(case: Case, points: int) -> Any:
     return turn_regions
 
 
-def _turned_function(case: Case) -> Any:
-    """turned(frames, at, a, b): where point a down and b across of a region is, (y, x)."""
+def _turned_function(case: RoiSpec) -> Any:
+    """turned(frames, at, a, b): coordinates (y, x) of point a down and b across in a region."""
     (_, rows, columns), half = case.out, case.real(0.5)
     real = case.real
 
@@ -76,7 +76,7 @@ def _turned_function(case: Case) -> Any:
 
 
 @cache
-def _turned_kernel(case: Case) -> Any:
+def _turned_kernel(case: RoiSpec) -> Any:
     (_, channels, height, width), (_, rows, columns), real = case
     turned, near, between = (_turned_function(case), near_function(1, real),
                              between_function(height, width, real))
@@ -102,9 +102,9 @@ def _turned_kernel(case: Case) -> Any:
 
 
 def _reach_function(real: Any) -> Any:
-    """reach(middle, distance, step, points): the first of so many points, `step` apart and centered
-    on 0, that are within a distance of a place, and the end of them; one more on either side, as
-    what is rounded here is checked where it is used."""
+    """reach(middle, distance, step, points): the range of the `points` points, `step` apart and
+    centered on 0, that are within `distance` of `middle`; one more on either side against rounding,
+    as the caller checks distances exactly."""
     half = real(0.5)
 
     @device_function
@@ -117,7 +117,7 @@ def _reach_function(real: Any) -> Any:
 
 
 @cache
-def _turned_gradient_kernel(case: Case) -> Any:
+def _turned_gradient_kernel(case: RoiSpec) -> Any:
     (_, channels, height, width), (_, rows, columns), real = case
     turned, near, weight, reach = (_turned_function(case), near_function(1, real),
                                    weight_function(real), _reach_function(real))
@@ -150,14 +150,14 @@ def _turned_gradient_kernel(case: Case) -> Any:
     return turned_back
 
 
-def _turning(op: RROIAlign, case: Case, rois: Array, call: Any) -> list[Launch]:
+def _turning(op: RROIAlign, case: RoiSpec, rois: Array, call: Any) -> list[Launch]:
     return each(_turn_kernel(case, op.sampling_ratio), len(rois), rois, scale_of(op, case),
                 call.scratch[4], call.scratch[1])
 
 
 def _turned(op: RROIAlign, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (data, rois), y = ins, outs[0]
-    case, (_, boxes, _, _, frames) = Case.of(data, y), call.scratch[:5]
+    case, (_, boxes, _, _, frames) = RoiSpec.of(data, y), call.scratch[:5]
     return [*_turning(op, case, rois, call),
             *each(_turned_kernel(case), y.size, data, frames, boxes, y)]
 
@@ -166,23 +166,23 @@ def _turned_backward(op: RROIAlign, ins: Any, outs: Any, call: Any) -> list[Laun
     (gy, rois), gx = ins, outs[0]
     if gx is None:
         return fill_zero(outs[1:])
-    case, found, frames = Case.of(gx, gy), Regions(*call.scratch[:4]), call.scratch[4]
+    case, found, frames = RoiSpec.of(gx, gy), Regions(*call.scratch[:4]), call.scratch[4]
     return [*fill_zero(outs[1:]), *_turning(op, case, rois, call), *found.listed(case),
             *each(_turned_gradient_kernel(case), gx.size, gy, frames, found.near, found.counts, gx,
                   found.counts.size)]
 
 
-def _with_frames(case: Case, regions: int, backward: bool) -> list[Spec]:
+def _with_frames(case: RoiSpec, regions: int, backward: bool) -> list[Spec]:
     return [*Regions.specs(case, regions, backward),
             Spec((regions * FRAME,), np.dtype(case.real))]
 
 
 def _turned_scratch(op: RROIAlign, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return _with_frames(Case.of(ins[0], outs[0]), ins[1].shape[0], False)
+    return _with_frames(RoiSpec.of(ins[0], outs[0]), ins[1].shape[0], False)
 
 
 def _turned_backward_scratch(op: RROIAlign, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    return _with_frames(Case.of(outs[0], ins[0]), ins[1].shape[0], True)
+    return _with_frames(RoiSpec.of(outs[0], ins[0]), ins[1].shape[0], True)
 
 
 on_gpu(RROIAlign, _turned, _turned_backward, _turned_scratch, _turned_backward_scratch)

@@ -15,7 +15,7 @@ from ..runtime.device_memory import Array
 from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thread, threads
 
 
-class Case(NamedTuple):
+class CorrelationSpec(NamedTuple):
     """All that kernels are specialised to."""
 
     image: tuple[int, ...]
@@ -31,7 +31,7 @@ class Case(NamedTuple):
     real: Any
 
     @classmethod
-    def of(cls, op: Correlation, data: Array, output: Array) -> Case:
+    def of(cls, op: Correlation, data: Array, output: Array) -> CorrelationSpec:
         return cls(data.shape[1:], output.shape[2:], op.kernel_size, op.max_displacement,
                    (op.stride1, op.stride2), op.pad_size, op.is_multiply, real_of(data.dtype))
 
@@ -46,7 +46,7 @@ class Case(NamedTuple):
         return self.real(1 / (self.size * self.size * self.image[0]))
 
 
-def _pixel_function(case: Case) -> Any:
+def _pixel_function(case: CorrelationSpec) -> Any:
     """pixel(x, plane, v, u): a pixel of an image with its border, which is 0."""
     (_, height, width), pad, real = case.image, case.pad, case.real
 
@@ -59,7 +59,7 @@ def _pixel_function(case: Case) -> Any:
 
 
 @cache
-def _compare_kernel(case: Case) -> Any:
+def _compare_kernel(case: CorrelationSpec) -> Any:
     channels, (rows, columns), (step, jump) = case.image[0], case.grid, case.steps
     size, reach, multiply, real = case.size, case.reach, case.multiply, case.real
     side, scale, pixel = case.side, case.scale, _pixel_function(case)
@@ -82,7 +82,7 @@ def _compare_kernel(case: Case) -> Any:
     return correlate
 
 
-def _weight_function(case: Case) -> Any:
+def _weight_function(case: CorrelationSpec) -> Any:
     """weight(gy, plane, v, u): sum of gradients over the patches of the first image that hold a
     pixel."""
     (rows, columns), step, size = case.grid, case.steps[0], case.size
@@ -102,7 +102,7 @@ def _weight_function(case: Case) -> Any:
 
 
 @cache
-def _gradient_kernel(case: Case, sign: int) -> Any:
+def _gradient_kernel(case: CorrelationSpec, sign: int) -> Any:
     """The gradient of the first image if `sign` is 1, of the second if it is -1."""
     (channels, height, width), (_, jump) = case.image, case.steps
     reach, multiply, real, pad = case.reach, case.multiply, case.real, case.pad
@@ -134,12 +134,12 @@ def _gradient_kernel(case: Case, sign: int) -> Any:
 
 def _forward(op: Correlation, ins: Any, outs: Any, call: Any) -> list[Launch]:
     a, b = ins
-    return each(_compare_kernel(Case.of(op, a, outs[0])), outs[0].size, a, b, outs[0])
+    return each(_compare_kernel(CorrelationSpec.of(op, a, outs[0])), outs[0].size, a, b, outs[0])
 
 
 def _backward(op: Correlation, ins: Any, outs: Any, call: Any) -> list[Launch]:
     gy, a, b = ins
-    case = Case.of(op, a, gy)
+    case = CorrelationSpec.of(op, a, gy)
     return [launch for gx, own, other, sign in ((outs[0], a, b, 1), (outs[1], b, a, -1))
             if gx is not None
             for launch in each(_gradient_kernel(case, sign), gx.size, gy, own, other, gx)]
