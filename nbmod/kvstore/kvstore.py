@@ -30,8 +30,8 @@ from ..optimizer.fused_step import is_fusible
 from ..optimizer.updater import load_states_file, save_states_file
 from .base import KVStoreBase, check_capability
 from .compression import TwoBit
-from .nccl import way_of
-from .sums import Job, Joint
+from .nccl import reduction_class
+from .sums import Job, Reduction
 
 __all__ = ["KVStore"]
 
@@ -107,9 +107,9 @@ class KVStore(KVStoreBase):
         self._kind = kind
         self._stored: dict[Key, NDArray] = {}
         self._sums: dict[Key, NDArray] = {}
-        self._kept: dict[Device, int] = {}
-        self._joint: type[Joint] = way_of(kind)
-        self._prepared: dict[tuple[str, tuple[Key, ...]], Joint] = {}
+        self._load: dict[Device, int] = {}
+        self._reduction: type[Reduction] = reduction_class(kind)
+        self._prepared: dict[tuple[str, tuple[Key, ...]], Reduction] = {}
         self._order: dict[Key, int] = {}
         self._updater: Callable[[Any, NDArray, NDArray], None] | None = None
         self._compression: TwoBit | None = None
@@ -246,22 +246,22 @@ class KVStore(KVStoreBase):
         updater = self._updater
         if updater is not None and not isinstance(updater, Updater):
             for name in names:
-                values, stored = self._given(name, grouped[name])
+                values, stored = self._prepare_values(name, grouped[name])
                 updater(name, _sum(values, stored.context), stored)
             return
         jobs = [self._job(name, grouped[name]) for name in names]
-        self._sum_up("push", names, [job for job in jobs if job[0][0] is not job[1]])
+        self._reduce("push", names, [job for job in jobs if job[0][0] is not job[1]])
         if updater is not None:
             for group in _stepped_together(updater, [self._stored[name] for name in names]):
                 updater([names[i] for i in group], [jobs[i][1] for i in group],
                         [self._stored[names[i]] for i in group], aggregate=False)
 
     def _job(self, name: Key, values: Sequence[NDArray]) -> Job:
-        """What is to be summed, and where: in the stored array, or for an optimizer the last sum's.
+        """The values to sum, and the target: the stored array, or with an optimizer a buffer.
 
-        Gradients are not stored; one value on the right device is its own sum.
+        A single value on the device of the stored array is its own sum.
         """
-        values, stored = self._given(name, values)
+        values, stored = self._prepare_values(name, values)
         if self._updater is None:
             return values, stored
         if len(values) == 1 and device_of(values[0].context) is device_of(stored.context):
@@ -272,50 +272,48 @@ class KVStore(KVStoreBase):
                 stored.shape, stored.dtype), stored.context)
         return values, known
 
-    def _sum_up(self, what: str, names: Sequence[Key], jobs: Sequence[Job]) -> None:
+    def _reduce(self, what: str, names: Sequence[Key], jobs: Sequence[Job]) -> None:
         """Form the sums of jobs; those between GPUs stay prepared for the next call like this."""
         key = what, tuple(names)
         known = self._prepared.get(key)
         if known is None or not known.fits(jobs):
-            joined = self._plain(jobs)
-            if not joined:
+            remaining = self._reduce_each(jobs)
+            if not remaining:
                 return
-            if known is None or not known.fits(joined):
-                known = self._prepared[key] = self._joint(joined)
+            if known is None or not known.fits(remaining):
+                known = self._prepared[key] = self._reduction(remaining)
         known()
 
-    def _plain(self, jobs: Sequence[Job]) -> list[Job]:
-        """Form the sums that are not between GPUs, one by one; the other jobs."""
-        joined: list[Job] = []
+    def _reduce_each(self, jobs: Sequence[Job]) -> list[Job]:
+        """Form the sums that are not between GPUs, one by one; returns the other jobs."""
+        remaining: list[Job] = []
         for values, out in jobs:
-            if self._compression is None and self._joint.possible(values, out):
-                joined.append((values, out))
+            if self._compression is None and self._reduction.possible(values, out):
+                remaining.append((values, out))
             else:
                 _sum(values, out.context, out)
-        return joined
+        return remaining
 
-    def _given(self, name: Key, values: Sequence[NDArray]) -> tuple[list[NDArray], NDArray]:
+    def _prepare_values(self, name: Key, values: Sequence[NDArray]
+                        ) -> tuple[list[NDArray], NDArray]:
         """What was pushed, compressed and of the stored array's type, and that array."""
         if self._compression is not None:
             values = self._compression(name, list(values))
-        stored = self._bring(name, values)
+        stored = self._stored_near(name, values)
         return [value.astype(stored.dtype, copy=False) for value in values], stored
 
-    def _bring(self, name: Key, values: Sequence[NDArray]) -> NDArray:
-        """The stored array.
-
-        If this store sums on the devices of the values, it is on that with the least stored.
-        """
+    def _stored_near(self, name: Key, values: Sequence[NDArray]) -> NDArray:
+        """The stored array; 'device' stores move it to the device of a value, the least loaded."""
         stored = self._stored[name]
         if self._on_device:
-            places: dict[Device, Context] = {}
+            contexts: dict[Device, Context] = {}
             for value in values:
-                places.setdefault(device_of(value.context), value.context)
-            if device_of(stored.context) not in places:
-                device = min(places, key=lambda place: self._kept.get(place, 0))
-                if self._kind != "nccl":    # of which one keeps all: fewer calls
-                    self._kept[device] = self._kept.get(device, 0) + stored.size
-                stored = self._stored[name] = _copied(stored, places[device])
+                contexts.setdefault(device_of(value.context), value.context)
+            if device_of(stored.context) not in contexts:
+                device = min(contexts, key=lambda one: self._load.get(one, 0))
+                if self._kind != "nccl":    # where one GPU stores all keys: fewer calls
+                    self._load[device] = self._load.get(device, 0) + stored.size
+                stored = self._stored[name] = _copied(stored, contexts[device])
         return stored
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True
@@ -349,7 +347,7 @@ class KVStore(KVStoreBase):
         return _pairs(key, out, "out")
 
     def _pull(self, pairs: Pairs) -> None:
-        self._sum_up("pull", [name for name, _ in pairs],
+        self._reduce("pull", [name for name, _ in pairs],
                      [([self._stored[name]], target) for name, targets in pairs
                       for target in targets])
 
@@ -583,9 +581,9 @@ def _sum(values: Sequence[NDArray], context: Context, out: NDArray | None = None
         values[0].copyto(out)
         return out
     device = device_of(context)
-    near = [value if device_of(value.context) is device else _copied(value, context)
-            for value in values]
-    return invoke(AddN(len(near)), near, out) if len(near) > 1 else near[0]
+    local = [value if device_of(value.context) is device else _copied(value, context)
+             for value in values]
+    return invoke(AddN(len(local)), local, out) if len(local) > 1 else local[0]
 
 
 def _stepped_together(updater: Updater, weights: Sequence[NDArray]) -> Iterable[list[int]]:

@@ -1,12 +1,12 @@
 """Sums and copies between GPUs by NVIDIA's NCCL, for stores of the kind `nccl`.
 
-NCCL knows the wires between cards, and ways around those that cannot read each other's memory.  It
-is reached through `nccl4py`, and called few times: on every card the values of all keys are laid
-end to end by one launch, one call for every card reduces the whole to the card that keeps the sums
-(or brings it from there to all others), and one launch takes them apart again.  All of it goes to
-the streams of the cards, in order.
+NCCL knows the links between GPUs (NVLink, PCIe, shared memory).  It is used through `nccl4py`, with
+few calls, by gradient bucketing: on every GPU one launch packs the values of all keys into one flat
+buffer, one collective per GPU reduces the buffers to the root GPU, which stores the sums (or
+broadcasts its buffer to all others), and one launch unpacks them.  All of it is submitted to the
+streams of the GPUs, in order.
 
-In which order NCCL adds is its own affair, so sums need not be the bits of other stores.
+NCCL chooses the order of additions, so sums may differ in the last bits from those of other stores.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ..ndarray import NDArray
 from ..ops.device import Device, device_of, gpu_count, gpus_offered
 from ..ops.elementwise.arithmetic import sum_program
 from ..ops.optimizer.multi_tensor_apply import TensorUpdate
-from .sums import Job, Joint, Sums
+from .sums import Job, Reduction, Sums
 
-__all__ = ["Collectives", "way_of"]
+__all__ = ["Collectives", "reduction_class"]
 
 
-def way_of(kind: str) -> type[Joint]:
-    """How GPUs exchange values in a store of this kind.
+def reduction_class(kind: str) -> type[Reduction]:
+    """The class that forms sums between GPUs in a store of this kind.
 
     Raises MXNetError for 'nccl' without GPUs (unless they are mapped to the CPU) or `nccl4py`.
     """
@@ -49,67 +49,67 @@ def _library() -> Any:
     return core
 
 
-class Collectives(Joint):
-    """Jobs between GPUs as few calls of NCCL."""
+class Collectives(Reduction):
+    """Sums between GPUs by a few calls of NCCL."""
 
     def __init__(self, jobs: Sequence[Job]):
         super().__init__(jobs)
         groups: dict[Any, list[Job]] = {}
         for values, out in jobs:
             _check_apart(values)
-            keeper = device_of((out if len(values) > 1 else values[0]).context)
+            root = device_of((out if len(values) > 1 else values[0]).context)
             devices = frozenset(device_of(v.context) for v in values) if len(values) > 1 else None
-            groups.setdefault((devices, keeper, out.dtype), []).append((values, out))
-        self._turns = [_Turn(keeper, devices is not None, group)
-                       for (devices, keeper, _), group in groups.items()]
+            groups.setdefault((devices, root, out.dtype), []).append((values, out))
+        self._buckets = [_Bucket(root, devices is not None, group)
+                         for (devices, root, _), group in groups.items()]
 
     @staticmethod
     def possible(values: Sequence[NDArray], out: NDArray) -> bool:
-        """Whether all is on GPUs, and something must go from one to another."""
+        """Whether all arrays are on GPUs, and on more than one."""
         devices = [device_of(array.context) for array in (*values, out)]
-        return (Joint.possible(values, out) and all(array.context.is_gpu for array in values)
+        return (Reduction.possible(values, out) and all(array.context.is_gpu for array in values)
                 and len(set(devices)) > 1)
 
     def _run(self) -> None:
-        for turn in self._turns:
-            turn()
+        for bucket in self._buckets:
+            bucket()
 
 
-class _Turn:
-    """Sums that `keeper` is to have, or values that it has and others are to get."""
+class _Bucket:
+    """Values in one flat buffer per GPU, reduced to the GPU `root` or broadcast from it."""
 
-    def __init__(self, keeper: Device, is_sum: bool, jobs: Sequence[Job]):
+    def __init__(self, root: Device, is_sum: bool, jobs: Sequence[Job]):
         self.is_sum = is_sum
         self.devices: list[Any] = sorted(
             {device_of(array.context) for values, out in jobs for array in (*values, out)},
             key=lambda device: device.device_id)
-        self.root = self.devices.index(keeper)
+        self.root = self.devices.index(root)
         self.communicators = _communicators(self.devices)
-        places: dict[int, int] = {}
+        offsets: dict[int, int] = {}
         size = 0
-        for values, out in jobs:    # a value that several others want travels once
-            if id(values[0].handle) not in places:
-                places[id(values[0].handle)] = size
+        for values, out in jobs:    # a value with several destinations is sent once
+            if id(values[0].handle) not in offsets:
+                offsets[id(values[0].handle)] = size
                 size += out.size
         self.flat = [device.empty((size,), jobs[0][1].dtype) for device in self.devices]
-        laid: dict[int, tuple[Any, Any]] = {}
-        taken: list[tuple[Any, Any]] = []
+        packed: dict[int, tuple[Any, Any]] = {}
+        unpacked: list[tuple[Any, Any]] = []
         for values, out in jobs:
-            place = places[id(values[0].handle)]
+            offset = offsets[id(values[0].handle)]
             for value in values:
-                laid[id(value.handle)] = value.handle, self._part(value, place)
-            taken.append((self._part(out, place), out.handle))
-        self.lay, self.take = _copies(list(laid.values())), _copies(taken)
+                packed[id(value.handle)] = value.handle, self._view(value, offset)
+            unpacked.append((self._view(out, offset), out.handle))
+        self.pack, self.unpack = _copies(list(packed.values())), _copies(unpacked)
 
-    def _part(self, array: NDArray, place: int) -> Any:
-        """The place of `array` in what is sent to or from its device."""
+    def _view(self, array: NDArray, offset: int) -> Any:
+        """The part of its device's buffer that belongs to `array`."""
         device = device_of(array.context)
         flat = self.flat[self.devices.index(device)]
-        return device.view(flat, place * flat.dtype.itemsize, array.shape, flat.dtype)
+        return device.view(flat, offset * flat.dtype.itemsize, array.shape, flat.dtype)
 
     def __call__(self) -> None:
         core = _library()
-        for copy in self.lay:
+        for copy in self.pack:
             copy()
         try:
             with core.group():
@@ -122,7 +122,7 @@ class _Turn:
                         communicator.broadcast(flat, flat, self.root, stream=stream)
         except Exception as error:
             raise _failed(self.devices, error) from error
-        for copy in self.take:
+        for copy in self.unpack:
             copy()
 
 
@@ -146,7 +146,7 @@ def _check_apart(values: Sequence[NDArray]) -> None:
 
 
 def _communicators(devices: Sequence[Any]) -> list[Any]:
-    """NCCL's communicators of these GPUs, whose cards let each other in where they can."""
+    """NCCL's communicators of these GPUs, with peer access enabled where possible."""
     numbers = [device.card.number for device in devices]
     if len(set(numbers)) < len(numbers):
         raise MXNetError(f"kvstore 'nccl': of {', '.join(map(str, devices))} some are one card, "
@@ -162,7 +162,7 @@ def _communicators(devices: Sequence[Any]) -> list[Any]:
 
 @cache
 def _started(numbers: tuple[int, ...]) -> list[Any]:
-    """The communicators of cards, which live as long as the process."""
+    """Communicators of GPUs by number, which exist until the process ends."""
     return _library().Communicator.init_all(list(numbers))
 
 

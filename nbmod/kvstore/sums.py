@@ -1,12 +1,12 @@
-"""Sums of arrays of several GPUs, prepared: those of all keys of a call at once.
+"""Sums of arrays on several GPUs, prepared for all keys of a call.
 
-A GPU reads the others' gradients where they are and adds them, for all keys whose sum it keeps, by
-one launch; pulled values travel in the same way, as sums of one.  So keys that are spread over the
-GPUs are summed by all of them at once.  What a GPU cannot read, memory of the host or of a card
-that the driver does not let it reach, is copied to it first.  Sums are formed from left to right:
-they are those of `add_n` on any device, bit for bit.
+A GPU reads the gradients of the others in place (peer access) and adds them, for all keys that it
+stores, by one launch; values are pulled in the same way, as sums of one value.  Keys that are
+spread over the GPUs are thus summed by all of them in parallel.  Memory that a GPU cannot read, of
+the host or of a GPU without peer access, is copied to it first.  Sums are formed from left to
+right: they are bitwise those of `add_n` on any device.
 
-What is prepared belongs to arrays: it is made again for others.
+What is prepared holds for these arrays only: for others it is prepared again.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ..ops.device import CPU, Device, device_of
 from ..ops.elementwise.arithmetic import sum_program
 from ..ops.optimizer.multi_tensor_apply import TensorUpdate, overlap
 
-__all__ = ["Job", "Joint", "Sums"]
+__all__ = ["Job", "Reduction", "Sums"]
 
 Job = tuple[Sequence[NDArray], NDArray]
-"""Values, and where their sum goes."""
+"""Values, and the array that their sum is written to."""
 
 
-class Joint:
-    """Several jobs that are done together."""
+class Reduction:
+    """The sums of several jobs, prepared."""
 
     def __init__(self, jobs: Sequence[Job]):
         self._handles = list(_handles(jobs))
@@ -55,8 +55,8 @@ class Joint:
         raise NotImplementedError
 
 
-class Sums(Joint):
-    """The sums of several jobs, each `possible`."""
+class Sums(Reduction):
+    """Sums by peer access, each `possible`."""
 
     def __init__(self, jobs: Sequence[Job]):
         super().__init__(jobs)
@@ -64,11 +64,11 @@ class Sums(Joint):
         self._first, *self._others = dict.fromkeys(
             device_of(array.context) for values, out in jobs for array in (out, *values))
         updates = [self._update(*job) for job in jobs]
-        turns: Iterable[Sequence[int]] = [[i] for i in range(len(jobs))]
+        groups: Iterable[Sequence[int]] = [[i] for i in range(len(jobs))]
         if not overlap(((update.ins, update.outs) for update in updates), self._first):
-            turns = _by_device(jobs)
-        self._fused = [device_of(jobs[turn[0]][1].context).multi_tensor_apply(
-            [updates[i] for i in turn]) for turn in turns]
+            groups = _by_device(jobs)
+        self._fused = [device_of(jobs[group[0]][1].context).multi_tensor_apply(
+            [updates[i] for i in group]) for group in groups]
 
     @staticmethod
     def possible(values: Sequence[NDArray], out: NDArray) -> bool:
@@ -76,8 +76,9 @@ class Sums(Joint):
 
         A single value that the device cannot read is copied once, not twice.
         """
-        return Joint.possible(values, out) and (len(values) > 1 or device_of(out.context).reaches(
-            device_of(values[0].context)))
+        device = device_of(out.context)
+        return Reduction.possible(values, out) and (
+            len(values) > 1 or device.reaches(device_of(values[0].context)))
 
     def _run(self) -> None:
         for source, target in self._staged:
@@ -89,11 +90,11 @@ class Sums(Joint):
         self._first.meet(self._others)
 
     def _update(self, values: Sequence[NDArray], out: NDArray) -> TensorUpdate:
-        near = [self._near(value, out).handle for value in values]
-        return TensorUpdate(sum_program(len(near)), near, [out.handle])
+        readable = [self._readable(value, out).handle for value in values]
+        return TensorUpdate(sum_program(len(readable)), readable, [out.handle])
 
-    def _near(self, value: NDArray, out: NDArray) -> NDArray:
-        """`value` where the device of `out` can read it."""
+    def _readable(self, value: NDArray, out: NDArray) -> NDArray:
+        """`value`, or a copy of it that the device of `out` can read."""
         if device_of(out.context).reaches(device_of(value.context)):
             return value
         copy: NDArray = value.copyto(out.context)  # type: ignore[assignment]
@@ -102,7 +103,7 @@ class Sums(Joint):
 
 
 def _by_device(jobs: Sequence[Job]) -> Iterable[list[int]]:
-    """Numbers of jobs whose sums are kept by one device."""
+    """Positions of the jobs, by the device of their sums."""
     found: dict[Device, list[int]] = {}
     for number, (_, out) in enumerate(jobs):
         found.setdefault(device_of(out.context), []).append(number)

@@ -5,24 +5,24 @@
     epoch, batch    where training is resumed: in this epoch, after n batches
     fresh           whether the training iterator has been reset for it
     random          random states: nbmod's, Python's and NumPy's global ones
-    optimizer       plain attributes of it and of its scheduler, as they began and as they are, and
-                    how often each parameter was updated on each device
-    devices         parameters and auxiliary states of which devices have different copies, as they
-                    may within an epoch (the checkpoint has their mean)
-    store           what the key-value store remembers (residuals of gradient compression)
-    train_data, eval_data   where the iterators stand, if they can tell (`DataIter.state_dict`)
-    history         what `fit` has kept of past epochs
+    optimizer       plain attributes of it and of its scheduler, initial and present ones, and the
+                    update count of each parameter on each device
+    devices         parameters and auxiliary states whose copies on the devices differ, as they may
+                    within an epoch (the checkpoint has their mean)
+    store           state of the key-value store (residuals of gradient compression)
+    train_data, eval_data   positions of the iterators, if available (`DataIter.state_dict`)
+    history         results of past epochs
     states          length and checksum of the `.states` file, which may have been overwritten since
 
-`fit` goes on from it when it is asked to begin at that very epoch; otherwise counts and sequences
-start as they do in MXNet.  An attribute of the optimizer to which the script now gives another
-value than it did is the script's; the others are as training left them.  The scheduler is taken as
-a whole: if it is set up otherwise than it was, it and the update counts start over, because scripts
-that know of MXNet's resume shift its steps.  (It may be the very object that was trained with.)
+`fit` resumes from it if it begins at that epoch; otherwise counts and random sequences start as
+they do in MXNet.  An attribute of the optimizer that the script now sets to another value keeps the
+script's value; the others are restored.  The scheduler is restored as a whole: if it is set up
+otherwise than before, it and the update counts start over, because scripts written for MXNet's
+resume shift its steps.  (It may be the object that was trained with.)
 
-The order of events makes it exact.  A checkpoint is written before `fit` evaluates and resets the
-training iterator, so a resumed `fit` starts with that reset; evaluation draws its random numbers
-aside (`rng.aside`) and need not be repeated.  What it finds is put into the file afterwards.
+The order of events makes this exact.  A checkpoint is written before `fit` evaluates and resets the
+training iterator, so a resumed `fit` starts with that reset; evaluation draws from a separate
+random sequence (`rng.aside`) and need not be repeated.  Its results are added to the file after it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FORMAT = "nbmod training state 1"
 
 _APART = {"lr_scheduler", "param_dict", "idx2name", "sym_info", "_all_index_update_counts",
           "_index_update_count"}
-"""Attributes of optimizers that are treated on their own, or follow from the network."""
+"""Attributes of optimizers that are restored separately, or follow from the network."""
 
 
 # ----------------------------------------------------------------------------------------- module
@@ -179,7 +179,7 @@ def _set_random_states(states: dict[str, Any]) -> None:
 
 
 class Progress:
-    """How far training on some iterators has come, and how to go on from there.
+    """The position of training in its epochs and iterators, and how to resume there.
 
     `epoch` and `batch` say where it goes on: the first batch that is not trained on yet.  `fresh`
     is false between the end of an epoch and the reset of the training iterator; `written` are the
@@ -203,7 +203,7 @@ class Progress:
         iterator = iter(self.train_data)
         with suppress(StopIteration):
             while True:
-                self._before = {"train_data": _place_of(self.train_data),
+                self._before = {"train_data": _position_of(self.train_data),
                                 "random": _random_states()}
                 yield next(iterator)
 
@@ -216,7 +216,7 @@ class Progress:
         self.fresh, self.written = True, set()
 
     def finish(self) -> None:
-        """Keep what there is to save, and let go of the data."""
+        """Record the final state, and release the iterators."""
         self._final = self.state()
         self.train_data = self.eval_data = None
 
@@ -224,13 +224,13 @@ class Progress:
         """As plain data."""
         return self._final or {
             "epoch": self.epoch, "batch": self.batch, "fresh": self.fresh,
-            "random": _random_states(), "train_data": _place_of(self.train_data),
-            "eval_data": _place_of(self.eval_data), **(self._before or {})}
+            "random": _random_states(), "train_data": _position_of(self.train_data),
+            "eval_data": _position_of(self.eval_data), **(self._before or {})}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Bring iterators and random sequences to where they were.
 
-        An iterator that cannot tell its place must stand at its epoch's beginning; it is moved by
+        An iterator without a position must be at the beginning of its epoch; it is moved by
         skipping batches, which may draw.  One that can may begin to work ahead, and to draw, so the
         training iterator comes last.
         Raises OtherData for data that are not as they were; then nothing has been drawn.
@@ -258,7 +258,7 @@ class OtherData(MXNetError):
     """An iterator's saved place means nothing to the one that is to go on from it."""
 
 
-def _place_of(iterator: Any) -> Any:
+def _position_of(iterator: Any) -> Any:
     """The position of an iterator; None if it does not provide it."""
     return getattr(iterator, "state_dict", lambda: None)()
 
@@ -287,7 +287,7 @@ def device_copies(group: DataParallelExecutorGroup) -> dict[str, list[Any]]:
 
 
 def set_device_copies(group: DataParallelExecutorGroup, saved: dict[str, list[Any]]) -> None:
-    """Give every device its own copies back, unless there are more or fewer devices now."""
+    """Restore the copies of every device, unless the number of devices has changed."""
     for name, copies in _arrays_of(group):
         if len(saved.get(name, ())) == len(copies):
             for array, value in zip(copies, saved[name], strict=True):

@@ -68,6 +68,8 @@ class Adam(RuleOptimizer):
     [0.9, 1.1]
     """
 
+    num_states = 2
+
     def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                  epsilon: float = 1e-8, lazy_update: bool = True, **kwargs: Any):
         super().__init__(learning_rate=learning_rate, **kwargs)
@@ -75,23 +77,6 @@ class Adam(RuleOptimizer):
         self.beta2 = beta2
         self.epsilon = epsilon
         self.lazy_update = lazy_update
-
-    def create_state(self, index: Any, weight: NDArray) -> tuple[NDArray, ...]:
-        """The state that a parameter needs between updates.
-
-        Parameters
-        ----------
-        index : int or str
-            The index of the parameter.
-        weight : NDArray
-            Its weight.
-
-        Returns
-        -------
-        tuple of NDArray
-            (mean, var), zeros of the weight's shape.
-        """
-        return states_like(weight, 2)
 
     def rule(self, turn: Turn) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
@@ -209,28 +194,12 @@ class AdaDelta(RuleOptimizer):
     """
 
     clips_to_zero = True
+    num_states = 2
 
     def __init__(self, rho: float = 0.90, epsilon: float = 1e-5, **kwargs: Any):
         super().__init__(**kwargs)
         self.rho = rho
         self.epsilon = epsilon
-
-    def create_state(self, index: Any, weight: NDArray) -> tuple[NDArray, ...]:
-        """The state that a parameter needs between updates.
-
-        Parameters
-        ----------
-        index : int or str
-            The index of the parameter.
-        weight : NDArray
-            Its weight.
-
-        Returns
-        -------
-        tuple of NDArray
-            (n, delta), zeros of the weight's shape.
-        """
-        return states_like(weight, 2)
 
     def rule(self, turn: Turn) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
@@ -370,29 +339,14 @@ class Ftrl(RuleOptimizer):
     [-0.495, 0.0]
     """
 
+    num_states = 2
+
     def __init__(self, lamda1: float = 0.01, learning_rate: float = 0.1, beta: float = 1,
                  **kwargs: Any):
         super().__init__(**kwargs)
         self.lr = learning_rate
         self.lamda1 = lamda1
         self.beta = beta
-
-    def create_state(self, index: Any, weight: NDArray) -> tuple[NDArray, ...]:
-        """The state that a parameter needs between updates.
-
-        Parameters
-        ----------
-        index : int or str
-            The index of the parameter.
-        weight : NDArray
-            Its weight.
-
-        Returns
-        -------
-        tuple of NDArray
-            (z, n), zeros of the weight's shape.
-        """
-        return states_like(weight, 2)
 
     def rule(self, turn: Turn) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
@@ -441,29 +395,14 @@ class FTML(RuleOptimizer):
     0.9
     """
 
+    num_states = 3
+
     def __init__(self, beta1: float = 0.6, beta2: float = 0.999, epsilon: float = 1e-8,
                  **kwargs: Any):
         super().__init__(**kwargs)
         self.beta1 = beta1
         self.beta2 = beta2
         self.epsilon = epsilon
-
-    def create_state(self, index: Any, weight: NDArray) -> tuple[NDArray, ...]:
-        """The state that a parameter needs between updates.
-
-        Parameters
-        ----------
-        index : int or str
-            The index of the parameter.
-        weight : NDArray
-            Its weight.
-
-        Returns
-        -------
-        tuple of NDArray
-            (d, v, z), zeros of the weight's shape.
-        """
-        return states_like(weight, 3)
 
     def rule(self, turn: Turn) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
@@ -514,29 +453,13 @@ class Adamax(RuleOptimizer):
     """
 
     clips_to_zero = True
+    num_states = 2
 
     def __init__(self, learning_rate: float = 0.002, beta1: float = 0.9, beta2: float = 0.999,
                  **kwargs: Any):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1 = beta1
         self.beta2 = beta2
-
-    def create_state(self, index: Any, weight: NDArray) -> tuple[NDArray, ...]:
-        """The state that a parameter needs between updates.
-
-        Parameters
-        ----------
-        index : int or str
-            The index of the parameter.
-        weight : NDArray
-            Its weight.
-
-        Returns
-        -------
-        tuple of NDArray
-            (mean, most), zeros of the weight's shape.
-        """
-        return states_like(weight, 2)
 
     def rule(self, turn: Turn) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
@@ -594,6 +517,8 @@ class Nadam(RuleOptimizer):
     clips_to_zero = True
     shares_rules = False
 
+    num_states = 2
+
     def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                  epsilon: float = 1e-8, schedule_decay: float = 0.004, **kwargs: Any):
         super().__init__(learning_rate=learning_rate, **kwargs)
@@ -602,23 +527,6 @@ class Nadam(RuleOptimizer):
         self.epsilon = epsilon
         self.schedule_decay = schedule_decay
         self.m_schedule = 1.0
-
-    def create_state(self, index: Any, weight: NDArray) -> tuple[NDArray, ...]:
-        """The state that a parameter needs between updates.
-
-        Parameters
-        ----------
-        index : int or str
-            The index of the parameter.
-        weight : NDArray
-            Its weight.
-
-        Returns
-        -------
-        tuple of NDArray
-            (mean, var), zeros of the weight's shape.
-        """
-        return states_like(weight, 2)
 
     def rule(self, turn: Turn) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""

@@ -520,6 +520,26 @@ class RuleOptimizer(Optimizer):
     shares_rules: ClassVar[bool] = True
     """Whether turns that differ in nothing but parameters have one rule."""
 
+    num_states: ClassVar[int] = 0
+    """Arrays of a parameter's state, zeros of its shape at first."""
+
+    def create_state(self, index: Any, weight: NDArray) -> Any:
+        """The state that a parameter needs between updates, as the class describes it.
+
+        Parameters
+        ----------
+        index : int or str
+            The index of the parameter.
+        weight : NDArray
+            Its weight.
+
+        Returns
+        -------
+        None, NDArray or tuple of NDArray
+            Zeros of the weight's shape; None if there is no state.
+        """
+        return states_like(weight, self.num_states) if self.num_states else None
+
     def rule(self, turn: Turn) -> Op:
         """The operator that performs the step of one parameter.
 

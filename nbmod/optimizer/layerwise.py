@@ -13,7 +13,7 @@ from ..ndarray import NDArray, array, multi_lars, multi_sum_sq
 from ..ops.op import Op
 from ..ops.optimizer.lamb_update import LambUpdate, MPLambUpdate
 from ..ops.optimizer.sgd_update import SGDMomUpdate, SGDUpdate
-from .base import RuleOptimizer, Turn, register, state_like, states_like, step
+from .base import RuleOptimizer, Turn, register, state_like, step
 from .sgd import Momentum
 
 __all__ = ["LAMB", "LARS", "LBSGD"]
@@ -312,6 +312,8 @@ class LAMB(RuleOptimizer):
     9.0
     """
 
+    num_states = 2
+
     def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                  epsilon: float = 1e-6, lower_bound: float | None = None,
                  upper_bound: float | None = None, bias_correction: bool = True, **kwargs: Any):
@@ -323,23 +325,6 @@ class LAMB(RuleOptimizer):
         self.upper_bound = upper_bound
         self.bias_correction = bias_correction
         self.aggregate_num = max(1, min(45, CONFIG.aggregation_size(45)))
-
-    def create_state(self, index: Any, weight: NDArray) -> tuple[NDArray, ...]:
-        """The state that a parameter needs between updates.
-
-        Parameters
-        ----------
-        index : int or str
-            The index of the parameter.
-        weight : NDArray
-            Its weight.
-
-        Returns
-        -------
-        tuple of NDArray
-            (mean, var), zeros of the weight's shape.
-        """
-        return states_like(weight, 2)
 
     def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         """Step one parameter, or each of a list, on the master copy where there is one.
