@@ -6,7 +6,7 @@ import pytest
 
 from tests import reading_path
 
-LINES, FILES = 1170, 37
+LINES, FILES = 1180, 39
 """Limits: lines of all functions called (without docstrings), and files that contain them."""
 
 
