@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import nbmod as mx
-from tests.programs import either
+from tests.programs import common
 
 from .peers import mxnet_worker
 
@@ -58,7 +58,7 @@ def main() -> None:
         shapes = {"data": (rows, batch, units), "state": (batch, units)}
         for name, make in (("foreach", loop), ("written out", written_out)):
             net = make(rows, units)
-            runs = [either.seconds(mx, net, shapes, REPEATS)]
+            runs = [common.seconds(mx, net, shapes, REPEATS)]
             if worker is not None:
                 runs.append(worker.call("mx_bench.op_seconds", net.tojson(), shapes, REPEATS))
             best = [min(times) / rows * 1e6 for run in runs for times in zip(*run, strict=True)]

@@ -25,7 +25,7 @@ import pytest
 
 import nbmod as mx
 from tests.oracle.client import Oracle
-from tests.programs import either
+from tests.programs import common
 
 from .peers import mxnet_worker
 
@@ -97,7 +97,7 @@ class Case:
     def build(self) -> tuple[Any, dict[str, tuple[int, ...]], Arrays]:
         """Symbol, shapes, values."""
         values = self.make()
-        symbol = either.compose(mx, self.op, self.attrs, list(values), True)
+        symbol = common.compose(mx, self.op, self.attrs, list(values), True)
         return symbol, {name: value.shape for name, value in values.items()}, values
 
     def requests(self, grad: tuple[str, ...]) -> dict[str, str]:
@@ -238,7 +238,7 @@ def compare(worker: Oracle | None, case: Case) -> tuple[np.ndarray, np.ndarray]:
     ours: list[tuple[float, float]] = []
     theirs: list[tuple[float, float]] = []
     for _ in range(ROUNDS):
-        ours += either.seconds(mx, symbol, shapes, REPEATS, values, case.requests(case.grad))
+        ours += common.seconds(mx, symbol, shapes, REPEATS, values, case.requests(case.grad))
         theirs += peer_seconds(worker, case)
     return np.array(ours), np.array(theirs)
 
@@ -270,7 +270,7 @@ def test_op(benchmark: Any, worker: Oracle | None, name: str) -> None:
     """One row per op: forward and backward together."""
     case = CASES[name]
     symbol, shapes, values = case.build()
-    benchmark(either.stepper(mx, symbol, shapes, values, case.requests(case.grad)))
+    benchmark(common.stepper(mx, symbol, shapes, values, case.requests(case.grad)))
     theirs = np.median(peer_seconds(worker, case), axis=0)
     benchmark.extra_info["mxnet_seconds"] = float(theirs.sum())
 

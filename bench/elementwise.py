@@ -23,7 +23,7 @@ import pytest
 import nbmod as mx
 from nbmod.ops.simd.roofline import measured
 from tests.oracle.client import Oracle
-from tests.programs import either
+from tests.programs import common
 
 from .peers import mxnet_worker
 
@@ -91,9 +91,9 @@ def compare(worker: Oracle | None, name: str, grad: str) -> list[float]:
     build, shapes = CASES[name]
     symbol = build()
     times: list[list[float]] = [[], [], []]
-    step = either.stepper(mx, symbol, shapes, grad=grad)
+    step = common.stepper(mx, symbol, shapes, grad=grad)
     with alone():
-        single = either.stepper(mx, symbol, shapes, grad=grad)
+        single = common.stepper(mx, symbol, shapes, grad=grad)
     for _ in range(ROUNDS):
         times[0] += [sum(step()) for _ in range(REPEATS)]
         times[1] += [sum(single()) for _ in range(REPEATS)]
@@ -122,7 +122,7 @@ def main(names: list[str]) -> None:
 def test_chain(benchmark: Any, worker: Oracle | None, name: str) -> None:
     """One row per chain: forward and backward together."""
     build, shapes = CASES[name]
-    benchmark(either.stepper(mx, build(), shapes))
+    benchmark(common.stepper(mx, build(), shapes))
     if worker:
         benchmark.extra_info["mxnet_seconds"] = statistics.median(map(sum, worker.call(
             "mx_bench.op_seconds", build().tojson(), shapes, REPEATS)))

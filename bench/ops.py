@@ -19,7 +19,7 @@ import pytest
 
 import nbmod as mx
 from tests.oracle.client import Oracle
-from tests.programs import either
+from tests.programs import common
 
 from .peers import mxnet_worker
 
@@ -94,7 +94,7 @@ def compare(worker: Oracle | None, name: str) -> tuple[list[float], list[float],
     ours: list[tuple[float, float]] = []
     theirs: list[tuple[float, float]] = []
     for _ in range(ROUNDS):
-        ours += either.seconds(mx, symbol, {"data": shape}, REPEATS)
+        ours += common.seconds(mx, symbol, {"data": shape}, REPEATS)
         if worker:
             theirs += worker.call("mx_bench.op_seconds", symbol.tojson(), {"data": shape}, REPEATS)
     return medians(ours), medians(theirs), operations(symbol, shape)
@@ -129,7 +129,7 @@ def test_op(benchmark: Any, worker: Oracle | None, name: str) -> None:
     """One row per op: forward and backward together."""
     build, shape = CASES[name]
     symbol = build()
-    benchmark(either.stepper(mx, symbol, {"data": shape}))
+    benchmark(common.stepper(mx, symbol, {"data": shape}))
     if worker:
         times = worker.call("mx_bench.op_seconds", symbol.tojson(), {"data": shape}, REPEATS)
         benchmark.extra_info["mxnet_seconds"] = sum(medians(times))

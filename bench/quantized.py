@@ -19,7 +19,7 @@ import numpy as np
 
 import nbmod as mx
 from nbmod.passes.optimize import pipelines
-from tests.programs import either
+from tests.programs import common
 
 from .peers import mxnet_worker
 
@@ -76,7 +76,7 @@ def values_of(symbol: Any, shape: tuple[int, ...]) -> Values:
 def op_by_op(symbol: Any, shapes: Any, values: Values) -> list[tuple[float, float]]:
     """Seconds without the pass that joins layers."""
     with patch.object(pipelines, "with_byte_layers", lambda before, *_: before):
-        return either.seconds(mx, symbol, shapes, REPEATS, values, "null")
+        return common.seconds(mx, symbol, shapes, REPEATS, values, "null")
 
 
 def compare(worker: Any, name: str) -> dict[str, float]:
@@ -88,9 +88,9 @@ def compare(worker: Any, name: str) -> dict[str, float]:
     times: dict[str, list[tuple[float, float]]] = {}
     for _ in range(ROUNDS):
         for way, found in (
-                ("joined", either.seconds(mx, whole, shapes, REPEATS, values, "null")),
+                ("joined", common.seconds(mx, whole, shapes, REPEATS, values, "null")),
                 ("op by op", op_by_op(whole, shapes, values)),
-                ("real", either.seconds(mx, exact, shapes, REPEATS, None, "null"))):
+                ("real", common.seconds(mx, exact, shapes, REPEATS, None, "null"))):
             times.setdefault(way, []).extend(found)
         if worker:
             for way, symbol, given in (("MXNet", whole, values), ("MXNet real", exact, None)):

@@ -26,7 +26,7 @@ from nbmod.ops.param import field_types, fields_of, to_text  # noqa: E402
 from nbmod.ops.param_docs import meaning  # noqa: E402
 from nbmod.ops.signature import _Null, default_of, type_text  # noqa: E402
 from tests.cases import Sample, all_samples  # noqa: E402
-from tests.programs import either  # noqa: E402
+from tests.programs import common  # noqa: E402
 
 FOLDER = ROOT / "docs" / "ops"
 NAMESPACES = {"_contrib_": "contrib.", "_image_": "image.", "_linalg_": "linalg.",
@@ -263,7 +263,7 @@ def composed(op: type[Op]) -> tuple[Sample, mx.sym.Symbol]:
     """A sample, with parameters if possible, and its symbol."""
     samples = samples_of(op)
     sample = next((sample for sample in samples if sample.attrs), samples[0])
-    return sample, either.compose(mx, sample.op, sample.attrs, list(sample.specs), sample.keyword)
+    return sample, common.compose(mx, sample.op, sample.attrs, list(sample.specs), sample.keyword)
 
 
 def example(op: type[Op]) -> str:

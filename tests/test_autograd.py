@@ -17,7 +17,7 @@ from nbmod.autograd import record
 from nbmod.ops import OPS
 from tests.compare import assert_like, assert_same
 from tests.ops.test_ops import GOOD, SAMPLES, ran
-from tests.programs import autograd_programs, autograd_scripts, either
+from tests.programs import autograd_programs, autograd_scripts, common
 from tests.programs.autograd_programs import functions, marked
 
 # One sample of each op: what the rules themselves say is checked where they are bound.
@@ -33,7 +33,7 @@ def test_the_tape_gives_the_gradients_of_the_executor(name):
     dtype = sample.dtypes[0]
     bound, tolerance = ran(name, dtype), sample.tolerance(dtype)
     heads = None if sample.loss else sample.heads(bound["outputs"])
-    ours = either.taped(mx, sample.op, sample.attrs, sample.arrays(dtype), sample.keyword,
+    ours = common.taped(mx, sample.op, sample.attrs, sample.arrays(dtype), sample.keyword,
                         dict.fromkeys(bound["grads"], "write"), heads)
     for i, (got, want) in enumerate(zip(ours["outputs"], bound["outputs"], strict=True)):
         assert_same(got, want, tolerance, f"output {i}")

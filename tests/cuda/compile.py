@@ -50,7 +50,7 @@ from nbmod.ops.op import Backward, Call
 from nbmod.ops.optimizer.multi_tensor_apply import TensorUpdate
 from tests.cases import Sample, all_samples
 from tests.cuda import setup
-from tests.programs import either
+from tests.programs import common
 
 CAPABILITIES = ((9, 0), (8, 0))
 SHARED = 48 << 10
@@ -111,10 +111,10 @@ class Ghost(Gpu):
 
 def bind_and_run(sample: Sample, dtype: str) -> None:
     """Bind the sample to the ghost, forward and backward."""
-    symbol = either.compose(mx, sample.op, sample.attrs, list(sample.specs), sample.keyword)
+    symbol = common.compose(mx, sample.op, sample.attrs, list(sample.specs), sample.keyword)
     grads = dict.fromkeys(sample.differentiated(dtype), "write")
     with mx.gpu(0):
-        arrays = {name: either.nd(mx, array) for name, array in sample.arrays(dtype).items()}
+        arrays = {name: common.nd(mx, array) for name, array in sample.arrays(dtype).items()}
         args = {name: arrays[name] for name in symbol.list_arguments()}
         aux = {name: arrays[name] for name in symbol.list_auxiliary_states()}
         executor = symbol.bind(

@@ -24,11 +24,11 @@ from nbmod.config import CONFIG
 from nbmod.ops.cuda import check
 from nbmod.ops.cuda.runtime import graph_replay, launch, simulator
 from nbmod.ops.cuda.runtime.simulator import SCHEDULES
-from tests import sampled
+from tests import sample_runs
 from tests.cases import Sample, all_samples
 from tests.compare import assert_same
 from tests.cuda import setup as cuda_setup
-from tests.programs import either, training
+from tests.programs import common, training
 
 LARGEST = 3000
 """Elements of the inputs of a sample; a simulated one takes a microsecond and more."""
@@ -48,8 +48,8 @@ def compare(sample: Sample, dtype: str, request: str) -> None:
     """Outputs, gradients and states on the GPU are those on the CPU."""
     grad = dict.fromkeys(sample.differentiated(dtype), request)
     with mx.gpu(0):
-        got = sampled.run(sample, dtype, grad)
-    want = sampled.run(sample, dtype, grad)
+        got = sample_runs.run(sample, dtype, grad)
+    want = sample_runs.run(sample, dtype, grad)
     tolerance = sample.tolerance(dtype)
     for index, (mine, theirs) in enumerate(zip(got["outputs"], want["outputs"], strict=True)):
         if sample.compares(index):
@@ -329,7 +329,7 @@ def test_convolutions_with_ragged_edges(attrs):
     runs = []
     for place in (mx.cpu(), mx.gpu(0)):
         with place:
-            runs.append(either.run(mx, x, values, dict.fromkeys(names, "write"), heads))
+            runs.append(common.run(mx, x, values, dict.fromkeys(names, "write"), heads))
     assert_same(runs[1]["outputs"][0], runs[0]["outputs"][0], 1e-5, "output")
     for name in names:
         assert_same(runs[1]["grads"][name], runs[0]["grads"][name], 1e-5, name)

@@ -10,11 +10,11 @@ from nbmod.config import CONFIG
 from nbmod.ops.cuda.runtime import simulator
 from nbmod.ops.cuda.runtime.simulator import SCHEDULES
 from nbmod.ops.device import device_of
-from tests import sampled
+from tests import sample_runs
 from tests.cases import all_samples
 from tests.compare import assert_same
+from tests.programs import common, language_model
 from tests.programs import control_programs as programs
-from tests.programs import either, language_model
 
 pytestmark = pytest.mark.gpu
 
@@ -55,7 +55,7 @@ def test_labels_of_many_lengths(monkeypatch, schedule):
     heads, runs = [rng.standard_normal(samples).astype(np.float32)], []
     for place in (mx.cpu(), mx.gpu(0)):
         with place:
-            runs.append(either.run(mx, net, values, {"data": "write"}, heads))
+            runs.append(common.run(mx, net, values, {"data": "write"}, heads))
     assert_same(runs[1]["outputs"][0], runs[0]["outputs"][0], 1e-5, "loss")
     assert_same(runs[1]["grads"]["data"], runs[0]["grads"]["data"], 1e-5, "gradient")
 
@@ -69,7 +69,7 @@ WRONG = {name: sample for name, sample in all_samples().items()
 def test_labels_and_lengths_that_cannot_be_are_errors(name):
     sample = WRONG[name]
     with mx.gpu(0), pytest.raises(mx.MXNetError, match=sample.error):
-        sampled.run(sample, "float32", {})
+        sample_runs.run(sample, "float32", {})
 
 
 # -- loops --------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from nbmod.ops.internal import CrossDeviceCopy
 from nbmod.passes.memory.verify import check_plan
 from tests.compare import assert_same
 from tests.ops import test_ops
-from tests.programs import either
+from tests.programs import common
 from tests.programs import placement_programs as programs
 
 CONTEXTS = programs.contexts(mx)
@@ -166,7 +166,7 @@ def with_parts(sample, groups):
     node = op.entries[0].node
     for one in (node, *(node.inputs[i].node for i in node.op.aux_indices())):
         one.attrs |= {"__ctx_group__": "a"}
-    args, aux = ({name: either.nd(mx, inputs[name]) for name in names}
+    args, aux = ({name: common.nd(mx, inputs[name]) for name in names}
                  for names in (op.list_arguments(), op.list_auxiliary_states()))
     grads = {name: mx.nd.ones(args[name].shape, dtype=args[name].dtype)
              for name in sample.differentiated(sample.dtypes[0])}
@@ -177,7 +177,7 @@ def with_parts(sample, groups):
     outputs = executor.forward(is_train=sample.is_train)
     if grads:
         heads = sample.heads([output.asnumpy() for output in outputs])
-        executor.backward(None if sample.loss else [either.nd(mx, head) for head in heads])
+        executor.backward(None if sample.loss else [common.nd(mx, head) for head in heads])
     named = {**dict(enumerate(outputs)), **grads, **aux}
     return {name: array.asnumpy() for name, array in named.items()}
 

@@ -41,13 +41,13 @@ import sys
 sys.modules["numba"] = None
 import nbmod as mx
 from nbmod.ops import LIGHT, OPS
-from tests.programs import either
+from tests.programs import common
 from tests.cases import all_samples
 done = set()
 for name, sample in all_samples().items():
     if OPS[sample.op].__module__.removeprefix("nbmod.ops.") in LIGHT and not sample.error:
-        inputs = {k: either.nd(mx, v) for k, v in sample.arrays(sample.dtypes[0]).items()}
-        function = either.op_function(mx.nd, sample.op)
+        inputs = {k: common.nd(mx, v) for k, v in sample.arrays(sample.dtypes[0]).items()}
+        function = common.op_function(mx.nd, sample.op)
         if sample.keyword:
             function(**inputs, **sample.attrs)
         else:

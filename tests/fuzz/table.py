@@ -10,7 +10,7 @@ from typing import Any
 from tests.cases import all_samples
 from tests.cases.sample import CONTINUOUS, FLOAT, Sample, draw
 from tests.fuzz.kinds import Shape, kind, pick
-from tests.programs.either import op_function
+from tests.programs.common import op_function
 
 APART = ("Custom", "_foreach", "_while_loop", "_cond", "_contrib_quantize",
          "_contrib_SyncBatchNorm")

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import nbmod as mx
 from nbmod.base import MXNetError
 from tests.compare import assert_same
+from tests.programs import common
 from tests.programs import control_programs as programs
-from tests.programs import either
 
 C = mx.sym.contrib
 INPUTS = {
@@ -48,7 +48,7 @@ def run(net: mx.sym.Symbol, values: dict[str, np.ndarray], request: str = "write
     outputs = net.infer_shape(**{n: v.shape for n, v in values.items()})[1]
     heads = [np.ones(shape, "float32") for shape in outputs]
     grad = dict.fromkeys(net.list_arguments(), request) if request != "null" else {}
-    return either.run(mx, net, values, grad, heads, is_train)
+    return common.run(mx, net, values, grad, heads, is_train)
 
 
 # -- the graph -----------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def test_batch_norm_in_a_loop_keeps_its_averages():
     values = normal(data=(3, 8, 2), s=(1,)) | {
         "bn_gamma": np.ones(2, "float32"), "bn_beta": np.zeros(2, "float32"),
         "bn_moving_mean": np.zeros(2, "float32"), "bn_moving_var": np.ones(2, "float32")}
-    found = either.run(mx, out, values, {"data": "write"}, [np.ones((3, 8, 2), "float32")])
+    found = common.run(mx, out, values, {"data": "write"}, [np.ones((3, 8, 2), "float32")])
     mean, var_ = values["bn_moving_mean"], values["bn_moving_var"]
     for row in values["data"][::-1]:
         mean, var_ = (mean + row.mean(0)) / 2, (var_ + row.var(0)) / 2
@@ -247,9 +247,9 @@ def test_outputs_that_nobody_wants_gradients_of():
     net, values = programs.symbol(mx, "rnn", INPUTS["rnn"]), normal(
         data=(4, 2, 2), state=(2, 3), weight=(3, 2), recurrent=(3, 3), bias=(3,))
     heads = [np.ones((4, 2, 3), "float32"), np.zeros((2, 3), "float32")]
-    everything = either.run(mx, net, values, dict.fromkeys(INPUTS["rnn"], "write"), heads)
+    everything = common.run(mx, net, values, dict.fromkeys(INPUTS["rnn"], "write"), heads)
     for name in INPUTS["rnn"]:
-        alone = either.run(mx, net[0], values, {name: "write"}, heads[:1])["grads"][name]
+        alone = common.run(mx, net[0], values, {name: "write"}, heads[:1])["grads"][name]
         assert_same(alone, everything["grads"][name], 1e-6, name)
 
 

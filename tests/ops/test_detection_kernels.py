@@ -9,7 +9,7 @@ import nbmod as mx
 from nbmod.ops import jit
 from nbmod.ops.detection import deformable
 from tests.compare import assert_same
-from tests.programs import either
+from tests.programs import common
 
 RNG = np.random.default_rng(0)
 
@@ -44,11 +44,11 @@ CASES = {
 def ran(op: str) -> list[np.ndarray]:
     """Output and gradients of an op of CASES."""
     inputs, attrs = CASES[op]
-    symbol = either.compose(mx, op, attrs, list(inputs), True)
+    symbol = common.compose(mx, op, attrs, list(inputs), True)
     _, (shape,), _ = symbol.infer_shape(**{name: array.shape for name, array in inputs.items()})
     head = np.linspace(-1, 1, int(np.prod(shape)), dtype="f").reshape(shape)
     wanted = {name: "write" for name in inputs if name != "rois"}
-    found = either.run(mx, symbol, inputs, wanted, [head])
+    found = common.run(mx, symbol, inputs, wanted, [head])
     return [*found["outputs"], *found["grads"].values()]
 
 

@@ -20,8 +20,8 @@ from nbmod.ops import OPS
 from nbmod.symbol.namespace import symbol_function
 from tests.cases import Sample, all_samples
 from tests.compare import assert_same
-from tests.programs import either
-from tests.sampled import compose, inferred, run
+from tests.programs import common
+from tests.sample_runs import compose, inferred, run
 
 SAMPLES = all_samples()
 GOOD = {name: sample for name, sample in SAMPLES.items() if not (sample.error or sample.eager)}
@@ -100,7 +100,7 @@ def test_gradient_is_the_derivative(name):
 def scalar_function(sample: Sample, inputs: dict[str, np.ndarray], heads: list[np.ndarray]) -> Any:
     """The sum of outputs times head gradients, as a function of changed inputs."""
     symbol = compose(sample)
-    arrays = {name: either.nd(mx, array) for name, array in inputs.items()}
+    arrays = {name: common.nd(mx, array) for name, array in inputs.items()}
     args = {name: arrays[name] for name in symbol.list_arguments()}
     aux = {name: arrays[name] for name in symbol.list_auxiliary_states()}
     executor = symbol.bind(mx.cpu(), args, aux_states=aux)
@@ -156,9 +156,9 @@ def test_inputs_are_left_alone(name, dtype):
 def test_eager_call_gives_the_executors_result(name, dtype):
     sample = SAMPLES[name]
     inputs = sample.arrays(dtype)
-    bound = either.run(mx, compose(sample), inputs, {}, is_train=False)["outputs"]
-    arrays = {arg: either.nd(mx, array) for arg, array in inputs.items()}
-    function = either.op_function(mx.nd, sample.op)
+    bound = common.run(mx, compose(sample), inputs, {}, is_train=False)["outputs"]
+    arrays = {arg: common.nd(mx, array) for arg, array in inputs.items()}
+    function = common.op_function(mx.nd, sample.op)
     given = ((), arrays) if sample.keyword else (tuple(arrays.values()), {})
     result = function(*given[0], **given[1], **sample.attrs)
     eager = list(result) if isinstance(result, (list, tuple)) else [result]

@@ -13,17 +13,17 @@ from nbmod.ops import jit
 from tests.cases import Sample
 from tests.cases.rnn import SAMPLES, STATES, rnn
 from tests.compare import assert_same
-from tests.programs import either, recurrent, rnn_reference
+from tests.programs import common, recurrent, rnn_reference
 from tests.symbol import test_real_graphs
 
 
 def run(sample: Sample, dtype: str = "float32", arrays: Any = None) -> dict[str, Any]:
     """Outputs and gradients of a sample; head gradients are cosines of the outputs."""
     arrays = arrays or sample.arrays(dtype)
-    symbol = either.compose(mx, "RNN", sample.attrs, list(arrays), True)
+    symbol = common.compose(mx, "RNN", sample.attrs, list(arrays), True)
     grad = {name: "write" for name in arrays if name != "sequence_length"}
-    outputs = either.run(mx, symbol, arrays, {}, None)["outputs"]
-    return either.run(mx, symbol, arrays, grad, [np.cos(y) for y in outputs])
+    outputs = common.run(mx, symbol, arrays, {}, None)["outputs"]
+    return common.run(mx, symbol, arrays, grad, [np.cos(y) for y in outputs])
 
 
 @pytest.mark.parametrize("number", [i for i, s in enumerate(SAMPLES) if not (s.error or s.random)])
@@ -32,8 +32,8 @@ def test_the_formulas(number):
     sample = SAMPLES[number]
     arrays = sample.arrays("float64")
     wanted = rnn_reference.outputs(dict(sample.attrs), arrays)
-    symbol = either.compose(mx, "RNN", sample.attrs, list(arrays), True)
-    got = either.run(mx, symbol, arrays, {}, None, is_train=False)["outputs"]
+    symbol = common.compose(mx, "RNN", sample.attrs, list(arrays), True)
+    got = common.run(mx, symbol, arrays, {}, None, is_train=False)["outputs"]
     for index, array in enumerate(got):
         assert_same(array, wanted[index], 1e-10, f"output {index}")
 
@@ -75,7 +75,7 @@ def test_samples_never_meet(sample):
 def bound(sample: Sample, **options: Any) -> mx.Executor:
     """The sample with its own values, ready to run."""
     arrays = sample.arrays("float32")
-    symbol = either.compose(mx, "RNN", sample.attrs, list(arrays), True)
+    symbol = common.compose(mx, "RNN", sample.attrs, list(arrays), True)
     executor = symbol.simple_bind(mx.cpu(), **options, **{n: a.shape for n, a in arrays.items()})
     for name, array in arrays.items():
         executor.arg_dict[name][:] = array

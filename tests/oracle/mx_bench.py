@@ -8,7 +8,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
-from tests.programs import either
+from tests.programs import common
 
 
 def _bound(json: str, shapes: dict[str, list[int]], requests: Any, seed: int = 0) -> Any:
@@ -46,5 +46,5 @@ def seconds(json: str, shapes: dict[str, list[int]], requests: dict[str, str], t
 def op_seconds(json: str, shapes: dict[str, tuple[int, ...]], repeats: int,
                values: dict[str, np.ndarray] | None = None, grad: Any = "write"
                ) -> list[tuple[float, float]]:
-    """Seconds of forward and of backward, for each of `repeats` runs; see `either.stepper`."""
-    return either.seconds(mx, mx.sym.load_json(json), shapes, repeats, values, grad)
+    """Seconds of forward and of backward, for each of `repeats` runs; see `common.stepper`."""
+    return common.seconds(mx, mx.sym.load_json(json), shapes, repeats, values, grad)

@@ -13,7 +13,7 @@ import mxnet as mx
 import numpy as np
 from mxnet import base
 
-from tests.programs import either
+from tests.programs import common
 
 Arrays = dict[str, np.ndarray]
 
@@ -55,15 +55,15 @@ def run_op(
     heads: Sequence[np.ndarray] | None = None,
     is_train: bool = True,
 ) -> dict[str, Any]:
-    """One op over its inputs (auxiliary states among them, in MXNet's order); see `either.run`."""
-    symbol = either.compose(mx, op, attrs, list(inputs), keyword)
-    return either.run(mx, symbol, inputs, grad or {}, heads, is_train)
+    """One op over its inputs (auxiliary states among them, in MXNet's order); see `common.run`."""
+    symbol = common.compose(mx, op, attrs, list(inputs), keyword)
+    return common.run(mx, symbol, inputs, grad or {}, heads, is_train)
 
 
 def call_op(op: str, attrs: dict[str, Any], inputs: Arrays, keyword: bool, out: list[str]
             ) -> dict[str, Any]:
-    """One op called eagerly; see `either.call`."""
-    return either.call(mx, op, attrs, inputs, keyword, out)
+    """One op called eagerly; see `common.call`."""
+    return common.call(mx, op, attrs, inputs, keyword, out)
 
 
 def infer(
@@ -72,8 +72,8 @@ def infer(
     types: Mapping[str, str] | None = None,
     partial: bool = False,
 ) -> dict[str, Any]:
-    """What MXNet infers for a graph from these shapes and types; see `either.infer`."""
-    return either.infer(mx.sym.load_json(json), shapes, types, partial)
+    """What MXNet infers for a graph from these shapes and types; see `common.infer`."""
+    return common.infer(mx.sym.load_json(json), shapes, types, partial)
 
 
 def run_graph(
@@ -94,7 +94,7 @@ def run_graph(
     values = {name.split(":", 1)[-1]: array for name, array in arrays.items()}
     values.update(inputs)
     _fill(symbol, values)
-    ran = either.run(mx, symbol, values, grad or {}, heads, is_train)
+    ran = common.run(mx, symbol, values, grad or {}, heads, is_train)
     return dict(ran, output_names=symbol.list_outputs())
 
 
@@ -106,9 +106,9 @@ def rewrite_json(json: str) -> str:
 def save_arrays(arrays: Arrays | list[np.ndarray]) -> bytes:
     """The bytes of `mx.nd.save` for a dictionary or a list."""
     if isinstance(arrays, dict):
-        named = {name: either.nd(mx, array) for name, array in arrays.items()}
+        named = {name: common.nd(mx, array) for name, array in arrays.items()}
         return _through_file(lambda path: mx.nd.save(path, named))
-    return _through_file(lambda path: mx.nd.save(path, [either.nd(mx, a) for a in arrays]))
+    return _through_file(lambda path: mx.nd.save(path, [common.nd(mx, a) for a in arrays]))
 
 
 def load_arrays(data: bytes) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import mxnet as mx
 from mxnet.contrib import amp
 
-from tests.programs import either, symbol_programs
+from tests.programs import common, symbol_programs
 
 
 def answers(subject: str) -> list[Any]:
@@ -76,4 +76,4 @@ def mixed_precision(json: str) -> str:
 
 def types(json: str, known: dict[str, str]) -> dict[str, Any]:
     """Types of everything inside from those of the arguments."""
-    return either.infer(mx.sym.load_json(json).get_internals(), types=known)
+    return common.infer(mx.sym.load_json(json).get_internals(), types=known)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from tests.programs import either
+from tests.programs import common
 
 SHAPE = (2, 3, 8, 8)
 
@@ -37,7 +37,7 @@ def test_types_are_mxnets(converted, oracle):
     symbol = mx.sym.load_json(converted).get_internals()
     known = {name: "float32" for name in symbol.list_arguments()}
     want = oracle.call("mx_symbol.types", converted, known)
-    got = either.infer(symbol, types=known)
+    got = common.infer(symbol, types=known)
     assert got["out_types"] == want["out_types"] and "float16" in got["out_types"]
     assert (got["arg_types"], got["aux_types"]) == (want["arg_types"], want["aux_types"])
 
@@ -51,7 +51,7 @@ def test_results_and_gradients_are_those_of_single_precision(converted):
               for name, shape in zip(names, [*shapes, *aux_shapes], strict=True)}  # fmt: skip
     values["softmax_label"] = np.array([1, 3], np.float32)
     grad = {name: "write" for name in single.list_arguments() if name != "softmax_label"}
-    want, got = (either.run(mx, symbol, values, grad) for symbol in (single, mixed))
+    want, got = (common.run(mx, symbol, values, grad) for symbol in (single, mixed))
     for kind in ("grads", "aux"):
         for name, array in want[kind].items():
             # float16 has 11 bits, and gradients pass through a dozen of its roundings

@@ -20,7 +20,7 @@ from tests.cases import Sample, all_samples
 from tests.compare import assert_same
 from tests.oracle.client import OracleError
 from tests.oracle.coverage import covered
-from tests.programs import either
+from tests.programs import common
 
 SAMPLES = {name: s for name, s in all_samples().items() if s.oracle and not s.error}
 RUNS = [(name, dtype) for name, s in SAMPLES.items() for dtype in s.mx_dtypes or s.dtypes]
@@ -49,24 +49,24 @@ def require_same(oracle: Any, sample: Sample, dtype: str) -> None:
 
 
 def run_both(oracle: Any, sample: Sample, dtype: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    inputs, attrs = sample.arrays(dtype), either.attr_strings(sample.attrs)
+    inputs, attrs = sample.arrays(dtype), common.attr_strings(sample.attrs)
     if sample.out is not None:
         call = (sample.op, sample.attrs, inputs, sample.keyword, sample.out)
         return ({"aux": {}, "grads": {}, **found} for found in
-                (either.call(mx, *call), oracle.call("mx_ops.call_op", *call)))
+                (common.call(mx, *call), oracle.call("mx_ops.call_op", *call)))
     grad = {name: "write" for name in sample.differentiated(dtype)}
     if sample.eager:
         call = (sample.op, sample.attrs, inputs, sample.keyword)
-        heads = sample.heads(either.taped(mx, *call, {}, None, sample.is_train)["outputs"])
+        heads = sample.heads(common.taped(mx, *call, {}, None, sample.is_train)["outputs"])
         rest = (grad, heads, sample.is_train)
-        return (either.taped(mx, *call, *rest),
-                oracle.call("mx_scripts.run", "either", "taped", *call, *rest))
-    symbol = either.compose(mx, sample.op, sample.attrs, list(inputs), sample.keyword)
-    ours = either.run(mx, symbol, inputs, {}, None, sample.is_train)
+        return (common.taped(mx, *call, *rest),
+                oracle.call("mx_scripts.run", "common", "taped", *call, *rest))
+    symbol = common.compose(mx, sample.op, sample.attrs, list(inputs), sample.keyword)
+    ours = common.run(mx, symbol, inputs, {}, None, sample.is_train)
     heads = None
     if grad:
         heads = None if sample.loss else sample.heads(ours["outputs"])
-        ours = either.run(mx, symbol, inputs, grad, heads, sample.is_train)
+        ours = common.run(mx, symbol, inputs, grad, heads, sample.is_train)
     call = {"keyword": sample.keyword, "grad": grad, "is_train": sample.is_train}
     try:
         theirs = oracle.call("mx_ops.run_op", sample.op, attrs, inputs, heads=heads, **call)
@@ -122,7 +122,7 @@ def compare_rest(sample: Sample, dtype: str, ours: dict[str, Any], theirs: dict[
 def test_inference_from_the_first_input_knows_what_mxnet_knows(oracle, name):
     """Nothing contradicts MXNet and nothing is missing; nbmod may know more."""
     sample = SAMPLES[name]
-    symbol = either.compose(mx, sample.op, sample.attrs, list(sample.specs), sample.keyword)
+    symbol = common.compose(mx, sample.op, sample.attrs, list(sample.specs), sample.keyword)
     first = symbol.list_arguments()[:1]
     given = [{"shapes": {arg: sample.specs[arg].shape for arg in first}}]
     for dtype in sample.mx_dtypes or sample.dtypes:
@@ -133,7 +133,7 @@ def test_inference_from_the_first_input_knows_what_mxnet_knows(oracle, name):
         except OracleError:
             continue  # some ops of MXNet refuse to infer before they know all inputs
         for fact, want in theirs.items():
-            assert_knows(either.infer(symbol, **known, partial=True)[fact], want, fact)
+            assert_knows(common.infer(symbol, **known, partial=True)[fact], want, fact)
     covered(sample.op, "inference", "")
 
 

@@ -23,7 +23,7 @@ from tests.oracle.coverage import covered
 from tests.oracle.test_ops import run_both
 from tests.oracle.tiers import TIER_1, TIER_2
 from tests.oracle.variants import FLOATS, INTEGERS, SHAPES, applies, tags, variants, with_rows
-from tests.programs import either
+from tests.programs import common
 
 MOST = 6
 """Samples of an op that are tried for a cell."""
@@ -150,7 +150,7 @@ def forward_call(sample: Sample, dtype: str) -> tuple[Any, ...]:
     inputs = sample.arrays(dtype)
     if sample.out is not None:
         return "mx_ops.call_op", sample.op, sample.attrs, inputs, sample.keyword, sample.out
-    return ("mx_ops.run_op", sample.op, either.attr_strings(sample.attrs), inputs, sample.keyword,
+    return ("mx_ops.run_op", sample.op, common.attr_strings(sample.attrs), inputs, sample.keyword,
             None, None, sample.is_train)  # fmt: skip
 
 
@@ -171,10 +171,10 @@ def test_arrays_without_elements_are_refused_as_unknown(oracle, op):
     MXNet itself runs a few ops all the same; some of them read beside such an array.
     """
     sample = with_rows(samples_of(op)[0], 0, False)
-    symbol = either.compose(mx, op, sample.attrs, list(sample.specs), sample.keyword)
+    symbol = common.compose(mx, op, sample.attrs, list(sample.specs), sample.keyword)
     shapes = {name: sample.specs[name].shape for name in symbol.list_arguments()}
     try:
-        ours = either.infer(symbol, shapes)["out_shapes"]
+        ours = common.infer(symbol, shapes)["out_shapes"]
     except mx.MXNetError:
         ours = None
     try:
@@ -184,5 +184,5 @@ def test_arrays_without_elements_are_refused_as_unknown(oracle, op):
     assert theirs is None or ours == theirs
     if sample.specs:
         with pytest.raises(mx.MXNetError):
-            either.run(mx, symbol, sample.arrays("float32"), {})
+            common.run(mx, symbol, sample.arrays("float32"), {})
     covered(op, "empty", "refused" if theirs is None else "")

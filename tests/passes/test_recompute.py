@@ -11,11 +11,11 @@ import nbmod as mx
 from bench.memory import planned_megabytes
 from nbmod.base import MXNetError
 from nbmod.passes.memory.verify import check_plan
-from tests import sampled
+from tests import sample_runs
 from tests.cases import Sample
 from tests.compare import assert_same
 from tests.ops import test_ops
-from tests.programs import either
+from tests.programs import common
 from tests.programs import recompute_programs as programs
 from tests.programs.placement_programs import attr
 
@@ -99,14 +99,14 @@ def test_stages_bound_what_is_alive_at_once():
 
 def squared(sample: Sample, force: str) -> dict:
     """Everything that a run of the squares of a sample's outputs leaves."""
-    op, inputs = sampled.compose(sample), sample.arrays(sample.dtypes[0])
+    op, inputs = sample_runs.compose(sample), sample.arrays(sample.dtypes[0])
     op.entries[0].node.attrs |= {"__force_mirroring__": force}
     net = mx.sym.Group([mx.sym.square(op[i]) for i in range(len(op.list_outputs()))])
-    shapes, types = sampled.inferred(net, inputs)
+    shapes, types = sample_runs.inferred(net, inputs)
     heads = [np.cos(np.arange(np.prod(shape))).reshape(shape).astype(kind)
              for shape, kind in zip(shapes, types, strict=True)]
     gradients = dict.fromkeys(sample.differentiated(sample.dtypes[0]), "write")
-    return either.run(mx, net, inputs, gradients, heads, sample.is_train)
+    return common.run(mx, net, inputs, gradients, heads, sample.is_train)
 
 
 def test_every_op_gives_the_same_bits_when_it_is_computed_again():

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.programs.either import nd
+from tests.programs.common import nd
 
 Arrays = dict[str, np.ndarray]
 

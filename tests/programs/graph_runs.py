@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.programs import either
+from tests.programs import common
 from tests.programs.real_graphs import records, texts
 
 Arrays = dict[str, np.ndarray]
@@ -230,7 +230,7 @@ def run(mx: Any, text: str, values: Mapping[str, np.ndarray], gradients: bool = 
              if name.startswith("cut") or name.endswith("label")  # MXNet leaves labels' unset
              or (reader["op"], position) == ("Embedding", 0)}
     asked = [n for n in symbol.list_arguments() if n not in fixed] if gradients else []
-    found = either.run(mx, symbol, values, dict.fromkeys(asked, "write"), heads, is_train)
+    found = common.run(mx, symbol, values, dict.fromkeys(asked, "write"), heads, is_train)
     return {"outputs": found["outputs"], "grads": found["grads"]}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.programs import either
+from tests.programs import common
 
 
 def decoded(mx: Any, data: bytes) -> list[np.ndarray]:
@@ -55,6 +55,6 @@ def seconds(mx: Any, op: str, attrs: dict[str, Any], image: np.ndarray, repeats:
     data, times = mx.nd.array(image, dtype=image.dtype), []
     for _ in range(repeats + 1):
         started = time.perf_counter()
-        either.op_function(mx.nd, op)(data, **attrs).wait_to_read()
+        common.op_function(mx.nd, op)(data, **attrs).wait_to_read()
         times.append(time.perf_counter() - started)
     return times[1:]

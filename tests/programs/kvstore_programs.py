@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.programs.either import nd
+from tests.programs.common import nd
 
 
 def run(mx: Any, kind: str, steps: list[Any]) -> list[Any]:

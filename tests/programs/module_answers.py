@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.programs.either import nd
+from tests.programs.common import nd
 from tests.programs.executor_programs import attempt, plain
 from tests.programs.module_programs import iterator, list_iterator, network, samples, start
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.programs.either import nd
+from tests.programs.common import nd
 
 WATCHED = ("bind install_monitor init_params init_optimizer forward_backward forward backward "
            "update update_metric prepare get_params set_params score iter_predict predict "

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.programs.either import nd
+from tests.programs.common import nd
 from tests.programs.module_programs import iterator, network, start
 
 STEPS = 20

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.programs.either import nd
+from tests.programs.common import nd
 
 GROUP_SIZE = "MXNET_OPTIMIZER_AGGREGATION_SIZE"
 

@@ -17,7 +17,7 @@ from nbmod.graph import Entry, Graph, Node
 from nbmod.ops import OPS
 from nbmod.ops.param import MAX_TENSORS
 from nbmod.passes.infer import infer_type
-from tests.counting import calls_of
+from tests.call_counts import calls_of
 from tests.programs import symbol_programs
 
 SUBJECTS = sorted({*symbol_programs.SUBJECTS} - {"names", "attributes"})

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nbmod import sym
 from nbmod.base import MXNetError
 from nbmod.ops import OPS
-from tests.counting import calls_of
+from tests.call_counts import calls_of
 
 CURRENT = {"mxnet_version": ["int", 10901]}
 

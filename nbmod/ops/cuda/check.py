@@ -106,7 +106,7 @@ def check_sample(name: str, seed: int = 0) -> Found:
 
 
 def _compare(found: Found, sample: Any, dtype: str, request: str) -> None:
-    from tests.sampled import run
+    from tests.sample_runs import run
 
     from ...context import cpu, gpu
 

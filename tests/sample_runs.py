@@ -8,22 +8,22 @@ import numpy as np
 
 import nbmod as mx
 from tests.cases import Sample
-from tests.programs import either
+from tests.programs import common
 
 
 def compose(sample: Sample) -> mx.sym.Symbol:
     """The op over variables."""
-    return either.compose(mx, sample.op, sample.attrs, list(sample.specs), sample.keyword)
+    return common.compose(mx, sample.op, sample.attrs, list(sample.specs), sample.keyword)
 
 
 def run(sample: Sample, dtype: str, grad: dict[str, str]) -> dict[str, Any]:
-    """What `either.run` finds in the current context; `grad` are requests for gradients."""
+    """What `common.run` finds in the current context; `grad` are requests for gradients."""
     symbol, inputs = compose(sample), sample.arrays(dtype)
     heads = None
     if grad and not sample.loss:
         shapes, types = inferred(symbol, inputs)
         heads = sample.heads([np.zeros(s, t) for s, t in zip(shapes, types, strict=True)])
-    return either.run(mx, symbol, inputs, grad, heads, sample.is_train)
+    return common.run(mx, symbol, inputs, grad, heads, sample.is_train)
 
 
 def inferred(symbol: mx.sym.Symbol, inputs: dict[str, np.ndarray]) -> tuple[list, list]:
