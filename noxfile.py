@@ -2,6 +2,7 @@
 
     nox -s tests-3.12            one Python
     nox -s oldest                the oldest versions of the dependencies
+    nox -s interpreted           coverage, with kernels as Python functions
     nox -s tests -- tests/ops    a part of the tests
 """
 
@@ -16,6 +17,13 @@ def tests(session: nox.Session) -> None:
     """The tests, with the newest dependencies."""
     session.install("-e", ".[test]")
     session.run("python", "-m", "pytest", *PARALLEL, *session.posargs)
+
+
+@nox.session
+def interpreted(session: nox.Session) -> None:
+    """Coverage, with kernels as Python functions."""
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "tests.interpreted", *PARALLEL, *session.posargs)
 
 
 @nox.session(python="3.10")

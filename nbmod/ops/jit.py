@@ -264,11 +264,17 @@ class Kernel:
         self.__doc__ = function.__doc__
 
     def compile(self) -> Any:
-        """The numba dispatcher, created on demand (specialised per argument types by numba)."""
+        """The numba dispatcher, created on demand (specialised per argument types by numba).
+
+        With NUMBA_DISABLE_JIT=1, the Python function itself.
+        """
         with _compiling:
             if self._compiled is None:
                 import numba
 
+                if numba.config.DISABLE_JIT:
+                    self._compiled = self.function
+                    return self._compiled
                 _let_threads_sleep()
                 _hush_the_compiler()
                 _show_progress()

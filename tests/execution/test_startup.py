@@ -58,6 +58,23 @@ print(len(done))
     assert int(run(code)) > 200
 
 
+def test_kernels_run_as_python_functions(monkeypatch):
+    """NUMBA_DISABLE_JIT=1: for debuggers, and for coverage (`tests.interpreted`)."""
+    code = """
+import nbmod as mx
+net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), num_filter=2, name="conv")
+executor = mx.sym.softmax(mx.sym.flatten(net)).simple_bind(mx.cpu(), data=(1, 1, 4, 4))
+for array in executor.arg_arrays:
+    array[:] = mx.nd.arange(array.size).reshape(array.shape) / array.size
+print(executor.forward(is_train=True)[0].asnumpy().round(4).tolist())
+executor.backward(mx.nd.arange(8).reshape((1, 8)))
+print(executor.grad_dict["conv_weight"].asnumpy().round(4).tolist())
+"""
+    compiled = run(code)
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    assert run(code) == compiled
+
+
 def results_of_programs(folder, name: str, threads: int) -> dict[str, np.ndarray]:
     """What `cold_programs` computes in a process of its own, with the cache in `folder`."""
     path = folder / f"{name}.npz"

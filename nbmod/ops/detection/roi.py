@@ -55,7 +55,7 @@ def _bin(start, step, index, size, kind):
     """First pixel and end of bin `index` of bins that are `step` wide, within an axis."""
     lower = start + np.floor(step * kind(index))
     upper = start + np.ceil(step * kind(index + 1))
-    return int(min(max(lower, 0), size)), int(min(max(upper, 0), size))
+    return int(min(max(0, lower), size)), int(min(max(0, upper), size))  # of NaN: 0
 
 
 @inlined
@@ -181,7 +181,7 @@ def _mean_region(roi, scale, bins):
 def _mean_bin(start, step, index, size, kind):
     lower = np.floor(step * kind(index) + start)
     upper = np.ceil(step * kind(index + 1) + start)
-    return int(min(max(lower, 0), size)), int(min(max(upper, 0), size))
+    return int(min(max(0, lower), size)), int(min(max(0, upper), size))  # of NaN: 0
 
 
 @kernel(parallel=True)

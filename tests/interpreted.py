@@ -1,0 +1,70 @@
+"""The part of the tests that runs with kernels as Python functions, which coverage can see.
+
+    python -m tests.interpreted            as .ci/run does it; further arguments are pytest's
+
+numba is told not to compile (NUMBA_DISABLE_JIT=1), so all samples of operators are small ones. The
+figure counts every line of the package but what pyproject.toml leaves out, and must not fall below
+the floor that is there.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+
+TESTS = (
+    "tests/kvstore", "tests/metric", "tests/ndarray", "tests/recordio", "tests/symbol",
+    "tests/contrib", "tests/image/test_image.py", "tests/io/test_io.py",
+    "tests/module/test_bucketing.py", "tests/module/test_feedforward.py",
+    "tests/module/test_module.py", "tests/module/test_sequential.py", "tests/operator",
+    "tests/ops/test_ops.py", "tests/optimizer/test_optimizer.py", "tests/optimizer/test_states.py",
+    "tests/passes/test_fuse_depthwise.py", "tests/passes/test_fuse_elementwise.py",
+    "tests/passes/test_gradient.py", "tests/passes/test_shape_inference.py", "tests/profiler",
+    "tests/rnn", "tests/test_autograd.py", "tests/test_callback.py", "tests/test_initializer.py",
+    "tests/test_lr_scheduler.py", "tests/test_serialization.py", "tests/test_visualization.py",
+)
+COMPILED = {
+    "test_a_script_with_fused_cells_and_checkpoints_runs": "takes a minute",
+    "test_a_deep_chain_needs_no_recursion": "takes half a minute, and runs no kernel",
+    "test_compiled_kernels_are_found_by_the_next_process": "looks at compiled code",
+    "test_what_only_a_call_can_tell_names_the_kernel": "the error is one of numba",
+    "_contrib_quantized_fully_connected-4": "products of NumPy's bytes overflow, numba's do not",
+}
+"""What is left out: part of a test's name -> why."""
+OPERATORS = ("test_gradient_is_the_derivative", "test_eager_call_gives_the_executors_result",
+             "test_wrong_call_is_a_named_error")
+"""Tests of tests/ops/test_ops.py: values of outputs and gradients."""
+ELEMENTS = 1000
+"""Most elements of all inputs of a sample."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out `COMPILED`, large samples, and all element types of samples but one."""
+    items[:] = [item for item in items if not any(name in item.name for name in COMPILED)
+                and (item.path.stem != "test_ops" or _is_small(item))]
+
+
+def _is_small(item: pytest.Item) -> bool:
+    from tests.cases import all_samples
+
+    assert isinstance(item, pytest.Function)
+    if item.originalname not in OPERATORS:
+        return False
+    params = item.callspec.params
+    sizes = [math.prod(spec.shape) for spec in all_samples()[params["name"]].specs.values()]
+    return sum(sizes) <= ELEMENTS and params.get("dtype", "float32") == "float32"
+
+
+def main(args: list[str]) -> int:
+    command = [sys.executable, "-m", "pytest", "-p", "tests.interpreted", "--cov",
+               "--cov-report=term:skip-covered", "-m", "not oracle and not gpu", "-q", "-r", "fE",
+               *args, *TESTS]
+    return subprocess.call(command, env=os.environ | {"NUMBA_DISABLE_JIT": "1"})
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
