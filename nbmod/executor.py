@@ -357,7 +357,8 @@ class Executor:
 
     def _backward(self, out_grads: Any, is_train: bool) -> None:
         self._require_values()
-        load_head_gradients(self._head_arrays, self._given.symbol.list_outputs(), out_grads)
+        if self._head_arrays or out_grads is not None:
+            load_head_gradients(self._head_arrays, self._given.symbol.list_outputs(), out_grads)
         self._modes.current.is_train = is_train
         self._run(self.compiled.num_forward, len(self.compiled.nodes))
         self._backward_runs = 1
