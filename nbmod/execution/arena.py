@@ -32,7 +32,7 @@ class Tenant(Protocol):
 
 
 class Storages(Protocol):
-    """What the storages of a plan are carved from."""
+    """What the storages of a plan are allocated from."""
 
     @property
     def blocks(self) -> list[Any]:
@@ -64,7 +64,7 @@ def piece_of(device: Device, memory: Any, offset: int, spec: Spec, piece: Piece)
 
 
 class Arena:
-    """One growable block of device memory that executors carve their intermediates from.
+    """One growable block of device memory that executors allocate their intermediate results from.
 
     Growing replaces the block.  Its tenants drop their views of the old one at that moment and
     take new ones when they next run, so that never more than one block is kept.  `holder` is the
@@ -119,7 +119,7 @@ class Memory:
 
     @property
     def blocks(self) -> list[Any]:
-        """All memory that storages are carved from."""
+        """All memory that storages are allocated from."""
         return [*(arena.block for arena in self._arenas), *self._held.values()]
 
     @property
@@ -148,7 +148,7 @@ class Block:
 
     @property
     def blocks(self) -> list[Any]:
-        """The memory that storages are carved from."""
+        """The memory that storages are allocated from."""
         return [self.block[:self.plan.arena.get(0, 0)]]
 
     def array(self, sid: int, spec: Spec, piece: Piece | None = None) -> Any:

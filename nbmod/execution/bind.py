@@ -218,8 +218,8 @@ class _Sharing:
     """Where `simple_bind` takes arrays from: another executor, a buffer by name, or fresh zeros.
 
     Arguments in `names` and all auxiliary states are those of `executor`; `executor` alone only
-    lends its arenas.  Other arguments and gradients (as `grad of <name>`) live in `buffer`, where
-    there is one, each as large as the largest that was ever asked for.
+    lends its arenas.  Other arguments and gradients (as `grad of <name>`) are kept in `buffer`,
+    where there is one, each as large as the largest that was ever asked for.
     """
 
     def __init__(self, contexts: Mapping[str, Context], names: Sequence[str] | None,

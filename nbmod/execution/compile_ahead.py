@@ -73,7 +73,7 @@ def _call_for_help() -> None:
         _known.update(kinds)
         count = min(num_threads() - 1, MOST, CONFIG.compilers - 1)
         if len(kinds) >= WORTHWHILE and count > 0 and _is_possible(executor):
-            with contextlib.suppress(Exception):  # who cannot be helped goes on alone
+            with contextlib.suppress(Exception):  # without helpers it takes longer
                 _begin(executor, count)
 
 
@@ -172,7 +172,7 @@ def _bound(request: dict[str, Any]) -> Any:
 
 
 def _rehearsed(executor: Any) -> Any:
-    """Kernels with types; a step that fails on numbers without meaning is left out."""
+    """Kernels with types; a step that fails on arbitrary values is left out."""
     for mode in executor._modes:
         mode.is_train = bool(executor.compiled.heads)
     with rehearsal() as found:

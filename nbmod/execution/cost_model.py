@@ -33,7 +33,7 @@ class Cost(NamedTuple):
 
 
 def cost_of(op: Op, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> Cost:
-    """The cost of one run of `op`; an output that nobody wants is None.
+    """The cost of one run of `op`; an output that nothing reads is None.
 
     The gradient of a product by each of its factors costs as much as the product.
     """

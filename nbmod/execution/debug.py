@@ -19,13 +19,14 @@ def debug_str(compiled: CompiledGraph, outputs: Sequence[str]) -> str:
     """Every step with its inputs, outputs, and the memory each output got; then the totals.
 
     Memory reads `offset+bytes` in the arena, `held` for a graph output's own buffer, `user` for an
-    array of the caller, `-` for an output nobody reads; `= name` tells whose memory was taken over.
+    array of the caller, `-` for an output that nothing reads; `= name` tells whose memory is
+    reused.
     With several contexts, each of which has an arena, a column says where each step runs.
-    Before the steps stands what passes have changed in the symbol's graph, and what is computed
-    only when a parameter has changed.
+    Before the steps come the changes that passes have made to the symbol's graph, and what is
+    computed only when a parameter has changed.
 
-    What a loop or a branch runs stands below, indented; there memory is in the block that its step
-    got as scratch, and `node's` is an array of the loop itself.
+    The steps of a loop's or branch's subgraph follow, indented; there memory is in the workspace
+    that its step got, and `node's` is an array of the loop itself.
     """
     names = _entry_names(compiled)
     rows: list[tuple[str, ...]] = [
@@ -114,7 +115,7 @@ def _entry_names(compiled: CompiledGraph) -> list[str]:
 def _step_rows(compiled: CompiledGraph, index: int, node: Node, names: list[str]) -> list[tuple]:
     """One row per output that is wanted, the first with the step's number, name and inputs.
 
-    Several outputs of a fused node stand below it under the names that they have.
+    Several outputs of a fused node follow it under their own names.
     """
     step = compiled.plan_steps[index]
     first = compiled.graph.eid(Entry(node))
@@ -213,7 +214,7 @@ def _fitting(names: str, width: float) -> str:
 def _boxes(compiled: CompiledGraph) -> Any:
     """(offset, size, first, last, label, kind) of every storage, held ones stacked on top.
 
-    The arenas of several contexts stand one above the other.
+    The arenas of several contexts are stacked.
     """
     plan, names = compiled.plan, _entry_names(compiled)
     members: dict[int, list[str]] = {}

@@ -62,7 +62,7 @@ def named_inputs(node: Node, arrays: Sequence[Any]) -> Iterator[tuple[str, Any]]
 def named_outputs(node: Node, arrays: Sequence[Any]) -> Iterator[tuple[str, Any]]:
     """What a monitor sees of a node's outputs, hidden ones included, under MXNet's names.
 
-    What a loop saves for its gradients is nobody's business.
+    What a loop saves for its gradients is not shown.
     """
     op = node.required_op
     names: Sequence[str] = op.list_outputs()

@@ -34,7 +34,7 @@ from ..passes.recompute import mirror
 from ..passes.rewrite import Rewritten, carry, unchanged
 from ..passes.subgraph_gradient import with_trained_bodies
 from ..passes.switches import is_enabled
-from ..passes.training import land, with_gradients
+from ..passes.training import with_gradients, write_gradients
 
 __all__ = ["CompileOptions", "CompiledGraph", "CompiledSubgraph", "compile_graph"]
 
@@ -240,7 +240,7 @@ def _place(joint: JointGraph, options: CompileOptions) -> tuple[Graph, list[Cont
               in zip(joint.trained, graph.outputs[joint.num_outputs:], strict=True)}
     graph, placed = with_copies(graph, place(graph, options.groups, known, options.ctx))
     if is_enabled("write_gradients"):
-        graph = land(graph, [options.requests[name] for name in joint.trained])
+        graph = write_gradients(graph, [options.requests[name] for name in joint.trained])
     return graph, [placed[id(node)] for node in graph.nodes for _ in range(node.num_outputs)]
 
 

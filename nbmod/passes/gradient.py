@@ -10,7 +10,7 @@ through which the gradient then flows as through any.  A forward that is affine,
 inputs, needs no words: such a `Backward` is a product of the same kind, whose gradients are forward
 and `Backward` nodes again.
 
-Loss layers read no head gradient, so they start a gradient of their own wherever they stand, even
+Loss layers read no head gradient, so they start a gradient of their own wherever they are, even
 under an op that passes none on (as in MXNet: BlockGrad over SoftmaxOutput still trains).
 """
 

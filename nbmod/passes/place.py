@@ -42,7 +42,7 @@ def place(graph: Graph, groups: Mapping[str, D], known: Mapping[int, D], default
     """The device of every node, by its `id`.
 
     `known` are the devices of arrays: by `id` of the variables, and of the nodes that end in arrays
-    of the user.  A group counts before that for those who look where their input is (MXNet's rule).
+    of the user.  A node that follows its input goes by the input's group first (MXNet's rule).
     Without groups everything is on the default device.
     """
     if not groups:

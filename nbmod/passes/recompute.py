@@ -38,8 +38,8 @@ def mirror(graph: Graph, num_outputs: int, cheap: bool = False) -> Graph:
     if not chosen:
         return graph
     ahead = {id(node) for node in forward}
-    behind = [node for node in graph.nodes if id(node) not in ahead]
-    clones = _clones(forward, chosen & _read_by(behind), chosen)
+    backward = [node for node in graph.nodes if id(node) not in ahead]
+    clones = _clones(forward, chosen & _read_by(backward), chosen)
 
     def wire(node: Node, old: Entry, new: Entry) -> Entry:
         return new if id(node) in ahead else _again(old, clones) or new

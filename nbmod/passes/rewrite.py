@@ -1,6 +1,6 @@
 """Rewriting a graph node by node.
 
-A *rule* looks at one node and says what shall stand for its outputs: entries of nodes before it, or
+A *rule* looks at one node and says what replaces its outputs: entries of nodes before it, or
 of new nodes; or nothing, and the node stays.  `rewrite` walks the graph once, inputs before users,
 and clones what depends on something replaced.  The graph it is given stays as it is.
 
@@ -19,7 +19,7 @@ __all__ = ["Replacement", "Rewritten", "Rule", "carry", "rewrite", "unchanged"]
 
 
 class Replacement(NamedTuple):
-    """What stands for the outputs of a node, and a line about it for people, unless it is empty."""
+    """What replaces the outputs of a node, and a line about it for users, unless it is empty."""
 
     entries: Sequence[Entry]
     """Of new nodes, or of nodes before this one, in the old graph or in the new."""
@@ -37,7 +37,7 @@ class Rewritten(NamedTuple):
 
     graph: Graph
     origin: dict[Node, Node]
-    """The nodes of the first graph that clones stand for."""
+    """Clone -> the node of the first graph."""
     notes: list[str]
     """What was replaced, one line each."""
     groups: list[list[Node]] = []  # noqa: RUF012

@@ -13,7 +13,7 @@ from ..graph import Entry, Graph, Node
 from ..ops.control_flow.control_base import Control
 from ..ops.subgraph import Body
 from .recompute import mirror
-from .training import land, with_gradients
+from .training import with_gradients, write_gradients
 
 __all__ = ["with_trained_bodies"]
 
@@ -46,7 +46,7 @@ def _train(cheap: bool, body: Body, summed: set[int], kept: set[int]) -> Body:
     trained = tuple(i for i in range(len(variables)) if i not in states)
     graph, heads = with_gradients(forward, [variables[i].node for i in trained])
     graph = mirror(graph, body.num_outputs, cheap)
-    graph = land(graph, ["add" if i in summed else "write" for i in trained])
+    graph = write_gradients(graph, ["add" if i in summed else "write" for i in trained])
     ahead = {id(node) for node in graph.head(body.num_outputs).nodes}
     other = {id(entry.node) for i, entry in enumerate(variables) if i not in kept}
     read = [entry for node in graph.nodes if id(node) not in ahead for entry in node.inputs

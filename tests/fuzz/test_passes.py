@@ -32,7 +32,7 @@ from nbmod.passes.place import place, with_copies
 from nbmod.passes.recompute import mirror
 from nbmod.passes.rewrite import Rewritten, unchanged
 from nbmod.passes.switches import without_passes
-from nbmod.passes.training import land, with_gradients
+from nbmod.passes.training import with_gradients, write_gradients
 from tests.fuzz import drawing
 from tests.fuzz.evaluate import evaluate
 from tests.fuzz.program import Program, build, drawn
@@ -201,7 +201,7 @@ def test_fused_graphs_compute_the_same_bits(style, rng):
 def test_gradients_land_where_they_are_computed(style, rng):
     case, graph, specs, count = trained(rng, style)
     requests = [rng.choice(["write", "add"]) for _ in graph.outputs[count:]]
-    landed = land(graph, requests)
+    landed = write_gradients(graph, requests)
     facts = [specs[graph.output_eids(node)[i]] for node in landed.nodes
              for i in range(node.num_outputs)]
     require_equal(case, (graph, specs), (landed, facts))

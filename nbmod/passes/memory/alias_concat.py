@@ -1,14 +1,15 @@
-"""Tensors that are written where they will stand when they are joined.
+"""Aliasing of concatenations: operands are written straight into the output.
 
 A step that joins tensors (`PlanStep.joins`) has nothing to do for those whose producers have
-written them into its output, which for that has its memory from the first of them on.  The rows of
-a piece are as far apart there as those of the whole.  That is all the same where there is one row:
-a join along the first axis, or of single images.  Elsewhere the producer and all readers of a
-piece have to say that they can do it (`PlanStep.apart`); a piece of which one cannot is copied.
+written them into its output, whose memory is for that allocated when the first of them is computed.
+The rows of an operand are as far apart there as those of the output.  That makes no difference
+where there is one row: a concatenation along the first axis, or of single images.  Elsewhere the
+producer and all readers of an operand have to declare that they can do it (`PlanStep.apart`); an
+operand of which one cannot is copied.
 
-What a piece has been computed from in place, or is a view of, goes with it.  If that is a join
-itself, its own pieces are overwritten in that step, so they can be there only if nothing reads them
-from then on.
+An input that an operand was computed from in place, or is a view of, is aliased with it.  If that
+is a concatenation itself, its own operands are overwritten in that step, so they can be there only
+if nothing reads them from then on.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ from collections.abc import Sequence
 
 from .plan_step import NONE, Piece, PlanStep
 
-__all__ = ["homes"]
+__all__ = ["assign_aliases"]
 
 
-def homes(steps: Sequence[PlanStep], sizes: Sequence[int], external: set[int], keep: set[int]
-          ) -> dict[int, tuple[int, Piece]]:
-    """Entry -> the entry that it is a piece of, and where it is in there."""
+def assign_aliases(steps: Sequence[PlanStep], sizes: Sequence[int], external: set[int],
+                   keep: set[int]) -> dict[int, tuple[int, Piece]]:
+    """Entry -> the entry that it is a piece of, and which piece."""
     if not any(step.joins for step in steps):
         return {}
-    return _Homes(steps, sizes, external, keep).find()
+    return _Aliases(steps, sizes, external, keep).find()
 
 
-class _Homes:
+class _Aliases:
     def __init__(self, steps: Sequence[PlanStep], sizes: Sequence[int], external: set[int],
                  keep: set[int]):
         self.steps, self.sizes = steps, sizes
         self.external, self.own = external, external | keep
-        """Entries that have memory already, and those that get some of their own."""
+        """Entries that have memory already, and those that get memory of their own."""
         self.found: dict[int, tuple[int, Piece]] = {}
         self.overwritten: dict[int, int] = {}
         """Entry -> the step that computes something else in place of it."""
@@ -45,7 +46,7 @@ class _Homes:
                 self.readers.setdefault(eid, []).append(index)
 
     def find(self) -> dict[int, tuple[int, Piece]]:
-        """Joins from the last on, so that a whole is known to be a piece before its pieces."""
+        """From the last concatenation on: a whole is known to be a piece before its own pieces."""
         for step in reversed(self.steps):
             whole = step.outputs[0] if step.joins else NONE
             if whole == NONE or whole in self.external:
@@ -54,7 +55,7 @@ class _Homes:
             for eid, offset in zip(step.inputs, step.joins, strict=True):
                 piece = Piece(offset, step.rows, row if step.rows > 1 else 0)
                 if self._fits(eid, whole, piece, step.space):
-                    self._enter(eid, whole, piece, self.overwritten.get(whole, len(self.steps)))
+                    self._assign(eid, whole, piece, self.overwritten.get(whole, len(self.steps)))
         return self.found
 
     def _fits(self, eid: int, whole: int, piece: Piece, space: int) -> bool:
@@ -71,8 +72,8 @@ class _Homes:
             return False
         return piece.rows == 1 or all(eid in step.apart for step in steps)
 
-    def _enter(self, eid: int, whole: int, piece: Piece, overwritten: int) -> None:
-        """`eid` is this piece, and so is the only input that its producer takes over."""
+    def _assign(self, eid: int, whole: int, piece: Piece, overwritten: int) -> None:
+        """`eid` is this piece, and so is the only input whose memory its producer reuses."""
         self.found[eid], self.overwritten[eid] = (whole, piece), overwritten
         index = self.producer[eid]
         step = self.steps[index]
@@ -83,5 +84,5 @@ class _Homes:
                     and self.sizes[source] == self.sizes[eid] and len(self.readers[source]) == 1
                     and self._fits(source, whole, piece, step.space)
                     and not self.steps[self.producer[source]].cuts):  # is read where it is
-                self._enter(source, whole, piece, overwritten if step.view else index)
+                self._assign(source, whole, piece, overwritten if step.view else index)
                 return

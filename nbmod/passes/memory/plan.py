@@ -1,22 +1,24 @@
-"""Memory planning: where every intermediate tensor of a bound graph lives.
+"""Memory planning: where every intermediate tensor of a bound graph is stored.
 
 The planner sees integers only: entries, the steps that read and write them, sizes in bytes.  It
 works in two passes over the steps.
 
-1. *Storages.*  Entries that may share memory are given one storage: a view has its input's, an
-   output marked in-place takes over the storage of an input that dies in this very step, and a
-   gradient that would only be added to another one is accumulated straight into it (`add`).
-   Tensors that are joined are written where they will stand, and those that are cut out of one are
-   read where they are (`pieces`).
+1. *Storages.*  Entries that may share memory are assigned to one storage: a view to its input's, an
+   output marked in-place to that of an input that is dead after this very step, and a gradient that
+   would only be added to another one is accumulated straight into it (`add`).  Operands of a
+   concatenation are written into its output, and slices are read where they are (`pieces`).
    Sharing is legal only when every remaining read of the storage is accounted for, so the pass
-   keeps, per storage, the number of reads still to come.
-2. *Offsets.*  Each storage lives from its first write to its last read.  Two that are alive at the
-   same time may not overlap; placing the largest first, each as low as it fits, wastes little.
-   That takes quadratic time, so graphs of many thousand storages are planned like a program that
-   allocates and frees (best fit, neighbouring free blocks merged).
+   keeps a reference count per storage: the reads still to come.
+2. *Offsets.*  The live range of a storage is from its first write to its last read.  Two whose live
+   ranges intersect may not overlap; assigning the largest first, each at the lowest offset where it
+   fits, wastes little.  That takes quadratic time, so graphs of many thousand storages are planned
+   like a program that allocates and frees (best fit, adjacent free blocks are merged).
 
-Every step runs in one *space* (a device), and all it writes lives there.  A space has an arena of
-its own, and no storage is shared by entries of two spaces.
+nnvm's `PlanMemory` and TVM's storage rewriting do the first; the second is the problem of dynamic
+storage allocation.
+
+Every step runs in one *space* (a device), and all it writes is stored there.  A space has an arena
+of its own, and no storage is shared by entries of two spaces.
 
 Entries in `external` (variables, gradients bound to users' arrays) have memory of their own.
 Entries in `keep` (graph outputs) must survive the whole run: their storages are *held*, each in a
@@ -31,7 +33,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .alias_concat import homes
+from .alias_concat import assign_aliases
 from .plan_step import NONE, Piece, PlanStep
 
 __all__ = ["Plan", "Storage", "plan_memory", "ALIGNMENT"]
@@ -40,7 +42,7 @@ ALIGNMENT = 64
 """Bytes; offsets are multiples of it: one cache line, one AVX-512 register."""
 
 FAR = 2 ** 62
-"""An address behind all others."""
+"""An address after all others."""
 
 PACK_UP_TO = 6000
 """Storages per space up to which the better, quadratic packing is used: about 0.15 s."""
@@ -67,13 +69,13 @@ class Plan:
     scratch: list[tuple[int, ...]] = field(default_factory=list)
     """Per step, the storages of its scratch."""
     view_of: dict[int, int] = field(default_factory=dict)
-    """Views of external entries: eid -> eid of the input it looks at."""
+    """Views of external entries: eid -> eid of the input."""
     views: set[int] = field(default_factory=set)
     """Steps that need not run because their output is their input's memory."""
     add: set[int] = field(default_factory=set)
     """Entries whose producer must add to what is there."""
     inplace: dict[int, int] = field(default_factory=dict)
-    """Entry -> entry whose memory it took over."""
+    """Entry -> the input whose memory it reuses."""
     pieces: dict[int, Piece] = field(default_factory=dict)
     """Entries that are part of their storage, or of what they are a view of."""
     arena: dict[int, int] = field(default_factory=dict)
@@ -93,29 +95,30 @@ def plan_memory(steps: Sequence[PlanStep], sizes: Sequence[int], external: Colle
                 keep: Collection[int] = (), reuse: bool = True) -> Plan:
     """Plan the entries of `steps`, whose sizes in bytes are `sizes[eid]`.
 
-    Pieces are written in their places unless that takes more memory: what they are joined to has
-    its own from the first of them on.  Without `reuse` no byte belongs to two storages.
+    Operands of concatenations are written into its output unless that takes more memory: the output
+    is allocated when the first of them is computed.  Without `reuse` no byte belongs to two
+    storages.
     """
-    found = homes(steps, sizes, set(external), set(keep))
+    found = assign_aliases(steps, sizes, set(external), set(keep))
     plans = []
-    for places in (found, {}) if found else ({},):
-        plans.append(_Sharing(steps, sizes, set(external), set(keep), places).run())
+    for aliases in (found, {}) if found else ({},):
+        plans.append(_StorageAssignment(steps, sizes, set(external), set(keep), aliases).run())
         for storage in () if reuse else plans[-1].storages:
             storage.first, storage.last = 0, len(steps) - 1
         _assign_offsets(plans[-1], len(steps))
     return min(plans, key=lambda plan: plan.total_bytes)
 
 
-class _Sharing:
-    """Pass 1: which entries share a storage, and how long each storage lives."""
+class _StorageAssignment:
+    """Pass 1: which entries share a storage, and the live range of each storage."""
 
     def __init__(self, steps: Sequence[PlanStep], sizes: Sequence[int], external: set[int],
-                 keep: set[int], homes: Mapping[int, tuple[int, Piece]]):
+                 keep: set[int], aliases: Mapping[int, tuple[int, Piece]]):
         self.steps, self.sizes, self.external, self.keep = steps, sizes, external, keep
-        self.homes, self.wholes = homes, {whole for whole, _ in homes.values()}
+        self.aliases, self.wholes = aliases, {whole for whole, _ in aliases.values()}
         self.plan = Plan([NONE] * len(sizes))
-        self.reads: list[int] = []
-        """Per storage, reads still to come; a kept entry counts as one that never happens."""
+        self.ref_count: list[int] = []
+        """Per storage, reads still to come; a kept entry counts as a read that never happens."""
         self.uses = [0] * len(sizes)
         self.readers: list[list[int]] = [[] for _ in sizes]
         self.producer = [NONE] * len(sizes)
@@ -129,71 +132,75 @@ class _Sharing:
 
     def run(self) -> Plan:
         for index, step in enumerate(self.steps):
-            self._settle(index, step)
-            if not (self._share_cuts(index, step) or self._is_settled(index, step)
-                    or (step.view and self._share_view(index, step)) or self._elide_sum(index)):
-                self._share_inplace(index, step)
+            # Outputs with a place in a later concatenation have it whatever computes them.
+            self._assign_aliases(index, step)
+            # A step whose result is in memory already does not run; any other reuses what it may,
+            # and allocates the rest.
+            if not (self._alias_slices(index, step) or self._is_in_place_already(index, step)
+                    or (step.view and self._alias_view(index, step)) or self._elide_sum(index)):
+                self._reuse_inputs(index, step)
                 for eid in step.outputs:
-                    if eid != NONE and eid not in self.external and self._unplaced(eid):
-                        if not self._share_add(index, step, eid):
-                            self._place(index, step, eid)
+                    if eid != NONE and eid not in self.external and self._is_unassigned(eid):
+                        if not self._accumulate(index, step, eid):
+                            self._allocate(index, step, eid)
+            # Workspaces are new storages; inputs that nothing reads any more are released.
             self._scratch(index, step)
             self._release(index, step)
         return self.plan
 
-    def _unplaced(self, eid: int) -> bool:
+    def _is_unassigned(self, eid: int) -> bool:
         return self.plan.storage[eid] == NONE
 
-    def _new(self, index: int, size: int, space: int) -> int:
+    def _new_storage(self, index: int, size: int, space: int) -> int:
         self.plan.storages.append(Storage(size, space, index, index))
-        self.reads.append(0)
+        self.ref_count.append(0)
         return len(self.plan.storages) - 1
 
-    def _place(self, index: int, step: PlanStep, eid: int) -> None:
-        self._join(eid, self._new(index, self.sizes[eid], step.space), index)
+    def _allocate(self, index: int, step: PlanStep, eid: int) -> None:
+        self._assign(eid, self._new_storage(index, self.sizes[eid], step.space), index)
 
-    def _join(self, eid: int, sid: int, index: int) -> None:
-        """Entry `eid`, written in step `index`, lives in storage `sid`."""
+    def _assign(self, eid: int, sid: int, index: int) -> None:
+        """Entry `eid`, written in step `index`, is stored in storage `sid`."""
         self.plan.storage[eid] = sid
-        self.reads[sid] += self.uses[eid] + (eid in self.keep)
+        self.ref_count[sid] += self.uses[eid] + (eid in self.keep)
         storage = self.plan.storages[sid]
         storage.last = max(storage.last, index)
         storage.held |= eid in self.keep
 
-    def _settle(self, index: int, step: PlanStep) -> None:
-        """Give outputs that are pieces of others to come, or made of pieces, their places."""
+    def _assign_aliases(self, index: int, step: PlanStep) -> None:
+        """Assign outputs that are pieces of a later output to the storage of that output."""
         for eid in step.outputs:
-            if eid in self.homes:
+            if eid in self.aliases:
                 whole, piece = self._root(eid)
-                if self._unplaced(whole):
-                    self._place(index, self.steps[self.producer[whole]], whole)
+                if self._is_unassigned(whole):
+                    self._allocate(index, self.steps[self.producer[whole]], whole)
                 self.plan.pieces[eid] = piece
-                self._join(eid, self.plan.storage[whole], index)
+                self._assign(eid, self.plan.storage[whole], index)
                 for position, out_position in step.inplace:
                     source = step.inputs[position]
-                    if step.outputs[out_position] == eid and self._share_place(source, eid):
+                    if step.outputs[out_position] == eid and self._is_same_memory(source, eid):
                         self.plan.inplace[eid] = source
 
     def _root(self, eid: int) -> tuple[int, Piece]:
         """What an entry is a piece of that is no piece itself, and where it is there."""
-        whole, piece = self.homes[eid]
-        if whole not in self.homes:
+        whole, piece = self.aliases[eid]
+        if whole not in self.aliases:
             return whole, piece
         root, outer = self._root(whole)
         return root, Piece(outer.offset + piece.offset, max(piece.rows, outer.rows),
                            outer.step or piece.step)
 
-    def _is_settled(self, index: int, step: PlanStep) -> bool:
-        """Whether the output is there already: all its pieces, or the input that it is a view of,
-        have been written in their place."""
+    def _is_in_place_already(self, index: int, step: PlanStep) -> bool:
+        """Whether the output is in memory already: all its pieces have been written in place, or
+        the input that it is a view of."""
         out = step.outputs[0]
         if self._is_piece_of(step.inputs, out) or (
-                step.view and out in self.homes and self._share_place(step.inputs[0], out)):
+                step.view and out in self.aliases and self._is_same_memory(step.inputs[0], out)):
             self.plan.views.add(index)
             return True
         return False
 
-    def _share_place(self, source: int, eid: int) -> bool:
+    def _is_same_memory(self, source: int, eid: int) -> bool:
         """Whether two entries are the same bytes: equal pieces of different storages are not."""
         sid = self.plan.storage[source]
         return (sid != NONE and sid == self.plan.storage[eid]
@@ -201,10 +208,10 @@ class _Sharing:
 
     def _is_piece_of(self, eids: Sequence[int], whole: int) -> bool:
         return whole in self.wholes and all(
-            eid in self.homes and self.homes[eid][0] == whole for eid in eids)
+            eid in self.aliases and self.aliases[eid][0] == whole for eid in eids)
 
-    def _share_cuts(self, index: int, step: PlanStep) -> bool:
-        """Let the pieces of an entry be read where they are, if all can be."""
+    def _alias_slices(self, index: int, step: PlanStep) -> bool:
+        """Let slices be read where they are, if all of them can be."""
         source = step.inputs[0] if step.inputs else NONE
         outs = [eid for eid in step.outputs if eid != NONE]
         if not step.cuts or not all(self._readable(step, eid) for eid in outs):
@@ -221,23 +228,23 @@ class _Sharing:
             if sid == NONE:
                 self.plan.view_of[eid] = source
             else:
-                self._join(eid, sid, index)
+                self._assign(eid, sid, index)
         self.plan.views.add(index)
         return True
 
     def _readable(self, step: PlanStep, eid: int) -> bool:
-        """Whether all who read a piece can read it where it is."""
-        return (eid not in self.external and eid not in self.keep and eid not in self.homes
+        """Whether all readers of a piece can read it where it is."""
+        return (eid not in self.external and eid not in self.keep and eid not in self.aliases
                 and all(self.steps[reader].space == step.space
                         and (step.rows == 1 or eid in self.steps[reader].apart)
                         for reader in self.readers[eid]))
 
-    def _share_view(self, index: int, step: PlanStep) -> bool:
+    def _alias_view(self, index: int, step: PlanStep) -> bool:
         """Give a view its input's memory; False when it must be a copy after all."""
         source, eid = step.inputs[0], step.outputs[0]
         if eid == NONE:
             return True
-        if eid in self.external or not self._unplaced(eid):
+        if eid in self.external or not self._is_unassigned(eid):
             return False
         sid = self.plan.storage[source]
         if self.plan.pieces.get(source, Piece(0)).rows > 1:
@@ -251,69 +258,69 @@ class _Sharing:
         elif eid in self.keep and self.plan.storages[sid].held:
             return False        # users get every output as an array of its own
         else:
-            self._follow(eid, source)
-            self._join(eid, sid, index)
+            self._copy_piece(eid, source)
+            self._assign(eid, sid, index)
         self.plan.views.add(index)
         return True
 
-    def _follow(self, eid: int, source: int) -> None:
-        """`eid` is where `source` is."""
+    def _copy_piece(self, eid: int, source: int) -> None:
+        """`eid` is the same piece of its storage as `source`."""
         if source in self.plan.pieces:
             self.plan.pieces[eid] = self.plan.pieces[source]
 
-    def _share_inplace(self, index: int, step: PlanStep) -> None:
-        taken = set()
+    def _reuse_inputs(self, index: int, step: PlanStep) -> None:
+        reused = set()
         for position, out_position in step.inplace:
             source, eid = step.inputs[position], step.outputs[out_position]
-            if eid == NONE or eid in self.external or not self._unplaced(eid):
+            if eid == NONE or eid in self.external or not self._is_unassigned(eid):
                 continue
             sid = self.plan.storage[source]
-            if (sid != NONE and sid not in taken and self.reads[sid] == 1
+            if (sid != NONE and sid not in reused and self.ref_count[sid] == 1
                     and self.sizes[source] == self.sizes[eid]
                     and self.plan.storages[sid].space == step.space
                     and self.plan.pieces.get(source, Piece(0)).rows == 1
                     and not self.plan.storages[sid].held):
-                taken.add(sid)
+                reused.add(sid)
                 self.plan.inplace[eid] = source
-                self._follow(eid, source)
-                self._join(eid, sid, index)
+                self._copy_piece(eid, source)
+                self._assign(eid, sid, index)
 
-    def _share_add(self, index: int, step: PlanStep, eid: int) -> bool:
-        """Let a gradient be added straight to the one it would be summed with later."""
+    def _accumulate(self, index: int, step: PlanStep, eid: int) -> bool:
+        """Let a gradient be added to the one that it would be summed with later."""
         if not step.accumulates or self.uses[eid] != 1:
             return False
         reader = self.readers[eid][0]
         total = self.steps[reader].outputs[0]
-        if not self.steps[reader].sums or total in self.external or total in self.homes:
+        if not self.steps[reader].sums or total in self.external or total in self.aliases:
             return False        # there is no sum, or none that can be left out
         if self.steps[reader].space != step.space:
             return False
         first, second = self.steps[reader].inputs
         other = first if second == eid else second
-        if other in step.outputs:       # born in the same step, in no particular order
+        if other in step.outputs:       # computed in the same step, in no particular order
             return False
         if other in self.plan.pieces:
             return False
         sid = self.plan.storage[other]
-        if (sid == NONE or self.reads[sid] != 1 or self.plan.storages[sid].held
+        if (sid == NONE or self.ref_count[sid] != 1 or self.plan.storages[sid].held
                 or self.plan.storages[sid].space != step.space or eid in self.keep
                 or self.sizes[other] != self.sizes[eid]):
             return False
         self.plan.add.add(eid)
-        self._join(eid, sid, index)
+        self._assign(eid, sid, index)
         return True
 
     def _elide_sum(self, index: int) -> bool:
-        """A sum one of whose operands was added to the other (`_share_add`) has nothing to do."""
+        """A sum does not run if one of its operands was added to the other (`_accumulate`)."""
         step = self.steps[index]
         if not step.sums or not any(eid in self.plan.add for eid in step.inputs):
             return False
-        self._join(step.outputs[0], self.plan.storage[step.inputs[0]], index)
+        self._assign(step.outputs[0], self.plan.storage[step.inputs[0]], index)
         self.plan.views.add(index)
         return True
 
     def _scratch(self, index: int, step: PlanStep) -> None:
-        self.plan.scratch.append(tuple(self._new(index, size, step.space)
+        self.plan.scratch.append(tuple(self._new_storage(index, size, step.space)
                                        for size in step.scratch))
 
     def _release(self, index: int, step: PlanStep) -> None:
@@ -323,7 +330,7 @@ class _Sharing:
                 root = self.plan.view_of[root]
             sid = self.plan.storage[root]
             if sid != NONE:
-                self.reads[sid] -= 1
+                self.ref_count[sid] -= 1
                 self.plan.storages[sid].last = index
 
 
@@ -343,20 +350,20 @@ def _padded(size: int) -> int:
 
 
 def _pack_by_size(storages: Sequence[Storage], num_steps: int) -> int:
-    """Largest first, each at the lowest offset free during its life; the bytes needed.
+    """Largest first, each at the lowest offset that is free in its live range; the bytes needed.
 
     Greedy by size, as in Pisarchyk and Lee, 2020 (https://arxiv.org/abs/2001.03288).  `table` holds
-    what is placed, sorted by `start`, between two sentinels that are always alive: where the memory
-    begins, and where it ends.
+    what is assigned, sorted by `start`, between two sentinels that are always alive: where the
+    memory begins, and where it ends.
     """
     start, end, first, last = table = np.zeros((4, len(storages) + 2), np.int64)
     table[:, 0], table[:, 1] = (0, 0, 0, num_steps), (FAR, FAR, 0, num_steps)
     for count, storage in enumerate(sorted(storages, key=lambda storage: -storage.size), 2):
         size = _padded(storage.size)
         alive = ((first[:count] <= storage.last) & (last[:count] >= storage.first)).nonzero()[0]
-        taken = np.maximum.accumulate(end[alive])   # the highest address used so far
-        gap = (start[alive[1:]] - taken[:-1] >= size).argmax()
-        storage.offset = offset = int(taken[gap])
+        used = np.maximum.accumulate(end[alive])    # the highest address used so far
+        gap = (start[alive[1:]] - used[:-1] >= size).argmax()
+        storage.offset = offset = int(used[gap])
         row = start[:count].searchsorted(offset, "right")
         table[:, row + 1:count + 1] = table[:, row:count]
         table[:, row] = offset, offset + size, storage.first, storage.last
@@ -364,18 +371,18 @@ def _pack_by_size(storages: Sequence[Storage], num_steps: int) -> int:
 
 
 def _pack_in_order(storages: Sequence[Storage], num_steps: int) -> int:
-    """Walk the steps, carving storages out of a range and giving them back; the bytes needed."""
-    born: list[list[Storage]] = [[] for _ in range(num_steps)]
-    dying: list[list[Storage]] = [[] for _ in range(num_steps)]
+    """Walk the steps, allocating storages from a free list and freeing them; the bytes needed."""
+    starting: list[list[Storage]] = [[] for _ in range(num_steps)]
+    ending: list[list[Storage]] = [[] for _ in range(num_steps)]
     for storage in storages:
-        born[storage.first].append(storage)
-        dying[storage.last].append(storage)
+        starting[storage.first].append(storage)
+        ending[storage.last].append(storage)
     addresses = _AddressRange()
     for index in range(num_steps):
-        for storage in sorted(born[index], key=lambda storage: -storage.size):
-            storage.offset = addresses.take(_padded(storage.size))
-        for storage in dying[index]:
-            addresses.give_back(storage.offset, _padded(storage.size))
+        for storage in sorted(starting[index], key=lambda storage: -storage.size):
+            storage.offset = addresses.allocate(_padded(storage.size))
+        for storage in ending[index]:
+            addresses.free(storage.offset, _padded(storage.size))
     return addresses.top
 
 
@@ -384,25 +391,25 @@ class _AddressRange:
 
     def __init__(self) -> None:
         self.top = 0
-        self.free: list[tuple[int, int]] = []
+        self.blocks: list[tuple[int, int]] = []
         """(offset, size) of free blocks, sorted, never adjacent."""
 
-    def take(self, size: int) -> int:
-        fitting = [block for block in self.free if block[1] >= size]
+    def allocate(self, size: int) -> int:
+        fitting = [block for block in self.blocks if block[1] >= size]
         if fitting:
             offset, length = min(fitting, key=lambda block: block[1])
-            self.free.remove((offset, length))
+            self.blocks.remove((offset, length))
             if length > size:
-                insort(self.free, (offset + size, length - size))
+                insort(self.blocks, (offset + size, length - size))
             return offset
         offset = self.top
-        if self.free and sum(self.free[-1]) == self.top:
-            offset = self.free.pop()[0]
+        if self.blocks and sum(self.blocks[-1]) == self.top:
+            offset = self.blocks.pop()[0]
         self.top = offset + size
         return offset
 
-    def give_back(self, offset: int, size: int) -> None:
-        for block in [b for b in self.free if b[0] + b[1] == offset or b[0] == offset + size]:
-            self.free.remove(block)
+    def free(self, offset: int, size: int) -> None:
+        for block in [b for b in self.blocks if b[0] + b[1] == offset or b[0] == offset + size]:
+            self.blocks.remove(block)
             offset, size = min(offset, block[0]), size + block[1]
-        insort(self.free, (offset, size))
+        insort(self.blocks, (offset, size))

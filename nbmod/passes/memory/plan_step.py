@@ -10,7 +10,7 @@ NONE = -1
 
 
 class PlanStep(NamedTuple):
-    """One step, in entry ids.  An output nobody reads is `NONE`."""
+    """One step, in entry ids.  An output that nothing reads is `NONE`."""
 
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
@@ -25,19 +25,19 @@ class PlanStep(NamedTuple):
     sums: bool = False
     """The step is output = input 0 + input 1, both gradients."""
     space: int = 0
-    """Memory space (device) the outputs and scratch live in."""
+    """Memory space (device) of outputs and workspaces."""
     rows: int = 0
-    """Tensors stand side by side in so many rows, beginning `joins` or `cuts` bytes into each."""
+    """How many rows the tensors share that begin `joins` or `cuts` bytes into each row."""
     joins: tuple[int, ...] = ()
-    """Output 0 is nothing but the inputs side by side."""
+    """Output 0 is the concatenation of the inputs."""
     cuts: tuple[int, ...] = ()
-    """The outputs are pieces of input 0."""
+    """The outputs are slices of input 0."""
     apart: tuple[int, ...] = ()
-    """Entries that the step can read or write where their rows are not behind each other."""
+    """Entries that the step can read or write although their rows are not adjacent."""
 
 
 class Piece(NamedTuple):
-    """Where an entry is in memory that others stand in, too: its row k begins `offset + k step`
+    """Where an entry is in memory that it shares with others: its row k begins `offset + k step`
     bytes into the storage, or into the external entry that it is a view of."""
 
     offset: int
