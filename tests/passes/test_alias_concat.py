@@ -55,14 +55,14 @@ def gates():
 
 
 def executed(symbol, shape, trained, together=True):
-    homes = memory.homes
+    homes = memory.assign_aliases
     if not together:
-        memory.homes = lambda *given: {}
+        memory.assign_aliases = lambda *given: {}
     try:
         executor = symbol.simple_bind(mx.cpu(), grad_req="write" if trained else "null",
                                       data=shape)
     finally:
-        memory.homes = homes
+        memory.assign_aliases = homes
     random = np.random.RandomState(3)
     for _, array in sorted(executor.arg_dict.items()):
         array[:] = random.randn(*array.shape)
