@@ -75,7 +75,7 @@ def values_of(symbol: Any, shape: tuple[int, ...]) -> Values:
 
 def op_by_op(symbol: Any, shapes: Any, values: Values) -> list[tuple[float, float]]:
     """Seconds without the pass that joins layers."""
-    with patch.object(pipelines, "with_byte_layers", lambda before, *_: before):
+    with patch.object(pipelines, "fuse_int8", lambda before, *_: before):
         return common.seconds(mx, symbol, shapes, REPEATS, values, "null")
 
 

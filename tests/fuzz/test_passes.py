@@ -18,16 +18,16 @@ from nbmod.graph import Graph
 from nbmod.ops.blocked.layout import LANES
 from nbmod.ops.op import Spec
 from nbmod.passes.infer import infer_shape, infer_type, specs_of
-from nbmod.passes.optimize.blocked_layout import with_blocks
-from nbmod.passes.optimize.cse import merge_equal, skip_identities
+from nbmod.passes.optimize.blocked_layout import assign_blocked_layout
+from nbmod.passes.optimize.cse import eliminate_common_subexpressions, eliminate_identities
 from nbmod.passes.optimize.fold_batch_norm import fold_batch_norm
-from nbmod.passes.optimize.fuse_depthwise import with_chains
-from nbmod.passes.optimize.fuse_elementwise import fuse
-from nbmod.passes.optimize.fuse_epilogue import absorb
-from nbmod.passes.optimize.fuse_int8 import with_byte_layers
-from nbmod.passes.optimize.hoist_constants import derived_groups, read_shapes
-from nbmod.passes.optimize.reroll_rnn import with_layers
-from nbmod.passes.optimize.tile_batch import in_parts
+from nbmod.passes.optimize.fuse_depthwise import fuse_depthwise
+from nbmod.passes.optimize.fuse_elementwise import fuse_elementwise
+from nbmod.passes.optimize.fuse_epilogue import fuse_epilogue
+from nbmod.passes.optimize.fuse_int8 import fuse_int8
+from nbmod.passes.optimize.hoist_constants import derived_groups, fold_shape_reads
+from nbmod.passes.optimize.reroll_rnn import reroll_rnn
+from nbmod.passes.optimize.tile_batch import tile_batch
 from nbmod.passes.place import place, with_copies
 from nbmod.passes.recompute import mirror
 from nbmod.passes.rewrite import Rewritten, unchanged
@@ -108,7 +108,7 @@ def case(rng: Any, style: str) -> Case:
 def blocked(case: Case) -> Rewritten:
     """In blocks, but with nothing absorbed."""
     with without_passes("fuse_epilogue"):
-        return with_blocks(unchanged(case.graph), case.graph, case.specs)
+        return assign_blocked_layout(unchanged(case.graph), case.graph, case.specs)
 
 
 def trained_names(case: Case) -> list[str]:
@@ -116,24 +116,27 @@ def trained_names(case: Case) -> list[str]:
 
 
 INFERENCE: dict[str, tuple[str, Callable[[Case], Rewritten]]] = {
-    "skip_identities": ("dense", lambda case: skip_identities(
+    "skip_identities": ("dense", lambda case: eliminate_identities(
         unchanged(case.graph), case.graph, case.specs)),
-    "cse": ("recurrent", lambda case: merge_equal(unchanged(case.graph), case.graph, case.specs)),
-    "cse of dense graphs": ("dense", lambda case: merge_equal(
+    "cse": ("recurrent", lambda case: eliminate_common_subexpressions(
         unchanged(case.graph), case.graph, case.specs)),
-    "read_shapes": ("mixed", lambda case: read_shapes(
+    "cse of dense graphs": ("dense", lambda case: eliminate_common_subexpressions(
+        unchanged(case.graph), case.graph, case.specs)),
+    "fold_shape_reads": ("mixed", lambda case: fold_shape_reads(
         unchanged(case.graph), case.graph, case.specs)),
     "fold_batch_norm": ("images", lambda case: fold_batch_norm(
         unchanged(case.graph), case.graph, case.specs)),
-    "reroll_rnn": ("recurrent", lambda case: with_layers(
+    "reroll_rnn": ("recurrent", lambda case: reroll_rnn(
         unchanged(case.graph), case.graph, case.specs)),
     "blocked_layout": ("images", blocked),
-    "fuse_depthwise": ("images", lambda case: with_chains(blocked(case), case.graph, case.specs)),
-    "tile_batch": ("images", lambda case: in_parts(blocked(case), case.graph, case.specs)),
-    "fuse_epilogue": ("images", lambda case: absorb(blocked(case), ())),
-    "fuse_epilogue of plain layers": ("images", lambda case: absorb(
+    "fuse_depthwise": ("images", lambda case: fuse_depthwise(
+        blocked(case), case.graph, case.specs)),
+    "tile_batch": ("images", lambda case: tile_batch(blocked(case), case.graph, case.specs)),
+    "fuse_epilogue": ("images", lambda case: fuse_epilogue(blocked(case), ())),
+    "fuse_epilogue of plain layers": ("images", lambda case: fuse_epilogue(
         unchanged(case.graph), (), plain=True)),
-    "fuse_epilogue of dense layers": ("dense", lambda case: absorb(unchanged(case.graph), ())),
+    "fuse_epilogue of dense layers": ("dense", lambda case: fuse_epilogue(
+        unchanged(case.graph), ())),
 }
 
 
@@ -147,9 +150,9 @@ def test_graphs_for_inference_compute_the_same(name, rng):
 
 
 TRAINING: dict[str, tuple[str, Callable[[Case], Rewritten]]] = {
-    "reroll_rnn": ("recurrent", lambda case: with_layers(
+    "reroll_rnn": ("recurrent", lambda case: reroll_rnn(
         unchanged(case.graph), case.graph, case.specs)),
-    "blocked_layout": ("images", lambda case: with_blocks(
+    "blocked_layout": ("images", lambda case: assign_blocked_layout(
         unchanged(case.graph), case.graph, case.specs, trained_names(case))),
 }
 
@@ -191,7 +194,7 @@ def require_equal(case: Case, before: tuple[Graph, Any], after: tuple[Graph, Any
 def test_fused_graphs_compute_the_same_bits(style, rng):
     case, graph, specs, count = trained(rng, style)
     with small_chains_fuse():
-        fused = fuse(graph, specs, [cpu(0)] * graph.num_entries, count, (), True)
+        fused = fuse_elementwise(graph, specs, [cpu(0)] * graph.num_entries, count, (), True)
     require_equal(case, (graph, specs), (fused.graph, fused.facts(specs)))
 
 
@@ -255,7 +258,7 @@ def quantized(rng: Any) -> tuple[Graph, list[Spec], dict[str, np.ndarray]]:
 @fuzzed
 def test_fused_layers_of_bytes_compute_the_same_bits(rng):
     graph, specs, values = quantized(rng)
-    found = with_byte_layers(unchanged(graph), graph, specs)
+    found = fuse_int8(unchanged(graph), graph, specs)
     expected = evaluate(graph, values, specs)
     for array, other in zip(evaluate(found.graph, values, found.facts(graph, specs)), expected,
                             strict=True):
@@ -269,7 +272,7 @@ def test_networks_of_bytes_are_such_as_can_be_fused():
     notes = ""
     for seed in range(100):
         graph, specs, _ = quantized(Random(seed))
-        notes += "".join(with_byte_layers(unchanged(graph), graph, specs).notes)
+        notes += "".join(fuse_int8(unchanged(graph), graph, specs).notes)
     for words in ("works on blocks of bytes", "requantize) is done by", "act) is done by",
                   "are those of"):
         assert notes.count(words) > 2

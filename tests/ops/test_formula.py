@@ -21,7 +21,7 @@ from nbmod.ops.elementwise import kernel_cache
 from nbmod.ops.elementwise.codegen import ROW, collapse
 from nbmod.ops.elementwise.formula import evaluate, integer_type, names_in, rename, scalar_text
 from nbmod.ops.elementwise.formula_op import FormulaOp
-from nbmod.ops.elementwise.program import Program, Step, fuse, prune, run, sum_to
+from nbmod.ops.elementwise.program import Program, Step, concatenate, prune, run, sum_to
 from nbmod.ops.jit import Kernel, cache_folder
 from nbmod.ops.simd import nontemporal
 from nbmod.ops.simd.host import lanes
@@ -103,8 +103,8 @@ def test_prune_keeps_what_the_wanted_outputs_need():
 
 def test_fuse_chains_programs_under_one_set_of_names():
     relu, gate = OPS["relu"]().program(), {"a": "p", "b": "q", "s": "t", "w": "r"}
-    whole = fuse("chain", [(GATE, gate), (relu, {"x": "r", "y": "out"})], ("p", "q"), ("out",),
-                 ("t",))  # fmt: skip
+    whole = concatenate("chain", [(GATE, gate), (relu, {"x": "r", "y": "out"})], ("p", "q"),
+                        ("out",), ("t",))
     p, q, out = normal(50), normal(50)[::-1].copy(), np.empty(50, np.float32)
     run(whole, [p, q], [out], [1.0])
     same(out, np.maximum(p * q - q, 0), "chain")
@@ -161,7 +161,7 @@ def group(number: int) -> tuple[Program, list[float]]:
         scalars += [names[scalar] for scalar in program.scalars]
         values += numbers
         parts.append((program, names))
-    return fuse(f"group_{number}", parts, tuple(inputs), outputs, scalars), values
+    return concatenate(f"group_{number}", parts, tuple(inputs), outputs, scalars), values
 
 
 GROUPS = -(-len(every_program()) // GROUP)

@@ -42,7 +42,7 @@ def test_parts_give_the_bits_of_the_whole(function, kind, monkeypatch):
     symbol = network(function, kind)
     whole = bound(symbol)
     # the largest part that divides 12 images is 6
-    monkeypatch.setattr(tile_batch, "NEAR", 7 * IMAGE)
+    monkeypatch.setattr(tile_batch, "CACHE_BYTES", 7 * IMAGE)
     parted = bound(symbol)
     assert (images_at_a_time(whole), images_at_a_time(parted)) == ([], [6])
     assert parted.compiled.plan.total_bytes < whole.compiled.plan.total_bytes
@@ -59,12 +59,12 @@ def test_parts_give_the_bits_of_the_whole(function, kind, monkeypatch):
     (24, 13, [12]),
 ])
 def test_parts_are_neither_few_nor_all(batch, near, images, monkeypatch):
-    monkeypatch.setattr(tile_batch, "NEAR", near * IMAGE)
+    monkeypatch.setattr(tile_batch, "CACHE_BYTES", near * IMAGE)
     assert images_at_a_time(bound(network(), batch)) == images
 
 
 def test_what_others_read_is_made_whole(monkeypatch):
-    monkeypatch.setattr(tile_batch, "NEAR", 7 * IMAGE)
+    monkeypatch.setattr(tile_batch, "CACHE_BYTES", 7 * IMAGE)
     assert images_at_a_time(bound(network(shown=True))) == []
 
 

@@ -23,7 +23,7 @@ from ..param import Shape
 from ..shape import PartialShape, broadcast
 from .formula import evaluate, integer_type, names_in, rename
 
-__all__ = ["Elements", "Program", "Step", "fuse", "interpreted", "prune", "run", "sum_to"]
+__all__ = ["Elements", "Program", "Step", "concatenate", "interpreted", "prune", "run", "sum_to"]
 
 
 class Step(NamedTuple):
@@ -82,8 +82,9 @@ def prune(program: Program, wanted: tuple[bool, ...]) -> Program:
                    tuple(name for name in program.scalars if name in alive), program.join)
 
 
-def fuse(title: str, parts: Iterable[tuple[Program, Mapping[str, str]]],
-         inputs: Sequence[str], outputs: Sequence[str], scalars: Sequence[str] = ()) -> Program:
+def concatenate(title: str, parts: Iterable[tuple[Program, Mapping[str, str]]],
+                inputs: Sequence[str], outputs: Sequence[str], scalars: Sequence[str] = ()
+                ) -> Program:
     """One program that does what `parts` do one after another.
 
     Each part comes with the names that its inputs, outputs and scalars have in the whole; its

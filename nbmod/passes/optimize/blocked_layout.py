@@ -1,17 +1,19 @@
-"""Blocked layout: convolutions and what stands between them work on images in blocks of channels.
+"""Layout assignment: convolutions and their neighbours work on images in blocks of channels.
 
-The pass goes over the graph three times:
+The blocked layout is oneDNN's nChw8c/nChw16c with a halo (zero padding) around each image.  Layouts
+propagate from convolutions to the ops after them, as in "Optimizing CNN Model Inference on CPUs"
+(Liu et al., 2019).  The pass goes over the graph three times:
 
-1. *Choose.*  A convolution is blocked where the estimates of all ways to compute it say that this
-   takes the least time (see `convolution`).  Ops between convolutions follow the images they get:
-   pooling, batch norm, concat, elementwise ops on blocked images alone.
-2. *Halos.*  A convolution reads its padding from the halo of its input.  Elementwise ops go over
-   memory as it lies, so all their images have one halo: the widest that any of them needs.
-3. *Build.*  Blocked ops take the place of the others.  Where a plain op meets blocked images, or a
-   blocked op plain ones, a reorder stands between, one for all readers.
+1. *Choose.*  A convolution is blocked where the cost model of all algorithms says that this takes
+   the least time (see `ops.blocked.choose_algorithm`).  Ops between convolutions take the layout of
+   their inputs: pooling, batch norm, concat, elementwise ops on blocked images alone.
+2. *Halos.*  A convolution reads its padding from the halo of its input.  An elementwise op iterates
+   over its memory linearly, so all its images have one halo: the widest that any of them needs.
+3. *Build.*  Blocked ops replace the others.  Where a plain op reads blocked images, or a blocked op
+   plain ones, a reorder is inserted, one for all readers.
 
-An elementwise op needs no blocked twin: its images just have another shape.  Only functions of
-which f(0) is not 0 are followed by a `ClearEdges`, which makes halo and filling zero again.
+An elementwise op needs no blocked variant: its images just have another shape.  Only a function
+with f(0) != 0 is followed by a `ClearEdges`, which zeroes halo and channel padding again.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -31,20 +33,23 @@ from ...ops.op import Call, Op, Spec
 from ..infer import specs_of
 from ..rewrite import Rewritten
 from ..switches import run_pass
-from .fuse_epilogue import NORMS, absorb, learning
+from .analysis import CONVOLUTIONS, NORMS, count_uses, nodes_with_gradient
+from .fuse_epilogue import fuse_epilogue
 
 if TYPE_CHECKING:
+    from ...ops.blocked.address_tables import Sliding
     from ...ops.nn.batch_norm import BatchNormOp
+    from ...ops.nn.convolution import Convolution
     from ...ops.nn.pooling import Pooling
+    from ...ops.tensor.slicing import Concat
 
-__all__ = ["with_blocks"]
+__all__ = ["assign_blocked_layout"]
 
 FLOAT = np.dtype(np.float32)
-CONVOLUTIONS = frozenset({"Convolution", "Convolution_v1"})
 
 
 class Image(NamedTuple):
-    """What is known of blocked images."""
+    """Channels and (height, width) of blocked images."""
 
     channels: int
     size: tuple[int, int]
@@ -52,35 +57,32 @@ class Image(NamedTuple):
 
 @dataclass
 class Chosen:
-    """The result of the first step: what becomes of nodes and entries.
-
-    `kind` of a node is "convolution", "pooling", "norm" or "follows"; `images` are the entries that
-    become blocked, `data` what convolutions read, `flat` those that read images.
-    """
+    """The result of the first step."""
 
     kind: dict[Node, str] = field(default_factory=dict)
+    """Of each blocked node: "convolution", "pooling", "norm" or "elementwise"."""
     images: dict[Entry, Image] = field(default_factory=dict)
+    """The entries that become blocked."""
     data: dict[Node, Spec] = field(default_factory=dict)
+    """The input of each convolution."""
     flat: set[Node] = field(default_factory=set)
+    """Convolutions of inputs with few channels, such as RGB, which stay unblocked (one lane)."""
 
 
-def with_blocks(before: Rewritten, first: Graph, specs: Sequence[Spec],
-                trained: Collection[str] = ()) -> Rewritten:
-    """`before` with blocked images wherever convolutions are near.
-
-    `specs` are those of the entries of `first`, from which `before` has been rewritten; `trained`
-    are the variables that get gradients.
-    """
+def assign_blocked_layout(before: Rewritten, first: Graph, specs: Sequence[Spec],
+                          trained: Collection[str] = ()) -> Rewritten:
+    """`before` with blocked images around convolutions; `trained` are the variables that get
+    gradients."""
     graph = before.graph
     if not any(node.op_name in CONVOLUTIONS for node in graph.nodes):
         return before
     known = specs_of(graph, before.facts(first, specs))
-    learns = learning(graph, trained)
+    learns = nodes_with_gradient(graph, trained)
     chosen = _choose(graph, known, learns)
     if not chosen.kind:
         return before
     built = _Builder(before, chosen, _halos(chosen), learns).build()
-    return run_pass("fuse_epilogue", absorb, built, trained)
+    return run_pass("fuse_epilogue", fuse_epilogue, built, trained)
 
 
 # -- 1. choose ------------------------------------------------------------------------------------
@@ -88,8 +90,7 @@ def with_blocks(before: Rewritten, first: Graph, specs: Sequence[Spec],
 def _choose(graph: Graph, known: Sequence[Spec | None], learns: set[Node]) -> Chosen:
     """Which nodes work on blocked images."""
     chosen = Chosen()
-    uses = Counter(entry for node in graph.nodes for entry in node.inputs)
-    uses.update(graph.outputs)
+    uses = count_uses(graph)
     read = {entry for node in graph.nodes for entry in node.inputs}
     for node in graph.nodes:
         if node.op is None or "__ctx_group__" in node.attrs:
@@ -106,55 +107,57 @@ def _choose(graph: Graph, known: Sequence[Spec | None], learns: set[Node]) -> Ch
 def _kind(node: Node, graph: Graph, known: Sequence[Spec | None], chosen: Chosen,
           learns: set[Node], uses: Counter[Entry], last: bool) -> str:
     """How a node works on blocked images; "" if it does not.  `last`: no node reads its output."""
-    op: Any = node.op
+    op = node.op
     data = known[graph.input_eids(node)[0]] if node.inputs else None
-    if data is None or data.dtype != FLOAT or len(data.shape) != 4:
+    if op is None or data is None or data.dtype != FLOAT or len(data.shape) != 4:
         return ""
     if op.name in CONVOLUTIONS:
         return _convolution_kind(node, data, chosen, learns, last)
+    # All other ops take the layout of their input.
     if node.inputs[0] not in chosen.images:
         return ""
     if op.name == "Pooling":
         from ...ops.blocked.blocked_pooling import suits
 
-        return "pooling" if suits(op) else ""
+        return "pooling" if suits(cast("Pooling", op)) else ""
     if op.name in NORMS:
-        hidden = not (op.output_mean_var or uses[Entry(node, 1)] or uses[Entry(node, 2)])
-        return "norm" if hidden and op.axis % 4 == 1 else ""
+        norm = cast("BatchNormOp", op)
+        reads_hidden = norm.output_mean_var or uses[Entry(node, 1)] or uses[Entry(node, 2)]
+        return "norm" if not reads_hidden and norm.axis % 4 == 1 else ""
     if any(entry not in chosen.images for entry in node.inputs):
         return ""
     if op.name == "Concat":
         from ...ops.blocked.layout import LANES
 
+        # Whole blocks are joined, so only the last input may have a partial one.
         full = all(chosen.images[entry].channels % LANES == 0 for entry in node.inputs[:-1])
-        return "follows" if full and op.dim % 4 == 1 else ""
+        return "elementwise" if full and cast("Concat", op).dim % 4 == 1 else ""
     shapes = {known[eid] for eid in (*graph.input_eids(node), *graph.output_eids(node))}
-    return "follows" if len(shapes) == 1 and _is_elementwise(op, node in learns) else ""
+    return "elementwise" if len(shapes) == 1 and _is_elementwise(op, node in learns) else ""
 
 
 def _convolution_kind(node: Node, data: Spec, chosen: Chosen, learns: set[Node], last: bool
                       ) -> str:
-    op: Any = node.op
+    """"convolution" where the cost model prefers blocks, "" elsewhere."""
+    op = cast("Convolution", node.op)
     if op.channels_last or len(op.kernel) != 2:
         return ""
     from ...ops.blocked.blocked_convolution import FLAT
     from ...ops.blocked.choose_algorithm import is_worth_blocks
 
-    blocked = node.inputs[0] in chosen.images
-    wants: dict[Direction, bool] = {"forward": True, "weight": node in learns,
-                                    "data": node.inputs[0].node in learns}
+    blocked, data_learns = node.inputs[0] in chosen.images, node.inputs[0].node in learns
+    wants: dict[Direction, bool] = {"forward": True, "weight": node in learns, "data": data_learns}
     wanted = [direction for direction, is_wanted in wants.items() if is_wanted]
     if not is_worth_blocks(op.directions(data).geo, wanted, blocked, last):
         return ""
     chosen.data[node] = data
-    few = data.shape[1] < FLAT and not blocked
-    if few and node.inputs[0].node not in learns:
+    if data.shape[1] < FLAT and not blocked and not data_learns:
         chosen.flat.add(node)
     return "convolution"
 
 
 def _is_elementwise(op: Op, learns: bool) -> bool:
-    """Whether an op does the same to every number, and may do it to numbers that stand for none."""
+    """Whether an op does the same to every element, and may do so to halo and padding, too."""
     if op.name in ("add_n", "BlockGrad", "_copy"):
         return True
     return isinstance(op, FormulaOp) and (not learns or _at_zero(op)[1])
@@ -162,7 +165,10 @@ def _is_elementwise(op: Op, learns: bool) -> bool:
 
 @cache
 def _at_zero(op: FormulaOp) -> tuple[bool, bool]:
-    """Whether f(0) is 0, and whether the gradient there is 0 if that of the result is."""
+    """Whether f(0) is 0, and whether the gradients there are 0 if that of the result is.
+
+    Found by evaluating both at 0.
+    """
     count = len(op.list_inputs())
     zeros, out = [np.zeros(1, FLOAT) for _ in range(count)], np.ones(1, FLOAT)
     back = [np.ones(1, FLOAT) for _ in range(count)]
@@ -179,7 +185,7 @@ def _at_zero(op: FormulaOp) -> tuple[bool, bool]:
 # -- 2. halos -------------------------------------------------------------------------------------
 
 def _halos(chosen: Chosen) -> dict[Entry, int]:
-    """The halo of every blocked entry."""
+    """The halo of every blocked entry: a union-find of entries that must have the same."""
     parent = {entry: entry for entry in chosen.images}
     least = dict.fromkeys(chosen.images, 0)
 
@@ -194,30 +200,32 @@ def _halos(chosen: Chosen) -> dict[Entry, int]:
 
     for node, kind in chosen.kind.items():
         out = Entry(node, 0)
-        if kind == "follows":
+        if kind == "elementwise":
+            # Unite the sets of all inputs with that of the output.
             for entry in node.inputs:
                 one, other = root(entry), root(out)
                 parent[one] = other
                 least[other] = max(least[other], least[one])
         elif kind == "convolution":
+            # The halo of the input must hold the padding.
             slide, data = _slide(node), node.inputs[0]
             if data in chosen.images:
                 widen(data, max(slide.pad))
     return {entry: least[root(entry)] for entry in chosen.images}
 
 
-def _slide(node: Node) -> Any:
+def _slide(node: Node) -> Sliding:
     from ...ops.blocked.address_tables import Sliding
 
-    op: Any = node.op
-    kernel, stride, pad, dilate = op.params
+    op = cast("Convolution", node.op)
+    kernel, stride, pad, dilate = (cast("tuple[int, int]", each) for each in op.params)
     return Sliding(kernel, stride, pad, dilate, op.num_group)
 
 
 # -- 3. build -------------------------------------------------------------------------------------
 
 class _Builder:
-    """The new graph, node by node; every old entry may be there plain, blocked, or both."""
+    """The new graph, node by node; an old entry may exist in plain layout, blocked, or both."""
 
     def __init__(self, before: Rewritten, chosen: Chosen, halos: dict[Entry, int],
                  learns: set[Node]):
@@ -227,6 +235,9 @@ class _Builder:
         self.learns = learns
         self.plain: dict[Entry, Entry] = {}
         self.blocked: dict[tuple[Entry, int, int], Entry] = {}
+        """By entry, halo and lanes of a block."""
+        self.builders = {"convolution": self._convolution, "pooling": self._pooling,
+                         "norm": self._norm, "elementwise": self._elementwise}
 
     def build(self) -> Rewritten:
         for node in self.graph.nodes:
@@ -235,7 +246,7 @@ class _Builder:
                 self._keep(node)
             else:
                 out = Entry(node, 0)
-                made = getattr(self, f"_{kind}")(node)
+                made = self.builders[kind](node)
                 self.blocked[out, self.halos[out], self._lanes] = made
                 for index in range(1, node.num_outputs):
                     self.plain[Entry(node, index)] = Entry(made.node, index)
@@ -250,19 +261,16 @@ class _Builder:
         return LANES
 
     def _keep(self, node: Node) -> None:
-        """A node that works on plain images, with the inputs it has now."""
-        inputs = [self._plain(entry) for entry in node.inputs]
+        """A node on plain images, or a clone of it where its inputs have been replaced."""
+        inputs, kept = [self._plain(entry) for entry in node.inputs], node
         if inputs != node.inputs:
-            clone = node.clone(inputs, node.source)
-            self.origin[clone] = self.origin.get(node, node)
-            node_now = clone
-        else:
-            node_now = node
+            kept = node.clone(inputs, node.source)
+            self.origin[kept] = self.origin.get(node, node)
         for index in range(node.num_outputs):
-            self.plain[Entry(node, index)] = Entry(node_now, index)
+            self.plain[Entry(node, index)] = Entry(kept, index)
 
     def _plain(self, entry: Entry) -> Entry:
-        """The entry as (N, C, H, W)."""
+        """The entry in plain layout (N, C, H, W), through a reorder if need be."""
         from ...ops.blocked.ops import FromBlocks
 
         if entry not in self.plain:
@@ -272,8 +280,8 @@ class _Builder:
                                            f"{entry.node.name}_plain", [source]))
         return self.plain[entry]
 
-    def _image(self, entry: Entry, channels: int, halo: int, lanes: int) -> Entry:
-        """The entry in blocks, with a halo of at least this width."""
+    def _reordered(self, entry: Entry, channels: int, halo: int, lanes: int) -> Entry:
+        """The entry in blocks, with a halo of at least this width, through a reorder if need be."""
         from ...ops.blocked.ops import IntoBlocks
 
         halo = self.halos.get(entry, halo)
@@ -287,16 +295,18 @@ class _Builder:
         from ...ops.blocked import choose_algorithm
         from ...ops.blocked.ops import BlockedConvolution, PackedFilters
 
-        op: Any = node.op
+        op = cast("Convolution", node.op)
         slide, out, whole = _slide(node), Entry(node, 0), self.chosen.data[node]
-        channels = whole.shape[1]
+        channels, size = whole.shape[1], self.chosen.images[out].size
         lanes = 1 if node in self.chosen.flat else self._lanes
-        data = self._image(node.inputs[0], channels, max(slide.pad), lanes)
+        data = self._reordered(node.inputs[0], channels, max(slide.pad), lanes)
         weight, *bias = (self._plain(entry) for entry in node.inputs[1:])
-        packed, size = node not in self.learns, self.chosen.images[out].size
-        layer = choose_algorithm.Layer(
-            slide, whole.shape[0], channels, (whole.shape[2], whole.shape[3]),
-                                 op.num_filter, size, not packed)
+        # Weights that are not trained are packed once; the algorithm is direct, or Winograd's with
+        # tiles of `tiled` pixels.
+        packed = node not in self.learns
+        layer = choose_algorithm.Layer(slide, whole.shape[0], channels,
+                                       (whole.shape[2], whole.shape[3]), op.num_filter, size,
+                                       not packed)
         tiled, why = choose_algorithm.chosen(layer) if lanes > 1 else (0, "")
         if why:
             how = f"by tiles of {tiled} x {tiled} pixels" if tiled else "directly"
@@ -316,7 +326,7 @@ class _Builder:
         data, out, op = node.inputs[0], Entry(node, 0), cast("Pooling", node.op)
         made = BlockedPooling(op, self.chosen.images[out].channels, self.halos[data],
                               self.halos[out])
-        return Entry(Node(made, node.name, [self._follow(data)]))
+        return Entry(Node(made, node.name, [self._blocked(data)]))
 
     def _norm(self, node: Node) -> Entry:
         from ...ops.blocked.blocked_batch_norm import BlockedBatchNorm
@@ -325,15 +335,15 @@ class _Builder:
         made = BlockedBatchNorm(op, self.chosen.images[out].channels,
                                 (self.halos[data], self.halos[out]))
         rest = [self._plain(entry) for entry in node.inputs[1:]]
-        return Entry(Node(made, node.name, [self._follow(data), *rest]))
+        return Entry(Node(made, node.name, [self._blocked(data), *rest]))
 
-    def _follows(self, node: Node) -> Entry:
+    def _elementwise(self, node: Node) -> Entry:
         from ...ops.blocked.ops import ClearEdges, JoinedBlocks
 
         if node.op_name == "Concat":
             op = JoinedBlocks(len(node.inputs))
-            return Entry(Node(op, node.name, [self._follow(entry) for entry in node.inputs]))
-        made = Entry(node.clone([self._follow(entry) for entry in node.inputs], node.source))
+            return Entry(Node(op, node.name, [self._blocked(entry) for entry in node.inputs]))
+        made = Entry(node.clone([self._blocked(entry) for entry in node.inputs], node.source))
         out = Entry(node, 0)
         image, halo = self.chosen.images[out], self.halos[out]
         if isinstance(node.op, FormulaOp) and not _at_zero(node.op)[0] and (
@@ -341,5 +351,6 @@ class _Builder:
             made = Entry(Node(ClearEdges(image.channels, halo), f"{node.name}_cleared", [made]))
         return made
 
-    def _follow(self, entry: Entry) -> Entry:
+    def _blocked(self, entry: Entry) -> Entry:
+        """The entry in the blocks in which it was computed."""
         return self.blocked[entry, self.halos[entry], self._lanes]

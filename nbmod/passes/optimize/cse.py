@@ -1,6 +1,6 @@
-"""Nodes that do nothing in inference, and nodes that do what another one has done already.
+"""Identity elimination and common subexpression elimination (CSE).
 
-Every replacement here gives the same numbers bit for bit.
+Both give bitwise the same results.
 """
 
 from __future__ import annotations
@@ -12,93 +12,93 @@ from ...ops.op import Op, Spec
 from ...ops.tensor.rearrange import Transpose
 from ..rewrite import Replacement, Rewritten, rewrite
 
-__all__ = ["merge_equal", "skip_identities"]
+__all__ = ["eliminate_common_subexpressions", "eliminate_identities"]
+
+Key = tuple[object, ...]
+"""Op name, device group, specs of the outputs, and the inputs of a node."""
 
 
-def skip_identities(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
-    """Let the readers of a node that passes its input on read that input.
+def eliminate_identities(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
+    """Replace a node that returns its input in inference by that input.
 
-    Which nodes do is for the op to say (`Op.passes_on`): Dropout, BlockGrad, Cast to the same type,
-    Reshape to the same shape.  A transposition of a transposition is one, or none.
-    `specs` are those of the entries of `first`, from which `before` has been rewritten.
+    Ops say which nodes do (`Op.passes_on`): Dropout, BlockGrad, Cast to the same type, Reshape to
+    the same shape.  Two transpositions in a row become one, or none.
     """
     graph = before.graph
     uses = {entry for node in graph.nodes for entry in node.inputs}.union(graph.outputs)
     known = before.facts(first, specs)
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
-        op = node.required_op
+        op = node.op
+        assert op is not None
         if not inputs or not (op.view or type(op).passes_on is not Op.passes_on):
             return None
         if any(Entry(node, i) in uses for i in range(1, node.num_outputs)):
             return None
         ins = [known[eid] for eid in graph.input_eids(node)]
         outs = [known[eid] for eid in graph.output_eids(node)]
-        if None in ins or None in outs:
+        if None in ins or None in outs or not _in_one_group(node, inputs[0].node):
             return None
-        if op.passes_on(ins, outs) and _together(node, inputs[0].node):
-            return _skip(node, inputs[0])
-        return _transposed_twice(node, inputs[0], len(outs[0].shape))
+        if op.passes_on(ins, outs):
+            return _bypass(node, inputs[0])
+        return _merge_transposes(node, inputs[0], len(outs[0].shape))
 
     return rewrite(before, rule)
 
 
-def _together(node: Node, source: Node) -> bool:
-    """Whether the node is where its input is, whatever is done with groups of devices."""
+def _in_one_group(node: Node, source: Node) -> bool:
+    """Whether a node runs on the device of its input, however `group2ctx` maps groups."""
     group = node.attrs.get("__ctx_group__")
     return group is None or group == source.attrs.get("__ctx_group__")
 
 
-def _skip(node: Node, source: Entry) -> Replacement:
+def _bypass(node: Node, source: Entry) -> Replacement:
     return Replacement([source] * node.num_outputs,
                        f"{node.describe()} passes {source.node.name} on")
 
 
-def _transposed_twice(node: Node, source: Entry, rank: int) -> Replacement | None:
+def _merge_transposes(node: Node, source: Entry, rank: int) -> Replacement | None:
     outer, inner = node.op, source.node.op
-    if not (isinstance(outer, Transpose) and isinstance(inner, Transpose)
-            and _together(node, source.node)):
+    if not (isinstance(outer, Transpose) and isinstance(inner, Transpose)):
         return None
     order = inner.order(rank)
     axes = tuple(order[axis] for axis in outer.order(rank))
     origin = source.node.inputs[0]
     if axes == tuple(range(rank)):
-        return _skip(node, origin)
+        return _bypass(node, origin)
     merged = Node(Transpose(axes), node.name, [origin], node.attrs)
     return Replacement([Entry(merged)],
                        f"{source.node.name} and {node.describe()} are one transposition")
 
 
-def merge_equal(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
-    """Common subexpressions: compute once what several nodes compute, equal ops on equal inputs.
+def eliminate_common_subexpressions(before: Rewritten, first: Graph, specs: Sequence[Spec]
+                                    ) -> Rewritten:
+    """Compute equal ops on equal inputs once (hash-based value numbering).
 
-    Ops that draw random numbers or keep states are never equal, nor are nodes of different groups,
-    nor nodes whose shape follows from those who read them, such as `_zeros` of unknown shape, where
-    their shapes differ.  `specs` are those of the entries of `first`, from which `before` has been
-    rewritten.
+    Never merged are ops that draw random numbers or keep state, nodes of different device groups,
+    and nodes of different output shapes: that of `_zeros` may follow from its consumers.
     """
     known = before.facts(first, specs)
-    seen: dict[tuple, dict[Op, Node]] = {}
-    earliest: dict[tuple, Node] = {}
+    # Hashing an op with its parameters is slow: nodes are compared by the cheap key first.
+    earliest: dict[Key, Node] = {}
+    by_op: dict[Key, dict[Op, Node]] = {}
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
-        op = node.required_op
+        op = node.op
+        assert op is not None
         if op.aux or op.subgraphs or op.runs_bodies or not op.repeatable:
             return None
         outs = tuple(known[eid] for eid in before.graph.output_eids(node))
-        key = (op.name, node.attrs.get("__ctx_group__"), outs, *inputs)
+        key: Key = (op.name, node.attrs.get("__ctx_group__"), outs, *inputs)
         other = earliest.setdefault(key, node)
         if other is node:
             return None
-        twin = seen.setdefault(key, {other.required_op: other}).setdefault(op, node)
-        if twin is node or not _same(op, twin.op):
+        assert other.op is not None
+        twin = by_op.setdefault(key, {other.op: other}).setdefault(op, node)
+        # Ops that compare equal may differ in the sign of a zero parameter; their text tells.
+        if twin is node or not (op is twin.op or repr(op) == repr(twin.op)):
             return None
         return Replacement([Entry(twin, i) for i in range(node.num_outputs)],
                            f"{node.describe()} is what {twin.name} is")
 
     return rewrite(before, rule)
-
-
-def _same(op: Op, other: Op | None) -> bool:
-    """Whether equal ops agree in the signs of their zeros, too."""
-    return op is other or repr(op) == repr(other)

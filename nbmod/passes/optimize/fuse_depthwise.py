@@ -1,56 +1,62 @@
-"""Convolutions that follow one another, as one step that goes through them band by band.
+"""Layer fusion of separable convolutions: they run together, one band of image rows at a time.
 
-A depthwise convolution does little work for every number it reads, and in inference nobody else
-reads what comes before it and behind it.  So it is one step with the convolution before it and that
-of single pixels behind it, where the batch is too large for caches (see `ops.blocked.chain`).
+A depthwise convolution does little arithmetic per element that it reads, so it is bound by memory
+bandwidth.  In inference nothing else reads its input and its output.  So it runs in one step with
+the convolution before it and the pointwise (1 x 1) convolution after it, and a band of rows passes
+through all of them while it is in the cache (see `ops.blocked.depthwise_chain`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from math import prod
-from typing import Any, cast
+from typing import TYPE_CHECKING, cast
 
 from ...graph import Entry, Graph, Node
 from ...ops.op import Spec
 from ..infer import specs_of
 from ..rewrite import Replacement, Rewritten, rewrite
+from .analysis import count_uses
 
-__all__ = ["with_chains"]
+if TYPE_CHECKING:
+    from ...ops.blocked.ops import BlockedConvolution
+
+__all__ = ["fuse_depthwise"]
 
 
-def with_chains(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
-    """`before` with a node for each chain.
-
-    `specs` are those of the entries of `first`, from which `before` has been rewritten.
-    """
+def fuse_depthwise(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
+    """`before` with one node for each chain of convolutions around a depthwise one."""
     graph = before.graph
     if not any(map(_is_depthwise, graph.nodes)):
         return before
     from ...ops.blocked import depthwise_chain
 
-    uses = Counter(entry for node in graph.nodes for entry in node.inputs)
-    uses.update(graph.outputs)
+    uses = count_uses(graph)
     known = specs_of(graph, before.facts(first, specs))
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
+        """Append a convolution to the convolution, or to the chain, that it reads."""
         if node.op_name != "_blocked_convolution" or uses[node.inputs[0]] != 1:
             return None
-        host, own = inputs[0].node, cast("Any", inputs[0].node.op)
-        links = (own,) if host.op_name == node.op_name else getattr(own, "links", ())
+        op, host = cast("BlockedConvolution", node.op), inputs[0].node
+        links: tuple[BlockedConvolution, ...] = (
+            (cast("BlockedConvolution", host.op),) if host.op_name == node.op_name
+            else getattr(host.op, "links", ()))
+        # What fits into the cache as a whole gains nothing from bands.
         data = known[graph.input_eids(node)[0]]
-        large = len(links) > 1 or (data is not None and prod(data.shape) > depthwise_chain.NEAR)
-        if not (large and depthwise_chain.follows(links, cast("Any", node.op))):
+        is_large = len(links) > 1 or (data is not None
+                                      and prod(data.shape) > depthwise_chain.NEAR)
+        if not (is_large and depthwise_chain.follows(links, op)):
             return None
-        made = Node(depthwise_chain.BlockedChain((*links, cast("Any", node.op))), node.name,
-                    [*host.inputs, *inputs[1:]], node.attrs)
-        return Replacement([Entry(made)],
-                           f"{node.describe()} follows {host.name} band by band")
+        chain = Node(depthwise_chain.BlockedChain((*links, op)), node.name,
+                     [*host.inputs, *inputs[1:]], node.attrs)
+        return Replacement([Entry(chain)], f"{node.describe()} follows {host.name} band by band")
 
     return rewrite(before, rule)
 
 
 def _is_depthwise(node: Node) -> bool:
-    op: Any = node.op
-    return node.op_name == "_blocked_convolution" and 1 < op.slide.groups == op.filters
+    if node.op_name != "_blocked_convolution":
+        return False
+    op = cast("BlockedConvolution", node.op)
+    return 1 < op.slide.groups == op.filters

@@ -1,105 +1,101 @@
-"""What follows a layer becomes part of it: additions, ReLU, and clips from 0 on.
+"""Epilogue fusion: additions, ReLU and clips from 0 become part of the layer or batch norm before.
 
-Where nobody else reads what comes between, a batch norm does them, or a layer that learns nothing:
-numbers that it has in registers need not be written, read, and written again.  CPUs do so on
-blocked images (`layout`) and in dense layers, but for clips there, GPUs in whatever there is.
+The layer applies them to results that are still in registers, which saves writing and reading them
+again.  Nothing else may read the results in between.  On CPUs the blocked layers (`blocked_layout`)
+have epilogues, and dense layers, but for clips; on GPUs all layers have.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ...graph import Entry, Graph, Node
+from ...graph import Entry, Node
 from ...ops.elementwise.float_op import single
 from ..rewrite import Replacement, Rewritten, rewrite
+from .analysis import CONVOLUTIONS, NORMS, count_uses, nodes_with_gradient
 
-__all__ = ["NORMS", "absorb", "learning"]
+__all__ = ["fuse_epilogue"]
 
-NORMS = frozenset({"BatchNorm", "_contrib_SyncBatchNorm"})
-FOLLOWED = frozenset({"_blocked_batch_norm", "_followed_batch_norm"})
-PLAIN = frozenset({"Convolution", "Convolution_v1"})
-LAYERS = frozenset({"_blocked_convolution", "_followed_layer"})
+FUSED_NORMS = frozenset({"_blocked_batch_norm", "_followed_batch_norm"})
+FUSED_LAYERS = frozenset({"_blocked_convolution", "_followed_layer"})
 
-
-def learning(graph: Graph, trained: Collection[str]) -> set[Node]:
-    """Nodes whose results depend on a trained variable."""
-    found: set[Node] = set()
-    for node in graph.nodes:
-        if node.op is None:
-            if node.name in trained:
-                found.add(node)
-        elif any(entry.node in found for entry in node.inputs):
-            found.add(node)
-    return found
+EpilogueOp = Any
+"""An op with the fields `add`, `relu` and `most`.  Any: these are dataclasses of `ops.nn` and
+`ops.blocked` without a common base, which are imported only in networks that need them."""
 
 
-def absorb(before: Rewritten, trained: Collection[str], plain: bool = False) -> Rewritten:
+def fuse_epilogue(before: Rewritten, trained: Collection[str], plain: bool = False) -> Rewritten:
     """`before` with fewer nodes; `trained` are the variables that get gradients.
 
-    With `plain` those that no other pass has replaced do more, too, as they can on GPUs.
+    With `plain` layers in plain (not blocked) layout get epilogues too, as GPUs have them.
 
-    A batch norm without a gradient keeps none: its backward pass would move its averages.  The
-    gradient of a clip asks where numbers were before it, which batch norm with an addition forgets.
+    Layers are fused where they need no gradient; batch norm has a backward pass with epilogue.  An
+    addition is fused if it needs a gradient exactly where its host does: a batch norm without one
+    must not get a backward pass, which would update its moving averages.  In training a clip after
+    an addition stays apart, since its gradient depends on its input, which the host does not store.
     """
-    graph, learns = before.graph, learning(before.graph, trained)
-    uses = Counter(entry for node in graph.nodes for entry in node.inputs)
-    uses.update(graph.outputs)
+    graph = before.graph
+    learns, uses = nodes_with_gradient(graph, trained), count_uses(graph)
 
-    def able(entry: Entry, old: Entry) -> Any:
-        """The op behind an entry, as one that can do more; None if it cannot."""
-        hidden = (Entry(old.node, i) for i in range(1, old.node.num_outputs))
+    def host_of(entry: Entry, old: Entry) -> EpilogueOp | None:
+        """The op that makes `entry`, with room for an epilogue; None if it cannot have one."""
         op: Any = entry.node.op
         if op is None or entry.index or uses[old] != 1:
             return None
-        op = _followed(op, plain, any(map(uses.get, hidden)))
-        known = op.name in FOLLOWED or (op.name in LAYERS and old.node not in learns)
-        return op if known and not op.relu else None
+        hidden = (Entry(old.node, i) for i in range(1, old.node.num_outputs))
+        op = _with_epilogue(op, plain, any(map(uses.get, hidden)))
+        fits = op.name in FUSED_NORMS or (op.name in FUSED_LAYERS and old.node not in learns)
+        return op if fits and not op.relu else None
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
-        most = _most(node.op)
-        own = able(inputs[0], node.inputs[0]) if most else None
-        if own is not None and (most == np.inf or not (trained and own.add or (
-                own.name == "_followed_layer" and not plain))):
-            return _replaced(node, inputs[0].node, replace(own, relu=True, most=most))
+        # ReLU, and clips with lower bound 0.
+        most = _upper_bound(node.op)
+        op = host_of(inputs[0], node.inputs[0]) if most else None
+        if op is not None and (most == np.inf or not (trained and op.add or (
+                op.name == "_followed_layer" and not plain))):
+            return _replaced(node, inputs[0].node, replace(op, relu=True, most=most))
+        # Additions: either operand may be the layer, the other one becomes an input of it.
         if node.op_name != "elemwise_add" or node.inputs[0] == node.inputs[1]:
             return None
         for entry, old, other in zip(inputs, node.inputs, inputs[::-1], strict=True):
-            own = able(entry, old)
-            if own is not None and not own.add and (old.node in learns) == (node in learns):
-                return _replaced(node, entry.node, replace(own, add=True), add=other)
+            op = host_of(entry, old)
+            if op is not None and not op.add and (old.node in learns) == (node in learns):
+                return _replaced(node, entry.node, replace(op, add=True), add=other)
         return None
 
     return rewrite(before, rule)
 
 
-def _followed(op: Any, plain: bool, watched: bool) -> Any:
-    """An op that can do more than `op` does, of which hidden outputs may be `watched`; `op` itself
-    where there is none.  What has them is imported in networks that need it."""
-    if plain and op.name in NORMS and not (op.output_mean_var or watched):
+def _with_epilogue(op: Any, plain: bool, reads_hidden: bool) -> EpilogueOp:
+    """The op with an epilogue that computes what `op` does; `op` itself where there is none.
+
+    `reads_hidden`: some node reads hidden outputs of `op`, which a fused batch norm has not.
+    """
+    if plain and op.name in NORMS and not (op.output_mean_var or reads_hidden):
         from ...ops.nn.batch_norm import FollowedNorm
 
         return FollowedNorm(op)
-    if op.name == "FullyConnected" or (plain and op.name in PLAIN):
+    if op.name == "FullyConnected" or (plain and op.name in CONVOLUTIONS):
         from ...ops.nn.fused_epilogue import FollowedLayer
 
         return FollowedLayer(op)
     return op
 
 
-def _replaced(node: Node, host: Node, op: Any, **more: Entry) -> Replacement:
-    """`host` as `op`, which does what `node` does, with `more` inputs."""
-    named = dict(zip(host.required_op.list_inputs(), host.inputs, strict=True), **more)
+def _replaced(node: Node, host: Node, op: EpilogueOp, **more: Entry) -> Replacement:
+    """`host` as `op`, which does what `node` does too, with `more` inputs."""
+    assert host.op is not None
+    named = dict(zip(host.op.list_inputs(), host.inputs, strict=True), **more)
     made = Node(op, host.name, [named[name] for name in op.list_inputs()], host.attrs)
     return Replacement([Entry(made)], f"{node.describe()} is done by {host.describe()}")
 
 
-def _most(op: Any) -> float:
-    """The upper bound of what else is 0 or more; infinity for ReLU, 0 for other functions."""
+def _upper_bound(op: Any) -> float:
+    """That of a function that clips from 0 on, infinity for ReLU; 0 for other functions."""
     if op.name == "clip" and op.a_min == 0:
         return max(single(op.a_max), 0)
     is_relu = op.name == "relu" or (op.name == "Activation" and op.act_type == "relu")

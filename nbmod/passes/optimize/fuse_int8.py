@@ -1,137 +1,149 @@
-"""Quantised layers of 8-bit numbers on blocked images, with what follows them.
+"""Int8 fusion: quantized layers on blocked images, with their requantization and activation.
 
     quantized_conv or quantized_fully_connected -> requantize -> quantized_act
 
-become one step where the range of `requantize` is calibrated and nobody else reads what comes
-between; a layer alone becomes one that gives its sums.  Reorders stand around it; where one such
-layer reads another, and nobody else does, they go.  Results are the same bit by bit.
+become one step where the range of `requantize` is calibrated and nothing else reads the results in
+between; a layer alone gives its int32 sums.  Reorders into and out of blocks surround each step,
+and cancel where one such step alone reads another.  Results are bitwise the same.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from ...graph import Entry, Graph, Node
 from ...ops.op import Spec
 from ..rewrite import Replacement, Rewritten, rewrite
+from .analysis import count_uses
 
-__all__ = ["with_byte_layers"]
+if TYPE_CHECKING:
+    from ...ops.blocked.int8 import ByteLayer, FromBytes, IntoBytes
+    from ...ops.quantization.quantize import Requantize
+    from ...ops.quantization.quantized_layers import QuantizedConvolution, QuantizedFullyConnected
+
+__all__ = ["fuse_int8"]
 
 CONVOLUTION, DENSE = "_contrib_quantized_conv", "_contrib_quantized_fully_connected"
 
 
-def with_byte_layers(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
-    """`before` with such layers.
-
-    `specs` are those of the entries of `first`, from which `before` has been rewritten.
-    """
+def fuse_int8(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
+    """`before` with fused int8 layers."""
     if not any(node.op_name in (CONVOLUTION, DENSE) for node in before.graph.nodes):
         return before
-    return _without_reorders(_joined(before, before.facts(first, specs)))
+    return _cancel_reorders(_fuse(before, before.facts(first, specs)))
 
 
-def _joined(before: Rewritten, known: Sequence[Spec | None]) -> Rewritten:
-    """Every layer, `requantize` and ReLU in turn joins what is there already."""
+def _fuse(before: Rewritten, known: Sequence[Spec | None]) -> Rewritten:
+    """Replace each layer; the `requantize` and the ReLU after it join in turn."""
     graph = before.graph
-    uses = Counter(entry for node in graph.nodes for entry in node.inputs)
-    uses.update(graph.outputs)
-    images: dict[tuple[Entry, Any], Entry] = {}
+    uses = count_uses(graph)
+    reordered: dict[tuple[Entry, object], Entry] = {}
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         if node.op_name in (CONVOLUTION, DENSE) and "__ctx_group__" not in node.attrs:
             data, out = known[graph.input_eids(node)[0]], known[graph.output_eids(node)[0]]
-            return None if data is None or out is None else _layer(node, inputs, data, out, images)
+            if data is None or out is None:
+                return None
+            return _blocked_layer(node, inputs, data, out, reordered)
         if inputs and inputs[0].node.op_name == "_from_bytes" and all(
                 uses[entry] == 1 for entry in node.inputs):
-            return _extended(node, inputs)
+            return _joined(node, inputs)
         return None
 
     return rewrite(before, rule)
 
 
-def _layer(node: Node, inputs: list[Entry], data: Spec, out: Spec,
-           images: dict[tuple[Entry, Any], Entry]) -> Replacement | None:
-    """A layer on blocked images, between reorders; `images` are those there are already."""
+def _blocked_layer(node: Node, inputs: list[Entry], data: Spec, out: Spec,
+                   reordered: dict[tuple[Entry, object], Entry]) -> Replacement | None:
+    """The layer on blocked images, between reorders; `reordered` are the inputs in blocks so far,
+    by entry and layout."""
     from ...ops.blocked.int8 import ByteLayer, FromBytes, IntoBytes, PackedBytes, layer_of
 
-    op: Any = node.op
+    op = cast("QuantizedConvolution | QuantizedFullyConnected", node.op)
     found = layer_of(op, data, out)
     if found is None:
         return None
     source = inputs[0], found.x
-    if source not in images:
+    if source not in reordered:
         into = Node(IntoBytes(found.x, found.batch), f"{inputs[0].node.name}_blocks", inputs[:1])
-        images[source] = Entry(into)
+        reordered[source] = Entry(into)
     packed = Node(PackedBytes(found.filters), f"{node.name}_packed", inputs[1:2])
     made = Node(ByteLayer(found, op, data.dtype), node.name,
-                [images[source], Entry(packed, 0), Entry(packed, 1), *inputs[2:]], node.attrs)
+                [reordered[source], Entry(packed, 0), Entry(packed, 1), *inputs[2:]], node.attrs)
     plain = Node(FromBytes(found.y, found.batch, out.shape, out.dtype), f"{node.name}_plain",
                  [Entry(made)])
     return Replacement([Entry(plain), Entry(made, 1), Entry(made, 2)],
                        f"{node.describe()} works on blocks of bytes")
 
 
-def _extended(node: Node, inputs: list[Entry]) -> Replacement | None:
-    """The layer before a node, if it can do the work of the node."""
+def _joined(node: Node, inputs: list[Entry]) -> Replacement | None:
+    """The layer before `node`, if it can do the work of `node` too."""
     plain = inputs[0].node
-    host, op = plain.inputs[0].node, cast("Any", node.op)
-    own, ends = cast("Any", host.op), [Entry(host, 1), Entry(host, 2)]
-    if inputs[1:] != ends:
+    host, op = plain.inputs[0].node, node.op
+    layer, ranges = cast("ByteLayer", host.op), [Entry(host, 1), Entry(host, 2)]
+    if op is None or inputs[1:] != ranges:
         return None
-    if op.name == "_contrib_requantize" and op.calibrated and own.requantize is None:
-        own = replace(own, requantize=op)
-    elif op.name == "_contrib_quantized_act" and own.target == np.int8:
-        own = replace(own, relu=True)
+    if op.name == "_contrib_requantize":
+        requantize = cast("Requantize", op)
+        if not requantize.calibrated or layer.requantize is not None:
+            return None
+        layer = replace(layer, requantize=requantize)
+    elif op.name == "_contrib_quantized_act" and layer.target == np.int8:
+        layer = replace(layer, relu=True)
     else:
         return None
-    made = Node(own, host.name, host.inputs, host.attrs)
-    plain = Node(replace(cast("Any", plain.op), dtype=own.target), plain.name, [Entry(made)])
+    made = Node(layer, host.name, host.inputs, host.attrs)
+    plain = Node(replace(cast("FromBytes", plain.op), dtype=layer.target), plain.name,
+                 [Entry(made)])
     return Replacement([Entry(plain), Entry(made, 1), Entry(made, 2)],
                        f"{node.describe()} is done by {host.describe()}")
 
 
-def _without_reorders(before: Rewritten) -> Rewritten:
-    """Layers read the blocks of the layers before them, which have the halo that they need."""
+def _cancel_reorders(before: Rewritten) -> Rewritten:
+    """Let layers read the blocks of the layers before them, written with the halo they need."""
+    # The widest halo that any reader of a layer needs.
     halos: dict[Node, int] = {}
     for node in before.graph.nodes:
-        if _meets(node, node.inputs):
-            host, own = node.inputs[0].node.inputs[0].node, cast("Any", node.op)
-            halos[host] = max(halos.get(host, 0), own.form.halo)
+        if _undoes(node, node.inputs):
+            host = node.inputs[0].node.inputs[0].node
+            halos[host] = max(halos.get(host, 0), cast("IntoBytes", node.op).form.halo)
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
-        op: Any = node.op
-        if _meets(node, inputs):
+        if _undoes(node, inputs):
             source = inputs[0].node.inputs[0]
             return Replacement([source], f"{node.name} are those of {source.node.describe()}")
-        if op.name == "_byte_layer":
+        op: ByteLayer | FromBytes
+        if node.op_name == "_byte_layer":
+            layer = cast("ByteLayer", node.op)
             x, y = (replace(form, halo=halo) for form, halo in (
-                (op.bytes.x, _halo(inputs[0])), (op.bytes.y, halos.get(node, 0))))
-            own = replace(op, bytes=replace(op.bytes, x=x, y=y))
-        elif op.name == "_from_bytes":
-            own = replace(op, form=replace(op.form, halo=_halo(inputs[0])))
+                (layer.bytes.x, _halo(inputs[0])), (layer.bytes.y, halos.get(node, 0))))
+            op = replace(layer, bytes=replace(layer.bytes, x=x, y=y))
+        elif node.op_name == "_from_bytes":
+            reorder = cast("FromBytes", node.op)
+            op = replace(reorder, form=replace(reorder.form, halo=_halo(inputs[0])))
         else:
             return None
-        made = Node(own, node.name, inputs, node.attrs)
-        return None if own == op else Replacement(
+        made = Node(op, node.name, inputs, node.attrs)
+        return None if op == node.op else Replacement(
             [Entry(made, i) for i in range(node.num_outputs)], "")
 
     return rewrite(before, rule)
 
 
 def _halo(image: Entry) -> int:
-    """That of blocked bytes."""
-    op: Any = image.node.op
-    return op.bytes.y.halo if op.name == "_byte_layer" else op.form.halo
+    """That of a blocked int8 image."""
+    if image.node.op_name == "_byte_layer":
+        return cast("ByteLayer", image.node.op).bytes.y.halo
+    return cast("IntoBytes", image.node.op).form.halo
 
 
-def _meets(node: Node, inputs: Sequence[Entry]) -> bool:
-    """Whether a node brings images into the form from which they have just been brought."""
+def _undoes(node: Node, inputs: Sequence[Entry]) -> bool:
+    """Whether a node reorders images into the layout from which they were just reordered."""
     if node.op_name != "_into_bytes" or inputs[0].node.op_name != "_from_bytes":
         return False
-    into, out = (cast("Any", each.op) for each in (node, inputs[0].node))
-    return bool(into.batch == out.batch and replace(into.form, halo=0) == replace(out.form, halo=0))
+    into, out = cast("IntoBytes", node.op), cast("FromBytes", inputs[0].node.op)
+    return into.batch == out.batch and replace(into.form, halo=0) == replace(out.form, halo=0)

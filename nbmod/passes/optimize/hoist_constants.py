@@ -1,11 +1,11 @@
-"""Which nodes need not run every time: they follow from constants, or from parameters.
+"""Constant folding and loop-invariant code motion: nodes that need not run for every batch.
 
-    constants      nodes without variables below them (`_zeros`, `_arange`, arithmetic on these)
-    shapes         nodes that read nothing but the shapes of their inputs, which are constants, too
-    derived ops    put between parameters and their readers by other passes (`Op.derived`)
+    constants      nodes that depend on no variable (`_zeros`, `_arange`, arithmetic on these)
+    shape reads    nodes that read only the shapes of their inputs, which are constants, too
+    derived ops    inserted between parameters and their readers by other passes (`Op.derived`)
 
-Nodes are grouped so that each group has its results to itself: a group is computed again as a
-whole, and not because of what another one reads.
+Such nodes form groups that share no results: a group is computed again as a whole, and never
+because another group reads it.
 """
 
 from __future__ import annotations
@@ -18,24 +18,21 @@ from ...ops.internal import Unread
 from ...ops.op import Spec
 from ..rewrite import Replacement, Rewritten, rewrite
 
-__all__ = ["derived_groups", "read_shapes"]
+__all__ = ["derived_groups", "fold_shape_reads"]
 
 LARGEST = 2 ** 20
-"""Bytes; a constant that is larger is computed in the arena every time rather than kept."""
+"""Bytes; a larger constant is computed into the arena in every run instead of being kept."""
 
 
-def read_shapes(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
-    """Cut off what is read for its shape only, so that readers become constants.
-
-    `specs` are those of the entries of `first`, from which `before` has been rewritten.
-    """
+def fold_shape_reads(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
+    """Cut off inputs of which only shapes are read, so that their readers become constants."""
     graph = before.graph
     known = before.facts(first, specs)
-    shown = {id(entry.node) for entry in graph.outputs}
+    graph_outputs = {id(entry.node) for entry in graph.outputs}
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         op = node.op
-        if op is None or not op.reads_shapes or id(node) in shown:
+        if op is None or not op.reads_shapes or id(node) in graph_outputs:
             return None
         ins = [known[eid] for eid in graph.input_eids(node)]
         outs = [known[eid] for eid in graph.output_eids(node)]
@@ -51,35 +48,39 @@ def read_shapes(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewri
 
 
 def _is_kept(outs: Sequence[Spec | None]) -> bool:
-    """Whether results are small enough to be kept."""
+    """Whether results are small enough to be kept between runs."""
     return all(spec is not None and spec.nbytes <= LARGEST for spec in outs)
 
 
 def derived_groups(graph: Graph, specs: Sequence[Spec | None]) -> list[list[Node]]:
-    """Groups of nodes in topological order, connected by what they read of each other.
+    """The connected components of hoisted nodes, each in topological order.
 
-    No output of the graph is among them: users may write to those.
+    Nodes that make outputs of the graph are not hoisted: users may write to those.
     """
-    shown = {id(entry.node) for entry in graph.outputs}
+    graph_outputs = {id(entry.node) for entry in graph.outputs}
     group: dict[int, list[Node]] = {}
     for node in graph.nodes:
         sources = [entry.node for entry in node.inputs]
-        if node.op is None or id(node) in shown or not _follows(graph, node, group, specs):
+        if node.op is None or id(node) in graph_outputs or not _is_invariant(
+                graph, node, group, specs):
             continue
-        joined = {id(group[id(source)]): group[id(source)] for source in sources
+        # Merge the groups of all sources with this node.
+        merged = {id(group[id(source)]): group[id(source)] for source in sources
                   if id(source) in group}
-        members = [*chain(*joined.values()), node]
+        members = [*chain(*merged.values()), node]
         group.update(dict.fromkeys(map(id, members), members))
     return list({id(members): members for members in group.values()}.values())
 
 
-def _follows(graph: Graph, node: Node, known: Container[int], specs: Sequence[Spec | None]) -> bool:
-    """Whether a node reads nothing but what follows from constants or parameters."""
-    op = node.required_op
+def _is_invariant(graph: Graph, node: Node, hoisted: Container[int], specs: Sequence[Spec | None]
+                  ) -> bool:
+    """Whether a node depends on hoisted nodes only, or for a derived op, also on parameters."""
+    op = node.op
+    assert op is not None
     if op.derived:
-        return all(e.node.is_variable or id(e.node) in known for e in node.inputs)
+        return all(e.node.is_variable or id(e.node) in hoisted for e in node.inputs)
     if op.aux or op.subgraphs or op.runs_bodies or not op.repeatable:
         return False
-    if not all(id(entry.node) in known for entry in node.inputs):
+    if not all(id(entry.node) in hoisted for entry in node.inputs):
         return False
     return _is_kept([specs[eid] for eid in graph.output_eids(node)])

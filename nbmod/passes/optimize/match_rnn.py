@@ -1,7 +1,8 @@
-"""Finding unrolled recurrent cells in a graph.
+"""Pattern matching: find the cells of unrolled recurrent networks in a graph.
 
-A *step* is what a cell does once: two dense layers, one of the input and one of the previous
-output, and the gates that combine them, as `nbmod.rnn`, Gluon and older scripts write them:
+A *step* is one application of a cell: two dense layers, one of the input (i2h) and one of the
+previous output (h2h), and the gates that combine them, as `nbmod.rnn`, Gluon and older scripts
+write them:
 
     rnn_tanh, rnn_relu    h = act(i2h + h2h)
     lstm    i, f, u, o = split(i2h + h2h);  c = sigmoid(f) c' + sigmoid(i) tanh(u);
@@ -9,31 +10,39 @@ output, and the gates that combine them, as `nbmod.rnn`, Gluon and older scripts
     gru     i, j = split(i2h), split(h2h);  r, z = sigmoid(i0 + j0), sigmoid(i1 + j1);
             h = (1 - z) tanh(i2 + r j2) + z h'
 
-Factors and terms may stand in either order, the gates of lstm in any, r and z of gru in either; a
+Factors and terms match in either order, the gates of lstm in any, r and z of gru in either; a
 layer need not have a bias.  A *chain* is a list of steps with the same weights, each of which reads
-the output (and the cell state) of the one before it.  Nobody else may read what is between, which
-is what lets another node do the work of all of them.
+the output (and the cell state) of the one before it.  Nothing else may read intermediate results,
+so that one node can replace the chain (`reroll_rnn`).
+
+Patterns are matched backwards from h: every matcher is a generator of the ways in which an entry
+can be a step, and the first one whose dense layers fit is taken.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ...graph import Entry, Graph, Node
+from .analysis import count_uses
+
+if TYPE_CHECKING:
+    from ...ops.nn.fully_connected import FullyConnected
+    from ...ops.tensor.slicing import SliceChannel
 
 __all__ = ["Chain", "Dense", "Step", "find_chains"]
 
 SUMS = frozenset({"elemwise_add", "broadcast_add"})
 DIFFERENCES = frozenset({"elemwise_sub", "broadcast_sub"})
 PRODUCTS = frozenset({"elemwise_mul", "broadcast_mul"})
-LEAST = 2
-"""Steps of a chain."""
+MIN_STEPS = 2
+"""A shorter chain stays as it is."""
 
 
 class Dense(NamedTuple):
-    """A fully connected layer."""
+    """The inputs of a FullyConnected node, and its number of hidden units."""
 
     data: Entry
     weight: Entry
@@ -42,10 +51,12 @@ class Dense(NamedTuple):
 
 
 class Step(NamedTuple):
-    """`h` from two dense layers; for gru the second one is h2h, otherwise only a chain tells.
+    """`h` from two dense layers.
 
-    order   where the gates stand in what the layers give: i, f, u, o; or r, z, the candidate
-    before  the state that is read besides: c' for lstm, h' for gru
+    mode    as in the op RNN: rnn_tanh, rnn_relu, lstm, gru
+    order   positions of the gates in the output of the layers: i, f, u, o; or r, z, candidate
+    layers  for gru (i2h, h2h); otherwise they look alike, and only a chain tells which is which
+    before  the other state that is read: c' for lstm, h' for gru
     state   c for lstm
     inside  all nodes of the step
     """
@@ -64,7 +75,7 @@ class Step(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """Steps one after another; `recurrent` is which of their layers is h2h, for each."""
+    """Consecutive steps; `recurrent` is the index of the h2h layer of each."""
 
     steps: list[Step]
     recurrent: list[int]
@@ -80,36 +91,40 @@ class Chain(NamedTuple):
 
 # -- a step ---------------------------------------------------------------------------------------
 
-def _pairs(entry: Entry, names: frozenset[str]) -> list[tuple[Entry, Entry]]:
-    """Both orders of the operands of a sum or product; none if `entry` is something else."""
+Match = tuple[str, tuple[int, ...], Entry, Entry, Entry | None, Entry | None]
+"""Mode, order, outputs of the two dense layers, before, state: see `Step`."""
+
+
+def _operands(entry: Entry, names: frozenset[str]) -> list[tuple[Entry, Entry]]:
+    """Both orders of the operands of a sum or product; [] if `entry` is something else."""
     if entry.node.op_name not in names:
         return []
     a, b = entry.node.inputs
     return [(a, b), (b, a)]
 
 
-def _under(entry: Entry, function: str) -> Entry | None:
-    """x where `entry` is function(x)."""
-    op: Any = entry.node.op
+def _argument(entry: Entry, function: str) -> Entry | None:
+    """x where `entry` is function(x), else None."""
+    op: Any = entry.node.op  # Activation, or a generated elementwise op
     if op is None or (op.act_type if op.name == "Activation" else op.name) != function:
         return None
     return entry.node.inputs[0]
 
 
 def _dense(entry: Entry) -> Dense | None:
-    op: Any = entry.node.op
     if entry.node.op_name != "FullyConnected":
         return None
     data, weight, *bias = entry.node.inputs
-    return Dense(data, weight, bias[0] if bias else None, op.num_hidden)
+    return Dense(data, weight, bias[0] if bias else None,
+                 cast("FullyConnected", entry.node.op).num_hidden)
 
 
-def _cut(entries: Sequence[Entry | None]) -> tuple[Entry | None, tuple[int, ...]]:
-    """What was cut along axis 1 into `entries`, these and no others, and which piece each one is;
-    None where they are something else."""
+def _split(entries: Sequence[Entry | None]) -> tuple[Entry | None, tuple[int, ...]]:
+    """The tensor that SliceChannel splits along axis 1 into exactly `entries`, and the position of
+    each among its outputs; None if they are something else."""
     if entries[0] is None or entries[0].node.op_name != "SliceChannel":
         return None, ()
-    node, op = entries[0].node, cast(Any, entries[0].node.op)
+    node, op = entries[0].node, cast("SliceChannel", entries[0].node.op)
     order = tuple(entry.index for entry in entries if entry and entry.node is node)
     whole = len(order) == len(entries) and sorted(order) == list(range(node.num_outputs))
     if not whole or op.axis not in (1, -1) or op.squeeze_axis:
@@ -117,146 +132,152 @@ def _cut(entries: Sequence[Entry | None]) -> tuple[Entry | None, tuple[int, ...]
     return node.inputs[0], order
 
 
-def _lstm(h: Entry) -> Iterator[tuple[Any, ...]]:
-    for show, shown in _pairs(h, PRODUCTS):
-        c = _under(shown, "tanh")
-        for keep, write in _pairs(c, SUMS) if c else ():
-            for f, before in _pairs(keep, PRODUCTS):
-                for i, u in _pairs(write, PRODUCTS):
-                    gates, order = _cut([_under(i, "sigmoid"), _under(f, "sigmoid"),
-                                         _under(u, "tanh"), _under(show, "sigmoid")])
-                    for i2h, h2h in _pairs(gates, SUMS)[:1] if gates else ():
+def _match_lstm(h: Entry) -> Iterator[Match]:
+    # h = sigmoid(o) tanh(c)
+    for show, shown in _operands(h, PRODUCTS):
+        c = _argument(shown, "tanh")
+        # c = sigmoid(f) c' + sigmoid(i) tanh(u)
+        for keep, write in _operands(c, SUMS) if c else ():
+            for f, before in _operands(keep, PRODUCTS):
+                for i, u in _operands(write, PRODUCTS):
+                    # i, f, u, o = split(i2h + h2h)
+                    gates, order = _split([_argument(i, "sigmoid"), _argument(f, "sigmoid"),
+                                           _argument(u, "tanh"), _argument(show, "sigmoid")])
+                    for i2h, h2h in _operands(gates, SUMS)[:1] if gates else ():
                         yield "lstm", order, i2h, h2h, before, c
 
 
-def _gru(h: Entry) -> Iterator[tuple[Any, ...]]:
-    for new, old in _pairs(h, SUMS):
-        for z, before in _pairs(old, PRODUCTS):
-            for rest, candidate in _pairs(new, PRODUCTS):
-                a = _under(candidate, "tanh") if _is_rest(rest, z) else None
-                for i2, reset in _pairs(a, SUMS) if a else ():
-                    for r, j2 in _pairs(reset, PRODUCTS):
-                        yield from _gru_layers(r, z, i2, j2, before)
+def _match_gru(h: Entry) -> Iterator[Match]:
+    # h = (1 - z) tanh(a) + z h'
+    for new, old in _operands(h, SUMS):
+        for z, before in _operands(old, PRODUCTS):
+            for rest, candidate in _operands(new, PRODUCTS):
+                a = _argument(candidate, "tanh") if _is_one_minus(rest, z) else None
+                # a = i2 + r j2
+                for i2, reset in _operands(a, SUMS) if a else ():
+                    for r, j2 in _operands(reset, PRODUCTS):
+                        yield from _match_gru_gates(r, z, i2, j2, before)
 
 
-def _is_rest(entry: Entry, z: Entry) -> bool:
+def _is_one_minus(entry: Entry, z: Entry) -> bool:
     """Whether `entry` is 1 - z."""
-    op: Any = entry.node.op
     if entry.node.op_name == "_rminus_scalar":
-        return op.scalar == 1 and entry.node.inputs == [z]
+        return getattr(entry.node.op, "scalar", None) == 1 and entry.node.inputs == [z]
     if entry.node.op_name not in DIFFERENCES:
         return False
     ones, other = entry.node.inputs
     return other == z and ones.node.op_name == "ones_like" and ones.node.inputs == [z]
 
 
-def _gru_layers(r: Entry, z: Entry, i2: Entry, j2: Entry, before: Entry
-                ) -> Iterator[tuple[Any, ...]]:
-    """The two dense layers behind the gates of gru."""
-    sums = [_under(r, "sigmoid"), _under(z, "sigmoid")]
-    for i0, j0 in _pairs(sums[0], SUMS) if sums[0] else ():
-        for i1, j1 in _pairs(sums[1], SUMS) if sums[1] else ():
-            (i2h, order), (h2h, other) = _cut([i0, i1, i2]), _cut([j0, j1, j2])
+def _match_gru_gates(r: Entry, z: Entry, i2: Entry, j2: Entry, before: Entry) -> Iterator[Match]:
+    """r, z = sigmoid(i0 + j0), sigmoid(i1 + j1), where i, j = split(i2h), split(h2h)."""
+    sums = [_argument(r, "sigmoid"), _argument(z, "sigmoid")]
+    for i0, j0 in _operands(sums[0], SUMS) if sums[0] else ():
+        for i1, j1 in _operands(sums[1], SUMS) if sums[1] else ():
+            (i2h, order), (h2h, other) = _split([i0, i1, i2]), _split([j0, j1, j2])
             if i2h and h2h and order == other and order[2] == 2:
                 yield "gru", order, i2h, h2h, before, None
 
 
-def _plain(h: Entry) -> Iterator[tuple[Any, ...]]:
+def _match_plain(h: Entry) -> Iterator[Match]:
+    """h = act(i2h + h2h)."""
     for function in ("tanh", "relu"):
-        a = _under(h, function)
-        for i2h, h2h in _pairs(a, SUMS)[:1] if a else ():
+        a = _argument(h, function)
+        for i2h, h2h in _operands(a, SUMS)[:1] if a else ():
             yield f"rnn_{function}", (0,), i2h, h2h, None, None
 
 
 def _step(h: Entry) -> Step | None:
-    """The step that ends in `h`."""
-    for match in (_lstm, _gru, _plain):
+    """The step whose output is `h`."""
+    for match in (_match_lstm, _match_gru, _match_plain):
         for mode, order, i2h, h2h, before, state in match(h):
             first, second = _dense(i2h), _dense(h2h)
             if first and second and first.rows == second.rows:
-                stop = {*first[:3], *second[:3], before}
-                return Step(mode, order, (first, second), h, before, state, _between(h, stop))
+                borders = {*first[:3], *second[:3], before}
+                return Step(mode, order, (first, second), h, before, state, _inside(h, borders))
     return None
 
 
-def _between(h: Entry, stop: set[Entry | None]) -> list[Node]:
-    """Nodes below `h`, as far as `stop`."""
-    found, waiting = {h.node: None}, [h.node]
-    while waiting:
-        for entry in waiting.pop().inputs:
-            if entry not in stop and entry.node not in found:
+def _inside(h: Entry, borders: set[Entry | None]) -> list[Node]:
+    """All nodes that `h` depends on, without those of `borders` and before."""
+    found, stack = {h.node: None}, [h.node]
+    while stack:
+        for entry in stack.pop().inputs:
+            if entry not in borders and entry.node not in found:
                 found[entry.node] = None
-                waiting.append(entry.node)
+                stack.append(entry.node)
     return list(found)
 
 
 # -- chains ---------------------------------------------------------------------------------------
 
 def find_chains(graph: Graph) -> list[Chain]:
-    """The longest chains of steps that nobody looks into."""
-    dense = Counter(node.inputs[1] for node in graph.nodes if node.op_name == "FullyConnected")
-    if max(dense.values(), default=0) < LEAST:
+    """The longest chains of steps of which nothing else reads intermediate results."""
+    # Without a weight that is shared by several layers there is no chain.
+    shared = Counter(node.inputs[1] for node in graph.nodes if node.op_name == "FullyConnected")
+    if max(shared.values(), default=0) < MIN_STEPS:
         return []
-    uses = Counter(entry for node in graph.nodes for entry in node.inputs)
-    uses.update(graph.outputs)
+    # All steps, by their output.
+    uses = count_uses(graph)
     steps = {}
     for node in graph.nodes:
         step = _step(Entry(node)) if node.op is not None else None
         if step is not None and _is_closed(step, uses):
             steps[step.h] = step
+    # Chains begin with steps that continue no other one.
     links = _links(steps, uses)
-    chains = [_follow(step, links) for step in steps.values()
-              if step.h not in {after.h for after, _ in links.values()}]
-    return [chain for chain in chains if len(chain.steps) >= LEAST]
+    continued = {after.h for after, _ in links.values()}
+    chains = [_chain_from(step, links) for step in steps.values() if step.h not in continued]
+    return [chain for chain in chains if len(chain.steps) >= MIN_STEPS]
 
 
-def _reads(step: Step) -> Counter[Entry]:
+def _uses_inside(step: Step) -> Counter[Entry]:
     """How often the nodes of a step read each entry."""
     return Counter(entry for node in step.inside for entry in node.inputs)
 
 
 def _is_closed(step: Step, uses: Counter[Entry]) -> bool:
-    """Whether only h and c are read outside."""
-    reads, shown = _reads(step), (step.h, step.state)
-    return all(uses[entry] == reads[entry] for node in step.inside
+    """Whether nothing but h and c is read by other nodes."""
+    inside, results = _uses_inside(step), (step.h, step.state)
+    return all(uses[entry] == inside[entry] for node in step.inside
                for entry in (Entry(node, i) for i in range(node.num_outputs))
-               if entry not in shown)
+               if entry not in results)
 
 
 def _links(steps: dict[Entry, Step], uses: Counter[Entry]) -> dict[Entry, tuple[Step, int]]:
     """h of a step -> the step after it, and which of its layers reads h."""
     found: dict[Entry, tuple[Step, int]] = {}
-    several = set()
+    ambiguous = set()
     for step in steps.values():
-        places = [k for k, layer in enumerate(step.layers) if _continues(step, k, steps, uses)]
-        if len(places) == 1:
-            h = step.layers[places[0]].data
-            several |= {h} & found.keys()
-            found[h] = step, places[0]
-    return {h: link for h, link in found.items() if h not in several}
+        recurrent = [k for k in range(len(step.layers)) if _continues(step, k, steps, uses)]
+        if len(recurrent) == 1:
+            h = step.layers[recurrent[0]].data
+            ambiguous |= {h} & found.keys()
+            found[h] = step, recurrent[0]
+    return {h: link for h, link in found.items() if h not in ambiguous}
 
 
 def _continues(step: Step, k: int, steps: dict[Entry, Step], uses: Counter[Entry]) -> bool:
-    """Whether a step before this one made what layer k reads."""
+    """Whether layer k reads h of a step of the same cell, and `before` is the rest of its state."""
     last = steps.get(step.layers[k].data)
     if last is None or last[:2] != step[:2] or last.weights != step.weights:
         return False
     if step.mode == "lstm":
         c = last.state
         assert c is not None
-        return step.before == c and uses[c] == _reads(last)[c] + _reads(step)[c]
+        return step.before == c and uses[c] == _uses_inside(last)[c] + _uses_inside(step)[c]
     return step.mode != "gru" or (k == 1 and step.before == last.h)
 
 
-def _follow(first: Step, links: dict[Entry, tuple[Step, int]]) -> Chain:
-    """The chain that begins with `first`, as long as h2h has one weight."""
+def _chain_from(first: Step, links: dict[Entry, tuple[Step, int]]) -> Chain:
+    """The chain that begins with `first`, as far as h2h has the same weight and bias."""
     steps, recurrent = [first], [1]
     while steps[-1].h in links:
         step, k = links[steps[-1].h]
-        key = step.layers[k][1:3]
-        if len(steps) == 1:
-            recurrent = [int(first.layers[1][1:3] == key)]
-        if steps[-1].layers[recurrent[-1]][1:3] != key or len(step.weights) < 2:
+        h2h = step.layers[k][1:3]
+        if len(steps) == 1:  # the second step tells which layer of the first one is h2h
+            recurrent = [int(first.layers[1][1:3] == h2h)]
+        if steps[-1].layers[recurrent[-1]][1:3] != h2h or len(step.weights) < 2:
             break
         steps.append(step)
         recurrent.append(k)

@@ -1,8 +1,8 @@
-"""The graph that inference runs: a symbol's outputs, at less work; and the one to train.
+"""The pass pipelines: which optimizations run before inference and before training.
 
-Each line of `simplify` is a pass over the graph that the line before it left.  What holds in
-inference only, such as that Dropout passes its input on, or does not show a user who watches every
-node, makes this graph one for `forward(is_train=False)` without a monitor.
+Each line of `simplify` runs one pass on the result of the line before it.  Some of them hold only
+in inference, such as that Dropout is the identity, and intermediate results may disappear: the
+executor runs the result for `forward(is_train=False)` without a monitor.
 """
 
 from __future__ import annotations
@@ -13,63 +13,63 @@ from ...graph import Graph
 from ...ops.op import Spec
 from ..rewrite import Rewritten, unchanged
 from ..switches import is_enabled, run_pass
-from .blocked_layout import with_blocks
-from .cse import merge_equal, skip_identities
+from .blocked_layout import assign_blocked_layout
+from .cse import eliminate_common_subexpressions, eliminate_identities
 from .fold_batch_norm import fold_batch_norm
-from .fuse_depthwise import with_chains
-from .fuse_epilogue import absorb
-from .fuse_int8 import with_byte_layers
-from .hoist_constants import derived_groups, read_shapes
-from .reroll_rnn import with_layers
-from .tile_batch import in_parts
+from .fuse_depthwise import fuse_depthwise
+from .fuse_epilogue import fuse_epilogue
+from .fuse_int8 import fuse_int8
+from .hoist_constants import derived_groups, fold_shape_reads
+from .reroll_rnn import reroll_rnn
+from .tile_batch import tile_batch
 
 __all__ = ["for_training", "simplify"]
 
 
 def simplify(graph: Graph, specs: Sequence[Spec], exact: bool = False, blocks: bool = False
              ) -> Rewritten:
-    """`graph`, of whose entries `specs` are known, without what inference can do without.
+    """`graph`, whose entries have these `specs`, optimized for inference.
 
-    With `exact` only what gives the same numbers bit for bit.  With `blocks` images stand in blocks
-    of channels where that is faster, and unrolled cells become layers, which CPUs can do.
+    With `exact`, only passes that give bitwise the same results run.  `blocks` allows blocked
+    layouts and recurrent layers, which exist on CPUs only.
     """
     known = graph, specs
-    found = run_pass("skip_identities", skip_identities, unchanged(graph), *known)
-    found = run_pass("cse", merge_equal, found, *known)
-    found = run_pass("hoist_constants", read_shapes, found, *known)
-    found = run_pass("fuse_int8", with_byte_layers, found, *known) if blocks else found
+    found = run_pass("skip_identities", eliminate_identities, unchanged(graph), *known)
+    found = run_pass("cse", eliminate_common_subexpressions, found, *known)
+    found = run_pass("hoist_constants", fold_shape_reads, found, *known)
+    found = run_pass("fuse_int8", fuse_int8, found, *known) if blocks else found
     if not exact:
         found = run_pass("fold_batch_norm", fold_batch_norm, found, *known)
         if blocks:
-            found = run_pass("reroll_rnn", with_layers, found, *known)
-            found = run_pass("blocked_layout", with_blocks, found, *known)
-            found = run_pass("fuse_depthwise", with_chains, found, *known)
-            found = run_pass("tile_batch", in_parts, found, *known)
-        found = run_pass("fuse_epilogue", absorb, found, (), not blocks)
-    return _with_groups(found, *known)
+            found = run_pass("reroll_rnn", reroll_rnn, found, *known)
+            found = run_pass("blocked_layout", assign_blocked_layout, found, *known)
+            found = run_pass("fuse_depthwise", fuse_depthwise, found, *known)
+            found = run_pass("tile_batch", tile_batch, found, *known)
+        found = run_pass("fuse_epilogue", fuse_epilogue, found, (), not blocks)
+    return _with_derived_groups(found, *known)
 
 
 def for_training(graph: Graph, specs: Sequence[Spec], trained: Collection[str],
                  exact: bool = False, blocks: bool = False) -> Rewritten:
-    """`graph` as the gradients of the variables `trained` are found for it.
+    """`graph` optimized for training, before gradients of the variables `trained` are added.
 
-    Of what follows from parameters only the work of passes runs beside the loop, such as bringing
-    weights that stay as they are into another order.
+    Only ops that passes inserted are hoisted out of the training loop, such as packing weights
+    that are not trained.
     """
     found = unchanged(graph)
     if exact:
         return found
     if not blocks:
-        return run_pass("fuse_epilogue", absorb, found, trained, True)
-    found = run_pass("reroll_rnn", with_layers, found, graph, specs)
-    found = run_pass("blocked_layout", with_blocks, found, graph, specs, trained)
-    found = _with_groups(found, graph, specs)
+        return run_pass("fuse_epilogue", fuse_epilogue, found, trained, True)
+    found = run_pass("reroll_rnn", reroll_rnn, found, graph, specs)
+    found = run_pass("blocked_layout", assign_blocked_layout, found, graph, specs, trained)
+    found = _with_derived_groups(found, graph, specs)
     return found._replace(groups=[group for group in found.groups
                                   if all(node.op and node.op.derived for node in group)])
 
 
-def _with_groups(found: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
-    """`found` with the groups of nodes that need not run every time."""
+def _with_derived_groups(found: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
+    """`found` with the groups of nodes that are hoisted out of the loop over batches."""
     if not is_enabled("hoist_constants"):
         return found
     return found._replace(groups=derived_groups(found.graph, found.facts(first, specs)))

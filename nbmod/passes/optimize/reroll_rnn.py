@@ -1,202 +1,193 @@
-"""Unrolled recurrent cells become layers: one node for all the steps of a cell (`passes.cells`).
+"""Loop rerolling: the unrolled steps of a recurrent cell (`match_rnn`) become one recurrent layer.
 
-    x_0, ..., x_T  ->  one block (T, N, I)  ->  RecurrentLayer  ->  (T, N, H)  ->  h_0, ..., h_T
+    x_0, ..., x_T  ->  sequence (T, N, I)  ->  RecurrentLayer  ->  (T, N, H)  ->  h_0, ..., h_T
 
-A layer multiplies the inputs of all steps at once, keeps its recurrent weights packed, and forms
-the gradients of its weights by one product each.  Sums of products are formed in another order than
-those of single steps, so results differ in their last digits.
+The layer multiplies the inputs of all steps at once, keeps its recurrent weights packed, and
+computes each weight gradient by one matrix product.  Sums are formed in another order than in
+single steps, so results differ in their last digits.
 
-Where steps come from one block or go into one, as `unroll` makes it of sequences, that block itself
-is read or written: cutting and joining cancel.
+Where the steps are split from one sequence or joined to one, as `unroll` does, the sequence itself
+is read or written: SliceChannel and Concat cancel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal, cast
 
 import numpy as np
 
 from ...graph import Entry, Graph, Node
-from ...ops import OPS
 from ...ops.op import Spec
 from ...ops.rnn.rnn_weights import GATES
+from ...ops.tensor.creation import Zeros
+from ...ops.tensor.manipulate import ExpandDims, Reshape
+from ...ops.tensor.rearrange import Transpose
+from ...ops.tensor.slicing import Concat, SliceChannel
 from ..rewrite import Replacement, Rewritten, rewrite
 from .match_rnn import Chain, find_chains
 
-__all__ = ["with_layers"]
+__all__ = ["reroll_rnn"]
 
-FLOATS = (np.float32, np.float64)
+Mode = Literal["rnn_tanh", "rnn_relu", "lstm", "gru"]
 
-Made = dict[Entry, Spec]
-"""What is known of steps and states that layers give."""
+LayerSpecs = dict[Entry, Spec]
+"""Specs of the steps and states that new layers give."""
 
 
-def with_layers(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
-    """`before` with a layer for each chain of steps that allows it.
-
-    `specs` are those of the entries of `first`, from which `before` has been rewritten.
-    """
-    made: Made = {}
+def reroll_rnn(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
+    """`before` with a recurrent layer for each chain of steps that allows it."""
+    layer_specs: LayerSpecs = {}
     found = before
+    # One chain at a time: a stack of cells gives each layer the sequence that the one below makes.
     while True:
         graph, known = found.graph, found.facts(first, specs)
         for chain in find_chains(graph):
-            state = _state(chain, found, known, made)
-            after = state and _behind(chain, graph)
-            if state and after:
-                found = _replace(found, chain, state, after, made)
+            state = _state_spec(chain, found, known, layer_specs)
+            nodes = state and _chain_last(chain, graph)
+            if state and nodes:
+                found = _replace(found, chain, state, nodes, layer_specs)
                 break
         else:
-            return found if found is before else _join(found, made)
+            return found if found is before else _cancel_joins(found, layer_specs)
 
 
-def _state(chain: Chain, found: Rewritten, known: Sequence[Spec | None], made: Made
-           ) -> Spec | None:
-    """What its states are; None where shapes or types are not those of a layer."""
+def _state_spec(chain: Chain, found: Rewritten, known: Sequence[Spec | None],
+                layer_specs: LayerSpecs) -> Spec | None:
+    """Spec (N, H) of the states; None where shapes or types are not those of a layer."""
 
     def spec(entry: Entry) -> Spec | None:
-        return known[found.graph.eid(entry)] or made.get(_first(found, entry))
+        return known[found.graph.eid(entry)] or layer_specs.get(_original(found, entry))
 
-    step, data, state = chain.steps[0], chain.i2h[0], chain.h2h[0]
-    x = spec(data.data)
-    size, rest = divmod(data.rows, len(GATES[step.mode]))
-    if x is None or len(x.shape) != 2 or rest or x.dtype not in FLOATS:
+    step, i2h, h2h = chain.steps[0], chain.i2h[0], chain.h2h[0]
+    x = spec(i2h.data)
+    size, rest = divmod(i2h.rows, len(GATES[step.mode]))
+    if x is None or len(x.shape) != 2 or rest or x.dtype not in (np.float32, np.float64):
         return None
-    h = Spec((x.shape[0], size), x.dtype)
-    begin = [state.data, *([step.before] if step.before else [])]
-    if any(spec(layer.data) != x for layer in chain.i2h) or any(spec(e) != h for e in begin):
+    state = Spec((x.shape[0], size), x.dtype)
+    initial = [h2h.data, *([step.before] if step.before else [])]
+    if any(spec(layer.data) != x for layer in chain.i2h) or any(spec(e) != state for e in initial):
         return None
-    if spec(state.weight) != Spec((data.rows, size), x.dtype):
-        return None
-    return h
+    return state if spec(h2h.weight) == Spec((i2h.rows, size), x.dtype) else None
 
 
-def _first(found: Rewritten, entry: Entry) -> Entry:
-    """An entry before nodes were cloned."""
+def _original(found: Rewritten, entry: Entry) -> Entry:
+    """The entry of the node of which this one's node is a clone."""
     return Entry(found.origin.get(entry.node, entry.node), entry.index)
 
 
-def _behind(chain: Chain, graph: Graph) -> list[Node] | None:
-    """The graph's nodes in another order, the chain and what depends on it last.
+def _chain_last(chain: Chain, graph: Graph) -> list[Node] | None:
+    """The graph's nodes in another topological order: the chain and its dependents last.
 
-    None if the chain reads something that depends on it, as an attention of earlier outputs.
+    None if the chain reads something that depends on it, such as attention over earlier outputs.
     """
     inside = {node for step in chain.steps for node in step.inside}
-    behind: dict[Node, None] = {}
+    dependent: dict[Node, None] = {}
     for node in graph.nodes:
-        if node in inside or any(entry.node in behind for entry in node.inputs):
-            behind[node] = None
-    last = chain.h2h[0]
-    read = [last.data, *last[1:3], chain.steps[0].before,
+        if node in inside or any(entry.node in dependent for entry in node.inputs):
+            dependent[node] = None
+    h2h = chain.h2h[0]
+    read = [h2h.data, *h2h[1:3], chain.steps[0].before,
             *(entry for layer in chain.i2h for entry in layer[:3])]
-    if any(entry is not None and entry.node in behind for entry in read):
+    if any(entry is not None and entry.node in dependent for entry in read):
         return None
-    return [node for node in graph.nodes if node not in behind] + list(behind)
+    return [node for node in graph.nodes if node not in dependent] + list(dependent)
 
 
-def _replace(before: Rewritten, chain: Chain, state: Spec, nodes: list[Node], made: Made
-             ) -> Rewritten:
-    """The graph with one layer in the place of the chain."""
+def _replace(before: Rewritten, chain: Chain, state: Spec, nodes: list[Node],
+             layer_specs: LayerSpecs) -> Rewritten:
+    """The graph of `nodes` with one layer instead of the chain."""
     first, last = chain.steps[0], chain.steps[-1]
     layer = _layer(chain, state)
-    split = Node(OPS["SliceChannel"](len(chain.steps), 0, True),  # type: ignore[call-arg]
-                 f"{layer.name}_steps", [Entry(layer)])
-    stands = {step.h.node: Entry(split, t) for t, step in enumerate(chain.steps)}
-    if _only_the_last_is_read(chain, nodes, before.graph.outputs):
-        stands[last.h.node] = Entry(layer, 1)
+    split = Node(SliceChannel(len(chain.steps), 0, True), f"{layer.name}_steps", [Entry(layer)])
+    # h of every step is a slice of the sequence; the last states are outputs of their own.
+    results = {step.h.node: Entry(split, t) for t, step in enumerate(chain.steps)}
+    if _reads_last_step_only(chain, nodes, before.graph.outputs):
+        results[last.h.node] = Entry(layer, 1)
     if last.state:
-        stands[last.state.node] = Entry(layer, 2)
-    made.update(dict.fromkeys(stands.values(), state))
+        results[last.state.node] = Entry(layer, 2)
+    layer_specs.update(dict.fromkeys(results.values(), state))
     note = (f"{len(chain.steps)} steps from {first.h.node.name} to {last.h.node.name} are the "
             f"layer {layer.name}")
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
-        if node not in stands:
+        if node not in results:
             return None
-        return Replacement([stands[node]], note if node is last.h.node else "")
+        return Replacement([results[node]], note if node is last.h.node else "")
 
-    ordered = before._replace(graph=Graph(before.graph.outputs, nodes))
-    found = rewrite(ordered, rule)
-    return found._replace(notes=[text for text in found.notes if text])
+    return rewrite(before._replace(graph=Graph(before.graph.outputs, nodes)), rule)
 
 
-def _only_the_last_is_read(chain: Chain, nodes: Sequence[Node], outputs: Sequence[Entry]) -> bool:
-    """Whether nobody outside reads other outputs than that of the last step."""
+def _reads_last_step_only(chain: Chain, nodes: Sequence[Node], outputs: Sequence[Entry]) -> bool:
+    """Whether nodes outside the chain read no output but that of the last step."""
     inside = {node for step in chain.steps for node in step.inside}
     read = {entry for node in nodes if node not in inside for entry in node.inputs}.union(outputs)
     return not any(step.h in read for step in chain.steps[:-1])
 
 
 def _layer(chain: Chain, state: Spec) -> Node:
-    """The node that does the work of all steps."""
+    """The recurrent layer that computes all steps."""
     from ...ops.rnn.rnn_layer import RecurrentLayer
 
     step, i2h, h2h = chain.steps[0], chain.i2h[0], chain.h2h[0]
     name = f"{step.h.node.name}_layer"
-    op = RecurrentLayer(state_size=state.shape[1], mode=step.mode,  # type: ignore[arg-type]
-                        order=step.order)
-    zeros = OPS["_zeros"]((i2h.rows,), dtype=state.dtype.name)  # type: ignore[call-arg]
+    op = RecurrentLayer(state_size=state.shape[1], mode=cast(Mode, step.mode), order=step.order)
+    zeros = Zeros((i2h.rows,), dtype="float32" if state.dtype == np.float32 else "float64")
     no_bias = Entry(Node(zeros, f"{name}_no_bias"))
     weights = [entry or no_bias for entry in (*i2h[1:3], *h2h[1:3])]
-    data = _block([layer.data for layer in chain.i2h], name)
+    data = _sequence([layer.data for layer in chain.i2h], name)
     states = [h2h.data, *([step.before] if step.state and step.before else [])]
     return Node(op, name, [data, *weights, *states])
 
 
-def _block(steps: Sequence[Entry], name: str) -> Entry:
-    """Steps (N, I) as one block (T, N, I)."""
+def _sequence(steps: Sequence[Entry], name: str) -> Entry:
+    """Steps (N, I) as one sequence (T, N, I)."""
     axis = _split_axis(steps)
-    source = steps[0].node.inputs[0] if axis is not None else None
-    if source and axis == 0:
-        return source
-    if source and axis == 1:
-        return Entry(Node(OPS["transpose"]((1, 0, 2)), f"{name}_data", [source]))  # type: ignore[call-arg]
-    rows = [Entry(Node(OPS["expand_dims"](0), f"{name}_step{t}", [entry]))  # type: ignore[call-arg]
+    if axis in (0, 1):
+        source = steps[0].node.inputs[0]
+        return source if axis == 0 else Entry(
+            Node(Transpose((1, 0, 2)), f"{name}_data", [source]))
+    rows = [Entry(Node(ExpandDims(0), f"{name}_step{t}", [entry]))
             for t, entry in enumerate(steps)]
-    return Entry(Node(OPS["Concat"](len(rows), 0), f"{name}_data", rows))  # type: ignore[call-arg]
+    return Entry(Node(Concat(len(rows), 0), f"{name}_data", rows))
 
 
 def _split_axis(steps: Sequence[Entry]) -> int | None:
-    """The axis along which a block was cut into these matrices, all of them in order."""
+    """The axis along which SliceChannel splits a sequence into exactly these matrices, in order;
+    None if they are something else."""
     node, op = steps[0].node, steps[0].node.op
-    if node.op_name != "SliceChannel" or not op.squeeze_axis:  # type: ignore[union-attr]
+    if not isinstance(op, SliceChannel) or not op.squeeze_axis:
         return None
     whole = list(steps) == [Entry(node, t) for t in range(node.num_outputs)]
-    return op.axis % 3 if whole else None  # type: ignore[union-attr]
+    return op.axis % 3 if whole else None
 
 
-# -- joining --------------------------------------------------------------------------------------
+# -- joins ----------------------------------------------------------------------------------------
 
-def _join(before: Rewritten, made: Made) -> Rewritten:
-    """Blocks in the place of what joins all the outputs of a layer."""
+def _cancel_joins(before: Rewritten, layer_specs: LayerSpecs) -> Rewritten:
+    """Read the sequence of a layer instead of joining all its steps again."""
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
-        op: Any = node.op
-        if op.name != "Concat":
+        if type(node.op) is not Concat:
             return None
-        raised = [entry.node.op for entry in inputs if entry.node.op_name == "expand_dims"]
-        steps = [entry.node.inputs[0] for entry in inputs] if raised else inputs
-        state = made.get(_first(before, steps[0]))
+        # Either all steps are joined along a new axis (expand_dims), or none is.
+        axes = [entry.node.op.axis % 3 for entry in inputs
+                if isinstance(entry.node.op, ExpandDims)]
+        if axes and (len(axes) != len(inputs) or set(axes) != {node.op.dim % 3}):
+            return None
+        steps = [entry.node.inputs[0] for entry in inputs] if axes else inputs
+        state = layer_specs.get(_original(before, steps[0]))
         if state is None or _split_axis(steps) is None:
             return None
-        if raised and {one.axis % 3 for one in raised} != {op.dim % 3}:  # type: ignore[union-attr]
-            return None
-        if len(raised) not in (0, len(inputs)):
-            return None
-        block, axis = steps[0].node.inputs[0], op.dim % (3 if raised else 2)
-        entry = _arranged(block, node.name, axis)
-        if not raised:
+        # The sequence (T, N, H), with T where the join has it.
+        entry, axis = steps[0].node.inputs[0], node.op.dim % (3 if axes else 2)
+        note = f"{node.describe()} is the block {entry.node.name}"
+        if axis != 0:
+            order = (1, 0, 2) if axis == 1 else (1, 2, 0)
+            entry = Entry(Node(Transpose(order), f"{node.name}_block", [entry]))
+        if not axes:
             shape = (-1, state.shape[1]) if axis == 0 else (state.shape[0], -1)
-            entry = Entry(Node(OPS["Reshape"](shape), node.name, [entry]))  # type: ignore[call-arg]
-        return Replacement([entry], f"{node.describe()} is the block {block.node.name}")
+            entry = Entry(Node(Reshape(shape), node.name, [entry]))
+        return Replacement([entry], note)
 
     return rewrite(before, rule)
-
-
-def _arranged(block: Entry, name: str, axis: int) -> Entry:
-    """A block (T, N, H) with T at `axis`."""
-    if axis == 0:
-        return block
-    order = (1, 0, 2) if axis == 1 else (1, 2, 0)
-    return Entry(Node(OPS["transpose"](order), f"{name}_block", [block]))  # type: ignore[call-arg]

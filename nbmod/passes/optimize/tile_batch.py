@@ -1,16 +1,14 @@
-"""Convolution and pooling on some images at a time, where what is between them is large.
+"""Batch tiling (micro-batching): convolution and pooling run on a few images at a time.
 
-An image is largest behind the first convolutions, and the pooling after them leaves a quarter of
-it.  In inference nobody else reads what stands between the two, so it need not be there for the
-whole batch: `InParts` takes so many images through both that it stays in the caches.
+Activations are largest after the first convolutions, and the pooling after them leaves a quarter.
+In inference nothing else reads what is between the two, so it need not exist for the whole batch:
+`InParts` takes as many images through both as stay in the cache.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
 
 from ...graph import Entry, Graph, Node
 from ...ops.elementwise.formula_op import FormulaOp
@@ -18,30 +16,27 @@ from ...ops.nn.batch_tiles import InParts, divisors_up_to
 from ...ops.op import Spec
 from ..infer import specs_of
 from ..rewrite import Replacement, Rewritten, rewrite
+from .analysis import count_uses
 
-__all__ = ["in_parts"]
+__all__ = ["tile_batch"]
 
-NEAR = 2 ** 22
-"""Bytes between two ops at a time."""
-FEW = 4
-"""Images at a time that are too few to keep threads busy."""
+CACHE_BYTES = 2 ** 22
+"""Size of the activations between two ops of a tile."""
+MIN_IMAGES = 4
+"""Tiles of so few images would leave threads idle."""
 
 
-def in_parts(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
-    """`before` with one node for each convolution, functions of its results, and pooling.
-
-    `specs` are those of the entries of `first`, from which `before` has been rewritten.
-    """
+def tile_batch(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
+    """`before` with one node for each convolution, elementwise functions of it, and pooling."""
     graph = before.graph
     if not any(_chain(node, {}) for node in graph.nodes):
         return before
     known = specs_of(graph, before.facts(first, specs))
-    uses = Counter(entry for node in graph.nodes for entry in node.inputs)
-    uses.update(graph.outputs)
+    uses = count_uses(graph)
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         chain = _chain(node, uses)
-        images = _images(chain, graph, known) if chain else 0
+        images = _tile_size(chain, graph, known) if chain else 0
         if not images:
             return None
         head, names = chain[0], " -> ".join(each.name for each in chain)
@@ -53,8 +48,8 @@ def in_parts(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritte
     return rewrite(before, rule)
 
 
-def _chain(pooling: Node, uses: Any) -> list[Node]:
-    """The nodes from a convolution to a pooling; none if others read what is between them."""
+def _chain(pooling: Node, uses: Mapping[Entry, int]) -> list[Node]:
+    """The nodes from a convolution to a pooling; [] if others read the results in between."""
     if pooling.op_name != "_blocked_pooling":
         return []
     found = [pooling]
@@ -70,11 +65,13 @@ def _chain(pooling: Node, uses: Any) -> list[Node]:
             return []
 
 
-def _images(chain: list[Node], graph: Graph, known: Sequence[Spec | None]) -> int:
-    """How many images at a time; 0 for all of them."""
+def _tile_size(chain: list[Node], graph: Graph, known: Sequence[Spec | None]) -> int:
+    """How many images a tile has; 0 where tiling does not pay."""
     out, weight = (known[graph.eid(entry)] for entry in (chain[1].inputs[0], chain[0].inputs[1]))
     if out is None or weight is None:
         return 0
-    batch, each = out.shape[0], prod(out.shape[1:]) * out.dtype.itemsize
-    images = max(divisors_up_to(batch, NEAR // each), default=0)
-    return images if FEW < images < batch and weight.nbytes <= images * each else 0
+    batch, image_bytes = out.shape[0], prod(out.shape[1:]) * out.dtype.itemsize
+    images = max(divisors_up_to(batch, CACHE_BYTES // image_bytes), default=0)
+    # Every tile reads the weights again, so these must be the smaller part of the traffic.
+    return images if (MIN_IMAGES < images < batch
+                      and weight.nbytes <= images * image_bytes) else 0
