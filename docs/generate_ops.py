@@ -130,7 +130,7 @@ def is_plain(op: type[Op]) -> bool:
 def devices_of(op: type[Op]) -> str:
     from nbmod.ops.cuda.runtime.launch import _find_twin
 
-    if op.runs_bodies:
+    if op.runs_subgraphs:
         return "CPU, GPU"
     if op.view or _find_twin(op, False):
         trained = op.view or not gradients_of(op) or _find_twin(op, True) or not op.needs

@@ -24,7 +24,7 @@ from tests.programs.autograd_programs import functions, marked
 # Loops and branches are Python's own in eager code.
 DIFFERENTIABLE = {sample.op: name for name, sample in reversed(GOOD.items())
                   if sample.differentiated(sample.dtypes[0]) and not sample.random
-                  and not OPS[sample.op].runs_bodies}
+                  and not OPS[sample.op].runs_subgraphs}
 
 
 @pytest.mark.parametrize("name", DIFFERENTIABLE.values(), ids=DIFFERENTIABLE.keys())

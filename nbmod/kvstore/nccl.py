@@ -153,7 +153,7 @@ def _communicators(devices: Sequence[Any]) -> list[Any]:
                          "and NCCL wants a card for each; use 'device'")
     for device in devices:
         for other in devices:
-            device.reaches(other)
+            device.can_read(other)
     try:
         return _started(tuple(numbers))
     except Exception as error:

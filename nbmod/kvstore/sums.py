@@ -78,16 +78,16 @@ class Sums(Reduction):
         """
         device = device_of(out.context)
         return Reduction.possible(values, out) and (
-            len(values) > 1 or device.reaches(device_of(values[0].context)))
+            len(values) > 1 or device.can_read(device_of(values[0].context)))
 
     def _run(self) -> None:
         for source, target in self._staged:
             source.copyto(target)
-        self._first.meet(self._others)
+        self._first.barrier(self._others)
         for fused in self._fused:
             for call in fused.calls:
                 call()
-        self._first.meet(self._others)
+        self._first.barrier(self._others)
 
     def _update(self, values: Sequence[NDArray], out: NDArray) -> TensorUpdate:
         readable = [self._readable(value, out).handle for value in values]
@@ -95,7 +95,7 @@ class Sums(Reduction):
 
     def _readable(self, value: NDArray, out: NDArray) -> NDArray:
         """`value`, or a copy of it that the device of `out` can read."""
-        if device_of(out.context).reaches(device_of(value.context)):
+        if device_of(out.context).can_read(device_of(value.context)):
             return value
         copy: NDArray = value.copyto(out.context)  # type: ignore[assignment]
         self._staged.append((value, copy))

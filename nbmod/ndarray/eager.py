@@ -130,7 +130,7 @@ def _shapes_of_values(op: Op, ins: Sequence[Any], device: Device, given: Facts) 
     """Shapes of outputs that depend on the values of inputs, and their types if known."""
     assert op.shape_of_values is not None
     shapes = op.shape_of_values([
-        device.to_numpy(x) if name in op.steering else Spec(x.shape, x.dtype)
+        device.to_numpy(x) if name in op.index_inputs else Spec(x.shape, x.dtype)
         for name, x in zip(op.list_inputs(), ins, strict=True)])
     for name, shape, (out, _) in zip(op.list_outputs(), shapes, given, strict=False):
         if shape != out:
@@ -143,7 +143,7 @@ def _run(op: Op, ins: Sequence[Any], outs: list[Any], device: Device, plan: OpPl
          ctx: Context | None, state: dict[str, Any] | None) -> None:
     if op.view:
         device.copy(ins[0].reshape(outs[0].shape), outs[0])
-    elif plan.scratch or op.placed or state is not None:
+    elif plan.scratch or op.reads_context or state is not None:
         call = Call(Mode(STATE.training), [device.empty(*spec) for spec in plan.scratch], ctx=ctx,
                     specs=plan.specs if state is not None else (), state=state)
         device.run(op, ins, outs, call)

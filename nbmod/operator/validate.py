@@ -23,6 +23,7 @@ from ..ops.elementwise.formula_op import FormulaOp
 from ..ops.jit import Kernel
 from ..ops.op import Op
 from ..ops.param import field_types, fields_of, reader_of
+from ..ops.traits import OpTraits
 
 __all__ = ["check"]
 
@@ -105,7 +106,7 @@ def _check_names(cls: type[Op]) -> None:
 def _own_functions(cls: type[Op]) -> Iterator[tuple[str, FunctionType]]:
     """The methods of `cls` and its bases, less those that every op has."""
     for base in cls.__mro__:
-        if base not in (Op, FloatOp, FormulaOp, object):
+        if base not in (Op, OpTraits, FloatOp, FormulaOp, object):
             yield from ((name, value) for name, value in vars(base).items()
                         if isinstance(value, FunctionType))
 

@@ -71,8 +71,8 @@ class Custom(Op, name="Custom"):
 
     shapes: ClassVar = "as the operator's own infer_shape says"
     variadic: ClassVar = "op_type"
-    placed: ClassVar = True
-    repeatable: ClassVar = False
+    reads_context: ClassVar = True
+    is_pure: ClassVar = False
     _parameters: ClassVar[dict[str, str]] = {}
     _connected: ClassVar[tuple[int, int] | None] = None
 
@@ -98,7 +98,7 @@ class Custom(Op, name="Custom"):
     def count_inputs(cls, params, count):
         """The operator itself says how many inputs it has."""
 
-    def as_stored(self, inputs, outputs):
+    def with_arity(self, inputs, outputs):
         if self.op_type in FACTORIES:
             return self
         return Custom(self.op_type, self._parameters, (inputs, outputs))

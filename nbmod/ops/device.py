@@ -1,8 +1,8 @@
-"""Memory and execution on a device: the one thing executor and NDArray know of hardware.
+"""Memory and execution on a device: the one interface of executor and NDArray to hardware.
 
-A device array is C-contiguous and of a type its `Device` alone understands: `numpy.ndarray` on the
-CPU, a `numba.cuda` array on a GPU.  All `cpu(i)` contexts share one `CPU`, all arrays of it one
-memory; every `gpu(i)` has its own object.
+A device array is C-contiguous and of a type that only its `Device` knows: `numpy.ndarray` on the
+CPU, a `numba.cuda` array on a GPU.  All `cpu(i)` contexts share one `CPU` object and its memory;
+every `gpu(i)` has an object of its own.
 
 GPUs come from `nbmod.ops.cuda.device`, which is imported when one is first asked for.  It provides
 `gpu_count()`, `gpu_trouble() -> why it is 0`, `gpu_memory(i) -> (free, total)`, a `Device` subclass
@@ -34,12 +34,12 @@ ALIGNMENT = 64
 """Arenas and large arrays start at a multiple of this many bytes: a cache line, and the widest
 vector."""
 LARGE = 1 << 14
-"""Bytes from which that counts: kernels read packed filters a vector at a time, and write past the
-caches (`ops.simd.stream`) whole lines."""
+"""Bytes of a large array: kernels load packed filters a vector at a time, and store whole cache
+lines with non-temporal stores."""
 
 
 class Device:
-    """What every device can do.  Subclasses override all that has no body here."""
+    """The interface of all devices.  Subclasses override what has no body here."""
 
     def empty(self, shape: Sequence[int], dtype: Any) -> Any:
         """An array of undefined contents."""
@@ -62,18 +62,18 @@ class Device:
         raise NotImplementedError
 
     def span(self, array: Any) -> tuple[int, int]:
-        """First address and end of the memory of `array`, to tell whether two arrays overlap."""
+        """Start and end address of `array`, to tell whether two arrays overlap."""
         raise NotImplementedError
 
     def synchronize(self) -> None:
-        """Return when all work submitted so far is done."""
+        """Wait for all work submitted so far."""
 
     def supports(self, op: Op) -> bool:
         """Whether this device can execute `op`."""
         return True
 
     def scratch(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> list[Spec]:
-        """The scratch arrays that `op` wants in its `Call` on this device."""
+        """The workspace of `op` on this device: the scratch arrays in its `Call`."""
         return op.scratch(list(ins), list(outs))
 
     def run(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
@@ -82,27 +82,26 @@ class Device:
 
     def prepare(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call
                 ) -> Callable[[], None]:
-        """A function that executes `op` on these very arrays, with everything decided."""
+        """A function that executes `op` on these very arrays, specialized for them."""
         return partial(self.run, op, ins, outs, call)
 
-    def join(self, calls: Sequence[Callable[[], None] | None], halves: int) -> list[Any]:
-        """`calls` of a network, in a form that starts faster: a call may do the work of those after
-        it, which are None then, but none does work of both halves, of which the second one begins
-        with call number `halves`."""
+    def capture(self, calls: Sequence[Callable[[], None] | None], num_forward: int) -> list[Any]:
+        """`calls` of a network in a form that launches faster, such as CUDA graphs: a call may do
+        the work of those after it, which are None then, but none that of both forward (the first
+        `num_forward` calls) and backward."""
         return list(calls)
 
     def multi_tensor_apply(self, updates: Sequence[Any]) -> Any:
         """Kernel calls for many updates; see `ops.optimizer.multi_tensor_apply`."""
         raise NotImplementedError
 
-    def reaches(self, other: Device) -> bool:
-        """Whether ops of this device can read memory of another one where it is.  That takes a
-        `meet` before, for what they read, and one after, before it is written again."""
+    def can_read(self, other: Device) -> bool:
+        """Whether ops of this device can read memory of another one directly (peer access).  That
+        takes a `barrier` before they read, and one before the memory is written again."""
         return other is self
 
-    def meet(self, others: Sequence[Device]) -> None:
-        """Let what comes next on each of these devices start when all that was submitted to any of
-        them is done."""
+    def barrier(self, others: Sequence[Device]) -> None:
+        """Let later work on all these devices wait for all work submitted to any of them so far."""
 
     def copy(self, src: Any, dst: Any) -> None:
         """Copy between arrays of equal shape, converting the element type.
@@ -119,7 +118,7 @@ class Device:
     def index(self, array: Any, key: tuple) -> Any:
         """`array[key]` as NumPy understands it, with at least one dimension.
 
-        A view if the elements lie together in memory in their order, else a copy.
+        A view if the elements are contiguous in memory, in their order, else a copy.
         """
         geometry = _geometry(tuple(array.shape), np.dtype(array.dtype), key)
         if geometry is not None:
@@ -138,7 +137,7 @@ class Device:
 
 
 class Cpu(Device):
-    """Plain NumPy."""
+    """Main memory, and ops of NumPy and numba."""
 
     def empty(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
         return _allocate(np.empty, shape, dtype)
@@ -221,7 +220,7 @@ def _allocate(make: Callable[..., np.ndarray], shape: Sequence[int], dtype: Any)
 
 
 def describe(shape: Sequence[int], dtype: Any) -> str:
-    """An array in words, for those who did not get it."""
+    """An array in words, for messages about memory."""
     nbytes = np.dtype(dtype).itemsize * prod(max(dim, 1) for dim in shape)
     size = "more bytes than 64 bits can count" if nbytes >> 63 else f"{nbytes >> 20:,} MiB"
     return f"an array of shape {tuple(shape)} and type {np.dtype(dtype)}: {size}"
@@ -282,7 +281,7 @@ def _gpu(device_id: int) -> Device:
 
 @cache
 def _cuda() -> Any:
-    """The module that drives GPUs, None where it cannot be imported."""
+    """The module `ops.cuda.device`, or None where it cannot be imported."""
     try:
         return import_module(".cuda.device", __package__)
     except ImportError:
@@ -293,7 +292,7 @@ def _geometry(shape: tuple[int, ...], dtype: np.dtype, key: tuple
               ) -> tuple[int, tuple[int, ...]] | None:
     """(offset in bytes, shape) of `array[key]` if it is contiguous memory of the array, else None.
 
-    NumPy answers for an array of these strides that has a single element of memory behind it.
+    NumPy indexes a model of the array: the same shape and strides on the memory of one element.
     """
     if any(isinstance(part, np.ndarray) for part in key):
         return None

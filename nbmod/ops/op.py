@@ -1,4 +1,4 @@
-"""The op table.  One op is one frozen dataclass: fields are its parameters, methods its rules.
+"""The base class of ops.  An op is a frozen dataclass: fields are parameters, methods are rules.
 
     @dataclass(frozen=True)
     class FullyConnected(Op, name="FullyConnected"):
@@ -10,26 +10,26 @@
         inputs: ClassVar = ("data", "weight", "bias")
         needs: ClassVar = ("ograd", "data", "weight")
 
-Subclassing with `name=` enters the class into `OPS`.  Every rule has a default on this page, and an
-absent method means that default.
+Subclassing with `name=` registers the class in `OPS`.  All rules have defaults here; what helps
+passes and the memory planner (in-place pairs, fusion, ...) is in `OpTraits` (ops/traits.py).
 
 Gradients.  An op says in `needs` which tensors its backward reads, by name: inputs, outputs,
 `"ograd"` (gradient of the first output), `"ograds"` (of every visible output), `"args"` (every
-input), `"outs"` (every output).  One generic `Backward` node per forward node then serves all ops:
-its inputs are those tensors in that order, its outputs the gradients of the forward's inputs.
-An op whose gradient is shorter to say with other ops overrides `gradient` instead.
+input), `"outs"` (every output).  One generic `Backward` node per forward node serves all ops: its
+inputs are those tensors in that order, its outputs the gradients of the inputs of forward.  An op
+whose gradient is simpler in terms of other ops overrides `gradient` instead.
 
 Execution.  `forward(ins, outs, call)` and `backward(ins, outs, call)` get arrays (C-contiguous
-`numpy.ndarray` on the CPU) and a `Call`.  An output that nobody wants is None and must be left
-alone; forward's first output is never None.  Results are written into `outs`, never returned.
-`prepare` and `prepare_backward` may be overridden to choose a compiled kernel for the shapes at
+`numpy.ndarray` on the CPU) and a `Call`.  An output that nothing reads is None and must be skipped;
+the first output of forward is never None.  Results are written into `outs`, never returned.
+`prepare` and `prepare_backward` may be overridden to choose a compiled kernel for the arrays at
 hand: they run once, at bind, and return a function without arguments; plain `forward` must then
 work without any compiler (the eager path).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -41,18 +41,28 @@ from .param import Shape, parse_params, to_text
 from .regions import Rows
 from .shape import PartialShape, size_of, unify_all
 from .subgraph import Bind, Part
+from .traits import OpTraits
 
 Run = Callable[[], None]
 """What `prepare` returns: calling it computes the step."""
 
 if TYPE_CHECKING:
     from ..context import Context
-    from ..graph import Entry, Graph, Node
+    from ..graph import Entry, Node
     from .elementwise.program import Elements
 
 __all__ = ["Op", "Backward", "Spec", "Call", "Mode", "PartialType"]
 
 PartialType = np.dtype | None
+
+
+def common_type(types: Iterable[PartialType]) -> PartialType:
+    """The one element type among those known; None if none is."""
+    known = [dtype for dtype in types if dtype is not None]
+    for dtype in known:
+        if dtype != known[0]:
+            raise MXNetError(f"element types {known[0]} and {dtype} do not agree; insert a Cast")
+    return known[0] if known else None
 
 
 class Spec(NamedTuple):
@@ -72,11 +82,11 @@ class Spec(NamedTuple):
 
 @dataclass
 class Mode:
-    """What changes from run to run of one executor; all its steps share one."""
+    """What differs between runs of one executor; all its steps share one."""
 
     is_train: bool = False
     iteration: tuple[int, ...] = ()
-    """In the body of a loop: how many iterations have gone before; first of the outermost loop."""
+    """In the body of a loop: the number of the iteration, of the outermost loop first."""
 
 
 @dataclass
@@ -84,10 +94,10 @@ class Call:
     """What a step gets besides arrays.
 
     `scratch` holds the arrays the op asked for in `scratch`/`backward_scratch`; `add[i]` is true
-    where output i must be added to instead of overwritten (only ops with `accumulates`).  `specs`
-    describes every output, also those that are None; eager calls, where none is, leave it empty.
-    `ctx` is the arrays' context; `state` is one node's in one executor (none in eager calls).
-    `bodies` are as many as the op's `body_parts`.
+    where output i is added to instead of overwritten (only ops with `accumulates`).  `specs`
+    describes every output, also those that are None; it is empty in eager calls, where none is.
+    `ctx` is the arrays' context; `state` belongs to one node in one executor (None in eager calls).
+    `subgraphs` has an entry for each of the op's `subgraph_parts`.
     """
 
     mode: Mode = field(default_factory=Mode)
@@ -96,59 +106,27 @@ class Call:
     specs: Sequence[Spec] = ()
     ctx: Context | None = None
     state: dict[str, Any] | None = None
-    bodies: Sequence[Bind] = ()
+    subgraphs: Sequence[Bind] = ()
 
     @property
     def is_train(self) -> bool:
         return self.mode.is_train
 
 
-class Op:
+class Op(OpTraits):
     """Base class of every op; see the module docstring.  All methods here are the defaults."""
 
     name: ClassVar[str] = ""
     aliases: ClassVar[tuple[str, ...]] = ()
     inputs: ClassVar[tuple[str, ...]] = ("data",)
+    """Names of the tensors; those in `aux` (see `OpTraits`) are states."""
     outputs: ClassVar[tuple[str, ...]] = ("output",)
-    aux: ClassVar[tuple[str, ...]] = ()
-    """Inputs that are state: kept between runs, written by the op, given no gradient."""
     needs: ClassVar[tuple[str, ...]] = ()
     """What backward reads; () together with the default `gradient` means a zero gradient."""
     variadic: ClassVar[str] = ""
     """For ops of any number of inputs: the parameter that tells how many (`num_args`)."""
-    steering: ClassVar[tuple[str, ...]] = ()
-    """Inputs without gradient, such as indices, that forward is affine but for."""
-    bilinear: ClassVar[tuple[str, str] | tuple[()]] = ()
-    """Two inputs that forward is a product of: linear in each, and affine in all others."""
-    inplace: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """(input, output) pairs that may share memory when the input is not needed afterwards."""
-    inplace_backward: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """The same for backward: (name in `needs`, input whose gradient is written)."""
-    view: ClassVar[bool] = False
-    """Output 0 is input 0 under another shape: no step runs, no memory is used."""
-    accumulates: ClassVar[bool] = False
-    """Backward honours `call.add`; otherwise the executor adds through scratch memory."""
-    random: ClassVar[bool] = False
-    """Draws random numbers, so two equal nodes are not interchangeable."""
     init: ClassVar[dict[str, str]] = {}
     """Initializer (JSON text, as in `__init__`) that auto-created inputs carry."""
-    placed: ClassVar[bool] = False
-    """Reads `call.ctx`, also when called eagerly."""
-    subgraphs: tuple[Graph, ...] = ()
-    """Graphs that the op computes; an op that has any declares this as a field of its own."""
-    gpu_module: ClassVar[str] = ""
-    """The module with the GPU twins of an op from outside of this package, imported when the op
-    first meets a GPU."""
-    shape_of_values: ClassVar[Callable[..., list[Shape]] | None] = None
-    """For ops whose output shapes depend on values: a method `(ins) -> shapes`, which gets those of
-    `steering` as NumPy arrays and of the others the `Spec`.  Such an op runs eagerly only;
-    `infer_shape` leaves unknown what does not follow from shapes."""
-    runs_bodies: ClassVar[bool] = False
-    """Runs graphs of its own (see `ops.control`), on whatever device their ops run."""
-    reads_shapes: ClassVar[bool] = False
-    """Only shapes and types of the inputs matter, not their values."""
-    derived: ClassVar[bool] = False
-    """Inserted by passes between parameters and those who read them; runs when these change."""
     shapes: ClassVar[str] = ""
     """For documentation: shapes, or an example of them; "" where the docstring has them."""
 
@@ -159,7 +137,7 @@ class Op:
 
     @classmethod
     def enter(cls, name: str, aliases: Sequence[str] = ()) -> None:
-        """Enter the class into the table; MXNetError for a name that is taken."""
+        """Register the class under its names; MXNetError for a name that is taken."""
         cls.name, cls.aliases = name, tuple(aliases)
         for key in (name, *aliases):
             if _TABLE.setdefault(key, cls) is not cls:
@@ -171,22 +149,19 @@ class Op:
         return cls(**parse_params(cls, attrs, where))
 
     def to_attrs(self) -> dict[str, str]:
-        """The parameters as attributes, less those that have their defaults."""
+        """The parameters as attributes, without those that have their defaults."""
         return {f.name: to_text(getattr(self, f.name)) for f in fields(self)  # type: ignore[arg-type]
                 if getattr(self, f.name) != f.default}
 
     @classmethod
     def count_inputs(cls, params: dict[str, Any], count: int) -> None:
-        """Enter the number of tensors into a variadic op's parameters if it is not given."""
+        """Set the parameter `variadic` to the number of tensors if it is not given."""
         params.setdefault(cls.variadic, str(count))
 
-    def as_stored(self, inputs: int, outputs: int) -> Op:
-        """The op of a node in a file, which connects so many; for ops that cannot tell."""
+    def with_arity(self, inputs: int, outputs: int) -> Op:
+        """The op of a node in a file, for ops whose numbers of inputs and outputs only connections
+        tell."""
         return self
-
-    def holding(self, graphs: tuple[Graph, ...]) -> Op:
-        """The op of a node with these graphs; MXNetError if they are none it can compute."""
-        raise MXNetError(f"{self.name} takes no graphs, but the node holds {len(graphs)}")
 
     # -- names ------------------------------------------------------------------------------
 
@@ -202,21 +177,8 @@ class Op:
 
     @property
     def num_visible(self) -> int:
-        """How many of the outputs users see."""
+        """Number of outputs that users see."""
         return len(self.list_outputs())
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether running forward again gives the same again and changes nothing else."""
-        return not (self.random or self.aux)
-
-    def passes_on(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> bool:
-        """Whether in inference the first output is the first input, number by number."""
-        return self.view and ins[0] == outs[0]
-
-    def writes_aux(self, is_train: bool) -> bool:
-        """Whether a forward pass may change what it reads: states, and parameters with them."""
-        return bool(self.aux)
 
     def aux_indices(self) -> tuple[int, ...]:
         if not self.aux:
@@ -240,12 +202,7 @@ class Op:
     def infer_type(self, ins: list[PartialType], outs: list[PartialType]
                    ) -> tuple[list[PartialType], list[PartialType]]:
         """Element types that follow from those known so far; default: all are the same."""
-        known = [dtype for dtype in (*ins, *outs) if dtype is not None]
-        for other in known:
-            if other != known[0]:
-                raise MXNetError(f"element types {known[0]} and {other} do not agree; "
-                                 "insert a Cast")
-        dtype = known[0] if known else None
+        dtype = common_type((*ins, *outs))
         return [dtype] * len(ins), [dtype] * len(outs)
 
     def like(self, node: Node) -> list[Entry] | None:
@@ -262,14 +219,6 @@ class Op:
         """
         return None
 
-    def spelled_backward(self, node: Node) -> list[Entry | None] | None:
-        """What `node`, a `Backward` of this op, computes, as other nodes over `node.inputs`.
-
-        For differentiating it; None where there is no such form.  Ops that are `bilinear`, or
-        linear but for `steering`, need none.
-        """
-        return None
-
     def head_gradients(self) -> tuple[int, ...]:
         """Indices of outputs whose gradient backward reads: empty for a loss layer."""
         needs = self.list_needs()
@@ -277,47 +226,10 @@ class Op:
             return tuple(range(self.num_visible))
         return (0,) if "ograd" in needs else ()
 
-    # -- bodies -----------------------------------------------------------------------------
-
-    def body_parts(self, ins: list[Spec], wanted: list[bool]) -> Sequence[Part]:
-        """What forward runs of the op's bodies; `wanted` tells which outputs somebody reads."""
-        return ()
-
-    def backward_body_parts(self, ins: list[Spec], wanted: list[bool]) -> Sequence[Part]:
-        """The same for backward: `ins` are the tensors of `list_needs()`."""
-        return ()
-
-    # -- elements ---------------------------------------------------------------------------
-
-    def elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
-        """What forward does, as a program over elements; None if it is more than that.
-
-        Several such nodes may then run as one (`passes.fuse`).
-        """
-        return None
-
-    def backward_elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
-        """The same for backward: `ins` are the tensors of `list_needs()`, `outs` the gradients."""
-        return None
-
-    # -- memory -----------------------------------------------------------------------------
-
-    def joins(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Rows | None:
-        """How the first output is nothing but the inputs, whose producers may write them there."""
-        return None
-
-    def cuts(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Rows | None:
-        """How the outputs are pieces of the first input, and may be read there."""
-        return None
-
-    def apart(self) -> tuple[str, ...]:
-        """Inputs and outputs whose rows, on the CPU, may be apart, as `array.strides` tell."""
-        return ()
-
     # -- execution --------------------------------------------------------------------------
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        """Temporary arrays forward wants; planned with everything else, contents undefined."""
+        """Workspace of forward: temporary arrays of undefined contents, part of the memory plan."""
         return []
 
     def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
@@ -342,8 +254,8 @@ class Op:
 class Backward(Op):
     """The gradient of `fwd`: inputs are what it needs, outputs the gradients of its inputs.
 
-    One class serves every op, so the graph holds no hand-written `_backward_X`.  Shapes and types
-    of the outputs are those of the forward node's inputs and are copied from there by inference.
+    One class serves every op.  Inference copies shapes and types of the outputs from the inputs of
+    the forward node.
     """
 
     name = "_backward"
@@ -354,7 +266,7 @@ class Backward(Op):
         self.view = fwd.view  # type: ignore[misc]
         self.accumulates = fwd.accumulates  # type: ignore[misc]
         self.random = fwd.random  # type: ignore[misc]
-        self.runs_bodies = fwd.runs_bodies  # type: ignore[misc]
+        self.runs_subgraphs = fwd.runs_subgraphs  # type: ignore[misc]
         self._inputs = tuple(in_names)
         self._outputs = tuple(fwd.list_inputs()[:num_inputs])
         self.inplace = fwd.inplace_backward  # type: ignore[misc]
@@ -369,8 +281,8 @@ class Backward(Op):
         assert node.source is not None
         return node.source.inputs
 
-    def body_parts(self, ins: list[Spec], wanted: list[bool]) -> Sequence[Part]:
-        return self.fwd.backward_body_parts(ins, wanted)
+    def subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> Sequence[Part]:
+        return self.fwd.backward_subgraph_parts(ins, wanted)
 
     def elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
         return self.fwd.backward_elements(ins, outs)

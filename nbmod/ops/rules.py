@@ -1,30 +1,20 @@
-"""Rules that op families share: which inputs decide the element type, and what gets no gradient.
+"""Rules that op families share: which inputs decide the element type, and which get no gradient.
 
-Many ops have one tensor that carries the data and others that only steer (indices, a tensor whose
-shape is copied).  The data's element type is the output's; the steering inputs may have any type,
-and their gradient is zero.
+Many ops have one data tensor, whose element type is that of the output, and others that only select
+(`index_inputs`, or a tensor whose shape is copied).  These may have any type, and their gradient
+is zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..base import MXNetError
-from .op import PartialType
+from .op import PartialType, common_type
 
 __all__ = ["common_type", "copy_over", "data_type", "fill_zero"]
-
-
-def common_type(types: Iterable[PartialType]) -> PartialType:
-    """The one element type among those known; None if none is."""
-    known = [dtype for dtype in types if dtype is not None]
-    for dtype in known:
-        if dtype != known[0]:
-            raise MXNetError(f"element types {known[0]} and {dtype} do not agree; insert a Cast")
-    return known[0] if known else None
 
 
 def data_type(ins: list[PartialType], outs: list[PartialType]
@@ -42,6 +32,6 @@ def fill_zero(arrays: Sequence[Any]) -> None:
 
 
 def copy_over(x: np.ndarray, y: np.ndarray) -> None:
-    """y = x, for arrays that are either apart or the same memory (an in-place pair)."""
+    """y = x, for arrays that are either disjoint or the same memory (an in-place pair)."""
     if not np.may_share_memory(x, y):
         np.copyto(y, x)

@@ -156,13 +156,13 @@ def _second(node: Node, ograds: Gradients) -> Gradients:
     """Gradients of the inputs of a `Backward` node."""
     assert isinstance(node.op, Backward)
     fwd = node.op.fwd
-    spelled = fwd.spelled_backward(node)
+    spelled = fwd.decompose_backward(node)
     if spelled is not None:
         return _through(node, spelled, ograds)
     read = {name for name in node.op.list_inputs() if not name.startswith("ograd")}
     if fwd.bilinear and read <= set(fwd.bilinear):
         return _of_product(node, ograds)
-    if read <= set(fwd.steering):
+    if read <= set(fwd.index_inputs):
         return _of_affine(node, ograds)
     raise MXNetError(f"{fwd.name} has no second derivative: its gradient cannot be differentiated")
 

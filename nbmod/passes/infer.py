@@ -248,7 +248,7 @@ class _Inference:
 
     def _through(self, node: Node) -> list[Callable]:
         """What the rule of an op that runs bodies wants to know besides."""
-        return [self._spread_over] if node.op is not None and node.op.runs_bodies else []
+        return [self._spread_over] if node.op is not None and node.op.runs_subgraphs else []
 
     def _spread_over(self, body: Body, known: Mapping[Entry, Any]) -> Callable[[Entry], Any]:
         """What is known of the entries of a body when these facts are.

@@ -76,7 +76,7 @@ def _clones(forward: list[Node], needed: set[int], chosen: set[int]) -> dict[int
 
 
 def _is_chosen(node: Node, cheap: bool) -> bool:
-    if node.op is None or not node.op.repeatable:
+    if node.op is None or not node.op.is_pure:
         return False
     costly = node.op.name in COSTLY or node.op.name.startswith("_linalg_")
     return (cheap and not costly) or _is_forced(node)

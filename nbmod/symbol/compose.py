@@ -89,7 +89,7 @@ def read_op(op_class: type[Op], attrs: dict[str, str], name: str,
             graphs: tuple[Graph, ...] = ()) -> Op:
     """The op with parameters from `attrs` and subgraphs `graphs`."""
     op = op_class.from_attrs(attrs, name)
-    return op.holding(graphs) if graphs else op
+    return op.with_subgraphs(graphs) if graphs else op
 
 
 def read_stored_op(op_class: type[Op], attrs: dict[str, str], name: str,

@@ -131,7 +131,7 @@ def _apply(op: str, graphs: Sequence[_Subgraph], inputs: Sequence[Entry], **para
     assert isinstance(node.op, Control)
     where = node.describe()
     try:
-        node.op = node.op.holding(tuple(Graph(graph.outputs) for graph in graphs))
+        node.op = node.op.with_subgraphs(tuple(Graph(graph.outputs) for graph in graphs))
     except MXNetError as error:
         raise type(error)(f"{where}: {error}") from None
     for index in node.op.aux_indices():

@@ -121,7 +121,7 @@ class _Reader:
                              "of range")
         node = self.nodes[number]
         if node.op is not None and node.num_outputs <= index < MAX_TENSORS:
-            node.op = node.op.as_stored(len(node.inputs), index + 1)
+            node.op = node.op.with_arity(len(node.inputs), index + 1)
         if not 0 <= index < node.num_outputs:
             raise MXNetError(f"{where} is {item}, but {node.describe()} has {node.num_outputs} "
                              "output(s)")
@@ -134,7 +134,7 @@ class _Reader:
             del attrs["axis"]
         # A later version may have added parameters to an op that has none here.
         read = read_stored_op if self.version <= VERSION else read_op
-        op = read(op_class, attrs, name, graphs).as_stored(len(inputs), 1)
+        op = read(op_class, attrs, name, graphs).with_arity(len(inputs), 1)
         names = op.list_inputs()
         for key, value in legacy.items():
             _set_legacy(key, value, names, inputs, attrs)

@@ -213,9 +213,9 @@ def test_cards_meet(fake):
     for number, gpu in enumerate(gpus):
         gpu.device_id, gpu.card = number, cards[number % 3]
     fake.given.clear()
-    gpus[0].meet([gpus[3]])
+    gpus[0].barrier([gpus[3]])
     assert fake.given == [], "they are one card"
-    gpus[0].meet([*gpus[1:], CPU])
+    gpus[0].barrier([*gpus[1:], CPU])
     calls = [given for given in fake.given if given[0] != "cuCtxSetCurrent"]
     assert calls[:3] == [("cuEventRecord", card.event, card.stream) for card in cards]
     assert calls[3:] == [("cuStreamWaitEvent", card.stream, other.event, 0) for card in cards

@@ -39,12 +39,12 @@ def small_chains_fuse() -> Iterator[None]:
     need no kernels of their own."""
     from nbmod.passes.optimize import fuse_elementwise
 
-    before = fuse_elementwise._is_large
-    fuse_elementwise._is_large = lambda shape: 0 not in shape
+    before = fuse_elementwise._is_compiled
+    fuse_elementwise._is_compiled = lambda shape: 0 not in shape
     try:
         yield
     finally:
-        fuse_elementwise._is_large = before
+        fuse_elementwise._is_compiled = before
 
 
 def error_of(mx: Any, program: Program, seed: int) -> str:

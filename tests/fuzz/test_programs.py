@@ -185,9 +185,9 @@ def test_parameters_whose_change_is_not_told_are_found(monkeypatch):
 
 def test_a_half_that_is_not_added_to_is_found(monkeypatch):
     """Sums begin with what their float32 stand-in holds."""
-    right = float_op._through_single
+    right = float_op._in_float32
 
-    def through_single(make: Any, ins: Any, outs: Any, call: Any, *copying: Any) -> Any:
+    def in_float32(make: Any, ins: Any, outs: Any, call: Any, *copying: Any) -> Any:
         def made(wide_ins: Any, wide_outs: Any, _: Any) -> Any:
             return make(wide_ins, wide_outs, call)
 
@@ -200,6 +200,6 @@ def test_a_half_that_is_not_added_to_is_found(monkeypatch):
 
         return spoiled
 
-    monkeypatch.setattr(float_op, "_through_single", through_single)
+    monkeypatch.setattr(float_op, "_in_float32", in_float32)
     error = _failing("dense")[2]
     assert "halves is" in error

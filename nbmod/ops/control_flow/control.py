@@ -132,17 +132,17 @@ class WhileLoop(Loop, name="_while_loop"):
         ins, outs = super()._infer(facts, ins, outs, through)
         return self.decided(facts, 0, ins, through), outs
 
-    def body_parts(self, ins, wanted):
+    def subgraph_parts(self, ins, wanted):
         cond = self.bodies[0]
         specs = [ins[i] for i in self.cond_input_locs]
         test = Part(cond, specs, (), cond.outputs, cond.variables)
-        return [*super().body_parts(ins, wanted), test]
+        return [*super().subgraph_parts(ins, wanted), test]
 
     def prepare(self, ins, outs, call):
         device, count_out = device_in(call), self.count(outs)
         body, loop = self.bound(ins, outs, call)
         variable = dict(zip(*self.connected(self.func_var_locs), strict=True))
-        cond = call.bodies[1]({
+        cond = call.subgraphs[1]({
             entry: body.array(variable[i]) if i in variable else ins[i]
             for entry, i in zip(self.bodies[0].variables, self.cond_input_locs, strict=True)})
         truth = cond.array(self.bodies[0].outputs[0])
@@ -220,7 +220,7 @@ class Cond(Control, name="_cond"):
                     ins[i] = found[index](entry)
         return ins, [*outs, *self.hidden(facts, found, 1)]
 
-    def body_parts(self, ins, wanted):
+    def subgraph_parts(self, ins, wanted):
         keep, parts = self.kept(wanted), []
         for index, body in enumerate(self.bodies):
             saved = [entry for (i, entry), wants in zip(self.saved, keep, strict=True)
@@ -232,7 +232,7 @@ class Cond(Control, name="_cond"):
     def prepare(self, ins, outs, call):
         device, taken = device_in(call), self.count(outs)
         running = [bind({entry: ins[i] for entry, i in self.free(index).items()})
-                   for index, bind in enumerate(call.bodies)]
+                   for index, bind in enumerate(call.subgraphs)]
         truth = running[0].array(self.bodies[0].outputs[0])
         results = [copies(device, map(body.array, self.bodies[index].outputs),
                            outs[:self.num_outputs]) for index, body in enumerate(running) if index]
@@ -252,7 +252,7 @@ class Cond(Control, name="_cond"):
 
         return run
 
-    def backward_body_parts(self, ins, wanted):
+    def backward_subgraph_parts(self, ins, wanted):
         args, parts = ins[self.num_outputs:][:len(wanted)], []
         for index in self.learns:
             body, sums = self.bodies[index], list(self._sums(index, wanted))
@@ -271,7 +271,7 @@ class Cond(Control, name="_cond"):
         device, taken = device_in(call), self.count(ins)
         args, wanted = ins[self.num_outputs:][:len(outs)], [out is not None for out in outs]
         branches = []
-        for index, bind in zip(self.learns, call.bodies, strict=True):
+        for index, bind in zip(self.learns, call.subgraphs, strict=True):
             lent: Mapping[Entry, Any] = {
                 **{entry: args[i] for entry, i in self.free(index).items()},
                 **{gradient: outs[i] for gradient, i in self._sums(index, wanted).items()}}

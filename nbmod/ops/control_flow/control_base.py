@@ -86,9 +86,9 @@ def agree(facts: Facts, a: Any, b: Any, message: str) -> Any:
 
 
 class Control(Op):
-    """Base class.  An op gets its `bodies` from `holding`."""
+    """Base class.  An op gets its `bodies` from `with_subgraphs`."""
 
-    runs_bodies: ClassVar = True
+    runs_subgraphs: ClassVar = True
     bodies: ClassVar[tuple[Body, ...]] = ()
     body_names: ClassVar[tuple[str, ...]] = ()
     """What the bodies are called in errors."""
@@ -103,7 +103,7 @@ class Control(Op):
 
     # -- bodies -----------------------------------------------------------------------------
 
-    def holding(self, graphs: tuple[Graph, ...]) -> Control:
+    def with_subgraphs(self, graphs: tuple[Graph, ...]) -> Control:
         """The op with these bodies; MXNetError where they do not fit its parameters."""
         if len(graphs) != len(self.body_names):
             raise MXNetError(f"{len(graphs)} subgraphs are given, expected {len(self.body_names)}: "
@@ -209,8 +209,8 @@ class Control(Op):
         return any(node.op.random for node in self._inner())
 
     @property
-    def repeatable(self) -> bool:
-        return all(node.op.repeatable for node in self._inner())
+    def is_pure(self) -> bool:
+        return all(node.op.is_pure for node in self._inner())
 
     def _inner(self) -> list[Any]:
         return [node for body in self.bodies for node in body.forward.nodes if not node.is_variable]

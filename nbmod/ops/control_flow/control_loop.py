@@ -186,7 +186,7 @@ class Loop(Control):
         return [Spec(row_shape(ins[i].shape), ins[i].dtype) if position in data else ins[i]
                 for position, i in enumerate(self.sources(self._repeated))]
 
-    def body_parts(self, ins: list[Spec], wanted: list[bool]) -> list[Part]:
+    def subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> list[Part]:
         body, free = self.body, self.free(self._repeated)
         given = [entry for entry in body.variables if entry not in free]
         keep = self.kept(wanted)
@@ -197,7 +197,7 @@ class Loop(Control):
                ) -> tuple[Running, Iterations]:
         """The body and its iterations."""
         device, first, entries = device_in(call), self.num_out_data, self.body.outputs
-        body = call.bodies[0]({entry: ins[i] for entry, i in self.free(self._repeated).items()})
+        body = call.subgraphs[0]({entry: ins[i] for entry, i in self.free(self._repeated).items()})
         array = body.array
         data, states = self._data, self._states
         feeds = rows_of(device, [ins[i] for i in data[0]], map(array, data[1]))
@@ -231,7 +231,7 @@ class Loop(Control):
                 sums[gradient] = source
         return rows, sums
 
-    def backward_body_parts(self, ins: list[Spec], wanted: list[bool]) -> list[Part]:
+    def backward_subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> list[Part]:
         body, free = self.body, self.free(self._repeated)
         rows, sums = self._gradients(wanted)
         given = [entry for entry in body.variables if entry not in free]
@@ -243,7 +243,7 @@ class Loop(Control):
         device, body, first = device_in(call), self.body, self.num_out_data
         ograds, args = ins[:self.num_outputs], ins[self.num_outputs:][:len(outs)]
         free, sums = self.free(self._repeated), self._gradients([g is not None for g in outs])[1]
-        running = call.bodies[0]({**{entry: args[i] for entry, i in free.items()},
+        running = call.subgraphs[0]({**{entry: args[i] for entry, i in free.items()},
                                   **{gradient: outs[i] for gradient, i in sums.items()}})
         array = running.array
         data, states = self._data, self._states

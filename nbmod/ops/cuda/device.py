@@ -165,11 +165,11 @@ class Gpu(Device):
     def multi_tensor_apply(self, updates: Sequence[Any]) -> Any:
         return multi_tensor_apply(self, updates)
 
-    def reaches(self, other: Device) -> bool:
+    def can_read(self, other: Device) -> bool:
         return isinstance(other, Gpu) and (
             other.card is self.card or self.card.reaches(other.card))
 
-    def meet(self, others: Sequence[Device]) -> None:
+    def barrier(self, others: Sequence[Device]) -> None:
         cards = dict.fromkeys(gpu.card for gpu in (self, *others) if isinstance(gpu, Gpu))
         if len(cards) > 1:
             self.card.meet(list(cards))
@@ -178,8 +178,8 @@ class Gpu(Device):
         """A function that starts the launches, whose kernels are compiled when this returns."""
         return Launcher(self.card, steps)
 
-    def join(self, calls: Sequence[Callable[[], None] | None], halves: int) -> list[Any]:
-        return join(calls, halves) if CONFIG.cuda_graphs else list(calls)
+    def capture(self, calls: Sequence[Callable[[], None] | None], num_forward: int) -> list[Any]:
+        return join(calls, num_forward) if CONFIG.cuda_graphs else list(calls)
 
 
 # -- copies -------------------------------------------------------------------------------------

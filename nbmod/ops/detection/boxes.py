@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ..elementwise.float_op import FloatOp, single
+from ..elementwise.float_op import FloatOp, as_float32
 from ..jit import inlined, kernel, prange
 from ..op import Call, PartialType, Spec
 from ..rules import common_type
@@ -274,7 +274,7 @@ class BoxNMS(FloatOp, name="_contrib_box_nms", aliases=("_contrib_box_non_maximu
         score, order, kept, spare, *work = call.scratch
         where = (spare if outs[1] is None else outs[1]).reshape(groups, boxes)
         rank = ranking(score[:, :, None], order[:, :, None], True, work)
-        threshold = data.dtype.type(single(self.overlap_thresh))
+        threshold = data.dtype.type(as_float32(self.overlap_thresh))
         columns = (self.coord_start, -1 if self.force_suppress else self.id_index)
         before, after = self.in_format == "center", self.out_format == "center"
 
@@ -292,7 +292,7 @@ class BoxNMS(FloatOp, name="_contrib_box_nms", aliases=("_contrib_box_non_maximu
         return run
 
     def _valid(self, data: Any) -> Any:
-        valid = data[:, :, self.score_index] > single(self.valid_thresh)
+        valid = data[:, :, self.score_index] > as_float32(self.valid_thresh)
         if self.id_index >= 0:
             valid &= data[:, :, self.id_index] != self.background_id
         return valid
@@ -399,7 +399,7 @@ class BoxDecode(FloatOp, name="_contrib_box_decode"):
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
         kind = outs[0].dtype
         stds = np.array([self.std0, self.std1, self.std2, self.std3], np.float32).astype(kind)
-        return partial(_decode, ins[0], ins[1][0], stds, kind.type(single(self.clip)),
+        return partial(_decode, ins[0], ins[1][0], stds, kind.type(as_float32(self.clip)),
                        self.format == "corner", outs[0])
 
 
@@ -448,7 +448,7 @@ class BipartiteMatching(FloatOp, name="_contrib_bipartite_matching"):
                          for i, out in enumerate(outs))
         order, work = call.scratch[2], call.scratch[3:]
         rank = ranking(ins[0].reshape(groups, -1, 1), order[:, :, None], not self.is_ascend, work)
-        threshold = ins[0].dtype.type(single(self.threshold))
+        threshold = ins[0].dtype.type(as_float32(self.threshold))
 
         def run() -> None:
             rank()

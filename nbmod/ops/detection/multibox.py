@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..elementwise.float_op import FloatOp, single
+from ..elementwise.float_op import FloatOp, as_float32
 from ..jit import inlined, kernel, prange
 from ..op import Call, Spec
 from ..param import Floats
@@ -426,7 +426,7 @@ class MultiBoxDetection(FloatOp, name="_contrib_MultiBoxDetection"):
     def least_overlap(self, real: Any) -> Any:
         """The number of type `real` that an iou must exceed: "at least" is "more than the next
         lower one"."""
-        return np.nextafter(real(single(self.nms_threshold)), real(-1))
+        return np.nextafter(real(as_float32(self.nms_threshold)), real(-1))
 
     def _sorted(self, count: int) -> int:
         return min(self.nms_topk, count) if self.nms_topk > 0 else count
@@ -436,7 +436,8 @@ class MultiBoxDetection(FloatOp, name="_contrib_MultiBoxDetection"):
         offsets, kind = ins[1].reshape(len(chances), -1, 4), outs[0].dtype
         rows, score, order, kept, *work = call.scratch
         rank = ranking(score[:, :, None], order[:, :, None], True, work)
-        threshold, variances = kind.type(single(self.threshold)), _variances(self.variances, kind)
+        threshold = kind.type(as_float32(self.threshold))
+        variances = _variances(self.variances, kind)
         limit = self.least_overlap(kind.type)
         suppresses = 0 < self.nms_threshold <= 1
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..elementwise.float_op import FloatOp, single
+from ..elementwise.float_op import FloatOp, as_float32
 from ..jit import inlined, kernel, prange
 from ..op import Call, Spec
 from ..param import Floats
@@ -185,7 +185,7 @@ class MultiProposal(FloatOp, name="_contrib_MultiProposal"):
         offsets = ins[1].reshape(batch, len(anchors), 4, height, width)
         how = np.array([self.feature_stride, self.rpn_min_size, self.iou_loss], kind)
         rank = ranking(score[:, :, None], order[:, :, None], True, work)
-        threshold = kind.type(single(self.threshold))
+        threshold = kind.type(as_float32(self.threshold))
 
         def run() -> None:
             _propose(prob, offsets, info, anchors, how, boxes, score)
@@ -198,10 +198,10 @@ class MultiProposal(FloatOp, name="_contrib_MultiProposal"):
         """Anchors of the first position, (A, 4): every ratio, and of it every scale."""
         side = float(self.feature_stride)
         found = []
-        for ratio in map(single, self.ratios):
+        for ratio in map(as_float32, self.ratios):
             width = np.floor(np.sqrt(np.floor(side * side / ratio)) + 0.5)
             height = np.floor(width * ratio + 0.5)
-            for scale in map(single, self.scales):
+            for scale in map(as_float32, self.scales):
                 reach = np.array([width * scale - 1, height * scale - 1]) / 2
                 found.append([*((side - 1) / 2 - reach), *((side - 1) / 2 + reach)])
         return np.array(found, np.float32)

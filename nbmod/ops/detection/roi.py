@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..elementwise.float_op import FloatOp, single
+from ..elementwise.float_op import FloatOp, as_float32
 from ..jit import inlined, kernel, num_threads, prange
 from ..nn.channel_blocks import BLOCK, blocks_of, blocks_pay, into_blocks, take_out
 from ..op import Call, PartialType, Spec
@@ -248,7 +248,7 @@ class RegionOp(FloatOp):
 
     def scale(self, dtype: np.dtype) -> Any:
         """`spatial_scale` as kernels want it."""
-        return dtype.type(single(self.spatial_scale))
+        return dtype.type(as_float32(self.spatial_scale))
 
     def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
                     ) -> tuple[list[PartialShape], list[PartialShape]]:

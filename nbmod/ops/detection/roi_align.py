@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..elementwise.float_op import single
+from ..elementwise.float_op import as_float32
 from ..jit import inlined, kernel, num_threads, prange
 from ..nn.channel_blocks import (
     BLOCK,
@@ -282,7 +282,8 @@ class ROIAlign(RegionOp, name="_contrib_ROIAlign"):
 
     def _how(self, dtype: np.dtype) -> np.ndarray:
         """(scale, shift, points)."""
-        return np.array([single(self.spatial_scale), 0.5 * self.aligned, self.sample_ratio], dtype)
+        return np.array([as_float32(self.spatial_scale), 0.5 * self.aligned, self.sample_ratio],
+                        dtype)
 
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
         (data, rois), y = ins, outs[0]

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..elementwise.float_op import single
+from ..elementwise.float_op import as_float32
 from ..jit import inlined, kernel, num_threads, prange
 from ..nn.channel_blocks import (
     BLOCK,
@@ -407,7 +407,7 @@ class DeformablePSROIPooling(RegionOp, name="_contrib_DeformablePSROIPooling"):
         moves = np.zeros((len(rois), 2, part, part), data.dtype) if self.no_trans else ins[2]
         how = (self.pooled_size, self.group_size, part, self.sample_per_part, moves.shape[1] // 2,
                self.output_dim)
-        spread = 0.0 if self.no_trans else single(self.trans_std)
+        spread = 0.0 if self.no_trans else as_float32(self.trans_std)
         return rois, moves, self.scale(data.dtype), data.dtype.type(spread), how, *tables
 
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:

@@ -10,7 +10,7 @@ import numpy as np
 from ..op import Op
 from ..rules import common_type
 from ..shape import unify
-from .float_op import accumulator, single
+from .float_op import accumulator, as_float32
 
 __all__ = ["AllClose"]
 
@@ -22,8 +22,8 @@ class AllClose(Op, name="_contrib_allclose"):
     Infinities are close to themselves only, NaN to NaN if `equal_nan`.  There is no gradient.
     """
 
-    rtol: float = single(1e-5)
-    atol: float = single(1e-8)
+    rtol: float = as_float32(1e-5)
+    atol: float = as_float32(1e-8)
     equal_nan: bool = True
 
     inputs: ClassVar = ("a", "b")

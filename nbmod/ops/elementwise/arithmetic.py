@@ -14,7 +14,7 @@ from ...base import MXNetError
 from ...graph import Entry, Node
 from ..op import Call, Op, PartialType, Spec
 from ..shape import PartialShape, ShapeMismatch, unify, unify_all
-from .float_op import single
+from .float_op import as_float32
 from .formula_op import FormulaOp, kernels
 from .program import Elements, Program, Step, run
 
@@ -35,7 +35,7 @@ class Clip(FormulaOp, name="clip", aliases=("_sparse_clip",)):
     gradients: ClassVar = {"x": "where(x > a_max, 0, where(x < a_min, 0, gy))"}
 
     def number(self, name: str, like: Any) -> Any:
-        return single(getattr(self, name))
+        return as_float32(getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class HardSigmoid(FormulaOp, name="hard_sigmoid"):
             raise MXNetError(f"hard_sigmoid takes floating point arrays only, not {dtype}")
 
     def number(self, name: str, like: Any) -> Any:
-        return single(getattr(self, name))
+        return as_float32(getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Quadratic(FormulaOp, name="_contrib_quadratic"):
     gradients: ClassVar = {"x": "gy * (2 * a * x + b)"}
 
     def number(self, name: str, like: Any) -> Any:
-        return single(getattr(self, name))
+        return as_float32(getattr(self, name))
 
 
 class DivSqrtDim(FormulaOp, name="_contrib_div_sqrt_dim"):

@@ -35,8 +35,8 @@ class Broadcast(FormulaOp):
     def gradient(self, node: Node, ograds: list[Entry | None]) -> list[Entry | None] | None:
         return None  # the head gradient has the shape of the output
 
-    def spelled_backward(self, node: Node) -> list[Entry | None] | None:
-        grads = super().spelled_backward(node)
+    def decompose_backward(self, node: Node) -> list[Entry | None] | None:
+        grads = super().decompose_backward(node)
         if grads is None or self.needs == ("ograd",):
             return None
         return [None if grad is None else _summed(node, grad, i) for i, grad in enumerate(grads)]

@@ -17,7 +17,7 @@ from .program import Program, Step, run
 
 __all__ = ["AmpCast", "AmpMulticast", "Cast"]
 
-HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
+FLOAT16, FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 CONVERT = Program("cast", (Step("y", "x"),), ("x",), ("y",))
 
 
@@ -42,7 +42,7 @@ class Cast(FormulaOp, name="Cast", aliases=("cast",)):
             raise MXNetError(f"{self.name}: bfloat16 is not supported; use float16 or float32")
         return np.dtype(self.dtype)
 
-    def passes_on(self, ins, outs):
+    def is_identity(self, ins, outs):
         return ins[0] == outs[0]
 
     def infer_type(self, ins: list[PartialType], outs: list[PartialType]
@@ -52,7 +52,7 @@ class Cast(FormulaOp, name="Cast", aliases=("cast",)):
     def gradient(self, node: Node, ograds: list[Entry | None]) -> list[Entry | None] | None:
         return None  # the head gradient is of another type
 
-    def spelled_backward(self, node: Node) -> list[Entry | None] | None:
+    def decompose_backward(self, node: Node) -> list[Entry | None] | None:
         return None
 
 
@@ -65,7 +65,7 @@ class AmpCast(Cast, name="amp_cast"):
         data = ins[0]
         if data is None:
             return [None], list(outs)
-        return [data], [_agreed(self.target() if data in (HALF, SINGLE) else data, outs[0])]
+        return [data], [_agreed(self.target() if data in (FLOAT16, FLOAT32) else data, outs[0])]
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,9 @@ class AmpMulticast(Op, name="amp_multicast"):
                    ) -> tuple[list[PartialType], list[PartialType]]:
         if any(dtype is None for dtype in ins):
             return list(ins), list(outs)
-        common = HALF if (HALF in ins if self.cast_narrow else SINGLE not in ins) else SINGLE
-        return list(ins), [common if dtype in (HALF, SINGLE) else dtype for dtype in ins]
+        narrow = FLOAT16 in ins if self.cast_narrow else FLOAT32 not in ins
+        common = FLOAT16 if narrow else FLOAT32
+        return list(ins), [common if dtype in (FLOAT16, FLOAT32) else dtype for dtype in ins]
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         for data, out in zip(ins, outs, strict=True):

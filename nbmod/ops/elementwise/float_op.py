@@ -1,16 +1,16 @@
-"""float16 as a storage type: half precision tensors are computed in float32.
+"""float16 is a storage type: ops over floating-point tensors compute it in float32.
 
-No CPU kernel knows float16.  An op that is a `FloatOp` asks the planner for float32 scratch beside
-its float16 tensors; its work is done on those, with a conversion on the way in and one on the way
-out.  float32 and float64 tensors are handed through, so such an op costs nothing there.
+No CPU kernel computes in float16.  A `FloatOp` asks the planner for a float32 scratch array for
+each of its float16 tensors, converts inputs into them and outputs out of them.  float32 and float64
+tensors are used directly, at no cost.
 
-What a subclass writes never sees a float16 array:
+So these methods of subclasses never get a float16 array:
 
-    compute, compute_backward      do it now, with NumPy: the eager path
-    compiled, compiled_backward    a function without arguments that does it, made at bind
-    work, work_backward            scratch of its own, which comes first in `call.scratch`
+    compute, compute_backward      compute now, with NumPy: the eager path
+    compiled, compiled_backward    return a function without arguments that computes (at bind)
+    work, work_backward            scratch arrays of the subclass, first in `call.scratch`
 
-Either of `compute` and `compiled` is enough: each has the other for its default.
+Either `compute` or `compiled` is enough: each is the default of the other.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from ..op import Call, Op, PartialType, Spec
 from .cast import CONVERT
 from .formula_op import kernels
 
-__all__ = ["FloatOp", "accumulator", "require_float", "single"]
+__all__ = ["FloatOp", "accumulator", "as_float32", "require_float"]
 
-HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
+FLOAT16, FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 Make = Callable[[Sequence[Any], Sequence[Any], Call], Callable[[], None]]
 
 
 def accumulator(dtype: np.dtype) -> np.dtype:
-    """The type in which tensors of `dtype` are computed."""
-    return SINGLE if dtype == HALF else dtype
+    """The dtype in which tensors of `dtype` are computed."""
+    return FLOAT32 if dtype == FLOAT16 else dtype
 
 
-def single(value: float) -> float:
+def as_float32(value: float) -> float:
     """`value` as the float32 in which MXNet keeps most parameters, whatever the tensors are."""
     return float(np.float32(value))
 
@@ -77,73 +77,75 @@ class FloatOp(Op):
         return partial(self.compute_backward, ins, outs, call)
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        return _widened(self.work, ins, outs)
+        return _with_copies(self.work, ins, outs)
 
     def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        return _widened(self.work_backward, ins, outs)
+        return _with_copies(self.work_backward, ins, outs)
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        _through_single(lambda *arrays: partial(self.compute, *arrays), ins, outs, call)()
+        _in_float32(lambda *arrays: partial(self.compute, *arrays), ins, outs, call)()
 
     def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        _through_single(lambda *arrays: partial(self.compute_backward, *arrays), ins, outs, call)()
+        _in_float32(lambda *arrays: partial(self.compute_backward, *arrays), ins, outs, call)()
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
-        return _through_single(self.compiled, ins, outs, call, _copying)
+        return _in_float32(self.compiled, ins, outs, call, _convert_compiled)
 
     def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
                          ) -> Callable[[], None]:
-        return _through_single(self.compiled_backward, ins, outs, call, _copying)
+        return _in_float32(self.compiled_backward, ins, outs, call, _convert_compiled)
 
 
-def _widened(work: Callable, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """The op's own scratch, then one array for every tensor (empty unless that is float16).
+def _with_copies(work: Callable[[list[Spec], list[Spec]], list[Spec]], ins: list[Spec],
+                 outs: list[Spec]) -> list[Spec]:
+    """The scratch of `work`, then one array for every tensor: its float32 copy, or an empty one.
 
-    One for every tensor, so that positions do not depend on which outputs are wanted in the end.
+    Every tensor has one, so that positions do not depend on which outputs are wanted in the end.
     """
-    if all(spec.dtype != HALF for spec in (*ins, *outs)):
+    if all(spec.dtype != FLOAT16 for spec in (*ins, *outs)):
         return work(ins, outs)
     wide_ins, wide_outs = ([Spec(spec.shape, accumulator(spec.dtype)) for spec in specs]
                            for specs in (ins, outs))
-    empty = Spec((0,), SINGLE)
+    empty = Spec((0,), FLOAT32)
     return work(wide_ins, wide_outs) + [
-        wide if spec.dtype == HALF else empty
+        wide if spec.dtype == FLOAT16 else empty
         for spec, wide in zip((*ins, *outs), (*wide_ins, *wide_outs), strict=True)]
 
 
-def _copying_now(source: Any, target: Any) -> Callable[[], None]:
-    """A function that copies one array to another, of another type."""
+def _convert_eagerly(source: Any, target: Any) -> Callable[[], None]:
+    """A function that converts one array to another, with NumPy."""
     return partial(np.copyto, target, source, casting="same_kind")
 
 
-def _copying(source: Any, target: Any) -> Callable[[], None]:
-    """The same at bind: on all cores."""
+def _convert_compiled(source: Any, target: Any) -> Callable[[], None]:
+    """The same at bind: a compiled kernel on all cores, for contiguous arrays."""
     if source.flags.c_contiguous and target.flags.c_contiguous:
         return kernels().prepare(CONVERT, [source], [target])
-    return _copying_now(source, target)
+    return _convert_eagerly(source, target)
 
 
-def _through_single(make: Make, ins: Sequence[Any], outs: Sequence[Any], call: Call,
-                    copying: Callable[[Any, Any], Callable[[], None]] = _copying_now
-                    ) -> Callable[[], None]:
-    """`make(ins, outs, call)`, with float32 stand-ins for float16 arrays, filled and read by
-    `copying`."""
+def _in_float32(make: Make, ins: Sequence[Any], outs: Sequence[Any], call: Call,
+                convert: Callable[[Any, Any], Callable[[], None]] = _convert_eagerly
+                ) -> Callable[[], None]:
+    """`make(ins, outs, call)` on float32 copies of float16 arrays, converted by `convert`."""
     tensors = [*ins, *outs]
-    half = [tensor is not None and tensor.dtype == HALF for tensor in tensors]
-    if not any(half):
+    is_float16 = [tensor is not None and tensor.dtype == FLOAT16 for tensor in tensors]
+    if not any(is_float16):
         return make(ins, outs, call)
-    wide = [single if narrow else tensor for tensor, narrow, single
-            in zip(tensors, half, call.scratch[-len(tensors):], strict=True)]
-    pairs = [pair for pair, narrow in zip(zip(tensors, wide, strict=True), half, strict=True)
-             if narrow]
-    count = sum(half[:len(ins)])
-    reads = [True] * len(ins) + [*call.add, *[False] * len(outs)][:len(outs)]
-    before = [copying(*pair) for pair, narrow, wanted in zip(
-        zip(tensors, wide, strict=True), half, reads, strict=True) if narrow and wanted]
-    after = [copying(single, tensor) for tensor, single in pairs[count:]]
+    copies = call.scratch[-len(tensors):]
+    wide = [copy if narrow else tensor for tensor, narrow, copy
+            in zip(tensors, is_float16, copies, strict=True)]
+    # Inputs are converted before, and outputs that are added to; all outputs after.
+    is_read = [True] * len(ins) + [*call.add, *[False] * len(outs)][:len(outs)]
+    before, after = [], []
+    for i, (tensor, copy) in enumerate(zip(tensors, copies, strict=True)):
+        if is_float16[i] and is_read[i]:
+            before.append(convert(tensor, copy))
+        if is_float16[i] and i >= len(ins):
+            after.append(convert(copy, tensor))
     run = make(wide[:len(ins)], wide[len(ins):], call)
 
-    def converting() -> None:
+    def convert_and_run() -> None:
         for widen in before:
             widen()
         run()
@@ -151,4 +153,4 @@ def _through_single(make: Make, ins: Sequence[Any], outs: Sequence[Any], call: C
             for narrow in after:
                 narrow()
 
-    return converting
+    return convert_and_run

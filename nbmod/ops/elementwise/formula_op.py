@@ -122,7 +122,7 @@ class FormulaOp(Op):
         return [ograds[0] if formula == "gy" else _negative(node, ograds[0])
                 for formula in formulas]
 
-    def spelled_backward(self, node: Node) -> list[Entry | None] | None:
+    def decompose_backward(self, node: Node) -> list[Entry | None] | None:
         if not all(map(spellable, self.gradients.values())):
             return None
         letters = {"ograd": "gy", "output": "y", **{name: x for x, name in self.letters.items()}}

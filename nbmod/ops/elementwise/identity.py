@@ -65,7 +65,7 @@ class GradientMultiplier(Scalar, name="_contrib_gradientmultiplier"):
     formula: ClassVar = "x"
     gradients: ClassVar = {"x": "gy * scalar"}
 
-    def passes_on(self, ins, outs):
+    def is_identity(self, ins, outs):
         return ins[0] == outs[0]
 
 

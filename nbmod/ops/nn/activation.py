@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..elementwise import unary_binary  # noqa: F401  (fills the table with relu and its like)
-from ..elementwise.float_op import require_float, single
+from ..elementwise.float_op import as_float32, require_float
 from ..elementwise.formula_op import FormulaOp
 from ..elementwise.program import prune
 from ..op import _TABLE, Call
@@ -37,7 +37,7 @@ class _Chosen(FormulaOp):
     inplace_backward = property(lambda self: self.choice().inplace_backward)
 
     def number(self, name: str, like: Any) -> float:
-        return single(getattr(self, name))
+        return as_float32(getattr(self, name))
 
     def infer_type(self, ins, outs):
         require_float(self, ins)
@@ -213,7 +213,7 @@ class LeakyReLU(_Chosen, name="LeakyReLU"):
         return [ins[0], mask], partial(self._draw, mask, call)
 
     def _draw(self, mask: Any, call: Call) -> None:
-        low, high = single(self.lower_bound), single(self.upper_bound)
+        low, high = as_float32(self.lower_bound), as_float32(self.upper_bound)
         if call.is_train:
             kind = np.float64 if mask.dtype == np.float64 else np.float32
             mask[...] = low + (high - low) * generator().random(mask.shape, kind)

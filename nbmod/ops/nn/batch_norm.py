@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...base import MXNetError
-from ..elementwise.float_op import FloatOp, accumulator, require_float, single
+from ..elementwise.float_op import FloatOp, accumulator, as_float32, require_float
 from ..jit import kernel, prange
 from ..op import Spec
 from ..shape import normalize_axis, size_of, unify, unify_all
@@ -185,7 +185,7 @@ class BatchNormOp(FloatOp):
         return 3 if self.output_mean_var else 1
 
     @property
-    def repeatable(self) -> bool:
+    def is_pure(self) -> bool:
         """Forward only reads the moving statistics, and in training not even that."""
         return not self.use_global_stats
 
@@ -283,7 +283,7 @@ class BatchNormOp(FloatOp):
 
     def _follow(self, moving: Any, batch: Any) -> None:
         """Exponential moving average."""
-        momentum = single(self.momentum)
+        momentum = as_float32(self.momentum)
         moving *= momentum
         moving += batch * moving.dtype.type(1 - momentum)
 

@@ -98,7 +98,7 @@ class Dropout(FloatOp, name="Dropout"):
         if not 0 <= self.p <= 1:
             raise MXNetError(f"Dropout: parameter p is {self.p}, expected a number from 0 to 1")
 
-    def passes_on(self, ins, outs):
+    def is_identity(self, ins, outs):
         return self.mode == "training" or self.p == 0
 
     def infer_shape(self, ins, outs):

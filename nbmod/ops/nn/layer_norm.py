@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..elementwise.float_op import FloatOp, single
+from ..elementwise.float_op import FloatOp, as_float32
 from ..jit import kernel, prange
 from ..op import Spec
 from ..shape import ShapeMismatch, normalize_axis, unify
@@ -176,7 +176,7 @@ class LayerNorm(FloatOp, name="LayerNorm"):
         turned = [*call.scratch[2:4], None, None]
         x, load, _ = self._rows(data, turned[0])
         y, _, store = self._rows(outs[0], turned[1])
-        tensors = (x, gamma, beta, mean.reshape(-1), std.reshape(-1), y, single(self.eps))
+        tensors = (x, gamma, beta, mean.reshape(-1), std.reshape(-1), y, as_float32(self.eps))
         normalise = (partial(_short_rows, *tensors) if x.shape[1] < LONG else
                      partial(_long_rows, *tensors, STREAM * streams(y, x)))
 
@@ -252,13 +252,13 @@ class _SampleNorm(FloatOp):
         if x.shape[2] >= LONG:
             std = invstd if outs[2] is None else outs[2]
             return partial(_long_rows, x[0], gamma, beta, mean.reshape(-1), std.reshape(-1), y[0],
-                           single(self.eps), SHARED | STREAM * streams(y, x))
+                           as_float32(self.eps), SHARED | STREAM * streams(y, x))
         flat = [array.reshape(-1) for array in (gammas, betas, mean, invstd)]
 
         def run() -> None:
             gammas[...] = gamma
             betas[...] = beta
-            _forward_runs(x, *flat, y, single(self.eps))
+            _forward_runs(x, *flat, y, as_float32(self.eps))
             if outs[2] is not None:
                 np.reciprocal(invstd, out=outs[2])
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ..elementwise.float_op import FloatOp, accumulator, require_float, single
+from ..elementwise.float_op import FloatOp, accumulator, as_float32, require_float
 from ..elementwise.formula import evaluate
 from ..elementwise.kernel_cache import prepare
 from ..elementwise.program import Program, Step, run
@@ -196,12 +196,12 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
         places, kind = self._places(output), output.dtype.type
         y, gx = (tensor.reshape(places.rows, -1) for tensor in (output, gradient))
         read = label.reshape(-1)[:places.rows * places.lanes].reshape(-1, places.lanes)
-        spread = 0 if self.multi_output else single(self.smooth_alpha)
-        target = Target(kind(1 - spread), kind(single(spread / max(places.size - 1, 1))),
+        spread = 0 if self.multi_output else as_float32(self.smooth_alpha)
+        target = Target(kind(1 - spread), kind(as_float32(spread / max(places.size - 1, 1))),
                         int(self.ignore_label) if self.use_ignore else NOTHING, self.out_grad)
 
         def factor() -> Any:
-            return kind(single(single(self.grad_scale) / self._divisor(label, places)))
+            return kind(as_float32(as_float32(self.grad_scale) / self._divisor(label, places)))
 
         fixed = None if self.normalization == "valid" else factor()
 
@@ -223,7 +223,7 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
         gradient = outs[0]
         fill_zero(outs[1:])
         np.subtract(output, label, out=gradient)
-        np.multiply(gradient, gradient.dtype.type(single(self.grad_scale)), out=gradient)
+        np.multiply(gradient, gradient.dtype.type(as_float32(self.grad_scale)), out=gradient)
         if self.out_grad:
             np.multiply(gradient, output, out=gradient)
 
@@ -279,8 +279,8 @@ class _Regression(Op):
             return None
         per_sample = max(label.size // max(len(output), 1), 1)
         arrays = [output, label.reshape(output.shape)]
-        return execute(self.error, arrays, outs[:1], [single(single(self.grad_scale) / per_sample)],
-                       call.add[:1])
+        scale = as_float32(as_float32(self.grad_scale) / per_sample)
+        return execute(self.error, arrays, outs[:1], [scale], call.add[:1])
 
 
 @dataclass(frozen=True)
@@ -349,9 +349,9 @@ class SVMOutput(_Loss, name="SVMOutput"):
         kind = score.dtype.type
         own = np.arange(score.shape[-1]) == np.trunc(label)[..., None]
         side = np.where(own, kind(-1), kind(1))
-        short = kind(single(self.margin)) + side * score
+        short = kind(as_float32(self.margin)) + side * score
         loss = "where(s > 0, c, 0)" if self.use_linear else "where(s > 0, 2 * s * c, 0)"
-        coefficient = kind(single(self.regularization_coefficient))
+        coefficient = kind(as_float32(self.regularization_coefficient))
         gradient[...] = side * evaluate(loss, {"s": short, "c": coefficient})
 
 
@@ -371,7 +371,7 @@ class MakeLoss(Op, name="MakeLoss"):
     needs: ClassVar = ("output",)
     inplace: ClassVar = (("data", "output"),)
 
-    def passes_on(self, ins, outs):
+    def is_identity(self, ins, outs):
         return True
 
     def infer_type(self, ins, outs):
@@ -382,11 +382,11 @@ class MakeLoss(Op, name="MakeLoss"):
         np.copyto(outs[0], ins[0])
 
     def backward(self, ins, outs, call):
-        loss, scale = ins[0], single(self.grad_scale)
+        loss, scale = ins[0], as_float32(self.grad_scale)
         if self.normalization == "batch" and loss.ndim > 1:
-            scale = single(scale / len(loss))
+            scale = as_float32(scale / len(loss))
         elif self.normalization == "valid":
-            above = loss > loss.dtype.type(single(self.valid_thresh))
+            above = loss > loss.dtype.type(as_float32(self.valid_thresh))
             scale /= max(int(np.count_nonzero(above)), 1)
         outs[0].fill(scale)
 
@@ -428,9 +428,9 @@ class IdentityAttachKLSparseReg(FloatOp, name="IdentityAttachKLSparseReg"):
     def compute_backward(self, ins, outs, call):
         ograd, output, moving = ins
         over = tuple(axis for axis in range(output.ndim) if axis != 1)
-        momentum, kind = single(self.momentum), moving.dtype.type
+        momentum, kind = as_float32(self.momentum), moving.dtype.type
         moving *= momentum
         moving += output.mean(axis=over) * kind(1 - momentum)
-        target = kind(single(self.sparseness_target))
-        push = kind(single(self.penalty)) * ((1 - target) / (1 - moving) - target / moving)
+        target = kind(as_float32(self.sparseness_target))
+        push = kind(as_float32(self.penalty)) * ((1 - target) / (1 - moving) - target / moving)
         np.add(ograd, push.reshape(-1, *[1] * (output.ndim - 2)), out=outs[0])

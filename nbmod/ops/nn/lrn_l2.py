@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ..elementwise.float_op import FloatOp, accumulator, single
+from ..elementwise.float_op import FloatOp, accumulator, as_float32
 from ..elementwise.kernel_math import exp32, log32
 from ..jit import kernel, prange
 from ..op import Spec
@@ -133,7 +133,7 @@ class L2Normalization(FloatOp, name="L2Normalization"):
 
     def compiled(self, ins, outs, call):
         norm = call.scratch[0] if outs[1] is None else outs[1]
-        x, y, eps = self._view(ins[0]), self._view(outs[0]), single(self.eps)
+        x, y, eps = self._view(ins[0]), self._view(outs[0]), as_float32(self.eps)
         if self.mode == "channel":
             norm = norm.reshape(len(x), -1)
             return lambda: _l2_strips(x, norm, y, eps)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..elementwise.float_op import single
+from ..elementwise.float_op import as_float32
 from ..op import Op
 from ..rules import common_type, copy_over, fill_zero
 from ..shape import PartialShape, ShapeMismatch, unify, unify_all
@@ -55,7 +55,7 @@ class Sequences(Op):
     """What the three share: rules, and the view with time first."""
 
     inputs: ClassVar = ("data", "sequence_length")
-    steering: ClassVar = ("sequence_length",)
+    index_inputs: ClassVar = ("sequence_length",)
     use_sequence_length: bool
     axis: int
     axes: ClassVar[tuple[int, ...]] = (0, 1)
@@ -117,7 +117,8 @@ class SequenceMask(Sequences, name="SequenceMask"):
         copy_over(ins[0], y)
         if self.use_sequence_length:
             y = self.time_first(y)
-            filler = np.array(single(value)).astype(np.int64 if y.dtype.kind in "iu" else y.dtype)
+            kind = np.int64 if y.dtype.kind in "iu" else y.dtype
+            filler = np.array(as_float32(value)).astype(kind)
             y[Steps.of(y, ins[1]).beyond] = filler.astype(y.dtype)
 
     def forward(self, ins, outs, call):

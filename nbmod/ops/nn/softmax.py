@@ -62,7 +62,7 @@ class _Softmax(FloatOp):
             raise MXNetError(f"length has type {ins[1]}, expected int32 or int64")
         return [data, *ins[1:]], [np.dtype(self.dtype) if self.dtype else data]
 
-    def spelled_backward(self, node):
+    def decompose_backward(self, node):
         grad, y = node.inputs
         weighted = grad if self.log else apply("broadcast_mul", grad, y)
         total = apply("sum", weighted, axis=self.axis, keepdims=True)

@@ -21,7 +21,7 @@ import numpy as np
 from ...base import MXNetError
 from ...graph import Entry, Graph, Node
 from ..elementwise.arithmetic import Clip
-from ..elementwise.float_op import HALF, FloatOp
+from ..elementwise.float_op import FLOAT16, FloatOp
 from ..jit import kernel, prange
 from ..nn.activation import Activation, LeakyReLU
 from ..nn.batch_norm import BatchNorm
@@ -243,7 +243,7 @@ class Fused(FloatOp):
     min_calib_range: float | None
     max_calib_range: float | None
 
-    def holding(self, graphs: tuple[Graph, ...]) -> Op:
+    def with_subgraphs(self, graphs: tuple[Graph, ...]) -> Op:
         op = replace(self, subgraphs=graphs)  # type: ignore[type-var]
         op.list_inputs()
         return op
@@ -275,7 +275,7 @@ class Fused(FloatOp):
         return () if self.chain.norm is None else ("moving_mean", "moving_var")
 
     @property
-    def repeatable(self) -> bool:
+    def is_pure(self) -> bool:
         return True
 
     def list_inputs(self) -> tuple[str, ...]:
@@ -315,7 +315,7 @@ class Fused(FloatOp):
             return self.integer_types(ins, outs)
         chain, given = self.chain, self.pick(ins)
         names = [*chain.layer.list_inputs(), *["sum"] * chain.adds]
-        expect_type("data", given["data"], [FLOAT, HALF])
+        expect_type("data", given["data"], [FLOAT, FLOAT16])
         found, (out, *_) = super().infer_type([given[name] for name in names], outs[:1])
         given.update(zip(names, found, strict=True))
         if chain.norm is not None:

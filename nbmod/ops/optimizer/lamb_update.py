@@ -23,7 +23,7 @@ import numpy as np
 from numpy import float64, int64, sqrt
 
 from ..elementwise import program as programs
-from ..elementwise.float_op import HALF, SINGLE
+from ..elementwise.float_op import FLOAT16, FLOAT32
 from ..elementwise.formula_op import kernels
 from ..elementwise.program import Program
 from ..jit import kernel, prange
@@ -89,7 +89,7 @@ class MPLambPhase1(LambPhase1, name="mp_lamb_update_phase1"):
 
     def infer_type(self, ins: list[PartialType], outs: list[PartialType]
                    ) -> tuple[list[PartialType], list[PartialType]]:
-        return super().infer_type(ins, [None])[0], [SINGLE]
+        return super().infer_type(ins, [None])[0], [FLOAT32]
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class LambUpdate(_Lamb):
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         tensors = self.tensors(ins, outs)
-        real = tensors["mean"].dtype if tensors["mean"].dtype != HALF else SINGLE
+        real = tensors["mean"].dtype if tensors["mean"].dtype != FLOAT16 else FLOAT32
         tensors.update(w2=np.empty(1, real), s2=np.empty(1, real))
         means, lengths, move = self.stages()
         self.execute(means, tensors)
@@ -169,7 +169,7 @@ class LambUpdate(_Lamb):
         """Set the squared lengths of the weight and of the step."""
         arrays = [tensors[name] for name in ("weight", "mean", "var")]
         size, types = arrays[0].size, {array.dtype for array in arrays}
-        if size < kernels().COMPILED_FROM or len(types) > 1 or HALF in types:
+        if size < kernels().COMPILED_FROM or len(types) > 1 or FLOAT16 in types:
             programs.run(program, [tensors[name] for name in program.inputs],
                          [tensors["w2"], tensors["s2"]], self.numbers(program))
             return

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy import float64, int64
 
-from ..elementwise.float_op import HALF, SINGLE
+from ..elementwise.float_op import FLOAT16, FLOAT32
 from ..elementwise.formula_op import FormulaOp, kernels
 from ..jit import kernel, prange
 from ..op import Call, Op, PartialType
@@ -29,8 +29,8 @@ CHUNK = 1 << 14
 def sum_of_squares(array: np.ndarray) -> float:
     """The sum of the squares of all elements, added up in float64."""
     flat = array.reshape(-1)
-    if flat.dtype == HALF:
-        flat = flat.astype(SINGLE)
+    if flat.dtype == FLOAT16:
+        flat = flat.astype(FLOAT32)
     if flat.size < kernels().COMPILED_FROM:
         return float(np.dot(flat.astype(np.float64), flat.astype(np.float64)))
     sums = np.empty(-(-flat.size // CHUNK))
@@ -69,7 +69,7 @@ class _Tensors(Op):
         known = next((dtype for dtype in ins if dtype is not None), None)
         for dtype in ins:
             require_trainable(dtype)
-        return [dtype or known for dtype in ins], [SINGLE] * len(outs)
+        return [dtype or known for dtype in ins], [FLOAT32] * len(outs)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class AllFinite(Op, name="all_finite"):
     def infer_type(self, ins: list[PartialType], outs: list[PartialType]
                    ) -> tuple[list[PartialType], list[PartialType]]:
         require_trainable(ins[0])
-        return ins, [SINGLE]
+        return ins, [FLOAT32]
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         _and_finite(ins, outs[0], self.init_output)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...base import MXNetError
-from ..elementwise.float_op import SINGLE
+from ..elementwise.float_op import FLOAT32
 from ..op import Call, Op, PartialType
 from ..param import Floats, Shape
 from ..shape import PartialShape
@@ -110,7 +110,7 @@ class MultiUpdate(Op):
 
     def infer_type(self, ins: list[PartialType], outs: list[PartialType]
                    ) -> tuple[list[PartialType], list[PartialType]]:
-        return self._infer("infer_type", ins, outs, SINGLE)
+        return self._infer("infer_type", ins, outs, FLOAT32)
 
     def _infer(self, what: str, ins: list[Any], outs: list[Any], other: Any
                ) -> tuple[list[Any], list[Any]]:

@@ -35,7 +35,7 @@ import numpy as np
 from ...base import MXNetError
 from ..elementwise import program as programs
 from ..elementwise.codegen import ArraySpec, KernelSpec
-from ..elementwise.float_op import HALF, SINGLE, single
+from ..elementwise.float_op import FLOAT16, FLOAT32, as_float32
 from ..elementwise.formula import names_in
 from ..elementwise.formula_op import kernels
 from ..elementwise.program import Program, Step
@@ -95,7 +95,7 @@ class Update(Op):
         own = [given[name] for name in self.inputs if name not in self.singles]
         (dtype, *_), outs = super().infer_type(own, outs)
         require_trainable(dtype)
-        return [SINGLE if name in self.singles else dtype for name in self.inputs], outs
+        return [FLOAT32 if name in self.singles else dtype for name in self.inputs], outs
 
     @classmethod
     @cache
@@ -118,7 +118,7 @@ class Update(Op):
 
     def rounded(self, number: float) -> float:
         """A number as the rule computes with it."""
-        return number if self.exact else single(number)
+        return number if self.exact else as_float32(number)
 
     def numbers(self, program: Program) -> list[float]:
         """The scalars of the program."""
@@ -215,7 +215,7 @@ def kernel_for(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.nd
 
 
 def _flat(array: np.ndarray) -> np.ndarray:
-    if array.dtype == HALF:
+    if array.dtype == FLOAT16:
         array = array.view(np.uint16)
     return array if array.ndim == 1 else array.reshape(-1)
 

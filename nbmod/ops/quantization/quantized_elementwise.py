@@ -245,7 +245,7 @@ class QuantizedBatchNorm(RangedOp, name="_contrib_quantized_batch_norm"):
     tensors: ClassVar = 5
 
     @property
-    def repeatable(self) -> bool:
+    def is_pure(self) -> bool:
         return True
 
     def tensor_shapes(self, ins: list[PartialShape], out: PartialShape

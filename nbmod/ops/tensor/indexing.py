@@ -96,7 +96,7 @@ class Gather(Op):
     """
 
     needs: ClassVar = ("ograd", "indices")
-    steering: ClassVar = ("indices",)
+    index_inputs: ClassVar = ("indices",)
     table: ClassVar = 0
     """Position of the table among the inputs; the indices are the other one."""
 
@@ -182,7 +182,7 @@ class Embedding(Gather, name="Embedding", aliases=("_sparse_Embedding",)):
 
     inputs: ClassVar = ("data", "weight")
     needs: ClassVar = ("ograd", "data")
-    steering: ClassVar = ("data",)
+    index_inputs: ClassVar = ("data",)
     table: ClassVar = 1
 
     def infer_shape(self, ins, outs):
@@ -249,7 +249,7 @@ class Pick(Gather, name="pick", aliases=("choose_element_0index",)):
 
     inputs: ClassVar = ("data", "index")
     needs: ClassVar = ("ograd", "index")
-    steering: ClassVar = ("index",)
+    index_inputs: ClassVar = ("index",)
 
     def infer_shape(self, ins, outs):
         data, index = ins
@@ -327,7 +327,7 @@ class ScatterND(Op, name="scatter_nd"):
 
     inputs: ClassVar = ("data", "indices")
     needs: ClassVar = ("ograd", "indices")
-    steering: ClassVar = ("indices",)
+    index_inputs: ClassVar = ("indices",)
 
     def infer_shape(self, ins, outs):
         return [_scattered(ins[0], ins[1], self.shape), ins[1]], [self.shape]

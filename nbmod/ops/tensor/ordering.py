@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..elementwise.float_op import HALF
+from ..elementwise.float_op import FLOAT16
 from ..elementwise.kernel_cache import COMPILED_FROM
 from ..jit import inlined, kernel, num_threads, prange
 from ..op import Call, Op, PartialType, Spec
@@ -197,7 +197,7 @@ def rank_work(data: Spec, rows: int) -> list[Spec]:
     if not _compiles(data, size):
         return []
     workers = min(num_threads(), rows)
-    narrow = np.dtype(np.float32 if data.dtype == HALF else np.int32)
+    narrow = np.dtype(np.float32 if data.dtype == FLOAT16 else np.int32)
     copy = data.size if data.dtype.itemsize < 4 else 0
     return [Spec((copy,), narrow), Spec((workers, size), KEY), Spec((workers, size), KEY),
             Spec((workers, DIGITS), INT64)]

@@ -68,7 +68,7 @@ class Transpose(Permutation, name="transpose"):
         data = tuple(out[order.index(axis)] for axis in range(len(out)))
         return [data], [out]
 
-    def passes_on(self, ins, outs):
+    def is_identity(self, ins, outs):
         rank = len(ins[0].shape)
         return self.order(rank) == tuple(range(rank))
 
@@ -102,7 +102,7 @@ class SwapAxis(Permutation, name="SwapAxis", aliases=("swapaxes",)):
         out = unify(self._swap(data), out)
         return [self._swap(out)], [out]
 
-    def passes_on(self, ins, outs):
+    def is_identity(self, ins, outs):
         rank = len(ins[0].shape)
         return self.dim1 % rank == self.dim2 % rank
 

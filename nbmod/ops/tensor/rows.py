@@ -80,7 +80,7 @@ class BooleanMask(Op, name="_contrib_boolean_mask"):
 
     inputs: ClassVar = ("data", "index")
     needs: ClassVar = ("ograd", "index")
-    steering: ClassVar = ("index",)
+    index_inputs: ClassVar = ("index",)
 
     def __post_init__(self):
         if self.axis != 0:

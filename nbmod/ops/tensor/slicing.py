@@ -38,7 +38,7 @@ class Cut(Op):
     def region(self, data: Shape, out: Shape) -> Region:
         raise NotImplementedError
 
-    def passes_on(self, ins, outs):
+    def is_identity(self, ins, outs):
         shape = ins[0].shape
         return shape == outs[0].shape and all(
             part.indices(size)[2] > 0

@@ -21,7 +21,7 @@ Key = tuple[object, ...]
 def eliminate_identities(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
     """Replace a node that returns its input in inference by that input.
 
-    Ops say which nodes do (`Op.passes_on`): Dropout, BlockGrad, Cast to the same type, Reshape to
+    Ops say which nodes do (`Op.is_identity`): Dropout, BlockGrad, Cast to the same type, Reshape to
     the same shape.  Two transpositions in a row become one, or none.
     """
     graph = before.graph
@@ -31,7 +31,7 @@ def eliminate_identities(before: Rewritten, first: Graph, specs: Sequence[Spec])
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         op = node.op
         assert op is not None
-        if not inputs or not (op.view or type(op).passes_on is not Op.passes_on):
+        if not inputs or not (op.view or type(op).is_identity is not Op.is_identity):
             return None
         if any(Entry(node, i) in uses for i in range(1, node.num_outputs)):
             return None
@@ -39,7 +39,7 @@ def eliminate_identities(before: Rewritten, first: Graph, specs: Sequence[Spec])
         outs = [known[eid] for eid in graph.output_eids(node)]
         if None in ins or None in outs or not _in_one_group(node, inputs[0].node):
             return None
-        if op.passes_on(ins, outs):
+        if op.is_identity(ins, outs):
             return _bypass(node, inputs[0])
         return _merge_transposes(node, inputs[0], len(outs[0].shape))
 
@@ -86,7 +86,7 @@ def eliminate_common_subexpressions(before: Rewritten, first: Graph, specs: Sequ
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         op = node.op
         assert op is not None
-        if op.aux or op.subgraphs or op.runs_bodies or not op.repeatable:
+        if op.aux or op.subgraphs or op.runs_subgraphs or not op.is_pure:
             return None
         outs = tuple(known[eid] for eid in before.graph.output_eids(node))
         key: Key = (op.name, node.attrs.get("__ctx_group__"), outs, *inputs)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...graph import Entry, Node
-from ...ops.elementwise.float_op import single
+from ...ops.elementwise.float_op import as_float32
 from ..rewrite import Replacement, Rewritten, rewrite
 from .analysis import CONVOLUTIONS, NORMS, count_uses, nodes_with_gradient
 
@@ -97,6 +97,6 @@ def _replaced(node: Node, host: Node, op: EpilogueOp, **more: Entry) -> Replacem
 def _upper_bound(op: Any) -> float:
     """That of a function that clips from 0 on, infinity for ReLU; 0 for other functions."""
     if op.name == "clip" and op.a_min == 0:
-        return max(single(op.a_max), 0)
+        return max(as_float32(op.a_max), 0)
     is_relu = op.name == "relu" or (op.name == "Activation" and op.act_type == "relu")
     return np.inf if is_relu else 0

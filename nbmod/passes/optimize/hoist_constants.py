@@ -79,7 +79,7 @@ def _is_invariant(graph: Graph, node: Node, hoisted: Container[int], specs: Sequ
     assert op is not None
     if op.derived:
         return all(e.node.is_variable or id(e.node) in hoisted for e in node.inputs)
-    if op.aux or op.subgraphs or op.runs_bodies or not op.repeatable:
+    if op.aux or op.subgraphs or op.runs_subgraphs or not op.is_pure:
         return False
     if not all(id(entry.node) in hoisted for entry in node.inputs):
         return False

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...detection.boxes import BipartiteMatching, BoxDecode, BoxEncode, BoxIoU, BoxNMS
-from ...elementwise.float_op import single
+from ...elementwise.float_op import as_float32
 from ...op import Spec
 from ...tensor.ordering import INT64
 from ..elementwise.formula_op import COPY, run_program
@@ -30,7 +30,7 @@ exp, log = MATH["exp"], MATH["log"]
 def _key_function(op: BoxNMS, real: Any) -> Any:
     """The sort key of rows: the negative score, NaN for invalid rows."""
     score, group = op.score_index, op.id_index
-    least, nothing, background = map(real, (single(op.valid_thresh), np.nan, op.background_id))
+    least, nothing, background = map(real, (as_float32(op.valid_thresh), np.nan, op.background_id))
 
     @device_function
     def key(x, row, k, size, width):
@@ -88,7 +88,7 @@ def _nms(op: BoxNMS, ins: Any, outs: Any, call: Any) -> list[Launch]:
     sorting, order = sort_rows(_key_function(op, real), x, (images, rows), (rows, width),
                                scratch[6:])
     boxes = Boxes(x, op.coord_start, -1 if op.force_suppress else op.id_index, before)
-    finding, stays = suppress(boxes, order, Rule(size, single(op.overlap_thresh)), scratch)
+    finding, stays = suppress(boxes, order, Rule(size, as_float32(op.overlap_thresh)), scratch)
     return sorting + finding + each(
         _take_kernel(real, before, after), images * rows, x, order.where, stays.places,
         stays.counts, where, y, rows, width, size, op.coord_start)
@@ -211,7 +211,7 @@ def _decode_kernel(real: Any, corner: bool, clips: bool) -> Any:
 def _decode(op: BoxDecode, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (x, anchors), y = ins, outs[0]
     real = real_of(y.dtype)
-    numbers = [real(single(n)) for n in (op.std0, op.std1, op.std2, op.std3, op.clip)]
+    numbers = [real(as_float32(n)) for n in (op.std0, op.std1, op.std2, op.std3, op.clip)]
     made = _decode_kernel(real, op.format == "corner", bool(numbers[-1] > 0))
     return each(made, x.size // 2, x, anchors, y, *numbers, x.shape[1])
 
@@ -273,7 +273,7 @@ def _match(op: BipartiteMatching, ins: Any, outs: Any, call: Any) -> list[Launch
     x = ins[0]
     found, scratch = _wanted(outs, call.scratch), call.scratch[2:]
     (height, width), real = x.shape[-2:], real_of(x.dtype)
-    images, limit = prod(x.shape[:-2]), real(single(op.threshold))
+    images, limit = prod(x.shape[:-2]), real(as_float32(op.threshold))
     sorting, (keys, where) = sort_rows(_score_function(real, not op.is_ascend), x,
                                        (images, height * width), (height * width, 0), scratch)
     most = min(height, width)

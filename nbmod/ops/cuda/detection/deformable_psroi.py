@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...detection.roi_rotated import DeformablePSROIPooling
-from ...elementwise.float_op import single
+from ...elementwise.float_op import as_float32
 from ...op import Spec
 from ..elementwise.group_stats import Groups, paired_sums
 from ..lib.fill import fill_zero

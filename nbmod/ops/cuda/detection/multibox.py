@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...detection.multibox import LEAST_OVERLAP, MultiBoxDetection, MultiBoxPrior, MultiBoxTarget
-from ...elementwise.float_op import single
+from ...elementwise.float_op import as_float32
 from ...op import Spec
 from ..lib.block_reduce import BLOCK_SIZE, each_block, sum_kernel
 from ..lib.fill import fill
@@ -283,8 +283,8 @@ def _target(op: MultiBoxTarget, ins: Any, outs: Any, call: Any) -> list[Launch]:
     found = [spare if out is None else out for out, spare in zip(outs, call.scratch, strict=False)]
     (images, boxes, width), total, real = label.shape, anchors.shape[1], real_of(anchors.dtype)
     valid, match, chance, *_ = room = call.scratch[3:8]
-    ratio, mines = single(op.negative_mining_ratio), op.negative_mining_ratio > 0
-    least, largest, ignored, *variances = (real(single(n)) for n in (
+    ratio, mines = as_float32(op.negative_mining_ratio), op.negative_mining_ratio > 0
+    least, largest, ignored, *variances = (real(as_float32(n)) for n in (
         op.overlap_threshold, op.negative_mining_thresh if mines else -2, op.ignore_label,
         *op.variances))
     write = _target_kernel(real, tuple(variances), ignored, ignored if mines else real(0))
@@ -421,10 +421,10 @@ def _detect(op: MultiBoxDetection, ins: Any, outs: Any, call: Any) -> list[Launc
     images, classes, total = chances.shape
     which, places, rows, score, *scratch = call.scratch
     real, suppresses, size = real_of(y.dtype), 0 < op.nms_threshold <= 1, op._sorted(total)
-    write = _row_kernel(real, tuple(real(single(n)) for n in op.variances), op.clip)
+    write = _row_kernel(real, tuple(real(as_float32(n)) for n in op.variances), op.clip)
     launches = [
         *each(_classify_kernel(real), images * total, chances, which, places,
-              real(single(op.threshold)), classes, total),
+              real(as_float32(op.threshold)), classes, total),
         *running_sums(places, places, (images, total, 1)),
         *each(write, images * total, chances, offsets, anchors, which, places,
               rows if suppresses else y, score, classes, total)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...detection.proposal import MultiProposal
-from ...elementwise.float_op import single
+from ...elementwise.float_op import as_float32
 from ...op import Spec
 from ..lib.kernel_math import MATH, maximum, minimum, real_of
 from ..lib.merge_sort import sort_rows, sort_scratch
@@ -110,7 +110,7 @@ def _forward(op: MultiProposal, ins: Any, outs: Any, call: Any) -> list[Launch]:
     boxes, scores, corners, *scratch = call.scratch
     total, post = boxes.shape[1], op.rpn_post_nms_top_n
     size, shape = op._sorted(total), (len(corners), height, width)
-    rule = Rule(size, single(op.threshold), pixel=1, most=post, all_keys=True)
+    rule = Rule(size, as_float32(op.threshold), pixel=1, most=post, all_keys=True)
     sorting, order = sort_rows(_key, scores, (images, total), (total, 0), scratch[6:])
     finding, stays = suppress(Boxes(boxes, 0), order, rule, scratch)
     return [

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...elementwise.float_op import single
+from ...elementwise.float_op import as_float32
 from ...elementwise.program import Program, Step
 from ...nn.batch_norm import BatchNormOp, FollowedNorm, SyncBatchNorm
 from ...op import Spec
@@ -165,7 +165,7 @@ def backward(op: BatchNormOp, ins: Any, outs: Any, call: Any) -> list[Any]:
     if op.shows_variance:
         inverted = run_program(INVERSE, [given["var"]], [call.scratch[5]], [op.eps])
         found = (given["mean"], call.scratch[5])
-    momentum = single(op.momentum)
+    momentum = as_float32(op.momentum)
     follow = run_program(FOLLOW, [*moving, *found], moving, [momentum, 1 - momentum, op.eps])
     of_batch = inverted + _gradients(op, given, outs, call, found) + follow
     of_past = run_program(INVERSE, [moving[1]], [fixed], [op.eps]) + _gradients(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from ...elementwise.float_op import accumulator, single
+from ...elementwise.float_op import accumulator, as_float32
 from ...elementwise.program import Program, Step
 from ...nn.layer_norm import LayerNorm, _SampleNorm
 from ...nn.softmax_kernels import Places

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...elementwise.float_op import single
+from ...elementwise.float_op import as_float32
 from ...elementwise.program import Program, Step
 from ...nn.loss import IdentityAttachKLSparseReg, MakeLoss, SoftmaxOutput, SVMOutput, _Regression
 from ...op import Spec
@@ -74,7 +74,7 @@ def _softmax_output_backward(op: SoftmaxOutput, ins: Any, outs: Any, call: Any) 
         difference = "(y - t) * scale * y" if op.out_grad else "(y - t) * scale"
         program = Program("against_probabilities", (Step("gx", difference),), ("y", "t"), ("gx",),
                           ("scale",))
-        return launches + run_program(program, [y, label], [gx], [single(op.grad_scale)])
+        return launches + run_program(program, [y, label], [gx], [as_float32(op.grad_scale)])
     places, real = op._places(y), real_of(y.dtype)
     counted = op.normalization == "valid"
     ignored = int(op.ignore_label)
@@ -82,13 +82,13 @@ def _softmax_output_backward(op: SoftmaxOutput, ins: Any, outs: Any, call: Any) 
         launches += each_block(_count_kernel(real, ignored), 1, label, call.scratch[0], label.size,
                                False)
     divisor = {"batch": label.size, "valid": 1, "null": places.lanes}[op.normalization]
-    spread = 0.0 if op.multi_output else single(op.smooth_alpha)
+    spread = 0.0 if op.multi_output else as_float32(op.smooth_alpha)
     rule = _Rule(real, op.use_ignore, op.out_grad, counted)
     return launches + each(
         _against_labels_kernel(rule), y.size, y, label, gx,
         call.scratch[0] if counted else gx, places.size, places.lanes,
-        real(single(single(op.grad_scale) / divisor)), real(1 - spread),
-        real(single(spread / max(places.size - 1, 1))), ignored)
+        real(as_float32(as_float32(op.grad_scale) / divisor)), real(1 - spread),
+        real(as_float32(spread / max(places.size - 1, 1))), ignored)
 
 
 def _count(op: SoftmaxOutput | MakeLoss, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
@@ -130,8 +130,8 @@ def _svm_backward(op: SVMOutput, ins: Any, outs: Any, call: Any) -> list[Launch]
         return launches
     real = real_of(y.dtype)
     return launches + each(_hinge_kernel(real, op.use_linear), y.size, y, label, outs[0],
-                           y.shape[-1], real(single(op.margin)),
-                           real(single(op.regularization_coefficient)))
+                           y.shape[-1], real(as_float32(op.margin)),
+                           real(as_float32(op.regularization_coefficient)))
 
 
 @cache
@@ -154,12 +154,12 @@ def _shared_kernel(real: Any) -> Any:
 
 
 def _make_loss_backward(op: MakeLoss, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    loss, gx, scale = ins[0], outs[0], single(op.grad_scale)
+    loss, gx, scale = ins[0], outs[0], as_float32(op.grad_scale)
     if op.normalization != "valid":
         batch = loss.shape[0] if op.normalization == "batch" and loss.ndim > 1 else 1
-        return fill(gx, single(scale / batch))
+        return fill(gx, as_float32(scale / batch))
     real, found = real_of(loss.dtype), call.scratch[0]
-    above = _above_kernel(real, single(op.valid_thresh))
+    above = _above_kernel(real, as_float32(op.valid_thresh))
     return [*each_block(above, 1, loss, found, loss.size, False),
             *each(_shared_kernel(real), gx.size, gx, found, real(scale))]
 
@@ -176,11 +176,11 @@ def _sparse_backward(op: IdentityAttachKLSparseReg, ins: Any, outs: Any, call: A
     (ograd, output, moving), mean = ins, call.scratch[0]
     shape = (output.shape[0], output.shape[1], -1)
     g, y, gx = (array.reshape(shape) for array in (ograd, output, outs[0]))
-    momentum, average = single(op.momentum), moving.reshape(1, -1, 1)
+    momentum, average = as_float32(op.momentum), moving.reshape(1, -1, 1)
     return [*run_program(AVERAGE, [y], [mean.reshape(average.shape)], [y.size // moving.size]),
             *run_program(FOLLOW, [moving, mean], [moving], [momentum, 1 - momentum]),
             *run_program(PUSH, [g, average], [gx],
-                         [single(op.sparseness_target), single(op.penalty)])]
+                         [as_float32(op.sparseness_target), as_float32(op.penalty)])]
 
 
 on_gpu(IdentityAttachKLSparseReg, _copy, _sparse_backward,

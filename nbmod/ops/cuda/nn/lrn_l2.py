@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ...elementwise.float_op import accumulator, single
+from ...elementwise.float_op import accumulator, as_float32
 from ...elementwise.program import Program, Step
 from ...nn.lrn_l2 import LRN, L2Normalization
 from ...op import Spec
@@ -41,7 +41,7 @@ def _lengths(op: L2Normalization, data: Spec) -> Spec:
 
 
 def _l2(op: L2Normalization, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    shape, squares, eps = _view(op, ins[0]), call.scratch[0], [single(op.eps)]
+    shape, squares, eps = _view(op, ins[0]), call.scratch[0], [as_float32(op.eps)]
     x, y = (array.reshape(shape) for array in (ins[0], outs[0]))
     launches = run_program(SQUARES, [x], [squares])
     if outs[1] is not None:

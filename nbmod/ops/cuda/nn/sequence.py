@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...elementwise.float_op import single
+from ...elementwise.float_op import as_float32
 from ...nn.sequence import SequenceLast, SequenceMask, SequenceReverse, Sequences
 from ..lib.fill import fill_zero
 from ..lib.kernel_math import maximum, minimum
@@ -96,7 +96,7 @@ def _lengths(op: Sequences, ins: Any) -> tuple[Any, Array]:
 
 def _masked(op: SequenceMask, ins: Any, y: Array, value: float) -> list[Launch]:
     kind, lengths = _lengths(op, ins)
-    value = single(value)
+    value = as_float32(value)
     with np.errstate(over="ignore"):
         filler = np.array(value).astype(np.int64 if y.dtype.kind in "iu" else y.dtype)
     return each(_move_kernel(kind, False, op.axis == 1), y.size, ins[0], lengths, y,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...elementwise.float_op import HALF, SINGLE
+from ...elementwise.float_op import FLOAT16, FLOAT32
 from ...op import Spec
 from ...optimizer.lamb_update import LambUpdate
 from ..runtime.launch import Launch, on_gpu
@@ -14,7 +14,7 @@ from .sgd_update import launches
 def _lengths(op: LambUpdate, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     """Memory for the squared lengths of the weight and of the step."""
     kind = dict(zip(op.inputs, ins, strict=True))["mean"].dtype
-    return [Spec((1,), SINGLE if kind == HALF else kind)] * 2
+    return [Spec((1,), FLOAT32 if kind == FLOAT16 else kind)] * 2
 
 
 def _lamb(op: LambUpdate, ins: Any, outs: Any, call: Any) -> list[Launch]:

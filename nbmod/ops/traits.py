@@ -1,0 +1,133 @@
+"""What passes, the memory planner and the executor may ask of an op, besides computing it.
+
+Every trait has a default that is correct for all ops: an op that declares none runs, more slowly or
+in more memory.  `Op` (ops/op.py) inherits them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from ..base import MXNetError
+from .param import Shape
+from .regions import Rows
+from .subgraph import Part
+
+if TYPE_CHECKING:
+    from ..graph import Entry, Graph, Node
+    from .elementwise.program import Elements
+    from .op import Op, Spec
+
+__all__ = ["OpTraits"]
+
+
+class OpTraits:
+    """Base class of `Op`: the defaults of all traits."""
+
+    name: ClassVar[str] = ""
+    aux: ClassVar[tuple[str, ...]] = ()
+    """Inputs that are state: kept between runs, written by the op, given no gradient."""
+
+    # -- memory -----------------------------------------------------------------------------
+
+    inplace: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """(input, output) pairs that may share memory when the input is not needed afterwards."""
+    inplace_backward: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """The same for backward: (name in `needs`, input whose gradient is written)."""
+    view: ClassVar[bool] = False
+    """Output 0 is input 0 under another shape: no step runs, no memory is used."""
+    accumulates: ClassVar[bool] = False
+    """Backward honours `call.add`; otherwise the executor adds through scratch memory."""
+
+    def joins(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Rows | None:
+        """Where the inputs are in the first output, if that is their concatenation: producers of
+        the inputs may write them there."""
+        return None
+
+    def cuts(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Rows | None:
+        """Where the outputs are in the first input, if they are slices of it: consumers of the
+        outputs may read them there."""
+        return None
+
+    def apart(self) -> tuple[str, ...]:
+        """Inputs and outputs that, on the CPU, may be strided (`array.strides`) between rows."""
+        return ()
+
+    # -- effects ----------------------------------------------------------------------------
+
+    random: ClassVar[bool] = False
+    """Draws random numbers, so two equal nodes are not interchangeable."""
+    reads_shapes: ClassVar[bool] = False
+    """Only shapes and types of the inputs matter, not their values."""
+    reads_context: ClassVar[bool] = False
+    """Reads `call.ctx`, also when called eagerly."""
+    derived: ClassVar[bool] = False
+    """Inserted by passes between parameters and their readers; runs when the parameters change."""
+    shape_of_values: ClassVar[Callable[..., list[Shape]] | None] = None
+    """For ops whose output shapes depend on values: a method `(ins) -> shapes`, which gets those of
+    `index_inputs` as NumPy arrays and of the others the `Spec`.  Such an op runs eagerly only;
+    `infer_shape` leaves unknown what does not follow from shapes."""
+    gpu_module: ClassVar[str] = ""
+    """The module with the GPU kernels of an op from outside of this package, imported when the op
+    first runs on a GPU."""
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether running forward again gives the same again and has no other effect."""
+        return not (self.random or self.aux)
+
+    def writes_aux(self, is_train: bool) -> bool:
+        """Whether a forward pass may change what it reads: states, and parameters with them."""
+        return bool(self.aux)
+
+    def is_identity(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> bool:
+        """Whether in inference the first output equals the first input."""
+        return self.view and ins[0] == outs[0]
+
+    # -- fusion -----------------------------------------------------------------------------
+
+    def elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
+        """Forward as a program over elements; None if it is not elementwise.
+
+        Several such nodes may run as one (`passes.optimize.fuse_elementwise`).
+        """
+        return None
+
+    def backward_elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
+        """The same for backward: `ins` are the tensors of `list_needs()`, `outs` the gradients."""
+        return None
+
+    # -- gradients of gradients -------------------------------------------------------------
+
+    index_inputs: ClassVar[tuple[str, ...]] = ()
+    """Inputs without gradient, such as indices; forward is affine in all others."""
+    bilinear: ClassVar[tuple[str, str] | tuple[()]] = ()
+    """Two inputs that forward is a product of: linear in each, and affine in all others."""
+
+    def decompose_backward(self, node: Node) -> list[Entry | None] | None:
+        """What `node`, a `Backward` of this op, computes, as other nodes over `node.inputs`.
+
+        For differentiating it; None where there is no such form.  Ops that are `bilinear`, or
+        affine but for `index_inputs`, need none.
+        """
+        return None
+
+    # -- subgraphs --------------------------------------------------------------------------
+
+    subgraphs: tuple[Graph, ...] = ()
+    """Graphs that the op computes; an op that has any declares this as a field of its own."""
+    runs_subgraphs: ClassVar[bool] = False
+    """Runs graphs of its own (see `ops.control_flow`), on whatever device their ops run."""
+
+    def with_subgraphs(self, graphs: tuple[Graph, ...]) -> Op:
+        """The op of a node with these graphs; MXNetError if they are none it can compute."""
+        raise MXNetError(f"{self.name} takes no graphs, but the node holds {len(graphs)}")
+
+    def subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> Sequence[Part]:
+        """What forward runs of the op's graphs; `wanted` tells which outputs are read."""
+        return ()
+
+    def backward_subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> Sequence[Part]:
+        """The same for backward: `ins` are the tensors of `list_needs()`."""
+        return ()
