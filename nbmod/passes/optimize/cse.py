@@ -29,8 +29,7 @@ def eliminate_identities(before: Rewritten, first: Graph, specs: Sequence[Spec])
     known = before.facts(first, specs)
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
-        op = node.op
-        assert op is not None
+        op = node.required_op
         if not inputs or not (op.view or type(op).is_identity is not Op.is_identity):
             return None
         if any(Entry(node, i) in uses for i in range(1, node.num_outputs)):
@@ -84,8 +83,7 @@ def eliminate_common_subexpressions(before: Rewritten, first: Graph, specs: Sequ
     by_op: dict[Key, dict[Op, Node]] = {}
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
-        op = node.op
-        assert op is not None
+        op = node.required_op
         if op.aux or op.subgraphs or op.runs_subgraphs or not op.is_pure:
             return None
         outs = tuple(known[eid] for eid in before.graph.output_eids(node))
@@ -93,8 +91,7 @@ def eliminate_common_subexpressions(before: Rewritten, first: Graph, specs: Sequ
         other = earliest.setdefault(key, node)
         if other is node:
             return None
-        assert other.op is not None
-        twin = by_op.setdefault(key, {other.op: other}).setdefault(op, node)
+        twin = by_op.setdefault(key, {other.required_op: other}).setdefault(op, node)
         # Ops that compare equal may differ in the sign of a zero parameter; their text tells.
         if twin is node or not (op is twin.op or repr(op) == repr(twin.op)):
             return None

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ...ops.nn.deconvolution import Deconvolution
     from ...ops.nn.fully_connected import FullyConnected
 
-    Layer = Convolution | Deconvolution | FullyConnected
-
 __all__ = ["fold_batch_norm"]
 
 LAYERS = CONVOLUTIONS | {"Deconvolution", "FullyConnected"}
@@ -68,7 +66,8 @@ def _channels_agree(layer: Node, norm: Node, data: Spec) -> bool:
 
 def _folded(layer: Node, norm_node: Node, inputs: list[Entry]) -> Node:
     """The layer, with weights and bias that do the work of the norm."""
-    op, norm = cast("Layer", layer.op), cast("BatchNormOp", norm_node.op)
+    op = cast("Convolution | Deconvolution | FullyConnected", layer.op)
+    norm = cast("BatchNormOp", norm_node.op)
     transposed = op.name == "Deconvolution"
     parameters = FoldedBatchNorm(norm.eps, norm.fix_gamma, op.no_bias,
                                  getattr(op, "num_group", 1) if transposed else 1, transposed)

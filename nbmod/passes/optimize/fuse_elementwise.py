@@ -278,8 +278,8 @@ class _Grouping:
             return False
         producers = [self.producer[entry] for entry in unit.reads
                      if len(self.consumers[entry]) == 1]
-        return any(each.kind is None and each.node.op is not None and each.node.op.accumulates
-                   for each in producers)
+        return any(each.kind is None and not each.node.is_variable
+                   and each.node.required_op.accumulates for each in producers)
 
     def _merge_along_edges(self) -> bool:
         """Try every edge once; True if groups have been merged."""
@@ -466,7 +466,6 @@ def _program(units: Iterable[Unit], inputs: Sequence[Entry], outputs: Sequence[E
 
 def _label(entry: Entry) -> str:
     """The name of an entry for people."""
-    op = entry.node.op
-    assert op is not None
+    op = entry.node.required_op
     outputs = op.list_outputs()
     return entry.node.name if len(outputs) == 1 else f"{entry.node.name}.{outputs[entry.index]}"

@@ -88,8 +88,7 @@ def _with_epilogue(op: Any, plain: bool, reads_hidden: bool) -> EpilogueOp:
 
 def _replaced(node: Node, host: Node, op: EpilogueOp, **more: Entry) -> Replacement:
     """`host` as `op`, which does what `node` does too, with `more` inputs."""
-    assert host.op is not None
-    named = dict(zip(host.op.list_inputs(), host.inputs, strict=True), **more)
+    named = dict(zip(host.required_op.list_inputs(), host.inputs, strict=True), **more)
     made = Node(op, host.name, [named[name] for name in op.list_inputs()], host.attrs)
     return Replacement([Entry(made)], f"{node.describe()} is done by {host.describe()}")
 

@@ -75,8 +75,7 @@ def derived_groups(graph: Graph, specs: Sequence[Spec | None]) -> list[list[Node
 def _is_invariant(graph: Graph, node: Node, hoisted: Container[int], specs: Sequence[Spec | None]
                   ) -> bool:
     """Whether a node depends on hoisted nodes only, or for a derived op, also on parameters."""
-    op = node.op
-    assert op is not None
+    op = node.required_op
     if op.derived:
         return all(e.node.is_variable or id(e.node) in hoisted for e in node.inputs)
     if op.aux or op.subgraphs or op.runs_subgraphs or not op.is_pure:
