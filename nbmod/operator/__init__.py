@@ -1,9 +1,9 @@
 """Operators written in Python.
 
-    custom      `CustomOp` computes, `CustomOpProp` says what it is, `register` gives it a name
-    definition  what the op table sees of them
-    python_op   `NumpyOp` and `NDArrayOp`, which came before
-    arguments   what the ops of the table are called with
+    custom      `CustomOp` computes, `CustomOpProp` describes it, `register` gives it a name
+    definition  the adapter from a `CustomOpProp` to the op `Custom`
+    python_op   the older interfaces `NumpyOp` and `NDArrayOp`
+    arguments   inputs and parameters of all ops
 """
 
 from __future__ import annotations

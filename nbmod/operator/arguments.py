@@ -1,4 +1,4 @@
-"""What the ops of the table are called with, in words."""
+"""Names and types of the inputs and parameters of ops, as text."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def get_all_registered_operators() -> list[str]:
 
 
 def get_operator_arguments(op_name: str) -> OperatorArguments:
-    """How many inputs and parameters an op takes, their names, and their types in words."""
+    """The number of inputs and parameters of an op, their names, and their types as text."""
     arguments = op_arguments(OPS.find(op_name))
     return OperatorArguments(len(arguments), list(arguments), list(arguments.values()))

@@ -1,4 +1,4 @@
-"""A `CustomOp` computes; its `CustomOpProp` says what it is.
+"""Custom operators: a `CustomOp` computes; its `CustomOpProp` describes it.
 
     @mx.operator.register("square")
     class SquareProp(mx.operator.CustomOpProp):
@@ -33,11 +33,11 @@ __all__ = ["CustomOp", "CustomOpProp", "register"]
 
 
 class CustomOp:
-    """What computes: subclasses define `forward` and `backward`, which write into arrays."""
+    """The computation: subclasses define `forward` and `backward`, which write into arrays."""
 
     def forward(self, is_train: bool, req: list[str], in_data: list[NDArray],
                 out_data: list[NDArray], aux: list[NDArray]) -> None:
-        """Write the outputs, each as `req` says."""
+        """Write the outputs, each with `assign` and its `req`."""
 
     def backward(self, req: list[str], out_grad: list[NDArray], in_data: list[NDArray],
                  out_data: list[NDArray], in_grad: list[NDArray], aux: list[NDArray]) -> None:
@@ -58,10 +58,10 @@ class CustomOp:
 
 
 class CustomOpProp:
-    """What an operator is: names, shapes, types, and how to make one that computes.
+    """The description of an operator: names, shapes, types; it creates the `CustomOp`.
 
     The constructor gets the parameters of the node as text.  `need_top_grad` False is for losses,
-    whose gradient does not depend on what stands above them.
+    whose gradient does not depend on the gradient of their output.
     """
 
     need_top_grad_ = True
@@ -70,7 +70,7 @@ class CustomOpProp:
         self.need_top_grad_ = need_top_grad
 
     def list_arguments(self) -> list[str]:
-        """Names of the inputs that are no state."""
+        """Names of the inputs that are not auxiliary states."""
         return ["data"]
 
     def list_outputs(self) -> list[str]:
@@ -103,7 +103,7 @@ class CustomOpProp:
     def infer_storage_type_backward(self, ograd_stype: list[str], in_stype: list[str],
                                     out_stype: list[str], igrad_stype: list[str],
                                     aux_stype: list[str]) -> Any:
-        """The same for backward, of all the arrays that it sees."""
+        """The same for all arrays of backward."""
         groups = ograd_stype, in_stype, out_stype, igrad_stype, aux_stype
         for group in groups:
             _require_dense("infer_storage_type_backward", group)
@@ -111,7 +111,7 @@ class CustomOpProp:
 
     def declare_backward_dependency(self, out_grad: list[int], in_data: list[int],
                                     out_data: list[int]) -> list[int]:
-        """Which of the numbers given, one for each array, backward reads.  Default: all."""
+        """Which of the given ids, one for each array, backward reads.  Default: all."""
         return [*(out_grad if self.need_top_grad_ else ()), *in_data, *out_data]
 
     def create_operator(self, ctx: Context, in_shapes: list[list[int]], in_dtypes: list[int]

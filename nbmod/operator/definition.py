@@ -1,10 +1,10 @@
-"""What the op `Custom` sees of a prop (see `ops.custom`).
+"""The adapter from a user's `CustomOpProp` to the op `Custom` (see `ops.custom`).
 
-Here users' methods are called, and what they answer is checked.  What they raise becomes an
-MXNetError that names operator and method; the user's own traceback stands above it.
+It calls the user's methods and checks what they return.  An exception in them becomes the cause of
+an MXNetError that names operator and method.
 
-Arrays become NDArrays over the executor's memory once, when it prepares its steps.  An output or
-gradient that nobody wants is an NDArray too, whose memory is made when it is touched.
+Arrays are wrapped as NDArrays once, when the executor prepares its steps.  An output or gradient
+that nothing reads is an NDArray whose memory is allocated when it is first used.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def enter(name: str, make: Callable[[dict[str, str]], Any]) -> None:
 
 
 class _Definition:
-    """A prop as the op table needs it: see `ops.custom.Definition`."""
+    """A prop as an `ops.custom.Definition`."""
 
     def __init__(self, name: str, prop: Any):
         self._name, self._prop = name, prop
@@ -51,12 +51,12 @@ class _Definition:
                              + ("names that differ" if twice else "at least one output"))
         self.needs = self._dependencies()
 
-    def _ask(self, method: str, *args: Any) -> Any:
+    def _call(self, method: str, *args: Any) -> Any:
         return self._guarded(method, getattr(self._prop, method), *args)
 
     def _guarded(self, what: str, function: Callable, *args: Any, **kwargs: Any) -> Any:
         try:
-            with denormals(keep=True):  # the user's NumPy is as it is outside
+            with denormals(keep=True):  # users' code gets NumPy's default mode
                 return function(*args, **kwargs)
         except Exception as error:
             raise MXNetError(f"custom operator {self._name!r}: {what} raised "
@@ -67,17 +67,17 @@ class _Definition:
                           f"expected {expected}")
 
     def _names(self, method: str) -> tuple[str, ...]:
-        names = self._ask(method)
+        names = self._call(method)
         if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
             raise self._wrong(method, names, "a list of text")
         return tuple(names)
 
     def _dependencies(self) -> tuple[str, ...]:
-        """`needs` of the op; auxiliary states always are among them."""
+        """`needs` of the op, which always include auxiliary states."""
         numbers = itertools.count()
         grads, ins, outs = ([next(numbers) for _ in names]
                             for names in (self.outputs, self.arguments, self.outputs))
-        declared = set(self._ask("declare_backward_dependency", grads, ins, outs))
+        declared = set(self._call("declare_backward_dependency", grads, ins, outs))
         reads_in = [n for n, i in zip(self.arguments, ins, strict=True) if i in declared]
         reads_out = [n for n, i in zip(self.outputs, outs, strict=True) if i in declared]
         clear = not {*self.arguments, *self.states} & {*self.outputs, "ograd", "ograds", "args",
@@ -93,18 +93,18 @@ class _Definition:
 
     def infer_shape(self, ins: list[PartialShape]
                     ) -> tuple[list[PartialShape], list[PartialShape]]:
-        asked = [[] if shape is None else [dim or -1 for dim in shape] for shape in ins]
-        return self._infer("infer_shape", ins, asked, _read_shape)
+        known = [[] if shape is None else [dim or -1 for dim in shape] for shape in ins]
+        return self._infer("infer_shape", ins, known, _read_shape)
 
     def infer_type(self, ins: list[PartialType]) -> tuple[list[PartialType], list[PartialType]]:
-        asked = [None if dtype is None else dtype.type for dtype in ins]
-        return self._infer("infer_type", ins, asked, _read_type)
+        known = [None if dtype is None else dtype.type for dtype in ins]
+        return self._infer("infer_type", ins, known, _read_type)
 
-    def _infer(self, method: str, ins: list, asked: list, read: Callable[[Any], Any]
+    def _infer(self, method: str, ins: list, known: list, read: Callable[[Any], Any]
                ) -> tuple[list, list]:
-        """Facts of arguments and states, and of outputs, as the user's `method` answers."""
+        """Shapes or types of arguments and states, and of outputs, from the user's `method`."""
         try:
-            answer = self._ask(method, asked)
+            answer = self._call(method, known)
         except MXNetError:
             if not ins or ins[0] is not None:
                 raise
@@ -163,23 +163,23 @@ class _Definition:
         return run
 
     def _operator(self, ctx: Context, data: list[NDArray], call: Call) -> Callable[[], Any]:
-        """The operator of this node in this executor, in a loop one for each iteration.
+        """The operator of this node in this executor; in a loop, one for each iteration.
 
-        Forward's and backward's are one.
+        Forward and backward share it.
         """
         operators = {} if call.state is None else call.state.setdefault("operators", {})
         mode = call.mode
 
         def operator() -> Any:
             if mode.iteration not in operators:
-                operators[mode.iteration] = self._made(ctx, data)
+                operators[mode.iteration] = self._create(ctx, data)
             return operators[mode.iteration]
 
-        operator()  # what is wrong with it shows at bind
+        operator()  # errors are raised at bind
         return operator
 
-    def _made(self, ctx: Context, data: list[NDArray]) -> Any:
-        made = self._ask("create_operator", ctx, [list(array.shape) for array in data],
+    def _create(self, ctx: Context, data: list[NDArray]) -> Any:
+        made = self._call("create_operator", ctx, [list(array.shape) for array in data],
                          [FLAG_OF_DTYPE[np.dtype(array.dtype)] for array in data])
         if not callable(getattr(made, "forward", None)):
             raise self._wrong("create_operator", made, "a CustomOp")
@@ -199,12 +199,12 @@ def _context(call: Call) -> Context:
 
 
 def _wrap(array: Any, ctx: Context, call: Call, index: int) -> NDArray:
-    """An array to write to; one that nobody reads gets memory when it is touched."""
+    """An output array; one that nothing reads is allocated when it is first used."""
     return _Unwanted(call.specs[index], ctx) if array is None else NDArray(array, ctx)
 
 
 class _Unwanted(NDArray):
-    """An output or gradient that nobody asked for: zeros, made when it is first touched."""
+    """An output or gradient that nothing reads: zeros, allocated on first use."""
 
     __slots__ = ("_spec", "_made")
 
@@ -223,7 +223,7 @@ class _Unwanted(NDArray):
 
 
 class _Undeclared(NDArray):
-    """An array that backward said it would not read: of shape (), and reading it is an error."""
+    """An array that `declare_backward_dependency` leaves out: reading it is an error."""
 
     __slots__ = ("_what",)
 

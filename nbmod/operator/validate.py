@@ -1,9 +1,8 @@
-"""What must hold of an op class before it is entered into the table: `check`.
+"""Validation of op classes before they are registered: `check`.
 
-nbmod's own ops are held to this by its tests, everybody else's when they are registered.  All that
-can be known of a class without an instance is looked at, so that a mistake is an error that names
-the class and what is wrong with it, at the line that registers it, and not one of numba's in the
-middle of a training.
+Tests run it on nbmod's own ops, `register_op` on those of users.  It checks everything that does
+not take an instance, so that a mistake is an error at the line that registers the class and says
+what is wrong, instead of a numba error during training.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ __all__ = ["check"]
 
 NAMES = ("inputs", "outputs", "aux", "needs")
 TAKEN = ("name", "attr", "out")
-"""What functions of ops take beside tensors and parameters."""
+"""Arguments of op functions besides tensors and parameters."""
 PLURALS = ("ograd", "ograds", "args", "outs")
 
 
 def check(cls: type[Op]) -> None:
-    """MXNetError saying what `cls` lacks as an op, or has wrong."""
+    """Raise MXNetError that says what is missing or wrong in the op class `cls`."""
     doc = cls.__dict__.get("__doc__") or ""
     if not doc.strip() or doc.startswith(f"{cls.__name__}("):
         raise MXNetError("it has no docstring; say its formula and the shapes of its tensors")
@@ -56,7 +55,7 @@ def check(cls: type[Op]) -> None:
 
 
 def _check_fields(cls: type[Op]) -> None:
-    """A frozen dataclass, whose fields have types that can be read from text."""
+    """The class is a frozen dataclass, whose field types can be parsed from text."""
     own = [name for name, kind in inspect.get_annotations(cls).items()
            if "ClassVar" not in str(kind)]
     if own and "__dataclass_fields__" not in cls.__dict__:
@@ -76,7 +75,7 @@ def _check_fields(cls: type[Op]) -> None:
 
 
 def _check_names(cls: type[Op]) -> None:
-    """Inputs, outputs and parameters are told apart by name; needs are among them."""
+    """Names of inputs, outputs and parameters are unique; needs are among them."""
     fields = [field.name for field in fields_of(cls)]
     if any(isinstance(getattr(cls, what), property) for what in NAMES):
         return  # they depend on the parameters
@@ -104,7 +103,7 @@ def _check_names(cls: type[Op]) -> None:
 
 
 def _own_functions(cls: type[Op]) -> Iterator[tuple[str, FunctionType]]:
-    """The methods of `cls` and its bases, less those that every op has."""
+    """The methods of `cls` and its bases, without those of the framework."""
     for base in cls.__mro__:
         if base not in (Op, OpTraits, FloatOp, FormulaOp, object):
             yield from ((name, value) for name, value in vars(base).items()
@@ -112,7 +111,7 @@ def _own_functions(cls: type[Op]) -> Iterator[tuple[str, FunctionType]]:
 
 
 def _check_signature(name: str, rule: FunctionType) -> None:
-    """A rule takes what it will be given."""
+    """A rule takes the arguments it is called with."""
     model = getattr(FloatOp, name, None)
     if not isinstance(model, FunctionType) or name.startswith("__"):
         return
@@ -131,7 +130,7 @@ def _has(cls: type[Op], *names: str) -> bool:
 
 
 def _check_rules(cls: type[Op]) -> None:
-    """Forward is there, and backward exactly where the gradient pass asks for one."""
+    """Forward is defined, and backward exactly if the gradient pass calls it."""
     floats = issubclass(cls, FloatOp)
     ways = ("compute", "compiled") if floats else ()
     if not (cls.view or _has(cls, "forward", *ways)):
@@ -176,9 +175,9 @@ def _check_formulas(cls: type[FormulaOp]) -> None:
 
 
 def _check_kernel_calls(rule: FunctionType) -> None:
-    """Kernels that `rule` mentions look like kernels, and are given as many arguments as they take.
+    """Kernels that `rule` calls are valid, and get the right number of arguments.
 
-    Calls that unpack (`kernel(*arrays)`) are believed.
+    Calls that unpack (`kernel(*arrays)`) are not checked.
     """
     tree = _tree_of(rule)
     for node in ast.walk(tree) if tree else ():
@@ -194,7 +193,7 @@ def _check_kernel_calls(rule: FunctionType) -> None:
 
 
 def _tree_of(function: Callable) -> ast.AST | None:
-    """The syntax tree of a function, None where its source is gone."""
+    """The syntax tree of a function, None if its source is not available."""
     try:
         return ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, SyntaxError, TypeError):
@@ -202,7 +201,7 @@ def _tree_of(function: Callable) -> ast.AST | None:
 
 
 def _check_kernel(kernel: Kernel) -> None:
-    """Plain arguments, and no result."""
+    """Kernels have positional arguments only, and return nothing."""
     for parameter in inspect.signature(kernel.function).parameters.values():
         if (parameter.kind is not parameter.POSITIONAL_OR_KEYWORD
                 or parameter.default is not parameter.empty):

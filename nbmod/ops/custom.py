@@ -1,12 +1,11 @@
-"""`Custom`: the op whose rules and whose computation are a user's Python class.
+"""`Custom`: the op whose rules and computation are a user's Python class.
 
-The class is registered under a name by `mx.operator.register`, which enters a factory here, in
-`FACTORIES`; the parameters of a node go through it and come out as a `Definition`.  So ops know
-neither NDArrays nor users' classes: `nbmod.operator` stands between.
+`mx.operator.register` adds a factory to `FACTORIES`, which makes a `Definition` from the parameters
+of a node.  So ops depend neither on NDArrays nor on users' classes: `nbmod.operator` is the
+adapter.
 
-A node may name an operator that nobody has registered, if it comes from a file.  It then has as
-many inputs and outputs as the file connects, and whatever else is asked of it is an error that
-names the operator.  It becomes whole once the operator is registered.
+A node that comes from a file may name an operator that is not registered (yet).  It then has as
+many inputs and outputs as the file connects; any other use is an error that names the operator.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from .shape import PartialShape
 __all__ = ["Custom", "Definition", "FACTORIES"]
 
 Arrays = Mapping[tuple[str, int], Any]
-"""What backward reads: ("ograd" | "in" | "out", index) -> array; what was not asked for is absent.
+"""What backward reads: ("ograd" | "in" | "out", index) -> array; what it does not read is absent.
 Auxiliary states are the last of "in"."""
 
 
@@ -51,18 +50,18 @@ class Definition(Protocol):
 
 
 FACTORIES: dict[str, Callable[[dict[str, str]], Definition]] = {}
-"""Name of a registered operator -> what makes its definition from a node's parameters."""
+"""Name of a registered operator -> function from a node's parameters to its definition."""
 
 
-# Every node has a definition of its own, whatever its parameters: equal are only the same ones.
+# eq=False: every node has a definition of its own, even with equal parameters.
 @dataclass(frozen=True, eq=False)
 class Custom(Op, name="Custom"):
     """y_1, y_2, ... = f(x_1, x_2, ...), with f and its gradient written in Python.
 
     `op_type` is the name under which a `CustomOpProp` was registered with `mx.operator.register`.
-    All further parameters go to its constructor, as text.  It says how many inputs, auxiliary
-    states and outputs there are, their names, shapes and types, and makes the `CustomOp` that
-    computes: one for each bound executor, so it may keep what forward found until backward.
+    All further parameters go to its constructor, as text.  It defines names, shapes and types of
+    inputs, auxiliary states and outputs, and creates the `CustomOp` that computes: one for each
+    bound executor, so it may keep intermediate results of forward for backward.
     """
 
     op_type: str
@@ -80,7 +79,7 @@ class Custom(Op, name="Custom"):
         object.__setattr__(self, "_parameters", dict(parameters or {}))
         object.__setattr__(self, "_connected", connected)
         if self.op_type in FACTORIES:
-            assert self.definition is not None  # a mistake in it shows here, not at bind
+            assert self.definition is not None  # raises errors here rather than at bind
 
     @classmethod
     def from_attrs(cls, attrs, where=""):
@@ -96,7 +95,7 @@ class Custom(Op, name="Custom"):
 
     @classmethod
     def count_inputs(cls, params, count):
-        """The operator itself says how many inputs it has."""
+        """The definition knows the number of inputs."""
 
     def with_arity(self, inputs, outputs):
         if self.op_type in FACTORIES:
@@ -119,7 +118,7 @@ class Custom(Op, name="Custom"):
         return found
 
     def _placeholder(self) -> tuple[int, int] | None:
-        """Numbers of inputs and outputs where only a file knows them."""
+        """Numbers of inputs and outputs of an operator from a file that is not registered."""
         return None if self.op_type in FACTORIES else self._connected
 
     # -- names ------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Ops the executor's passes insert; no user writes them and no file holds them."""
+"""Ops that passes insert; they occur neither in user code nor in files."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ __all__ = ["ZeroGradient", "Accumulate", "CrossDeviceCopy", "FoldedBatchNorm", "
 
 
 class ZeroGradient(Op):
-    """Zeros shaped like output `index` of the node named by `source`, without reading it.
-
-    Stands for the gradient of an output that nothing depends on.
-    """
+    """Zeros of the shape of output `index` of the node's `source`, without reading it: the gradient
+    of an output that nothing depends on."""
 
     name = "_zero_gradient"
     inputs: ClassVar = ()
@@ -36,10 +34,10 @@ class ZeroGradient(Op):
 
 
 class Accumulate(Op):
-    """Write a gradient to where the user wants it: y = x, or y += x under grad_req 'add'.
+    """Copy a gradient to the user's array: y = x, or y += x under grad_req 'add'.
 
-    Used when the computed gradient cannot be born in the user's array: it is read elsewhere, is
-    the gradient of two arguments at once, or its producer cannot add.
+    For gradients that cannot be computed in that array: they are read elsewhere, are the gradient
+    of two arguments at once, or their producer cannot add.
     """
 
     name = "_accumulate"
@@ -63,14 +61,14 @@ class CrossDeviceCopy(Op):
 
 @dataclass(frozen=True)
 class FoldedBatchNorm(Op):
-    """Weight and bias of a layer that does the work of the BatchNorm behind it, in inference.
+    """Weight and bias of a layer with the BatchNorm after it folded in, for inference.
 
         scale = gamma / sqrt(moving_var + eps)
         weight' = weight scale,  bias' = (bias - moving_mean) scale + beta
 
     `fix_gamma` means gamma = 1, `no_bias` that there is no input bias: 0.  The output channels of
     weight are its first axis, or with `transposed` (Deconvolution) those of (G, C / G, F / G, ...)
-    that stand in `groups` G parts.  `scale` is found in float64 and rounded once.
+    in `groups` G parts.  `scale` is computed in float64 and rounded once.
     """
 
     name: ClassVar = "_folded_batch_norm"
@@ -111,7 +109,7 @@ class FoldedBatchNorm(Op):
 
 @dataclass(frozen=True)
 class Unread(Op):
-    """A tensor of which only shape and type are wanted: its contents are not set."""
+    """A tensor of which only shape and type are read; its contents are undefined."""
 
     name: ClassVar = "_unread"
     inputs: ClassVar = ()

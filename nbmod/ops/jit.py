@@ -1,23 +1,21 @@
-"""numba policy, all of it: the only file of the package that says `numba.njit`.
+"""How kernels are compiled: the only module that uses `numba.njit`.
 
-    @inlined                      a helper that kernels of the same file call
+    @inlined                      a helper function for kernels of the same file
     @kernel                       a serial kernel, called from Python
     @kernel(parallel=True)        the same with `prange` over its outermost independent axis
 
-Decorating costs nothing: numba is imported and the function compiled at the first call, so
-`import nbmod` compiles nothing.  Compiled code is kept on disk under a folder named after the
-package version, the sources of the kernels, the host CPU and the width of vectors, so an edit in a
-helper file or another machine sharing the home directory never meets stale code.  Processes that
-need the same kernel at the same time compile it once: the others wait and load it.
+Compilation is lazy: numba is imported and a function compiled at the first call.  Compiled code is
+cached on disk in a folder named after the package version, the sources of the kernels, the host CPU
+and the vector width, so edits and other machines that share the home directory never load stale
+code.  Processes that need the same kernel at the same time compile it once: the others wait.
 
 Kernels release the GIL.  numba's `workqueue` layer aborts the process when two threads are inside
 parallel kernels, so every parallel kernel is entered through one lock (`_gate`); a kernel uses all
-cores anyway, so nothing is lost.  Threads that wait for the next kernel spin for about 0.1 ms and
-then sleep.  To wake one takes 30 us; but where they spin for long, as libgomp's do by default,
-every change between a parallel kernel and a threaded BLAS call costs some 8 ms, the two libraries
-being in each other's way.
+cores anyway.  Idle threads spin for about 0.1 ms and then sleep.  Waking one takes 30 us; but if
+they spin for long, as libgomp's do by default, every switch between a parallel kernel and a
+threaded BLAS call costs some 8 ms, because both libraries compete for the cores.
 
-Denormal numbers are 0 in kernels, unless exactness is asked for (see `denormals`).
+Kernels flush denormal numbers to 0, unless exactness is asked for (see `denormals`).
 """
 
 from __future__ import annotations
@@ -56,14 +54,14 @@ FASTMATH = {"contract", "nsz", "arcp", "afn", "reassoc"}
 PATIENCE = 120
 """Seconds to wait for another process that compiles the same."""
 SPINS = 10_000
-"""Times that a thread of libgomp looks for work before it sleeps: 10 ns each, or up to 45.  Between
-two steps of a network pass 2 to 50 us.  To enter a kernel then takes 3 us, not 33."""
+"""Spins of an idle libgomp thread before it sleeps: 10 to 45 ns each.  Steps of a network are 2 to
+50 us apart; with threads awake, a kernel starts in 3 us instead of 33."""
 
 prange = range
 """Placeholder until numba is imported; `_numba` puts numba's own into the kernels' modules."""
 
 class _Thread(threading.local):
-    """What a Python thread wants of the pool while it runs kernels: (itself, denormals' bits)."""
+    """The state of a Python thread: the mode (thread, denormals' bits) that its kernels run in."""
 
     def __init__(self) -> None:
         self.identity = object()
@@ -74,20 +72,20 @@ class _Thread(threading.local):
 _gate = threading.RLock()
 _thread = _Thread()
 _threads: int | None = None
-"""What `set_num_threads` was told; numba itself keeps a number for every Python thread."""
+"""The argument of `set_num_threads`; numba has a number for every Python thread."""
 _pool: tuple | None = None
-"""The mode that the pool is in.  libgomp keeps one pool for every thread that has ever used it."""
+"""The current mode of the pool.  libgomp has a pool for every thread that has used it."""
 _compiling = threading.RLock()
 _before_compiling: Callable[[], None] | None = None
 _rehearsed: dict[tuple[Kernel, tuple], None] | None = None
-"""In a rehearsal: kernels with types of their arguments, in the order of their first calls."""
+"""In a rehearsal: kernels with their argument types, in the order of first calls."""
 
 
 @cache
 def cache_folder() -> pathlib.Path:
     """Where compiled code and generated kernels of this version, on this CPU, are kept.
 
-    Kernels of GPUs, whose binaries have keys of their own, do not count.
+    Sources of GPU kernels do not matter: their binaries are cached under keys of their own.
     """
     import numba
 
@@ -108,9 +106,9 @@ def cache_folder() -> pathlib.Path:
 
 
 def _writable(folder: pathlib.Path) -> pathlib.Path:
-    """`folder`, or one that ends with this process and begins with what is there.
+    """`folder`, or if it is read-only, a temporary copy of it for this process.
 
-    Where there is no such place either, code is kept in memory only.
+    If that is impossible, too, code is kept in memory only.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -133,7 +131,7 @@ def _writable(folder: pathlib.Path) -> pathlib.Path:
 def keeps_code() -> bool:
     """Whether compiled code is kept on disk."""
     if CONFIG.cache:
-        cache_folder()  # may find that there is no place for it
+        cache_folder()  # clears CONFIG.cache if no folder is writable
     return CONFIG.cache
 
 
@@ -144,7 +142,7 @@ def kept_files() -> int:
 
 @contextmanager
 def _private_cache():
-    """Point numba at our folder while a kernel is decorated; users' functions keep theirs."""
+    """Let numba use our cache folder while it decorates a kernel; users' functions keep theirs."""
     import numba
 
     before = numba.config.CACHE_DIR
@@ -155,10 +153,10 @@ def _private_cache():
         numba.config.CACHE_DIR = before
 
 
-def _keep(compiled: Any) -> None:
-    """Let one process at a time compile a kernel for given types, and one at a time write.
+def _synchronize_cache(compiled: Any) -> None:
+    """Let only one process at a time compile a kernel for given types, and one at a time write.
 
-    numba finds a free name for compiled code and then writes it.
+    numba's cache is not safe against concurrent writers: it finds a free file name, then writes.
     """
     kept, compile = compiled._cache, compiled.compile
     load, save, claims = kept.load_overload, kept.save_overload, ExitStack()
@@ -185,7 +183,7 @@ def _keep(compiled: Any) -> None:
 
 
 def _claim(compiled: Any, types: Sequence[Any]) -> pathlib.Path:
-    """The file that who compiles a kernel for these types has locked."""
+    """The lock file of the process that compiles a kernel for these types."""
     function = compiled.py_func
     text = f"{function.__module__} {function.__qualname__} {types}"
     return cache_folder() / "claims" / hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -199,8 +197,8 @@ def call_before_compiling(function: Callable[[], None]) -> None:
 
 @contextmanager
 def rehearsal() -> Iterator[dict[tuple[Kernel, tuple], None]]:
-    """A block in which kernels of the whole process do not run, but are written down: what they
-    would be compiled for.  For processes that do nothing else."""
+    """A block in which kernels of the whole process do not run; it collects them with the argument
+    types they would be compiled for.  For processes that do nothing else."""
     global _rehearsed
     _rehearsed = {}
     try:
@@ -210,7 +208,7 @@ def rehearsal() -> Iterator[dict[tuple[Kernel, tuple], None]]:
 
 
 def compile_ahead(kernel: Kernel, types: tuple) -> None:
-    """Compile for types found in a rehearsal, unless another process is at it."""
+    """Compile for types found in a rehearsal, unless another process does so already."""
     compiled = kernel.compile()
     with locked(_claim(compiled, types), patience=0) as free:
         pass
@@ -219,7 +217,7 @@ def compile_ahead(kernel: Kernel, types: tuple) -> None:
 
 
 def _link(namespace: dict[str, Any]) -> None:
-    """Replace the placeholders of a kernels' module by what numba can see through."""
+    """Replace the placeholders in the module of a kernel by numba's own functions."""
     import numba
 
     for name, value in list(namespace.items()):
@@ -230,7 +228,7 @@ def _link(namespace: dict[str, Any]) -> None:
 
 
 class Inlined:
-    """A function kernels call; becomes a numba function when the first of them is compiled."""
+    """A helper of kernels; compiled when the first kernel that calls it is."""
 
     def __init__(self, function: Callable, fastmath: bool = False, always: bool = False):
         self.function = function
@@ -275,11 +273,11 @@ class Kernel:
                 if numba.config.DISABLE_JIT:
                     self._compiled = self.function
                     return self._compiled
-                _let_threads_sleep()
-                _hush_the_compiler()
+                _configure_libgomp()
+                _silence_compiler_log()
                 _show_progress()
                 _link(self.function.__globals__)
-                # numba keeps compiled code for the file it came from: not for typed-in lines.
+                # numba caches by source file: code from a prompt has none.
                 in_file = os.path.isfile(self.function.__code__.co_filename)
                 with _private_cache():
                     self._compiled = numba.njit(
@@ -287,7 +285,7 @@ class Kernel:
                         nogil=True, error_model="numpy", cache=keeps_code() and in_file,
                         pipeline_class=compiler())
                 if self._compiled._cache.cache_path:
-                    _keep(self._compiled)
+                    _synchronize_cache(self._compiled)
         return self._compiled
 
     def __call__(self, *args: Any) -> None:
@@ -304,7 +302,7 @@ class Kernel:
             raise self._explained(error, args) from error
 
     def _explained(self, error: Exception, args: Sequence[Any]) -> Exception:
-        """`error`, or what it means if it is numba's about types."""
+        """`error`, or an MXNetError with the argument types if it is a typing error of numba."""
         import numba
 
         if not isinstance(error, (numba.core.errors.NumbaError, TypeError, NotImplementedError)):
@@ -331,7 +329,7 @@ def _enter_pool(compiled: Any, args: Sequence[Any]) -> None:
     global _pool
     with _gate:
         if _thread.threads != _threads:
-            _set_here()
+            _set_numba_threads()
         if _pool != _thread.mode:
             assert _thread.mode is not None
             before = np.empty(num_threads(), np.int64)
@@ -341,7 +339,7 @@ def _enter_pool(compiled: Any, args: Sequence[Any]) -> None:
 
 
 def _forget_pool() -> None:
-    """Its threads are others now: those of a forked process, or more."""
+    """The pool has new threads now: after a fork, or a change of their number."""
     global _pool
     _pool = None
 
@@ -351,10 +349,10 @@ if hasattr(os, "register_at_fork"):
 
 
 class denormals:
-    """A block in which this thread, and the pool when this thread enters it, keeps denormals or
-    takes them for 0, as operands and as results, in kernels and in NumPy alike.
+    """A block in which this thread, and the pool when this thread uses it, keeps denormal numbers
+    or flushes them to 0, as operands and as results (FTZ, DAZ), in kernels and in NumPy.
 
-    Threads that NumPy's BLAS has of its own are out of reach.
+    The threads of NumPy's BLAS are not affected.
     """
 
     __slots__ = ("_bits", "_before", "_mode")
@@ -374,11 +372,11 @@ class denormals:
 
 @cache
 def _switches() -> Any:
-    """The kernels that set the bits; they are made of what stands here."""
+    """The module of the kernels that set the bits; it imports this one."""
     from .simd import denormals
 
     for kind in "efd":
-        np.finfo(kind)  # found out while NumPy still sees the smallest numbers
+        np.finfo(kind)  # NumPy computes the smallest numbers now, before they are flushed
     return denormals
 
 
@@ -401,16 +399,16 @@ def inlined(function: Callable | None = None, *, fastmath: bool = False, always:
     return Inlined(function, fastmath, always)
 
 
-def _let_threads_sleep() -> None:
-    """Before libgomp, which numba loads with its first parallel kernel, reads its environment; what
-    users say there stands."""
+def _configure_libgomp() -> None:
+    """Set libgomp's environment variables before numba loads it with the first parallel kernel,
+    unless the user has set them."""
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ["OMP_WAIT_POLICY"] = "passive"
         os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))
 
 
-def _hush_the_compiler() -> None:
-    """Scripts that log at DEBUG want their own words, not a page per bytecode instruction."""
+def _silence_compiler_log() -> None:
+    """Scripts that log at level DEBUG must not get numba's log of its compiler."""
     logger = logging.getLogger("numba")
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.WARNING)
@@ -418,7 +416,7 @@ def _hush_the_compiler() -> None:
 
 @cache
 def _show_progress() -> None:
-    """At a terminal, or with NBMOD_DEBUG=1, say when compilation takes long."""
+    """At a terminal, or with NBMOD_DEBUG=1, report long compilations."""
     from numba.core import event
 
     if CONFIG.debug or (sys.stderr is not None and sys.stderr.isatty()):
@@ -427,19 +425,19 @@ def _show_progress() -> None:
 
 
 def num_threads() -> int:
-    """How many threads a parallel kernel runs on; at first one for every core this process has."""
+    """Number of threads of parallel kernels; by default, one for every core of this process."""
     import numba
 
-    _let_threads_sleep()
+    _configure_libgomp()
     return _threads or numba.get_num_threads()
 
 
 def set_num_threads(count: int) -> None:
-    """Use `count` threads in parallel kernels from now on, whichever Python thread calls them.
+    """Use `count` threads in parallel kernels from now on, in all Python threads.
 
-    1 to the number of cores, or NUMBA_NUM_THREADS if the environment says so: more than that raises
-    ArgumentError.  Results are the same bits with any number.  NumPy's BLAS has threads of its own,
-    which OPENBLAS_NUM_THREADS and the like govern.
+    `count` is at most the number of cores, or NUMBA_NUM_THREADS if that is set; more raises
+    ArgumentError.  Results are bitwise the same with any number.  NumPy's BLAS has threads of its
+    own, which OPENBLAS_NUM_THREADS and the like control.
     """
     global _threads
     import numba
@@ -450,14 +448,14 @@ def set_num_threads(count: int) -> None:
                             "set NUMBA_NUM_THREADS before the first kernel runs")
     with _gate:
         _threads = count
-        _set_here()
+        _set_numba_threads()
         _forget_pool()
 
 
-def _set_here() -> None:
-    """Tell numba in this Python thread."""
+def _set_numba_threads() -> None:
+    """Set numba's number of threads for this Python thread."""
     import numba
 
-    _let_threads_sleep()
+    _configure_libgomp()
     numba.set_num_threads(_threads)
     _thread.threads = _threads

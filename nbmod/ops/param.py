@@ -1,6 +1,6 @@
-"""Op parameters: MXNet's strings on one side, typed dataclass fields on the other.
+"""Op parameters: conversion between MXNet's strings and typed dataclass fields.
 
-The type annotation of a field says how its text is read.  The vocabulary is small on purpose:
+The type annotation of a field determines how its text is parsed.  Supported are
 `int`, `float`, `bool`, `str`, `Shape` (also written as one bare integer), `Ints` (entries may be
 None), `Floats`, `Literal[...]` for enumerations (`DType` is one), and `X | None` of each.
 """
@@ -33,7 +33,7 @@ HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_sta
 """Attribute names that mean something to the framework and are stored as `__name__`."""
 
 MAX_TENSORS = 1 << 16
-"""Most inputs, outputs or layers that a parameter may ask for: more would fill the memory."""
+"""Largest number of inputs, outputs or layers: larger ones would exhaust memory."""
 
 _COUNTS = ("num_args", "num_outputs", "num_weights", "num_tensors", "num_arrays", "num_layers",
            "sections")
@@ -122,7 +122,7 @@ def _read_choice(choices: tuple[str, ...], text: str) -> str:
 
 
 def reader_of(annotation: Any) -> tuple[Callable[[str], Any], str]:
-    """(function from text to value, what it expects in words) for a field's annotation."""
+    """(function from text to value, description of valid text) for a field's annotation."""
     if annotation in _READERS:
         return _READERS[annotation]
     if typing.get_origin(annotation) is Literal:
@@ -143,7 +143,7 @@ def fields_of(cls: type) -> list[dataclasses.Field]:
 def field_types(cls: type) -> dict[str, Any]:
     """The types of an op class's parameters, which its source has as text.
 
-    `typing.get_type_hints` would do, but for the bare `ClassVar`s beside them in Python 3.10.
+    `typing.get_type_hints` does not support bare `ClassVar`s in Python 3.10.
     """
     words: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
@@ -154,7 +154,7 @@ def field_types(cls: type) -> dict[str, Any]:
 
 @cache
 def _readers_of(cls: type) -> dict[str, tuple[Callable[[str], Any], str, bool]]:
-    """field name -> (reader, expectation in words, required) of an op class."""
+    """field name -> (reader, description of valid text, required) of an op class."""
     hints = field_types(cls)
     readers = {}
     for field in fields_of(cls):

@@ -1,4 +1,4 @@
-"""Regions of tensors, and tensors side by side in the rows of another one: pieces along an axis."""
+"""Regions of tensors, and slices along an axis as columns of a matrix of rows."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ Region = tuple[slice, ...]
 
 
 def along(axis: int, start: int, stop: int) -> Region:
-    """The region of indices [start, stop) along `axis`, whole in all other directions."""
+    """The region of indices [start, stop) along `axis` and all indices along the others."""
     return (slice(None),) * axis + (slice(start, stop),)
 
 
 class Rows(NamedTuple):
-    """Tensors side by side in `number` rows; each begins so many numbers into every row."""
+    """Slices of a matrix of `number` rows; each begins at an offset, in elements, in every row."""
 
     number: int
     offsets: tuple[int, ...]
 
 
 def side_by_side(shape: Shape, axis: int, pieces: Iterable[tuple[int, int]]) -> Rows:
-    """The pieces [start, stop) of an axis of a tensor."""
+    """The slices [start, stop) along an axis of a tensor."""
     inner = prod(shape[axis + 1:])
     return Rows(prod(shape[:axis]), tuple(start * inner for start, _ in pieces))
 
 
 def cut_rows(shape: Shape, region: Region) -> Rows | None:
-    """A region that is a piece of rows: indices in order along one axis, all along the others."""
+    """The rows of a region that is a slice [start, stop) along one axis; None for others."""
     ranges = [part.indices(size) for part, size in zip(region, shape, strict=False)]
     cut = [axis for axis, ends in enumerate(ranges) if ends != (0, shape[axis], 1)]
     if len(cut) > 1 or any(ranges[axis][2] != 1 for axis in cut):
@@ -43,7 +43,7 @@ def cut_rows(shape: Shape, region: Region) -> Rows | None:
 
 
 def slice_region(data: Shape, begin: Ints, end: Ints, step: Ints) -> Region:
-    """The region of `slice`'s parameters, which mean what they mean in Python."""
+    """The region of the parameters of the op `slice`, which are those of Python slices."""
     if len(begin) != len(end) or len(step) not in (0, len(begin)):
         raise ShapeMismatch(f"begin {begin}, end {end} and step {step} differ in length")
     if not begin or len(begin) > len(data):

@@ -1,7 +1,7 @@
 """Shapes with unknowns.
 
 A shape is a tuple of integers in which 0 is a dimension not yet known; None is a shape of unknown
-rank.  `unify` merges two partial views of one shape; inference is nothing but repeated unifying.
+rank.  `unify` merges two partially known shapes; shape inference is repeated unification.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def size_of(shape: Iterable[int]) -> int:
 
 
 def unify(a: PartialShape, b: PartialShape, what: str = "shapes") -> PartialShape:
-    """The shape both partial views describe; ShapeMismatch when there is none."""
+    """The shape that both describe; ShapeMismatch if there is none."""
     if a is None or b is None or a == b:
         return b if a is None else a
     if len(a) != len(b):
@@ -68,7 +68,7 @@ def broadcast(a: PartialShape, b: PartialShape) -> PartialShape:
 
 
 def normalize_axis(axis: int, rank: int, name: str = "axis") -> int:
-    """`axis` counted from the front; an MXNetError when it lies outside."""
+    """`axis` counted from the front; ShapeMismatch if it is out of range."""
     if not -rank <= axis < rank:
         raise ShapeMismatch(f"{name} is {axis}, expected a value in [{-rank}, {rank}) for "
                             f"{rank} dimension(s)")

@@ -1,11 +1,11 @@
 """How users call ops: signatures, docstrings and argument splitting, built from the op table.
 
-`sym.X` and `nd.X` are not written down anywhere: both are made from the op's class when the name is
-first used.  The order of parameters is MXNet's: tensors, then op parameters, then the flavour's
-tail (`name, attr, out` for symbols, `out, name` for arrays).  An op with any number of inputs takes
-its tensors as `*data` and everything else by keyword.
+`sym.X` and `nd.X` are generated from the op class when the name is first used.  The order of
+parameters is MXNet's: tensors, then op parameters, then the flavour's tail (`name, attr, out` for
+symbols, `out, name` for arrays).  An op with any number of inputs takes its tensors as `*data` and
+everything else by keyword.
 
-Splitting goes by what was given, never by defaults: an explicit `no_bias=False` is stored in the
+Only explicit arguments count, never defaults: an explicit `no_bias=False` is stored in the
 graph, an absent one is not.  `_Null` is MXNet's way of saying "not given".
 """
 
@@ -48,7 +48,7 @@ _Null = _NullType()
 
 
 class Arguments(NamedTuple):
-    """A call taken apart."""
+    """The arguments of a call, by kind."""
 
     positional: list[Any]
     """Tensors given by position to an op of any number of inputs; empty for all other ops."""

@@ -1,12 +1,11 @@
-"""Bodies: graphs that a node runs, maybe many times, each time on other values.
+"""Subgraphs (bodies): graphs that a node runs, perhaps many times, on other values each time.
 
-A `Body` is plain data.  Trained, it is one graph of forward and gradients: its outputs, then a
-gradient for every variable that has one.  What gradients read of forward is `saved`: the node
-keeps it, run by run, in hidden outputs of its own.
+A `Body` is plain data.  A trained one is a graph of forward and gradients: its outputs, then a
+gradient for every variable that has one.  Intermediate results of forward that gradients read are
+`saved`: the node keeps them, for every run, in hidden outputs.
 
-A `Part` says what a node wants to run of a body: from values that are given to results that are
-wanted.  Whoever prepares the node (`execution.subgraph_executor`) turns every part into a
-`Running`: steps in memory that was planned with everything else.
+A `Part` describes what a node runs of a body: from given values to wanted results.  The executor
+(`execution.subgraph_executor`) turns every part into a `Running`: steps in planned memory.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ __all__ = ["Body", "Part", "Running", "Bind"]
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """A graph, and how many of its outputs are those of forward: the first ones.
+    """A graph whose first `num_outputs` outputs are those of forward.
 
-    `heads` are variables for the gradients of these.  `trained` are the positions among
-    `variables` whose gradients the other outputs are.
+    `heads` are variables for the gradients of these.  The other outputs are the gradients of the
+    variables at the positions `trained`.
     """
 
     graph: Graph
@@ -51,7 +50,7 @@ class Body:
 
     @cached_property
     def variables(self) -> list[Entry]:
-        """What the body reads, in topological order: nodes count its inputs like this."""
+        """The inputs of the body, in topological order; nodes refer to them by position."""
         return [Entry(node) for node in self.forward.variables]
 
     @property
@@ -65,7 +64,7 @@ class Body:
 
     @property
     def states(self) -> list[int]:
-        """Positions of the variables that ops of the body keep as state."""
+        """Positions of the variables that are auxiliary states of ops in the body."""
         kept = {id(node) for node in self.forward.states}
         return [i for i, entry in enumerate(self.variables) if id(entry.node) in kept]
 
@@ -74,12 +73,12 @@ class Part(NamedTuple):
     """What to run of a body.
 
     `given` get their values from the node before every run; `lent` are arrays of the node itself,
-    which are read, or (if wanted) written, or added to (if in `added`) where they are.
+    which are used without copies: read, written (if wanted) or added to (if in `added`).
     """
 
     body: Body
     specs: Sequence[Spec]
-    """Of the body's variables."""
+    """Specs of the body's variables."""
     given: Sequence[Entry]
     wanted: Sequence[Entry]
     lent: Sequence[Entry] = ()
@@ -87,16 +86,16 @@ class Part(NamedTuple):
 
 
 class Running(Protocol):
-    """A part on its arrays."""
+    """A part, bound to arrays."""
 
     def array(self, entry: Entry) -> Any:
-        """Where a given value goes, or a wanted result is found; None if nothing reads it."""
+        """The array of a given value or of a wanted result; None if nothing reads it."""
 
     def run(self) -> None:
-        """Compute what is wanted from what is given."""
+        """Compute the wanted results from the given values."""
 
 
 class Bind(Protocol):
-    """What a node gets for each of its parts."""
+    """A function of a node for each of its parts, which binds it to the node's arrays."""
 
     def __call__(self, lent: Mapping[Entry, Any]) -> Running: ...

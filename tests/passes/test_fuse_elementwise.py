@@ -222,7 +222,7 @@ def test_sums_end_a_chain(name, grad_req):
     for mine, other in zip(answers(executor), plain, strict=True):
         np.testing.assert_allclose(mine, other, rtol=2e-5, atol=1e-5)
     joined = [node for node in executor.compiled.nodes if node.op.name == "fused"
-              and math.prod(node.op.seen_as[-1]) < math.prod(LARGE)]
+              and math.prod(node.op.operand_shapes[-1]) < math.prod(LARGE)]
     # What backward reads is written, so a sum of it has its own pass; a gradient ends in a sum.
     assert bool(joined) == ((grad_req == "null") != (name == "offset"))
 

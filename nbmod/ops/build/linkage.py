@@ -1,16 +1,14 @@
-"""Compiled kernels that call nothing but their own code.
+"""Internal linkage for the helpers of a kernel, so that all processes run the same machine code.
 
-numba compiles a kernel in parts: the helpers that it calls and the bodies of its parallel loops are
-optimised and made machine code on their own first.  Copies of them are then linked into the kernel
-and optimised once more.  numba links the copies as weak symbols, and of several definitions of a
-symbol a process uses the one that it loaded first.  The process that compiles a kernel has loaded
-the parts by then, so it would call those; a process that loads the kernel from the cache would call
-the copies, or those of another kernel whose helpers happen to have the same names.  The parts and
-the copies are vectorised differently, so where sums may be reassociated, their results differ in
-the last digits.
+numba compiles the helpers of a kernel and the bodies of its parallel loops separately first, then
+links copies of them into the kernel and optimizes again.  The copies are weak symbols, and of
+several definitions of a symbol a process uses the one that it loaded first.  The process that
+compiles a kernel has loaded the separate ones by then; a process that loads the kernel from the
+cache would use the copies, or those of another kernel with helpers of the same names.  The two are
+vectorized differently, so where sums may be reassociated, results differ in the last digits.
 
-Hence the copies become internal to the kernel that they were linked into, after it was optimised: a
-kernel runs the machine code of its own object file and nothing else, in every process.
+Hence the copies get internal linkage after optimization: a kernel runs the code of its own object
+file only, in every process.
 """
 
 from __future__ import annotations
@@ -21,12 +19,12 @@ from typing import Any
 __all__ = ["compiler"]
 
 MERGED = ("linkonce_any", "linkonce_odr", "weak_any", "weak_odr")
-"""Linkages of functions of which a process uses the definition that it loaded first."""
+"""Linkages with which a process uses the definition that it loaded first."""
 
 
 @cache
 def compiler() -> Any:
-    """The `pipeline_class` of kernels: numba's own, with a library whose copies are internal."""
+    """The `pipeline_class` of kernels: numba's, with `KernelLibrary` as its code library."""
     from numba.core.compiler import Compiler
 
     class KernelCompiler(Compiler):
@@ -41,7 +39,7 @@ def compiler() -> Any:
 
 @cache
 def _library_class() -> Any:
-    """The class that holds the code of a kernel."""
+    """The code library of a kernel, which makes merged functions internal."""
     from llvmlite.binding import Linkage
     from numba.core.codegen import JITCodeLibrary
 

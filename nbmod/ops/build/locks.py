@@ -1,6 +1,6 @@
-"""Files that one process at a time has locked.
+"""File locks between processes.
 
-A lock ends with its process, however that ends.
+The operating system releases a lock when its process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import IO
 __all__ = ["locked"]
 
 PAUSE = 0.02
-"""Seconds between two looks at a lock that another process has."""
+"""Seconds between two attempts to acquire a lock."""
 
 
 @contextlib.contextmanager
 def locked(path: pathlib.Path, patience: float) -> Iterator[bool]:
-    """A block for one process at a time, whose others wait before it for `patience` seconds.
+    """A block that holds the lock of a file, after waiting at most `patience` seconds for it.
 
-    Gives whether the lock was free at last.  The block is entered in any case, also where the
-    system has no such locks.
+    Yields whether the lock was acquired.  The block runs in any case, also on file systems without
+    locks.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -36,7 +36,7 @@ def locked(path: pathlib.Path, patience: float) -> Iterator[bool]:
 
 
 def _wait(file: IO[bytes], until: float) -> bool:
-    while not _taken(file):
+    while not _acquire(file):
         if time.monotonic() >= until:
             return False
         time.sleep(PAUSE)
@@ -46,8 +46,8 @@ def _wait(file: IO[bytes], until: float) -> bool:
 if sys.platform == "win32":
     import msvcrt
 
-    def _taken(file: IO[bytes]) -> bool:
-        """Whether the lock is ours now, until the file is closed; the byte need not exist."""
+    def _acquire(file: IO[bytes]) -> bool:
+        """Try to lock until the file is closed; the byte need not exist."""
         try:
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         except OSError:
@@ -57,12 +57,12 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _taken(file: IO[bytes]) -> bool:
-        """Whether the lock is ours now, until the file is closed, or locks are of no use here."""
+    def _acquire(file: IO[bytes]) -> bool:
+        """Try to lock until the file is closed; True, too, on file systems without locks."""
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        except OSError:  # a file system without them
+        except OSError:  # not supported by the file system
             pass
         return True

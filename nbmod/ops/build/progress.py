@@ -1,7 +1,7 @@
-"""A word to who waits at a terminal: the first time compilation has taken a while.
+"""A message for users at a terminal, once compilation has taken a while.
 
-numba reports the beginning and the end of every compilation, those of inner functions within that
-of the kernel that calls them; only the outermost count.
+numba reports start and end of every compilation; those of helpers are nested in that of the kernel,
+and only the outermost counts.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any
 __all__ = ["Progress"]
 
 LONG = 1.0
-"""Seconds of compilation, all in all, that pass in silence."""
+"""Total seconds of compilation before the message."""
 
 
 class Progress:
-    """A listener to numba's compilations."""
+    """A listener to numba's compilation events."""
 
     def __init__(self) -> None:
         self.depth, self.seconds, self.began, self.told = 0, 0.0, 0.0, False
 
     def notify(self, event: Any) -> None:
-        """One of numba's events; they come one after another, from whichever thread compiles."""
+        """Handle an event; events are serialized, and come from the thread that compiles."""
         if event.is_start:
             self.began = time.perf_counter() if self.depth == 0 else self.began
             self.depth += 1

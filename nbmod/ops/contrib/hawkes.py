@@ -1,4 +1,4 @@
-"""hawkesll: how likely a history of events is when every event makes more of its kind likely.
+"""hawkesll: the log likelihood of a self-exciting point process.
 
 A self-exciting process (Hawkes: Spectra of some self-exciting and mutually exciting point
 processes, Biometrika 1971) of K kinds of events.  With S(t) the sum of exp(-beta (t - t')) over

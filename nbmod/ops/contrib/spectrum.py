@@ -1,7 +1,7 @@
 """Fourier transforms and count sketches: with both, bilinear pooling is a product of spectra.
 
-MXNet has these ops on GPUs only.  A complex number is two neighbours in memory, the real part
-first.  Gradients are the derivatives.
+MXNet has these ops on GPUs only.  Complex numbers are interleaved: real part, imaginary part.
+Gradients are the derivatives.
 """
 
 from __future__ import annotations

@@ -94,8 +94,8 @@ class WhileLoop(Loop, name="_while_loop"):
     """while cond(state, free): out_t, state = func(state, free), at most `max_iterations` times.
 
     Outputs are the out_t, stacked to (max_iterations, ...) with zeros in the rows of iterations
-    that did not happen, and the last states.  `cond` gives one number; 0 stops.  `cond_input_locs`
-    and `func_input_locs` are the inputs that the variables of the two bodies stand for;
+    that did not happen, and the last states.  `cond` gives one element; 0 stops.  `cond_input_locs`
+    and `func_input_locs` are the inputs that the variables of the two bodies refer to;
     `func_var_locs` are the variables of func that are states.  States keep their shapes and types.
     No gradient passes through cond.
     """
@@ -183,7 +183,7 @@ class WhileLoop(Loop, name="_while_loop"):
 class Cond(Control, name="_cond"):
     """then(free) if pred(free) is not 0, else else(free).
 
-    The three `locs` are the inputs that the variables of the three bodies stand for.  Outputs of
+    The three `locs` are the inputs that the variables of the three bodies refer to.  Outputs of
     both branches have the same shapes and types.  Gradients go through the branch that was taken;
     those of all other inputs are 0.
     """

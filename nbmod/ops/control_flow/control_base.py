@@ -1,12 +1,13 @@
-"""The base class of ops that run graphs of their own, and how facts spread through them.
+"""The base class of ops that run subgraphs (bodies); inference of shapes and types through them.
 
-Every variable of a body (see `ops.body`) stands for an input of the node, in one of three roles:
+Every variable of a body (see `ops.subgraph`) refers to an input of the node, in one of three roles:
 
     data     row t of the input, in iteration t
-    state    the input before the first iteration, then what the iteration before gave
-    free     the input as it is
+    state    the input before the first iteration, then the result of the previous iteration
+    free     the whole input, in every iteration
 
-A trained op (see `passes.bodies`) has hidden outputs for what its gradients read of forward.
+A trained op (see `passes.subgraph_gradient`) has hidden outputs for the intermediate results of
+forward that its gradients read.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ from ..subgraph import Body
 __all__ = ["Control", "Facts", "SHAPES", "Through", "agree", "row_shape"]
 
 Through = Callable[[Body, Mapping[Entry, Any]], Callable[[Entry], Any]]
-"""Lets facts spread over a body; answers with the facts of all its entries."""
+"""Infers shapes or types of all entries of a body from those of some; returns a lookup."""
 
 
-# -- facts of arrays and of their rows --------------------------------------------------------
+# -- shapes and types of arrays and of their rows ---------------------------------------------
 
 
 class Facts(NamedTuple):
-    """How facts of one kind (shapes, types) of an array follow from those of its rows and back."""
+    """How facts of one kind (shape or type) of an array follow from those of its rows and back."""
 
     what: str
     row: Callable[[Any], Any]
     stack: Callable[[Any, int], Any]
-    """The fact of an array from that of its rows, and their number."""
+    """The fact of an array from that of its rows and their count."""
     whole: Callable[[Any, int, Any], Any]
-    """The same for an input of which something may be known."""
+    """The same for an input that is partly known."""
     unify: Callable[[Any, Any], Any]
 
 
@@ -74,7 +75,7 @@ TYPES = Facts("type", lambda dtype: dtype, lambda dtype, count: dtype,
 
 
 def agree(facts: Facts, a: Any, b: Any, message: str) -> Any:
-    """Both facts in one; where they contradict each other `message.format(a, b)`."""
+    """Both facts unified; an error `message.format(a, b)` if they contradict each other."""
     try:
         return facts.unify(a, b)
     except MXNetError:
@@ -82,20 +83,20 @@ def agree(facts: Facts, a: Any, b: Any, message: str) -> Any:
         raise kind(message.format(a, b)) from None
 
 
-# -- what the three have in common ------------------------------------------------------------
+# -- the base class ------------------------------------------------------------
 
 
 class Control(Op):
-    """Base class.  An op gets its `bodies` from `with_subgraphs`."""
+    """Base class of foreach, while_loop and cond; `with_subgraphs` sets the `bodies`."""
 
     runs_subgraphs: ClassVar = True
     bodies: ClassVar[tuple[Body, ...]] = ()
     body_names: ClassVar[tuple[str, ...]] = ()
-    """What the bodies are called in errors."""
+    """Names of the bodies in error messages."""
     learns: ClassVar[tuple[int, ...]] = (0,)
-    """Numbers of the bodies that have gradients."""
+    """Indices of the bodies that have gradients."""
     counts: ClassVar[bool] = False
-    """A trained op keeps the number of iterations (or of the branch) as well."""
+    """A trained op also saves the number of iterations, or the index of the branch taken."""
     is_trained: ClassVar[bool] = False
 
     num_args: int
@@ -119,7 +120,7 @@ class Control(Op):
         return op
 
     def trained(self, train: Callable[[Body, set[int], set[int]], Body]) -> Control:
-        """The op with trained bodies; `train` makes them (see `passes.bodies`)."""
+        """The op with trained bodies; `train` adds gradients to one (see `passes`)."""
         bodies = list(self.bodies)
         for i in self.learns:
             everything, states = set(range(len(bodies[i].variables))), set(self.states(i))
@@ -129,7 +130,7 @@ class Control(Op):
         return op
 
     def sources(self, index: int) -> Sequence[int]:
-        """For every variable of a body the input of the node that it stands for."""
+        """For every variable of a body, the index of the node's input that it refers to."""
         raise NotImplementedError
 
     def states(self, index: int) -> Sequence[int]:
@@ -137,7 +138,7 @@ class Control(Op):
         return ()
 
     def data(self, index: int) -> Sequence[int]:
-        """Positions of the variables that stand for rows."""
+        """Positions of the variables that are rows of inputs."""
         return ()
 
     def _check(self) -> None:
@@ -163,17 +164,17 @@ class Control(Op):
                 raise MXNetError(f"the {name} has {body.num_outputs} outputs, expected {wanted}")
 
     def free(self, index: int) -> dict[Entry, int]:
-        """The variables of a body that are free, and the inputs they stand for."""
+        """The free variables of a body, and the inputs they refer to."""
         bound = {*self.states(index), *self.data(index)}
         return {entry: source for i, (entry, source) in enumerate(
             zip(self.bodies[index].variables, self.sources(index), strict=True)) if i not in bound}
 
     @property
     def saved(self) -> list[tuple[int, Entry]]:
-        """Number of the body, and entry, of everything that a trained op saves."""
+        """(index of the body, entry) of all intermediate results that a trained op saves."""
         return [(i, entry) for i in self.learns for entry in self.bodies[i].saved]
 
-    # -- an op like others ------------------------------------------------------------------
+    # -- the interface of ops ------------------------------------------------------------------
 
     def list_inputs(self) -> tuple[str, ...]:
         return tuple(f"arg{i}" for i in range(self.num_args - len(self.body_names)))
@@ -195,7 +196,7 @@ class Control(Op):
 
     @property
     def aux(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Inputs that a body keeps as state, such as moving averages."""
+        """Inputs that are auxiliary states of a body, such as moving averages."""
         names = self.list_inputs()
         return tuple(names[i] for i in self.aux_indices())
 
@@ -232,14 +233,14 @@ class Control(Op):
 
     def hidden(self, facts: Facts, found: Mapping[int, Callable[[Entry], Any]], rows: int
                 ) -> list:
-        """Facts of the hidden outputs, from those of the bodies' entries."""
+        """Facts of the hidden outputs, from those of the entries of bodies."""
         if not self.is_trained:
             return []
         count = [(1,) if facts is SHAPES else np.dtype(np.int64)] if self.counts else []
         return count + [facts.stack(found[i](entry), rows) for i, entry in self.saved]
 
     def decided(self, facts: Facts, index: int, ins: list, through: Through) -> list:
-        """Facts of the inputs, after a body that must give one number."""
+        """Facts of the inputs, after inference through a condition, which has one element."""
         body = self.bodies[index]
         found = through(body, {entry: ins[i] for entry, i in self.free(index).items()})
         shape = found(body.outputs[0])
@@ -252,12 +253,13 @@ class Control(Op):
         return ins
 
     def kept(self, tensors: Sequence[Any], index: int | None = None) -> list[Any]:
-        """Of a node's outputs, or of what backward reads, those for `saved`, of one body or all."""
+        """Those of a node's outputs, or of what backward reads, that are `saved`, of one body or
+        all."""
         rows = tensors[len(tensors) - len(self.saved):] if self.is_trained else []
         return [row for row, (i, _) in zip(rows, self.saved, strict=True) if index in (None, i)]
 
     def count(self, tensors: Sequence[Any]) -> Any:
-        """Of the same, the number of iterations or of the branch."""
+        """Of the same, the number of iterations or the index of the branch."""
         return tensors[len(tensors) - len(self.saved) - 1] if self.is_trained else None
 
 
@@ -272,7 +274,7 @@ def _required(through: Through | None, op: Op) -> Through:
 
 
 def _computed(entries: Sequence[Entry]) -> list[Entry]:
-    """Outputs without bare variables, whose arrays are not the body's to give."""
+    """The outputs, with copies of variables: their arrays do not belong to the body."""
     copies: dict[Entry, Entry] = {}
     for entry in entries:
         if entry.node.is_variable and entry not in copies:

@@ -1,12 +1,12 @@
-"""Running bodies: what loops have in common, and copies between arrays of nodes and of bodies.
+"""Execution of loop bodies, and copies between arrays of a node and of its body.
 
-An iteration copies rows into the body's own arrays, runs the body, and copies results out, so the
-same steps on the same arrays serve all iterations.  Free inputs are read, and their gradients added
-up, where they are.
+An iteration copies rows into the arrays of the body, runs the body, and copies results out, so all
+iterations run the same steps on the same arrays.  Free inputs are read, and their gradients
+accumulated, without copies.
 
-A trained loop saves in row t of its hidden outputs what iteration t computed that gradients read.
-Backward walks the iterations from the last to the first, each time with the rows that were saved;
-the gradient of a state is the head gradient of the iteration before.
+A trained loop saves the intermediate results of iteration t that gradients read in row t of its
+hidden outputs.  Backward (backpropagation through time) runs from the last iteration to the first
+with the saved rows; the gradient of a state is the head gradient of the iteration before.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Rows:
         self.device.copy(self.inner, self._row(t))
 
     def clear(self, start: int) -> None:
-        """Zeros from row `start` on."""
+        """Set all rows from `start` on to 0."""
         count = self.array.shape[0] - start
         if count:
             self.device.copy(ZERO, self.device.view(
@@ -61,14 +61,14 @@ class Rows:
 
 
 def rows_of(device: Device, arrays: Iterable[Any], inner: Iterable[Any]) -> list[Rows]:
-    """Of all pairs of which neither is None."""
+    """`Rows` of all pairs of which neither is None."""
     return [Rows(device, array, one) for array, one in zip(arrays, inner, strict=True)
             if array is not None and one is not None]
 
 
 def copies(device: Device, sources: Iterable[Any], targets: Iterable[Any]
             ) -> Callable[[], None]:
-    """Copy each to each where neither is None."""
+    """A function that copies each source to its target, where neither is None."""
     pairs = [(source, target) for source, target in zip(sources, targets, strict=True)
              if source is not None and target is not None]
 
@@ -80,7 +80,7 @@ def copies(device: Device, sources: Iterable[Any], targets: Iterable[Any]
 
 
 def run_body(body: Running, where: str) -> None:
-    """Run it; errors say `where`, such as "the condition"."""
+    """Run a body; errors name it `where`, such as "the condition"."""
     try:
         body.run()
     except MXNetError as error:
@@ -88,7 +88,7 @@ def run_body(body: Running, where: str) -> None:
 
 
 def iterate(body: Running, mode: Mode, t: int) -> None:
-    """Run it as iteration `t`."""
+    """Run a body as iteration `t`."""
     outer, mode.iteration = mode.iteration, (*mode.iteration, t)
     try:
         body.run()
@@ -99,7 +99,7 @@ def iterate(body: Running, mode: Mode, t: int) -> None:
 
 
 class Iterations(NamedTuple):
-    """A loop on its arrays: `before` all, one after another `step`, and `after` all."""
+    """A loop on its arrays: call `before`, `step(t)` for every iteration, and `after`."""
 
     before: Callable[[], None]
     step: Callable[[int], None]
@@ -107,10 +107,10 @@ class Iterations(NamedTuple):
 
 
 class Loop(Control):
-    """What loops have in common.
+    """Base class of foreach and while_loop.
 
-    The outputs of the body that is repeated are `num_out_data` that are stacked, row by row, and
-    the next states.
+    The first `num_out_data` outputs of the repeated body are stacked, one row per iteration; the
+    others are the next states.
     """
 
     num_out_data: int
@@ -121,7 +121,7 @@ class Loop(Control):
 
     @property
     def body(self) -> Body:
-        """The one that is repeated."""
+        """The body that is repeated."""
         return self.bodies[self._repeated]
 
     def connected(self, positions: Iterable[int]) -> tuple[list[int], list[Entry]]:
@@ -148,26 +148,30 @@ class Loop(Control):
     # -- inference --------------------------------------------------------------------------
 
     def _length(self, ins: list, outs: list) -> int:
-        """How many rows there are, from shapes; 0 if that is not known."""
+        """The number of rows, from shapes; 0 if unknown."""
         raise NotImplementedError
 
     def _infer(self, facts, ins, outs, through):
         rows = self._length(ins, outs) if facts is SHAPES else 0
         body, first, free = self.body, self.num_out_data, self.free(self._repeated)
         data, states = self._data, self._states
+        # What the inputs tell of the variables; a state also has the shape of its last value.
         known = {entry: ins[i] for entry, i in free.items()}
         known |= {entry: facts.row(ins[i]) for i, entry in zip(*data, strict=True)}
         known |= {entry: facts.unify(ins[i], out) for i, entry, out
                   in zip(*states, outs[first:self.num_outputs], strict=True)}
         found = through(body, known)
+        # A state has one shape before and after an iteration.
         for k, (before, after) in enumerate(zip(states[1], body.outputs[first:], strict=True)):
             known[before] = known[after] = agree(
                 facts, found(before), found(after), f"state {k} ({before.node.name}) has "
                 f"{facts.what} {{}} before the first iteration and {{}} after it")
+        # A stacked output has rows of the shape of the body's output.
         for k, (entry, fact) in enumerate(zip(body.outputs[:first], outs, strict=False)):
             known[entry] = agree(facts, facts.unify(known.get(entry), found(entry)),
                                  facts.row(fact), f"output {k} has {facts.what} {{}} in an "
                                  "iteration, expected {}")
+        # Infer again with all of this, and carry the results back to inputs and outputs.
         found = through(body, known)
         ins = list(ins)
         for i, entry in (*((i, entry) for entry, i in free.items()), *zip(*states, strict=True)):
@@ -181,7 +185,7 @@ class Loop(Control):
     # -- forward ----------------------------------------------------------------------------
 
     def _specs(self, ins: Sequence[Spec]) -> list[Spec]:
-        """Of the variables of the body."""
+        """Specs of the variables of the body."""
         data = set(self.data(self._repeated))
         return [Spec(row_shape(ins[i].shape), ins[i].dtype) if position in data else ins[i]
                 for position, i in enumerate(self.sources(self._repeated))]
@@ -220,7 +224,8 @@ class Loop(Control):
     # -- backward ---------------------------------------------------------------------------
 
     def _gradients(self, wanted: Sequence[bool]) -> tuple[list[Entry], dict[Entry, int]]:
-        """Gradients that are computed row by row, and those that are added up, with their input."""
+        """Gradients that are computed row by row, and those that are accumulated over iterations,
+        with their input."""
         body, free = self.body, self.free(self._repeated)
         rows, sums = [], {}
         for position, gradient in body.gradients.items():

@@ -1,17 +1,17 @@
-"""Writes kernels: a program over arrays of given types and shapes becomes Python source text.
+"""Code generation: a program over arrays of given types and shapes becomes Python source text.
 
-The iteration space is collapsed first: dimensions of size 1 vanish, and neighbours that every
-array either has or lacks are merged.  Arrays of one shape thus are one flat loop, a bias over
-(N, C, H, W) is three nested ones, and no array is ever expanded.  What remains of the shapes is,
-per array, a mask: which of the collapsed dimensions it has.  The text depends on the masks but not
-on the sizes, so one kernel serves all shapes of one pattern.
+The iteration space is collapsed first: dimensions of size 1 are dropped, and adjacent ones that
+every array either has or lacks are merged.  Arrays of one shape thus are one flat loop, a bias over
+(N, C, H, W) is three nested ones, and no array is ever expanded.  What remains of the shapes is a
+mask for each array: which of the collapsed dimensions it has.  The text depends on the masks but
+not on the sizes, so one kernel serves all shapes of one pattern.
 
     space (8, 32, 56, 56), arrays (8, 32, 56, 56) and (32, 1, 1)
     ->  dims (8, 32, 3136), masks (1, 1, 1) and (0, 1, 0)
 
 In the text an array has its value's name in capitals: `x = X[i]`.  An output that shares memory
-with an input is that input's array, so the compiler sees the dependence and vectorises the loop.
-GPU kernels are written from the same specifications by `ops.cuda.writer`.
+with an input is that input's array, so the compiler sees the dependence and vectorizes the loop.
+GPU kernels are generated from the same specifications by `ops.cuda.elementwise.codegen`.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ Dim = int | str
 """A dimension of the space, or another that is looped over: of i<dim> from 0 to n<dim>."""
 
 TILE = 256
-"""Columns that one thread sums at a time: 1 KB of every row, long enough to be fetched ahead."""
+"""Columns that one thread sums at a time: 1 KB of every row, long enough for hardware
+prefetching."""
 START = {"add": "0", "multiply": "1", "maximum": "-inf", "minimum": "inf"}
-"""What the terms of an output are joined with, and what joining begins with."""
+"""The reductions (`Program.join`) and their neutral elements."""
 SIGNS = {"add": "+", "multiply": "*"}
 ROW = 4096
-"""Numbers of a flat array that are a row where outputs are streamed: after each, a thread waits
-for its writes."""
+"""Elements of a flat array per row where outputs are streamed; after each row, a thread waits for
+its stores."""
 
 
 class Layout(NamedTuple):
@@ -83,17 +84,16 @@ class ArraySpec(NamedTuple):
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """Everything the text of a kernel depends on.
+    """Everything that the source text of a kernel depends on.
 
     `arrays` are the kernel's parameters; `targets[k]` is the name of the array that output k is
     written to (an input's when they share memory) and `add[k]` whether it is added to.  All
     outputs have the whole space, or there is one that lacks dimensions, over which it is summed.
-    With `partial` the kernel gets one array more, of shape (chunks, *shape of the output) and in
-    double precision: the outermost summed dimension is cut into that many chunks, which are summed
-    side by side.
+    With `partial` the kernel gets a float64 workspace of shape (chunks, *shape of the output): the
+    outermost summed dimension is split into chunks, which are summed in parallel.
     With `many` it gets tables instead of arrays and scalars, and does the same for any number of
-    sets of arrays (see `ops.together`).  Arrays called in `streamed` are written past the caches
-    (`simd.stream`); every row of theirs begins with a whole vector.
+    sets of arrays (see `ops.optimizer.multi_tensor_apply`).  Arrays in `streamed` are written with
+    non-temporal stores (`simd.nontemporal`); their rows are multiples of a vector.
     """
 
     program: Program
@@ -301,7 +301,7 @@ def _streamed_row(spec: KernelSpec, inner: Sequence[str], stores: Mapping[str, s
 
 
 def _many_body(spec: KernelSpec) -> list[str]:
-    """Flat arrays, whose addresses and numbers are rows of tables: jobs of parts of them.
+    """Flat arrays, whose addresses and scalars are rows of tables, in jobs of several parts.
 
     A part is (row, first element, number of elements).
     """

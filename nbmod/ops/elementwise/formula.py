@@ -1,16 +1,16 @@
-"""The language of elementwise formulas, and its execution by NumPy.
+"""The language of elementwise formulas, and its evaluation by NumPy.
 
-A formula is one Python expression over named values, such as `where(x <= 0, 0, x)`.  It may use
-numbers, `+ - * / **`, one comparison at a time, and the functions of `VOCABULARY`; it has no
-other words, so it reads the same over arrays and over single numbers.  That gives it two forms:
+A formula is one Python expression over named values, such as `where(x <= 0, 0, x)`.  It may contain
+numbers, `+ - * / **`, single comparisons, and the functions of `VOCABULARY`, so it means the same
+over arrays and over scalars.  It has two forms:
 
-    evaluate(formula, values)   NumPy computes it over arrays: the eager path, the rare element
-                                types, and what every kernel is tested against
-    scalar_text(formula)        source text over one element, for the kernel writer
+    evaluate(formula, values)   NumPy computes it over arrays: the eager path, rare element types,
+                                and the reference that every kernel is tested against
+    scalar_text(formula)        source text over one element, for the code generator
 
-Types.  Numbers in a formula take the type of the arrays around them and never promote.  Half
-precision is a storage type: callers widen it first.  Integers are kept while a formula is exact
-over them; `integer_type` says in what they are computed otherwise.
+Types.  Numbers in a formula take the type of the arrays and never promote.  float16 is a storage
+type: callers convert it first.  Integers are computed as such while a formula is exact over them;
+`integer_type` is the type of computation otherwise.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ __all__ = ["VOCABULARY", "evaluate", "functions_in", "integer_type", "names_in",
            "rename", "scalar_text"]
 
 EXACT = ("where", "abs", "maximum", "minimum", "mod", "floor", "ceil", "trunc")
-"""Functions that give integers for integers."""
+"""Functions that map integers to integers."""
 
 _ELSEWHERE = ("erf", "erfinv", "gamma", "gammaln", "digamma")
-"""Functions NumPy does not have: see `special`."""
+"""Functions that are not in NumPy: see `special`."""
 
 VOCABULARY: dict[str, int] = {
     **dict.fromkeys(
@@ -54,13 +54,13 @@ _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w*\s*\()")
 
 @cache
 def names_in(formula: str) -> tuple[str, ...]:
-    """The values a formula reads, in the order of their first mention."""
+    """The names of the values in a formula, in the order of first occurrence."""
     return tuple(dict.fromkeys(_NAME.findall(formula)))
 
 
 @cache
 def parse(formula: str) -> ast.expr:
-    """The formula's tree; ValueError when it leaves the language."""
+    """The syntax tree of a formula; ValueError if it is not in the language."""
     tree = ast.parse(formula, mode="eval").body
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
@@ -77,7 +77,7 @@ def parse(formula: str) -> ast.expr:
 
 
 def rename(formula: str, names: Mapping[str, str]) -> str:
-    """The formula with some of its values called otherwise."""
+    """The formula with some of its values renamed."""
     return _NAME.sub(lambda match: names.get(match[0], match[0]), formula)
 
 
@@ -85,11 +85,11 @@ def rename(formula: str, names: Mapping[str, str]) -> str:
 
 
 def evaluate(formula: str, values: Mapping[str, Any], out: np.ndarray | None = None) -> Any:
-    """The formula over arrays and numbers, broadcast as NumPy does.
+    """Evaluate the formula over arrays and scalars, broadcast as in NumPy.
 
-    Arrays are float32 or float64, or integers where `integer_type` says None.  The result is
-    `out` itself if NumPy could write its last operation straight there (`out` has the result's
-    type and shape and may be one of the inputs), else a new array or a number.
+    Arrays are float32 or float64, or integers where `integer_type` is None.  The result is `out`
+    itself if NumPy can write its last operation there directly (`out` has the result's type and
+    shape and may be one of the inputs), else a new array or scalar.
     """
     code, into = _compile(formula)
     if out is None or into is None:
@@ -127,8 +127,8 @@ def _numpy_words() -> dict[str, Any]:
 def _where(condition: Any, a: Any, b: Any) -> Any:
     """`np.where` in which small whole literals take the type of what they are combined with.
 
-    NumPy makes two literals an int64 array, whose product with float32 elements is float64: a
-    chain would round later than its nodes do one by one.
+    For two literals NumPy returns an int64 array, whose product with float32 elements is float64: a
+    fused chain would be rounded differently from its single nodes.
     """
     if type(a) is int and type(b) is int and max(abs(a), abs(b)) < 128:
         a, b = np.int8(a), np.int8(b)
@@ -143,7 +143,7 @@ def _mod(a: Any, b: Any) -> Any:
 
 
 def _special(name: str) -> Callable[[Any], Any]:
-    """A function of `special` over arrays, a cache's worth of elements at a time."""
+    """A function of `special` over arrays, evaluated in blocks that fit into the cache."""
     def function(x: Any) -> np.ndarray:
         from . import special
 
@@ -161,8 +161,8 @@ def _special(name: str) -> Callable[[Any], Any]:
 def integer_type(formula: str) -> np.dtype | None:
     """The type in which a formula over integers is computed; None: their own.
 
-    A formula of whole numbers, `+ - *`, comparisons and the functions of `EXACT` stays among the
-    integers.  Any other is computed in float64 and cut off.
+    A formula of integers, `+ - *`, comparisons and the functions of `EXACT` is computed in
+    integers.  Any other is computed in float64 and truncated.
     """
     for node in ast.walk(parse(formula)):
         function = isinstance(node, ast.Call) and getattr(node.func, "id", "") not in EXACT

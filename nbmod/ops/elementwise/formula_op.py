@@ -1,14 +1,15 @@
-"""Ops that are formulas: their class says `y = ...` and `gx = ...`, everything else follows.
+"""Ops defined by formulas for the output and for the gradients; all other rules follow from these.
 
     class Relu(FormulaOp, name="relu"):
         formula = "where(x <= 0, 0, x)"
         gradients = {"x": "where(y > 0, gy, y)"}
 
 In formulas every tensor has a short name: the inputs by `letters`, the output is `y`, its gradient
-`gy`.  Any other name is a parameter of the op.  What backward reads (`needs`) is what the gradients
-mention, so ops keep alive as little as their formulas allow.  An input without a gradient gets 0.
+`gy`.  Any other name is a parameter of the op.  Backward reads (`needs`) the tensors that occur in
+the gradients, so as little as possible is kept alive.  An input without a gradient gets 0.
 
-Eagerly, formulas are evaluated by NumPy; bound, large ones run as kernels (`ops.kernels`).
+Eager calls evaluate formulas with NumPy; in bound graphs, large tensors are computed by generated
+kernels (`kernel_cache`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ __all__ = ["FormulaOp", "backward_program", "define", "forward_program", "kernel
 class FormulaOp(Op):
     """Base of ops that are one formula forward and one per input backward.
 
-    Subclasses without parameters need not be declared a dataclass (half a millisecond each).
+    Subclasses without parameters need no dataclass of their own, which saves import time.
     """
 
     shapes: ClassVar = "all tensors have one shape"
@@ -90,7 +91,7 @@ class FormulaOp(Op):
         return "mod" in functions_in(self.formula)
 
     def number(self, name: str, like: Any) -> Any:
-        """The value of a parameter that the formula mentions, for arrays such as `like`."""
+        """The value of a parameter in the formula, for arrays such as `like`."""
         return float(getattr(self, name))
 
     def numbers(self, program: Program, like: Any) -> list[Any]:
@@ -98,7 +99,7 @@ class FormulaOp(Op):
         return [self.number(name, like) for name in program.scalars]
 
     def operands(self, ins: Sequence[Any], program: Program) -> list[Any]:
-        """What the backward program reads, of the tensors that backward gets."""
+        """The inputs of the backward program, among the tensors that backward gets."""
         letters = {"ograd": "gy", "output": "y", **{name: x for x, name in self.letters.items()}}
         given = {letters[need]: array for need, array in zip(self.needs, ins, strict=True)}
         return [given[name] for name in program.inputs]
@@ -115,7 +116,7 @@ class FormulaOp(Op):
     # -- gradient ---------------------------------------------------------------------------
 
     def gradient(self, node: Node, ograds: list[Entry | None]) -> list[Entry | None] | None:
-        """Where every gradient is `gy` or `-gy`, `gy` itself and a `negative` node: no copies."""
+        """If every gradient is `gy` or `-gy`: `gy` itself and `negative` nodes, without copies."""
         formulas = [self.gradients.get(letter) for letter in self.letters]
         if not set(formulas) <= {"gy", "-gy"} or self._is_stepped():
             return None
@@ -158,7 +159,7 @@ class FormulaOp(Op):
 
 @cache
 def kernels() -> Any:
-    """The module that compiles: imported at the first bind, the eager path does without it."""
+    """The module that compiles kernels; imported at the first bind, eager calls do not use it."""
     from . import kernel_cache as module
 
     return module

@@ -1,4 +1,4 @@
-"""Elementwise nodes that run as one: the op that `passes.fuse` puts in their place."""
+"""The op of fused elementwise nodes, which `passes.optimize.fuse_elementwise` inserts."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ __all__ = ["FusedElements"]
 
 @dataclass(frozen=True)
 class FusedElements(Op):
-    """The outputs of `program` over the inputs, which may be smaller than they and broadcast; or
-    one output that is a sum.
+    """The outputs of `program` over the inputs, which may broadcast; or one output that is a sum.
 
-    It stands for forward and gradient nodes alike and is made when shapes are known, so it infers
-    and differentiates nothing.  `inplace` are the inputs and outputs that are alike; the values of
-    an output are written after all inputs have been read, so any of these may share memory.
+    It is inserted after inference and differentiation, so it has no rules for these.  `inplace` are
+    pairs of input and output of the same shape and type, which may share memory: an element is
+    written after all inputs have been read.
     """
 
     name: ClassVar = "fused"
@@ -30,9 +29,9 @@ class FusedElements(Op):
     program: Program
     scalars: tuple[Any, ...]
     labels: tuple[str, ...]
-    """What the outputs are called where they come from."""
-    seen_as: tuple[Shape, ...]
-    """The shapes in which inputs and outputs are seen."""
+    """Names of the original outputs."""
+    operand_shapes: tuple[Shape, ...]
+    """The shapes in which the program gets inputs and outputs."""
     inplace: tuple[tuple[str, str], ...]  # type: ignore[misc]
 
     def list_inputs(self) -> tuple[str, ...]:
@@ -42,15 +41,15 @@ class FusedElements(Op):
         return self.program.outputs
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        ins, outs = self.seen(ins, outs)
+        ins, outs = self.reshaped(ins, outs)
         run(self.program, ins, outs, self.scalars, call.add)
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
-        ins, outs = self.seen(ins, outs)
+        ins, outs = self.reshaped(ins, outs)
         return kernels().prepare(self.program, ins, outs, self.scalars, call.add)
 
-    def seen(self, ins: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """The arrays in the shapes that the program broadcasts."""
-        seen = [array.reshape(shape) for array, shape
-                in zip((*ins, *outs), self.seen_as, strict=True)]
-        return seen[:len(ins)], seen[len(ins):]
+    def reshaped(self, ins: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """The arrays, reshaped for the program."""
+        arrays = [array.reshape(shape) for array, shape
+                  in zip((*ins, *outs), self.operand_shapes, strict=True)]
+        return arrays[:len(ins)], arrays[len(ins):]

@@ -1,12 +1,12 @@
-"""Compiled kernels for programs: made, kept on disk, and bound to arrays.
+"""Compiled kernels of elementwise programs: generated, cached on disk, and bound to arrays.
 
     step = prepare(program, ins, outs, scalars, add)     # at bind
     step()                                               # in the loop
 
-`prepare` chooses.  Floating point work of some size gets a kernel: its text is written
-(`ops.writer`) to a file of its own in the cache folder and imported, so that numba finds its
-compiled form there in the next process, a debugger can step into it and a person can read it.
-Everything else, above all integers and small arrays, is left to NumPy (`program.interpreted`).
+`prepare` chooses.  Large floating-point programs get a kernel: its source (`codegen`) is written to
+a file in the cache folder and imported, so that numba caches the compiled code and debuggers work.
+Everything else, above all integers and small arrays, is interpreted by NumPy
+(`program.interpreted`).
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from .program import Program, interpreted, prune
 __all__ = ["COMPILED_FROM", "PARALLEL_FROM", "compiled", "kernel_of", "load_text", "prepare"]
 
 COMPILED_FROM = 4096
-"""Elements from which a kernel is worth compiling: 0.1 to 0.3 s once per machine, against the
-5 us that NumPy needs more than a kernel for 4096 elements (8 against 1)."""
+"""Elements from which a kernel is compiled: 0.1 to 0.3 s once per machine, against 5 us per call
+that a kernel saves for 4096 elements."""
 
 PARALLEL_FROM = 32768
 """Elements times formulas from which a kernel runs on all cores: entering a parallel loop costs
-about 3 us, one core needs 3 us for 32768 sums of two float32 numbers."""
+about 3 us, as much as 32768 additions of float32 on one core."""
 
 CHUNKS = 16
-"""Parts of sums that keep all cores busy where there are fewer sums."""
+"""Partial sums that keep all cores busy where there are fewer sums."""
 FEW = 64
-"""Terms that may be added one by one in single precision."""
+"""Terms that may be added sequentially in float32."""
 
 _FLOATS = ("float16", "float32", "float64")
 _loading = threading.Lock()
@@ -71,9 +71,9 @@ def _size(ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None]) -> int:
 
 def compiled(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None],
              scalars: Sequence[Any] = (), add: Sequence[bool] = ()) -> Callable[[], None] | None:
-    """The same through a kernel whatever the size; None where kernels do not go.
+    """The same by a kernel, whatever the size; None where no kernel supports the types.
 
-    Kernels read any type and write floating point numbers.
+    Kernels read any type and write floating-point types.
     """
     arrays = (*ins, *outs)
     passes = _passes(program, _operands(arrays), tuple(map(bool, add)))
@@ -95,8 +95,8 @@ def _nothing() -> None:
 
 
 class Operand(NamedTuple):
-    """An input or output of a program, by position; equal `memory` is memory shared entirely, and
-    what is `beyond` caches may be written past them."""
+    """An input or output of a program, by position; arrays of equal `memory` are the same array,
+    and those `beyond` the cache size may be written with non-temporal stores."""
 
     position: int
     shape: Shape
@@ -114,7 +114,7 @@ def _operands(arrays: Sequence[np.ndarray | None]) -> tuple[Operand | None, ...]
 
 
 class Pass(NamedTuple):
-    """A kernel, and what it gets of the inputs, outputs and scalars of a program."""
+    """A kernel, and its arguments among the inputs, outputs and scalars of a program."""
 
     kernel: Kernel
     arrays: tuple[tuple[int, Shape], ...]
@@ -139,10 +139,10 @@ def _argument(array: np.ndarray, shape: Shape) -> np.ndarray:
 @lru_cache(maxsize=4096)
 def _passes(program: Program, operands: tuple[Operand | None, ...], add: tuple[bool, ...]
             ) -> list[Pass] | None:
-    """What executes `program` on arrays like these; None if a type is beyond kernels.
+    """The passes that execute `program` on arrays like these; None if a type is not supported.
 
     All outputs over the whole space are written in one pass; each output that is a sum takes
-    another, and comes first, because a later pass may overwrite an input.
+    another one before it, because a later pass may overwrite an input.
     """
     space = np.broadcast_shapes(*(operand.shape for operand in operands if operand))
     outs = operands[len(program.inputs):]
@@ -154,26 +154,26 @@ def _passes(program: Program, operands: tuple[Operand | None, ...], add: tuple[b
         used = {name: operand for name, operand in zip(program.inputs, operands, strict=False)
                 if operand and name in part.inputs}
         adds = tuple(bool(add) and add[i] for i, out in enumerate(outs) if out in group)
-        if _is_idle(part, used, group, adds):
+        if _is_noop(part, used, group, adds):
             continue
-        if not _suits([*used.values(), *group], group):
+        if not _is_supported([*used.values(), *group], group):
             return None
         passes.append(_pass(program, part, space, used, group, adds))
     return passes
 
 
-def _is_idle(program: Program, used: Mapping[str, Operand], written: Sequence[Operand],
+def _is_noop(program: Program, used: Mapping[str, Operand], written: Sequence[Operand],
              add: Sequence[bool]) -> bool:
     """Whether the program only copies an array to itself."""
     source = used.get(program.steps[0].formula) if len(program.steps) == 1 else None
     return source is not None and not any(add) and source.memory == written[0].memory
 
 
-def _suits(arrays: Sequence[Operand], written: Sequence[Operand]) -> bool:
-    """Whether a kernel may do this.
+def _is_supported(arrays: Sequence[Operand], written: Sequence[Operand]) -> bool:
+    """Whether kernels support these types.
 
-    It writes floating point numbers, and does not mix half with double precision, which it could
-    only round twice.
+    They write floating-point types, and do not mix float16 with float64, which they could only
+    round twice.
     """
     types = {array.dtype.name for array in arrays}
     return (all(out.dtype.name in _FLOATS for out in written)
@@ -204,8 +204,8 @@ def _pass(program: Program, part: Program, space: Shape, used: dict[str, Operand
 
 def _streamed(part: Program, targets: Sequence[str], arrays: Mapping[str, Operand],
               add: Sequence[bool], layout: Layout, real: type) -> tuple[str, ...]:
-    """The outputs that are written past the caches: they hold nothing that is read, and are flat
-    or have long rows of whole vectors."""
+    """The outputs that are written with non-temporal stores: they are not read, and are flat or
+    have long rows of whole vectors."""
     if len(layout.dims) > 1 and (layout.dims[-1] < ROW or layout.dims[-1] % lanes(real)):
         return ()
     return tuple(name for name, added in zip(targets, add or [False] * len(targets), strict=True)
@@ -214,7 +214,7 @@ def _streamed(part: Program, targets: Sequence[str], arrays: Mapping[str, Operan
 
 
 def _partial_sums(spec: KernelSpec, layout: Layout) -> Shape | None:
-    """Shape of the memory for sums of chunks; None where each sum is made at once.
+    """Shape of the workspace for partial sums of chunks; None where sums are not split.
 
     The number of chunks does not depend on the number of threads, nor does the result.
     """
@@ -229,7 +229,7 @@ def _partial_sums(spec: KernelSpec, layout: Layout) -> Shape | None:
         jobs, least = size_of(shape[:-1]) * -(-shape[-1] // TILE), FEW // 4
     chunks = 1 if jobs >= CHUNKS else max(1, min(CHUNKS, terms[0] // least))
     apart = chunks > 1 or (spec.add[0] and spec.program.join != "add")
-    # What is no chunk's is summed where it ends up.
+    # Without chunks, terms are summed in the output itself.
     close = size_of(terms) <= FEW and spec.array(spec.targets[0]).dtype != "float16"
     return (chunks, *shape) if apart or not (reduced[-1] or close) else None
 
@@ -246,7 +246,7 @@ def kernel_of(spec: KernelSpec) -> Kernel:
 
 
 def load_text(name: str, text: str) -> ModuleType:
-    """The module `name` with this text, from a file of its own unless nothing may be kept.
+    """The module `name` with this text, from a file of its own unless caching is off.
 
     numba finds a cached kernel by importing its module by name, hence the entry in `sys.modules`.
     """
@@ -269,7 +269,7 @@ def _from_file(name: str, text: str) -> ModuleType:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(f".{os.getpid()}")
         draft.write_text(text, encoding="utf-8")
-        os.replace(draft, path)  # complete or absent, whoever else writes it
+        os.replace(draft, path)  # atomic: complete or absent
     found = importlib.util.spec_from_file_location(name, path)
     assert found is not None and found.loader is not None
     module = importlib.util.module_from_spec(found)

@@ -1,13 +1,12 @@
-"""A program: one formula, or a chain of them, over the elements of some arrays.
+"""Elementwise programs: one formula, or several, over the elements of arrays.
 
     Program("gate", steps=(Step("u", "a * b"), Step("y", "maximum(u + s, 0)")),
             inputs=("a", "b"), outputs=("y",), scalars=("s",))
 
-Its steps run in order for every element of one iteration space, the shape that all arrays
-broadcast to.  An output smaller than the space is the sum over the dimensions it lacks, or what
-else `join` says: that is how the gradient of a broadcast operand is said.  Programs are plain
-values; `run` executes one with NumPy and is the twin that every kernel written for it
-(`ops.writer`) is tested against.
+Its steps run in order for every element of the iteration space, the shape that all arrays broadcast
+to.  An output smaller than the space is reduced (`join`) over the dimensions it lacks, as is the
+gradient of a broadcast operand.  Programs are plain values; `run` executes one with NumPy and is
+the reference for the kernels generated from it (`codegen`).
 """
 
 from __future__ import annotations
@@ -46,31 +45,27 @@ class Program:
     outputs: tuple[str, ...]
     scalars: tuple[str, ...] = ()
     join: str = "add"
-    """What makes one number of the terms of an output: `add`, `multiply`, `maximum` or `minimum`,
-    as NumPy has them."""
+    """The ufunc that reduces the terms of an output: `add`, `multiply`, `maximum` or `minimum`."""
 
     def __str__(self) -> str:
         return "; ".join(f"{step.target} = {step.formula}" for step in self.steps)
 
 
 class Elements(NamedTuple):
-    """What a node does, if it is a program over elements and nothing else.
-
-    The outputs of the program are those of the node.
-    """
+    """A node as an elementwise program, whose outputs are those of the node."""
 
     program: Program
     reads: tuple[int, ...]
-    """For every input of the program, the position among the node's inputs."""
+    """For every input of the program, its position among the inputs of the node."""
     scalars: tuple[Any, ...] = ()
     """Values of the program's scalars."""
     shapes: tuple[Shape, ...] | None = None
-    """In which shapes inputs and outputs of the program are seen; None: in their own."""
+    """The shapes in which the program gets its inputs and outputs; None: their own."""
 
 
 @cache
 def prune(program: Program, wanted: tuple[bool, ...]) -> Program:
-    """The program without the outputs that are not wanted, and what only they needed."""
+    """The program without the outputs that are not wanted: dead code elimination."""
     outputs = tuple(name for name, keep in zip(program.outputs, wanted, strict=True) if keep)
     alive, steps = set(outputs), []
     for step in reversed(program.steps):
@@ -85,10 +80,10 @@ def prune(program: Program, wanted: tuple[bool, ...]) -> Program:
 def concatenate(title: str, parts: Iterable[tuple[Program, Mapping[str, str]]],
                 inputs: Sequence[str], outputs: Sequence[str], scalars: Sequence[str] = ()
                 ) -> Program:
-    """One program that does what `parts` do one after another.
+    """One program that runs `parts` one after another.
 
-    Each part comes with the names that its inputs, outputs and scalars have in the whole; its
-    other targets are private and get names of their own.
+    Each part comes with the names of its inputs, outputs and scalars in the whole; its other
+    targets are renamed.
     """
     steps: list[Step] = []
     for number, (program, names) in enumerate(parts):
@@ -108,15 +103,15 @@ def run(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray |
     """Execute with NumPy.
 
     `ins` and `scalars` are in the program's order.  `outs` that are None are skipped; those where
-    `add` is true are added to.  An output may be the same array as an input.  Whether NumPy warns
-    of infinity and NaN is up to the caller: devices and executors say no.
+    `add` is true are added to.  An output may be the same array as an input.  Callers decide
+    whether NumPy warns of infinity and NaN; devices and executors turn that off.
     """
     interpreted(program, ins, outs, scalars, add)()
 
 
 def interpreted(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None],
                 scalars: Sequence[Any] = (), add: Sequence[bool] = ()) -> Callable[[], None]:
-    """A function without arguments that does the same again and again on these very arrays."""
+    """A function without arguments that does the same on these very arrays."""
     how = _how(program, tuple([(a.shape, a.dtype) for a in ins]),
                tuple([None if a is None else (a.shape, a.dtype) for a in outs]))
     values: dict[str, Any] = {program.inputs[i]: ins[i] for i in how.inputs}
@@ -139,20 +134,20 @@ Known = tuple[tuple[int, ...], np.dtype]
 
 
 class How(NamedTuple):
-    """What is decided for all arrays of the same shapes and types."""
+    """Decisions for all arrays of the same shapes and types."""
 
     program: Program
-    """What is left of it for the outputs that are wanted."""
+    """Pruned to the wanted outputs."""
     inputs: list[int]
     """Positions of the inputs and scalars that it reads."""
     scalars: list[int]
-    widened: dict[str, np.dtype]
-    """Inputs that are computed in another type than theirs: half, and integers that must be."""
+    converted: dict[str, np.dtype]
+    """Inputs that are converted to another type: float16, and integers in inexact formulas."""
     space: tuple[int, ...]
     direct: bool
-    """NumPy may write what it computes straight to the output."""
+    """NumPy may write the result directly to the output."""
     real: np.dtype | None
-    """The type in which it is computed, where that is one of real numbers."""
+    """The type of computation, if it is floating-point."""
 
 
 @lru_cache(maxsize=4096)
@@ -166,41 +161,41 @@ def _how(program: Program, ins: tuple[Known, ...], outs: tuple[Known | None, ...
     for shape, _ in (*(ins[i] for i in inputs), *written):
         space = broadcast(space, shape)
     assert space is not None
-    widened, dtypes = _widened(part, types), {*types.values()}
-    direct = (not widened and len(dtypes) == 1 and written == [(space, *dtypes)]
+    converted, dtypes = _conversions(part, types), {*types.values()}
+    direct = (not converted and len(dtypes) == 1 and written == [(space, *dtypes)]
               and written[0][1].kind == "f")
-    computed = {widened.get(name, dtype) for name, dtype in types.items()}
+    computed = {converted.get(name, dtype) for name, dtype in types.items()}
     real = max((dtype for dtype in computed if dtype.kind == "f"), default=None)
-    return How(part, inputs, scalars, widened, space, direct, real)
+    return How(part, inputs, scalars, converted, space, direct, real)
 
 
-def _widened(program: Program, types: Mapping[str, np.dtype]) -> dict[str, np.dtype]:
+def _conversions(program: Program, types: Mapping[str, np.dtype]) -> dict[str, np.dtype]:
     whole = None
     if all(dtype.kind != "f" for dtype in types.values()):
         wide = (integer_type(step.formula) for step in program.steps)
         whole = next((dtype for dtype in wide if dtype is not None), None)
-    single = np.dtype(np.float32)
-    wanted = {name: single if dtype == np.float16 else whole or dtype
+    float32 = np.dtype(np.float32)
+    wanted = {name: float32 if dtype == np.float16 else whole or dtype
               for name, dtype in types.items()}
     return {name: dtype for name, dtype in wanted.items() if dtype != types[name]}
 
 
 def _run_one(formula: str, values: Mapping[str, Any], how: How, target: Target) -> None:
-    """One formula, one output: NumPy may write its last operation straight to it."""
+    """One formula, one output: NumPy may write its last operation directly to it."""
     out, adds = target
-    result = evaluate(formula, _as_computed(values, how.widened),
+    result = evaluate(formula, _as_computed(values, how.converted),
                       out if how.direct and not adds else None)
     if result is not out:
         _store(result, how, out, adds)
 
 
 def _run_all(values: Mapping[str, Any], how: How, targets: Sequence[Target]) -> None:
-    known = _as_computed(values, how.widened)
+    known = _as_computed(values, how.converted)
     for step in how.program.steps:
         known[step.target] = _as_real(evaluate(step.formula, known), how.real)
     results = [known[name] for name in how.program.outputs]
     for k, result in enumerate(results):
-        # A result may be an input, which an output written before it takes over.
+        # A result may be an input, whose memory an earlier output overwrites.
         if any(np.may_share_memory(result, before.out) for before in targets[:k]):
             results[k] = result.copy()
     for result, (out, adds) in zip(results, targets, strict=True):
@@ -208,15 +203,15 @@ def _run_all(values: Mapping[str, Any], how: How, targets: Sequence[Target]) -> 
 
 
 def _as_real(value: Any, real: np.dtype | None) -> Any:
-    """Literals and truth values as real numbers: those that NumPy has for them are bytes, which
-    wrap around and whose functions are rounded to halves, or else double precision."""
+    """Literals and truth values in the type `real`.  NumPy's types for them are int8 and bool,
+    which overflow and whose functions return float16, or float64."""
     if real is None or (isinstance(value, np.ndarray) and value.dtype.kind == "f"):
         return value
     return np.asarray(value, real)
 
 
-def _as_computed(values: Mapping[str, Any], widened: Mapping[str, np.dtype]) -> dict[str, Any]:
-    return {**values, **{name: values[name].astype(dtype) for name, dtype in widened.items()}}
+def _as_computed(values: Mapping[str, Any], converted: Mapping[str, np.dtype]) -> dict[str, Any]:
+    return {**values, **{name: values[name].astype(dtype) for name, dtype in converted.items()}}
 
 
 def _store(value: Any, how: How, out: np.ndarray, adds: bool) -> None:
@@ -231,16 +226,16 @@ def _store(value: Any, how: How, out: np.ndarray, adds: bool) -> None:
 
 
 def _truncated(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Real numbers as integers: cut off, and modulo the type's range like a cast in C.
+    """Floats as integers: truncated, and modulo the type's range like a cast in C.
 
-    Going through 64 bits makes NumPy do the same on every processor.
+    Conversion through int64 gives the same on every processor.
     """
     return value.astype(np.int64).astype(dtype) if dtype.itemsize < 4 else value.astype(dtype)
 
 
 def sum_to(value: np.ndarray, shape: tuple[int, ...], join: str = "add") -> np.ndarray:
-    """Sum, or what else `join` says, over the dimensions that broadcasting `shape` to the shape of
-    `value` would repeat."""
+    """Reduce `value` with `join` over the dimensions along which `shape` broadcasts to its
+    shape."""
     lead = value.ndim - len(shape)
     axes = tuple(i for i in range(value.ndim)
                  if i < lead or (shape[i - lead] == 1 and value.shape[i] != 1))

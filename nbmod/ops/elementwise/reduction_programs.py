@@ -1,6 +1,6 @@
-"""Reductions as programs: sums may end a chain of elementwise nodes.
+"""Reductions as programs, so that a sum can be fused with the elementwise nodes before it.
 
-A term is a formula over an element `x`; `n` is how many of them one sum has.
+A term is a formula over an element `x`; `n` is the number of terms of one sum.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROWS = 16
 def sum_elements(formula: str, shape: Shape, kept: Shape) -> Elements | None:
     """Sums of terms over `shape`, one for each element of `kept`, which has 1 where it is summed.
 
-    None unless kernels are good at it: they add along rows.
+    None unless kernels are fast: they add along rows.
     """
     if not shape or kept[-1] != 1 or shape[-1] == 1 or size_of(kept) < ROWS:
         return None
@@ -33,8 +33,8 @@ def sum_elements(formula: str, shape: Shape, kept: Shape) -> Elements | None:
 
 
 def fold(x: Any, out: Any, term: str = "x", join: str = "add") -> Callable[[], None] | None:
-    """A kernel that joins terms of `x` over the axes where `out` has 1; None where NumPy is as
-    good, or no kernel goes."""
+    """A kernel that reduces terms of `x` over the axes where `out` has 1; None where NumPy is as
+    fast, or no kernel supports the types."""
     if x.size < kernels().COMPILED_FROM:
         return None
     program = _terms(term, join)
@@ -42,7 +42,7 @@ def fold(x: Any, out: Any, term: str = "x", join: str = "add") -> Callable[[], N
 
 
 def _counts(program: Program, shape: Shape, kept: Shape) -> tuple[float, ...]:
-    """The number of terms, for every scalar."""
+    """The number of terms `n`, for every scalar."""
     return (float(size_of(shape) // max(size_of(kept), 1)),) * len(program.scalars)
 
 

@@ -1,1 +1,1 @@
-"""Random numbers and densities."""
+"""Random sampling and probability densities."""

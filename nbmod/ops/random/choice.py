@@ -1,4 +1,4 @@
-"""Random choices: categories by their probability, an order, distinct ids."""
+"""Discrete samples: categories (multinomial), permutations, distinct ids."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["SampleMultinomial", "Shuffle", "SampleUniqueZipfian"]
 class SampleMultinomial(Op, name="_sample_multinomial", aliases=("sample_multinomial",)):
     """Categories drawn from rows of probabilities: data (..., K) gives (...) + shape.
 
-    `get_prob` adds the log probabilities of what was drawn as a second output; through them, and
+    `get_prob` adds the log probabilities of the samples as a second output; through them, and
     only through them, the gradient grad / p reaches `data` (REINFORCE).  Rows are taken to sum to
     one, as in MXNet; what is missing falls to the last category.
     """

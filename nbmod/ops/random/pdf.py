@@ -25,7 +25,7 @@ __all__ = ["Density"]
 
 
 class Density(FloatOp):
-    """What all densities share; `event` axes of a sample are one draw."""
+    """Base of all densities; the last `event` axes of a sample are one draw."""
 
     event: ClassVar[int] = 0
     shapes: ClassVar = "sample (d1, ..., dm, draws...), parameters (d1, ..., dm) -> as sample"

@@ -1,6 +1,6 @@
-"""The one source of randomness: a key, and a counter of draws.
+"""The random number generator: a key, and a counter of draws.
 
-Every op that needs random numbers takes the next *stream*, which is the pair (key, number of this
+Every op that needs random numbers takes the next *stream*, which is the pair (key, index of this
 draw).  A stream determines its numbers completely: Philox is a counter-based generator, so element
 i of a stream is a function of (key, draw, i) and of nothing else.  Two things follow.  Streams do
 not depend on how many threads compute them, and the whole state of nbmod's randomness is two
@@ -44,7 +44,7 @@ def seed(key: int) -> None:
 
 
 def get_state() -> tuple[int, int]:
-    """(key, number of draws so far): all there is to know for an exact resume."""
+    """(key, number of draws so far): the complete state, for an exact resume."""
     with _lock:
         return _key, _draws
 
@@ -57,7 +57,7 @@ def set_state(state: tuple[int, int]) -> None:
 
 
 def next_stream() -> Stream:
-    """A stream nobody has had before."""
+    """A stream that has not been used before."""
     global _draws
     with _lock:
         stream = Stream(_key, _draws)
@@ -68,13 +68,13 @@ def next_stream() -> Stream:
 def generator(stream: Stream | None = None) -> np.random.Generator:
     """NumPy's generator over the given stream, or the next one."""
     key, draw = stream or next_stream()
-    # The lower two words count blocks within the stream, so streams never run into each other.
+    # The lower two words count blocks within the stream, so streams never overlap.
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, draw, 0]))
 
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """Within the block draw from another sequence, after it go on as if nothing had been drawn."""
+    """A block that draws from another sequence; after it, the first one continues unchanged."""
     state = get_state()
     set_state((_key_from(Stream(*state)), 0))
     try:
@@ -88,10 +88,10 @@ def _key_from(stream: Stream) -> int:
 
 
 class Sequence:
-    """Streams of one's own: who draws from it neither moves others nor is moved by them.
+    """A private sequence of streams, independent of all others.
 
-    Its key is drawn from the common sequence, once, so `seed` governs it.  `state` (key, number of
-    draws so far) is all there is to know of it and may be set.
+    Its key is drawn once from the common sequence, so `seed` determines it.  `state` (key, number
+    of draws so far) is its complete state and may be set.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class Sequence:
         return generator(Stream(key, draws))
 
     def last(self) -> np.random.Generator:
-        """The generator of the last draw once more."""
+        """The generator of the last draw again."""
         key, draws = self.state
         return generator(Stream(key, draws - 1))
 
@@ -134,10 +134,10 @@ def words(stream: Stream, blocks: int) -> np.ndarray:
 
 @inlined
 def philox_round(c0, c1, c2, c3, k0, k1):
-    """One of the ten rounds that turn (block, draw) into four words; all are uint32.
+    """One of the ten rounds of Philox4x32 (Salmon et al., 2011); all arguments are uint32.
 
-    Kernels write out the loop over rounds, and the steps of the key, because numba's vectors do not
-    survive a call of a function that long.
+    Kernels contain the loop over rounds and the key schedule themselves: LLVM does not vectorize a
+    call of a function that long.
     """
     p0 = np.uint64(c0) * np.uint64(0xD2511F53)
     p1 = np.uint64(c2) * np.uint64(0xCD9E8D57)

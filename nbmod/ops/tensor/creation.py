@@ -1,8 +1,8 @@
 """Ops without inputs: constants, ranges, identity matrices.
 
 `ctx` is read by the eager functions only; a bound graph knows where its tensors are.  In `shape` 0
-is an unknown dimension and () an unknown rank: both follow from whoever uses the tensor, which is
-how recurrent cells get initial states of the batch's size.
+is an unknown dimension and () an unknown rank: both follow from the consumers of the tensor, which
+is how recurrent cells get initial states of the batch's size.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = ["dtype_named", "to_type"]
 
 
 def dtype_named(name: str) -> np.dtype:
-    """The element type of that name; bfloat16 is one that nbmod does not have."""
+    """The element type of a name; bfloat16 is not supported."""
     if name == "bfloat16":
         raise MXNetError("dtype is 'bfloat16', which nbmod does not support; use 'float32'")
     return np.dtype(name)
 
 
 def to_type(value: float, dtype: np.dtype) -> Any:
-    """A number in an element type, as C converts it: integers are cut and wrap around."""
+    """A number converted to an element type as in C: integers are truncated and wrap around."""
     if dtype.kind in "iu" and isfinite(value):
         bits = 8 * dtype.itemsize
         return np.array(int(value) % (1 << bits), np.uint64).astype(dtype)[()]
@@ -38,7 +38,7 @@ def to_type(value: float, dtype: np.dtype) -> Any:
 
 
 class Creation(Op):
-    """Base of the ops that need nothing but their parameters."""
+    """Base of the ops without inputs."""
 
     inputs: ClassVar = ()
     dtype: str
@@ -48,7 +48,7 @@ class Creation(Op):
 
 
 class Constant(Creation):
-    """Base of the ops that fill a tensor with one number."""
+    """Base of the ops that fill a tensor with one value."""
 
     shapes: ClassVar = "-> `shape`"
     shape: Shape | None
@@ -126,8 +126,8 @@ def _progression(start: float, step: float, repeat: int, out: np.ndarray) -> Non
 class Arange(Creation, name="_arange"):
     """start, start + step, ... below `stop`, each `repeat` times, as (n,).
 
-    Without `stop` it counts from 0 to `start`; with `infer_range` it is then as long as whoever
-    uses it wants.  Integer types cut `start` and `step` first.
+    Without `stop` it counts from 0 to `start`; with `infer_range` its consumers
+    determine its length.  Integer types truncate `start` and `step` first.
     """
 
     start: float
@@ -159,7 +159,7 @@ class Arange(Creation, name="_arange"):
 
 @dataclass(frozen=True)
 class Linspace(Creation, name="_linspace"):
-    """`num` numbers evenly spaced from `start` to `stop`, with or without the latter, as (num,)."""
+    """`num` values evenly spaced from `start` to `stop`, with or without the latter, as (num,)."""
 
     start: float
     stop: float

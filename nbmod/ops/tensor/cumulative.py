@@ -1,4 +1,4 @@
-"""Sums so far along an axis."""
+"""Cumulative sums along an axis."""
 
 from __future__ import annotations
 

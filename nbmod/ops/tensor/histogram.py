@@ -1,4 +1,4 @@
-"""Numbers counted: histograms."""
+"""Histograms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Histogram"]
 
 @dataclass(frozen=True)
 class Histogram(Op, name="_histogram"):
-    """How many numbers of data fall into each bin, (B,) int64, and the edges of the bins (B + 1,).
+    """How many elements of data fall into each bin, (B,) int64, and the edges of the bins (B + 1,).
 
     Edges are given as `bins` (B + 1,), ascending, or by `bin_cnt` = B and `range` = (from, to) as
     evenly spaced.  Bins hold their lower edge, the last one both.  There is no gradient.

@@ -1,7 +1,7 @@
-"""Ops that look elements up, or put them down, by index.
+"""Gather and scatter: ops that read or write elements by index.
 
-Almost all of them are one thing: a table of rows and a list of row numbers.  `take` along another
-axis or `gather_nd` with several indices first turn their indices into numbers of rows.  Forward
+Almost all of them are a table of rows and a list of row indices.  `take` along another axis or
+`gather_nd` with several indices first convert their indices to row indices.  Forward
 gathers rows; backward adds each gradient row to the row it came from.
 
 Indices may have any type and are cut to integers.  They get no gradient.
@@ -32,7 +32,7 @@ _LARGE = 1 << 11
 
 
 def whole_numbers(index: np.ndarray) -> np.ndarray:
-    """Indices as int64: fractions cut off, NaN is 0, infinities very large."""
+    """Indices as int64: fractions truncated, NaN is 0, infinities very large."""
     if index.dtype.kind != "f":
         return index.astype(np.int64)
     limit = 2.0 ** 62
@@ -90,9 +90,9 @@ _PARTS = 4
 
 
 class Gather(Op):
-    """Base of the ops that gather rows: subclasses say which rows of their table.
+    """Base of the ops that gather rows of a table; subclasses compute the row indices.
 
-    Inputs are the table and the indices, in the order that `table` says.
+    Inputs are the table and the indices, the table at position `table`.
     """
 
     needs: ClassVar = ("ograd", "indices")
@@ -101,7 +101,7 @@ class Gather(Op):
     """Position of the table among the inputs; the indices are the other one."""
 
     def rows(self, x: Shape, index: np.ndarray) -> np.ndarray:
-        """Row numbers, flat, in the order of the output."""
+        """Row indices, flat, in the order of the output."""
         raise NotImplementedError
 
     def width(self, x: Shape, index: Shape) -> int:
@@ -138,7 +138,7 @@ class Gather(Op):
 class Take(Gather, name="take"):
     """Slices of `a` along `axis` at `indices`: (before, *indices, after).
 
-    `mode` says what becomes of indices outside: clipped, wrapped around, or an error.
+    `mode`: indices out of range are clipped, wrapped around, or an error.
     """
 
     axis: int = 0
@@ -303,7 +303,7 @@ def _check_depth(indices: Shape, rank: int) -> None:
 
 
 def _row_numbers(indices: np.ndarray, shape: Shape) -> np.ndarray:
-    """Row numbers in a tensor of `shape` whose first axes the rows of `indices` index."""
+    """Flat row indices into a tensor of `shape`, whose first axes the rows of `indices` index."""
     rows = np.zeros(indices[0].size, np.int64)
     for size, index in zip(shape, indices.reshape(len(indices), -1), strict=False):
         exact = index.astype(np.float64 if index.dtype.kind == "f" else np.int64)
@@ -346,7 +346,7 @@ class ScatterND(Op, name="scatter_nd"):
 
 
 def _scattered(data: PartialShape, indices: PartialShape, shape: Shape) -> PartialShape:
-    """Shape of the data that `indices` put into a tensor of `shape`."""
+    """Shape of the data that `indices` scatter into a tensor of `shape`."""
     if indices is None or not indices[0]:
         return data
     _check_depth(indices, len(shape))
@@ -375,7 +375,7 @@ class ScatterSetND(Op, name="_scatter_set_nd"):
         _put(ins[1], ins[2], outs[0])
 
 
-# ------------------------------------------------------------------------------ indices as numbers
+# ---------------------------------------------------------------------- one-hot and flat indices
 
 def _mark(index: np.ndarray, rows: np.ndarray, value: Any) -> None:
     """rows[i, index[i]] = value (or value[i]) where the index is within the row."""
@@ -459,7 +459,7 @@ class FillElement(Op, name="fill_element_0index"):
 
 @dataclass(frozen=True)
 class RavelMultiIndex(Op, name="_ravel_multi_index", aliases=("ravel_multi_index",)):
-    """Flat numbers of the positions in the columns of `data` (M, ...) in a tensor of `shape`.
+    """Flat indices of the positions in the columns of `data` (M, ...) in a tensor of `shape`.
 
     No gradient; no check of the range.
     """
@@ -480,9 +480,9 @@ class RavelMultiIndex(Op, name="_ravel_multi_index", aliases=("ravel_multi_index
 
 @dataclass(frozen=True)
 class UnravelIndex(Op, name="_unravel_index", aliases=("unravel_index",)):
-    """Positions (M, ...) in a tensor of `shape` of the flat numbers `data`.  No gradient.
+    """Positions (M, ...) in a tensor of `shape` of the flat indices `data`.  No gradient.
 
-    The first dimension of `shape` is not looked at, so it may be unknown (-1).
+    The first dimension of `shape` is not used, so it may be unknown (-1).
     """
 
     shape: Shape

@@ -1,4 +1,4 @@
-"""Ops that only rename dimensions: same elements, same order, another shape.
+"""Reshaping: the same elements in the same order, in another shape.
 
 They are views: the planner gives output and input the same memory and the executor runs no step,
 forward or backward.  What is left to say is which shape follows from which, and that both ways: as
@@ -70,7 +70,8 @@ def reshape_target(shape: Shape, codes: Shape, reverse: bool = False) -> Shape:
 
 
 def _decode(code: int, left: Shape, codes: Iterator[int]) -> tuple[list[int], int]:
-    """What one code makes of the dimensions not yet matched: (new dimensions, how many it used)."""
+    """The result of one code on the dimensions not yet matched: (new dimensions, how many it
+    used)."""
     if code > 0 or code == -1:
         return [code], 1
     if code == -2:
@@ -104,7 +105,7 @@ class Reshape(Op, name="Reshape", aliases=("reshape",)):
     """The same elements in another shape.
 
     `shape` holds sizes and codes (see `reshape_target`).  In the older `target_shape` 0 is the
-    dimension to infer, and `keep_highest` copies the first dimension whatever it says.
+    dimension to infer, and `keep_highest` copies the first dimension in any case.
     """
 
     shape: Shape = ()
@@ -214,7 +215,7 @@ class Squeeze(Op, name="squeeze"):
 class ReshapeLike(Op, name="reshape_like"):
     """`lhs` in the shape of `rhs`.
 
-    With `lhs_begin`, ... only dimensions [lhs_begin, lhs_end) of lhs take the place of dimensions
+    With `lhs_begin`, ... dimensions [lhs_begin, lhs_end) of lhs are replaced by dimensions
     [rhs_begin, rhs_end) of rhs; None is the first and the one past the last.
     """
 
@@ -241,7 +242,7 @@ class ReshapeLike(Op, name="reshape_like"):
         return data_type(ins, outs)
 
     def gradient(self, node, ograds):
-        # No step runs for a view, so nobody could fill in zeros for rhs.
+        # No step runs for a view, so zeros for rhs need a node of their own.
         assert ograds[0] is not None
         back = Node(Backward(self, 2, ("ograd",)), f"{node.name}_backward", [ograds[0]],
                     source=node)

@@ -44,7 +44,7 @@ IndexType = Literal["float16", "float32", "float64", "int32", "int64", "uint8"]
 
 @inlined
 def _order_key(bits, real, descending):
-    """The 32 bits of an integer, or of a `real` float32, as a number that orders like it."""
+    """The 32 bits of an integer, or of a `real` float32, as an unsigned key of the same order."""
     pattern = np.uint32(bits)
     if real:
         size = pattern & np.uint32(0x7FFFFFFF)
@@ -100,7 +100,7 @@ def _sort_keys(keys, spare, starts):
 
 @inlined
 def _sift_down(heap, at, size, key):
-    """Enter `key` into the first `size` of a heap with the largest on top, from place `at` down."""
+    """Sift `key` down in a max-heap of `size` keys, from position `at`."""
     while 2 * at + 1 < size:
         child = 2 * at + 1
         if child + 1 < size and heap[child + 1] > heap[child]:
@@ -182,7 +182,7 @@ def _rank_now(x: np.ndarray, where: np.ndarray, descending: bool) -> None:
 
 
 def _raw(array: Any) -> Any:
-    """The array as integers of the same width: what moves numbers need not know what they are."""
+    """The array as integers of the same width, to move elements whatever their type."""
     return array.view(f"i{array.dtype.itemsize}")
 
 
@@ -192,7 +192,7 @@ def _compiles(data: Any, length: int) -> bool:
 
 
 def rank_work(data: Spec, rows: int) -> list[Spec]:
-    """The scratch that `ranking` wants for data of so many rows."""
+    """The workspace of `ranking` for data of so many rows."""
     size = data.size // rows
     if not _compiles(data, size):
         return []
@@ -227,9 +227,9 @@ def ranking(x: Any, where: Any, descending: bool, work: Sequence[Any]) -> Callab
 # ---------------------------------------------------------------------------------------------- ops
 
 class _Ordering(Op):
-    """What the three ops share; subclasses are dataclasses with these parameters.
+    """Base of topk, sort and argsort; subclasses are dataclasses with these parameters.
 
-    The hidden output `where`, int64, is there for ops with a gradient.
+    Ops with a gradient have a hidden output `where`, int64.
     """
 
     axis: int | None
@@ -251,7 +251,7 @@ class _Ordering(Op):
         raise NotImplementedError
 
     def count(self, size: int) -> int:
-        """How many of `size` elements are wanted."""
+        """How many of `size` elements are selected."""
         return size
 
     def list_outputs(self) -> tuple[str, ...]:
@@ -365,7 +365,7 @@ class TopK(_Ordering, name="topk"):
     """The k largest elements along `axis`, in descending order; the smallest with `is_ascend`.
 
     data (..., K, ...) -> (..., k, ...), or from data taken flat (k,) with axis None.  k below 1 is
-    all.  `ret_typ` says what comes out: 'indices', 'value', 'both' (values, then indices), or a
+    all.  `ret_typ` selects the outputs: 'indices', 'value', 'both' (values, then indices), or a
     'mask' of data's shape, 1 at the elements chosen.  Indices are of type `dtype`, in which large
     ones are rounded or wrap around.  Values pass their gradient to the elements that they are.
     Equal elements stay in order; NaN comes last.
@@ -392,7 +392,7 @@ class TopK(_Ordering, name="topk"):
 class Sort(_Ordering, name="sort"):
     """data in order along `axis`, of the same shape; all of it, (N,), with axis None.
 
-    Equal elements stay in order; NaN comes last.  The gradient goes back to where each was.
+    The sort is stable; NaN comes last.  The gradient is the inverse permutation.
     """
 
     axis: int | None = -1

@@ -1,7 +1,7 @@
-"""Ops that put the same elements in another order, or repeat or surround them.
+"""Permutation, repetition and padding.
 
-Each is one strided copy: reshape both sides until the op is a permutation or a broadcast of whole
-axes, and let NumPy walk the strides.  Backward is the same copy the other way, or a sum over the
+Each op is one strided copy: both sides are reshaped until the op is a permutation or a broadcast of
+whole axes.  Backward is the same copy the other way, or a sum over the
 axes that were repeated.
 """
 
@@ -24,7 +24,7 @@ __all__ = ["Permutation"]
 
 
 class Permutation(Op):
-    """Base of the ops whose output is a transposed view of their input, written out."""
+    """Base of the ops whose output is a copy of a transposed view of their input."""
 
     needs: ClassVar = ("ograd",)
 
@@ -73,7 +73,7 @@ class Transpose(Permutation, name="transpose"):
         return self.order(rank) == tuple(range(rank))
 
     def order(self, rank: int) -> Shape:
-        """The axis of the input that stands at each axis of the output."""
+        """For each axis of the output, the axis of the input."""
         if not self.axes:
             return tuple(range(rank))[::-1]
         if len(self.axes) != rank:
@@ -270,11 +270,11 @@ class Repeat(Op, name="repeat"):
             add_up(g, (1,), gx)
 
 
-# ---------------------------------------------------------------------------------------- borders
+# ---------------------------------------------------------------------------------------- padding
 
 @dataclass(frozen=True)
 class Pad(Op, name="Pad", aliases=("pad",)):
-    """`data` with a border: `pad_width` is (before, after) of every axis, flat.
+    """`data` with padding: `pad_width` is (before, after) of every axis, flat.
 
     constant: filled with `constant_value`; edge: the nearest element; reflect: mirrored at the
     outermost element, which is not repeated.
@@ -314,7 +314,7 @@ class Pad(Op, name="Pad", aliases=("pad",)):
             y.fill(to_type(self.constant_value, y.dtype))
         np.copyto(self._inside(y), ins[0])
         if self.mode != "constant":
-            # An axis copies whole slabs, so corners come right once all axes before it are done.
+            # An axis copies whole slabs, so corners are correct after all axes before it.
             for axis, widths in enumerate(self._widths()):
                 for border, source in _mirror(y, axis, widths, self.mode):
                     np.copyto(border, source)

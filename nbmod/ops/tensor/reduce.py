@@ -44,7 +44,8 @@ from .creation import to_type
 __all__ = ["add_up", "keep", "reduced_axes", "reduced_shape"]
 
 _NAIVE = 64
-"""Terms a float32 sum may add one by one: error 64 eps at worst, the pairwise sum's own order."""
+"""Terms a float32 sum may add sequentially: its error, 64 eps at worst, is that of pairwise
+sums."""
 
 _SHORT = 16
 """Up to so many terms along the innermost axis, NumPy spends more on starting each sum than on it:
@@ -60,14 +61,14 @@ def reduced_axes(axis: Shape | None, rank: int, exclude: bool = False) -> tuple[
 
 
 def reduced_shape(shape: Shape, axes: Collection[int], keepdims: bool) -> Shape:
-    """`shape` without `axes`, or with 1 in their place; never empty."""
+    """`shape` without `axes`, or with 1 instead of them; never empty."""
     if keepdims:
         return tuple(1 if i in axes else dim for i, dim in enumerate(shape))
     return tuple(dim for i, dim in enumerate(shape) if i not in axes) or (1,)
 
 
 def keep(shape: Shape, axes: Collection[int], reduced: np.ndarray) -> np.ndarray:
-    """`reduced` with 1 in the place of every axis of `shape` that the reduction removed."""
+    """`reduced` with 1 for every axis of `shape` that the reduction removed."""
     return reduced.reshape(reduced_shape(shape, axes, True))
 
 
@@ -107,10 +108,10 @@ def _share(total: np.ndarray, count: int, out: np.ndarray) -> None:
 
 @dataclass(frozen=True)
 class Reduction(Op):
-    """Base of the reductions with `axis`, `keepdims` and `exclude`; subclasses say what is done.
+    """Base of the reductions with `axis`, `keepdims` and `exclude`.
 
-    The gradient is a formula over gy, x, y and the number n of terms.  What a kernel can do is a
-    formula over terms x, and how they are joined (see `Program`).
+    The gradient is a formula over gy, x, y and the number n of terms.  Kernels compute reductions
+    that are a formula of x, combined by `join` (see `Program`).
     """
 
     needs: ClassVar[tuple[str, ...]] = ("ograd",)
@@ -139,13 +140,13 @@ class Reduction(Op):
         return self.folded(ins[0], outs[0]) or super().prepare(ins, outs, call)
 
     def folded(self, x: np.ndarray, out: np.ndarray) -> Callable[[], None] | None:
-        """A kernel on these arrays; None where NumPy does as well."""
+        """A kernel on these arrays; None where NumPy is as fast."""
         if not self.term:
             return None
         return fold(x, keep(x.shape, self.axes(x.ndim), out), self.term, self.join)
 
     def reduce(self, x: np.ndarray, axes: tuple[int, ...], out: np.ndarray) -> None:
-        """Write the reduction of `x` to `out`, which has 1 in the place of `axes`."""
+        """Write the reduction of `x` to `out`, which has 1 for each of `axes`."""
         raise NotImplementedError
 
     def backward(self, ins, outs, call):
@@ -171,7 +172,7 @@ class Reduction(Op):
         return backward_program(self.name, (self.slope,), ("x",))
 
     def _needed(self, x: Any) -> tuple[Shape, Shape, Shape]:
-        """In which shapes gy, x and y are seen."""
+        """The shapes in which the program gets gy, x and y."""
         kept = reduced_shape(x.shape, self.axes(len(x.shape)), True)
         return kept, x.shape, kept
 
@@ -314,7 +315,7 @@ class Norm(Op, name="norm", aliases=("_sparse_norm",)):
             np.sqrt(np.add.reduce(squares, axis=axes, keepdims=True), out=out, casting="unsafe")
 
     def scratch(self, ins, outs):
-        """Sums of squares.  Those of halves are far from the limits of float32."""
+        """Sums of squares; those of float16 are far from the limits of float32."""
         dtype = np.float32 if ins[0].dtype == np.float16 else np.float64
         return [Spec(outs[0].shape, np.dtype(dtype))] if self.ord == 2 else []
 

@@ -1,4 +1,4 @@
-"""Whole rows, columns and positions: replaced, selected, listed, multiplied out."""
+"""Ops on whole rows or positions: index_copy, boolean_mask, index_array, khatri_rao."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ __all__ = ["BooleanMask", "IndexCopy", "IndexArray", "KhatriRao"]
 class IndexCopy(Op, name="_contrib_index_copy"):
     """old_tensor (N, ...) with rows index_vector (M,) replaced by those of new_tensor (M, ...).
 
-    The last of several rows for one place counts.  A row that old_tensor does not have is an error.
+    If an index occurs several times, the last row counts.  A row that old_tensor does not have is
+    an error.
     """
 
     inputs: ClassVar = ("old_tensor", "index_vector", "new_tensor")
@@ -72,7 +73,7 @@ class IndexCopy(Op, name="_contrib_index_copy"):
 class BooleanMask(Op, name="_contrib_boolean_mask"):
     """The rows of data (N, ...) where index (N,) is not zero: (number of those, ...).
 
-    How many there are depends on the values of index, so this runs eagerly only (also under
+    The output shape depends on the values of index, so this runs eagerly only (also under
     `autograd.record`), and cannot be bound.  The gradient of the other rows is zero.
     """
 
@@ -181,5 +182,5 @@ class KhatriRao(Op, name="khatri_rao"):
 
 
 def _rows_times_rows(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Every row of a times every row of b, number by number."""
+    """Every row of a times every row of b, elementwise."""
     return (a[:, None] * b).reshape(-1, a.shape[1])

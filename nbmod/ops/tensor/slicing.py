@@ -1,6 +1,6 @@
-"""Cutting tensors into pieces and joining pieces to tensors.
+"""Slicing, splitting and concatenation.
 
-Every op here is a set of rectangular regions: forward copies regions out of (or into) one big
+Every op here is a set of rectangular regions: forward copies regions out of (or into) one large
 tensor, backward copies the same regions the other way.  A region is a tuple of Python slices.
 """
 
@@ -25,7 +25,7 @@ __all__ = ["Region", "along"]
 
 
 def _paste(g: np.ndarray, region: Region, gx: np.ndarray) -> None:
-    """Gradient of cutting `region`: `g` there, zero elsewhere."""
+    """Gradient of slicing `region`: `g` there, zero elsewhere."""
     gx.fill(0)
     gx[region] = g
 
@@ -79,7 +79,7 @@ class Slice(Cut, name="slice", aliases=("_sparse_slice", "crop")):
 
 @dataclass(frozen=True)
 class SliceAssign(Op, name="_slice_assign", aliases=("_crop_assign",)):
-    """`lhs` with the region that `slice` would cut replaced by `rhs`."""
+    """`lhs` with the region that `slice` selects replaced by `rhs`."""
 
     shapes: ClassVar = "lhs and output have one shape, rhs that of the region"
     begin: Ints
@@ -112,7 +112,7 @@ class SliceAssign(Op, name="_slice_assign", aliases=("_crop_assign",)):
 
 @dataclass(frozen=True, kw_only=True)
 class SliceAssignScalar(Op, name="_slice_assign_scalar", aliases=("_crop_assign_scalar",)):
-    """`data` with the region that `slice` would cut set to `scalar`."""
+    """`data` with the region that `slice` selects set to `scalar`."""
 
     shapes: ClassVar = "data and output have one shape"
     scalar: float = 0.0
@@ -211,7 +211,7 @@ class Crop(Cut, name="Crop"):
     """A window of the last two axes of (N, C, H, W).
 
     Its size is that of the second input, or `h_w` if there is one input; it starts at `offset`, or
-    lies in the middle if `center_crop`.
+    is centered if `center_crop`.
     """
 
     num_args: int
@@ -259,7 +259,7 @@ def _offsets(sizes: list[int]) -> list[tuple[int, int]]:
 
 
 def _without(shape: PartialShape, axis: int) -> PartialShape:
-    """`shape` with the size along `axis` forgotten."""
+    """`shape` with unknown size along `axis`."""
     return None if shape is None else (*shape[:axis], 0, *shape[axis + 1:])
 
 
@@ -273,7 +273,7 @@ def _rank(shapes: list[PartialShape]) -> int | None:
 
 @dataclass(frozen=True)
 class Concat(Op, name="Concat", aliases=("_sparse_concat", "concat")):
-    """The inputs one after another along `dim`; they agree in all other dimensions."""
+    """The inputs concatenated along `dim`; they agree in all other dimensions."""
 
     shapes: ClassVar = "data (2, 3), (2, 4), dim=1 -> (2, 7)"
     num_args: int
@@ -319,7 +319,7 @@ class Concat(Op, name="Concat", aliases=("_sparse_concat", "concat")):
         return prepare_moves(self._pairs(ins[0], outs, call.specs))
 
     def _pairs(self, whole, pieces, specs):
-        """(where in the whole a piece stands, the piece), for those that there are."""
+        """(region of the whole, piece) of all pieces that are not None."""
         axis = self.dim % whole.ndim
         bounds = _offsets([spec.shape[axis] for spec in specs])
         return [(whole[along(axis, *ends)], piece) for ends, piece
@@ -332,7 +332,7 @@ class RnnParamConcat(Concat, name="_rnn_param_concat"):
 
 @dataclass(frozen=True, kw_only=True)
 class Stack(Op, name="stack"):
-    """Inputs of one shape joined along a new `axis`."""
+    """Inputs of one shape stacked along a new `axis`."""
 
     axis: int = 0
     num_args: int
@@ -362,7 +362,7 @@ class Stack(Op, name="stack"):
 
 
 class Split(Op):
-    """Base of the ops that cut their data along one axis into consecutive pieces."""
+    """Base of the ops that split their data along one axis into consecutive pieces."""
 
     axis: int
     squeeze_axis: bool
@@ -374,7 +374,7 @@ class Split(Op):
         raise NotImplementedError
 
     def whole(self, pieces: list[int]) -> int:
-        """Size of the axis, from those of its pieces; 0 when it does not follow."""
+        """Size of the axis, from those of its pieces; 0 if unknown."""
         return sum(pieces) if 0 not in pieces else 0
 
     def infer_type(self, ins, outs):
@@ -411,7 +411,7 @@ class Split(Op):
         return [stop - start for start, stop in bounds]
 
     def _widen(self, out: PartialShape, axis: int) -> PartialShape:
-        """An output's shape with the squeezed axis back in its place."""
+        """An output's shape with the squeezed axis."""
         return (*out[:axis], 1, *out[axis:]) if out is not None and self.squeeze_axis else out
 
     def _narrow(self, shape: Shape, axis: int) -> Shape:
@@ -430,7 +430,7 @@ class Split(Op):
         return side_by_side(shape, axis, self.bounds(shape[axis]))
 
     def _pairs(self, whole, pieces):
-        """(what of the whole a piece is, the piece), for those that there are."""
+        """(slice of the whole, piece) of all pieces that are not None."""
         regions = self._regions(whole.shape)
         return [(whole[region], piece) for region, piece in zip(regions, pieces, strict=True)
                 if piece is not None]

@@ -1,13 +1,13 @@
-"""Copying tensors, pieces of tensors and transposed views by all threads, as fast as memory allows.
+"""Parallel strided copies: tensors, slices of tensors and transposed views, at memory bandwidth.
 
-While source and destination share their innermost axis, they are runs of numbers, which go past the
-caches where they are many (`prepare_move`).  Where they do not, one
-side of a loop jumps through memory, at worst (rows of 4096 bytes) so that every access evicts a
-cache line that is still needed.  The kernel here turns squares over in registers, so that lines of
-the cache are read and written whole: axes that stay neighbours are merged, the source's innermost
-axis and the destination's span the squares, all others are a list of offsets.
+If source and destination have the same innermost axis, they consist of contiguous runs, which are
+stored past the caches where they are large (`prepare_move`).  If not, one side of a loop has large
+strides, at worst (rows of 4096 bytes) so that every access evicts a cache line that is still
+needed.  The kernel then transposes square tiles in registers, so that cache lines are read and
+written whole (`prepare_copy`): axes that stay adjacent are merged, the innermost axes of source and
+destination span the tiles, all others are a list of offsets.
 
-The kernel moves bits, so one compiled version serves all types of a size.
+The kernels move bits, so one compiled version serves all types of a size.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from ..simd.transpose import transpose, transpose_past
 __all__ = ["prepare_copy", "prepare_move", "prepare_moves"]
 
 _TILE = 64, 512
-"""Rows and columns of the destination whose squares are handled together, in pages at hand."""
+"""Rows and columns of the destination that are processed together: few enough pages for the TLB."""
 _WORTH_IT = 1 << 20
 """Bytes below which NumPy is as fast."""
 _WORTH_TURNING = 1 << 16
-"""The same where numbers that are neighbours do not stay so."""
+"""The same for transposed copies."""
 _MAX_OFFSETS = 1 << 16
-"""Above this the tiles are small and the list of offsets is not."""
+"""Above this the tiles are small and the list of offsets is large."""
 _PIECE = 1 << 14
 """Words of a run that one thread copies."""
 
 
 @inlined
-def _one_by_one(x, x0, x_step, y, y0, y_step, rows, cols):
-    """y[i, j] = x[j, i]; indices are unsigned: of signed ones numba asks whether they count from
-    the end."""
+def _copy_elements(x, x0, x_step, y, y0, y_step, rows, cols):
+    """y[i, j] = x[j, i]; indices are unsigned: for signed ones numba adds a check for negative
+    values."""
     x_step, y_step = np.uint64(x_step), np.uint64(y_step)
     for i in range(rows):
         source, target = np.uint64(x0 + i), np.uint64(y0) + np.uint64(i) * y_step
@@ -54,7 +54,7 @@ def _one_by_one(x, x0, x_step, y, y0, y_step, rows, cols):
 @kernel(parallel=True)
 def _copy_tiles(x, x_starts, x_step, y, y_starts, y_step, size, streamed):
     """y[i, j] = x[j, i] for i < rows, j < cols, in planes that start at the given offsets; size is
-    (rows, cols, width of a square)."""
+    (rows, cols, width of a tile in registers)."""
     rows, cols, width = size
     tiles = (rows + _TILE[0] - 1) // _TILE[0]
     for item in prange(tiles * x_starts.size):
@@ -70,8 +70,8 @@ def _copy_tiles(x, x_starts, x_step, y, y_starts, y_step, size, streamed):
                         transpose_past(x, y, at, (x_step, y_step))
                     else:
                         transpose(x, y, at, (x_step, y_step))
-        _one_by_one(x, x0 + across * x_step, x_step, y, y0 + across, y_step, down, cols - across)
-        _one_by_one(x, x0 + down, x_step, y, y0 + down * y_step, y_step, height - down, cols)
+        _copy_elements(x, x0 + across * x_step, x_step, y, y0 + across, y_step, down, cols - across)
+        _copy_elements(x, x0 + down, x_step, y, y0 + down * y_step, y_step, height - down, cols)
         if streamed:
             settle(y)
 
@@ -113,7 +113,7 @@ def _in_turn(moves: Sequence[Callable[[], None]]) -> None:
 def prepare_move(source: np.ndarray, target: np.ndarray) -> Callable[[], None]:
     """A function that copies `source` to `target`, of the same shape, views both of any array."""
     plain = partial(np.copyto, target, source)
-    if target.nbytes < _WORTH_IT or source.dtype != target.dtype or _crooked(source, target):
+    if target.nbytes < _WORTH_IT or source.dtype != target.dtype or _is_irregular(source, target):
         return plain
     *others, (run, x_step, y_step) = _runs(source, target)
     size = target.itemsize
@@ -131,21 +131,21 @@ def prepare_move(source: np.ndarray, target: np.ndarray) -> Callable[[], None]:
                    run * size // 4, streamed)
 
 
-def _crooked(*arrays: np.ndarray) -> bool:
-    """Whether any repeats numbers, goes backwards, or begins or steps within a number."""
+def _is_irregular(*arrays: np.ndarray) -> bool:
+    """Whether any array has zero or negative strides, or is misaligned."""
     return any(step <= 0 or step % array.itemsize for array in arrays
                for step in array.strides) or any(array.ctypes.data % 4 for array in arrays)
 
 
 def _words(array: np.ndarray) -> np.ndarray:
-    """The memory from the first number of an array to its last, in words of four bytes."""
+    """The memory from the first element of an array to its last, in words of four bytes."""
     last = sum((size - 1) * step for size, step in zip(array.shape, array.strides, strict=True))
     count = last // array.itemsize + 1
     return as_strided(array, (count,), (array.itemsize,)).view(np.uint32)
 
 
 def _runs(source: np.ndarray, target: np.ndarray) -> list[tuple[int, int, int]]:
-    """(size, step of the source, of the target) of every axis; neighbours in both are one."""
+    """(size, stride in source, in target) of every axis; axes adjacent in both are merged."""
     axes: list[tuple[int, int, int]] = []
     for size, *steps in zip(target.shape, source.strides, target.strides, strict=True):
         x, y = (step // target.itemsize for step in steps)
@@ -169,7 +169,7 @@ def prepare_copy(source: np.ndarray, view: np.ndarray, out: np.ndarray) -> Calla
 
 
 def _merged(view: np.ndarray) -> list[tuple[int, int]]:
-    """(size, step in the source, in elements) of every axis; neighbours in both arrays are one."""
+    """(size, stride in the source, in elements) of every axis; axes adjacent in both are merged."""
     axes: list[tuple[int, int]] = []
     for size, stride in zip(view.shape, view.strides, strict=True):
         step = stride // view.itemsize

@@ -10,7 +10,7 @@ from .formula_op import run_program
 
 
 def _forward(op: FusedElements, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    seen_ins, seen_outs = op.seen(ins, outs)
+    seen_ins, seen_outs = op.reshaped(ins, outs)
     return run_program(op.program, seen_ins, seen_outs, op.scalars, call.add)
 
 
