@@ -27,7 +27,7 @@ from ..passes.infer import Inferred, infer_shape, infer_type, require_static
 from ..passes.memory.plan import ALIGNMENT, Plan, plan_memory
 from ..passes.memory.plan_step import NONE, PlanStep
 from ..passes.memory.verify import survives
-from ..passes.optimize.fuse_elementwise import Fused, fuse
+from ..passes.optimize.fuse_elementwise import Fused, fuse_elementwise
 from ..passes.optimize.pipelines import for_training, simplify
 from ..passes.place import place, with_copies
 from ..passes.recompute import mirror
@@ -260,7 +260,7 @@ def _fuse(graph: Graph, specs: list[Spec], devices: list[Context], joint: JointG
     if not (options.optimize and is_enabled("fuse_elementwise")):
         return Fused(graph, list(range(graph.num_entries)), {}, [])
     hoisted = [node for group in simplified.groups for node in group]
-    return fuse(graph, specs, devices, joint.num_outputs, hoisted, options.exact)
+    return fuse_elementwise(graph, specs, devices, joint.num_outputs, hoisted, options.exact)
 
 
 def _variable_ids(graph: Graph) -> list[int]:
@@ -355,9 +355,9 @@ def _schedule(draft: _Draft, ctx: Context, kept: Collection[int]) -> CompiledGra
     live = _live(draft)
     subgraphs = {}
     for index, node in enumerate(draft.nodes):
-        if node.required_op.runs_bodies:
+        if node.required_op.runs_subgraphs:
             wanted = [eid in live for eid in draft.graph.output_eids(node)]
-            parts = node.required_op.body_parts(draft.inputs(node), wanted)
+            parts = node.required_op.subgraph_parts(draft.inputs(node), wanted)
             subgraphs[index] = [compile_subgraph(part, draft.context_of(node)) for part in parts]
     workspaces = [_workspace(draft, node, subgraphs.get(index))
                   for index, node in enumerate(draft.nodes)]
@@ -376,7 +376,8 @@ def _require_kernels(draft: _Draft, nodes: Iterable[Node]) -> None:
     lacking: dict[Context, list[Node]] = {}
     for node in nodes:
         ctx, op = draft.context_of(node), node.required_op
-        if not (op.runs_bodies or isinstance(op, CrossDeviceCopy) or device_of(ctx).supports(op)):
+        if not (op.runs_subgraphs or isinstance(op, CrossDeviceCopy)
+                or device_of(ctx).supports(op)):
             lacking.setdefault(ctx, []).append(node)
     for ctx, missing in lacking.items():
         listed = ", ".join(node.describe() for node in missing[:20])

@@ -82,8 +82,8 @@ class BoundGraph:
                 if eid != NONE and self.arrays[eid] is None:
                     self.arrays[eid] = self._allocate(eid)
         self.steps = [self._prepare(index) for index in range(len(compiled.nodes))]
-        self.calls = device_of(compiled.spaces[0]).join([step.run for step in self.steps],
-                                                        compiled.num_forward)
+        self.calls = device_of(compiled.spaces[0]).capture([step.run for step in self.steps],
+                                                           compiled.num_forward)
 
     def _allocate(self, eid: int) -> Any:
         """The memory of one planned entry."""
@@ -116,7 +116,7 @@ class BoundGraph:
                     [compiled.specs[eid] for eid in compiled.graph.output_eids(node)], ctx,
                     self._states.setdefault(id(compiled.origin(node)), {}))
         if index in compiled.subgraphs:
-            call.bodies = [partial(BoundSubgraph, subgraph, block, call) for subgraph, block
+            call.subgraphs = [partial(BoundSubgraph, subgraph, block, call) for subgraph, block
                            in zip(compiled.subgraphs[index], workspace, strict=True)]
             return Step(node, op.prepare(ins, outs, call), ins, outs)
         return Step(node, device.prepare(op, ins, outs, call), ins, outs)

@@ -139,7 +139,7 @@ class _Reader:
         for key, value in legacy.items():
             _set_legacy(key, value, names, inputs, attrs)
         if legacy:
-            op = read(op_class, attrs, name, graphs).as_stored(len(inputs), 1)
+            op = read(op_class, attrs, name, graphs).with_arity(len(inputs), 1)
         if self.version < 900:
             inputs += [Entry(Node(None, f"{name}_{missing}", attrs=dict(attrs)))
                        for missing in names[len(inputs):]]

@@ -30,7 +30,7 @@ Sums are not: they have kernels of their own, which distribute a sum over blocks
 
 Not fused: sums of gradients that the memory planner makes free, by adding one operand to the other
 where it is computed; nodes of fewer elements than kernels are compiled for; nodes of an executor
-with a monitor, for which `Executor.plain` runs node by node.
+with a monitor, for which `Executor.unsimplified` runs node by node.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def _layer(op: LayerNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
     mean, std, *scratch = call.scratch
     places = _places(op, data)
     x, m, s, w, b = _three(places, [data], [mean, std], [gamma, beta])
-    return (moments(data, Groups.along(places), mean, std, scratch, single(op.eps))
+    return (moments(data, Groups.along(places), mean, std, scratch, as_float32(op.eps))
             + _shown(outs, mean, std)
             + run_program(APPLY, [x, m, s, w, b], [outs[0].reshape(x.shape)]))
 
@@ -132,7 +132,7 @@ def _sample(op: _SampleNorm, ins: Any, outs: Any, call: Any) -> list[Launch]:
     x, y = (array.reshape(*mean.shape, -1) for array in (data, outs[0]))
     m, s = (array.reshape(*mean.shape, 1) for array in (mean, std))
     w, b = (array.reshape(1, -1, 1) for array in (gamma, beta))
-    return (moments(data, Groups.along(_rows(data, mean)), mean, std, scratch, single(op.eps))
+    return (moments(data, Groups.along(_rows(data, mean)), mean, std, scratch, as_float32(op.eps))
             + _shown(outs, mean, std) + run_program(APPLY, [x, m, s, w, b], [y]))
 
 
