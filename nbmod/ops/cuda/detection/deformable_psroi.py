@@ -275,7 +275,7 @@ def _placed(op: DeformablePSROIPooling, how: DeformablePsroiSpec, rois: Array, t
 
 
 def _spread(op: DeformablePSROIPooling, how: DeformablePsroiSpec) -> Any:
-    return how.case.real(single(op.trans_std))
+    return how.case.real(as_float32(op.trans_std))
 
 
 def forward(op: DeformablePSROIPooling, ins: Any, outs: Any, call: Any) -> list[Launch]:
