@@ -1,4 +1,4 @@
-"""Costs as counts of Python calls: the same on every machine, whatever else it is doing."""
+"""Costs measured as counts of Python calls, which do not depend on the machine or its load."""
 
 from __future__ import annotations
 

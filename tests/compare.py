@@ -1,4 +1,4 @@
-"""One way to compare arrays: type, shape, where they are not finite, and values by size."""
+"""Comparison of arrays: type, shape, positions of NaN and infinities, and values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors that are the same but for rounding; MXNet has no gradient, and none is inferred."""
+"""Comparison of tensors with tolerances; there is no gradient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two tensors that broadcast."""
+"""Elementwise operators of two tensors with broadcasting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums so far."""
+"""Cumulative sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions whose taps move, within the image and out of it."""
+"""Deformable convolutions, with offsets within the image and beyond it."""
 
 from __future__ import annotations
 

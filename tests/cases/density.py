@@ -1,4 +1,4 @@
-"""Densities of random numbers."""
+"""Probability density functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of one tensor, and of two of one shape."""
+"""Elementwise operators of one tensor, and of two of equal shape."""
 
 from __future__ import annotations
 

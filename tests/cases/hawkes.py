@@ -1,4 +1,4 @@
-"""Histories of events. MXNet's logarithms and exponentials are float32 in every type."""
+"""Hawkes processes. MXNet's logarithms and exponentials are float32 in every type."""
 
 from __future__ import annotations
 

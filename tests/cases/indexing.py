@@ -1,4 +1,4 @@
-"""Looking up and putting down by index."""
+"""Gather and scatter by index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BatchNorm and the other ops that divide by a spread."""
+"""BatchNorm and the other normalization layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integers that stand for real numbers: quantize, dequantize, requantize, and ops on them."""
+"""Quantization: quantize, dequantize, requantize, and operators on quantized tensors."""
 
 from __future__ import annotations
 

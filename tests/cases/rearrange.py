@@ -1,4 +1,4 @@
-"""Permutations, repetition and borders."""
+"""Permutation, repetition and padding."""
 
 from __future__ import annotations
 

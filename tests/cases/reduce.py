@@ -1,4 +1,4 @@
-"""Reductions, arg-reductions, norms, and broadcasting to a shape."""
+"""Reductions, argmax and argmin, norms, and broadcasting to a shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows replaced, positions listed, columns multiplied out."""
+"""Operators over rows and columns: index_copy, index_array, khatri_rao."""
 
 from __future__ import annotations
 

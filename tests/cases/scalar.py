@@ -1,4 +1,4 @@
-"""A tensor and a number."""
+"""Operators of a tensor and a scalar."""
 
 from __future__ import annotations
 

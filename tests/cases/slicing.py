@@ -1,4 +1,4 @@
-"""Cutting tensors and joining them."""
+"""Slicing, splitting and concatenating tensors."""
 
 from __future__ import annotations
 

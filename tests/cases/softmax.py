@@ -1,4 +1,4 @@
-"""softmax and its kin."""
+"""softmax and related operators."""
 
 from __future__ import annotations
 

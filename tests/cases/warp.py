@@ -1,4 +1,4 @@
-"""Grids, samplers that look through them, and correlation."""
+"""Spatial transformers: grid generators and bilinear samplers; and correlation."""
 
 from __future__ import annotations
 

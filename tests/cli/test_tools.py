@@ -1,4 +1,4 @@
-"""The command-line tools: lists and records of images; record files looked into and mended."""
+"""The command-line tools: lists and records of images; inspection and repair of record files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Boxes on a GPU, in more strips, tiles and rounds than the samples reach: the same ones stay."""
+"""Box operators on a GPU, with more strips, tiles and rounds than in the samples."""
 
 from __future__ import annotations
 

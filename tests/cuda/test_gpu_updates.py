@@ -1,4 +1,4 @@
-"""Optimizers on GPUs: the weights of a list are stepped by one launch, whatever their rates."""
+"""Optimizers on GPUs: one launch updates all weights of a list, whatever their rates."""
 
 from __future__ import annotations
 

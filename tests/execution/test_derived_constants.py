@@ -1,4 +1,4 @@
-"""Values derived from parameters follow them, whoever writes to these, and cost nothing else."""
+"""Constants derived from parameters are recomputed after any write to these, and only then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Model parallelism: where nodes and arrays live, copies between devices, training in parts."""
+"""Model parallelism: devices of nodes and arrays, copies between devices, and training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads of kernels: their number changes no result, and how they take denormal numbers."""
+"""Threads of kernels: results do not depend on their number; handling of denormals."""
 
 from __future__ import annotations
 

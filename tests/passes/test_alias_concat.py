@@ -1,4 +1,4 @@
-"""Joined tensors are written where they will stand, pieces read where they are; bits stay."""
+"""Concat inputs and slice outputs share the memory of the whole; results are bit-identical."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocked layout: networks give the same with it as without, forward and backward."""
+"""Blocked layout: results equal those without it, forward and backward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains of convolutions give the same bits as their convolutions one by one."""
+"""Fused depthwise-separable convolutions are bit-identical to separate ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fused elementwise nodes: the same bits as node by node, no cycles, and what users see of it."""
+"""Fusion of elementwise nodes: bit-identical results, no cycles, and what users see of it."""
 
 from __future__ import annotations
 

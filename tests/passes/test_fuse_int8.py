@@ -1,4 +1,4 @@
-"""Quantised layers joined and on blocks of bytes: the bits of the ops by themselves."""
+"""Fused quantized layers in the blocked int8 layout are bit-identical to the operators."""
 
 from __future__ import annotations
 

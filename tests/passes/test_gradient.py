@@ -1,4 +1,4 @@
-"""Gradients of whole graphs: sums over many users, and random graphs run without a memory plan."""
+"""Gradients of whole graphs: sums over many consumers, and random graphs without a memory plan."""
 
 from __future__ import annotations
 

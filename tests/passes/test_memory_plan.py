@@ -1,4 +1,4 @@
-"""The planner, on integers: small diagrams, and random programs checked by replay."""
+"""The memory planner: small diagrams, and random programs verified by replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs that are bound for inference: what passes leave of them, and that the numbers stay."""
+"""Simplification of inference graphs: the remaining nodes, and unchanged results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mirroring: backward computes again what forward does not keep, and nothing else changes."""
+"""Rematerialization (mirroring): the backward pass recomputes what forward does not store."""
 
 from __future__ import annotations
 

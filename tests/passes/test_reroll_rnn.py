@@ -1,4 +1,4 @@
-"""Unrolled cells as layers: the numbers of single nodes, and users see all that they ask for."""
+"""Rerolling of unrolled RNN cells: results equal those of single nodes, requested or monitored."""
 
 from __future__ import annotations
 

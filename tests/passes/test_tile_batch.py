@@ -1,4 +1,4 @@
-"""Ops on some images at a time: the bits of the ops by themselves, in less memory."""
+"""Batch tiling: bit-identical results in less memory."""
 
 from __future__ import annotations
 

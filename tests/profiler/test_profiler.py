@@ -1,4 +1,4 @@
-"""The profiler: every step once, in order, with what it costs; and nothing of it when it is off."""
+"""The profiler: every step once, in order, with its cost; no overhead when it is off."""
 
 from __future__ import annotations
 

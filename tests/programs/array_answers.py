@@ -1,4 +1,4 @@
-"""Expressions on arrays and what they answer, in words that both packages share.
+"""Expressions on arrays and their results, in a form that both packages share.
 
 `mx` is nbmod in the tests and MXNet in the oracle's worker; this file imports neither.
 """

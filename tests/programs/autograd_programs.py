@@ -1,4 +1,4 @@
-"""What people do with autograd, as small programs; `mx` is nbmod in the tests and MXNet elsewhere.
+"""Typical uses of autograd, as small programs; `mx` is nbmod in the tests and MXNet elsewhere.
 
 `answers` runs them all: each returns arrays, or raises an error, whose class is the answer then.
 """

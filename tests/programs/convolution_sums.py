@@ -1,4 +1,4 @@
-"""Convolution and its gradients as sums over taps, in float64: what fast kernels are held to."""
+"""Convolution and its gradients as sums over taps, in float64: the reference of fast kernels."""
 
 from __future__ import annotations
 

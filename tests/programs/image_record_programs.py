@@ -1,4 +1,4 @@
-"""Record files of images, made in either package, and what its record iterators make of them."""
+"""Record files of images, made in either package, and the batches of its record iterators."""
 
 from __future__ import annotations
 

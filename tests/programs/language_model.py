@@ -1,4 +1,4 @@
-"""Recurrent networks in training, by the same words in either package; imports neither of them.
+"""Training of recurrent networks by the same code in either package; imports neither of them.
 
 `mx` is nbmod in the tests and MXNet in the oracle's worker.
 """

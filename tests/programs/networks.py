@@ -1,4 +1,4 @@
-"""Whole networks for either package: built, trained, saved and loaded by the same words.
+"""Whole networks for either package: built, trained, saved and loaded by the same code.
 
 `mx` is nbmod in the tests and MXNet in the oracle's worker; this file imports neither.
 """

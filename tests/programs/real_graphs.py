@@ -1,4 +1,4 @@
-"""The graphs of real models that lie beside the checkout."""
+"""The graphs of real models in a folder next to the checkout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurrent networks with numbers in them, run by either package; imports neither of them.
+"""Recurrent networks with concrete weights, run by either package; imports neither of them.
 
 A case is a cell as an expression of `rnn_programs`, and the shape of one step's input.
 """

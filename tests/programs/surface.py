@@ -1,4 +1,4 @@
-"""What a package offers: paths of functions, classes and methods, and their parameters.
+"""The public API of a package: paths of functions, classes and methods, and their parameters.
 
 `mx` is nbmod in the tests and MXNet in the oracle's worker; this file imports neither.
 """

@@ -1,4 +1,4 @@
-"""What the tools beside the main road (engine, runtime, test_utils, profiler) answer.
+"""Programs over engine, runtime, test_utils and the profiler.
 
 `mx` is nbmod in the tests and MXNet in the oracle's worker; this file imports neither.
 """

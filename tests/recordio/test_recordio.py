@@ -1,4 +1,4 @@
-"""Record files: MXNet reads ours and we read its; what damage does; threads, processes, pickles."""
+"""Record files: MXNet reads ours and we read its; damage; threads, processes, pickles."""
 
 from __future__ import annotations
 
