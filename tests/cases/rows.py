@@ -1,4 +1,4 @@
-"""Operators over rows and columns: index_copy, index_array, khatri_rao."""
+"""Operators over rows and columns: index_copy, index_array, boolean_mask, khatri_rao, im2col."""
 
 from __future__ import annotations
 
