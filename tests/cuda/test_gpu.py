@@ -566,8 +566,8 @@ def test_what_must_see_results_of_others_is_not_joined():
     calls = [fixed, None, later, reads, fixed, step, fixed, later, other]
     joined = graph_replay.join(calls, 7)
     kinds = [type(call).__name__ if call else None for call in joined]
-    assert kinds == ["Replay", None, None, "Launcher", "Replay", "function", "Replay", "Replay",
-                     "Replay"]
+    replay = "GraphReplay"
+    assert kinds == [replay, None, None, "Launcher", replay, "function", replay, replay, replay]
     assert joined[3] is reads and joined[5] is step
 
 

@@ -93,8 +93,8 @@ def test_one_launch_a_device_and_no_copies(count, optimizer, monkeypatch):
         pytest.skip("counts what the simulator does")
     run = Run(there(count), optimizer=optimizer)
     run.step()
-    done = {"run": 0, "Start": 0, "move": 0, "upload": 0}
-    for owner, what in ((simulator, "run"), (simulator, "Start"), (simulator.Card, "move"),
+    done = {"run": 0, "PreparedLaunch": 0, "move": 0, "upload": 0}
+    for owner, what in ((simulator, "run"), (simulator, "PreparedLaunch"), (simulator.Card, "move"),
                         (simulator.Card, "upload")):
         real = getattr(owner, what)
 
@@ -103,11 +103,12 @@ def test_one_launch_a_device_and_no_copies(count, optimizer, monkeypatch):
             return real(*args)
         monkeypatch.setattr(owner, what, counted)
     run.step()
-    assert done == {"run": count * (3 if optimizer else 2), "Start": 0, "move": 0, "upload": 0}
+    assert done == {"run": count * (3 if optimizer else 2), "PreparedLaunch": 0, "move": 0,
+                    "upload": 0}
     run.grads[0][0] = run.grads[0][0].copy()
-    done["Start"] = 0
+    done["PreparedLaunch"] = 0
     run.step()
-    assert done["Start"] > 0, "other arrays: prepared again"
+    assert done["PreparedLaunch"] > 0, "other arrays: prepared again"
 
 
 @pytest.mark.gpu
