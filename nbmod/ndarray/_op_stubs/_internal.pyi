@@ -386,7 +386,7 @@ def _histogram(data: NDArray, bins: NDArray | None = None, bin_cnt: int | None =
                range: Sequence[float] | float | None = None,
                out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
               ) -> list[NDArray]:
-    """How many numbers of data fall into each bin, (B,) int64, and the edges of the bins (B + 1,)."""
+    """How many elements of data fall into each bin, (B,) int64, and the edges of the bins (B + 1,)."""
 
 def _hypot(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | None = None,
            name: str | None = None) -> NDArray:
@@ -423,7 +423,7 @@ def _lesser_scalar(data: NDArray, scalar: float = 1.0, is_int: bool | int = True
 def _linspace(start: float, stop: float, num: int, endpoint: bool | int = True,
               ctx: Context | str | None = '', dtype: DTypeLike = 'float32',
               out: NDArray | Sequence[NDArray] | None = None, name: str | None = None) -> NDArray:
-    """`num` numbers evenly spaced from `start` to `stop`, with or without the latter, as (num,)."""
+    """`num` values evenly spaced from `start` to `stop`, with or without the latter, as (num,)."""
 
 def _logical_and(lhs: NDArray, rhs: NDArray, out: NDArray | Sequence[NDArray] | None = None,
                  name: str | None = None) -> NDArray:
@@ -639,7 +639,7 @@ def _slice_assign(lhs: NDArray, rhs: NDArray, begin: Sequence[int | None] | int,
                   end: Sequence[int | None] | int, step: Sequence[int | None] | int = (),
                   out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                  ) -> NDArray:
-    """`lhs` with the region that `slice` would cut replaced by `rhs`."""
+    """`lhs` with the region that `slice` selects replaced by `rhs`."""
 
 def _slice_assign_scalar(data: NDArray, scalar: float = 0.0,
                          begin: Sequence[int | None] | int = ...,
@@ -647,7 +647,7 @@ def _slice_assign_scalar(data: NDArray, scalar: float = 0.0,
                          step: Sequence[int | None] | int = (),
                          out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                         ) -> NDArray:
-    """`data` with the region that `slice` would cut set to `scalar`."""
+    """`data` with the region that `slice` selects set to `scalar`."""
 
 def _split_v2(data: NDArray, indices: Sequence[int] | int, axis: int = 1,
               squeeze_axis: bool | int = False, sections: int = 0,

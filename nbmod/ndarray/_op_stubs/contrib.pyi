@@ -503,7 +503,7 @@ def boolean_mask(data: NDArray, index: NDArray, axis: int = 0,
                 ) -> NDArray:
     """The rows of data (N, ...) where index (N,) is not zero: (number of those, ...).
 
-    How many there are depends on the values of index, so this runs eagerly only (also under
+    The output shape depends on the values of index, so this runs eagerly only (also under
     `autograd.record`), and cannot be bound.  The gradient of the other rows is zero.
 
     Parameters
@@ -709,7 +709,8 @@ def index_copy(old_tensor: NDArray, index_vector: NDArray, new_tensor: NDArray,
                out: NDArray | Sequence[NDArray] | None = None, name: str | None = None) -> NDArray:
     """old_tensor (N, ...) with rows index_vector (M,) replaced by those of new_tensor (M, ...).
 
-    The last of several rows for one place counts.  A row that old_tensor does not have is an error.
+    If an index occurs several times, the last row counts.  A row that old_tensor does not have is
+    an error.
     """
 
 def interleaved_matmul_encdec_qk(queries: NDArray, keys_values: NDArray, heads: int,

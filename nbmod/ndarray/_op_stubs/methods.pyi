@@ -165,7 +165,7 @@ class Methods:
     def pad(self, mode: Literal['constant', 'edge', 'reflect'], pad_width: Sequence[int] | int,
             constant_value: float = 0.0, out: NDArray | Sequence[NDArray] | None = None,
             name: str | None = None) -> NDArray:
-        """`data` with a border: `pad_width` is (before, after) of every axis, flat."""
+        """`data` with padding: `pad_width` is (before, after) of every axis, flat."""
 
     def pick(self, index: NDArray, axis: int | None = -1, keepdims: bool | int = False,
              mode: Literal['clip', 'wrap'] = 'clip', out: NDArray | Sequence[NDArray] | None = None,

@@ -403,7 +403,7 @@ def _histogram(data: Symbol | None = None, bins: Symbol | None = None, bin_cnt: 
                range: Sequence[float] | float | None = None, name: str | None = None,
                attr: dict[str, str] | None = None, out: None = None,
                **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """How many numbers of data fall into each bin, (B,) int64, and the edges of the bins (B + 1,)."""
+    """How many elements of data fall into each bin, (B,) int64, and the edges of the bins (B + 1,)."""
 
 def _hypot(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str | None = None,
            attr: dict[str, str] | None = None, out: None = None, **kwargs: Unpack[NodeAttributes]
@@ -445,7 +445,7 @@ def _linspace(start: float = ..., stop: float = ..., num: int = ..., endpoint: b
               ctx: Context | str | None = '', dtype: DTypeLike = 'float32',
               name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
               **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """`num` numbers evenly spaced from `start` to `stop`, with or without the latter, as (num,)."""
+    """`num` values evenly spaced from `start` to `stop`, with or without the latter, as (num,)."""
 
 def _logical_and(lhs: Symbol | None = None, rhs: Symbol | None = None, name: str | None = None,
                  attr: dict[str, str] | None = None, out: None = None,
@@ -679,7 +679,7 @@ def _slice_assign(lhs: Symbol | None = None, rhs: Symbol | None = None,
                   step: Sequence[int | None] | int = (), name: str | None = None,
                   attr: dict[str, str] | None = None, out: None = None,
                   **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """`lhs` with the region that `slice` would cut replaced by `rhs`."""
+    """`lhs` with the region that `slice` selects replaced by `rhs`."""
 
 def _slice_assign_scalar(data: Symbol | None = None, scalar: float = 0.0,
                          begin: Sequence[int | None] | int = ...,
@@ -687,7 +687,7 @@ def _slice_assign_scalar(data: Symbol | None = None, scalar: float = 0.0,
                          step: Sequence[int | None] | int = (), name: str | None = None,
                          attr: dict[str, str] | None = None, out: None = None,
                          **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """`data` with the region that `slice` would cut set to `scalar`."""
+    """`data` with the region that `slice` selects set to `scalar`."""
 
 def _split_v2(data: Symbol | None = None, indices: Sequence[int] | int = ..., axis: int = 1,
               squeeze_axis: bool | int = False, sections: int = 0, name: str | None = None,

@@ -519,7 +519,7 @@ def boolean_mask(data: Symbol | None = None, index: Symbol | None = None, axis: 
                  **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """The rows of data (N, ...) where index (N,) is not zero: (number of those, ...).
 
-    How many there are depends on the values of index, so this runs eagerly only (also under
+    The output shape depends on the values of index, so this runs eagerly only (also under
     `autograd.record`), and cannot be bound.  The gradient of the other rows is zero.
 
     Parameters
@@ -740,7 +740,8 @@ def index_copy(old_tensor: Symbol | None = None, index_vector: Symbol | None = N
                **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """old_tensor (N, ...) with rows index_vector (M,) replaced by those of new_tensor (M, ...).
 
-    The last of several rows for one place counts.  A row that old_tensor does not have is an error.
+    If an index occurs several times, the last row counts.  A row that old_tensor does not have is
+    an error.
     """
 
 def interleaved_matmul_encdec_qk(queries: Symbol | None = None, keys_values: Symbol | None = None,

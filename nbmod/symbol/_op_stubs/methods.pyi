@@ -196,7 +196,7 @@ class Methods:
             pad_width: Sequence[int] | int = ..., constant_value: float = 0.0, name: str | None = None,
             attr: dict[str, str] | None = None, out: None = None, **kwargs: Unpack[NodeAttributes]
            ) -> Symbol:
-        """`data` with a border: `pad_width` is (before, after) of every axis, flat."""
+        """`data` with padding: `pad_width` is (before, after) of every axis, flat."""
 
     def pick(self, index: Symbol | None = None, axis: int | None = -1, keepdims: bool | int = False,
              mode: Literal['clip', 'wrap'] = 'clip', name: str | None = None,

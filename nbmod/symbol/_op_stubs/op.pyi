@@ -173,7 +173,7 @@ def Cast(data: Symbol | None = None, dtype: DTypeLike = ..., name: str | None = 
 def Concat(*data: Symbol, num_args: int = ..., dim: int = 1, name: str | None = None,
            attr: dict[str, str] | None = None, out: None = None, **kwargs: Unpack[NodeAttributes]
           ) -> Symbol:
-    """The inputs one after another along `dim`; they agree in all other dimensions.
+    """The inputs concatenated along `dim`; they agree in all other dimensions.
 
     Shapes: data (2, 3), (2, 4), dim=1 -> (2, 7).
 
@@ -293,7 +293,7 @@ def Crop(*data: Symbol, num_args: int = ..., offset: Sequence[int] | int = (0, 0
     """A window of the last two axes of (N, C, H, W).
 
     Its size is that of the second input, or `h_w` if there is one input; it starts at `offset`, or
-    lies in the middle if `center_crop`.
+    is centered if `center_crop`.
 
     Parameters
     ----------
@@ -308,9 +308,9 @@ def Custom(*data: Symbol, op_type: str = ..., name: str | None = None,
     """y_1, y_2, ... = f(x_1, x_2, ...), with f and its gradient written in Python.
 
     `op_type` is the name under which a `CustomOpProp` was registered with `mx.operator.register`.
-    All further parameters go to its constructor, as text.  It says how many inputs, auxiliary
-    states and outputs there are, their names, shapes and types, and makes the `CustomOp` that
-    computes: one for each bound executor, so it may keep what forward found until backward.
+    All further parameters go to its constructor, as text.  It defines names, shapes and types of
+    inputs, auxiliary states and outputs, and creates the `CustomOp` that computes: one for each
+    bound executor, so it may keep intermediate results of forward for backward.
 
     Shapes: as the operator's own infer_shape says.
     """
@@ -616,7 +616,7 @@ def Pad(data: Symbol | None = None, mode: Literal['constant', 'edge', 'reflect']
         pad_width: Sequence[int] | int = ..., constant_value: float = 0.0, name: str | None = None,
         attr: dict[str, str] | None = None, out: None = None, **kwargs: Unpack[NodeAttributes]
        ) -> Symbol:
-    """`data` with a border: `pad_width` is (before, after) of every axis, flat.
+    """`data` with padding: `pad_width` is (before, after) of every axis, flat.
 
     constant: filled with `constant_value`; edge: the nearest element; reflect: mirrored at the
     outermost element, which is not repeated.
@@ -767,7 +767,7 @@ def Reshape(data: Symbol | None = None, shape: Sequence[int] | int = (),
     """The same elements in another shape.
 
     `shape` holds sizes and codes (see `reshape_target`).  In the older `target_shape` 0 is the
-    dimension to infer, and `keep_highest` copies the first dimension whatever it says.
+    dimension to infer, and `keep_highest` copies the first dimension in any case.
 
     Parameters
     ----------
@@ -2645,7 +2645,7 @@ def reshape_like(lhs: Symbol | None = None, rhs: Symbol | None = None,
                  **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """`lhs` in the shape of `rhs`.
 
-    With `lhs_begin`, ... only dimensions [lhs_begin, lhs_end) of lhs take the place of dimensions
+    With `lhs_begin`, ... dimensions [lhs_begin, lhs_end) of lhs are replaced by dimensions
     [rhs_begin, rhs_end) of rhs; None is the first and the one past the last.
     """
 
@@ -3041,7 +3041,7 @@ def sort(data: Symbol | None = None, axis: int | None = -1, is_ascend: bool | in
          **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """data in order along `axis`, of the same shape; all of it, (N,), with axis None.
 
-    Equal elements stay in order; NaN comes last.  The gradient goes back to where each was.
+    The sort is stable; NaN comes last.  The gradient is the inverse permutation.
 
     Parameters
     ----------
@@ -3100,7 +3100,7 @@ def squeeze(data: Symbol | None = None, axis: Sequence[int] | int | None = None,
 def stack(*data: Symbol, axis: int = 0, num_args: int = ..., name: str | None = None,
           attr: dict[str, str] | None = None, out: None = None, **kwargs: Unpack[NodeAttributes]
          ) -> Symbol:
-    """Inputs of one shape joined along a new `axis`.
+    """Inputs of one shape stacked along a new `axis`.
 
     Parameters
     ----------
@@ -3134,7 +3134,7 @@ def take(a: Symbol | None = None, indices: Symbol | None = None, axis: int = 0,
         ) -> Symbol:
     """Slices of `a` along `axis` at `indices`: (before, *indices, after).
 
-    `mode` says what becomes of indices outside: clipped, wrapped around, or an error.
+    `mode`: indices out of range are clipped, wrapped around, or an error.
 
     Parameters
     ----------
@@ -3181,7 +3181,7 @@ def topk(data: Symbol | None = None, axis: int | None = -1, k: int = 1,
     """The k largest elements along `axis`, in descending order; the smallest with `is_ascend`.
 
     data (..., K, ...) -> (..., k, ...), or from data taken flat (k,) with axis None.  k below 1 is
-    all.  `ret_typ` says what comes out: 'indices', 'value', 'both' (values, then indices), or a
+    all.  `ret_typ` selects the outputs: 'indices', 'value', 'both' (values, then indices), or a
     'mask' of data's shape, 1 at the elements chosen.  Indices are of type `dtype`, in which large
     ones are rounded or wrap around.  Values pass their gradient to the elements that they are.
     Equal elements stay in order; NaN comes last.
@@ -3793,7 +3793,7 @@ def random_uniform(low: float = 0.0, high: float = 1.0, shape: Sequence[int] | i
 def ravel_multi_index(data: Symbol | None = None, shape: Sequence[int] | int = ...,
                       name: str | None = None, attr: dict[str, str] | None = None,
                       out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """Flat numbers of the positions in the columns of `data` (M, ...) in a tensor of `shape`.
+    """Flat indices of the positions in the columns of `data` (M, ...) in a tensor of `shape`.
 
     No gradient; no check of the range.
 
@@ -3860,7 +3860,7 @@ def sample_multinomial(data: Symbol | None = None, shape: Sequence[int] | int = 
                        out: None = None, **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """Categories drawn from rows of probabilities: data (..., K) gives (...) + shape.
 
-    `get_prob` adds the log probabilities of what was drawn as a second output; through them, and
+    `get_prob` adds the log probabilities of the samples as a second output; through them, and
     only through them, the gradient grad / p reaches `data` (REINFORCE).  Rows are taken to sum to
     one, as in MXNet; what is missing falls to the last category.
 
@@ -3957,9 +3957,9 @@ uniform = random_uniform
 def unravel_index(data: Symbol | None = None, shape: Sequence[int] | int = ...,
                   name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                   **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """Positions (M, ...) in a tensor of `shape` of the flat numbers `data`.  No gradient.
+    """Positions (M, ...) in a tensor of `shape` of the flat indices `data`.  No gradient.
 
-    The first dimension of `shape` is not looked at, so it may be unknown (-1).
+    The first dimension of `shape` is not used, so it may be unknown (-1).
 
     Parameters
     ----------
