@@ -294,3 +294,17 @@ def test_filters_as_wide_as_the_image(batch, channels, image, filters, kernel, h
     for one, other in zip((y, *(array.asnumpy() for array in executor.grad_arrays)), expected,
                           strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5 * abs(other).max())
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("geo", [
+    geometry(3, 4, (9, 12), 8, (5, 4), pad=(2, 1), groups=4),
+    geometry(2, 3, (23, 21), 6, (23, 19), stride=(7, 5), pad=(20, 18), groups=3),
+    geometry(2, 2, (7, 7, 6), 2, (5, 6, 7), stride=(2, 3, 2), pad=(9, 13, 11), dilate=(4, 5, 3),
+             groups=2),
+    geometry(4, 5, (30,), 15, (28,), stride=(3,), groups=5),
+], ids=str)  # fmt: skip
+def test_depthwise_sums_of_windows_that_mostly_see_padding(geo, direction):
+    found, expected = (results(way, geo, direction, np.random.default_rng(0), "float64")
+                       for way in (depthwise, conv_gemm))
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11 * abs(expected).max())

@@ -167,11 +167,15 @@ def _layout(geo: Geometry) -> Layout:
 
 # ------------------------------------------------------------------------------- cost and functions
 
-CALL, PRODUCT, ALONE, DOTS, SUMS, DOT, MOVE, ROW, STORE = 4000, 0.24, 0.45, 0.36, 8, 30, 0.5, 8, 1
+CALL, PRODUCT, ALONE, DOTS, SUMS, DOT, MOVE, ROW, STORE = 4000, 0.28, 0.5, 0.36, 8, 30, 0.5, 8, 1
 """Nanoseconds (see `convolution`) of a call; of a product of vectors where four results are summed
 up together, where one is, and in a product of two runs; to begin STEP sums; to begin a product of
 two runs; to lay out a pixel where they lie apart; to begin a row of pixels; to bring in or store a
 vector."""
+LARGE, FAR, STREAM, WEIGHT = 1 << 17, 2.2, 1.2, 0.4
+"""Elements that are read again for every four results, or for every filter of a weight's gradient,
+from which on they come from a third cache: how many times longer sums take then, and nanoseconds
+more for a vector of a product of two runs.  Nanoseconds to bring in a weight."""
 
 
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
@@ -187,14 +191,18 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     each = planes.together * (form.whole if direction == "data" else form.run)
     found = CALL + _moved(geo, direction, width)
     if direction == "weight":
-        dots = groups * geo.filters * geo.group_channels * window.taps
-        return found + dots * (DOT + DOTS * each / width)
+        dots = groups * geo.filters * geo.group_channels
+        far = STREAM * (geo.group_channels * each > LARGE)
+        return found + dots * (window.taps * (DOT + DOTS * each / width) + far * each / width)
     inner, outer, phases = geo.group_channels, geo.group_filters, 1
     if direction == "data":
         inner, outer, phases = outer, inner, size_of(planes.phases)
     steps, terms, rest = groups * geo.groups * -(-each // STEP), inner * window.taps, outer % 4
     product = (PRODUCT * (outer - rest) + ALONE * rest) * STEP / width
-    return found + steps * (terms * product + outer * phases * SUMS)
+    if inner * each > LARGE and not form.direct:
+        product *= FAR
+    return (found + steps * (terms * product + outer * phases * SUMS)
+            + WEIGHT * geo.filters * geo.group_channels * window.taps)
 
 
 def _moved(geo: Geometry, direction: Direction, width: int) -> float:

@@ -2,7 +2,10 @@
 
 Kernels walk planes directly.  One tap adds a multiple of a shifted row to a row, and a row stays in
 the L1 cache while all taps pass.  Images are (N, C, D H W), outputs (N, F, OD OH OW); filter `f`
-sees channel `f // (F // C)`.
+sees channel `f // (F // C)`.  Taps that meet nothing but padding are left out.
+
+The gradient of the data is a sum over pairs of a tap and a position: where rows of taps are longer
+than rows of positions, these change places, and the gradient of the output is the filter.
 """
 
 from __future__ import annotations
@@ -16,8 +19,9 @@ import numpy as np
 
 from ..jit import inlined, kernel, prange
 from ..op import Spec
+from ..shape import size_of
 from ..simd.host import lanes
-from .sliding_window import Direction, Geometry, corner, meeting
+from .sliding_window import Direction, Geometry, Window, corner, meeting
 
 __all__ = ["applies", "backward_data", "backward_weight", "cost", "data_room", "forward",
            "forward_room", "weight_room"]
@@ -48,7 +52,7 @@ def _dot(a, b, step, count):
 
 
 @kernel(parallel=True)
-def _forward(x, w, y, base, g):
+def _forward(x, w, y, base, g, taps):
     """y = base + w x."""
     filters, size, times = y.shape[1], g[0, 5], y.shape[1] // x.shape[1]
     for plane in prange(y.shape[0] * filters):
@@ -58,15 +62,15 @@ def _forward(x, w, y, base, g):
             out[i] = base[f]
         for row in range(out.size // size):
             at = corner(g, row)
-            for t in range(w.shape[1]):
+            for t in taps:
                 start, lo, hi = meeting(g, t, at)
                 if start >= 0:
                     _add(w[f, t], image[start:], g[0, 8], out[row * size + lo:], 1, hi - lo)
 
 
 @kernel(parallel=True)
-def _backward_data(gy, w, gx, base, g):
-    """gx = base + w gy, taps the other way."""
+def _backward_data(gy, w, gx, base, g, taps):
+    """gx = base + w gy, taps the other way; gy and w (N or 1, F, ...)."""
     channels, size, times = gx.shape[1], g[0, 5], gy.shape[1] // gx.shape[1]
     for plane in prange(gx.shape[0] * channels):
         n, c = plane // channels, plane % channels
@@ -74,17 +78,18 @@ def _backward_data(gy, w, gx, base, g):
         for i in range(image.size):
             image[i] = base[c]
         for f in range(c * times, c * times + times):
-            grad = gy[n, f]
+            grad, weights = gy[n % len(gy), f], w[n % len(w), f]
             for row in range(grad.size // size):
                 at = corner(g, row)
-                for t in range(w.shape[1]):
+                for t in taps:
                     start, lo, hi = meeting(g, t, at)
                     if start >= 0:
-                        _add(w[f, t], grad[row * size + lo:], 1, image[start:], g[0, 8], hi - lo)
+                        _add(weights[t], grad[row * size + lo:], 1, image[start:], g[0, 8],
+                             hi - lo)
 
 
 @kernel(parallel=True)
-def _backward_weight(x, gy, gw, g):
+def _backward_weight(x, gy, gw, g, taps):
     """gw = sums of products of x and gy."""
     size, step, times = g[0, 5], g[0, 8], gy.shape[1] // x.shape[1]
     for f in prange(gy.shape[1]):
@@ -94,7 +99,7 @@ def _backward_weight(x, gy, gw, g):
             image, grad = x[n, f // times], gy[n, f]
             for row in range(grad.size // size):
                 at = corner(g, row)
-                for t in range(gw.shape[1]):
+                for t in taps:
                     start, lo, hi = meeting(g, t, at)
                     if start >= 0:
                         gw[f, t] += _dot(grad[row * size + lo:], image[start:], step, hi - lo)
@@ -105,9 +110,16 @@ def applies(geo: Geometry) -> bool:
     return geo.group_channels == 1 and geo.group_filters < 4
 
 
-CALL, PRODUCT, APART, ROW = 2500, 1.4, 0.5, 9
+CALL, PRODUCT, APART, ROW, TAP = 2500, 1.4, 0.5, 9, 0.8
 """Nanoseconds (see `convolution`) of a call, of a product of vectors, of a product of pixels that
-lie apart, to begin a row of pixels."""
+lie apart, to begin a row of pixels, to find that a tap meets no pixel of a row."""
+
+
+def _window(geo: Geometry, direction: Direction) -> Window:
+    """The window, transposed where that makes longer rows."""
+    window = geo.window
+    return window.transposed if (direction == "data"
+                                 and window.kernel[2] > window.out[2]) else window
 
 
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
@@ -115,8 +127,12 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     summed over."""
     if geo.group_channels > 1:
         return inf
-    product = APART if geo.window.stride[2] > 1 else PRODUCT / lanes(dtype)
-    return CALL + geo.products * (product + ROW / max(geo.window.out[2], 1))
+    window = _window(geo, direction)
+    product = APART if window.stride[2] > 1 else PRODUCT / lanes(dtype)
+    rows, lines, seen = (int(axis.pixels[1].sum()) for axis in window.axes)
+    tested = window.out[0] * window.out[1] * size_of(map(len, window.live))
+    each = TAP * tested + rows * lines * (window.kernel[2] * ROW + seen * product)
+    return CALL + geo.images * geo.filters * each
 
 
 def _planes(array: Any) -> Any:
@@ -136,19 +152,20 @@ def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, room: Sequence[Any
     """y = convolution of x with w, plus bias (or None); a function that does it."""
     base = np.zeros(geo.filters, y.dtype) if bias is None else bias
     return partial(_forward, _planes(x), w.reshape(geo.filters, -1), _planes(y), base,
-                   geo.window.table())
+                   geo.window.table(), geo.window.live_taps)
 
 
 def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any,
                   room: Sequence[Any]) -> Callable[[], None]:
     """gx = gradient of the data, plus bias: what deconvolution computes."""
     base = np.zeros(geo.channels, gx.dtype) if bias is None else bias
-    return partial(_backward_data, _planes(gy), w.reshape(geo.filters, -1), _planes(gx), base,
-                   geo.window.table())
+    window, filters = _window(geo, "data"), w.reshape(1, geo.filters, -1)
+    pair = (_planes(gy), filters) if window == geo.window else (filters, _planes(gy))
+    return partial(_backward_data, *pair, _planes(gx), base, window.table(), window.live_taps)
 
 
 def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, room: Sequence[Any]
                     ) -> Callable[[], None]:
     """gw = gradient of the weight."""
     return partial(_backward_weight, _planes(x), _planes(gy), gw.reshape(geo.filters, -1),
-                   geo.window.table())
+                   geo.window.table(), geo.window.live_taps)

@@ -19,7 +19,7 @@ from ..simd.raw_arrays import STEP
 from ..simd.transpose import transpose
 from .pooling_kernels import AVG, MAX, axis_passes, terms
 from .pooling_reductions import add, add_labelled, find_largest, largest
-from .sliding_window import Axis, Window
+from .sliding_window import Window
 from .window_planes import Planes
 
 __all__ = ["Interleaved", "applies", "interleaved", "pool", "pool_back", "room"]
@@ -60,7 +60,7 @@ def applies(window: Window, planes: int) -> bool:
     if planes < STEP or window.pixels + window.positions > MOST:
         return False
     padded = Planes(window)
-    seen = size_of(int(_taps_of(axis)[1].sum()) for axis in window.axes)
+    seen = size_of(int(axis.pixels[1].sum()) for axis in window.axes)
     rows = padded.seen(0).shape[1] * padded.seen(1).shape[1]
     lines = rows * len(padded.runs) + window.out[0] * window.out[1]
     apart = window.pixels if window.stride[2] > 1 and padded.runs[0, 2] < LEAST else 0
@@ -68,18 +68,11 @@ def applies(window: Window, planes: int) -> bool:
         PLANE + ROW * lines + APART * apart + TERM * terms(axis_passes(padded)))
 
 
-def _taps_of(axis: Axis) -> tuple[np.ndarray, np.ndarray]:
-    """(positions, taps): the pixel of the axis under each tap, and whether there is one."""
-    index = (np.arange(axis.out)[:, None] * axis.stride - axis.pad
-             + np.arange(axis.kernel) * axis.dilate)
-    return index, (index >= 0) & (index < axis.image)
-
-
 def interleaved(window: Window, planes: int, dtype: Any) -> Interleaved:
     """The tables of the kernels."""
     pixel, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
     for axis in window.axes:
-        index, there = _taps_of(axis)
+        index, there = axis.pixels
         shape = len(pixel) * axis.out, pixel.shape[1] * axis.kernel
         pixel = (pixel[:, None, :, None] * axis.image + index[:, None]).reshape(shape)
         inside = (inside[:, None, :, None] & there[:, None]).reshape(shape)

@@ -125,6 +125,18 @@ class Window:
                        pad=three(list(pad), 0))
 
     @property
+    def transposed(self) -> Window:
+        """The window in which taps and positions change places: it sees the same pixels."""
+        return replace(self, out=self.kernel, kernel=self.out, stride=self.dilate,
+                       dilate=self.stride)
+
+    @property
+    def live_taps(self) -> np.ndarray:
+        """The numbers of all `live` taps."""
+        z, y, x = np.ix_(*self.live)
+        return ((z * self.kernel[1] + y) * self.kernel[2] + x).reshape(-1)
+
+    @property
     def is_padded(self) -> bool:
         ends = ((o - 1) * s + (k - 1) * d - p for o, s, k, d, p in zip(
             self.out, self.stride, self.kernel, self.dilate, self.pad, strict=True))
@@ -177,6 +189,13 @@ class Axis(NamedTuple):
         last = np.minimum((self.image - 1 - offset) // self.stride, self.out - 1)
         seen = np.flatnonzero(first <= last)
         return range(int(seen[0]), int(seen[-1]) + 1) if len(seen) else range(1)
+
+    @property
+    def pixels(self) -> tuple[np.ndarray, np.ndarray]:
+        """(positions, taps): the pixel under each tap, and whether there is one."""
+        index = (np.arange(self.out)[:, None] * self.stride - self.pad
+                 + np.arange(self.kernel) * self.dilate)
+        return index, (index >= 0) & (index < self.image)
 
     def merged(self, inner: Axis) -> Axis | None:
         """This axis and the next one, whose pixels follow each other in memory, as a single axis;
