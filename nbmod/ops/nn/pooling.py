@@ -208,7 +208,8 @@ class Pooling(SpatialOp, name="Pooling"):
         x, y = ins[0].reshape(count, -1), outs[0].reshape(count, -1)
         if self.is_whole(window):
             return _whole(self.mode, x, y)
-        size = self.sizes(ins[0].shape[2:])[-window.positions:].astype(dtype)
+        whole = self.window(ins[0].shape[2:])
+        size = self.sizes(whole)[-window.positions:].astype(dtype)
         arrays, how = (x.reshape(-1), y.reshape(-1)), (_lowest(self.mode, y), size)
         if self.is_interleaved(count, window):
             table = pooling_interleaved.interleaved(window, count, dtype)
@@ -225,7 +226,8 @@ class Pooling(SpatialOp, name="Pooling"):
                         (*ins, *[outs[0]] * (3 - len(ins)), outs[0]))
         if self.is_whole(window):
             return _whole_back(self.mode, gy, x, gx)
-        size = self.sizes(outs[0].shape[2:])[-window.positions:].astype(dtype)
+        whole = self.window(outs[0].shape[2:])
+        size = self.sizes(whole)[-window.positions:].astype(dtype)
         gy, x, y, gx = (array.reshape(-1) for array in (gy, x, y, gx))
         if self.is_interleaved(count, window):
             table = pooling_interleaved.interleaved(window, count, dtype)
@@ -236,9 +238,8 @@ class Pooling(SpatialOp, name="Pooling"):
                        (self.mode, *planes.form), pooling_kernels.forward_passes(planes),
                        pooling_kernels.backward_passes(planes, self.mode == MAX), scratch[0])
 
-    def sizes(self, image: Sequence[int]) -> np.ndarray:
+    def sizes(self, window: Window) -> np.ndarray:
         """How many pixels every window is divided by: an element per position."""
-        window = self.window(image)
         if self.mode != AVG:
             return np.ones(window.positions)
         lengths = []
