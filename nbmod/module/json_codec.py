@@ -1,7 +1,7 @@
-"""Plain data as JSON and back: what JSON has no word for is a dict with one `$` key.
+"""Encode plain data as JSON and decode it; other types than JSON's are dicts with one `$` key.
 
-Numbers, text, None, lists and dicts with string keys are themselves.  Tuples, dicts with other
-keys and arrays (of NumPy, and NDArrays, which come back on the CPU) are told apart:
+Numbers, strings, None, lists and dicts with string keys are encoded as they are.  Tuples, dicts
+with other keys and arrays (of NumPy, and NDArrays, which are decoded to the CPU) are tagged:
 
     {"$tuple": [...]}   {"$pairs": [[key, value], ...]}   {"$array": [type, shape, base64]}
 """
@@ -19,7 +19,7 @@ __all__ = ["decode", "encode"]
 
 
 def encode(value: Any) -> Any:
-    """What `json.dumps` takes, for plain data; TypeError naming the type of anything else."""
+    """Encode plain data for `json.dumps`; TypeError naming the type of anything else."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -42,7 +42,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """What `encode` was given.  ValueError, TypeError or KeyError for what it did not make."""
+    """Decode the result of `encode`; ValueError, TypeError or KeyError for anything else."""
     if isinstance(value, list):
         return [decode(part) for part in value]
     if not isinstance(value, dict):

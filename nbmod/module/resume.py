@@ -181,7 +181,7 @@ def _set_random_states(states: dict[str, Any]) -> None:
 class Progress:
     """The position of training in its epochs and iterators, and how to resume there.
 
-    `epoch` and `batch` say where it goes on: the first batch that is not trained on yet.  `fresh`
+    `epoch` and `batch` are those of the first batch that is not trained on yet.  `fresh`
     is false between the end of an epoch and the reset of the training iterator; `written` are the
     files that were written then.
     """
@@ -235,13 +235,13 @@ class Progress:
         training iterator comes last.
         Raises OtherData for data that are not as they were; then nothing has been drawn.
         """
-        before, place = _random_states(), state["train_data"]
+        before, position = _random_states(), state["train_data"]
         try:
             _load(self.eval_data, state["eval_data"])
-            if place is None:
+            if position is None:
                 _skip(self.train_data, state["batch"])
             _set_random_states(state["random"])
-            _load(self.train_data, place)
+            _load(self.train_data, position)
         except OtherData:
             _set_random_states(before)
             raise
@@ -255,7 +255,7 @@ class Progress:
 
 
 class OtherData(MXNetError):
-    """An iterator's saved place means nothing to the one that is to go on from it."""
+    """The saved position of an iterator does not fit the iterator that is to resume from it."""
 
 
 def _position_of(iterator: Any) -> Any:
@@ -263,11 +263,11 @@ def _position_of(iterator: Any) -> Any:
     return getattr(iterator, "state_dict", lambda: None)()
 
 
-def _load(iterator: Any, place: Any) -> None:
-    """Move an iterator to its place, if it could tell it."""
-    if iterator is not None and place is not None:
+def _load(iterator: Any, position: Any) -> None:
+    """Move an iterator to a saved position, if there is one."""
+    if iterator is not None and position is not None:
         try:
-            iterator.load_state_dict(place)
+            iterator.load_state_dict(position)
         except MXNetError as error:
             raise OtherData(str(error)) from None
 
@@ -329,7 +329,7 @@ def optimizer_state(optimizer: Optimizer, begun: dict[str, Any]) -> dict[str, An
 def restore_optimizer(optimizer: Optimizer, saved: dict[str, Any]) -> bool:
     """Bring an optimizer to where it was, as far as the script has made it as it did.
 
-    Whether update counts and scheduler could go on: see the module docstring.
+    Returns whether update counts and scheduler were restored: see the module docstring.
     """
     here, begun, now = attributes(optimizer), saved["begun"], saved["now"]
     if here["class"] != begun["class"]:

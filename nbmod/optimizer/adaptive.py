@@ -18,7 +18,7 @@ from ..ops.optimizer.adaptive_update import (
     RMSPropAlexUpdate,
     RMSPropUpdate,
 )
-from .base import RuleOptimizer, Turn, register, state_like, states_like
+from .base import RuleOptimizer, StepInfo, register, state_like, states_like
 
 __all__ = ["AdaDelta", "AdaGrad", "Adam", "Adamax", "FTML", "Ftrl", "Nadam", "RMSProp"]
 
@@ -78,10 +78,10 @@ class Adam(RuleOptimizer):
         self.epsilon = epsilon
         self.lazy_update = lazy_update
 
-    def rule(self, turn: Turn) -> Op:
+    def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
-        correction = math.sqrt(1 - self.beta2 ** turn.t) / (1 - self.beta1 ** turn.t)
-        params = {**self._common(turn), "lr": turn.lr * correction}
+        correction = math.sqrt(1 - self.beta2 ** info.t) / (1 - self.beta1 ** info.t)
+        params = {**self._common(info), "lr": info.lr * correction}
         return AdamUpdate(beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, **params)
 
 
@@ -148,9 +148,9 @@ class AdaGrad(RuleOptimizer):
         """
         return state_like(weight)
 
-    def rule(self, turn: Turn) -> Op:
+    def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
-        return AdaGradUpdate(epsilon=self.float_stable_eps, **self._common(turn))
+        return AdaGradUpdate(epsilon=self.float_stable_eps, **self._common(info))
 
 
 @register
@@ -201,9 +201,9 @@ class AdaDelta(RuleOptimizer):
         self.rho = rho
         self.epsilon = epsilon
 
-    def rule(self, turn: Turn) -> Op:
+    def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
-        params = self._common(turn)
+        params = self._common(info)
         del params["lr"]
         return AdaDeltaUpdate(self.rho, self.epsilon, **params)
 
@@ -289,9 +289,9 @@ class RMSProp(RuleOptimizer):
         """
         return states_like(weight, 3 if self.centered else 1)
 
-    def rule(self, turn: Turn) -> Op:
+    def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
-        params = {**self._common(turn), "gamma1": self.gamma1, "epsilon": self.epsilon,
+        params = {**self._common(info), "gamma1": self.gamma1, "epsilon": self.epsilon,
                   "clip_weights": self.clip_weights or -1.0}
         if self.centered:
             return RMSPropAlexUpdate(gamma2=self.gamma2, **params)
@@ -348,9 +348,9 @@ class Ftrl(RuleOptimizer):
         self.lamda1 = lamda1
         self.beta = beta
 
-    def rule(self, turn: Turn) -> Op:
+    def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
-        return FtrlUpdate(lamda1=self.lamda1, beta=self.beta, **self._common(turn))
+        return FtrlUpdate(lamda1=self.lamda1, beta=self.beta, **self._common(info))
 
 
 @register
@@ -404,11 +404,11 @@ class FTML(RuleOptimizer):
         self.beta2 = beta2
         self.epsilon = epsilon
 
-    def rule(self, turn: Turn) -> Op:
+    def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
-        params = self._common(turn)
+        params = self._common(info)
         clip = params.pop("clip_gradient")
-        return FTMLUpdate(beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, t=turn.t,
+        return FTMLUpdate(beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, t=info.t,
                           clip_grad=clip, **params)
 
 
@@ -461,9 +461,9 @@ class Adamax(RuleOptimizer):
         self.beta1 = beta1
         self.beta2 = beta2
 
-    def rule(self, turn: Turn) -> Op:
+    def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
-        params = {**self._common(turn), "lr": turn.lr / (1 - self.beta1 ** turn.t)}
+        params = {**self._common(info), "lr": info.lr / (1 - self.beta1 ** info.t)}
         return AdamaxUpdate(beta1=self.beta1, beta2=self.beta2, **params)
 
 
@@ -528,14 +528,14 @@ class Nadam(RuleOptimizer):
         self.schedule_decay = schedule_decay
         self.m_schedule = 1.0
 
-    def rule(self, turn: Turn) -> Op:
+    def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
-        now, ahead = self._momentum(turn.t), self._momentum(turn.t + 1)
+        now, ahead = self._momentum(info.t), self._momentum(info.t + 1)
         self.m_schedule *= now
         return NadamUpdate(share=(1 - now) / (1 - self.m_schedule),
-                           ahead=ahead / (1 - self.m_schedule * ahead), t=turn.t,
+                           ahead=ahead / (1 - self.m_schedule * ahead), t=info.t,
                            beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon,
-                           **self._common(turn))
+                           **self._common(info))
 
     def _momentum(self, count: int) -> float:
         return self.beta1 * (1 - 0.5 * 0.96 ** (count * self.schedule_decay))

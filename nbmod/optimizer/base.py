@@ -33,8 +33,8 @@ from ..ops.optimizer.sgd_update import require_trainable
 from ..registry import construct
 from ..symbol import Symbol
 
-__all__ = ["Optimizer", "RuleOptimizer", "Turn", "create", "register", "state_like", "states_like",
-           "step"]
+__all__ = ["Optimizer", "RuleOptimizer", "StepInfo", "create", "register", "state_like",
+           "states_like", "step"]
 
 OptimizerClass = TypeVar("OptimizerClass", bound="type[Optimizer]")
 
@@ -488,7 +488,7 @@ class Optimizer:
             self._all_index_update_counts = {0: self._index_update_count}
 
 
-class Turn(NamedTuple):
+class StepInfo(NamedTuple):
     """What `RuleOptimizer.rule` needs to know of a parameter in a step."""
 
     index: Any
@@ -518,7 +518,7 @@ class RuleOptimizer(Optimizer):
     clips_to_zero: ClassVar[bool] = False
     """Whether `clip_gradient=0` cuts gradients to 0; otherwise it leaves them as they are."""
     shares_rules: ClassVar[bool] = True
-    """Whether turns that differ in nothing but parameters have one rule."""
+    """Whether parameters with equal rates, counts and kinds of state share one operator."""
 
     num_states: ClassVar[int] = 0
     """Arrays of a parameter's state, zeros of its shape at first."""
@@ -540,12 +540,12 @@ class RuleOptimizer(Optimizer):
         """
         return states_like(weight, self.num_states) if self.num_states else None
 
-    def rule(self, turn: Turn) -> Op:
+    def rule(self, info: StepInfo) -> Op:
         """The operator that performs the step of one parameter.
 
         Parameters
         ----------
-        turn : Turn
+        info : StepInfo
             Index, learning rate, weight decay, update number and state of the parameter.
 
         Returns
@@ -589,7 +589,7 @@ class RuleOptimizer(Optimizer):
             key = (lr, wd, t, *(part is None for part in parts))
             op = known.get(key)
             if op is None:
-                op = self.rule(Turn(index, lr, wd, t, state, master))
+                op = self.rule(StepInfo(index, lr, wd, t, state, master))
                 if self.shares_rules:
                     known[key] = op
             ops.append(op)
@@ -603,9 +603,9 @@ class RuleOptimizer(Optimizer):
         """
         return [self._get_lr(i) for i in indices], [self._get_wd(i) for i in indices]
 
-    def _common(self, turn: Turn) -> dict[str, Any]:
+    def _common(self, info: StepInfo) -> dict[str, Any]:
         """The parameters that nearly all update ops have."""
-        return {"lr": turn.lr, "wd": turn.wd, "rescale_grad": self.rescale_grad,
+        return {"lr": info.lr, "wd": info.wd, "rescale_grad": self.rescale_grad,
                 "clip_gradient": self._clip()}
 
     def _clip(self) -> float:

@@ -8,7 +8,7 @@ from ..base import MXNetError
 from ..ndarray import NDArray, zeros
 from ..ops.op import Op
 from ..ops.optimizer.adaptive_update import GroupAdaGradUpdate
-from .base import RuleOptimizer, Turn, register
+from .base import RuleOptimizer, StepInfo, register
 
 __all__ = ["GroupAdaGrad"]
 
@@ -76,9 +76,9 @@ class GroupAdaGrad(RuleOptimizer):
                              "expected a matrix")
         return zeros((weight.shape[0], 1), ctx=weight.context, dtype=weight.dtype)
 
-    def rule(self, turn: Turn) -> Op:
+    def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
-        if turn.wd:
-            raise MXNetError(f"GroupAdaGrad: weight decay of parameter {turn.index!r} is "
-                             f"{turn.wd}, expected 0: it is not supported")
-        return GroupAdaGradUpdate(turn.lr, self.rescale_grad, self._clip(), self.float_stable_eps)
+        if info.wd:
+            raise MXNetError(f"GroupAdaGrad: weight decay of parameter {info.index!r} is "
+                             f"{info.wd}, expected 0: it is not supported")
+        return GroupAdaGradUpdate(info.lr, self.rescale_grad, self._clip(), self.float_stable_eps)

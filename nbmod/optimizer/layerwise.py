@@ -13,7 +13,7 @@ from ..ndarray import NDArray, array, multi_lars, multi_sum_sq
 from ..ops.op import Op
 from ..ops.optimizer.lamb_update import LambUpdate, MPLambUpdate
 from ..ops.optimizer.sgd_update import SGDMomUpdate, SGDUpdate
-from .base import RuleOptimizer, Turn, register, state_like, step
+from .base import RuleOptimizer, StepInfo, register, state_like, step
 from .sgd import Momentum
 
 __all__ = ["LAMB", "LARS", "LBSGD"]
@@ -236,15 +236,15 @@ class LBSGD(RuleOptimizer):
         if saved["num_cums"] % self.batch_scale == 0:
             mean: Any = total / self.batch_scale
             lr *= self._warm_up(saved["num_cums"], weight, mean, wd)
-            turn = Turn(index, lr, wd, self._index_update_count[index], state, False)
-            step(self.rule(turn), weight, mean, *([] if state is None else [state]))
+            info = StepInfo(index, lr, wd, self._index_update_count[index], state, False)
+            step(self.rule(info), weight, mean, *([] if state is None else [state]))
             saved["cum_grad"] = 0
 
-    def rule(self, turn: Turn) -> Op:
+    def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
-        if turn.state is None:
-            return SGDUpdate(**self._common(turn))
-        return SGDMomUpdate(momentum=self.momentum, **self._common(turn))
+        if info.state is None:
+            return SGDUpdate(**self._common(info))
+        return SGDMomUpdate(momentum=self.momentum, **self._common(info))
 
     def _warm_up(self, updates: int, weight: NDArray, grad: NDArray, wd: float) -> float:
         """What the rate is multiplied by."""
@@ -347,9 +347,9 @@ class LAMB(RuleOptimizer):
             self._step_all(index, weight, grad,
                            turned if isinstance(index, (list, tuple)) else turned[0], master=True)
 
-    def rule(self, turn: Turn) -> Op:
+    def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
-        kind = MPLambUpdate if turn.master else LambUpdate
-        return kind(t=turn.t, beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon,
+        kind = MPLambUpdate if info.master else LambUpdate
+        return kind(t=info.t, beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon,
                     bias_correction=self.bias_correction, lower_bound=self.lower_bound or -1.0,
-                    upper_bound=self.upper_bound or -1.0, **self._common(turn))
+                    upper_bound=self.upper_bound or -1.0, **self._common(info))

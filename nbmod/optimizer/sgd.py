@@ -23,7 +23,7 @@ from ..ops.optimizer.sgd_update import (
     SignSGDUpdate,
     SignumUpdate,
 )
-from .base import RuleOptimizer, Turn, register, state_like
+from .base import RuleOptimizer, StepInfo, register, state_like
 
 __all__ = ["SGD", "ccSGD", "NAG", "Signum", "SGLD", "DCASGD", "Momentum"]
 
@@ -110,13 +110,13 @@ class Momentum(RuleOptimizer):
         master = self.multi_precision and first.dtype == np.float16
         self._step_all(index, weight, grad, state, master)
 
-    def rule(self, turn: Turn) -> Op:
+    def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
-        momentum = turn.state[0] if turn.master else turn.state
+        momentum = info.state[0] if info.master else info.state
         if momentum is None:
-            return (SGDUpdate, MPSGDUpdate)[turn.master](**self._common(turn))
-        kind: Any = self._with_momentum[turn.master]
-        return kind(momentum=self._momentum(), **self._common(turn))
+            return (SGDUpdate, MPSGDUpdate)[info.master](**self._common(info))
+        kind: Any = self._with_momentum[info.master]
+        return kind(momentum=self._momentum(), **self._common(info))
 
     def _momentum(self) -> float:
         return self.momentum
@@ -305,11 +305,11 @@ class Signum(RuleOptimizer):
         """
         return state_like(weight) if self.momentum else None
 
-    def rule(self, turn: Turn) -> Op:
+    def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
-        if turn.state is None:
-            return SignSGDUpdate(**self._common(turn))
-        return SignumUpdate(momentum=self.momentum, wd_lh=self.wd_lh, **self._common(turn))
+        if info.state is None:
+            return SignSGDUpdate(**self._common(info))
+        return SignumUpdate(momentum=self.momentum, wd_lh=self.wd_lh, **self._common(info))
 
 
 @register
@@ -364,9 +364,9 @@ class SGLD(RuleOptimizer):
         noise = random.normal(0, 1, weight.shape, dtype=weight.dtype, ctx=weight.context)
         super().update(index, weight, grad, noise)
 
-    def rule(self, turn: Turn) -> Op:
+    def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
-        return SGLDUpdate(**self._common(turn))
+        return SGLDUpdate(**self._common(info))
 
 
 @register
@@ -439,8 +439,8 @@ class DCASGD(RuleOptimizer):
         """
         return state_like(weight) if self.momentum else None, weight.copy()
 
-    def rule(self, turn: Turn) -> Op:
+    def rule(self, info: StepInfo) -> Op:
         """The operator that steps one parameter; see `RuleOptimizer.rule`."""
-        if turn.state[0] is None:
-            return DCASGDUpdate(lamda=self.lamda, **self._common(turn))
-        return DCASGDMomUpdate(lamda=self.lamda, momentum=self.momentum, **self._common(turn))
+        if info.state[0] is None:
+            return DCASGDUpdate(lamda=self.lamda, **self._common(info))
+        return DCASGDMomUpdate(lamda=self.lamda, momentum=self.momentum, **self._common(info))

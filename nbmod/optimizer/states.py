@@ -123,7 +123,7 @@ def _set_state(target: Any, state: dict[str, Any]) -> None:
 def _check_attributes(blank: Optimizer, state: dict[str, Any]) -> None:
     """TypeError unless the attributes of the base class are what they are in a new instance.
 
-    So a number is where updates expect one; None may stand for any number.
+    So a number is where updates expect one; None is accepted in place of any number.
     """
     for name, value in vars(blank).items():
         number = value is None or isinstance(value, (int, float))
