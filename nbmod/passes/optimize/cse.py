@@ -21,8 +21,8 @@ Key = tuple[object, ...]
 def eliminate_identities(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Rewritten:
     """Replace a node that returns its input in inference by that input.
 
-    Ops say which nodes do (`Op.is_identity`): Dropout, BlockGrad, Cast to the same type, Reshape to
-    the same shape.  Two transpositions in a row become one, or none.
+    Ops say which nodes do (`OpTraits.is_identity`): Dropout, BlockGrad, Cast to the same type,
+    Reshape to the same shape.  Two transpositions in a row become one, or none.
     """
     graph = before.graph
     uses = {entry for node in graph.nodes for entry in node.inputs}.union(graph.outputs)
