@@ -14,12 +14,25 @@ from hypothesis import strategies as st
 
 from nbmod.ops import jit
 from nbmod.ops.blocked.layout import LANES
-from nbmod.ops.linalg.bias_gradient import summing_rows
-from nbmod.ops.linalg.gemm import add_share, most_room, packing, panels, product, room
-from nbmod.ops.linalg.gemm_plan import ACROSS, DEPTH, LEFT, RIGHT, planned
-from nbmod.ops.linalg.gemm_small import COLUMNS, DOTS, PACKED, small_way
-from nbmod.ops.linalg.gemm_small import ROWS as ROWS_OF_C
-from nbmod.ops.simd.gemm_microkernel import ROWS, VECTORS, pitch_of
+from nbmod.ops.linalg.bias_gradient import prepare_bias_gradient
+from nbmod.ops.linalg.gemm import (
+    add_gemm_share,
+    gemm_workspace,
+    max_gemm_workspace,
+    packed_b_spec,
+    prepare_gemm,
+    prepare_pack_b,
+)
+from nbmod.ops.linalg.gemm_plan import (
+    A_IN_PLACE,
+    B_IN_PLACE,
+    DOT_PRODUCTS,
+    KC,
+    Strides,
+    plan_gemm,
+)
+from nbmod.ops.linalg.gemm_small import AXPY_COLUMNS, AXPY_ROWS, DOT, PACKED, choose_small_method
+from nbmod.ops.simd.gemm_microkernel import MR, NR_VECTORS, packed_mr
 
 SHAPES = [(1, 1, 1), (1, 300, 65), (6, 257, 64), (7, 3, 63), (97, 5, 130), (100, 600, 17),
           (13, 20, 100), (16, 16, 32), (2, 700, 95), (3, 33, 4), (300, 513, 270)]  # fmt: skip
@@ -36,7 +49,7 @@ def whole(rng: np.random.Generator, *shape: int, dtype: str = "float32", order: 
 
 def scratch(rows: int, depth: int, columns: int, dtype: str = "float32", stack: int = 1,
             order: str = "") -> np.ndarray:
-    spec = room(rows, depth, columns, dtype, stack, order)
+    spec = gemm_workspace(rows, depth, columns, dtype, stack, order)
     return np.full(spec.shape, np.nan, spec.dtype)
 
 
@@ -49,26 +62,26 @@ def test_every_way_to_lie(m, k, n, order, dtype):
     a, b = (whole(rng, *shape, dtype=dtype, order=way)
             for shape, way in zip(((m, k), (k, n)), ORDERS[order], strict=True))
     work, wide = scratch(m, k, n, dtype), np.full((m, n + 3), np.nan, dtype)
-    product(a, b, wide[:, 2:-1], work)()
+    prepare_gemm(a, b, wide[:, 2:-1], work)()
     np.testing.assert_array_equal(wide[:, 2:-1], a @ b)
     assert np.isnan(wide[:, [0, 1, -1]]).all()
     turned = np.full((n, m), np.nan, dtype)
-    product(a, b, turned.T, work)()
+    prepare_gemm(a, b, turned.T, work)()
     np.testing.assert_array_equal(turned.T, a @ b)
-    product(a, b, wide[:, :n], scratch(m, k, n, dtype, order=ORDERS[order]))()
+    prepare_gemm(a, b, wide[:, :n], scratch(m, k, n, dtype, order=ORDERS[order]))()
     np.testing.assert_array_equal(wide[:, :n], a @ b)
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_no_denormals_are_found_where_rows_and_columns_end(order):
     """Tiles multiply there, too, and would be slow: the results do not tell."""
-    rng, (m, k, n) = np.random.default_rng(0), (ROWS + 1, 64, VECTORS * LANES + 3)
+    rng, (m, k, n) = np.random.default_rng(0), (MR + 1, 64, NR_VECTORS * LANES + 3)
     a, b = (whole(rng, *shape, order=way)
             for shape, way in zip(((m, k), (k, n)), ORDERS[order], strict=True))
-    work = np.full(room(m, k, n, "float32").shape, np.float32(1e-40))
-    product(a, b, np.empty((m, n), "f"), work, alpha=7)()
+    work = np.full(gemm_workspace(m, k, n, "float32").shape, np.float32(1e-40))
+    prepare_gemm(a, b, np.empty((m, n), "f"), work, alpha=7)()
     end = np.flatnonzero(work[0] == 7)[0]  # behind what is packed stands alpha
-    packed = (work[0, :end] != np.float32(1e-40)).reshape(-1, pitch_of(LANES))[:, :ROWS]
+    packed = (work[0, :end] != np.float32(1e-40)).reshape(-1, packed_mr(LANES))[:, :MR]
     assert end or order == "a b^T"  # dot products, which pack nothing
     assert (packed.all(1) == packed.any(1)).all()
 
@@ -77,35 +90,35 @@ def test_no_denormals_are_found_where_rows_and_columns_end(order):
 @pytest.mark.parametrize("alpha, biased, add, relu", [
     *pairs((1, 2), *[(False, True)] * 3)])
 def test_what_is_done_on_the_way_out(alpha, biased, add, relu, packed):
-    rng, (m, k, n) = np.random.default_rng(0), (21, DEPTH + 9, 75)
+    rng, (m, k, n) = np.random.default_rng(0), (21, KC + 9, 75)
     a, b, bias, c = (whole(rng, *shape) for shape in ((m, k), (k, n), (n,), (m, n)))
     right = b
     if packed:
-        right = np.full(panels(k, n, "float32").shape, np.nan, np.float32)
-        packing(b[:30], right)()
-        packing(b[30:], right, 30)()
+        right = np.full(packed_b_spec(k, n, "float32").shape, np.nan, np.float32)
+        prepare_pack_b(b[:30], right)()
+        prepare_pack_b(b[30:], right, 30)()
     expected = alpha * (a @ b) + biased * bias + add * c
-    product(a, right, c, scratch(m, k, n), alpha=alpha, bias=bias if biased else None, add=add,
+    prepare_gemm(a, right, c, scratch(m, k, n), alpha=alpha, bias=bias if biased else None, add=add,
             relu=relu, packed=packed)()
     np.testing.assert_array_equal(c, np.maximum(expected, 0) if relu else expected)
 
 
 def _share(a, row, rows, packed, c, pitch, columns, share, work):
-    add_share(a, 2, row, rows, packed, c, 3, pitch, columns, share, work)
+    add_gemm_share(a, 2, row, rows, packed, c, 3, pitch, columns, share, work)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 9])
-@pytest.mark.parametrize("m, k, n", [(21, DEPTH + 9, 175), (3, 5, 7)])
+@pytest.mark.parametrize("m, k, n", [(21, KC + 9, 175), (3, 5, 7)])
 def test_shares_of_workers(m, k, n, workers):
     """More workers than panels, too; nothing but the columns is written."""
     rng = np.random.default_rng(0)
     a, b, c = whole(rng, m, k + 2), whole(rng, k, n), whole(rng, m, n + 4)
-    right = np.full(panels(k, n, "float32").shape, np.nan, np.float32)
-    packing(b, right)()
+    right = np.full(packed_b_spec(k, n, "float32").shape, np.nan, np.float32)
+    prepare_pack_b(b, right)()
     expected = c.copy()
     expected[:, 3:-1] += a[:, 2:] @ b
     for worker in range(workers):
-        work = np.full(most_room(m, k, n, "float32"), np.nan, np.float32)
+        work = np.full(max_gemm_workspace(m, k, n, "float32"), np.nan, np.float32)
         SHARE(a.reshape(-1), k + 2, m, right, c.reshape(-1), n + 4, n, (worker, workers), work)
     np.testing.assert_array_equal(c, expected)
 
@@ -123,10 +136,10 @@ def test_stacks(stack, m, k, n, order):
             for shape, way in zip(((m, k), (k, n)), ORDERS[order], strict=True))
     work = scratch(m, k, n, stack=int(np.prod(stack)))
     c = np.moveaxis(np.full((m, *stack, n), np.nan, np.float32), 0, -2)
-    product(a, b, c, work)()
+    prepare_gemm(a, b, c, work)()
     np.testing.assert_array_equal(c, a @ b)
     same = np.broadcast_to(b[:1], b.shape)
-    product(a, same, c, work)()
+    prepare_gemm(a, same, c, work)()
     np.testing.assert_array_equal(c, a @ same)
 
 
@@ -141,28 +154,29 @@ def test_small_matrices_of_a_stack(m, k, n, order, add, dtype):
             for shape, way in zip(((m, k), (k, n)), ORDERS[order], strict=True))
     for turned in (False, True):
         start = whole(rng, 5, m, n, dtype=dtype, order="F" if turned else "C")
-        for way in (ROWS_OF_C, COLUMNS, DOTS, None):
+        for way in (AXPY_ROWS, AXPY_COLUMNS, DOT, None):
             c = start.copy(order="K")
             with pytest.MonkeyPatch.context() as patch:
                 if way is not None:
-                    patch.setattr("nbmod.ops.linalg.gemm.small_way", lambda *_, way=way: way)
-                product(a, b, c, scratch(m, k, n, dtype, 5), alpha=alpha, add=add)()
+                    patch.setattr("nbmod.ops.linalg.gemm.choose_small_method",
+                                  lambda *_, way=way: way)
+                prepare_gemm(a, b, c, scratch(m, k, n, dtype, 5), alpha=alpha, add=add)()
             np.testing.assert_array_equal(c, alpha * (a @ b) + add * start)
 
 
 def test_thin_matrices_are_not_packed():
-    wide, tall = planned(4, 1933, 5, 37, 8, 1), planned(1933, 4, 5, 37, 8, 1)
-    assert small_way((4, 1933, 5), (1933, 1), (5, 1), 5, wide) != PACKED
-    assert small_way((1933, 4, 5), (1, 1933), (5, 1), 5, tall) == COLUMNS
-    full = planned(32, 32, 32, 64, 8, 1)
-    assert small_way((32, 32, 32), (32, 1), (32, 1), 32, full) == PACKED
+    wide, tall = plan_gemm(4, 1933, 5, 37, 8, 1), plan_gemm(1933, 4, 5, 37, 8, 1)
+    assert choose_small_method(Strides(1933, 1, 5, 1, 5), wide) != PACKED
+    assert choose_small_method(Strides(1, 1933, 5, 1, 5), tall) == AXPY_COLUMNS
+    full = plan_gemm(32, 32, 32, 64, 8, 1)
+    assert choose_small_method(Strides(32, 1, 32, 1, 32), full) == PACKED
 
 
 @pytest.mark.parametrize("m, k, n", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0)])
 @pytest.mark.parametrize("add", [False, True])
 def test_nothing_to_sum(m, k, n, add):
     a, b, c = np.ones((m, k), "f"), np.ones((k, n), "f"), np.ones((m, n), "f")
-    product(a, b, c, scratch(m, k, n), bias=np.full(n, 2, "f"), add=add)()
+    prepare_gemm(a, b, c, scratch(m, k, n), bias=np.full(n, 2, "f"), add=add)()
     np.testing.assert_array_equal(c, np.full((m, n), 2 + add))
 
 
@@ -174,7 +188,7 @@ def test_any_sizes(m, k, n, order, add):
     a, b = whole(rng, m, k, order=order[0]), whole(rng, k, n, order=order[1])
     c = whole(rng, m, n)
     expected = a @ b + add * c
-    product(a, b, c, scratch(m, k, n), add=add)()
+    prepare_gemm(a, b, c, scratch(m, k, n), add=add)()
     np.testing.assert_array_equal(c, expected)
 
 
@@ -187,11 +201,11 @@ def test_the_same_bits_on_any_number_of_threads():
         for threads in {1, before}:
             jit.set_num_threads(threads)
             results.append(np.empty((m, n), "f"))
-            product(a, b, results[-1], scratch(m, k, n))()
+            prepare_gemm(a, b, results[-1], scratch(m, k, n))()
     finally:
         jit.set_num_threads(before)
     few = np.empty((5, n), "f")
-    product(a[:5], b, few, scratch(5, k, n))()
+    prepare_gemm(a[:5], b, few, scratch(5, k, n))()
     np.testing.assert_array_equal(results[0], results[-1])
     np.testing.assert_array_equal(results[0][:5], few)
 
@@ -203,7 +217,7 @@ def test_sums_of_rows(rows, columns, add):
     wide = np.random.default_rng(0).integers(-9, 9, (rows, columns + 7)).astype("float32")
     for matrix in (wide[:, 3:-4], np.ascontiguousarray(wide[:, 3:-4])):
         total = np.ones(columns, "float32")
-        summing_rows(matrix, total, add)()
+        prepare_bias_gradient(matrix, total, add)()
         np.testing.assert_array_equal(total, matrix.sum(0) + add)
 
 
@@ -211,18 +225,18 @@ def test_sums_of_rows(rows, columns, add):
 @pytest.mark.parametrize("m, k, n", [*SHAPES, (5000, 10, 3), (3, 10, 5000)])
 def test_plans_leave_nothing_out(m, k, n, workers):
     """Jobs begin at whole strips and panels, and all workers have one where there are enough."""
-    plan = planned(m, k, n, 1, 16, workers)
-    assert plan.wide % 32 == 0 and plan.high > 0
-    assert plan.jobs == -(-m // plan.high) * -(-n // plan.wide)
-    assert plan.jobs >= min(workers, 2) or m * n <= plan.high * plan.wide
+    plan = plan_gemm(m, k, n, 1, 16, workers)
+    assert plan.nc % 32 == 0 and plan.mc > 0
+    assert plan.jobs == -(-m // plan.mc) * -(-n // plan.nc)
+    assert plan.jobs >= min(workers, 2) or m * n <= plan.mc * plan.nc
 
 
 def test_the_larger_factor_is_divided():
     """Where divisions take equally long: workers of a dense layer have a part of its weights."""
-    plan, turned = (planned(*sizes, 1, 16, 2, way) for sizes, way in (
-        ((64, 784, 128), ACROSS), ((128, 64, 784), LEFT | RIGHT)))
-    assert plan.high >= 64 and plan.wide == 64
-    assert turned.high == 64 and turned.wide >= 784
+    plan, turned = (plan_gemm(*sizes, 1, 16, 2, way) for sizes, way in (
+        ((64, 784, 128), DOT_PRODUCTS), ((128, 64, 784), A_IN_PLACE | B_IN_PLACE)))
+    assert plan.mc >= 64 and plan.nc == 64
+    assert turned.mc == 64 and turned.nc >= 784
 
 
 @pytest.mark.parametrize("order, sizes, most", [
@@ -231,16 +245,17 @@ def test_the_larger_factor_is_divided():
 def test_products_of_small_networks_need_little_room(order, sizes, most):
     """That of a dense layer none but for a tile; its gradients' a strip and a panel, or what has to
     be turned round; with a tile each, of up to 15 rows of 32 numbers."""
-    assert room(*sizes, "float32", order=order).shape[1] <= most + 15 * 32 + 16 * (order != "CF")
+    most += 15 * 32 + 16 * (order != "CF")
+    assert gemm_workspace(*sizes, "float32", order=order).shape[1] <= most
 
 
 def test_what_cannot_be_done_says_so():
     a, c = np.ones((30, 30), "f"), np.ones((30, 30), "f")
-    with pytest.raises(ValueError, match="scratch"):
-        product(a, a, c, np.empty((1, 10), "f"))
+    with pytest.raises(ValueError, match="workspace"):
+        prepare_gemm(a, a, c, np.empty((1, 10), "f"))
     a, c = np.ones((3, 3), "f"), np.ones((3, 3), "f")
     with pytest.raises(ValueError, match="transposed result"):
-        product(a, a, c.T, scratch(3, 3, 3), bias=c[0])
+        prepare_gemm(a, a, c.T, scratch(3, 3, 3), bias=c[0])
 
 
 @pytest.mark.parametrize("lanes", [width for width in (4, 8, 16) if width != LANES])

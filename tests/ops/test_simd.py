@@ -41,18 +41,18 @@ from nbmod.ops.simd.conv_strip import (
 from nbmod.ops.simd.depthwise_rows import SIZES, STRIDES, Rows, row_of
 from nbmod.ops.simd.depthwise_taps import TAPS, lanesums, lanewise
 from nbmod.ops.simd.gemm_microkernel import (
-    DOT_ROWS,
-    DOTS,
-    HEIGHTS,
-    VECTORS,
+    DOT_MR,
+    DOT_NR,
+    NR_VECTORS,
+    TILE_ROWS,
+    copy_to_panels,
+    copy_to_strips,
     dot_row,
-    dots,
-    half,
-    lift_columns,
-    lift_rows,
-    low,
-    pitch_of,
-    tall,
+    dot_tile,
+    large_tile,
+    medium_tile,
+    packed_mr,
+    small_tile,
 )
 from nbmod.ops.simd.halo import clear_edge
 from nbmod.ops.simd.host import lanes, second_cache
@@ -357,10 +357,11 @@ def test_filtering_is_a_convolution(way):
 
 @pytest.mark.parametrize("flags", [0, BIAS, ADD, BIAS | ADD | RELU])
 @pytest.mark.parametrize("less", [0, 1])
-@pytest.mark.parametrize("micro, rows", list(zip((tall, half, low), HEIGHTS, strict=True)))
+@pytest.mark.parametrize("micro, rows", list(zip(
+    (large_tile, medium_tile, small_tile), TILE_ROWS, strict=True)))
 def test_tiles_of_products_are_their_twins(micro, rows, less, flags):
     """Sums of 30 products; of rows that there are not nothing is stored."""
-    panel, pitch, depth = VECTORS * LANES, pitch_of(LANES) + 3, 30
+    panel, pitch, depth = NR_VECTORS * LANES, packed_mr(LANES) + 3, 30
     given = (numbers(2 + depth * pitch), numbers(1 + depth * (panel + 7)), numbers(2),
              numbers(3 + panel), numbers(4 + rows * (panel + 5)))
     at, steps = (2, 1, 1, 3, 4), (depth, panel + 5, rows - less, flags, pitch, panel + 7)
@@ -372,20 +373,21 @@ def test_tiles_of_products_are_their_twins(micro, rows, less, flags):
 
 @pytest.mark.parametrize("flags", [0, BIAS, ADD, BIAS | ADD | RELU])
 @pytest.mark.parametrize("micro, rows, columns", [
-    (dots, DOT_ROWS, DOTS), (dots, 1, DOTS), (dots, 2, 3), (dot_row, 1, DOTS), (dot_row, 1, 3)])
+    (dot_tile, DOT_MR, DOT_NR), (dot_tile, 1, DOT_NR), (dot_tile, 2, 3), (dot_row, 1, DOT_NR),
+    (dot_row, 1, 3)])
 @pytest.mark.parametrize("depth", [1, 3 * LANES, 9 * LANES + 3])
 def test_dot_products_are_their_twin(micro, depth, rows, columns, flags):
     """Sums of up to 150 products; behind the last number of either factor nothing is read."""
     given = (numbers(1 + 200 * (rows - 1) + depth), numbers(2 + 210 * (columns - 1) + depth),
-             numbers(2), numbers(3 + DOTS), numbers(4 + rows * (DOTS + 5)))
-    at, steps = (1, 2, 1, 3, 4), (depth, DOTS + 5, rows, flags, 200, 210, columns)
+             numbers(2), numbers(3 + DOT_NR), numbers(4 + rows * (DOT_NR + 5)))
+    at, steps = (1, 2, 1, 3, 4), (depth, DOT_NR + 5, rows, flags, 200, 210, columns)
     expected = given[-1].copy()
     micro.function(*given[:-1], expected, at, steps)
     called(micro)(*given, at, steps)
     np.testing.assert_allclose(given[-1], expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("micro", [lift_rows, lift_columns])
+@pytest.mark.parametrize("micro", [copy_to_strips, copy_to_panels])
 def test_lifted_pieces_are_their_twin(micro):
     source, target = numbers(300), numbers(600)
     expected = target.copy()

@@ -38,7 +38,7 @@ from typing import Any
 import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
-from ..linalg.gemm_plan import part_of
+from ..linalg.gemm_plan import split_evenly
 from ..simd.outer_product import ROWS, outer1, outer2
 from ..simd.winograd_transforms import FOUR, TWO
 from ..simd.work_queue import SPACE, queue_of, take
@@ -97,9 +97,9 @@ class Weighing:
     def chunk(self) -> int:
         """Tiles to take at a time."""
         if self.apart:
-            return part_of(-(-len(self.tiling.tiles) // PARTS), NARROW)
+            return split_evenly(-(-len(self.tiling.tiles) // PARTS), NARROW)
         each = self.tiling.places * sum(self.blocks) * LANES
-        return part_of(len(self.tiling.tiles), max(
+        return split_evenly(len(self.tiling.tiles), max(
             CHUNK // 2, (NEAR if self.summed <= FEW else FAR) // each))
 
     @property

@@ -10,7 +10,7 @@ Points lie anywhere between pixels and are interpolated.  As in any convolution,
     gradient of columns  gcols = w^T gy
 
 cols (channels x taps, positions) is sampled into scratch, a chunk of positions at a time, so that
-it takes no more than COLUMNS bytes however large images are; the products are those of `product`.
+it takes no more than COLUMNS bytes however large images are; products are those of `linalg.gemm`.
 gcols is then spread back over the pixels, and gives offsets and masks their gradients.
 
 A point is the same for all channels of its group.  So kernels go block by block: for one tap and as
@@ -30,7 +30,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
-from ..linalg.gemm import most_room, panels, product
+from ..linalg.gemm import max_gemm_workspace, packed_b_spec, prepare_gemm
 from ..nn.convolution import FilterOp, bias_gradient
 from ..nn.sliding_window import Geometry, Window, expect, sliding_size, span_of
 from ..op import Run, Spec, all_of
@@ -217,7 +217,7 @@ class Moving:
     @property
     def width(self) -> int:
         """Columns of a block."""
-        return panels(1, 1, self.dtype).shape[2]
+        return packed_b_spec(1, 1, self.dtype).shape[2]
 
     @property
     def chunk(self) -> int:
@@ -230,7 +230,7 @@ class Moving:
     def room(self) -> list[Spec]:
         """cols, tables, scratch of products."""
         workers, sizes = num_threads(), (self.geo.group_filters, self.geo.depth, self.chunk)
-        work = max(most_room(m, k, n, self.dtype) for m, k, n in permutations(sizes))
+        work = max(max_gemm_workspace(m, k, n, self.dtype) for m, k, n in permutations(sizes))
         return [Spec((self.geo.groups * self.geo.depth * self.chunk,), self.dtype),
                 Spec((workers, 4, self.width), np.dtype(np.uintp)),
                 Spec((workers, 12, self.width), self.dtype), Spec((workers, work), self.dtype)]
@@ -260,13 +260,13 @@ class Moving:
         geo, (cols, corner, weight, work) = self.geo, scratch[:4]
         for part in self.parts():
             blocks, (first, count) = -(-part[1] // self.width), part
-            shape = (geo.groups, *panels(geo.depth, count, self.dtype).shape)
+            shape = (geo.groups, *packed_b_spec(geo.depth, count, self.dtype).shape)
             packed = cols[:size_of(shape)].reshape(shape)
             lie = (geo.group_channels, blocks * geo.depth * self.width, geo.depth * self.width,
                    self.width)
             yield partial(_take, image, points, part, (corner, weight), cols, lie)
             for filters, target, right in zip(self.split(w), self.split(y), packed, strict=True):
-                yield product(filters, right, target[:, first:first + count], work, add=True,
+                yield prepare_gemm(filters, right, target[:, first:first + count], work, add=True,
                               packed=True)
 
     def backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
@@ -284,7 +284,7 @@ class Moving:
             here = rows[:, :, :part[1]]
             if gimage is not None or goffset.size or gmask.size:
                 for filters, g, target in zip(self.split(w), heads, here, strict=True):
-                    yield product(filters.T, g, target, work)
+                    yield prepare_gemm(filters.T, g, target, work)
             if goffset.size or gmask.size:
                 yield partial(_give_points, image, points, part, tables, cols, lie, goffset, gmask)
             if gimage is not None:
@@ -292,7 +292,7 @@ class Moving:
             if wanted:
                 yield partial(_take, image, points, part, tables, cols, lie)
                 for g, source, target in zip(heads, here, gw, strict=True):
-                    yield product(source, g.T, target, work, add=True)
+                    yield prepare_gemm(source, g.T, target, work, add=True)
 
     def split(self, matrix: Any) -> Any:
         """Rows of every group of filters."""

@@ -10,17 +10,17 @@ import numpy as np
 
 from ..jit import kernel, prange
 
-__all__ = ["summing_rows"]
+__all__ = ["prepare_bias_gradient"]
 
 SERIAL = 1 << 16
-"""Numbers up to which one thread, NumPy's, is as fast."""
+"""Elements up to which NumPy, on one thread, is as fast."""
 BLOCK = 1 << 10
 """Columns of a job: their sums stay in the L1 cache."""
 
 
 @kernel(parallel=True)
 def _sum_rows(matrix, pitch, rows, total, add):
-    """total of a flat matrix whose rows begin `pitch` apart."""
+    """total (+)= sum of the rows of a flat matrix, which begin `pitch` apart."""
     columns = total.size
     for block in prange((columns + BLOCK - 1) // BLOCK):
         first = np.int64(block) * BLOCK
@@ -41,13 +41,13 @@ def _by_numpy(matrix: Any, total: Any, add: bool) -> None:
         np.add.reduce(matrix, axis=0, out=total)
 
 
-def summing_rows(matrix: Any, total: Any, add: bool = False) -> Callable[[], None]:
-    """A function that does total = the sum of all rows of a matrix, or total += it.
+def prepare_bias_gradient(matrix: Any, total: Any, add: bool = False) -> Callable[[], None]:
+    """A function that computes total (+)= the sum of the rows of a matrix.
 
-    Rows are added in their order, whatever the number of threads.
+    Rows are added in order, whatever the number of threads.
     """
-    along = matrix.strides[1] == matrix.itemsize and total.strides[0] == total.itemsize
-    if matrix.size <= SERIAL or not along:
+    contiguous = matrix.strides[1] == matrix.itemsize and total.strides[0] == total.itemsize
+    if matrix.size <= SERIAL or not contiguous:
         return partial(_by_numpy, matrix, total, add)
     pitch, rows = matrix.strides[0] // matrix.itemsize, len(matrix)
     flat = np.lib.stride_tricks.as_strided(matrix, ((rows - 1) * pitch + total.size,),

@@ -1,10 +1,10 @@
-"""Matrix products: bound ones by the kernels of `product`, eager ones by NumPy's matmul.
+"""Matrix products: bound ones by the kernels of `gemm`, eager ones by NumPy's matmul.
 
 Every op views its operands as (stacks of) matrices A (M, K) and B (K, N); transposing is a view
 too.  The gradients of C = A B are then gA = gC B' and gB = A' gC whatever the flags: each is
 written through the same view of the gradient array through which its operand was read.
 
-float16 operands are multiplied in float32; whole numbers are NumPy's as well.
+float16 operands are multiplied in float32; integers by NumPy as well.
 """
 
 from __future__ import annotations
@@ -20,40 +20,41 @@ from ..op import Call, Op, Run, Spec, all_of
 from ..param import Shape
 from ..shape import ShapeMismatch, normalize_axis, size_of, unify
 
-__all__ = ["Sizes", "multiply", "multiply_gradients", "multiplying", "multiplying_gradients"]
+__all__ = ["Sizes", "multiply", "multiply_gradients", "prepare_multiply",
+           "prepare_multiply_gradients"]
 
 StorageType = Literal["csr", "default", "row_sparse"]
 
 TINY = 1 << 10
-"""Multiplications up to which NumPy, which needs neither kernels nor scratch memory, is as fast."""
+"""Multiplications up to which NumPy, which needs neither kernels nor a workspace, is as fast."""
 
 
 def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, alpha: float = 1.0,
              add: bool = False) -> None:
     """out = alpha a b, or out += alpha a b, for matrices or stacks of them, any strides."""
-    half = out.dtype == np.float16
-    if half:
+    is_float16 = out.dtype == np.float16
+    if is_float16:
         a, b = a.astype(np.float32), b.astype(np.float32)
-    total = np.matmul(a, b, out=None if add or half else out)
+    total = np.matmul(a, b, out=None if add or is_float16 else out)
     if alpha != 1:
         total *= total.dtype.type(alpha)
     if add:
         np.add(out, total, out=out, casting="same_kind")
-    elif half:
+    elif is_float16:
         np.copyto(out, total, casting="same_kind")
 
 
-def multiplying(a: np.ndarray, b: np.ndarray, out: np.ndarray, work: Any, alpha: float = 1.0,
-                add: bool = False) -> Run:
-    """A function that does the same; `work` is scratch of `Sizes.room`."""
+def prepare_multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, work: Any, alpha: float = 1.0,
+                     add: bool = False) -> Run:
+    """A function that computes the same; `work` is a `Sizes.workspace`."""
     if out.dtype in (np.float32, np.float64) and out.itemsize in out.strides[-2:]:
-        from .gemm import product  # eager products compile nothing
+        from .gemm import prepare_gemm  # eager products compile nothing
 
-        return product(a, b, out, work, alpha=alpha, add=add)
+        return prepare_gemm(a, b, out, work, alpha=alpha, add=add)
     return partial(multiply, a, b, out, alpha, add)
 
 
-def _turned(x: np.ndarray) -> np.ndarray:
+def _transposed(x: np.ndarray) -> np.ndarray:
     return x.swapaxes(-1, -2)
 
 
@@ -64,11 +65,12 @@ def multiply_gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: Any, gb:
         multiply(left, right, out, alpha, adds)
 
 
-def multiplying_gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: Any, gb: Any,
-                          call: Call, alpha: float = 1.0) -> Run:
-    """A function that does the same; the first of `call.scratch` are `Sizes.rooms`."""
-    rooms = dict(zip((id(ga), id(gb)), call.scratch, strict=False))
-    return all_of([multiplying(*factors, out, rooms[id(out)], alpha, adds)
+def prepare_multiply_gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: Any, gb: Any,
+                               call: Call, alpha: float = 1.0) -> Run:
+    """A function that computes the same; `call.scratch` begins with
+    `Sizes.gradient_workspaces`."""
+    workspaces = dict(zip((id(ga), id(gb)), call.scratch, strict=False))
+    return all_of([prepare_multiply(*factors, out, workspaces[id(out)], alpha, adds)
                    for factors, out, adds in _gradients(g, a, b, ga, gb, call.add)])
 
 
@@ -76,36 +78,36 @@ def _gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: Any, gb: Any, ad
                ) -> list[tuple[tuple[np.ndarray, np.ndarray], np.ndarray, bool]]:
     """Factors and target of the wanted gradients, and whether they are added to it."""
     adds = (*add, False, False)
-    found = [((g, _turned(b)), ga, adds[0]), ((_turned(a), g), gb, adds[1])]
+    found = [((g, _transposed(b)), ga, adds[0]), ((_transposed(a), g), gb, adds[1])]
     return [one for one in found if one[1] is not None]
 
 
 class Sizes(NamedTuple):
-    """Of a stack of products."""
+    """M, K and N of a stack of products."""
 
     stack: int
     rows: int
     depth: int
     columns: int
 
-    def room(self, dtype: Any) -> Spec:
-        """Scratch of the products."""
+    def workspace(self, dtype: Any) -> Spec:
+        """Of the products."""
         tiny = self.rows * self.depth * self.columns * self.stack <= TINY
         if dtype.kind != "f" or tiny:
             return Spec((0, 0), np.dtype(np.float32))
-        from .gemm import room
+        from .gemm import gemm_workspace
 
-        return room(self.rows, self.depth, self.columns, dtype, self.stack)
+        return gemm_workspace(self.rows, self.depth, self.columns, dtype, self.stack)
 
-    def rooms(self, dtype: Any) -> list[Spec]:
-        """Scratch of both gradients."""
+    def gradient_workspaces(self, dtype: Any) -> list[Spec]:
+        """Of both gradients."""
         stack, rows, depth, columns = self
-        return [Sizes(stack, rows, columns, depth).room(dtype),
-                Sizes(stack, depth, rows, columns).room(dtype)]
+        return [Sizes(stack, rows, columns, depth).workspace(dtype),
+                Sizes(stack, depth, rows, columns).workspace(dtype)]
 
 
-class Product(Op):
-    """Base of ops that are a product, and scratch for it."""
+class MatrixProduct(Op):
+    """Base of operators that are a matrix product, with its workspace."""
 
     accumulates: ClassVar = True
 
@@ -114,14 +116,14 @@ class Product(Op):
         raise NotImplementedError
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        return [self.sizes(ins[0].shape, ins[1].shape).room(ins[0].dtype)]
+        return [self.sizes(ins[0].shape, ins[1].shape).workspace(ins[0].dtype)]
 
     def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        return self.sizes(ins[1].shape, ins[2].shape).rooms(ins[1].dtype)
+        return self.sizes(ins[1].shape, ins[2].shape).gradient_workspaces(ins[1].dtype)
 
 
 @dataclass(frozen=True)
-class Dot(Product, name="dot", aliases=("_sparse_dot",)):
+class Dot(MatrixProduct, name="dot", aliases=("_sparse_dot",)):
     """Sums products over the last axis of `lhs` and the first of `rhs`; all other axes remain.
 
     `transpose_a` sums over the first axis of lhs instead, `transpose_b` over the last of rhs.  Two
@@ -172,7 +174,7 @@ class Dot(Product, name="dot", aliases=("_sparse_dot",)):
 
     def prepare(self, ins, outs, call):
         a, b = self._left(ins[0]), self._right(ins[1])
-        return multiplying(a, b, outs[0].reshape(len(a), -1), call.scratch[0])
+        return prepare_multiply(a, b, outs[0].reshape(len(a), -1), call.scratch[0])
 
     def _factors(self, ins: Any, outs: Any) -> tuple[Any, Any, Any, Any, Any]:
         """Gradient, factors, their gradients."""
@@ -183,10 +185,10 @@ class Dot(Product, name="dot", aliases=("_sparse_dot",)):
         multiply_gradients(*self._factors(ins, outs), add=call.add)
 
     def prepare_backward(self, ins, outs, call):
-        return multiplying_gradients(*self._factors(ins, outs), call)
+        return prepare_multiply_gradients(*self._factors(ins, outs), call)
 
 
-class Stacked(Product):
+class Stacked(MatrixProduct):
     """Base of the products of stacks of matrices; the matrices' rows lie along `row_axis`."""
 
     transpose_a: bool
@@ -228,7 +230,7 @@ class Stacked(Product):
         if x is None:
             return None
         stack = np.moveaxis(x, self.row_axis(x.ndim), -2)
-        return _turned(stack) if transposed else stack
+        return _transposed(stack) if transposed else stack
 
     def sizes(self, a, b):
         axis = self.row_axis(len(a))
@@ -245,7 +247,7 @@ class Stacked(Product):
     def producing(self, ins: Any, out: np.ndarray, call: Call, alpha: float = 1.0,
                   add: bool = False) -> Run:
         """A function that does `product`."""
-        return multiplying(*self.factors(ins), self.matrices(out), call.scratch[0], alpha, add)
+        return prepare_multiply(*self.factors(ins), self.matrices(out), call.scratch[0], alpha, add)
 
     def product_gradients(self, ins: Any, outs: Any, call: Call, alpha: float = 1.0) -> None:
         multiply_gradients(self.matrices(ins[0]), *self.factors(ins[1:]), *self.factors(outs),
@@ -253,7 +255,7 @@ class Stacked(Product):
 
     def producing_gradients(self, ins: Any, outs: Any, call: Call, alpha: float = 1.0) -> Run:
         """A function that does `product_gradients`."""
-        return multiplying_gradients(self.matrices(ins[0]), *self.factors(ins[1:]),
+        return prepare_multiply_gradients(self.matrices(ins[0]), *self.factors(ins[1:]),
                                      *self.factors(outs), call, alpha)
 
 

@@ -1,17 +1,17 @@
-"""Dot products of rows, the inner loop of products with few rows and of gradients of weights.
+"""C += A B' by dot products of rows: GEMM "NT" for few rows and for gradients of weights.
 
-Sixteen dot products of eight rows are formed at a time, in registers.
+Sixteen dot products of four rows of A and four of B are formed at a time, in registers.
 """
 
 from __future__ import annotations
 
 from ..jit import inlined
 
-__all__ = ["outer"]
+__all__ = ["add_gemm_nt"]
 
 
 @inlined(fastmath=True)
-def _dots(a, m, b, k, count, out, at, step):
+def _dot_4x4(a, m, b, k, count, out, at, step):
     """out[at + i step + j] += a[m + i] . b[k + j], i and j from 0 to 3."""
     a0, a1, a2, a3 = a[m], a[m + 1], a[m + 2], a[m + 3]
     b0, b1, b2, b3 = b[k], b[k + 1], b[k + 2], b[k + 3]
@@ -32,8 +32,8 @@ def _dots(a, m, b, k, count, out, at, step):
 
 
 @inlined(fastmath=True)
-def _dot_four(a, b, k, count, out, at):
-    """out[at + j] += a . b[k + j], j from 0 to 3: a row of `_dots`."""
+def _dot_1x4(a, b, k, count, out, at):
+    """out[at + j] += a . b[k + j], j from 0 to 3: a row of `_dot_4x4`."""
     b0, b1, b2, b3 = b[k], b[k + 1], b[k + 2], b[k + 3]
     s0 = s1 = s2 = s3 = a.dtype.type(0)
     for i in range(count):
@@ -52,14 +52,14 @@ def _dot(a, b, count):
 
 
 @inlined
-def outer(a, rows, b, columns, count, out, at, step):
-    """out[at + m step + k] += a[m] . b[k] for all m and k."""
+def add_gemm_nt(a, rows, b, columns, count, out, at, step):
+    """out[at + m step + k] += a[m] . b[k] for all m and k: C += A B'."""
     for m in range(0, rows - 3, 4):
         for k in range(0, columns - 3, 4):
-            _dots(a, m, b, k, count, out, at + m * step + k, step)
+            _dot_4x4(a, m, b, k, count, out, at + m * step + k, step)
     for m in range(rows // 4 * 4, rows):
         for k in range(0, columns - 3, 4):
-            _dot_four(a[m], b, k, count, out, at + m * step + k)
+            _dot_1x4(a[m], b, k, count, out, at + m * step + k)
     for m in range(rows):
         for k in range(columns // 4 * 4, columns):
             out[at + m * step + k] += _dot(a[m], b[k], count)

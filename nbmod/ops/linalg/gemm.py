@@ -1,35 +1,36 @@
-"""Products of matrices, or of stacks of them, and what may be done to them on the way out.
+"""General matrix multiplication (GEMM) of matrices or stacks of them, with a fused epilogue.
 
-    c = relu(alpha a b + bias + c)        a (..., M, K), b (..., K, N), c (..., M, N)
+    C = relu(alpha A B + bias + C)        A (..., M, K), B (..., K, N), C (..., M, N)
 
-`product(a, b, c, work, ...)` decides at bind how, and returns a function without arguments that
-does it; `room` tells how much scratch memory `work` is.  Factors are views: a transpose is one.
+`prepare_gemm(a, b, c, work, ...)` chooses a plan once and returns a function without arguments that
+runs it; `gemm_workspace` gives the size of `work`.  Operands are views: a transpose is one.
 
-    packed = np.empty(panels(K, N, dtype).shape, dtype)     a right factor that stays the same for
-    packing(b, packed)()                                    many products is packed once,
-    product(a, packed, c, work, packed=True)                and product spares itself the trouble
+    packed = np.empty(packed_b_spec(K, N, dtype).shape, dtype)   a B that many products share
+    prepare_pack_b(b, packed)()                                  is packed once,
+    prepare_gemm(a, packed, c, work, packed=True)                and not by each of them
 
-**How.**  The inner loop (`simd.product`) multiplies strips of rows with panels of columns, packed
-so that it reads one number after another.  A job is a block of c: for at most DEPTH terms of the
-sums at a time it packs all its rows, then some panels into the L2 cache, and lets one strip after
-the other meet them there: a strip stays in the L1 cache, and comes from further away but once for
-all these panels.  Packing turns numbers round in registers where they lie across.
+**Algorithm.**  The blocked algorithm of K. Goto and R. van de Geijn (Anatomy of High-Performance
+Matrix Multiplication, 2008) with the five loops and the names of BLIS (F. Van Zee and R. van de
+Geijn, 2015).  Loops 5 and 3 enumerate MC x NC blocks of C, the jobs of the worker threads; loop 4
+splits K by KC.  The macro-kernel packs its rows of A into strips of MR rows, and a few panels of NR
+columns of B into the L2 cache; its loops 2 and 1 call the micro-kernel (`simd.gemm_microkernel`)
+for every strip and panel.  Other than in BLIS the strip of A is the one that stays in the L1 cache
+while panels pass.  An operand that is already contiguous along its rows or columns as the
+micro-kernel reads it, and small, is not packed; few rows times a dense layer's weights are
+dot products, which pack nothing (`choose_method`).
 
-Small factors are not packed where they need not be turned round (`ways`).  Nor are few rows times
-a dense layer's weights: they are multiplied by dot products, as numbers lie along in both.
+A sum is formed in parts of equal length, in an order that depends only on the method and on K: the
+result is bit-identical for any number of threads.
 
-A sum is formed in parts of equally many terms, each in an order that follows from the way.  So the
-number of threads does not change a bit of it, nor do other rows and columns read in the same way.
-
-Why not BLAS: threads of OpenBLAS wait by spinning.  On a machine that has anything else to do, such
-as the next kernel, its calls then take 20 to 50 times as long, and slow down what follows them.
+Why not BLAS: threads of OpenBLAS busy-wait.  On a machine with any other load, such as the next
+kernel, its calls take 20 to 50 times as long and delay what follows them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,418 +40,506 @@ from ..shape import size_of
 from ..simd.gemm_microkernel import (
     ADD,
     BIAS,
-    DOT_ROWS,
-    DOTS,
-    HEIGHTS,
+    DOT_MR,
+    DOT_NR,
+    MR,
+    NR_VECTORS,
     RELU,
-    ROWS,
-    VECTORS,
+    TILE_ROWS,
+    DotShape,
+    TileShape,
+    TileStart,
+    copy_to_panels,
+    copy_to_strips,
     dot_row,
-    dots,
-    half,
-    lift_columns,
-    lift_rows,
-    low,
-    pitch_of,
-    tall,
+    dot_tile,
+    large_tile,
+    medium_tile,
+    packed_mr,
+    small_tile,
 )
-from ..simd.host import lanes
+from ..simd.host import lanes as lanes_of
 from ..simd.transpose import transpose
 from .dot import TINY, multiply
-from .gemm_plan import ACROSS, DEPTH, LEFT, RIGHT, STRIPS, TOGETHER, Plan, part_of, planned, ways
-from .gemm_small import PACKED, multiply_small, multiply_small_here, small_way
+from .gemm_plan import (
+    A_IN_PLACE,
+    B_IN_PLACE,
+    DOT_PRODUCTS,
+    KC,
+    L2_PANELS,
+    MC_STRIPS,
+    Plan,
+    Start,
+    Strides,
+    choose_method,
+    plan_gemm,
+    split_evenly,
+)
+from .gemm_small import PACKED, choose_small_method, gemm_small, gemm_small_serial
 
-__all__ = ["add_share", "most_room", "packing", "panels", "product", "room"]
+__all__ = ["add_gemm_share", "gemm_workspace", "max_gemm_workspace", "packed_b_spec",
+           "prepare_gemm", "prepare_pack_b"]
 
-AHEAD = 8
-"""Lines that are fetched before they are packed where a line is read by pieces."""
+PREFETCH = 8
+"""Rows of B (columns of A) that are prefetched while they are packed piece by piece."""
 SERIAL = 1 << 20
 """Multiplications up to which one thread, which takes 10 us, is as fast: to enter a parallel kernel
 takes 3 us where threads are awake."""
-HALF, LOW = HEIGHTS[1:]
+MEDIUM, SMALL = TILE_ROWS[1:]
 
 
-# ------------------------------------------------------------------------------------------ kernels
+class Config(NamedTuple):
+    """What all blocks share: K and KC, vector width, MR padded to vectors, flags, method."""
+
+    k: int
+    kc: int
+    lanes: int
+    mr: int
+    flags: int
+    method: int
+
+
+class Grid(NamedTuple):
+    """M and N of a matrix; MC and NC of its blocks."""
+
+    m: int
+    n: int
+    mc: int
+    nc: int
+
+
+class Block(NamedTuple):
+    """A block of C: its first row and column, and its size."""
+
+    i: int
+    j: int
+    rows: int
+    columns: int
+
+
+class StripStart(NamedTuple):
+    """Offsets of a strip of A, the panels of B, an incomplete last panel, bias, and C."""
+
+    a: int
+    b: int
+    b_tail: int
+    bias: int
+    c: int
+
+
+class StripStrides(NamedTuple):
+    """Distances of panels of B and rows of C; of terms in A, in B, and in an incomplete panel."""
+
+    panel: int
+    c_row: int
+    a_term: int
+    b_term: int
+    tail_term: int
+
+
+class StripShape(NamedTuple):
+    """Terms, vector width, flags; rows and columns of C; offset of the scale in the workspace."""
+
+    kc: int
+    lanes: int
+    flags: int
+    rows: int
+    columns: int
+    scale: int
+
+
+# ------------------------------------------------------------------------------------------ packing
 
 @inlined
-def _copy(source, target):
-    for j in range(target.size):
-        target[j] = source[j]
+def _pack_transposed(x, start, strides, lines, depth, lanes, out, to, pitch):
+    """out[to + k pitch + j] = x[start + j line + k term] for j < lines, k < depth.
 
-
-@inlined
-def _pack(x, at, steps, lines, depth, width, out, to, pitch):
-    """out[to + k pitch + j] = x[at + j line + k along] for j < lines, k < depth.
-
-    steps: line, along; in vectors of `width`, the last of which may have any numbers at its end.
+    strides: line, term.  Contiguous terms are transposed in registers, `lanes` x `lanes` at a time;
+    the padding of the last vector is then arbitrary.
     """
-    line, along = steps
-    whole = depth // width * width if along == 1 else 0
-    for j in range(0, lines, width):
-        have = min(width, lines - j)
-        for k in range(0, whole, width):
-            transpose(x, out, (at + j * line + k, to + k * pitch + j), (line, pitch, have))
-        for i in range(j, j + have):
+    line, term = strides
+    whole = depth // lanes * lanes if term == 1 else 0
+    for j in range(0, lines, lanes):
+        count = min(lanes, lines - j)
+        for k in range(0, whole, lanes):
+            transpose(x, out, (start + j * line + k, to + k * pitch + j), (line, pitch, count))
+        for i in range(j, j + count):
             for k in range(whole, depth):
-                out[to + k * pitch + i] = x[at + i * line + k * along]
+                out[to + k * pitch + i] = x[start + i * line + k * term]
 
 
 @inlined
-def _fill(out, to, pitch, lines, whole, depth):
-    """out[to + k pitch + j] = 0 for lines <= j < whole, k < depth: tiles multiply these too, and
-    are ten times slower if they find denormals."""
+def _zero_padding(out, to, pitch, lines, padded, depth):
+    """out[to + k pitch + j] = 0 for lines <= j < padded, k < depth: micro-tiles multiply these
+    elements too, and are ten times slower if they are denormal."""
     for k in range(depth):
         first = np.uintp(to + k * pitch + lines)
-        for j in range(whole - lines):
+        for j in range(padded - lines):
             out[first + np.uintp(j)] = 0
 
 
 @inlined
-def _pack_rows(x, at, steps, rows, depth, width, pitch, work):
-    """The strips of a job; behind the last row stands 0."""
-    row, along = steps
+def _pack_a(x, start, strides, rows, depth, lanes, mr, work):
+    """Rows of A as strips [strip][term][mr], the last one padded with zeros."""
+    row, column = strides
     if row == 1:
-        count = max((rows - pitch) // ROWS + 1, 0) if rows >= pitch else 0
+        count = max((rows - mr) // MR + 1, 0) if rows >= mr else 0
         for k in range(depth):
             if count:
-                lift_rows(x, work, (at + k * along, k * pitch),
-                          (count, ROWS, depth * pitch, min(AHEAD, depth - 1 - k) * along))
-            for r in range(count * ROWS, rows):
-                work[r // ROWS * depth * pitch + k * pitch + r % ROWS] = x[at + k * along + r]
+                copy_to_strips(x, work, (start + k * column, k * mr),
+                               (count, MR, depth * mr, min(PREFETCH, depth - 1 - k) * column))
+            for r in range(count * MR, rows):
+                work[r // MR * depth * mr + k * mr + r % MR] = x[start + k * column + r]
     else:
-        for s in range(0, rows, ROWS):
-            _pack(x, at + s * row, (row, along), min(ROWS, rows - s), depth, width, work,
-                  s // ROWS * depth * pitch, pitch)
-    rest = rows % ROWS
-    if rest:
-        _fill(work, rows // ROWS * depth * pitch, pitch, rest, ROWS, depth)
+        for i in range(0, rows, MR):
+            _pack_transposed(x, start + i * row, (row, column), min(MR, rows - i), depth, lanes,
+                             work, i // MR * depth * mr, mr)
+    if rows % MR:
+        _zero_padding(work, rows // MR * depth * mr, mr, rows % MR, MR, depth)
 
 
 @inlined
-def _pack_columns(x, at, steps, columns, depth, width, out, to, far):
-    """Panels, `far` apart; behind the last column stands 0."""
-    row, column = steps
-    panel = VECTORS * width
-    count = columns // panel
+def _pack_b(x, start, strides, columns, depth, lanes, out, to, distance):
+    """Columns of B as panels [panel][term][NR], `distance` apart, the last padded with zeros."""
+    row, column = strides
+    nr = NR_VECTORS * lanes
+    count = columns // nr
     if column == 1:
         for k in range(depth):
             if count:
-                lift_columns(x, out, (at + k * row, to + k * panel),
-                             (count, panel, far, min(AHEAD, depth - 1 - k) * row))
-            source = np.uintp(at + k * row + count * panel)
-            target = np.uintp(to + count * far + k * panel)
-            for j in range(columns - count * panel):
+                copy_to_panels(x, out, (start + k * row, to + k * nr),
+                               (count, nr, distance, min(PREFETCH, depth - 1 - k) * row))
+            source = np.uintp(start + k * row + count * nr)
+            target = np.uintp(to + count * distance + k * nr)
+            for j in range(columns - count * nr):
                 out[target + np.uintp(j)] = x[source + np.uintp(j)]
     else:
-        for j in range(0, columns, panel):
-            _pack(x, at + j * column, (column, row), min(panel, columns - j), depth, width, out,
-                  to + j // panel * far, panel)
-    if columns % panel:
-        _fill(out, to + count * far, panel, columns % panel, panel, depth)
+        for j in range(0, columns, nr):
+            _pack_transposed(x, start + j * column, (column, row), min(nr, columns - j), depth,
+                             lanes, out, to + j // nr * distance, nr)
+    if columns % nr:
+        _zero_padding(out, to + count * distance, nr, columns % nr, nr, depth)
 
+
+# ----------------------------------------------------------------------------------- macro-kernel
 
 @inlined
-def _tile(a, b, scale, bias, c, at, steps):
-    """The lowest tile that has the rows."""
-    if steps[2] > HALF:
-        tall(a, b, scale, bias, c, at, steps)
-    elif steps[2] > LOW:
-        half(a, b, scale, bias, c, at, steps)
+def _micro_tile(a, b, scale, bias, c, start, shape):
+    """The micro-kernel of the fewest rows that suffice."""
+    if shape.rows > MEDIUM:
+        large_tile(a, b, scale, bias, c, start, shape)
+    elif shape.rows > SMALL:
+        medium_tile(a, b, scale, bias, c, start, shape)
     else:
-        low(a, b, scale, bias, c, at, steps)
+        small_tile(a, b, scale, bias, c, start, shape)
 
 
 @inlined
-def _copy_tile(source, at, pitch, target, to, distance, rows, columns):
+def _copy_tile(source, start, pitch, target, to, target_pitch, rows, columns):
     for r in range(rows):
-        here, there = np.uintp(at + r * pitch), np.uintp(to + r * distance)
+        here, there = np.uintp(start + r * pitch), np.uintp(to + r * target_pitch)
         for j in range(columns):
             target[there + np.uintp(j)] = source[here + np.uintp(j)]
 
 
 @inlined
-def _meet(a, b, rest, c, bias, at, steps, sizes, block, work):
-    """One strip of rows times some panels, all of which may be packed or not.
-
-    at     where the strip begins in a, the panels in b, the last one in rest if it is not whole;
-           their first column; where both meet in c
-    steps  from panel to panel in b; from row to row in c; from term to term in a, b and rest
-    sizes  terms; numbers of a vector; flags
-    block  rows; columns that there are; where in work there is the scale
-
-    A tile with fewer columns than its vectors hold goes by way of scratch behind the scale, where
-    there is room for a bias and a tile.
-    """
-    (deep, width, flags), (rows, columns, scale) = sizes, block
-    panel = VECTORS * width
-    spare, edge = scale + width, scale + width + panel
-    for j in range(0, columns - panel + 1, panel):
-        _tile(a, b, work, bias, c,
-              (at[0], at[1] + j // panel * steps[0], scale, at[3] + j, at[4] + j),
-              (deep, steps[1], rows, flags, steps[2], steps[3]))
-    have = columns % panel
-    if have:
-        first, place = at[3] + columns - have, at[4] + columns - have
-        _copy_edges(bias, first, c, place, steps[1], work, spare, panel, (rows, have), flags)
-        _tile(a, rest, work, work, work, (at[0], at[2], scale, spare, edge),
-              (deep, panel, rows, flags, steps[2], steps[4]))
-        _copy_tile(work, edge, panel, c, place, steps[1], rows, have)
-
-
-@inlined
-def _copy_edges(bias, first, c, place, distance, work, spare, pitch, sizes, flags):
-    """The numbers that an incomplete tile begins with, bias and c, to where it is computed."""
-    rows, columns = sizes
+def _load_edge(bias, first, c, start, c_row, work, edge, nr, rows, columns, flags):
+    """Copy bias and C of an incomplete micro-tile to the workspace, from `edge` on."""
     if flags & BIAS:
-        _copy_tile(bias, first, 0, work, spare, 0, 1, columns)
+        _copy_tile(bias, first, 0, work, edge, 0, 1, columns)
     if flags & ADD:
-        _copy_tile(c, place, distance, work, spare + pitch, pitch, rows, columns)
+        _copy_tile(c, start, c_row, work, edge + nr, nr, rows, columns)
 
 
 @inlined
-def _flags_of(flags, first, last):
-    """Those of a part of the terms: the bias is added by the first, RELU the last one's."""
+def _multiply_strip(a, b, b_tail, c, bias, start, strides, shape, work):
+    """Loop 1 (jr): one strip of A times some panels of B, packed or in place.
+
+    A micro-tile with fewer than NR columns is computed in the workspace after the scale, which has
+    space for a bias and a tile.
+    """
+    nr = NR_VECTORS * shape.lanes
+    for j in range(0, shape.columns - nr + 1, nr):
+        _micro_tile(a, b, work, bias, c,
+                    TileStart(start.a, start.b + j // nr * strides.panel, shape.scale,
+                              start.bias + j, start.c + j),
+                    TileShape(shape.kc, strides.c_row, shape.rows, shape.flags, strides.a_term,
+                              strides.b_term))
+    tail = shape.columns % nr
+    if tail:
+        edge, first = shape.scale + shape.lanes, shape.columns - tail
+        _load_edge(bias, start.bias + first, c, start.c + first, strides.c_row, work, edge, nr,
+                   shape.rows, tail, shape.flags)
+        _micro_tile(a, b_tail, work, work, work,
+                    TileStart(start.a, start.b_tail, shape.scale, edge, edge + nr),
+                    TileShape(shape.kc, nr, shape.rows, shape.flags, strides.a_term,
+                              strides.tail_term))
+        _copy_tile(work, edge + nr, nr, c, start.c + first, strides.c_row, shape.rows, tail)
+
+
+@inlined
+def _flags_of_pass(flags, first, last):
+    """The first pass over K adds the bias, later ones add to C, the last one applies RELU."""
     flags = flags if first else (flags | ADD) & ~BIAS
     return flags if last else flags & ~RELU
 
 
 @inlined
-def _packed_job(a, b, c, bias, alpha, at, steps, sizes, block, work):
-    """One block of c, by tiles; see `_job`.
+def _macro_kernel(a, b, c, bias, alpha, start, strides, config, block, work):
+    """One block of C by micro-tiles; see `_compute_block`."""
+    nr, tail = NR_VECTORS * config.lanes, block.rows % MR
+    group, b_packed = L2_PANELS * nr, strides.b_column == 0
+    # rows read in place: all but a last strip that no micro-tile fits exactly
+    in_place = block.rows if tail == 0 or tail == MEDIUM or tail == SMALL else block.rows - tail
+    in_place = in_place if config.method & A_IN_PLACE else 0
+    strips = (block.rows - in_place + MR - 1) // MR
 
-    What lies as tiles want it and is near is read in place, but for a strip and a panel that are
-    not whole.
-    """
-    (depth, part, width, pitch, flags, way), (i0, j0, rows, columns) = sizes, block
-    panel, rest = VECTORS * width, rows % ROWS
-    group = TOGETHER * panel
-    kept = rows if rest == 0 or rest == HALF or rest == LOW else rows - rest
-    kept = kept if way & LEFT else 0
-    strips = (rows - kept + ROWS - 1) // ROWS
-    for first in range(0, depth, part):
-        deep = min(part, depth - first)
-        packed, left = strips * deep * pitch, at[0] + i0 * steps[0] + first * steps[1]
-        scale = packed + deep * (panel if way & RIGHT else min(group, columns + panel))
+    # loop 4 (pc): K by KC
+    for pc in range(0, config.k, config.kc):
+        kc = min(config.kc, config.k - pc)
+        a_start = start.a + block.i * strides.a_row + pc * strides.a_column
+        # workspace: strips of A, panels of B, scale, an edge tile
+        panels = strips * kc * config.mr
+        scale = panels + kc * (nr if config.method & B_IN_PLACE else
+                               min(group, block.columns + nr))
         work[scale] = alpha
-        _pack_rows(a, left + kept * steps[0], (steps[0], steps[1]), rows - kept, deep, width,
-                   pitch, work)
-        now = _flags_of(flags, first == 0, first + deep == depth)
-        for j in range(j0, j0 + columns, group):
-            have = min(group, j0 + columns - j)
-            begin, far, term = at[1] + j // panel * steps[2] + first * panel, steps[2], panel
-            end = begin + have // panel * far
-            if way & RIGHT:
-                begin, far, term = at[1] + j + first * steps[2], panel, steps[2]
-                whole, end = have - have % panel, packed
-                _pack_columns(b, begin + whole, (steps[2], 1), have - whole, deep, width, work,
-                              packed, 0)
-            elif steps[3]:
-                begin, far = packed, deep * panel
-                end = begin + have // panel * far
-                _pack_columns(b, at[1] + j * steps[3] + first * steps[2], (steps[2], steps[3]),
-                              have, deep, width, work, packed, far)
-            for s in range(0, rows, ROWS):
-                inside = s < kept
-                _meet(a if inside else work, b if way & RIGHT or not steps[3] else work,
-                      work if steps[3] else b, c, bias,
-                      (left + s if inside else (s - kept) // ROWS * deep * pitch, begin, end, j,
-                       at[2] + (i0 + s) * steps[4] + j),
-                      (far, steps[4], steps[1] if inside else pitch, term, panel),
-                      (deep, width, now), (min(ROWS, rows - s), have, scale), work)
+        _pack_a(a, a_start + in_place * strides.a_row, (strides.a_row, strides.a_column),
+                block.rows - in_place, kc, config.lanes, config.mr, work)
+        flags = _flags_of_pass(config.flags, pc == 0, pc + kc == config.k)
+
+        # columns of the block by groups of panels that stay in the L2 cache
+        for j in range(block.j, block.j + block.columns, group):
+            columns = min(group, block.j + block.columns - j)
+            if config.method & B_IN_PLACE:
+                whole = columns - columns % nr
+                b_start, b_tail = start.b + j + pc * strides.b_row, panels
+                panel, term = nr, strides.b_row
+                _pack_b(b, b_start + whole, (strides.b_row, 1), columns - whole, kc, config.lanes,
+                        work, panels, 0)
+            elif b_packed:
+                panel, term = strides.b_row, nr
+                b_start = start.b + j // nr * panel + pc * nr
+                b_tail = b_start + columns // nr * panel
+            else:
+                panel, term, b_start = kc * nr, nr, panels
+                b_tail = b_start + columns // nr * panel
+                _pack_b(b, start.b + j * strides.b_column + pc * strides.b_row,
+                        (strides.b_row, strides.b_column), columns, kc, config.lanes, work,
+                        panels, panel)
+
+            # loop 2 (ir): strips of A, each of which stays in the L1 cache for all panels
+            for i in range(0, block.rows, MR):
+                direct = i < in_place
+                _multiply_strip(
+                    a if direct else work,
+                    b if config.method & B_IN_PLACE or b_packed else work,
+                    b if b_packed else work, c, bias,
+                    StripStart(a_start + i if direct else (i - in_place) // MR * kc * config.mr,
+                               b_start, b_tail, j, start.c + (block.i + i) * strides.c_row + j),
+                    StripStrides(panel, strides.c_row, strides.a_column if direct else config.mr,
+                                 term, nr),
+                    StripShape(kc, config.lanes, flags, min(MR, block.rows - i), columns, scale),
+                    work)
 
 
 @inlined
-def _dots(a, b, scale, bias, c, at, steps):
-    if steps[2] > 1:
-        dots(a, b, scale, bias, c, at, steps)
+def _dot_tile(a, b, scale, bias, c, start, shape):
+    if shape.rows > 1:
+        dot_tile(a, b, scale, bias, c, start, shape)
     else:
-        dot_row(a, b, scale, bias, c, at, steps)
+        dot_row(a, b, scale, bias, c, start, shape)
 
 
 @inlined
-def _dots_job(a, b, c, bias, alpha, at, steps, sizes, block, work):
-    """One block of c, by dot products, which pack nothing; see `_job`."""
-    (depth, part, width, _, flags, _), (i0, j0, rows, columns) = sizes, block
-    spare, edge = width, width + DOTS
+def _dot_kernel(a, b, c, bias, alpha, start, strides, config, block, work):
+    """One block of C by dot products of contiguous rows and columns; see `_compute_block`."""
+    edge = config.lanes  # workspace: scale, bias of an edge tile, edge tile
     work[0] = alpha
-    for first in range(0, depth, part):
-        deep = min(part, depth - first)
-        now = _flags_of(flags, first == 0, first + deep == depth)
-        for j in range(j0, j0 + columns, DOTS):
-            have, right = min(DOTS, j0 + columns - j), at[1] + j * steps[3] + first
-            for i in range(i0, i0 + rows, DOT_ROWS):
-                high = min(DOT_ROWS, i0 + rows - i)
-                left, place = at[0] + i * steps[0] + first, at[2] + i * steps[4] + j
-                if have == DOTS:
-                    _dots(a, b, work, bias, c, (left, right, 0, j, place),
-                         (deep, steps[4], high, now, steps[0], steps[3], DOTS))
+    for pc in range(0, config.k, config.kc):
+        kc = min(config.kc, config.k - pc)
+        flags = _flags_of_pass(config.flags, pc == 0, pc + kc == config.k)
+        for j in range(block.j, block.j + block.columns, DOT_NR):
+            columns = min(DOT_NR, block.j + block.columns - j)
+            b_start = start.b + j * strides.b_column + pc
+            for i in range(block.i, block.i + block.rows, DOT_MR):
+                rows = min(DOT_MR, block.i + block.rows - i)
+                a_start, c_start = start.a + i * strides.a_row + pc, start.c + i * strides.c_row + j
+                if columns == DOT_NR:
+                    _dot_tile(a, b, work, bias, c, TileStart(a_start, b_start, 0, j, c_start),
+                              DotShape(kc, strides.c_row, rows, flags, strides.a_row,
+                                       strides.b_column, DOT_NR))
                 else:
-                    _copy_edges(bias, j, c, place, steps[4], work, spare, DOTS, (high, have), now)
-                    _dots(a, b, work, work, work, (left, right, 0, spare, edge),
-                         (deep, DOTS, high, now, steps[0], steps[3], have))
-                    _copy_tile(work, edge, DOTS, c, place, steps[4], high, have)
+                    _load_edge(bias, j, c, c_start, strides.c_row, work, edge, DOT_NR, rows,
+                               columns, flags)
+                    _dot_tile(a, b, work, work, work,
+                              TileStart(a_start, b_start, 0, edge, edge + DOT_NR),
+                              DotShape(kc, DOT_NR, rows, flags, strides.a_row, strides.b_column,
+                                       columns))
+                    _copy_tile(work, edge + DOT_NR, DOT_NR, c, c_start, strides.c_row, rows,
+                               columns)
 
 
 @inlined
-def _job(a, b, c, bias, alpha, at, steps, sizes, block, work):
-    """One block of c; see `_multiply`.
-
-    at     where the matrices begin in a, b, c
-    steps  rows and columns of a; rows and columns of b, or panels of b and 0; rows of c
-    sizes  depth, and how much of it at a time; numbers of a vector; pitch of strips; flags; the way
-    block  first row and column, number of rows and columns
-    """
-    if sizes[5] & ACROSS:
-        _dots_job(a, b, c, bias, alpha, at, steps, sizes, block, work)
+def _compute_block(a, b, c, bias, alpha, start, strides, config, block, work):
+    """One block of C; `work` is the worker's own."""
+    if config.method & DOT_PRODUCTS:
+        _dot_kernel(a, b, c, bias, alpha, start, strides, config, block, work)
     else:
-        _packed_job(a, b, c, bias, alpha, at, steps, sizes, block, work)
+        _macro_kernel(a, b, c, bias, alpha, start, strides, config, block, work)
 
 
 @inlined
-def add_share(a, at, row, rows, packed, c, place, pitch, columns, share, work):
-    """c (rows, columns) += a b, the panels of worker share[0] of share[1]; rows lie apart."""
-    count, depth, panel = packed.shape
-    width, part = panel // VECTORS, part_of(depth, DEPTH)
-    first, last = share[0] * count // share[1] * panel, (share[0] + 1) * count // share[1] * panel
-    how, sizes = (row, 1, depth * panel, 0, pitch), (depth, part, width, pitch_of(width), ADD, 0)
-    for i in range(0, rows if first < last else 0, STRIPS * ROWS):
-        block = i, first, min(STRIPS * ROWS, rows - i), min(last, columns) - first
-        _packed_job(a, packed.reshape(-1), c, work, a.dtype.type(1), (at, 0, place), how, sizes,
-                    block, work)
+def add_gemm_share(a, a_start, a_row, rows, packed, c, c_start, c_row, columns, share, work):
+    """C (rows, columns) += A B for the panels of worker share[0] of share[1]."""
+    count, depth, nr = packed.shape
+    lanes, kc = nr // NR_VECTORS, split_evenly(depth, KC)
+    first, last = share[0] * count // share[1] * nr, (share[0] + 1) * count // share[1] * nr
+    strides = Strides(a_row, 1, depth * nr, 0, c_row)
+    config = Config(depth, kc, lanes, packed_mr(lanes), ADD, 0)
+    for i in range(0, rows if first < last else 0, MC_STRIPS * MR):
+        block = Block(i, first, min(MC_STRIPS * MR, rows - i), min(last, columns) - first)
+        _macro_kernel(a, packed.reshape(-1), c, work, a.dtype.type(1), Start(a_start, 0, c_start),
+                      strides, config, block, work)
 
 
 @inlined
-def _nth(job, rows, columns, high, wide):
-    """Matrix and block of job number `job`."""
-    down, across = (rows + high - 1) // high, (columns + wide - 1) // wide
-    i, j = job // across % down * high, job % across * wide
-    return job // (down * across), (i, j, min(high, rows - i), min(wide, columns - j))
+def _nth_block(job, grid):
+    """Index of the matrix, and block, of job number `job`: loops 5 (jc) and 3 (ic)."""
+    down, across = (grid.m + grid.mc - 1) // grid.mc, (grid.n + grid.nc - 1) // grid.nc
+    i, j = job // across % down * grid.mc, job % across * grid.nc
+    return job // (down * across), Block(i, j, min(grid.mc, grid.m - i), min(grid.nc, grid.n - j))
 
 
 @kernel(parallel=True)
-def _multiply(a, b, c, bias, alpha, places, steps, sizes, blocks, count, work):
-    """c, flat as a and b are, of `count` jobs.
-
-    places   where each matrix of the stack begins in a, b, c
-    blocks   rows and columns of a matrix; of a job
-    """
+def _gemm(a, b, c, bias, alpha, starts, strides, config, grid, jobs, work):
+    """C of a stack, block by block; a, b, c are flat and `starts` has a row for each matrix."""
     workers = len(work)
     for worker in prange(workers):
-        for job in range(np.int64(worker), count, workers):
-            n, block = _nth(job, blocks[0], blocks[1], blocks[2], blocks[3])
-            _job(a, b, c, bias, alpha, (places[n, 0], places[n, 1], places[n, 2]), steps, sizes,
-                 block, work[worker])
+        for job in range(np.int64(worker), jobs, workers):
+            n, block = _nth_block(job, grid)
+            _compute_block(a, b, c, bias, alpha, Start(starts[n, 0], starts[n, 1], starts[n, 2]),
+                           strides, config, block, work[worker])
 
 
 @kernel
-def _multiply_here(a, b, c, bias, alpha, places, steps, sizes, blocks, count, work):
+def _gemm_serial(a, b, c, bias, alpha, starts, strides, config, grid, jobs, work):
     """The same on the calling thread."""
-    for job in range(count):
-        n, block = _nth(job, blocks[0], blocks[1], blocks[2], blocks[3])
-        _job(a, b, c, bias, alpha, (places[n, 0], places[n, 1], places[n, 2]), steps, sizes, block,
-             work[0])
+    for job in range(jobs):
+        n, block = _nth_block(job, grid)
+        _compute_block(a, b, c, bias, alpha, Start(starts[n, 0], starts[n, 1], starts[n, 2]),
+                       strides, config, block, work[0])
 
 
 @kernel(parallel=True)
-def _pack_panels(b, steps, sizes, place, out):
-    """Terms [place[0], place[0] + place[1]) of all panels.
-
-    sizes  number and width of panels, distance from one to the next; columns
-    """
-    count, panel, far, columns = sizes
-    for p in prange(count):
-        first = np.int64(p) * panel
-        have = min(panel, columns - first)
-        _pack_columns(b, first * steps[1], steps, have, place[1], panel // VECTORS, out,
-                      np.int64(p) * far + place[0] * panel, 0)
+def _pack_panels(b, strides, columns, nr, distance, rows, out):
+    """Rows [rows[0], rows[0] + rows[1]) of all panels, which begin `distance` apart in `out`."""
+    for p in prange((columns + nr - 1) // nr):
+        first = np.int64(p) * nr
+        _pack_b(b, first * strides[1], strides, min(nr, columns - first), rows[1],
+                nr // NR_VECTORS, out, np.int64(p) * distance + rows[0] * nr, 0)
 
 
-# --------------------------------------------------------------------------------------------- room
+# ---------------------------------------------------------------------------------------- workspace
 
-def room(rows: int, depth: int, columns: int, dtype: Any, stack: int = 1, order: str = ""
-         ) -> Spec:
-    """Scratch of `product`, (workers, numbers).
+def gemm_workspace(rows: int, depth: int, columns: int, dtype: Any, stack: int = 1, order: str = ""
+                   ) -> Spec:
+    """Workspace of `prepare_gemm`, (workers, elements).
 
-    order: how factors lie, if that is known, and that c is no transposed matrix: C along rows, F
-    along columns.
+    order: of the operands, if it is known (`choose_method`), and if C is not a transposed matrix.
     """
     if rows * depth * columns * stack <= TINY:
         return Spec((0, 0), np.dtype(dtype))
-    workers, width = workers_of(rows, depth, columns, stack), lanes(dtype)
+    workers, lanes = _workers(rows, depth, columns, stack), lanes_of(dtype)
     if order and min(rows, depth, columns) > 1:
-        way = ways(rows, depth, columns, width, order)
-        size = planned(rows, depth, columns, stack, width, workers, way).work
+        method = choose_method(rows, depth, columns, lanes, order)
+        size = plan_gemm(rows, depth, columns, stack, lanes, workers, method).workspace
     else:
-        turns = ((rows, columns), (columns, rows))  # a transposed c is computed the other way round
-        size = max(planned(m, depth, n, stack, width, workers).work for m, n in turns)
+        # a transposed C is computed as C' = B' A'
+        size = max(plan_gemm(m, depth, n, stack, lanes, workers).workspace
+                   for m, n in ((rows, columns), (columns, rows)))
     return Spec((workers, size), np.dtype(dtype))
 
 
-def most_room(rows: int, depth: int, columns: int, dtype: Any) -> int:
-    """Most numbers of scratch that a worker needs, however a product is divided."""
-    return Plan(rows, depth, columns, 1, lanes(dtype), STRIPS * ROWS, columns).work
+def max_gemm_workspace(rows: int, depth: int, columns: int, dtype: Any) -> int:
+    """Most elements of workspace that a worker needs for any blocking."""
+    return Plan(rows, depth, columns, 1, lanes_of(dtype), MC_STRIPS * MR, columns).workspace
 
 
-def workers_of(rows: int, depth: int, columns: int, stack: int) -> int:
-    """Threads of a product."""
+def _workers(rows: int, depth: int, columns: int, stack: int) -> int:
     return num_threads() if rows * depth * columns * stack > SERIAL else 1
 
 
-def panels(depth: int, columns: int, dtype: Any) -> Spec:
-    """A packed right factor (depth, columns): (panels, depth, numbers)."""
-    width = VECTORS * lanes(dtype)
-    return Spec((-(-columns // width), depth, width), np.dtype(dtype))
+def packed_b_spec(depth: int, columns: int, dtype: Any) -> Spec:
+    """A packed B (depth, columns): (panels, depth, NR)."""
+    nr = NR_VECTORS * lanes_of(dtype)
+    return Spec((-(-columns // nr), depth, nr), np.dtype(dtype))
 
 
 # ---------------------------------------------------------------------------------------- functions
 
-def packing(b: Any, packed: Any, first: int = 0) -> Callable[[], None]:
-    """A function that packs b (K, N), a view, as rows `first` ... of the packed factor.
+def prepare_pack_b(b: Any, packed: Any, first: int = 0) -> Callable[[], None]:
+    """A function that packs b (K, N), a view, as rows `first` ... of the packed B.
 
-    The panels of `packed` may lie apart.
+    The panels of `packed` need not be adjacent.
     """
-    sizes = (len(packed), packed.shape[2], packed.strides[0] // packed.itemsize, b.shape[1])
-    return partial(_pack_panels, _flat(b), _strides(b), sizes, (first, len(b)), _flat(packed))
+    distance = packed.strides[0] // packed.itemsize
+    return partial(_pack_panels, _flat(b), _strides(b), b.shape[1], packed.shape[2], distance,
+                   (first, len(b)), _flat(packed))
 
 
-def product(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias: Any = None,
-            add: bool = False, relu: bool = False, packed: bool = False) -> Callable[[], None]:
-    """A function that does c = alpha a b + bias, one number for each column; see the module.
+def prepare_gemm(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias: Any = None,
+                 add: bool = False, relu: bool = False, packed: bool = False
+                 ) -> Callable[[], None]:
+    """A function that computes C = alpha A B + bias, with a bias for each column; see the module.
 
-    float32 or float64.  Stacks have the same axes, and no size need be 1.  Rows or columns of every
-    matrix lie without gaps.  add: the product is added to c; relu: negative numbers become 0.
-    ValueError where this module cannot do it.
+    Parameters
+    ----------
+    a, b, c : numpy.ndarray
+        Views (..., M, K), (..., K, N), (..., M, N) of float32 or float64 with the same stack axes.
+        Rows or columns of every matrix are contiguous.
+    work : numpy.ndarray
+        Workspace of `gemm_workspace`.
+    add : bool
+        Add the product to `c`.
+    relu : bool
+        Replace negative results by 0.
+    packed : bool
+        `b` is what `prepare_pack_b` has packed.
+
+    Raises
+    ------
+    ValueError
+        If the workspace is too small, or a transposed `c` has a bias or a packed `b`.
     """
     if c.size and c.strides[-1] != c.itemsize and c.shape[-1] > 1:
         if bias is not None or packed:
             raise ValueError("a transposed result has no bias and no packed factor")
-        a, b, c = (np.swapaxes(x, -1, -2) for x in (b, a, c))
+        a, b, c = (np.swapaxes(x, -1, -2) for x in (b, a, c))  # C' = B' A'
     *_, rows, depth = a.shape
     columns, stack = c.shape[-1], size_of(c.shape[:-2])
     if rows * depth * columns * stack <= TINY and not packed:
         return partial(_by_numpy, a, b, c, alpha, bias, add, relu)
-    width, flags = lanes(c.dtype), BIAS * (bias is not None) | ADD * add | RELU * relu
-    left, right = _strides(a), (b.shape[1] * b.shape[2], 0) if packed else _strides(b)
-    order = ("C" if left[1] == 1 else "F") + (
-        "P" if packed else "F" if right[0] == 1 else "C")
-    way = ways(rows, depth, columns, width, order)
-    plan = planned(rows, depth, columns, stack, width, len(work), way)
-    if work.shape[1] < plan.work:
-        raise ValueError(f"{work.shape[1]} numbers of scratch, expected {plan.work}")
-    places = [np.zeros(stack, np.int64) if packed and x is b else _places(x, c.shape[:-2])
-              for x in (a, b, c)]
-    small = PACKED if bias is not None or relu or packed else small_way(
-        (rows, depth, columns), left, right, _strides(c)[0], plan)
+    lanes, flags = lanes_of(c.dtype), BIAS * (bias is not None) | ADD * add | RELU * relu
+    strides = Strides(*_strides(a), *((b.shape[1] * b.shape[2], 0) if packed else _strides(b)),
+                      _strides(c)[0])
+    order = ("C" if strides.a_column == 1 else "F") + (
+        "P" if packed else "F" if strides.b_row == 1 else "C")
+    method = choose_method(rows, depth, columns, lanes, order)
+    plan = plan_gemm(rows, depth, columns, stack, lanes, len(work), method)
+    if work.shape[1] < plan.workspace:
+        raise ValueError(f"workspace of {work.shape[1]} elements, expected {plan.workspace}")
+    starts = np.stack([np.zeros(stack, np.int64) if packed and x is b else
+                       _starts(x, c.shape[:-2]) for x in (a, b, c)], 1)
+    alpha = c.dtype.type(alpha)
+    small = PACKED if bias is not None or relu or packed else choose_small_method(strides, plan)
     if small != PACKED:
-        return partial(multiply_small if len(work) > 1 else multiply_small_here, _flat(a), _flat(b),
-                       _flat(c), c.dtype.type(alpha), np.stack(places, 1),
-                       (*left, *right, _strides(c)[0]), (rows, depth, columns), small, add)
+        return partial(gemm_small if len(work) > 1 else gemm_small_serial, _flat(a), _flat(b),
+                       _flat(c), alpha, starts, strides, (rows, depth, columns), small, add)
     return partial(
-        _multiply if len(work) > 1 else _multiply_here, _flat(a),
-        b.reshape(-1) if packed else _flat(b), _flat(c),
-        np.zeros(1, c.dtype) if bias is None else bias, c.dtype.type(alpha), np.stack(places, 1),
-        (*left, *right, _strides(c)[0]), (depth, plan.part, width, pitch_of(width), flags, way),
-        (rows, columns, plan.high, plan.wide), plan.jobs, work)
+        _gemm if len(work) > 1 else _gemm_serial, _flat(a), b.reshape(-1) if packed else _flat(b),
+        _flat(c), np.zeros(1, c.dtype) if bias is None else bias, alpha, starts, strides,
+        Config(depth, plan.kc, lanes, packed_mr(lanes), flags, method),
+        Grid(rows, columns, plan.mc, plan.nc), plan.jobs, work)
 
 
 def _by_numpy(a: Any, b: Any, c: Any, alpha: float, bias: Any, add: bool, relu: bool) -> None:
@@ -462,19 +551,19 @@ def _by_numpy(a: Any, b: Any, c: Any, alpha: float, bias: Any, add: bool, relu: 
 
 
 def _strides(matrix: Any) -> tuple[int, int]:
-    """Distances of rows and of columns of matrices, in numbers; 1 where there is but one."""
+    """Strides of rows and columns in elements; 1 for an axis of length 1."""
     row, column = (stride // matrix.itemsize if size > 1 else 1 for size, stride
                    in zip(matrix.shape[-2:], matrix.strides[-2:], strict=True))
     return row, column
 
 
-def _places(x: Any, stack: tuple[int, ...]) -> np.ndarray:
-    """Where each matrix of a stack begins."""
-    places = np.zeros(stack, np.int64)
+def _starts(x: Any, stack: tuple[int, ...]) -> np.ndarray:
+    """Offset of each matrix of a stack."""
+    starts = np.zeros(stack, np.int64)
     for axis, (size, stride) in enumerate(zip(stack, x.strides[:-2], strict=True)):
-        along = np.arange(size) * (stride // x.itemsize)
-        places += along.reshape(-1, *[1] * (len(stack) - axis - 1))
-    return places.reshape(-1)
+        offsets = np.arange(size) * (stride // x.itemsize)
+        starts += offsets.reshape(-1, *[1] * (len(stack) - axis - 1))
+    return starts.reshape(-1)
 
 
 def _flat(x: Any) -> Any:

@@ -1,151 +1,170 @@
-"""How a product of matrices is divided into jobs, and in which way its factors are read.
+"""Blocking of a matrix product: block sizes, and how the operands are read.
 
-Plans are compared by a rough count of cycles.  What a sum is, bit by bit, follows from the way and
-from the number of terms; the division into jobs changes none.
+Names follow BLIS: C is M x N, the sums have K terms; a job computes an MC x NC block of C, KC terms
+at a time, by micro-tiles of MR x NR.  Candidate plans are compared by a rough count of CPU cycles.
+The rounding of a sum depends on the method and on K only, never on MC and NC.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product as pairs
+from itertools import product
+from typing import NamedTuple
 
 from ..jit import inlined
-from ..simd.gemm_microkernel import DOT_ROWS, DOTS, HEIGHTS, ROWS, VECTORS, pitch_of
+from ..simd.gemm_microkernel import DOT_MR, DOT_NR, MR, NR_VECTORS, TILE_ROWS, packed_mr
 
-__all__ = ["ACROSS", "DEPTH", "LEFT", "RIGHT", "STRIPS", "TOGETHER", "Plan", "part_of", "planned",
-           "ways"]
+__all__ = ["A_IN_PLACE", "B_IN_PLACE", "DOT_PRODUCTS", "KC", "L2_PANELS", "MC_STRIPS", "Plan",
+           "Start", "Strides", "choose_method", "plan_gemm", "split_evenly"]
 
-DEPTH = 384
-"""Most terms of a sum at a time: a strip of them takes 24 KB, less than an L1 cache."""
-STRIPS = 96
-"""Most strips of a job: 2 MB."""
-TOGETHER = 8
-"""Panels that stay in the L2 cache while strips meet them: up to 400 KB.  Where rows lie along they
-are packed together, so that a row is read by the kilobyte."""
-FAR = 1024
-"""Most terms of dot products at a time: those of a tile's rows and columns fit an L1 cache."""
-NEAR = 1 << 17
-"""Numbers of a factor that is read in place: half a megabyte, a part of an L2 cache."""
-FEW = 32
-"""Rows that dot products are faster for even if the right factor, which every three of them read
-again, is not near."""
-LEFT, RIGHT, ACROSS = 1, 2, 4
-"""Ways: factors that are read in place; both of them by dot products."""
+KC = 384
+"""Most terms of a sum at a time: a packed strip takes 24 KB, less than an L1 cache."""
+MC_STRIPS = 96
+"""Most strips of MR rows in a block: 2 MB."""
+L2_PANELS = 8
+"""Packed panels that stay in the L2 cache while strips of A pass: up to 400 KB.  Panels of a
+row-major B are packed together, so that its rows are read by the kilobyte."""
+DOT_KC = 1024
+"""Most terms of dot products at a time: the rows of a tile fit the L1 cache."""
+IN_PLACE_ELEMENTS = 1 << 17
+"""Most elements of an operand that is read in place: half a megabyte, a part of an L2 cache."""
+DOT_MAX_M = 32
+"""Most rows for which dot products are faster even if B, which every three rows read again, does
+not fit the L2 cache."""
+A_IN_PLACE, B_IN_PLACE, DOT_PRODUCTS = 1, 2, 4
+"""Bits of a method: operands that are not packed; both are read in place, by dot products."""
+
+TILE_CYCLES, DOT_CYCLES, PACK_CYCLES = 50, 80, 1.2
+"""Prologue and epilogue of a micro-tile, of one of dot products; to pack an element."""
+EDGE_COLUMN_CYCLES, EDGE_ROW_CYCLES, EDGE_TILE_CYCLES = 15, 5, 1000
+"""For each term, to pack columns that do not fill a panel, or rows that do not fill a strip; to
+store an incomplete micro-tile."""
+
+
+class Start(NamedTuple):
+    """Offsets of one matrix of a stack in the flat operands."""
+
+    a: int
+    b: int
+    c: int
+
+
+class Strides(NamedTuple):
+    """In elements.  Of a packed B, `b_row` is the distance of panels and `b_column` is 0."""
+
+    a_row: int
+    a_column: int
+    b_row: int
+    b_column: int
+    c_row: int
 
 
 @inlined
-def part_of(depth, most):
-    """Terms of a sum at a time: as few parts as `most` terms allow, of one length."""
-    return -(-depth // -(-depth // most))
+def split_evenly(size, most):
+    """The part size that divides `size` into the fewest nearly equal parts of at most `most`."""
+    return -(-size // -(-size // most))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a product of a stack of matrices is divided into jobs of `high` rows, `wide` columns."""
+    """Blocking of a stack of products; `lanes` is the number of elements of a vector register."""
 
-    rows: int
-    depth: int
-    columns: int
+    m: int
+    k: int
+    n: int
     stack: int
-    width: int
-    high: int
-    wide: int
-    way: int = 0
+    lanes: int
+    mc: int
+    nc: int
+    method: int = 0
 
     @property
     def jobs(self) -> int:
-        return self.stack * -(-self.rows // self.high) * -(-self.columns // self.wide)
+        return self.stack * -(-self.m // self.mc) * -(-self.n // self.nc)
 
     @property
-    def part(self) -> int:
-        """Terms of a sum at a time; so few rows that none is read twice may have all of them."""
-        most = DEPTH
-        if self.way & ACROSS:
-            most = self.depth if self.rows <= DOT_ROWS else FAR
-        return part_of(self.depth, most)
+    def kc(self) -> int:
+        """Terms of a sum at a time; dot products of few rows read nothing twice and take all."""
+        most = KC
+        if self.method & DOT_PRODUCTS:
+            most = self.k if self.m <= DOT_MR else DOT_KC
+        return split_evenly(self.k, most)
 
     @property
-    def work(self) -> int:
-        """Numbers of scratch of a worker: its strips, panels, a tile with its bias and scale."""
-        if self.way & ACROSS:
-            return self.width + (1 + DOT_ROWS) * DOTS
-        panel = VECTORS * self.width
-        strips = 1 if self.way & LEFT else -(-min(self.high, self.rows) // ROWS)
-        across = panel if self.way & RIGHT else min(TOGETHER * panel, self.columns + panel)
-        edge = (1 + ROWS) * panel + self.width
-        return self.part * (strips * pitch_of(self.width) + across) + edge
+    def workspace(self) -> int:
+        """Elements for each worker: packed strips and panels, and an edge tile with its bias and
+        scale."""
+        if self.method & DOT_PRODUCTS:
+            return self.lanes + (1 + DOT_MR) * DOT_NR
+        nr = NR_VECTORS * self.lanes
+        strips = 1 if self.method & A_IN_PLACE else -(-min(self.mc, self.m) // MR)
+        columns = nr if self.method & B_IN_PLACE else min(L2_PANELS * nr, self.n + nr)
+        edge = (1 + MR) * nr + self.lanes
+        return self.kc * (strips * packed_mr(self.lanes) + columns) + edge
 
     def cost(self, workers: int) -> float:
-        """About how many cycles the slowest worker takes."""
-        high, wide = min(self.high, self.rows), min(self.wide, self.columns)
-        parts = -(-self.depth // self.part)
-        if self.way & ACROSS:
-            tiles = -(-high // DOT_ROWS) * -(-wide // DOTS)
-            job = tiles * (self.depth / self.width * DOT_ROWS * DOTS / 2 + parts * SUM)
+        """Estimated cycles of the slowest worker."""
+        mc, nc = min(self.mc, self.m), min(self.nc, self.n)
+        passes = -(-self.k // self.kc)
+        if self.method & DOT_PRODUCTS:
+            tiles = -(-mc // DOT_MR) * -(-nc // DOT_NR)
+            job = tiles * (self.k / self.lanes * DOT_MR * DOT_NR / 2 + passes * DOT_CYCLES)
         else:
-            strips, rest = divmod(high, ROWS)
-            lines = strips * ROWS + (next(h for h in reversed(HEIGHTS) if h >= rest) if rest else 0)
-            panels, tiles = -(-wide // (VECTORS * self.width)), strips + (rest > 0)
-            turned = high * (not self.way & LEFT) + wide * (not self.way & RIGHT)
-            job = self.depth * (panels * lines + PACK * turned) + panels * tiles * parts * CALL
+            strips, tail = divmod(mc, MR)
+            rows = strips * MR + (next(h for h in reversed(TILE_ROWS) if h >= tail) if tail else 0)
+            panels, tiles = -(-nc // (NR_VECTORS * self.lanes)), strips + (tail > 0)
+            packed = mc * (not self.method & A_IN_PLACE) + nc * (not self.method & B_IN_PLACE)
+            job = self.k * (panels * rows + PACK_CYCLES * packed)
+            job += panels * tiles * passes * TILE_CYCLES
         return -(-self.jobs // workers) * job
 
     @property
-    def edges(self) -> float:
-        """About how many cycles all workers together take for columns that do not fill a panel and
-        rows that do not fill a strip, besides `cost`, which a division into jobs does not save."""
-        if self.way & ACROSS:
+    def edge_cost(self) -> float:
+        """Estimated cycles of all workers for incomplete panels and strips, which `cost` leaves out
+        because they are the same for every blocking."""
+        if self.method & DOT_PRODUCTS:
             return 0
-        partial = self.columns % (VECTORS * self.width) > 0
-        each = self.depth * (EDGE * partial + REST * (self.rows % ROWS > 0))
-        return self.stack * (each + -(-self.rows // ROWS) * TILE * partial)
+        partial = self.n % (NR_VECTORS * self.lanes) > 0
+        each = self.k * (EDGE_COLUMN_CYCLES * partial + EDGE_ROW_CYCLES * (self.m % MR > 0))
+        return self.stack * (each + -(-self.m // MR) * EDGE_TILE_CYCLES * partial)
 
     @property
-    def reads(self) -> int:
-        """Numbers of both factors that all jobs read: the larger factor is rather divided.  So each
-        worker meets the same weights again in every pass, and has them in its own cache."""
-        down, across = -(-self.rows // self.high), -(-self.columns // self.wide)
-        return self.stack * self.depth * (self.rows * across + self.columns * down)
+    def traffic(self) -> int:
+        """Elements of both operands that all jobs read.  The least divides the larger operand, so
+        a worker reads the same weights in every pass and keeps them in its own cache."""
+        down, across = -(-self.m // self.mc), -(-self.n // self.nc)
+        return self.stack * self.k * (self.m * across + self.n * down)
 
 
-CALL, SUM, PACK = 50, 80, 1.2
-"""Cycles of a tile's prologue and epilogue, of that of dot products, of packing a number that lies
-across."""
-EDGE, REST, TILE = 15, 5, 1000
-"""And for each term to pack columns that do not fill a panel, rows that do not fill a strip; for a
-strip to store such columns."""
-
-
-def planned(rows: int, depth: int, columns: int, stack: int, width: int, workers: int,
-            way: int = 0) -> Plan:
-    """The division of least cost, of these the one into fewest jobs, of these the one that reads
-    least; it changes no bit of what comes out."""
+def plan_gemm(m: int, k: int, n: int, stack: int, lanes: int, workers: int, method: int = 0
+              ) -> Plan:
+    """The blocking of least cost, then of fewest jobs, then of least memory traffic."""
     def sizes(total: int, unit: int, least: int) -> set[int]:
         units = -(-total // unit)
         shares = [1, *(workers * part // 2 for part in (1, 2, 3, 4, 8))]
         counts = {max(least, min(units, share)) for share in shares}
         return {-(-units // count) * unit for count in counts}
 
-    if way & ACROSS:
-        highs, wides = sizes(rows, DOT_ROWS, 1), sizes(columns, DOTS, 1)
+    if method & DOT_PRODUCTS:
+        mcs, ncs = sizes(m, DOT_MR, 1), sizes(n, DOT_NR, 1)
     else:
-        least = -(-rows // (ROWS * STRIPS))
-        highs = sizes(rows, ROWS, least) | sizes(rows, HEIGHTS[-1], least)
-        wides = sizes(columns, VECTORS * width, 1)
-    plans = [Plan(rows, depth, columns, stack, width, *size, way) for size in pairs(highs, wides)]
-    return min(plans, key=lambda plan: (plan.cost(workers), plan.jobs, plan.reads, plan.high,
-                                        plan.wide))
+        least = -(-m // (MR * MC_STRIPS))
+        mcs = sizes(m, MR, least) | sizes(m, TILE_ROWS[-1], least)
+        ncs = sizes(n, NR_VECTORS * lanes, 1)
+    plans = [Plan(m, k, n, stack, lanes, mc, nc, method) for mc, nc in product(mcs, ncs)]
+    return min(plans, key=lambda plan: (plan.cost(workers), plan.jobs, plan.traffic, plan.mc,
+                                        plan.nc))
 
 
-def ways(rows: int, depth: int, columns: int, width: int, order: str) -> int:
-    """How factors are read that lie in this order; it depends on nothing else, as sums do on it.
+def choose_method(m: int, k: int, n: int, lanes: int, order: str) -> int:
+    """How operands are read.  The choice depends on these arguments only, as rounding depends on
+    the method.
 
-    order: of both factors, C where numbers lie along rows and F where they lie along columns, or P
-    for a packed one; `room` says more.
+    order: of both operands, C for row-major, F for column-major, P for packed.
     """
-    best = LEFT * (order[0] == "F" and rows * depth <= NEAR)
-    best |= RIGHT * (order[1] == "C" and depth * columns <= NEAR and columns >= VECTORS * width)
-    across = order == "CF" and (rows <= FEW or depth * columns <= NEAR)
-    found = [best, ACROSS] if across else [best]
-    return min(found, key=lambda way: Plan(rows, depth, columns, 1, width, rows, columns,
-                                           way).cost(1))
+    packed = A_IN_PLACE * (order[0] == "F" and m * k <= IN_PLACE_ELEMENTS)
+    packed |= B_IN_PLACE * (order[1] == "C" and k * n <= IN_PLACE_ELEMENTS
+                            and n >= NR_VECTORS * lanes)
+    dots = order == "CF" and (m <= DOT_MAX_M or k * n <= IN_PLACE_ELEMENTS)
+    methods = [packed, DOT_PRODUCTS] if dots else [packed]
+    return min(methods, key=lambda method: Plan(m, k, n, 1, lanes, m, n, method).cost(1))

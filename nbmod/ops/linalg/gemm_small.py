@@ -1,11 +1,10 @@
 """Products of small or thin matrices, for which packing takes longer than multiplying.
 
-    ROWS, COLUMNS   four terms at a time are added to a row of c, or to a column, which is as long
-                    as the matrix is high: for few terms
-    DOTS            every element of c is a sum over terms: for few elements
+    AXPY_ROWS, AXPY_COLUMNS   four terms at a time are added to a row or column of C: for few terms
+    DOT                       every element of C is a dot product: for few elements
 
-Factors are read in place, however they lie.  A sum is formed in an order that follows from the way
-and the number of terms.
+Operands are read in place, whatever their strides.  The rounding of a sum depends on the method and
+the number of terms.
 """
 
 from __future__ import annotations
@@ -13,129 +12,122 @@ from __future__ import annotations
 import numpy as np
 
 from ..jit import inlined, kernel, prange
-from .gemm_plan import Plan
+from .gemm_plan import Plan, Start, Strides
 
-__all__ = ["PACKED", "multiply_small", "multiply_small_here", "small_way"]
+__all__ = ["PACKED", "choose_small_method", "gemm_small", "gemm_small_serial"]
 
-PACKED, ROWS, COLUMNS, DOTS = range(4)
-SMALL = 1 << 16
+PACKED, AXPY_ROWS, AXPY_COLUMNS, DOT = range(4)
+MAX_MULTIPLICATIONS = 1 << 16
 """Multiplications up to which a matrix is small: one thread computes it alone."""
-LINE, APART, SUM, STEP = 30, 2.5, 60, 4
-"""Cycles to add terms to a line of c, besides those of its numbers, and of a number where they lie
-apart; to begin a sum, and of a term of one that lies apart."""
+LINE_CYCLES, STRIDED_CYCLES, SUM_CYCLES, TERM_CYCLES = 30, 2.5, 60, 4
+"""To add terms to a row or column of C, besides its elements; for a strided element; to begin a dot
+product; for a strided term of one."""
 
 
-def small_way(sizes: tuple[int, int, int], left: tuple[int, int], right: tuple[int, int],
-              pitch: int, plan: Plan) -> int:
-    """The fastest way, by a rough count of cycles; PACKED: by the tiles of `product`.
-
-    sizes        rows, terms and columns of a matrix
-    left, right  from one row to the next in a factor, and from one column
-    pitch        from one row of the result to the next
-    """
-    rows, depth, columns = sizes
-    if rows * depth * columns > SMALL:
+def choose_small_method(strides: Strides, plan: Plan) -> int:
+    """The fastest method by a rough count of cycles; PACKED: the blocked algorithm of `gemm`."""
+    m, k, n = plan.m, plan.k, plan.n
+    if m * k * n > MAX_MULTIPLICATIONS:
         return PACKED
-    adds, width = depth // 4 + depth % 4, plan.width
-    along = 4 / width if right[1] == 1 else APART
-    down = 4 / width if left[0] == pitch == 1 else APART
-    each = 4 / width if left[1] == right[0] == 1 else STEP
-    costs = {ROWS: rows * adds * (columns * along + LINE),
-             COLUMNS: columns * adds * (rows * down + LINE),
-             DOTS: rows * columns * (depth * each + SUM),
-             PACKED: (plan.cost(1) + plan.edges) / plan.stack}
-    return min(costs, key=lambda way: costs[way])
+    adds, contiguous = k // 4 + k % 4, 4 / plan.lanes
+    along = contiguous if strides.b_column == 1 else STRIDED_CYCLES
+    down = contiguous if strides.a_row == strides.c_row == 1 else STRIDED_CYCLES
+    term = contiguous if strides.a_column == strides.b_row == 1 else TERM_CYCLES
+    costs = {AXPY_ROWS: m * adds * (n * along + LINE_CYCLES),
+             AXPY_COLUMNS: n * adds * (m * down + LINE_CYCLES),
+             DOT: m * n * (k * term + SUM_CYCLES),
+             PACKED: (plan.cost(1) + plan.edge_cost) / plan.stack}
+    return min(costs, key=lambda method: costs[method])
 
 
 @inlined(fastmath=True)
-def _add_four(factors, b, at, step, along, c, place, pitch, count):
-    """c[place + i pitch] += sum of factors[j] b[at + j step + i along], j from 0 to 3."""
+def _axpy4(factors, x, start, term, x_step, y, y_start, y_step, count):
+    """y[y_start + i y_step] += sum of factors[j] x[start + j term + i x_step], j from 0 to 3."""
     a0, a1, a2, a3 = factors
-    b0, b1, b2, b3 = (np.uintp(at), np.uintp(at + step), np.uintp(at + 2 * step),
-                      np.uintp(at + 3 * step))
-    to, near, far = np.uintp(place), np.uintp(along), np.uintp(pitch)
-    if along == 1 and pitch == 1:
+    x0, x1, x2, x3 = (np.uintp(start), np.uintp(start + term), np.uintp(start + 2 * term),
+                      np.uintp(start + 3 * term))
+    to, near, far = np.uintp(y_start), np.uintp(x_step), np.uintp(y_step)
+    if x_step == 1 and y_step == 1:
         for i in range(count):
             k = np.uintp(i)
-            c[to + k] += a0 * b[b0 + k] + a1 * b[b1 + k] + a2 * b[b2 + k] + a3 * b[b3 + k]
+            y[to + k] += a0 * x[x0 + k] + a1 * x[x1 + k] + a2 * x[x2 + k] + a3 * x[x3 + k]
     else:
         for i in range(count):
             k, here = np.uintp(i) * near, to + np.uintp(i) * far
-            c[here] += a0 * b[b0 + k] + a1 * b[b1 + k] + a2 * b[b2 + k] + a3 * b[b3 + k]
+            y[here] += a0 * x[x0 + k] + a1 * x[x1 + k] + a2 * x[x2 + k] + a3 * x[x3 + k]
 
 
 @inlined(fastmath=True)
-def _add_one(factor, b, at, along, c, place, pitch, count):
-    source, to, near, far = np.uintp(at), np.uintp(place), np.uintp(along), np.uintp(pitch)
+def _axpy(factor, x, start, x_step, y, y_start, y_step, count):
+    source, to, near, far = np.uintp(start), np.uintp(y_start), np.uintp(x_step), np.uintp(y_step)
     for i in range(count):
-        c[to + np.uintp(i) * far] += factor * b[source + np.uintp(i) * near]
+        y[to + np.uintp(i) * far] += factor * x[source + np.uintp(i) * near]
 
 
 @inlined
-def _lines(a, b, c, alpha, at, outer, inner, count, depth, add):
-    """Lines of c, one after the other: count[0] of them, count[1] numbers long.
-
-    outer  from one line to the next in a and in c, from one term to the next in a
-    inner  from one number to the next in b and in c, from one term to the next in b
-    """
-    for i in range(count[0]):
-        first, place = at[0] + i * outer[0], at[2] + i * outer[1]
+def _axpy_rows(a, b, c, alpha, start, strides, c_column, sizes, add):
+    """C, row by row; columns of a C' = B' A' are its rows."""
+    rows, depth, columns = sizes
+    term = strides.a_column
+    for i in range(rows):
+        first, c_start = start.a + i * strides.a_row, start.c + i * strides.c_row
         if not add:
-            for j in range(count[1]):
-                c[np.uintp(place + j * inner[1])] = 0
+            for j in range(columns):
+                c[np.uintp(c_start + j * c_column)] = 0
         for k in range(0, depth - 3, 4):
-            one = first + k * outer[2]
-            factors = (alpha * a[one], alpha * a[one + outer[2]], alpha * a[one + 2 * outer[2]],
-                       alpha * a[one + 3 * outer[2]])
-            _add_four(factors, b, at[1] + k * inner[2], inner[2], inner[0], c, place, inner[1],
-                      count[1])
+            at = first + k * term
+            factors = (alpha * a[at], alpha * a[at + term], alpha * a[at + 2 * term],
+                       alpha * a[at + 3 * term])
+            _axpy4(factors, b, start.b + k * strides.b_row, strides.b_row, strides.b_column, c,
+                   c_start, c_column, columns)
         for k in range(depth // 4 * 4, depth):
-            _add_one(alpha * a[first + k * outer[2]], b, at[1] + k * inner[2], inner[0], c, place,
-                     inner[1], count[1])
+            _axpy(alpha * a[first + k * term], b, start.b + k * strides.b_row, strides.b_column, c,
+                  c_start, c_column, columns)
 
 
 @inlined(fastmath=True)
-def _dot(a, at, step, b, to, along, count):
-    """Sum of a[at + k step] b[to + k along]."""
-    total, one, other = a.dtype.type(0), np.uintp(at), np.uintp(to)
-    if step == 1 and along == 1:
+def _dot(a, start, a_step, b, b_start, b_step, count):
+    """Sum of a[start + k a_step] b[b_start + k b_step]."""
+    total, one, other = a.dtype.type(0), np.uintp(start), np.uintp(b_start)
+    if a_step == 1 and b_step == 1:
         for k in range(count):
             total += a[one + np.uintp(k)] * b[other + np.uintp(k)]
     else:
-        near, far = np.uintp(step), np.uintp(along)
+        near, far = np.uintp(a_step), np.uintp(b_step)
         for k in range(count):
             total += a[one + np.uintp(k) * near] * b[other + np.uintp(k) * far]
     return total
 
 
 @inlined
-def _matrix(a, b, c, alpha, at, steps, sizes, way, add):
-    """One matrix; steps: from row to row and column to column in a and in b, row to row in c."""
+def _multiply_matrix(a, b, c, alpha, start, strides, sizes, method, add):
     rows, depth, columns = sizes
-    if way == ROWS:
-        _lines(a, b, c, alpha, at, (steps[0], steps[4], steps[1]), (steps[3], 1, steps[2]),
-               (rows, columns), depth, add)
-    elif way == COLUMNS:
-        _lines(b, a, c, alpha, (at[1], at[0], at[2]), (steps[3], 1, steps[2]),
-               (steps[0], steps[4], steps[1]), (columns, rows), depth, add)
+    if method == AXPY_ROWS:
+        _axpy_rows(a, b, c, alpha, start, strides, 1, sizes, add)
+    elif method == AXPY_COLUMNS:
+        turned = Strides(strides.b_column, strides.b_row, strides.a_column, strides.a_row, 1)
+        _axpy_rows(b, a, c, alpha, Start(start.b, start.a, start.c), turned, strides.c_row,
+                   (columns, depth, rows), add)
     else:
         for i in range(rows):
             for j in range(columns):
-                place = at[2] + i * steps[4] + j
-                total = alpha * _dot(a, at[0] + i * steps[0], steps[1], b, at[1] + j * steps[3],
-                                     steps[2], depth)
-                c[place] = c[place] + total if add else total
+                at = start.c + i * strides.c_row + j
+                total = alpha * _dot(a, start.a + i * strides.a_row, strides.a_column, b,
+                                     start.b + j * strides.b_column, strides.b_row, depth)
+                c[at] = c[at] + total if add else total
 
 
 @kernel(parallel=True)
-def multiply_small(a, b, c, alpha, places, steps, sizes, way, add):
-    """c = alpha a b, or added to c, of a stack; all flat, `places` where each begins."""
-    for n in prange(len(places)):
-        _matrix(a, b, c, alpha, (places[n, 0], places[n, 1], places[n, 2]), steps, sizes, way, add)
+def gemm_small(a, b, c, alpha, starts, strides, sizes, method, add):
+    """C = alpha A B, or added to C, of a stack; a, b, c are flat, `starts` their offsets."""
+    for n in prange(len(starts)):
+        _multiply_matrix(a, b, c, alpha, Start(starts[n, 0], starts[n, 1], starts[n, 2]), strides,
+                         sizes, method, add)
 
 
 @kernel
-def multiply_small_here(a, b, c, alpha, places, steps, sizes, way, add):
+def gemm_small_serial(a, b, c, alpha, starts, strides, sizes, method, add):
     """The same on the calling thread."""
-    for n in range(len(places)):
-        _matrix(a, b, c, alpha, (places[n, 0], places[n, 1], places[n, 2]), steps, sizes, way, add)
+    for n in range(len(starts)):
+        _multiply_matrix(a, b, c, alpha, Start(starts[n, 0], starts[n, 1], starts[n, 2]), strides,
+                         sizes, method, add)

@@ -18,7 +18,13 @@ from functools import partial
 from typing import Any, ClassVar
 
 from ..elementwise.float_op import require_float
-from ..linalg.dot import Sizes, multiply, multiply_gradients, multiplying, multiplying_gradients
+from ..linalg.dot import (
+    Sizes,
+    multiply,
+    multiply_gradients,
+    prepare_multiply,
+    prepare_multiply_gradients,
+)
 from ..op import Op, all_of
 from ..param import Shape
 from ..shape import PartialShape, ShapeMismatch, unify
@@ -82,10 +88,10 @@ class _Scores(Attention):
     """Scores Q K^T / sqrt(E): queries begin the first input, keys stand before the values."""
 
     def scratch(self, ins, outs):
-        return [self._sizes(ins, outs[0].shape).room(ins[0].dtype)]
+        return [self._sizes(ins, outs[0].shape).workspace(ins[0].dtype)]
 
     def backward_scratch(self, ins, outs):
-        return self._sizes(ins[1:], ins[0].shape).rooms(ins[0].dtype)
+        return self._sizes(ins[1:], ins[0].shape).gradient_workspaces(ins[0].dtype)
 
     def _sizes(self, tensors: Any, scores: Shape) -> Sizes:
         width = tensors[-1].shape[-1] // (self.heads * self.parts)
@@ -104,7 +110,7 @@ class _Scores(Attention):
 
     def prepare(self, ins, outs, call):
         q, k = self._factors(ins)
-        return multiplying(q, k, _stacked(outs[0], self.heads), call.scratch[0],
+        return prepare_multiply(q, k, _stacked(outs[0], self.heads), call.scratch[0],
                            q.shape[-1] ** -0.5)
 
     def backward(self, ins, outs, call):
@@ -115,7 +121,7 @@ class _Scores(Attention):
 
     def prepare_backward(self, ins, outs, call):
         q, k = self._factors(ins[1:])
-        return all_of([multiplying_gradients(_stacked(ins[0], self.heads), q, k,
+        return all_of([prepare_multiply_gradients(_stacked(ins[0], self.heads), q, k,
                                              *self._factors(outs), call, q.shape[-1] ** -0.5),
                        partial(self._clear, outs)])
 
@@ -127,10 +133,10 @@ class _Weighed(Attention):
     """Values, the last part of the projection, summed with attention for weights."""
 
     def scratch(self, ins, outs):
-        return [self._sizes(*ins).room(ins[0].dtype)]
+        return [self._sizes(*ins).workspace(ins[0].dtype)]
 
     def backward_scratch(self, ins, outs):
-        return self._sizes(*ins[1:]).rooms(ins[0].dtype)
+        return self._sizes(*ins[1:]).gradient_workspaces(ins[0].dtype)
 
     def _sizes(self, projection: Any, attention: Any) -> Sizes:
         stack, rows, depth = attention.shape
@@ -145,7 +151,7 @@ class _Weighed(Attention):
         multiply(*self._factors(ins), heads_of(outs[0], self.heads, 1, 0))
 
     def prepare(self, ins, outs, call):
-        return multiplying(*self._factors(ins), heads_of(outs[0], self.heads, 1, 0),
+        return prepare_multiply(*self._factors(ins), heads_of(outs[0], self.heads, 1, 0),
                            call.scratch[0])
 
     def backward(self, ins, outs, call):
@@ -154,7 +160,7 @@ class _Weighed(Attention):
         self._clear(outs)
 
     def prepare_backward(self, ins, outs, call):
-        return all_of([multiplying_gradients(heads_of(ins[0], self.heads, 1, 0),
+        return all_of([prepare_multiply_gradients(heads_of(ins[0], self.heads, 1, 0),
                                              *self._factors(ins[1:]), *self._factors(outs), call),
                        partial(self._clear, outs)])
 

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
-from ..linalg.dot_products import outer
+from ..linalg.dot_products import add_gemm_nt
 from ..op import Spec
 from ..param import Shape
 from ..simd.host import lanes as vector_lanes
@@ -243,7 +243,7 @@ def _correlate_jobs(worker, workers, x, gx, y, gy, gw, plan, work):
                 _gather(y, gy, group * rows + m, there, count, a[m - m0])
             for k in range(k0, k1):
                 _gather(x, gx, group * depth + k, here, count, b[k - k0])
-            outer(a, m1 - m0, b, k1 - k0, count, gw, at, depth)
+            add_gemm_nt(a, m1 - m0, b, k1 - k0, count, gw, at, depth)
 
 
 @kernel(parallel=True)

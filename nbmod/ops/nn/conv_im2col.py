@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from ..jit import inlined, kernel, prange
-from ..linalg.gemm import product, room
-from ..linalg.gemm_plan import planned, ways
+from ..linalg.gemm import gemm_workspace, prepare_gemm
+from ..linalg.gemm_plan import choose_method, plan_gemm
 from ..op import Run, Spec
 from ..simd.host import lanes
 from .sliding_window import Direction, Geometry
@@ -165,7 +165,7 @@ def _room(direction: Direction, geo: Geometry, dtype: Any) -> list[Spec]:
     weights = geo.filters * _columns(geo) if _live(geo)[1] else 0
     return [Spec((geo.groups, geo.positions, _columns(geo)), dtype),
             Spec((geo.groups, geo.images, geo.window.positions, geo.group_filters), dtype),
-            Spec((weights,), dtype), room(rows, depth, columns, dtype, geo.groups, order)]
+            Spec((weights,), dtype), gemm_workspace(rows, depth, columns, dtype, geo.groups, order)]
 
 
 forward_room = partial(_room, "forward")
@@ -187,15 +187,15 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
         return inf
     width = lanes(dtype)
     rows, depth, columns, order = _matrices(geo, direction)
-    way = ways(rows, depth, columns, width, order)
-    plan = planned(rows, depth, columns, geo.groups, width, 1, way)
+    way = choose_method(rows, depth, columns, width, order)
+    plan = plan_gemm(rows, depth, columns, geo.groups, width, 1, way)
     apart = window.dilate[2] > 1 and window.kernel[2] > 1
     weights = geo.filters * _columns(geo)
     segments = numbers / window.kernel[2] + trimmed * weights / window.kernel[2]
     moved = (segments * SEGMENT + numbers * (MOVE if apart else STORE / width)
              + (numbers + weights) * STORE / width
              + geo.images * geo.filters * geo.window.positions * TURN)
-    return CALL + moved + CYCLE * (plan.cost(1) + plan.edges)
+    return CALL + moved + CYCLE * (plan.cost(1) + plan.edge_cost)
 
 
 # ---------------------------------------------------------------------------------------- functions
@@ -252,7 +252,7 @@ def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, scratch: Sequence[
     return _in_turn(
         trim, partial(_unroll, x.reshape(-1), cols.reshape(-1), geo.images, _sizes(geo),
                       _table(geo)),
-        product(cols, weights.swapaxes(1, 2), rows, work),
+        prepare_gemm(cols, weights.swapaxes(1, 2), rows, work),
         partial(_turn, _outputs(geo, y), base, out, False))
 
 
@@ -264,7 +264,7 @@ def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any, scratch: S
     base = np.zeros(geo.channels, gx.dtype) if bias is None else bias
     return _in_turn(
         trim, partial(_turn, _outputs(geo, gy), base, out, True),
-        product(out.reshape(geo.groups, geo.positions, -1), weights, cols, work),
+        prepare_gemm(out.reshape(geo.groups, geo.positions, -1), weights, cols, work),
         partial(_roll, cols.reshape(-1), base, gx.reshape(-1), geo.images, _sizes(geo),
                 _table(geo)))
 
@@ -280,4 +280,4 @@ def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, scratch: Sequence[A
     return _in_turn(
         partial(_turn, _outputs(geo, gy), np.zeros(1, gw.dtype), out, True),
         partial(_unroll, x.reshape(-1), cols.reshape(-1), geo.images, _sizes(geo), _table(geo)),
-        product(rows.swapaxes(1, 2), cols, target, work), *runs)
+        prepare_gemm(rows.swapaxes(1, 2), cols, target, work), *runs)

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..elementwise.float_op import FloatOp
-from ..linalg.bias_gradient import summing_rows
-from ..linalg.gemm import product, room
+from ..linalg.bias_gradient import prepare_bias_gradient
+from ..linalg.gemm import gemm_workspace, prepare_gemm
 from ..op import Call, Spec, all_of
 from ..shape import PartialShape, ShapeMismatch, size_of, unify
 
@@ -72,12 +72,12 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
 
     def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         rows, columns = self._sizes(ins[0])
-        return [room(rows, columns, self.num_hidden, ins[0].dtype, order="CF")]
+        return [gemm_workspace(rows, columns, self.num_hidden, ins[0].dtype, order="CF")]
 
     def work_backward(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         (rows, columns), hidden, dtype = self._sizes(ins[1]), self.num_hidden, ins[1].dtype
-        return [room(rows, hidden, columns, dtype, order="CC"),
-                room(hidden, rows, columns, dtype, order="FC")]
+        return [gemm_workspace(rows, hidden, columns, dtype, order="CC"),
+                gemm_workspace(hidden, rows, columns, dtype, order="FC")]
 
     def compute(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         y = outs[0].reshape(-1, self.num_hidden)
@@ -90,9 +90,9 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
 
     def ending(self, ins: Sequence[Any], outs: Sequence[Any], call: Call, **how: bool
                ) -> Callable[[], None]:
-        """A function that computes the output and does what else `product` can do to it."""
+        """A function that computes the output and applies the epilogue of `prepare_gemm`."""
         y = outs[0].reshape(-1, self.num_hidden)
-        return product(self._matrix(ins[0]), ins[1].T, y, call.scratch[0],
+        return prepare_gemm(self._matrix(ins[0]), ins[1].T, y, call.scratch[0],
                        bias=None if self.no_bias else ins[2], **how)
 
     def compiled_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
@@ -101,9 +101,9 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
         adds = [*call.add, False, False, False]
         runs: list[Callable[[], Any]] = []
         if outs[0] is not None:
-            runs.append(product(gy, w, self._matrix(outs[0]), call.scratch[0], add=adds[0]))
+            runs.append(prepare_gemm(gy, w, self._matrix(outs[0]), call.scratch[0], add=adds[0]))
         if outs[1] is not None:
-            runs.append(product(gy.T, x, outs[1], call.scratch[1], add=adds[1]))
+            runs.append(prepare_gemm(gy.T, x, outs[1], call.scratch[1], add=adds[1]))
         if not self.no_bias and outs[2] is not None:
-            runs.append(summing_rows(gy, outs[2], adds[2]))
+            runs.append(prepare_bias_gradient(gy, outs[2], adds[2]))
         return all_of(runs)

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..linalg.gemm import product, room
-from ..linalg.gemm_plan import planned, ways
+from ..linalg.gemm import gemm_workspace, prepare_gemm
+from ..linalg.gemm_plan import choose_method, plan_gemm
 from ..op import Run, Spec
 from ..simd.host import lanes
 from .sliding_window import Direction, Geometry
@@ -36,10 +36,10 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
             direction == "weight" and geo.window.pixels > 1):
         return inf
     (stack, rows, depth, columns), width = _sizes(geo, direction), lanes(dtype)
-    way = ways(rows, depth, columns, width, _order(geo, direction))
-    plan = planned(rows, depth, columns, stack, width, 1, way)
+    way = choose_method(rows, depth, columns, width, _order(geo, direction))
+    plan = plan_gemm(rows, depth, columns, stack, width, 1, way)
     stored = geo.images * geo.window.pixels * (geo.channels + geo.filters) / width
-    return CALL + stack * MATRIX + CYCLE * (plan.cost(1) + plan.edges) + STORE * stored
+    return CALL + stack * MATRIX + CYCLE * (plan.cost(1) + plan.edge_cost) + STORE * stored
 
 
 def _sizes(geo: Geometry, direction: Direction) -> tuple[int, int, int, int]:
@@ -63,7 +63,7 @@ def _order(geo: Geometry, direction: Direction) -> str:
 
 def _room(direction: Direction, geo: Geometry, dtype: Any) -> list[Spec]:
     stack, rows, depth, columns = _sizes(geo, direction)
-    return [room(rows, depth, columns, dtype, stack)]
+    return [gemm_workspace(rows, depth, columns, dtype, stack)]
 
 
 forward_room = partial(_room, "forward")
@@ -88,9 +88,9 @@ def _multiplying(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, work: Any) ->
     """A function that does y = w x for filters w (groups, rows, terms), plus bias or None."""
     terms, out = _matrices(geo, x), _matrices(geo, y)
     if geo.window.pixels > 1:
-        run = product(np.broadcast_to(w, (geo.images, *w.shape)), terms, out, work)
+        run = prepare_gemm(np.broadcast_to(w, (geo.images, *w.shape)), terms, out, work)
     else:
-        run = product(terms, w.swapaxes(1, 2), out, work)
+        run = prepare_gemm(terms, w.swapaxes(1, 2), out, work)
     if bias is None:
         return run
     planes, base = y.reshape(*y.shape[:2], -1), bias[:, None]
@@ -115,5 +115,5 @@ def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any, scratch: S
 
 def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, scratch: Sequence[Any]) -> Run:
     """gw = gy^T x, of single pixels."""
-    return product(_matrices(geo, gy).swapaxes(1, 2), _matrices(geo, x), _filters(geo, gw),
+    return prepare_gemm(_matrices(geo, gy).swapaxes(1, 2), _matrices(geo, x), _filters(geo, gw),
                    scratch[0])

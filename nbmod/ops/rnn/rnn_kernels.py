@@ -23,8 +23,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..jit import inlined, kernel, prange
-from ..linalg.gemm import add_share
-from ..linalg.gemm_small_m import GROUP, add_dots
+from ..linalg.gemm import add_gemm_share
+from ..linalg.gemm_small_m import ROW_GROUP, add_gemm_small_m
 from .rnn_cells import GRU, backward_cell, forward_cell
 
 __all__ = ["backward_layer", "forward_layer"]
@@ -40,8 +40,8 @@ def _place(job, count, directions):
 @inlined
 def _span(job, jobs, samples):
     """First and last of the samples of a job, multiples of GROUP."""
-    units = (samples + GROUP - 1) // GROUP
-    return job * units // jobs * GROUP, min(samples, (job + 1) * units // jobs * GROUP)
+    units = (samples + ROW_GROUP - 1) // ROW_GROUP
+    return job * units // jobs * ROW_GROUP, min(samples, (job + 1) * units // jobs * ROW_GROUP)
 
 
 @inlined
@@ -72,10 +72,10 @@ def _recur(mode, place, t, weights, gates, h, work):
     at = (d * steps + t) * samples * width + width - columns
     if weight.size:
         first, last = _span(job, jobs, samples)
-        add_dots(h[d, first:last], weight, gates.reshape(-1), at + first * width, width)
+        add_gemm_small_m(h[d, first:last], weight, gates.reshape(-1), at + first * width, width)
     else:
-        add_share(h.reshape(-1), d * samples * out, out, samples, packed, gates.reshape(-1), at,
-                  width, columns, (job, jobs), work)
+        add_gemm_share(h.reshape(-1), d * samples * out, out, samples, packed, gates.reshape(-1),
+                       at, width, columns, (job, jobs), work)
 
 
 @inlined
@@ -103,7 +103,7 @@ def _project(place, t, hidden, weights, y, work):
     d, job, jobs = place
     _, samples, directions, out = y.shape
     size, kept = hidden.shape[3], hidden.shape[1]
-    add_share(hidden.reshape(-1), (d * kept + t % kept) * samples * size, size, samples,
+    add_gemm_share(hidden.reshape(-1), (d * kept + t % kept) * samples * size, size, samples,
               weights[1][d], y.reshape(-1), (t * samples * directions + d) * out,
               directions * out, out, (job, jobs), work)
 
@@ -192,7 +192,7 @@ def _unproject(place, t, weights, made, work):
     d, job, jobs = place
     _, _, douts, wide = made
     (_, steps, samples, out), size = douts.shape, wide.shape[2]
-    add_share(douts.reshape(-1), (d * steps + t) * samples * out, out, samples, weights[1][d],
+    add_gemm_share(douts.reshape(-1), (d * steps + t) * samples * out, out, samples, weights[1][d],
               wide.reshape(-1), d * samples * size, size, size, (job, jobs), work)
 
 
@@ -219,7 +219,7 @@ def _return(mode, place, t, weights, dgates, dh, work):
     d, job, jobs = place
     (_, steps, samples, width), out = dgates.shape, dh.shape[2]
     columns = width * 3 // 4 if mode == GRU else width
-    add_share(dgates.reshape(-1), (d * steps + t) * samples * width + width - columns, width,
+    add_gemm_share(dgates.reshape(-1), (d * steps + t) * samples * width + width - columns, width,
               samples, weights[0][d], dh.reshape(-1), d * samples * out, out, out, (job, jobs),
               work)
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit import num_threads
-from ..linalg.gemm import most_room, panels, room
-from ..linalg.gemm_small_m import FEW
+from ..linalg.gemm import gemm_workspace, max_gemm_workspace, packed_b_spec
+from ..linalg.gemm_small_m import MAX_ROWS
 from ..op import Spec
 from ..param import Shape
 from ..shape import size_of
@@ -77,7 +77,7 @@ class RnnPlan:
     @property
     def few(self) -> bool:
         """Whether weights are used too seldom in a forward pass to be packed for it."""
-        return self.rows <= FEW
+        return self.rows <= MAX_ROWS
 
     @property
     def columns(self) -> int:
@@ -188,12 +188,12 @@ class RnnPlan:
 
     def packed(self, depth: int, columns: int, copies: int = 1) -> Spec:
         """The panels of `copies` matrices (depth, columns), as one array."""
-        one = panels(depth, columns, self.dtype)
+        one = packed_b_spec(depth, columns, self.dtype)
         return Spec((copies, *one.shape), self.dtype)
 
     def _room(self, products: Iterable[tuple[int, int, int]]) -> Spec:
         """Scratch for any of some products (rows, depth, columns)."""
-        rooms = [room(*sizes, self.dtype).shape for sizes in products]
+        rooms = [gemm_workspace(*sizes, self.dtype).shape for sizes in products]
         return Spec((max(n for n, _ in rooms), max(size for _, size in rooms)), self.dtype)
 
     def states(self) -> dict[str, Spec]:
@@ -205,7 +205,8 @@ class RnnPlan:
     def _common_scratch(self, *shared: tuple[int, int]) -> dict[str, Spec]:
         """Of both directions; `shared` are the weights (depth, columns) of a layer's kernel."""
         samples = self.data[1]
-        share = max(most_room(samples, *sizes, self.dtype) for sizes in shared if all(sizes))
+        share = max(max_gemm_workspace(samples, *sizes, self.dtype)
+                    for sizes in shared if all(sizes))
         return self.states() | {
             "lengths": Spec((samples,), np.dtype(np.int64)),
             "shares": Spec((self.jobs * self.layout.directions, share), self.dtype),

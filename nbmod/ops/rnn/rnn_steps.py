@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...base import MXNetError
-from ..linalg.bias_gradient import summing_rows
-from ..linalg.gemm import packing, product, room
-from ..linalg.gemm_small_m import few_rows
+from ..linalg.bias_gradient import prepare_bias_gradient
+from ..linalg.gemm import gemm_workspace, prepare_gemm, prepare_pack_b
+from ..linalg.gemm_small_m import prepare_gemm_small_m
 from ..nn.dropout import LANE, Dropout
 from ..op import Call
 from .rnn_kernels import backward_layer, forward_layer
@@ -58,13 +58,13 @@ def _set_lengths(given: Any, lengths: Any, steps: int) -> None:
 
 def _pack_all(array: Any, matrices: Sequence[Any]) -> list[Run]:
     """Functions that pack one matrix for each direction."""
-    return [packing(matrix, array[d]) for d, matrix in enumerate(matrices)]
+    return [prepare_pack_b(matrix, array[d]) for d, matrix in enumerate(matrices)]
 
 
 def _product(a: Any, b: Any, c: Any, work: Any, **how: Any) -> Run:
     """A function that does c = a b, with scratch that serves many products."""
-    workers = room(len(a), a.shape[1], c.shape[1], c.dtype).shape[0]
-    return product(a, b, c, work[:workers], **how)
+    workers = gemm_workspace(len(a), a.shape[1], c.shape[1], c.dtype).shape[0]
+    return prepare_gemm(a, b, c, work[:workers], **how)
 
 
 # ------------------------------------------------------------------------------------------ forward
@@ -119,7 +119,7 @@ def _input_product(plan: RnnPlan, layer: int, d: int, x: Any, weights: Weights, 
     for part in plan.parts:
         rows, start, sums = weight[part.rows], base[part.columns], flat[:, part.columns]
         if plan.few:
-            steps.append(few_rows(x, rows, start, sums))
+            steps.append(prepare_gemm_small_m(x, rows, start, sums))
             continue
         steps.append(_product(x, rows.T, sums, scratch["work"], bias=start))
     if plan.width > plan.columns:
@@ -212,7 +212,8 @@ def _parameter_gradients(plan: RnnPlan, layer: int, x: Any, store: Store, grads:
     def bias(kind: str, d: int, sums: Any, parts: list[Part]) -> None:
         found = grads.get((layer, d, kind))
         if found is not None:
-            steps.extend(summing_rows(sums[:, part.columns], found[part.rows]) for part in parts)
+            steps.extend(prepare_bias_gradient(sums[:, part.columns], found[part.rows])
+                         for part in parts)
 
     for d in range(plan.layout.directions):
         dgates = scratch["dgates"][d].reshape(rows, plan.width)

@@ -1,26 +1,24 @@
-"""The micro-kernels of matrix products: a few rows times a few columns, in registers.
+"""The micro-kernels of GEMM (BLIS): MR x NR tiles of C in registers.
 
     c[r, j] = start + scale sum over k of a[r, k] b[k, j]
 
-start is the bias, what c holds, both, or 0; with RELU what is not above zero becomes zero (flags as
-in `strip`).  A sum is formed in an order that depends on the number of k, whatever rows and columns
-are computed with it.
+start is the bias, the present c, both, or 0; with RELU negative results become zero (the flags of
+`conv_strip`).  The rounding of a sum depends on the number of terms only.
 
-Tiles of some `HEIGHTS` rows times VECTORS vectors of columns want numbers that lie along rows of
-a, and along columns of b, side by side at every k: in place, or packed, where there are `pitch_of`
-numbers of a strip of rows, and the two vectors of a panel of columns, behind those of the k before.
-Per k these are two loads and one FMA per row and vector, whose other factor is read from memory and
-repeated: 28 of the 32 registers of AVX-512 hold sums, so the FMA units are what limits.
+A tile of TILE_ROWS rows times NR_VECTORS vectors of columns (NR) reads, for every term k, adjacent
+rows of a and adjacent columns of b: in place, or packed as strips [k][`packed_mr`] and panels
+[k][NR].  For each k these are two vector loads and an FMA for each row and vector, whose other
+operand is broadcast from memory.  28 of the 32 registers of AVX-512 are accumulators, so that the
+FMA units are the bottleneck.
 
-`dots` wants numbers that lie along k in both, a dense layer's data and weights, and needs no copy
-of either: DOT_ROWS rows times DOTS columns, each sum in the lanes of a vector, which are added up
-in the end.
+`dot_tile` reads rows of a and columns of b that are contiguous along k, such as a dense layer's
+data and weights, without packing: DOT_MR x DOT_NR sums, whose lanes are added in the epilogue.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,74 +27,103 @@ from .conv_strip import ADD, BIAS, RELU
 from .host import lanes, registers
 from .ir import Micro, Vectors
 
-__all__ = ["ADD", "BIAS", "DOTS", "DOT_ROWS", "HEIGHTS", "RELU", "ROWS", "VECTORS", "dot_row",
-           "dots", "half", "lift_columns", "lift_rows", "low", "pitch_of", "tall"]
+__all__ = ["ADD", "BIAS", "DOT_MR", "DOT_NR", "MR", "NR_VECTORS", "RELU", "TILE_ROWS", "DotShape",
+           "TileShape", "TileStart", "copy_to_panels", "copy_to_strips", "dot_row", "dot_tile",
+           "large_tile", "medium_tile", "packed_mr", "small_tile"]
 
-VECTORS = 2
-"""Vectors in the width of a panel."""
-HEIGHTS = (14, 8, 4) if registers().number == 32 else (6, 4, 2)
-"""Rows of tiles.  Sums must be eight or more side by side, as an FMA takes four cycles and two
-begin in each: lower tiles than the last would be no faster."""
-ROWS = HEIGHTS[0]
+NR_VECTORS = 2
+"""Vectors of a panel: NR = NR_VECTORS times the lanes of one."""
+TILE_ROWS = (14, 8, 4) if registers().number == 32 else (6, 4, 2)
+"""Rows of the micro-kernels.  An FMA has a latency of four cycles and two issue in each, so fewer
+than eight accumulators, as smaller tiles would have, are no faster."""
+MR = TILE_ROWS[0]
 """Rows of a strip."""
 ARGUMENTS = ("a", "b", "scale", "bias", "c", "at", "steps")
-"""
-at      where to begin in a, b, scale, bias, c
-steps   depth, at least 1; distance of rows in c; rows that there are; flags; from one k to the next
-        in a and in b
-"""
+
+
+class TileStart(NamedTuple):
+    """Offsets of a tile in its operands."""
+
+    a: int
+    b: int
+    scale: int
+    bias: int
+    c: int
+
+
+class TileShape(NamedTuple):
+    """`depth` >= 1 terms, `rows` <= those of the tile; distances of rows of c and of terms."""
+
+    depth: int
+    c_row: int
+    rows: int
+    flags: int
+    a_term: int
+    b_term: int
+
+
+class DotShape(NamedTuple):
+    """As `TileShape`, with distances of rows of a and columns of b, of which b has `columns`."""
+
+    depth: int
+    c_row: int
+    rows: int
+    flags: int
+    a_row: int
+    b_column: int
+    columns: int
 
 
 @inlined
-def pitch_of(width):
-    """Numbers of a strip at one k: ROWS, and what fills the last vector of `width` numbers."""
-    return -(-ROWS // width) * width
+def packed_mr(lanes):
+    """Elements of a packed strip at one k: MR, padded to whole vectors."""
+    return -(-MR // lanes) * lanes
 
 
 def _arguments(v: Vectors) -> list[Any]:
-    """Where a, b, scale, bias and c begin."""
+    """Pointers to the first elements of a, b, scale, bias and c."""
     return [v.at(getattr(v.args, name), start)
             for name, start in zip(ARGUMENTS, v.args.at, strict=False)]
 
 
-def _emit(v: Vectors, rows: int) -> None:
+def _emit_tile(v: Vectors, rows: int) -> None:
     a, b, scale, bias, c = _arguments(v)
-    depth, distance, have, flags, pitch, width = v.args.steps
+    depth, distance, rows_left, flags, pitch, width = v.args.steps
 
-    def step(k: Any, sums: list[Any]) -> list[Any]:
+    def term(k: Any, sums: list[Any]) -> list[Any]:
         here, panel = v.at(a, v.mul(k, pitch)), v.at(b, v.mul(k, width))
-        columns = [v.load(v.at(panel, o * v.width)) for o in range(VECTORS)]
+        columns = [v.load(v.at(panel, o * v.width)) for o in range(NR_VECTORS)]
         for r in range(rows):
             factor = v.one(v.at(here, r))
-            for o in range(VECTORS):
-                sums[r * VECTORS + o] = v.fma(factor, columns[o], sums[r * VECTORS + o])
+            for o in range(NR_VECTORS):
+                sums[r * NR_VECTORS + o] = v.fma(factor, columns[o], sums[r * NR_VECTORS + o])
         return sums
 
-    last = v.add(have, -1)
+    last = v.add(rows_left, -1)
     starts = [v.at(c, v.mul(v.least(r, last), distance)) for r in range(rows)]
-    places = [v.at(start, o * v.width) for start in starts for o in range(VECTORS)]
+    places = [v.at(start, o * v.width) for start in starts for o in range(NR_VECTORS)]
     for place in places:
         v.prefetch(place, 1, write=True)
-    sums = v.loop(depth, [v.zero] * (rows * VECTORS), step)
+    sums = v.loop(depth, [v.zero] * (rows * NR_VECTORS), term)
 
     start = v.either(v.has(flags, BIAS),
-                     lambda: [v.load(v.at(bias, o * v.width)) for o in range(VECTORS)],
-                     lambda: [v.zero] * VECTORS) * rows
+                     lambda: [v.load(v.at(bias, o * v.width)) for o in range(NR_VECTORS)],
+                     lambda: [v.zero] * NR_VECTORS) * rows
     start = v.either(v.has(flags, ADD), lambda: [
         v.builder.fadd(v.load(place), value) for value, place in zip(start, places, strict=True)],
         lambda: start)
     factor, relu = v.one(scale), v.has(flags, RELU)
     for total, value, place in reversed(list(zip(sums, start, places, strict=True))):
-        # rows that there are not are stored as the last, and then it is
+        # rows beyond the last are stored there first, and then overwritten by it
         v.store(v.relu(v.fma(total, factor, value), relu), place)
 
 
 def _twin(rows: int) -> Any:
     def tile(a, b, scale, bias, c, at, steps):
         ao, bo, zo, so, co = at
-        depth, distance, have, flags, pitch, width = steps
-        panel = VECTORS * lanes(a.dtype)
-        for r in range(min(rows, have)):
+        depth, distance, rows_left, flags, pitch, width = steps
+        panel = NR_VECTORS * lanes(a.dtype)
+        for r in range(min(rows, rows_left)):
             total = np.zeros(panel, a.dtype)
             for k in range(depth):
                 total += a[ao + k * pitch + r] * b[bo + k * width:][:panel]
@@ -106,22 +133,22 @@ def _twin(rows: int) -> Any:
 
 
 def _finish(target: Any, total: Any, bias: Any, flags: int) -> None:
-    """One row of a twin's results."""
+    """Epilogue of one row of a reference implementation."""
     total = total + (bias[:len(target)] if flags & BIAS else 0) + (target if flags & ADD else 0)
     target[:] = np.maximum(total, 0) if flags & RELU else total
 
 
 def tile_of(rows: int) -> Micro:
-    """The micro-kernel of so many rows."""
-    return Micro(ARGUMENTS, lambda v: _emit(v, rows), _twin(rows))
+    """The micro-kernel of `rows` rows."""
+    return Micro(ARGUMENTS, lambda v: _emit_tile(v, rows), _twin(rows))
 
 
-def _emit_lift(v: Vectors, vectors: int) -> None:
+def _emit_copy(v: Vectors, vectors: int) -> None:
     source, target = (v.at(getattr(v.args, name), start)
                       for name, start in zip(("source", "target"), v.args.at, strict=True))
     count, near, far, ahead = v.args.steps
 
-    def piece(i: Any, none: list[Any]) -> list[Any]:
+    def block(i: Any, none: list[Any]) -> list[Any]:
         here, there = v.at(source, v.mul(near, i)), v.at(target, v.mul(far, i))
         for o in range(vectors):
             v.prefetch(v.at(v.at(here, ahead), o * v.width), 1)
@@ -129,39 +156,39 @@ def _emit_lift(v: Vectors, vectors: int) -> None:
             v.store(v.load(v.at(here, o * v.width)), v.at(there, o * v.width))
         return none
 
-    v.loop(count, [], piece)
+    v.loop(count, [], block)
 
 
-def _lift_twin(size: Any) -> Any:
-    def lift(source, target, at, steps):
+def _copy_twin(size: Any) -> Any:
+    def copy(source, target, at, steps):
         count, near, far, _ = steps
         for i in range(count):
             numbers = size(lanes(source.dtype))
             target[at[1] + i * far:][:numbers] = source[at[0] + i * near:][:numbers]
 
-    return lift
+    return copy
 
 
-def lift_of(size: Any) -> Micro:
-    """Pieces of size(numbers of a vector) numbers, `near` apart, are copied `far` apart.
+def copy_of(size: Any) -> Micro:
+    """Copies blocks of size(lanes) elements, `near` apart in source, `far` apart in target.
 
-    at     where to begin in source and target
-    steps  number of pieces, at least 1; near; far; how far behind them lies what is read later
+    at     offsets in source and target
+    steps  number of blocks, at least 1; near; far; distance of the elements to prefetch
     """
     return Micro(("source", "target", "at", "steps"),
-                 lambda v: _emit_lift(v, size(v.width) // v.width), _lift_twin(size))
+                 lambda v: _emit_copy(v, size(v.width) // v.width), _copy_twin(size))
 
 
-DOT_ROWS, DOTS = (3, 8) if registers().number == 32 else (3, 4)
-"""Rows and columns of which `dots` forms sums side by side."""
+DOT_MR, DOT_NR = (3, 8) if registers().number == 32 else (3, 4)
+"""Rows and columns of `dot_tile`."""
 
 
-def _emit_dots(v: Vectors, rows: int) -> None:
+def _emit_dot_tile(v: Vectors, rows: int) -> None:
     a, b, scale, bias, c = _arguments(v)
-    depth, distance, have, flags, row, column, columns = v.args.steps
-    last, across = v.add(have, -1), v.add(columns, -1)
+    depth, distance, rows_left, flags, row, column, columns = v.args.steps
+    last, across = v.add(rows_left, -1), v.add(columns, -1)
     lefts = [v.at(a, v.mul(v.least(r, last), row)) for r in range(rows)]
-    rights = [v.at(b, v.mul(v.least(j, across), column)) for j in range(DOTS)]
+    rights = [v.at(b, v.mul(v.least(j, across), column)) for j in range(DOT_NR)]
     targets = [v.at(c, v.mul(v.least(r, last), distance)) for r in range(rows)]
 
     def added(sums: list[Any], place: Any, *mask: Any) -> list[Any]:
@@ -169,7 +196,7 @@ def _emit_dots(v: Vectors, rows: int) -> None:
         for j, right in enumerate(rights):
             other = v.load(v.at(right, place), *mask)
             for r, factor in enumerate(factors):
-                sums[r * DOTS + j] = v.fma(factor, other, sums[r * DOTS + j])
+                sums[r * DOT_NR + j] = v.fma(factor, other, sums[r * DOT_NR + j])
         return sums
 
     def step(k: Any, sums: list[Any]) -> list[Any]:
@@ -177,30 +204,30 @@ def _emit_dots(v: Vectors, rows: int) -> None:
         return added(sums, place)
 
     vectors = v.builder.sdiv(depth, v.number(v.width))
-    sums = v.some(vectors, [v.zero] * (rows * DOTS), step)
+    sums = v.some(vectors, [v.zero] * (rows * DOT_NR), step)
     whole = v.mul(vectors, v.width)
     left_over = v.builder.sub(depth, whole)
     sums = v.either(v.builder.icmp_signed(">", left_over, v.number(0)), lambda: added(
         list(sums), whole, v.first(left_over), v.zero), lambda: sums)
 
-    factor, relu, size = v.one(scale), v.has(flags, RELU), min(v.width, DOTS)
-    totals = [_sums_of_lanes(v, sums[r * DOTS:][:DOTS]) for r in range(rows)]
+    factor, relu, size = v.one(scale), v.has(flags, RELU), min(v.width, DOT_NR)
+    totals = [_horizontal_sums(v, sums[r * DOT_NR:][:DOT_NR]) for r in range(rows)]
     mask = None if size == v.width else v.first(size)
-    places = [v.at(target, j) for target in targets for j in range(0, DOTS, size)]
+    places = [v.at(target, j) for target in targets for j in range(0, DOT_NR, size)]
     start = v.either(v.has(flags, BIAS),
-                     lambda: [v.load(v.at(bias, j), mask, v.zero) for j in range(0, DOTS, size)],
-                     lambda: [v.zero] * (DOTS // size)) * rows
+                     lambda: [v.load(v.at(bias, j), mask, v.zero) for j in range(0, DOT_NR, size)],
+                     lambda: [v.zero] * (DOT_NR // size)) * rows
     start = v.either(v.has(flags, ADD), lambda: [
         v.builder.fadd(v.load(place, mask, v.zero), value)
         for place, value in zip(places, start, strict=True)], lambda: start)
     found = [total for row_of in totals for total in row_of]
     for total, value, place in reversed(list(zip(found, start, places, strict=True))):
-        # as in a tile, rows that there are not are stored as the last, and then it is
+        # rows beyond the last are stored there first, and then overwritten by it
         v.store(v.relu(v.fma(total, factor, value), relu), place, mask)
 
 
-def _sums_of_lanes(v: Vectors, vectors: list[Any]) -> list[Any]:
-    """The sum of each vector's lanes: neighbours are added until one is left of each vector."""
+def _horizontal_sums(v: Vectors, vectors: list[Any]) -> list[Any]:
+    """The sum of the lanes of each vector, by pairwise additions of adjacent lanes."""
     size, pairs = 1, [list(range(odd, 2 * v.width, 2)) for odd in (0, 1)]
     while size < v.width:
         if len(vectors) == 1:
@@ -211,21 +238,17 @@ def _sums_of_lanes(v: Vectors, vectors: list[Any]) -> list[Any]:
     return vectors
 
 
-def _dots_twin(a, b, scale, bias, c, at, steps):
+def _dot_tile_twin(a, b, scale, bias, c, at, steps):
     ao, bo, zo, so, co = at
-    depth, distance, have, flags, row, column, columns = steps
-    for r in range(min(DOT_ROWS, have)):
+    depth, distance, rows_left, flags, row, column, columns = steps
+    for r in range(min(DOT_MR, rows_left)):
         sums = [a[ao + r * row:][:depth] @ b[bo + min(j, columns - 1) * column:][:depth]
-                for j in range(DOTS)]
-        _finish(c[co + r * distance:][:DOTS], np.array(sums) * scale[zo], bias[so:], flags)
+                for j in range(DOT_NR)]
+        _finish(c[co + r * distance:][:DOT_NR], np.array(sums) * scale[zo], bias[so:], flags)
 
 
-dots, dot_row = (Micro(ARGUMENTS, partial(_emit_dots, rows=rows), _dots_twin)
-                 for rows in (DOT_ROWS, 1))
-"""DOT_ROWS rows, or one; DOTS columns: c and the bias have all, b as many as there are.
-
-steps   depth, at least 1; distance of rows in c; rows that there are; flags; distance of rows in a;
-        of columns in b; columns that there are
-"""
-lift_rows, lift_columns = lift_of(pitch_of), lift_of(lambda width: VECTORS * width)
-tall, half, low = map(tile_of, HEIGHTS)
+dot_tile, dot_row = (Micro(ARGUMENTS, partial(_emit_dot_tile, rows=rows), _dot_tile_twin)
+                 for rows in (DOT_MR, 1))
+"""DOT_MR rows, or one, and DOT_NR columns, all of which c and the bias have."""
+copy_to_strips, copy_to_panels = copy_of(packed_mr), copy_of(lambda width: NR_VECTORS * width)
+large_tile, medium_tile, small_tile = map(tile_of, TILE_ROWS)

@@ -308,8 +308,8 @@ def _signature(kinds: Sequence[Any], names: Sequence[str], emit: Callable[[Vecto
     from numba.np.numpy_support import as_dtype
 
     wide = [types.intp if isinstance(kind, types.Integer) else
-            types.UniTuple(types.intp, len(kind)) if isinstance(kind, types.BaseTuple) else kind
-            for kind in kinds]
+            types.UniTuple(types.intp, len(kind)) if isinstance(kind, types.BaseAnonymousTuple)
+            else kind for kind in kinds]
     arrays = [kind.dtype for kind in kinds if isinstance(kind, types.Array)]
     dtype = as_dtype(arrays[0])
 
@@ -318,8 +318,9 @@ def _signature(kinds: Sequence[Any], names: Sequence[str], emit: Callable[[Vecto
         for name, kind, value in zip(names, signature.args, values, strict=True):
             if isinstance(kind, types.Array):
                 value = context.make_array(kind)(context, builder, value).data
-            elif isinstance(kind, types.UniTuple):
-                value = [builder.extract_value(value, i) for i in range(len(kind))]
+            elif isinstance(kind, types.BaseTuple):
+                value = [context.cast(builder, builder.extract_value(value, i), of, types.intp)
+                         for i, of in enumerate(kind)]
             found[name] = value
         value = emit(Vectors(builder, dtype, SimpleNamespace(**found)))
         return value if returns else context.get_dummy_value()
