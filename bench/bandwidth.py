@@ -18,7 +18,7 @@ import nbmod as mx
 from nbmod.cli.bench import Row, step_seconds
 from nbmod.execution.cost_model import costs_of
 from nbmod.ops.jit import num_threads
-from nbmod.ops.simd.roofline import measured
+from nbmod.ops.simd.roofline import measure_roofline
 
 from .elementwise import CASES as CHAINS
 from .ops import Shape, layer, pool
@@ -96,7 +96,7 @@ def _bound(symbol: Any, shapes: dict[str, Shape]) -> Any:
 
 
 def main(names: list[str]) -> None:
-    copied = measured().nbytes
+    copied = measure_roofline().nbytes
     print(f"{num_threads()} threads; copies {copied / 1e9:.1f} GB/s")
     cases = {name: (build, {"data": shape}) for name, (build, shape) in OPS.items()}
     for name, (build, shapes) in {**CHAINS, **cases}.items():

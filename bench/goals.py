@@ -24,7 +24,7 @@ import nbmod as mx
 from nbmod.cli.bench import bound, step_seconds
 from nbmod.config import CONFIG
 from nbmod.execution.cost_model import costs_of
-from nbmod.ops.simd.roofline import measured as ceilings
+from nbmod.ops.simd.roofline import measure_roofline as ceilings
 
 from . import memory, startup
 from .compare import arguments, measured, workers_of

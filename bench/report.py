@@ -47,9 +47,9 @@ class Result:
 
 @cache
 def _ceilings() -> Any:
-    from nbmod.ops.simd.roofline import measured
+    from nbmod.ops.simd.roofline import measure_roofline
 
-    return measured()
+    return measure_roofline()
 
 
 def host(threads: int, versions: dict[str, str]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..execution.cost_model import Cost
     from ..execution.steps import BoundGraph
     from ..executor import Executor
-    from ..ops.simd.roofline import Ceilings
+    from ..ops.simd.roofline import Roofline
 
 __all__ = ["HELP", "arguments", "bound", "run", "shape_argument", "step_seconds", "table"]
 
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the table."""
     from ..execution.cost_model import costs_of
     from ..ops.jit import num_threads
-    from ..ops.simd.roofline import measured
+    from ..ops.simd.roofline import measure_roofline
     from ..symbol import load
 
     if options.repeats < 1:
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     rows = [Row(node.name, node.op.name, seconds, cost) for node, seconds, cost
             in zip(executor.compiled.nodes, times, costs_of(executor.compiled), strict=False)
             if node.op]
-    ceilings = measured()
+    ceilings = measure_roofline()
     print(f"{options.symbol}: {'training' if options.train else 'inference'}, "
           f"{num_threads()} threads; peak {ceilings.operations / 1e9:.0f} GFLOP/s in registers, "
           f"{ceilings.nbytes / 1e9:.1f} GB/s copied")
@@ -130,14 +130,14 @@ class Row(NamedTuple):
     seconds: float
     cost: Cost
 
-    def share(self, ceilings: Ceilings) -> tuple[float, str]:
+    def share(self, ceilings: Roofline) -> tuple[float, str]:
         """Of the peak that limits it: the larger of arithmetic's and memory's."""
         found = [(amount / ceiling / max(self.seconds, 1e-9), of) for amount, ceiling, of
                  in zip(self.cost, ceilings, ("FMA", "copy"), strict=True)]
         return found[0] if self.cost.operations else found[1]
 
 
-def table(rows: Sequence[Row], ceilings: Ceilings, sort: bool = False, top: int | None = None
+def table(rows: Sequence[Row], ceilings: Roofline, sort: bool = False, top: int | None = None
           ) -> list[str]:
     """The lines: a head, the steps, their total."""
     from ..execution.cost_model import Cost
@@ -152,7 +152,7 @@ def table(rows: Sequence[Row], ceilings: Ceilings, sort: bool = False, top: int 
             for line in [COLUMNS, *cells]]
 
 
-def _cells(row: Row, ceilings: Ceilings, whole: float) -> list[str]:
+def _cells(row: Row, ceilings: Roofline, whole: float) -> list[str]:
     seconds, (operations, nbytes) = max(row.seconds, 1e-9), row.cost
     share, of = row.share(ceilings)
     speeds = [f"{operations / 1e9:.3f}", f"{operations / seconds / 1e9:.1f}"]

@@ -9,7 +9,7 @@ from nbmod.cli import bench
 from nbmod.cli import main as cli
 from nbmod.execution.cost_model import Cost, cost_of, costs_of
 from nbmod.ops.op import Spec
-from nbmod.ops.simd.roofline import Ceilings, chains
+from nbmod.ops.simd.roofline import Roofline, chains
 from tests.ops.test_simd import LANES, called, np, numbers
 
 SHAPE = (2, 3, 8, 8)
@@ -78,7 +78,7 @@ def test_blocks_of_channels_are_counted_as_they_are_defined():
 
 
 def test_the_share_is_of_what_limits_a_step():
-    ceilings = Ceilings(100.0, 10.0)
+    ceilings = Roofline(100.0, 10.0)
     assert bench.Row("a", "b", 2.0, Cost(50, 1)).share(ceilings) == (0.25, "FMA")
     assert bench.Row("a", "b", 2.0, Cost(0, 10)).share(ceilings) == (0.5, "copy")
 

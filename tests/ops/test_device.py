@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 import nbmod as mx
 from nbmod.ops.device import ALIGNMENT, CPU, LARGE, Cpu, Device, device_of
 from nbmod.ops.simd.host import lanes
-from nbmod.ops.simd.nontemporal import BEYOND, streams
+from nbmod.ops.simd.nontemporal import NONTEMPORAL_BYTES, bypasses_cache
 
 DTYPES = ["float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool"]
 
@@ -62,10 +62,10 @@ def test_copies_of_what_does_not_fit_do_not_warn():
 
 
 def test_large_arrays_may_be_written_past_the_caches():
-    shape = (BEYOND // 4096, 1024)
+    shape = (NONTEMPORAL_BYTES // 4096, 1024)
     for array in (CPU.full(shape, np.float32, 0.0),
                   CPU.full(shape, np.float32, 2.0), CPU.from_numpy(np.ones(shape, np.float32))):
-        assert streams(array) == (lanes("float32") > 1)
+        assert bypasses_cache(array) == (lanes("float32") > 1)
         assert array.shape == shape and array[0, 0] == array[-1, -1]
 
 

@@ -29,7 +29,7 @@ from nbmod.ops.simd.conv_strip import (
     BIAS,
     PIXELS,
     RELU,
-    at_most,
+    clip_flag,
     plane1,
     plane2,
     row3,
@@ -38,8 +38,8 @@ from nbmod.ops.simd.conv_strip import (
     strip2,
     strip_of,
 )
-from nbmod.ops.simd.depthwise_rows import SIZES, STRIDES, Rows, row_of
-from nbmod.ops.simd.depthwise_taps import TAPS, lanesums, lanewise
+from nbmod.ops.simd.depthwise_rows import SIZES, STRIDES, RowTaps, row_of
+from nbmod.ops.simd.depthwise_taps import TAPS, depthwise_strip, depthwise_weight_sums
 from nbmod.ops.simd.gemm_microkernel import (
     DOT_MR,
     DOT_NR,
@@ -54,19 +54,24 @@ from nbmod.ops.simd.gemm_microkernel import (
     packed_mr,
     small_tile,
 )
-from nbmod.ops.simd.halo import clear_edge
-from nbmod.ops.simd.host import lanes, second_cache
-from nbmod.ops.simd.int8_dot import WHOLE
-from nbmod.ops.simd.ir import Micro, width_of
+from nbmod.ops.simd.halo import zero_halo
+from nbmod.ops.simd.host import l2_cache_bytes, lanes
+from nbmod.ops.simd.int8_dot import ROUND_MAGIC
+from nbmod.ops.simd.ir import MicroKernel, width_of
 from nbmod.ops.simd.outer_product import ROWS, flat1, flat2, outer1, outer2
-from nbmod.ops.simd.pixel_rows import LEAST, join, split
-from nbmod.ops.simd.pooling_window import largest, mean, to_all, to_largest
+from nbmod.ops.simd.pixel_rows import MIN_COUNT, deinterleave, interleave
+from nbmod.ops.simd.pooling_window import max_window, max_window_grad, mean_window, mean_window_grad
 from nbmod.ops.simd.raw_arrays import STEP
 from nbmod.ops.simd.softmax_rows import LOG, softmax_row
-from nbmod.ops.simd.transpose import collect, spread, transpose, transpose_past
+from nbmod.ops.simd.transpose import (
+    transpose,
+    transpose_gather,
+    transpose_nontemporal,
+    transpose_scatter,
+)
 from nbmod.ops.simd.vector_math import EXPONENTIALS, exp
 from nbmod.ops.simd.winograd_transforms import FOUR, TWO
-from nbmod.ops.simd.work_queue import SPACE, queue_of, take
+from nbmod.ops.simd.work_queue import COUNTER_STRIDE, job_counters, next_job
 from tests.programs import convolution_sums
 
 pytestmark = pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
@@ -88,10 +93,10 @@ def called(micro):
 
 STRIPS = {"pair": (strip2, 2, LANES), "single": (strip1, 1, LANES), "flat pair": (plane2, 2, 1),
           "flat single": (plane1, 1, 1), "flat rows": (row3, 2, 3), "wide rows": (row7, 2, 7),
-          "lanes": (lanewise, 1, 1)}
+          "lanes": (depthwise_strip, 1, 1)}
 
 
-@pytest.mark.parametrize("flags", [0, BIAS, ADD, RELU, BIAS | ADD | RELU, RELU | at_most(1.5)])
+@pytest.mark.parametrize("flags", [0, BIAS, ADD, RELU, BIAS | ADD | RELU, RELU | clip_flag(1.5)])
 @pytest.mark.parametrize("name", STRIPS)
 def test_strips_are_their_twins(name, flags):
     """Sums of about 100 products of size 1: 1e-5 is 100 roundings."""
@@ -124,12 +129,12 @@ def test_strips_in_any_order_give_the_same(monkeypatch, setting):
 
 
 def test_jobs_are_taken_once():
-    space = {"take": take}
-    exec("def call(queue, at, found):\n    found[0] = take(queue, at)", space)
-    (queue, other), found = (queue_of(2), queue_of(2)), np.zeros(1, np.int64)
+    space = {"next_job": next_job}
+    exec("def call(queue, at, found):\n    found[0] = next_job(queue, at)", space)
+    (queue, other), found = (job_counters(2), job_counters(2)), np.zeros(1, np.int64)
     for count in range(5):
-        Kernel(space["call"])(queue, SPACE, found)
-        assert found[0] == take.function(other, SPACE) == count
+        Kernel(space["call"])(queue, COUNTER_STRIDE, found)
+        assert found[0] == next_job.function(other, COUNTER_STRIDE) == count
     np.testing.assert_array_equal(queue, other)
 
 
@@ -140,7 +145,7 @@ def test_the_second_cache_is_found(found, size, tmp_path):
     (tmp_path / "index1").mkdir()
     for name, text in found.items():
         (tmp_path / "index1" / name).write_text(text + "\n")
-    assert second_cache(str(tmp_path)) == size
+    assert l2_cache_bytes(str(tmp_path)) == size
 
 
 def check_words(micro, deep, dtype):
@@ -149,7 +154,7 @@ def check_words(micro, deep, dtype):
     places = np.concatenate([RANDOM.randint(0, 50, PIXELS), RANDOM.permutation(PIXELS) * LANES])
     x, w, bias = (RANDOM.randint(-2 ** 31, 2 ** 31, size).astype(np.int32)
                   for size in (200, 7 + 5 * deep * 2 * LANES, 3 + 2 * LANES))
-    numbers = np.array([0.5 ** 10, -127, 120, WHOLE + 128], np.float32)
+    numbers = np.array([0.5 ** 10, -127, 120, ROUND_MAGIC + 128], np.float32)
     y = RANDOM.randint(0, 100, 5 + 2 * step).astype(dtype)
     expected, at, steps = y.copy(), (1, 7, 3, 5, 0, 0), (len(taps), step, BIAS, 3)
     bias >>= 16
@@ -168,15 +173,16 @@ def test_strips_of_words_are_their_twins(name, dtype):
 
 @pytest.mark.parametrize("features", [(), ("sse2", "avx2", "avx512bw")])
 def test_products_of_bytes_without_their_instruction(monkeypatch, features):
-    known = int8_dot.has
-    monkeypatch.setattr(int8_dot, "has", lambda *names: set(names) <= {*features} and known(*names))
+    known = int8_dot.has_features
+    monkeypatch.setattr(int8_dot, "has_features",
+                        lambda *names: set(names) <= {*features} and known(*names))
     check_words(strip_of(2, 0), LANES, "int32")
 
 
 def test_halves_become_even():
     sums = np.array([1, 3, 5, -1, -3, 300, -300, 0] * 2, np.int32)
-    numbers = np.array([0.5, -128, 127, WHOLE + 128], np.float32)
-    np.testing.assert_array_equal(int8_dot.narrow(sums, numbers)[:8].astype(int) - 128,
+    numbers = np.array([0.5, -128, 127, ROUND_MAGIC + 128], np.float32)
+    np.testing.assert_array_equal(int8_dot.requantize(sums, numbers)[:8].astype(int) - 128,
                                   [0, 2, 2, 0, -2, 127, -128, 0])
 
 
@@ -207,9 +213,9 @@ def test_results_past_the_caches_are_the_same(monkeypatch, offset, adds):
 def test_a_step_past_the_caches_is_its_twin(dtype):
     room, outs = numbers(STEP).astype(dtype), np.zeros((2, 3 * STEP), dtype)
     at = -outs.ctypes.data % 64 // outs.itemsize + STEP
-    nontemporal.past.function(room, outs[0], at)
-    called(nontemporal.past)(room, outs[1], at)
-    called(nontemporal.settle)(outs[1])
+    nontemporal.store_nontemporal.function(room, outs[0], at)
+    called(nontemporal.store_nontemporal)(room, outs[1], at)
+    called(nontemporal.store_fence)(outs[1])
     np.testing.assert_array_equal(*outs)
     assert outs[0].any()
 
@@ -231,15 +237,15 @@ def test_sums_of_lanes_are_their_twin():
     x, g, d = numbers(400), numbers(400), numbers(4 + TAPS * LANES)
     rows, at = np.arange(TAPS) * 3, (2, 1, 4, 0, 2)
     expected = d.copy()
-    lanesums.function(x, g, expected, rows, places.ravel(), at, 16)
-    called(lanesums)(x, g, d, rows, places.ravel(), at, 16)
+    depthwise_weight_sums.function(x, g, expected, rows, places.ravel(), at, 16)
+    called(depthwise_weight_sums)(x, g, d, rows, places.ravel(), at, 16)
     np.testing.assert_allclose(d, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("flags", [0, BIAS, BIAS | ADD | RELU, RELU | at_most(1.5)])
+@pytest.mark.parametrize("flags", [0, BIAS, BIAS | ADD | RELU, RELU | clip_flag(1.5)])
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("stride", STRIDES)
-@pytest.mark.parametrize("kind", [Rows.forward, Rows.backward])
+@pytest.mark.parametrize("kind", [RowTaps.forward, RowTaps.backward])
 def test_rows_of_lanes_are_their_twins(kind, stride, size, flags):
     """17 pixels are two groups and a rest; of y nothing else changes."""
     row = row_of(kind(size, stride))
@@ -293,8 +299,8 @@ def test_planes_of_norms_are_their_twins(flags, rows, columns):
 def test_edges_are_their_twins(size, halo):
     planes = numbers((size[0] + 2 * halo) * (size[1] + 2 * halo) * LANES + 9)
     expected = planes.copy()
-    clear_edge.function(expected, 3, *size, halo)
-    called(clear_edge)(planes, 3, *size, halo)
+    zero_halo.function(expected, 3, *size, halo)
+    called(zero_halo)(planes, 3, *size, halo)
     np.testing.assert_array_equal(planes, expected)
 
 
@@ -332,7 +338,7 @@ def test_tiles_are_their_twins(way, kind, rows, columns):
     np.testing.assert_allclose(target, expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("flags", [0, BIAS, ADD, RELU, BIAS | ADD | RELU, RELU | at_most(1.5)])
+@pytest.mark.parametrize("flags", [0, BIAS, ADD, RELU, BIAS | ADD | RELU, RELU | clip_flag(1.5)])
 @pytest.mark.parametrize("rows, columns", [(5, 4), (3, 1), (1, 2)])
 @pytest.mark.parametrize("way", [TWO, FOUR])
 def test_results_of_tiles_are_their_twins(way, rows, columns, flags):
@@ -413,10 +419,10 @@ def values(*shape):
     return RANDOM.choice(np.array([-np.inf, np.nan, -2, 0.1, 3], np.float32), shape)
 
 
-WINDOWS = {"largest": (largest, (values, numbers), (3, 1)),
-           "mean": (mean, (numbers, numbers, numbers), (3, 1, 2)),
-           "to largest": (to_largest, (values, numbers, numbers), (3, 1, 2)),
-           "to all": (to_all, (numbers, numbers, numbers), (1, 3, 2))}
+WINDOWS = {"largest": (max_window, (values, numbers), (3, 1)),
+           "mean": (mean_window, (numbers, numbers, numbers), (3, 1, 2)),
+           "to largest": (max_window_grad, (values, numbers, numbers), (3, 1, 2)),
+           "to all": (mean_window_grad, (numbers, numbers, numbers), (1, 3, 2))}
 
 
 @pytest.mark.parametrize("steps", [
@@ -435,13 +441,13 @@ def test_windows_are_their_twins(name, steps):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("more", [0, 1, LEAST, LEAST + 3])
-@pytest.mark.parametrize("micro, at", [(split, (3, 7, 80)), (join, (3, 80, 9))])
+@pytest.mark.parametrize("more", [0, 1, MIN_COUNT, MIN_COUNT + 3])
+@pytest.mark.parametrize("micro, at", [(deinterleave, (3, 7, 80)), (interleave, (3, 80, 9))])
 def test_pixels_are_split_and_joined(micro, at, more, dtype):
     x, y = (numbers(200).astype(dtype) for _ in range(2))
     expected = y.copy()
-    micro.function(x, expected, at, LEAST + more)
-    called(micro)(x, y, at, LEAST + more)
+    micro.function(x, expected, at, MIN_COUNT + more)
+    called(micro)(x, y, at, MIN_COUNT + more)
     np.testing.assert_array_equal(y, expected)
 
 
@@ -462,12 +468,12 @@ def test_squares_are_transposed_past_the_caches(dtype):
     target = room[-room.ctypes.data % 64 // room.itemsize:]
     expected = target.copy()
     arguments = ((5, 2 * width), (40, 3 * width))
-    transpose_past.function(source, expected, *arguments)
-    called(transpose_past)(source, target, *arguments)
+    transpose_nontemporal.function(source, expected, *arguments)
+    called(transpose_nontemporal)(source, target, *arguments)
     np.testing.assert_array_equal(target, expected)
 
 
-@pytest.mark.parametrize("micro", [spread, collect])
+@pytest.mark.parametrize("micro", [transpose_scatter, transpose_gather])
 def test_squares_with_places_are_their_twins(micro):
     """Rows at any distance, also several in one place."""
     places = np.array([9, *RANDOM.permutation(np.arange(LANES) // 2)])
@@ -536,7 +542,7 @@ def test_reorders_past_the_caches_are_the_same(monkeypatch, halo, width, offset)
     back = behind_vectors(data.shape, offset)
     for array, far in zip(blocks, [np.inf, 0], strict=True):
         monkeypatch.setattr(nontemporal, "BEYOND", far)
-        assert nontemporal.streams(array, data) == (far == 0 and not offset)
+        assert nontemporal.bypasses_cache(array, data) == (far == 0 and not offset)
         into_blocks(form, data, array)
     from_blocks(form, blocks[1], back)
     np.testing.assert_array_equal(*blocks)
@@ -699,7 +705,7 @@ def close(found, expected):
     np.testing.assert_allclose(found, expected, atol=1e-5 * abs(expected).max())
 
 
-powers = Micro(("x", "y", "at"), lambda v: v.store(
+powers = MicroKernel(("x", "y", "at"), lambda v: v.store(
     exp(v, v.load(v.at(v.args.x, v.args.at))), v.at(v.args.y, v.args.at)), lambda x, y, at: None)
 
 
@@ -747,8 +753,8 @@ def test_rows_of_probabilities_are_their_twin(size, dtype, most, inplace, flags)
 @pytest.mark.parametrize("dtype, most", [("float32", 2e-6), ("float64", 1e-14)])
 @pytest.mark.parametrize("begin", [LANES, LANES + 3])
 @pytest.mark.parametrize("size", [1, LANES - 1, LANES, 6 * LANES + 3, norm_rows.PART * LANES + 5])
-@pytest.mark.parametrize("flags", [0, norm_rows.STREAM, norm_rows.SHARED,
-                                   norm_rows.STREAM | norm_rows.SHARED])
+@pytest.mark.parametrize("flags", [0, norm_rows.STREAM, norm_rows.SCALAR_AFFINE,
+                                   norm_rows.STREAM | norm_rows.SCALAR_AFFINE])
 def test_rows_of_norms_are_their_twins(flags, size, begin, dtype, most):
     """Sums of n numbers are off by their root times the error of one, here in parts."""
     x, g, y, *along = (at_vectors(2 * (begin + size + 5)).view(dtype) if dtype == "float64" else
@@ -762,10 +768,10 @@ def test_rows_of_norms_are_their_twins(flags, size, begin, dtype, most):
     known = (x, gamma, mean, deviation)
     for micro, arrays, where in (
             (norm_rows.row_sums, (x, mean, sums), ((begin, 1), size)),
-            (norm_rows.row_normal, (x, gamma, beta, mean, deviation, y), (at, steps)),
+            (norm_rows.row_normalize, (x, gamma, beta, mean, deviation, y), (at, steps)),
             (norm_rows.row_grad_sums, (g, *known, slopes, shifts, sums), (at, steps)),
             (norm_rows.row_grad, (g, *known, shares, y), (at, steps)),
-            (norm_rows.row_normal, (x, gamma, beta, mean, deviation, x), (at, steps))):
+            (norm_rows.row_normalize, (x, gamma, beta, mean, deviation, x), (at, steps))):
         expected = [each.copy() for each in arrays]
         if arrays[-1] is x:  # in place
             expected[-1] = expected[0]

@@ -25,14 +25,14 @@ from nbmod.ops.simd import (  # noqa: E402
     transpose,
     winograd_transforms,
 )
-from nbmod.ops.simd.ir import Micro, Vectors  # noqa: E402
+from nbmod.ops.simd.ir import MicroKernel, Vectors  # noqa: E402
 
 FLOATS, WHOLE = ir.FloatType().as_pointer(), ir.IntType(64).as_pointer()
 STRIP = [FLOATS] * 5 + [WHOLE] * 2 + [6, 4]
-CASES: dict[str, tuple[Micro, list[Any]]] = {
+CASES: dict[str, tuple[MicroKernel, list[Any]]] = {
     "strip2": (conv_strip.strip2, STRIP),
     "plane1": (conv_strip.plane1, STRIP),
-    "lanewise": (depthwise_taps.lanewise, STRIP),
+    "lanewise": (depthwise_taps.depthwise_strip, STRIP),
     "outer2": (outer_product.outer2, [FLOATS] * 3 + [WHOLE] * 2 + [6, 4]),
     "transpose": (transpose.transpose, [FLOATS] * 2 + [2, 4]),
     "input_tile": (winograd_transforms.FOUR.input_tile, [FLOATS] * 2 + [2, 5]),
@@ -42,7 +42,7 @@ CASES: dict[str, tuple[Micro, list[Any]]] = {
 """Kinds of arguments: a pointer, an integer (0), or a tuple of so many."""
 
 
-def module_of(micro: Micro, kinds: list[Any]) -> str:
+def module_of(micro: MicroKernel, kinds: list[Any]) -> str:
     """LLVM IR of a function that is the micro-kernel."""
     types = [kind for kind in kinds if not isinstance(kind, int)]
     whole = [ir.IntType(64)] * sum(max(kind, 1) for kind in kinds if isinstance(kind, int))

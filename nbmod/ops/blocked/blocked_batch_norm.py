@@ -38,8 +38,8 @@ from ..simd.batch_norm_planes import (
     norm_plane,
     norm_sums,
 )
-from ..simd.halo import clear_edge
-from ..simd.nontemporal import streams
+from ..simd.halo import zero_halo
+from ..simd.nontemporal import bypasses_cache
 from .layout import LANES, Form, enter_channels
 
 __all__ = ["BlockedBatchNorm"]
@@ -99,7 +99,7 @@ def _enter_block(x, sums, norm, channels, b, form, how):
 def _normalise(x, add, y, norm, plane, step, form, steps):
     at = _at(plane, step, form)
     norm_plane(x, add, y, norm, at, steps)
-    clear_edge(y, at[1] - form[6], form[1], form[2], form[9])
+    zero_halo(y, at[1] - form[6], form[1], form[2], form[9])
 
 
 @kernel(parallel=True)
@@ -151,9 +151,9 @@ def _give_back(x, g, y, gx, gadd, norm, at, form, how):
     steps, x_halo = how
     grad_plane(x, g, y, gx, gadd, norm, at, steps)
     if steps[5] & GX:
-        clear_edge(gx, at[0] - form[5], form[1], form[2], x_halo)
+        zero_halo(gx, at[0] - form[5], form[1], form[2], x_halo)
     if steps[5] & GADD:
-        clear_edge(gadd, at[1] - form[6], form[1], form[2], form[9])
+        zero_halo(gadd, at[1] - form[6], form[1], form[2], form[9])
 
 
 @kernel(parallel=True)
@@ -240,7 +240,7 @@ class BlockedBatchNorm(FollowedNorm):
         arrays = [array.reshape(-1) for array in (x, given.get("add", y), y)]
         form, by_block = self._geometry(x)
         trains = not call.specs or outs[1] is not None
-        flags = ADD * self.add | STREAM * streams(y, *ins[:1 + self.add])
+        flags = ADD * self.add | STREAM * bypasses_cache(y, *ins[:1 + self.add])
 
         def run() -> None:
             if self.fix_gamma and trains:
@@ -272,7 +272,7 @@ class BlockedBatchNorm(FollowedNorm):
         flags = GX * (gx is not None) + GADD * (gadd is not None) + (
             (PASSED if self.add else WITHIN) * self.relu)
         for bit, out in ((STREAM, gx), (STREAM_GADD, gadd)):
-            flags |= bit * (out is not None and streams(out, g, x, y))
+            flags |= bit * (out is not None and bypasses_cache(out, g, x, y))
         count = x.shape[0] * form[1] * form[2]
 
         def run() -> None:

@@ -18,8 +18,8 @@ import numpy as np
 from ..jit import inlined, kernel, num_threads, prange
 from ..nn.sliding_window import Direction, Geometry
 from ..op import Spec
-from ..simd.depthwise_rows import SIZES, STRIDES, Rows, row_of
-from ..simd.depthwise_taps import TAPS, lanesums
+from ..simd.depthwise_rows import SIZES, STRIDES, RowTaps, row_of
+from ..simd.depthwise_taps import TAPS, depthwise_weight_sums
 from .address_tables import (
     Pack,
     Sliding,
@@ -31,7 +31,7 @@ from .address_tables import (
     pixel_places,
 )
 from .blocked_convolution import FLOAT, Kernels, is_planar, sliding_of
-from .conv_driver import JOBS, LANEWISE, unpack
+from .conv_driver import DEPTHWISE, JOBS, unpack
 from .layout import LANES, Form
 
 __all__ = ["Depthwise", "fills", "is_depthwise", "kernels_of", "sums_cost"]
@@ -47,7 +47,7 @@ def _sums(x, g, d, rows, places, steps):
     for job in prange(images * blocks):
         plane = np.int64(job)
         for first in range(0, len(rows), TAPS):
-            lanesums(x, g, d, rows, places, (plane * x_plane, plane * g_plane,
+            depthwise_weight_sums(x, g, d, rows, places, (plane * x_plane, plane * g_plane,
                                              (plane * len(rows) + first) * LANES, first, 0),
                      len(places) // 2)
 
@@ -69,7 +69,7 @@ def _pack(slide: Sliding, channels: int, seen: Sequence[Sequence[int]], room: in
 class Depthwise(Kernels):
     """One convolution of as many groups as channels and filters."""
 
-    kind: ClassVar = LANEWISE
+    kind: ClassVar = DEPTHWISE
     zeros: ClassVar = LANES
 
     @property
@@ -122,10 +122,10 @@ class Depthwise(Kernels):
 
 # -- row by row -----------------------------------------------------------------------------------
 
-row3, row5 = (row_of(Rows.forward(size, 1)) for size in SIZES)
-row3by2, row5by2 = (row_of(Rows.forward(size, 2)) for size in SIZES)
-back3, back5 = (row_of(Rows.backward(size, 1)) for size in SIZES)
-back3by2, back5by2 = (row_of(Rows.backward(size, 2)) for size in SIZES)
+row3, row5 = (row_of(RowTaps.forward(size, 1)) for size in SIZES)
+row3by2, row5by2 = (row_of(RowTaps.forward(size, 2)) for size in SIZES)
+back3, back5 = (row_of(RowTaps.backward(size, 1)) for size in SIZES)
+back3by2, back5by2 = (row_of(RowTaps.backward(size, 2)) for size in SIZES)
 
 
 @inlined

@@ -14,7 +14,13 @@ from ..nn.pooling import AVG, MAX, Pooling
 from ..nn.sliding_window import Window
 from ..op import Call, Op, Run, Spec
 from ..shape import PartialShape
-from ..simd.pooling_window import LOWEST, largest, mean, to_all, to_largest
+from ..simd.pooling_window import (
+    LOWEST,
+    max_window,
+    max_window_grad,
+    mean_window,
+    mean_window_grad,
+)
 from .layout import LANES, Form, clear_halo, flat
 
 __all__ = ["BlockedPooling"]
@@ -57,9 +63,9 @@ def _forward(source, target, g, sizes, halos, forms):
                 if y1 <= y0 or x1 <= x0:
                     target[out:out + more * LANES] = LOWEST if is_max else 0
                 elif is_max:
-                    largest(source, target, (place, out), steps)
+                    max_window(source, target, (place, out), steps)
                 else:
-                    mean(source, target, sizes, (place, out, i * columns + j), steps)
+                    mean_window(source, target, sizes, (place, out, i * columns + j), steps)
                 j += more
 
 
@@ -85,9 +91,9 @@ def _backward(gy, x, gx, g, sizes, halos):
                 steps = (y1 - y0, x1 - x0, in_row, more, right * LANES)
                 if y1 > y0 and x1 > x0:
                     if is_max:
-                        to_largest(source, grads, into, (place, grad, place), steps)
+                        max_window_grad(source, grads, into, (place, grad, place), steps)
                     else:
-                        to_all(grads, into, sizes, (grad, place, i * columns + j), steps)
+                        mean_window_grad(grads, into, sizes, (grad, place, i * columns + j), steps)
                 j += more
         gx[k, clear:] = 0
 

@@ -42,8 +42,8 @@ from .layout import LANES, Form
 from .winograd import Tiling, fits
 from .winograd_convolution import Tiled
 
-__all__ = ["DIRECT", "FOUR", "PLAIN", "TWO", "Choice", "Layer", "candidates", "chosen",
-           "estimates", "is_worth_blocks"]
+__all__ = ["DIRECT", "FOUR", "PLAIN", "TWO", "Choice", "Layer", "candidates", "chosen", "estimates",
+           "is_worth_blocks"]
 
 DIRECT, TWO, FOUR = 0, 2, 4
 """Algorithms: strips of pixels, or tiles of so many rows and columns."""

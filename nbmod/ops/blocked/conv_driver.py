@@ -16,23 +16,23 @@ from ..simd.conv_strip import (
     plane2,
     row3,
     row7,
-    settle,
+    store_fence,
     strip1,
     strip2,
 )
-from ..simd.depthwise_taps import lanewise
-from ..simd.host import second_cache
-from ..simd.nontemporal import streams
+from ..simd.depthwise_taps import depthwise_strip
+from ..simd.host import l2_cache_bytes
+from ..simd.nontemporal import bypasses_cache
 from ..simd.outer_product import ROWS, flat1, flat2, outer1, outer2
-from ..simd.transpose import collect, spread
-from ..simd.work_queue import SPACE, queue_of, take
+from ..simd.transpose import transpose_gather, transpose_scatter
+from ..simd.work_queue import COUNTER_STRIDE, job_counters, next_job
 from .address_tables import OuterTask, Pack, StripTask
 from .layout import LANES, flat
 
-__all__ = ["BLOCK", "LANEWISE", "PLANE", "pack", "run_outer", "run_strips", "streamed",
+__all__ = ["BLOCK", "DEPTHWISE", "PLANE", "pack", "run_outer", "run_strips", "streamed",
            "strips_of", "unpack"]
 
-BLOCK, PLANE, LANEWISE = range(3)
+BLOCK, PLANE, DEPTHWISE = range(3)
 """Taps of a block of channels, of one channel, of one channel for each lane; 3 or 7: of one
 channel, and for pairs of vectors so many neighbours at a time."""
 JOBS = 4
@@ -42,7 +42,7 @@ MANY = 8
 fetched in time, being neighbours.  Of fewer strips, filters stay: to read them takes longer."""
 NEAR = 2 ** 16
 """Numbers of the filters that stay."""
-BESIDE = second_cache() // 8
+BESIDE = l2_cache_bytes() // 8
 """Numbers of x for all filters of a job: half of the L2."""
 SIDE = 256
 """Rows and columns of a weight's gradient that a job adds up."""
@@ -62,8 +62,8 @@ def _strip(x, w, bias, r, y, taps, places, at, steps, vectors, kind):
             row7(x, w, bias, r, y, taps, places, at, steps)
     elif kind == BLOCK:
         strip1(x, w, bias, r, y, taps, places, at, steps)
-    elif kind == LANEWISE:
-        lanewise(x, w, bias, r, y, taps, places, at, steps)
+    elif kind == DEPTHWISE:
+        depthwise_strip(x, w, bias, r, y, taps, places, at, steps)
     else:
         plane1(x, w, bias, r, y, taps, places, at, steps)
 
@@ -108,16 +108,16 @@ def _strips_of_job(x, w, bias, r, y, taps, places, blocks, job, steps, how):
 @kernel(parallel=True)
 def _strips(x, w, bias, r, y, taps, places, blocks, steps, how, queue, jobs):
     """y, flat, job by job (see `simd.queue`)."""
-    workers = len(queue) // SPACE
+    workers = len(queue) // COUNTER_STRIDE
     for worker in prange(workers):
         for turn in range(workers):
             other = (np.int64(worker) + turn) % workers
             begin, behind = other * jobs // workers, (other + 1) * jobs // workers
-            job = begin + take(queue, other * SPACE)
+            job = begin + next_job(queue, other * COUNTER_STRIDE)
             while job < behind:
                 _strips_of_job(x, w, bias, r, y, taps, places, blocks, job, steps, how)
-                job = begin + take(queue, other * SPACE)
-        settle(y)
+                job = begin + next_job(queue, other * COUNTER_STRIDE)
+        store_fence(y)
 
 
 def run_strips(task: StripTask, x: Any, w: Any, bias: Any, r: Any, y: Any, kind: int, flags: int
@@ -138,12 +138,12 @@ def run_strips(task: StripTask, x: Any, w: Any, bias: Any, r: Any, y: Any, kind:
     chunks = max(parts, min(-(-x_step // BESIDE), strips))
     jobs *= parts
     _strips(flat(x), w, bias, flat(r), flat(y), task.taps, task.places, task.blocks, task.steps,
-            (parts, chunks, together, kind, flags), queue_of(min(jobs, threads)), jobs)
+            (parts, chunks, together, kind, flags), job_counters(min(jobs, threads)), jobs)
 
 
 def streamed(r: Any, y: Any, flags: int) -> int:
     """The flag STREAM for a y that is large, unless its lines are read anyway, to be added to."""
-    return STREAM if streams(y, *[r] * bool(flags & ADD)) else 0
+    return STREAM if bypasses_cache(y, *[r] * bool(flags & ADD)) else 0
 
 
 @inlined
@@ -243,7 +243,8 @@ def _pack_block(w, packed, orders, source, start, sizes):
     if inner == count:
         for o in range(0, width, LANES):
             for t in range(0, count * LANES, LANES):
-                spread(w, packed, by_block, (source + o * outer + t, start + o, t), (outer, width))
+                transpose_scatter(w, packed, by_block, (source + o * outer + t, start + o, t),
+                                  (outer, width))
         return True
     if outer != count or source + LANES * inner + width * outer + by_tap.size > w.size:
         return False
@@ -255,7 +256,7 @@ def _pack_block(w, packed, orders, source, start, sizes):
         else:
             for o in range(0, width, LANES):
                 for t in range(0, count, LANES):
-                    spread(w, packed, by_tap, (place + o * outer + t, at + o, t),
+                    transpose_scatter(w, packed, by_tap, (place + o * outer + t, at + o, t),
                            (outer, LANES * width))
     return True
 
@@ -299,7 +300,7 @@ def _unpack(packed, rows, positions, order, strides, depth, w, adds):
         if inner == count and have == depth == LANES and outs == width and not adds:
             for o in range(0, width, LANES):
                 for t in range(0, count * LANES, LANES):
-                    collect(packed, w, order, (start + o, place + o * outer + t, t),
+                    transpose_gather(packed, w, order, (start + o, place + o * outer + t, t),
                             (width, outer))
             continue
         for o in range(outs):

@@ -20,7 +20,7 @@ from .blocked_convolution import FLAT, FLOAT, Kernels, is_planar, sliding_of
 from .layout import LANES, Form, enter_channels
 from .reorder import from_blocks, into_blocks
 
-__all__ = ["backward_data", "backward_weight", "data_room", "cost", "fills", "forward",
+__all__ = ["backward_data", "backward_weight", "cost", "data_room", "fills", "forward",
            "forward_room", "halo_cost", "sums_cost", "weight_room"]
 
 

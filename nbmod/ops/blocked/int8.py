@@ -28,7 +28,7 @@ from ..quantization.quantized_layers import QuantizedConvolution, QuantizedFully
 from ..quantization.ranges import INT8, INT32, UINT8, limits, set_range
 from ..shape import PartialShape
 from ..simd.conv_strip import BIAS
-from ..simd.int8_dot import WHOLE
+from ..simd.int8_dot import ROUND_MAGIC
 from .address_tables import Pack, Sliding, StripTask, forward_pack, forward_strips, neighbours
 from .blocked_convolution import FLAT, FLOAT, is_planar, sliding_of
 from .conv_driver import BLOCK, pack, run_strips
@@ -283,7 +283,7 @@ class ByteLayer(_Static):
             if self.requantize:
                 low, high = limits(self.target)
                 scale = self.requantize.enter_range(outs, sums_step(-end, end))
-                numbers[:] = scale, max(low, 0 if self.relu else low), high, WHOLE + zero
+                numbers[:] = scale, max(low, 0 if self.relu else low), high, ROUND_MAGIC + zero
             compute()
             clear_halo(outs[0], self.bytes.y.halo, zero)
 

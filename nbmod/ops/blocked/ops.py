@@ -15,7 +15,7 @@ from ..nn.sliding_window import sliding_size, span_of
 from ..op import Call, Op, Run, Spec, all_of
 from ..regions import Rows
 from ..shape import PartialShape
-from ..simd.conv_strip import ADD, BIAS, RELU, at_most
+from ..simd.conv_strip import ADD, BIAS, RELU, clip_flag
 from ..tensor.slicing import Concat
 from ..tensor.strided_copy import prepare_moves
 from .address_tables import Sliding
@@ -25,8 +25,7 @@ from .layout import LANES, Form, clear_halo, clear_tail, enter_channels
 from .reorder import from_blocks, into_blocks, widen
 from .winograd_convolution import Tiled
 
-__all__ = ["BlockedConvolution", "ClearEdges", "FromBlocks", "IntoBlocks",
-           "JoinedBlocks"]
+__all__ = ["BlockedConvolution", "ClearEdges", "FromBlocks", "IntoBlocks", "JoinedBlocks"]
 
 
 NEAR = 2 ** 19
@@ -160,7 +159,7 @@ class BlockedConvolution(Op):
     @property
     def flags(self) -> int:
         """Those of the strip kernel."""
-        return BIAS * self.bias + ADD * self.add + RELU * self.relu + at_most(self.most)
+        return BIAS * self.bias + ADD * self.add + RELU * self.relu + clip_flag(self.most)
 
     def apart(self) -> tuple[str, ...]:
         if is_depthwise(self.slide, self.channels, self.filters):
@@ -199,7 +198,7 @@ class BlockedConvolution(Op):
         filters, padded, room = call.scratch
         filters = weight if self.packed else filters
         compute = kernels.forward(ins[0], filters, padded if self.bias else None, outs[0],
-                                  given.get("add"), RELU * self.relu + at_most(self.most), room)
+                                  given.get("add"), RELU * self.relu + clip_flag(self.most), room)
 
         def run() -> None:
             if not self.packed:

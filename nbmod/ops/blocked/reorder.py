@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..jit import inlined, kernel, prange
-from ..simd.nontemporal import settle, streams
-from ..simd.transpose import transpose, transpose_past
+from ..simd.nontemporal import bypasses_cache, store_fence
+from ..simd.transpose import transpose, transpose_nontemporal
 from .layout import LANES, Form, clear_halo
 
 __all__ = ["from_blocks", "into_blocks", "widen"]
@@ -28,13 +28,13 @@ def _into(data, blocks, form, past):
                 while x + LANES <= width:
                     at, steps = (line + x, out + x * LANES), (height * width, LANES)
                     if past:
-                        transpose_past(data, blocks, at, steps)
+                        transpose_nontemporal(data, blocks, at, steps)
                     else:
                         transpose(data, blocks, at, steps)
                     x += LANES
             _into_tail(data[line + x:], height * width, blocks[out + x * lanes:], width - x, have,
                        lanes)
-        settle(blocks)
+        store_fence(blocks)
 
 
 @inlined
@@ -60,12 +60,12 @@ def _from(blocks, data, form, past):
                 while x + LANES <= width:
                     at, steps = (line + x * LANES, out + x), (LANES, height * width)
                     if past:
-                        transpose_past(blocks, data, at, steps)
+                        transpose_nontemporal(blocks, data, at, steps)
                     else:
                         transpose(blocks, data, at, steps)
                     x += LANES
             _from_tail(blocks[line + x * LANES:], data[out + x:], height * width, width - x, have)
-        settle(data)
+        store_fence(data)
 
 
 @inlined
@@ -124,7 +124,7 @@ def into_blocks(form: Form, data: Any, blocks: Any) -> None:
              blocks.reshape(-1, *blocks.shape[2:4]), form.halo)
     else:
         _into(data.reshape(-1), blocks.reshape(-1), _numbers(form, len(data)),
-              streams(blocks, data))
+              bypasses_cache(blocks, data))
     clear_halo(blocks, form.halo)
 
 
@@ -135,4 +135,4 @@ def from_blocks(form: Form, blocks: Any, data: Any) -> None:
     else:
         numbers = _numbers(form, len(data))
         _from(blocks.reshape(-1), data.reshape(-1), numbers,
-              streams(data, blocks) and numbers[4] % LANES == 0)
+              bypasses_cache(data, blocks) and numbers[4] % LANES == 0)

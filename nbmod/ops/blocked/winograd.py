@@ -37,7 +37,7 @@ import numpy as np
 from ..jit import inlined, kernel, num_threads, prange
 from ..simd.conv_strip import PIXELS, strip1, strip2
 from ..simd.winograd_transforms import FOUR, TWO
-from ..simd.work_queue import SPACE, queue_of, take
+from ..simd.work_queue import COUNTER_STRIDE, job_counters, next_job
 from .address_tables import Pair, Sliding
 from .layout import LANES, Form, flat
 
@@ -174,11 +174,11 @@ class Tiling:
 
         def run() -> None:
             if self.apart:
-                _apart(x, filters, bias, r, y, room, tiles, tables, steps, queue_of(workers))
+                _apart(x, filters, bias, r, y, room, tiles, tables, steps, job_counters(workers))
             else:
                 times = -(-self.strips // self.taken(workers))
                 _together(x, filters, bias, r, y, room, tiles, tables, steps, fresh,
-                          queue_of(times * workers).reshape(times, -1))
+                          job_counters(times * workers).reshape(times, -1))
 
         return run
 
@@ -267,7 +267,7 @@ def _apart(x, w, bias, r, y, room, tiles, tables, steps, queue):
         for turn in range(workers):
             other = (np.int64(worker) + turn) % workers
             begin, behind = other * jobs // workers, (other + 1) * jobs // workers
-            job = begin + take(queue, other * SPACE)
+            job = begin + next_job(queue, other * COUNTER_STRIDE)
             while job < behind:
                 s, end = job * strips // jobs, (job + 1) * strips // jobs
                 m, some = v + (end - s) * v_strip, tiles[s * PIXELS:end * PIXELS]
@@ -279,7 +279,7 @@ def _apart(x, w, bias, r, y, room, tiles, tables, steps, queue):
                     span = min(2, vectors - o)
                     _multiply(room, w, (v, o * column, m), end - s, span, how, tables)
                     _leave(room, m, (bias, r, y), some, o, span, how, y_steps)
-                job = begin + take(queue, other * SPACE)
+                job = begin + next_job(queue, other * COUNTER_STRIDE)
 
 
 @kernel(parallel=True)
@@ -303,7 +303,7 @@ def _together(x, w, bias, r, y, room, tiles, tables, steps, fresh, queues):
             for turn in range(workers):
                 other = (np.int64(worker) + turn) % workers
                 begin, behind = other * jobs // workers, (other + 1) * jobs // workers
-                job = begin + take(queue, other * SPACE)
+                job = begin + next_job(queue, other * COUNTER_STRIDE)
                 while job < behind:
                     o, part = 2 * (job // parts), job % parts
                     first, end = part * here // parts, (part + 1) * here // parts
@@ -317,4 +317,4 @@ def _together(x, w, bias, r, y, room, tiles, tables, steps, fresh, queues):
                     done = o
                     _leave(room, m, (bias, r, y), tiles[(s + first) * PIXELS:(s + end) * PIXELS],
                            o, span, how, y_steps)
-                    job = begin + take(queue, other * SPACE)
+                    job = begin + next_job(queue, other * COUNTER_STRIDE)

@@ -41,7 +41,7 @@ from ..jit import inlined, kernel, num_threads, prange
 from ..linalg.gemm_plan import split_evenly
 from ..simd.outer_product import ROWS, outer1, outer2
 from ..simd.winograd_transforms import FOUR, TWO
-from ..simd.work_queue import SPACE, queue_of, take
+from ..simd.work_queue import COUNTER_STRIDE, job_counters, next_job
 from .address_tables import CHUNK, Pair
 from .layout import LANES, flat
 from .winograd import Tiling
@@ -170,10 +170,10 @@ class Weighing:
 
         def run() -> None:
             if self.apart:
-                _apart(x, g, d, room, tiles, places, steps, queue_of(workers))
+                _apart(x, g, d, room, tiles, places, steps, job_counters(workers))
             else:
                 _together(x, g, d, room, tiles, places, steps,
-                          queue_of(times * workers).reshape(times, -1))
+                          job_counters(times * workers).reshape(times, -1))
 
         return run
 
@@ -272,7 +272,7 @@ def _apart(x, g, d, room, tiles, places, steps, queue):
         for turn in range(workers):
             other = (np.int64(worker) + turn) % workers
             begin, behind = other * parts // workers, (other + 1) * parts // workers
-            part = begin + take(queue, other * SPACE)
+            part = begin + next_job(queue, other * COUNTER_STRIDE)
             while part < behind:
                 start, end = part * len(tiles) // parts, (part + 1) * len(tiles) // parts
                 for s in range(start, end, chunk):
@@ -281,7 +281,7 @@ def _apart(x, g, d, room, tiles, places, steps, queue):
                         _enter(x, g, near, tiles[s:s + here], 0, b, how, x_steps)
                     _job(near, room, d, places, 0, here, every + part * area, s == start,
                          False, how, high, wide)
-                part = begin + take(queue, other * SPACE)
+                part = begin + next_job(queue, other * COUNTER_STRIDE)
     for job in prange(high * wide):
         o, b, u = job // high * 2, job % high, every + np.int64(job) * count * 2 * LANES ** 2
         span = min(2, vectors - o)
@@ -310,9 +310,9 @@ def _together(x, g, d, room, tiles, places, steps, queues):
             for turn in range(workers):
                 other = (np.int64(worker) + turn) % workers
                 begin, behind = other * jobs // workers, (other + 1) * jobs // workers
-                job = begin + take(queue, other * SPACE)
+                job = begin + next_job(queue, other * COUNTER_STRIDE)
                 while job < behind:
                     own = np.int64(worker) if len(queues) == 1 else job
                     _job(room, room, d, places, job, here, everyone + own * area, s == 0,
                          s + chunk >= len(tiles), how, high, wide)
-                    job = begin + take(queue, other * SPACE)
+                    job = begin + next_job(queue, other * COUNTER_STRIDE)

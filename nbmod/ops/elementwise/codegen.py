@@ -212,8 +212,9 @@ _CPU32 = {
 """Where a CPU kernel takes each function of the vocabulary from; `abs` is Python's own."""
 _SOURCES = {"prange": "nbmod.ops.jit", "int64": "numpy", "uint64": "numpy", "uint16": "numpy",
             "float32": "numpy", "float64": "numpy", "inf": "numpy",
-            "array_at": "nbmod.ops.simd.raw_arrays", "room": "nbmod.ops.simd.raw_arrays",
-            "past": "nbmod.ops.simd.nontemporal", "settle": "nbmod.ops.simd.nontemporal"}
+            "array_at": "nbmod.ops.simd.raw_arrays", "stack_buffer": "nbmod.ops.simd.raw_arrays",
+            "store_nontemporal": "nbmod.ops.simd.nontemporal",
+            "store_fence": "nbmod.ops.simd.nontemporal"}
 """The same for what is around the formulas."""
 
 
@@ -290,12 +291,12 @@ def _streamed_row(spec: KernelSpec, inner: Sequence[str], stores: Mapping[str, s
     new = {name: f"{name}_new" for name in streamed}
     kept = [f"{new[target]}[k] = {output}" if target in new else stores[target]
             for output, target in zip(spec.program.outputs, spec.targets, strict=True)]
-    turn = [*(f"{name} = room(real)" for name in new.values()), f"for k in range({STEP}):",
+    turn = [*(f"{name} = stack_buffer(real)" for name in new.values()), f"for k in range({STEP}):",
             # Unsigned indices spare the compiler the question whether they count from the end.
             f"    i{last} = uint64(step) + uint64(k)", *indent([*inner, *kept], 1),
-            *(f"past({new[name]}, {name.upper()}, {at})" for name in streamed)]
+            *(f"store_nontemporal({new[name]}, {name.upper()}, {at})" for name in streamed)]
     return [f"for step in range({first}, {stop} - {STEP - 1}, {STEP}):", *indent(turn, 1),
-            f"settle({streamed[0].upper()})",
+            f"store_fence({streamed[0].upper()})",
             f"for i{last} in range({stop} // {STEP} * {STEP}, {stop}):",
             *indent([*inner, *stores.values()], 1)]
 
@@ -363,7 +364,8 @@ def _row_total(spec: KernelSpec) -> list[str]:
     if spec.program.join == "multiply":
         # A product is in range though that of every other number may not be.
         kind, pair = "float64", ("lanes[2 * k]", "lanes[2 * k + 1]")
-    return [f"lanes = room({kind})", f"for k in range({STEP}):", f"    lanes[k] = {kind}({start})",
+    return [f"lanes = stack_buffer({kind})", f"for k in range({STEP}):",
+            f"    lanes[k] = {kind}({start})",
             *_over_terms(spec, dims, _join_row),
             f"for width in {tuple(STEP >> k for k in range(1, STEP.bit_length()))}:",
             "    for k in range(width):",

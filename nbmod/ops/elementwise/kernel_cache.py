@@ -29,7 +29,7 @@ from ..jit import Kernel, cache_folder, keeps_code
 from ..param import Shape
 from ..shape import size_of
 from ..simd.host import lanes
-from ..simd.nontemporal import streams
+from ..simd.nontemporal import bypasses_cache
 from .codegen import ROW, TILE, ArraySpec, KernelSpec, Layout, collapse, cpu_source
 from .program import Program, interpreted, prune
 
@@ -110,7 +110,7 @@ def _operands(arrays: Sequence[np.ndarray | None]) -> tuple[Operand | None, ...]
     return tuple(None if array is None else Operand(
         position, array.shape, array.dtype, first.setdefault(
             (array.__array_interface__["data"][0], array.size, array.dtype), position),
-        streams(array)) for position, array in enumerate(arrays))
+        bypasses_cache(array)) for position, array in enumerate(arrays))
 
 
 class Pass(NamedTuple):

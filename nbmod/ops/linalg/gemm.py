@@ -412,7 +412,11 @@ def _nth_block(job, grid):
 
 @kernel(parallel=True)
 def _gemm(a, b, c, bias, alpha, starts, strides, config, grid, jobs, work):
-    """C of a stack, block by block; a, b, c are flat and `starts` has a row for each matrix."""
+    """C of a stack, block by block; a, b, c are flat and `starts` has a row for each matrix.
+
+    Kernels are given plain tuples, whose types numba recognises in less time than named ones.
+    """
+    strides, config, grid = Strides(*strides), Config(*config), Grid(*grid)
     workers = len(work)
     for worker in prange(workers):
         for job in range(np.int64(worker), jobs, workers):
@@ -424,6 +428,7 @@ def _gemm(a, b, c, bias, alpha, starts, strides, config, grid, jobs, work):
 @kernel
 def _gemm_serial(a, b, c, bias, alpha, starts, strides, config, grid, jobs, work):
     """The same on the calling thread."""
+    strides, config, grid = Strides(*strides), Config(*config), Grid(*grid)
     for job in range(jobs):
         n, block = _nth_block(job, grid)
         _compute_block(a, b, c, bias, alpha, Start(starts[n, 0], starts[n, 1], starts[n, 2]),
@@ -520,8 +525,8 @@ def prepare_gemm(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias:
     if rows * depth * columns * stack <= TINY and not packed:
         return partial(_by_numpy, a, b, c, alpha, bias, add, relu)
     lanes, flags = lanes_of(c.dtype), BIAS * (bias is not None) | ADD * add | RELU * relu
-    strides = Strides(*_strides(a), *((b.shape[1] * b.shape[2], 0) if packed else _strides(b)),
-                      _strides(c)[0])
+    b_strides = (b.shape[1] * b.shape[2], 0) if packed else _strides(b)
+    strides = Strides(*_strides(a), *b_strides, _strides(c)[0])
     order = ("C" if strides.a_column == 1 else "F") + (
         "P" if packed else "F" if strides.b_row == 1 else "C")
     method = choose_method(rows, depth, columns, lanes, order)
@@ -534,12 +539,13 @@ def prepare_gemm(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias:
     small = PACKED if bias is not None or relu or packed else choose_small_method(strides, plan)
     if small != PACKED:
         return partial(gemm_small if len(work) > 1 else gemm_small_serial, _flat(a), _flat(b),
-                       _flat(c), alpha, starts, strides, (rows, depth, columns), small, add)
+                       _flat(c), alpha, starts, tuple(strides), (rows, depth, columns), small,
+                       add)
     return partial(
         _gemm if len(work) > 1 else _gemm_serial, _flat(a), b.reshape(-1) if packed else _flat(b),
-        _flat(c), np.zeros(1, c.dtype) if bias is None else bias, alpha, starts, strides,
-        Config(depth, plan.kc, lanes, packed_mr(lanes), flags, method),
-        Grid(rows, columns, plan.mc, plan.nc), plan.jobs, work)
+        _flat(c), np.zeros(1, c.dtype) if bias is None else bias, alpha, starts,
+        tuple(strides), tuple(Config(depth, plan.kc, lanes, packed_mr(lanes), flags, method)),
+        tuple(Grid(rows, columns, plan.mc, plan.nc)), plan.jobs, work)
 
 
 def _by_numpy(a: Any, b: Any, c: Any, alpha: float, bias: Any, add: bool, relu: bool) -> None:

@@ -120,6 +120,7 @@ def _multiply_matrix(a, b, c, alpha, start, strides, sizes, method, add):
 @kernel(parallel=True)
 def gemm_small(a, b, c, alpha, starts, strides, sizes, method, add):
     """C = alpha A B, or added to C, of a stack; a, b, c are flat, `starts` their offsets."""
+    strides = Strides(*strides)
     for n in prange(len(starts)):
         _multiply_matrix(a, b, c, alpha, Start(starts[n, 0], starts[n, 1], starts[n, 2]), strides,
                          sizes, method, add)
@@ -128,6 +129,7 @@ def gemm_small(a, b, c, alpha, starts, strides, sizes, method, add):
 @kernel
 def gemm_small_serial(a, b, c, alpha, starts, strides, sizes, method, add):
     """The same on the calling thread."""
+    strides = Strides(*strides)
     for n in range(len(starts)):
         _multiply_matrix(a, b, c, alpha, Start(starts[n, 0], starts[n, 1], starts[n, 2]), strides,
                          sizes, method, add)

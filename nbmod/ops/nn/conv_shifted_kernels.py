@@ -11,7 +11,7 @@ import numpy as np
 
 from ..jit import inlined, kernel, prange
 from ..simd.host import lanes
-from ..simd.raw_arrays import STEP, room
+from ..simd.raw_arrays import STEP, stack_buffer
 from .window_planes import move
 
 __all__ = ["SPAN", "add_back", "add_up", "correlate"]
@@ -26,7 +26,7 @@ def _sums(source, start, w, at, terms, taps, seen, value, into, to):
     numbers at their distance times their weight; terms: planes, from one to the next in source and
     in w."""
     count, far, step = terms
-    total = room(source.dtype)
+    total = stack_buffer(source.dtype)
     for k in range(STEP):
         total[k] = value
     for j in range(count):
@@ -44,7 +44,8 @@ def _four_sums(source, start, w, at, terms, taps, seen, values, into, to):
     """SPAN sums of four results, whose weights are at[1] apart and which are to[1] apart."""
     count, far, step = terms
     kind = source.dtype
-    total0, total1, total2, total3 = room(kind), room(kind), room(kind), room(kind)
+    total0, total1 = stack_buffer(kind), stack_buffer(kind)
+    total2, total3 = stack_buffer(kind), stack_buffer(kind)
     for k in range(SPAN):
         total0[k], total1[k], total2[k], total3[k] = values[0], values[1], values[2], values[3]
     for j in range(count):
@@ -88,7 +89,7 @@ def _stretch(source, start, w, at, terms, taps, seen, base, into, to, within, ma
 @inlined(fastmath=True)
 def _dot(a, at, b, to, count):
     """Sum of a[at + i] b[to + i]."""
-    total, one, other, nothing = room(a.dtype), np.uintp(at), np.uintp(to), a.dtype.type(0)
+    total, one, other, nothing = stack_buffer(a.dtype), np.uintp(at), np.uintp(to), a.dtype.type(0)
     for k in range(STEP):
         total[k] = nothing
     whole = count // STEP * STEP
@@ -109,7 +110,8 @@ def _four_dots(a, at, b, places, count):
     kind, nothing, one = a.dtype, a.dtype.type(0), np.uintp(at)
     p0, p1, p2, p3 = (np.uintp(places[0]), np.uintp(places[1]), np.uintp(places[2]),
                       np.uintp(places[3]))
-    total0, total1, total2, total3 = room(kind), room(kind), room(kind), room(kind)
+    total0, total1 = stack_buffer(kind), stack_buffer(kind)
+    total2, total3 = stack_buffer(kind), stack_buffer(kind)
     for k in range(SPAN):
         total0[k], total1[k], total2[k], total3[k] = nothing, nothing, nothing, nothing
     whole = count // SPAN * SPAN

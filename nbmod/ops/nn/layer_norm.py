@@ -19,9 +19,16 @@ from ..elementwise.float_op import FloatOp, as_float32
 from ..jit import kernel, prange
 from ..op import Spec
 from ..shape import ShapeMismatch, normalize_axis, unify
-from ..simd.layer_norm_rows import SHARED, STREAM, row_grad, row_grad_sums, row_normal, row_sums
-from ..simd.nontemporal import settle, streams
-from ..simd.raw_arrays import room
+from ..simd.layer_norm_rows import (
+    SCALAR_AFFINE,
+    STREAM,
+    row_grad,
+    row_grad_sums,
+    row_normalize,
+    row_sums,
+)
+from ..simd.nontemporal import bypasses_cache, store_fence
+from ..simd.raw_arrays import stack_buffer
 from .batch_norm import _backward_runs, _forward_runs
 
 __all__ = ["LayerNorm", "GroupNorm", "InstanceNorm"]
@@ -66,16 +73,16 @@ def _long_rows(x, gamma, beta, mean, std, y, eps, flags):
     rows, size = x.shape
     many = max(1, TASK // size)
     for task in prange((rows + many - 1) // many):
-        start, sums = np.int64(task) * many, room(np.float64)
+        start, sums = np.int64(task) * many, stack_buffer(np.float64)
         for r in range(start, min(rows, start + many)):
-            begin, own = r * size, r % gamma.size if flags & SHARED else 0
+            begin, own = r * size, r % gamma.size if flags & SCALAR_AFFINE else 0
             row_sums(x, x, sums, (begin, begin), size)
             mean[r] = np.float64(x[r, 0]) + sums[0] / size
             row_sums(x, mean, sums, (begin, r), size)
             off = sums[0] / size
             std[r] = np.sqrt(max(sums[1] / size - off * off, 0.0) + eps)
-            row_normal(x, gamma, beta, mean, std, y, (begin, r, r, own), (size, flags))
-        settle(y)
+            row_normalize(x, gamma, beta, mean, std, y, (begin, r, r, own), (size, flags))
+        store_fence(y)
 
 
 @kernel(parallel=True)
@@ -91,7 +98,7 @@ def _layer_backward(g, x, gamma, mean, std, gx, sums, recent, write, flags):
         b = np.int64(block)
         own, near = sums[b], recent[b]
         slopes, shifts = near[:size], near[size:]
-        totals, shares = room(np.float64), room(x.dtype)
+        totals, shares = stack_buffer(np.float64), stack_buffer(x.dtype)
         first, stop = b * rows // blocks, (b + 1) * rows // blocks
         for some in range(first, stop, FEW):
             for k in range(2 * size):
@@ -104,7 +111,7 @@ def _layer_backward(g, x, gamma, mean, std, gx, sums, recent, write, flags):
                     row_grad(g, x, gamma, mean, std, shares, gx, at, steps)
             for k in range(2 * size):
                 own[k] = near[k] + (own[k] if some > first else 0.0)
-        settle(gx)
+        store_fence(gx)
     for tile in prange((2 * size + TILE - 1) // TILE):
         left = np.uint64(np.int64(tile) * TILE)
         right = min(left + np.uint64(TILE), np.uint64(2 * size))
@@ -178,7 +185,7 @@ class LayerNorm(FloatOp, name="LayerNorm"):
         y, _, store = self._rows(outs[0], turned[1])
         tensors = (x, gamma, beta, mean.reshape(-1), std.reshape(-1), y, as_float32(self.eps))
         normalise = (partial(_short_rows, *tensors) if x.shape[1] < LONG else
-                     partial(_long_rows, *tensors, STREAM * streams(y, x)))
+                     partial(_long_rows, *tensors, STREAM * bypasses_cache(y, x)))
 
         def run() -> None:
             load()
@@ -195,7 +202,7 @@ class LayerNorm(FloatOp, name="LayerNorm"):
         write = outs[0] is not None
         gx, _, store = self._rows(outs[0], turned[2]) if write else (g, _nothing, _nothing)
         mean, std = mean.reshape(-1), std.reshape(-1)
-        flags = STREAM * (write and streams(gx, g, x))
+        flags = STREAM * (write and bypasses_cache(gx, g, x))
 
         def run() -> None:
             load_g()
@@ -252,7 +259,7 @@ class _SampleNorm(FloatOp):
         if x.shape[2] >= LONG:
             std = invstd if outs[2] is None else outs[2]
             return partial(_long_rows, x[0], gamma, beta, mean.reshape(-1), std.reshape(-1), y[0],
-                           as_float32(self.eps), SHARED | STREAM * streams(y, x))
+                           as_float32(self.eps), SCALAR_AFFINE | STREAM * bypasses_cache(y, x))
         flat = [array.reshape(-1) for array in (gammas, betas, mean, invstd)]
 
         def run() -> None:

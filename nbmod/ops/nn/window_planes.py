@@ -17,7 +17,7 @@ import numpy as np
 
 from ..jit import inlined
 from ..shape import size_of
-from ..simd.pixel_rows import LEAST, join, split
+from ..simd.pixel_rows import MIN_COUNT, deinterleave, interleave
 from .sliding_window import Window, span_of
 
 __all__ = ["Planes", "flat", "move"]
@@ -138,9 +138,9 @@ def _move_pairs(image, planes, at, count, inward):
     """Pairs of pixels from at[0] on: their first to at[1], their second to at[2], or back."""
     pixel, first, second = np.uintp(at[0]), np.uintp(at[1]), np.uintp(at[2])
     if inward:
-        split(image, planes, (pixel, first, second), count)
+        deinterleave(image, planes, (pixel, first, second), count)
     else:
-        join(planes, image, (first, second, pixel), count)
+        interleave(planes, image, (first, second, pixel), count)
 
 
 @inlined(always=True)
@@ -148,7 +148,7 @@ def _move_rows(image, begin, planes, tables, near, step, inward):
     """The pixels of rows near[0] to near[1]."""
     rows, runs = tables[0], tables[1]
     pairs = min(runs[0, 2], runs[1, 2]) if step == 2 and len(runs) == 2 else 0
-    pairs = pairs if pairs >= LEAST else 0
+    pairs = pairs if pairs >= MIN_COUNT else 0
     if pairs:
         for row in range(near[0], near[1]):
             place = rows[row, 1]

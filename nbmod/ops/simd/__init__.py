@@ -1,7 +1,5 @@
-"""Inner loops that must hold their sums in vector registers, and questions about bits (`bits`),
-written as LLVM IR.
+"""Micro-kernels written as LLVM IR, which hold their accumulators in vector registers, and bit
+operations on memory (`bits`).
 
-How kernels are linked is here as well (`linkage`).
-
-Nothing else of the package emits IR or asks how wide the vectors of the host are.
+No other part of the package emits IR for CPUs or asks for the vector width of the host.
 """

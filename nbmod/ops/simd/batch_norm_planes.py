@@ -1,13 +1,13 @@
-"""Planes of a batch norm: rows of pixels, a vector of channels each, and what the channels share.
+"""Micro-kernels of batch norm on a plane: rows of pixels, each a vector of channels.
 
     norm_sums      sums = of d, of d d                        d = x - first
-    norm_plane     y = (x - mean) scale + shift (+ add), not below `low`, not above `high`
-    grad_sums      sums = of g', of g' (x - centre)           g' = g where the norm's result passed
+    norm_plane     y = (x - mean) scale + shift (+ add), clamped to [low, high]
+    grad_sums      sums = of g', of g' (x - centre)           g' = g where the result passed
     grad_plane     gx = (g' - flat - (x - centre) slope) factor, and gadd = g'
 
-Where the result passed is seen in y, which is above 0 there (PASSED), or computed again from x as
-`norm_plane` does: where it is neither below `low` nor above `high` (WITHIN), bounds included.  At
-NaN g' is NaN (PASSED) or g (WITHIN, where gx becomes NaN by its distance from the centre).
+A result passed the activation where y > 0 (PASSED), or where the result of `norm_plane`, computed
+again from x, is within [low, high] (WITHIN).  At NaN g' is NaN (PASSED) or g (WITHIN, where gx
+becomes NaN by its distance from the centre).
 
 Sums are float32 along a row, in four parts, and float64 over rows.
 """
@@ -20,32 +20,31 @@ from typing import Any
 import numpy as np
 
 from .host import lanes
-from .ir import Micro, Vectors
+from .ir import MicroKernel, Vectors
 
 __all__ = ["ADD", "BACKWARD", "FORWARD", "GADD", "GX", "PASSED", "STREAM", "STREAM_GADD", "WITHIN",
            "grad_plane", "grad_sums", "norm_plane", "norm_sums"]
 
 LANES = lanes("float32")
 ADD, PASSED, WITHIN, GX, GADD, STREAM, STREAM_GADD = (1 << bit for bit in range(7))
-"""Flags: `add` is added; g' by y; g' by x; gx is wanted; gadd is wanted; y or gx, and gadd, go past
-the caches."""
+"""Flags: add `add`; mask g by y; mask g by x; compute gx; compute gadd; non-temporal stores of y or
+gx, and of gadd."""
 FORWARD, BACKWARD = 5, 4
-"""Rows of numbers per channel: mean, scale, shift, low, high; then centre, flat, slope, factor."""
+"""Parameters per channel: mean, scale, shift, low, high; then centre, flat, slope, factor."""
 
-# at      where to begin in x, y (and what is like it: g, add, gadd), numbers per channel, sums;
-#         where that begins in x, in y which is fetched meanwhile
-# steps   rows, pixels of a row; numbers between rows of x, of y; between rows of numbers per
-#         channel; flags
+# at      offsets in x, in y (g, add and gadd too), per-channel parameters, sums; offsets in x and
+#         in y to prefetch
+# steps   rows, pixels of a row; row strides of x and y; stride of per-channel parameters; flags
 
 
 def _start(v: Vectors, *names: str) -> list[Any]:
-    """Addresses: of gx, of what is like y, or stands by itself."""
+    """Pointers to the first elements of these arrays."""
     where = {"gx": 0, "first": 2, "norm": 2, "sums": 3}
     return [v.at(getattr(v.args, name), v.args.at[where.get(name, 1)]) for name in names]
 
 
 def _read(v: Vectors, name: str, at: Any) -> Any:
-    """The vector there, while the one at the same place of what comes next is fetched."""
+    """The vector at `at`; the one at the same position of the next plane is prefetched."""
     array, side = getattr(v.args, name), int(name != "x")
     v.prefetch(v.at(array, v.add(v.args.at[4 + side], at)))
     return v.load(v.at(array, v.add(v.args.at[side], at)))
@@ -60,7 +59,7 @@ def _normal(v: Vectors, value: Any, mean: Any, scale: Any, shift: Any) -> Any:
 
 
 def _each_pixel(v: Vectors, body: Callable[[Any, Any], None]) -> None:
-    """body(place in x, place in y) for all pixels."""
+    """body(offset in x, offset in y) for all pixels."""
     rows, columns, x_row, y_row = v.args.steps[:4]
 
     def row(i: Any, none: list[Any]) -> list[Any]:
@@ -77,7 +76,7 @@ def _each_pixel(v: Vectors, body: Callable[[Any, Any], None]) -> None:
 
 
 def _sum_pixels(v: Vectors, body: Callable[[Any, Any, list[Any]], list[Any]]) -> None:
-    """sums = two values that body(place in x, place in y, values) changes, over all pixels."""
+    """sums = two values that body(offset in x, offset in y, values) accumulates over all pixels."""
     rows, columns, x_row, y_row = v.args.steps[:4]
     sums, = _start(v, "sums")
 
@@ -89,7 +88,7 @@ def _sum_pixels(v: Vectors, body: Callable[[Any, Any, list[Any]], list[Any]]) ->
             return body(v.add(in_x, at), v.add(in_y, at), found)
 
         add = v.builder.fadd
-        parts = zip(*v.abreast(columns, [v.zero] * 2, pixel), strict=True)
+        parts = zip(*v.interleaved_loop(columns, [v.zero] * 2, pixel), strict=True)
         return [add(total, v.widen(add(add(a, b), add(c, d))))
                 for total, (a, b, c, d) in zip(totals, parts, strict=True)]
 
@@ -124,15 +123,16 @@ def _emit_plane(v: Vectors) -> None:
         return []
 
     def stored(adds: bool) -> list[Any]:
-        return v.either(v.has(v.args.steps[5], STREAM), lambda: all_pixels(adds, v.stream),
-                        lambda: all_pixels(adds, v.store))
+        return v.if_else(v.has_flag(v.args.steps[5], STREAM),
+                         lambda: all_pixels(adds, v.store_nontemporal),
+                         lambda: all_pixels(adds, v.store))
 
-    v.either(v.has(v.args.steps[5], ADD), lambda: stored(True), lambda: stored(False))
-    v.settle()
+    v.if_else(v.has_flag(v.args.steps[5], ADD), lambda: stored(True), lambda: stored(False))
+    v.store_fence()
 
 
 def _by_mask(v: Vectors, norm: Any, body: Callable[[Callable], None]) -> None:
-    """body(grad) for each way to see what passed: grad(x there, place in y) is g' of a pixel."""
+    """body(grad) for each kind of mask: grad(offset in y, value of x) is g' of a pixel."""
     b = v.builder
 
     def all_of_it(in_y: Any, value: Any) -> Any:
@@ -153,8 +153,8 @@ def _by_mask(v: Vectors, norm: Any, body: Callable[[Callable], None]) -> None:
         return []
 
     rows = _numbers(v, norm, 0, FORWARD)
-    v.either(v.has(v.args.steps[5], PASSED), lambda: done(passed), lambda: v.either(
-        v.has(v.args.steps[5], WITHIN), lambda: done(within), lambda: done(all_of_it)))
+    v.if_else(v.has_flag(v.args.steps[5], PASSED), lambda: done(passed), lambda: v.if_else(
+        v.has_flag(v.args.steps[5], WITHIN), lambda: done(within), lambda: done(all_of_it)))
 
 
 def _emit_grad_sums(v: Vectors) -> None:
@@ -177,13 +177,13 @@ def _emit_grad_plane(v: Vectors) -> None:
     gx, gadd, norm = _start(v, "gx", "gadd", "norm")
     centre, flat, slope, factor = _numbers(v, norm, FORWARD, BACKWARD)
     b = v.builder
-    wanted, streamed = ([v.has(v.args.steps[5], bit) for bit in bits]
+    wanted, streamed = ([v.has_flag(v.args.steps[5], bit) for bit in bits]
                         for bits in ((GX, GADD), (STREAM, STREAM_GADD)))
 
     def put(flag: Any, past: Any, value: Any, target: Any) -> None:
         with b.if_then(flag), b.if_else(past) as (then, otherwise):
             with then:
-                v.stream(value, target)
+                v.store_nontemporal(value, target)
             with otherwise:
                 v.store(value, target)
 
@@ -199,7 +199,7 @@ def _emit_grad_plane(v: Vectors) -> None:
         _each_pixel(v, pixel)
 
     _by_mask(v, norm, results)
-    v.settle()
+    v.store_fence()
 
 
 def _pixels(array: Any, start: int, row: int, steps: Any) -> Any:
@@ -210,7 +210,7 @@ def _pixels(array: Any, start: int, row: int, steps: Any) -> Any:
 
 
 def _shared(norm: Any, start: int, step: int) -> Any:
-    """The rows of numbers per channel."""
+    """The per-channel parameters."""
     return [norm[start + row * step:][:LANES] for row in range(FORWARD + BACKWARD)
             if start + row * step + LANES <= len(norm)]
 
@@ -260,8 +260,8 @@ def _grad_plane(x, g, y, gx, gadd, norm, at, steps):
         _pixels(gadd, at[1], steps[3], steps)[...] = grads
 
 
-norm_sums = Micro(("x", "first", "sums", "at", "steps"), _emit_sums, _sums)
-norm_plane = Micro(("x", "add", "y", "norm", "at", "steps"), _emit_plane, _plane)
-grad_sums = Micro(("x", "g", "y", "norm", "sums", "at", "steps"), _emit_grad_sums, _grad_sums)
-grad_plane = Micro(("x", "g", "y", "gx", "gadd", "norm", "at", "steps"), _emit_grad_plane,
+norm_sums = MicroKernel(("x", "first", "sums", "at", "steps"), _emit_sums, _sums)
+norm_plane = MicroKernel(("x", "add", "y", "norm", "at", "steps"), _emit_plane, _plane)
+grad_sums = MicroKernel(("x", "g", "y", "norm", "sums", "at", "steps"), _emit_grad_sums, _grad_sums)
+grad_plane = MicroKernel(("x", "g", "y", "gx", "gadd", "norm", "at", "steps"), _emit_grad_plane,
                    _grad_plane)

@@ -1,12 +1,11 @@
-"""Words of memory, and questions about their bits that LLVM has one instruction for.
+"""Unaligned loads from addresses, and bit operations that are one LLVM instruction.
 
-    address_of(array)        where its numbers are; who asks keeps the array
+    address_of(array)        the address of its data; the caller keeps the array alive
     byte_at(address)         the byte there, as an int64
-    word_at(address)         the eight bytes there as a uint64, the first one lowest
-    trailing_zeros(word)     how many of the lowest bits are 0; 64 if all are
+    word_at(address)         the eight bytes there as a little-endian uint64
+    trailing_zeros(word)     the number of trailing zero bits; 64 for 0
 
-A helper that gets an address costs no more than its instructions; one that gets an array also
-counts references to it.
+Arguments are addresses because an array argument costs reference counting.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ __all__ = ["address_of", "byte_at", "trailing_zeros", "word_at"]
 
 
 class _Instruction(Inlined):
-    """What `typer` tells numba to emit; `plain` is the same in Python."""
+    """An intrinsic emitted by `typer`; `plain` computes the same in Python."""
 
     def __init__(self, typer: Callable[..., Any], plain: Callable[[Any], Any]):
         super().__init__(plain)

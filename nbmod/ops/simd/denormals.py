@@ -1,8 +1,8 @@
-"""Denormal numbers: taken for 0, or not, as a bit of a processor's control register says.
+"""Flush-to-zero mode: denormals are treated as 0, by bits of the processor's control register.
 
-Numbers below the smallest normal one (1.2e-38 in float32) are computed with a hundred times slower
-than others on many processors, and no network needs them.  `switch(before, at, bits)` sets the
-bits in the thread it is called in, and leaves those that were set in `before[at]`.
+Elements below the smallest normal number (1.2e-38 in float32) make arithmetic a hundred times
+slower on many processors, and no network needs them.  `switch(before, at, bits)` sets the bits in
+the calling thread and stores the previous ones in `before[at]`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..jit import kernel, prange
-from .ir import Micro, Vectors
+from .ir import MicroKernel, Vectors
 
 __all__ = ["FLUSH", "switch_here", "switch_pool"]
 
@@ -25,11 +25,11 @@ FLUSH = 0x8040 if _X86 else 1 << 24 if _ARM else 0
 
 def _emit(v: Vectors) -> None:
     if not FLUSH:
-        v.builder.store(v.number(0), v.at(v.args.before, v.args.at))
+        v.builder.store(v.int64(0), v.at(v.args.before, v.args.at))
         return
     b, place, word = v.builder, v.at(v.args.before, v.args.at), _read(v)
-    b.store(b.and_(word, v.number(FLUSH)), place)
-    _write(v, b.or_(b.and_(word, v.number(~FLUSH)), b.and_(v.args.bits, v.number(FLUSH))))
+    b.store(b.and_(word, v.int64(FLUSH)), place)
+    _write(v, b.or_(b.and_(word, v.int64(~FLUSH)), b.and_(v.args.bits, v.int64(FLUSH))))
 
 
 def _read(v: Vectors) -> Any:
@@ -54,7 +54,7 @@ def _bytes(v: Vectors, place: Any) -> Any:
 
 
 def _call(v: Vectors, name: str, result: Any, *args: Any) -> Any:
-    """The instruction that LLVM knows by `name`."""
+    """Call the LLVM intrinsic `name`."""
     from numba.core import cgutils
 
     kind = v.ir.FunctionType(result, [arg.type for arg in args])
@@ -62,11 +62,11 @@ def _call(v: Vectors, name: str, result: Any, *args: Any) -> Any:
     return v.builder.call(function, args)
 
 
-def _twin(before: Any, at: int, bits: int) -> None:
-    """Python sets no register."""
+def _reference(before: Any, at: int, bits: int) -> None:
+    """Python code cannot set the register."""
 
 
-_switch = Micro(("before", "at", "bits"), _emit, _twin)
+_switch = MicroKernel(("before", "at", "bits"), _emit, _reference)
 
 
 @kernel
@@ -77,6 +77,6 @@ def switch_here(before, bits):
 
 @kernel(parallel=True)
 def switch_pool(before, bits):
-    """In as many threads as `before` has elements, the calling one and those of numba's pool."""
+    """In as many threads as `before` has elements: the calling one and those of numba's pool."""
     for thread in prange(len(before)):
         _switch(before, np.int64(thread), bits)

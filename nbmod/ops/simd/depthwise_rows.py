@@ -1,13 +1,13 @@
-"""Micro-kernels of depthwise convolutions with the usual filters, row by row, without tables.
+"""Micro-kernels of depthwise convolutions with common filter sizes, row by row, without tables.
 
-Every lane is a channel with filters of its own, as in `lanewise`, and pixels that follow each other
-share what they read: of GROUP pixels each number is read once for a row of the filter.
+Every lane is a channel with filters of its own, as in `depthwise_taps`.  Adjacent pixels share
+loads: each element is loaded once for GROUP pixels and a row of the filter.
 
     y = start + sum over rows i of the filter and terms (t, o) of w[i, t] x_i[step q + o]
 
-Forward, q is a pixel of the output, which sees taps side by side.  Backward, from the output's
-gradient, q stands for `stride` pixels of the image; each of them sees the taps of its remainder.
-The order of a sum depends on the filter only.
+Forward, q is an output pixel, which sees adjacent taps.  For the data gradient, q is a pixel of the
+output's gradient and stands for `stride` pixels of the image; each of them sees the taps of its
+remainder.  The order of a sum depends on the filter only.
 """
 
 from __future__ import annotations
@@ -18,57 +18,57 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .conv_strip import ADD, BIAS, emit_limits, limited
+from .conv_strip import ADD, BIAS, clip, emit_clip
 from .host import lanes
-from .ir import Micro, Vectors
+from .ir import MicroKernel, Vectors
 
-__all__ = ["SIZES", "STRIDES", "Rows", "along", "row_of"]
+__all__ = ["SIZES", "STRIDES", "RowTaps", "grouped_loop", "row_of"]
 
 LANES = lanes("float32")
 GROUP = 7
-"""Pixels whose sums are formed together; images of 224 rows halve to 7."""
+"""Pixels computed together; images of 224 rows halve to 7."""
 SIZES, STRIDES = (3, 5), (1, 2)
-"""Filters and strides for which there are kernels."""
+"""Filter sizes and strides that have kernels."""
 
-# at      where to begin in x, w, bias, and in y and r
-# steps   pixels q; rows of the filter; numbers of a row of x, of one of w; flags (see `strip`)
+# at      offsets in x, w, bias, and in y and r
+# steps   pixels q; rows of the filter; row strides of x and w; flags (see `conv_strip`)
 
 
-class Rows(NamedTuple):
-    """`terms` (t, o) of each pixel that belongs to q, whose reads begin at `step` q."""
+class RowTaps(NamedTuple):
+    """`terms` (t, o) of each pixel of q; loads begin at `step` q."""
 
     terms: Sequence[Sequence[tuple[int, int]]]
     step: int
 
     @classmethod
-    def forward(cls, size: int, stride: int) -> Rows:
-        """Of filters with `size` columns; x begins with what the first tap sees."""
+    def forward(cls, size: int, stride: int) -> RowTaps:
+        """Of filters with `size` columns; x begins at the first tap."""
         return cls([[(t, t) for t in range(size)]], stride)
 
     @classmethod
-    def backward(cls, size: int, stride: int) -> Rows:
-        """Of the same with a padding of half its size; x begins with the first pixel."""
+    def backward(cls, size: int, stride: int) -> RowTaps:
+        """Of the same with a padding of half the size; x begins at the first pixel."""
         ahead = [[(t, c + size // 2 - t) for t in range(size)] for c in range(stride)]
         return cls([[(t, o // stride) for t, o in each if o % stride == 0] for each in ahead], 1)
 
 
-def along(v: Vectors, count: Any, start: Sequence[Any],
+def grouped_loop(v: Vectors, count: Any, start: Sequence[Any],
            body: Callable[[Any, int, list[Any]], Sequence[Any]]) -> list[Any]:
-    """`values = body(first, pixels, values)`: GROUP pixels at a time, and then one by one."""
+    """`values = body(first, pixels, values)`: GROUP pixels at a time, then one by one."""
     b = v.builder
-    groups = b.sdiv(count, v.number(GROUP))
+    groups = b.sdiv(count, v.int64(GROUP))
     done = v.mul(groups, GROUP)
     rest = b.sub(count, done)
 
     def some(turns: Any, before: Any, pixels: int, values: Sequence[Any]) -> list[Any]:
-        return v.either(b.icmp_signed(">", turns, v.number(0)), lambda: v.loop(
+        return v.if_else(b.icmp_signed(">", turns, v.int64(0)), lambda: v.loop(
             turns, values, lambda i, now: body(v.add(before, v.mul(i, pixels)), pixels, now)),
             lambda: values)
 
     return some(rest, done, 1, some(groups, 0, GROUP, start))
 
 
-def _emit_row(v: Vectors, kind: Rows) -> None:
+def _emit_row(v: Vectors, kind: RowTaps) -> None:
     a, outputs = v.args, len(kind.terms)
     x, w, bias, y = (v.at(getattr(a, name), start) for name, start in zip(
         ("x", "w", "bias", "y"), a.at, strict=True))
@@ -77,12 +77,12 @@ def _emit_row(v: Vectors, kind: Rows) -> None:
     low, high = (pick(o for each in kind.terms for _, o in each) for pick in (min, max))
     taps = sorted({t for each in kind.terms for t, _ in each})
 
-    first = v.either(v.has(flags, BIAS), lambda: [v.load(bias)], lambda: [v.zero])[0]
+    first = v.if_else(v.has_flag(flags, BIAS), lambda: [v.load(bias)], lambda: [v.zero])[0]
 
     def pixels(begin: Any, number: int, none: list[Any]) -> list[Any]:
         spots = [v.mul(v.add(v.mul(begin, outputs), k), v.width) for k in range(number * outputs)]
-        start = v.either(
-            v.has(flags, ADD),
+        start = v.if_else(
+            v.has_flag(flags, ADD),
             lambda: [v.builder.fadd(first, v.load(v.at(r, spot))) for spot in spots],
             lambda: [first] * len(spots))
         source = v.at(x, v.mul(begin, kind.step * v.width))
@@ -101,13 +101,13 @@ def _emit_row(v: Vectors, kind: Rows) -> None:
             return sums
 
         for total, spot in zip(v.loop(rows, start, row), spots, strict=True):
-            v.store(emit_limits(v, total, flags), v.at(y, spot))
+            v.store(emit_clip(v, total, flags), v.at(y, spot))
         return none
 
-    along(v, count, [], pixels)
+    grouped_loop(v, count, [], pixels)
 
 
-def _twin(kind: Rows) -> Any:
+def _reference(kind: RowTaps) -> Any:
     def row(x, w, bias, r, y, at, steps):
         xo, wo, bo, yo = at
         count, rows, x_row, w_row, flags = steps
@@ -119,12 +119,12 @@ def _twin(kind: Rows) -> Any:
             for i, (t, o) in product(range(rows), terms):
                 seen = xo + i * x_row + (q * kind.step + o) * LANES
                 total += x[seen:seen + LANES] * w[wo + i * w_row + t * LANES:][:LANES]
-            y[spot:spot + LANES] = limited(total, flags)
+            y[spot:spot + LANES] = clip(total, flags)
 
     return row
 
 
-def row_of(kind: Rows) -> Micro:
+def row_of(kind: RowTaps) -> MicroKernel:
     """The micro-kernel of a row."""
-    return Micro(("x", "w", "bias", "r", "y", "at", "steps"), lambda v: _emit_row(v, kind),
-                 _twin(kind))
+    return MicroKernel(("x", "w", "bias", "r", "y", "at", "steps"), lambda v: _emit_row(v, kind),
+                 _reference(kind))

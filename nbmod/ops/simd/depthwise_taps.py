@@ -1,15 +1,16 @@
 """Micro-kernels of depthwise convolution: every lane is a channel with filters of its own.
 
-`lanewise` is the strip kernel with vectors for filters,
+`depthwise_strip` is the strip kernel with vectors as filters,
 
     y[p] = start + sum over taps t of x[x_p + offset_t] w[t]
 
-for the PIXELS pixels p of a strip, steered by the same tables; see `strip`.  `lanesums` is what a
-weight adds up over pixels, TAPS taps t at a time, in registers:
+for the PIXELS pixels p of a strip, with the tables of `conv_strip`.  `depthwise_weight_sums` is the
+weight gradient for TAPS taps t at a time, in registers:
 
     d[t] = sum over pixels p of x[x_p + row_t] g[g_p]
 
-Both read a vector for each FMA, so loads are what limits; w[t] or g[g_p] is read once for many.
+Both load a vector for each FMA, so loads are the bottleneck; w[t] or g[g_p] is loaded once for
+many.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from typing import Any
 
 import numpy as np
 
-from .conv_strip import ADD, ARGUMENTS, BIAS, PIXELS, emit_limits, limited
+from .conv_strip import ADD, ARGUMENTS, BIAS, PIXELS, clip, emit_clip
 from .host import lanes
-from .ir import Micro, Vectors
+from .ir import MicroKernel, Vectors
 
-__all__ = ["TAPS", "lanesums", "lanewise"]
+__all__ = ["TAPS", "depthwise_strip", "depthwise_weight_sums"]
 
 LANES = lanes("float32")
 TAPS = 9
-"""Taps of which `lanesums` forms the sums: all of a kernel of 3 x 3."""
+"""Taps of a call: all of a 3 x 3 filter."""
 
 
-def _emit_lanewise(v: Vectors) -> None:
-    if v.whole:  # kernels that choose a way are compiled for words, too, but never choose this
+def _emit_strip(v: Vectors) -> None:
+    if v.is_integer:  # kernels that choose a way are compiled for words, too, but never choose this
         return
     a = v.args
     x, w, bias, y, taps, places = (v.at(getattr(a, name), start) for name, start in zip(
@@ -38,25 +39,25 @@ def _emit_lanewise(v: Vectors) -> None:
     r = v.at(a.r, a.at[3])
     count, _, flags, _ = a.steps
 
-    pixels = [v.at(x, v.integer_at(places, p)) for p in range(PIXELS)]
-    spots = [v.integer_at(places, PIXELS + p) for p in range(PIXELS)]
-    first = v.either(v.has(flags, BIAS), lambda: [v.load(bias)], lambda: [v.zero])
+    pixels = [v.at(x, v.load_int(places, p)) for p in range(PIXELS)]
+    spots = [v.load_int(places, PIXELS + p) for p in range(PIXELS)]
+    first = v.if_else(v.has_flag(flags, BIAS), lambda: [v.load(bias)], lambda: [v.zero])
     start = first * PIXELS
-    start = v.either(
-        v.has(flags, ADD),
+    start = v.if_else(
+        v.has_flag(flags, ADD),
         lambda: [v.builder.fadd(first[0], v.load(v.at(r, spot))) for spot in spots],
         lambda: start)
 
     def tap(t: Any, sums: list[Any]) -> list[Any]:
-        offset, weight = v.integer_at(taps, t), v.load(v.at(w, v.mul(t, v.width)))
+        offset, weight = v.load_int(taps, t), v.load(v.at(w, v.mul(t, v.width)))
         return [v.fma(v.load(v.at(pixel, offset)), weight, total)
                 for pixel, total in zip(pixels, sums, strict=True)]
 
     for total, spot in zip(v.loop(count, start, tap), spots, strict=True):
-        v.store(emit_limits(v, total, flags), v.at(y, spot))
+        v.store(emit_clip(v, total, flags), v.at(y, spot))
 
 
-def _lanewise(x, w, bias, r, y, taps, places, at, steps):
+def _strip_reference(x, w, bias, r, y, taps, places, at, steps):
     xo, wo, bo, yo, to, po = at
     count, _, flags, _ = steps
     spots = places[po:po + 2 * PIXELS].reshape(2, PIXELS)
@@ -68,18 +69,18 @@ def _lanewise(x, w, bias, r, y, taps, places, at, steps):
     for t, p in np.ndindex(count, PIXELS):
         sums[p] += x[xo + spots[0, p] + taps[to + t]:][:LANES] * w[wo + t * LANES:][:LANES]
     for p in range(PIXELS):
-        y[yo + spots[1, p]:][:LANES] = limited(sums[p], flags)
+        y[yo + spots[1, p]:][:LANES] = clip(sums[p], flags)
 
 
-def _emit_lanesums(v: Vectors) -> None:
+def _emit_sums(v: Vectors) -> None:
     a = v.args
     x, g, d, rows, places = (v.at(getattr(a, name), start) for name, start
                              in zip(("x", "g", "d", "rows", "places"), a.at, strict=True))
-    sources = [v.at(x, v.integer_at(rows, t)) for t in range(TAPS)]
+    sources = [v.at(x, v.load_int(rows, t)) for t in range(TAPS)]
 
     def pixel(p: Any, sums: list[Any]) -> list[Any]:
         place = v.at(places, v.mul(p, 2))
-        offset, factor = v.integer_at(place, 0), v.load(v.at(g, v.integer_at(place, 1)))
+        offset, factor = v.load_int(place, 0), v.load(v.at(g, v.load_int(place, 1)))
         return [v.fma(v.load(v.at(source, offset)), factor, total)
                 for source, total in zip(sources, sums, strict=True)]
 
@@ -87,7 +88,7 @@ def _emit_lanesums(v: Vectors) -> None:
         v.store(total, v.at(d, t * v.width))
 
 
-def _lanesums(x, g, d, rows, places, at, pixels):
+def _sums_reference(x, g, d, rows, places, at, pixels):
     xo, go, do, ro, po = at
     tile = d[do:do + TAPS * LANES].reshape(TAPS, LANES)
     tile[...] = 0
@@ -96,5 +97,6 @@ def _lanesums(x, g, d, rows, places, at, pixels):
         tile[t] += x[xo + x_p + rows[ro + t]:][:LANES] * g[go + g_p:][:LANES]
 
 
-lanewise = Micro(ARGUMENTS, _emit_lanewise, _lanewise)
-lanesums = Micro(("x", "g", "d", "rows", "places", "at", "pixels"), _emit_lanesums, _lanesums)
+depthwise_strip = MicroKernel(ARGUMENTS, _emit_strip, _strip_reference)
+depthwise_weight_sums = MicroKernel(("x", "g", "d", "rows", "places", "at", "pixels"), _emit_sums,
+                                    _sums_reference)

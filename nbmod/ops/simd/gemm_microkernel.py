@@ -25,7 +25,7 @@ import numpy as np
 from ..jit import inlined
 from .conv_strip import ADD, BIAS, RELU
 from .host import lanes, registers
-from .ir import Micro, Vectors
+from .ir import MicroKernel, Vectors
 
 __all__ = ["ADD", "BIAS", "DOT_MR", "DOT_NR", "MR", "NR_VECTORS", "RELU", "TILE_ROWS", "DotShape",
            "TileShape", "TileStart", "copy_to_panels", "copy_to_strips", "dot_row", "dot_tile",
@@ -94,31 +94,31 @@ def _emit_tile(v: Vectors, rows: int) -> None:
         here, panel = v.at(a, v.mul(k, pitch)), v.at(b, v.mul(k, width))
         columns = [v.load(v.at(panel, o * v.width)) for o in range(NR_VECTORS)]
         for r in range(rows):
-            factor = v.one(v.at(here, r))
+            factor = v.broadcast(v.at(here, r))
             for o in range(NR_VECTORS):
                 sums[r * NR_VECTORS + o] = v.fma(factor, columns[o], sums[r * NR_VECTORS + o])
         return sums
 
     last = v.add(rows_left, -1)
-    starts = [v.at(c, v.mul(v.least(r, last), distance)) for r in range(rows)]
+    starts = [v.at(c, v.mul(v.minimum(r, last), distance)) for r in range(rows)]
     places = [v.at(start, o * v.width) for start in starts for o in range(NR_VECTORS)]
     for place in places:
         v.prefetch(place, 1, write=True)
     sums = v.loop(depth, [v.zero] * (rows * NR_VECTORS), term)
 
-    start = v.either(v.has(flags, BIAS),
+    start = v.if_else(v.has_flag(flags, BIAS),
                      lambda: [v.load(v.at(bias, o * v.width)) for o in range(NR_VECTORS)],
                      lambda: [v.zero] * NR_VECTORS) * rows
-    start = v.either(v.has(flags, ADD), lambda: [
+    start = v.if_else(v.has_flag(flags, ADD), lambda: [
         v.builder.fadd(v.load(place), value) for value, place in zip(start, places, strict=True)],
         lambda: start)
-    factor, relu = v.one(scale), v.has(flags, RELU)
+    factor, relu = v.broadcast(scale), v.has_flag(flags, RELU)
     for total, value, place in reversed(list(zip(sums, start, places, strict=True))):
         # rows beyond the last are stored there first, and then overwritten by it
         v.store(v.relu(v.fma(total, factor, value), relu), place)
 
 
-def _twin(rows: int) -> Any:
+def _reference(rows: int) -> Any:
     def tile(a, b, scale, bias, c, at, steps):
         ao, bo, zo, so, co = at
         depth, distance, rows_left, flags, pitch, width = steps
@@ -138,9 +138,9 @@ def _finish(target: Any, total: Any, bias: Any, flags: int) -> None:
     target[:] = np.maximum(total, 0) if flags & RELU else total
 
 
-def tile_of(rows: int) -> Micro:
+def tile_of(rows: int) -> MicroKernel:
     """The micro-kernel of `rows` rows."""
-    return Micro(ARGUMENTS, lambda v: _emit_tile(v, rows), _twin(rows))
+    return MicroKernel(ARGUMENTS, lambda v: _emit_tile(v, rows), _reference(rows))
 
 
 def _emit_copy(v: Vectors, vectors: int) -> None:
@@ -159,7 +159,7 @@ def _emit_copy(v: Vectors, vectors: int) -> None:
     v.loop(count, [], block)
 
 
-def _copy_twin(size: Any) -> Any:
+def _copy_reference(size: Any) -> Any:
     def copy(source, target, at, steps):
         count, near, far, _ = steps
         for i in range(count):
@@ -169,14 +169,14 @@ def _copy_twin(size: Any) -> Any:
     return copy
 
 
-def copy_of(size: Any) -> Micro:
+def copy_of(size: Any) -> MicroKernel:
     """Copies blocks of size(lanes) elements, `near` apart in source, `far` apart in target.
 
     at     offsets in source and target
     steps  number of blocks, at least 1; near; far; distance of the elements to prefetch
     """
-    return Micro(("source", "target", "at", "steps"),
-                 lambda v: _emit_copy(v, size(v.width) // v.width), _copy_twin(size))
+    return MicroKernel(("source", "target", "at", "steps"),
+                 lambda v: _emit_copy(v, size(v.width) // v.width), _copy_reference(size))
 
 
 DOT_MR, DOT_NR = (3, 8) if registers().number == 32 else (3, 4)
@@ -187,9 +187,9 @@ def _emit_dot_tile(v: Vectors, rows: int) -> None:
     a, b, scale, bias, c = _arguments(v)
     depth, distance, rows_left, flags, row, column, columns = v.args.steps
     last, across = v.add(rows_left, -1), v.add(columns, -1)
-    lefts = [v.at(a, v.mul(v.least(r, last), row)) for r in range(rows)]
-    rights = [v.at(b, v.mul(v.least(j, across), column)) for j in range(DOT_NR)]
-    targets = [v.at(c, v.mul(v.least(r, last), distance)) for r in range(rows)]
+    lefts = [v.at(a, v.mul(v.minimum(r, last), row)) for r in range(rows)]
+    rights = [v.at(b, v.mul(v.minimum(j, across), column)) for j in range(DOT_NR)]
+    targets = [v.at(c, v.mul(v.minimum(r, last), distance)) for r in range(rows)]
 
     def added(sums: list[Any], place: Any, *mask: Any) -> list[Any]:
         factors = [v.load(v.at(left, place), *mask) for left in lefts]
@@ -203,21 +203,21 @@ def _emit_dot_tile(v: Vectors, rows: int) -> None:
         place = v.mul(k, v.width)
         return added(sums, place)
 
-    vectors = v.builder.sdiv(depth, v.number(v.width))
-    sums = v.some(vectors, [v.zero] * (rows * DOT_NR), step)
+    vectors = v.builder.sdiv(depth, v.int64(v.width))
+    sums = v.loop_if_any(vectors, [v.zero] * (rows * DOT_NR), step)
     whole = v.mul(vectors, v.width)
     left_over = v.builder.sub(depth, whole)
-    sums = v.either(v.builder.icmp_signed(">", left_over, v.number(0)), lambda: added(
-        list(sums), whole, v.first(left_over), v.zero), lambda: sums)
+    sums = v.if_else(v.builder.icmp_signed(">", left_over, v.int64(0)), lambda: added(
+        list(sums), whole, v.lane_mask(left_over), v.zero), lambda: sums)
 
-    factor, relu, size = v.one(scale), v.has(flags, RELU), min(v.width, DOT_NR)
+    factor, relu, size = v.broadcast(scale), v.has_flag(flags, RELU), min(v.width, DOT_NR)
     totals = [_horizontal_sums(v, sums[r * DOT_NR:][:DOT_NR]) for r in range(rows)]
-    mask = None if size == v.width else v.first(size)
+    mask = None if size == v.width else v.lane_mask(size)
     places = [v.at(target, j) for target in targets for j in range(0, DOT_NR, size)]
-    start = v.either(v.has(flags, BIAS),
+    start = v.if_else(v.has_flag(flags, BIAS),
                      lambda: [v.load(v.at(bias, j), mask, v.zero) for j in range(0, DOT_NR, size)],
                      lambda: [v.zero] * (DOT_NR // size)) * rows
-    start = v.either(v.has(flags, ADD), lambda: [
+    start = v.if_else(v.has_flag(flags, ADD), lambda: [
         v.builder.fadd(v.load(place, mask, v.zero), value)
         for place, value in zip(places, start, strict=True)], lambda: start)
     found = [total for row_of in totals for total in row_of]
@@ -232,13 +232,13 @@ def _horizontal_sums(v: Vectors, vectors: list[Any]) -> list[Any]:
     while size < v.width:
         if len(vectors) == 1:
             vectors = vectors * 2
-        vectors = [v.builder.fadd(*(v.chosen(x, y, lanes_of) for lanes_of in pairs))
+        vectors = [v.builder.fadd(*(v.shuffle(x, y, lanes_of) for lanes_of in pairs))
                    for x, y in zip(vectors[::2], vectors[1::2], strict=True)]
         size *= 2
     return vectors
 
 
-def _dot_tile_twin(a, b, scale, bias, c, at, steps):
+def _dot_tile_reference(a, b, scale, bias, c, at, steps):
     ao, bo, zo, so, co = at
     depth, distance, rows_left, flags, row, column, columns = steps
     for r in range(min(DOT_MR, rows_left)):
@@ -247,7 +247,7 @@ def _dot_tile_twin(a, b, scale, bias, c, at, steps):
         _finish(c[co + r * distance:][:DOT_NR], np.array(sums) * scale[zo], bias[so:], flags)
 
 
-dot_tile, dot_row = (Micro(ARGUMENTS, partial(_emit_dot_tile, rows=rows), _dot_tile_twin)
+dot_tile, dot_row = (MicroKernel(ARGUMENTS, partial(_emit_dot_tile, rows=rows), _dot_tile_reference)
                  for rows in (DOT_MR, 1))
 """DOT_MR rows, or one, and DOT_NR columns, all of which c and the bias have."""
 copy_to_strips, copy_to_panels = copy_of(packed_mr), copy_of(lambda width: NR_VECTORS * width)

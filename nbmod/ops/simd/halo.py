@@ -1,19 +1,20 @@
-"""The halo of a plane, zeroed: what stands around an image is the padding of convolutions."""
+"""Zero the halo of a plane: the padding of convolutions."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from .host import lanes
-from .ir import Micro, Vectors
+from .ir import MicroKernel, Vectors
 
-__all__ = ["clear_edge"]
+__all__ = ["zero_halo"]
 
 LANES = lanes("float32")
 
 
 def _emit(v: Vectors) -> None:
-    """The halo is a run of pixels before row 0, a run between every two rows, and one behind."""
+    """The halo is a run of pixels before row 0, one between each two rows, and one after the
+    last."""
     a, b = v.args, v.builder
     plane = v.at(a.array, a.start)
     row = v.add(a.width, v.mul(a.halo, 2))
@@ -26,7 +27,7 @@ def _emit(v: Vectors) -> None:
             v.store(v.zero, v.at(plane, v.mul(v.add(first, p), v.width)))
             return none
 
-        v.some(count, [], pixel)
+        v.loop_if_any(count, [], pixel)
 
     def between(i: Any, none: list[Any]) -> list[Any]:
         clear(v.add(v.add(ends, a.width), v.mul(i, row)), side)
@@ -34,11 +35,11 @@ def _emit(v: Vectors) -> None:
 
     def edge() -> list[Any]:
         clear(0, ends)
-        v.some(b.sub(a.height, v.number(1)), [], between)
+        v.loop_if_any(b.sub(a.height, v.int64(1)), [], between)
         clear(last, ends)
         return []
 
-    v.either(b.icmp_signed(">", a.halo, v.number(0)), edge, lambda: [])
+    v.if_else(b.icmp_signed(">", a.halo, v.int64(0)), edge, lambda: [])
 
 
 def _clear(array: Any, start: int, height: int, width: int, halo: int) -> None:
@@ -48,5 +49,5 @@ def _clear(array: Any, start: int, height: int, width: int, halo: int) -> None:
         plane[:halo] = plane[-halo:] = plane[:, :halo] = plane[:, -halo:] = 0
 
 
-clear_edge = Micro(("array", "start", "height", "width", "halo"), _emit, _clear)
+zero_halo = MicroKernel(("array", "start", "height", "width", "halo"), _emit, _clear)
 """Zero the halo around (height, width) pixels, a plane that begins at `start` of `array`."""

@@ -1,7 +1,7 @@
-"""The vector registers of the host, or those that NBMOD_SIMD_LANES asks for.
+"""Vector registers and features of the host; NBMOD_SIMD_LANES overrides the width.
 
 LLVM splits vectors that are wider than the host's and pads narrower ones, so code for any width is
-right everywhere: a machine with wide registers can test the code for narrow ones.
+correct everywhere: tests run narrow code on a machine with wide registers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from ...config import CONFIG
 
-__all__ = ["Registers", "cpu_name", "has", "lanes", "registers", "second_cache"]
+__all__ = ["Registers", "cpu_name", "has_features", "l2_cache_bytes", "lanes", "registers"]
 
 
 class Registers(NamedTuple):
@@ -27,7 +27,7 @@ class Registers(NamedTuple):
 
 @cache
 def registers() -> Registers:
-    """What kernels are written for."""
+    """The registers that kernels are generated for."""
     import llvmlite.binding as llvm
 
     features = llvm.get_host_cpu_features()
@@ -49,8 +49,8 @@ def cpu_name() -> str:
     return str(llvm.get_host_cpu_name())
 
 
-def second_cache(folder: str = "/sys/devices/system/cpu/cpu0/cache") -> int:
-    """Bytes of a core's second cache, which Linux tells in `folder`; 2 ** 20 where nobody does."""
+def l2_cache_bytes(folder: str = "/sys/devices/system/cpu/cpu0/cache") -> int:
+    """Bytes of a core's L2 cache from Linux's `folder`; 2 ** 20 where that is unknown."""
     for index in pathlib.Path(folder).glob("index*"):
         with suppress(OSError, ValueError):
             level, size = ((index / name).read_text().strip() for name in ("level", "size"))
@@ -60,13 +60,13 @@ def second_cache(folder: str = "/sys/devices/system/cpu/cpu0/cache") -> int:
 
 
 def lanes(dtype: Any) -> int:
-    """Numbers of `dtype` in a vector."""
+    """Elements of `dtype` in a vector."""
     return max(registers().nbytes // np.dtype(dtype).itemsize, 1)
 
 
 @cache
-def has(*features: str) -> bool:
-    """Whether what numba compiles may use these instructions, by LLVM's names of them."""
+def has_features(*features: str) -> bool:
+    """Whether code compiled by numba may use these instruction sets (LLVM's names)."""
     from numba import config
     from numba.core.codegen import get_host_cpu_features
 

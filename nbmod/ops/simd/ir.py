@@ -1,18 +1,19 @@
-"""A small vocabulary for writing micro-kernels as LLVM IR.
+"""A small builder for micro-kernels in LLVM IR.
 
 A micro-kernel is a function that kernels call like any other.  Its arguments are flat contiguous
-arrays, integers, and tuples of integers; `emit(v)` writes its code in the words of `Vectors`:
+arrays, integers, and tuples of integers (named or not); `emit(v)` generates its code with the
+methods of `Vectors`:
 
-    v.args.x         an argument: the pointer of an array, an integer, a list of integers
-    v.at(p, i)       the address of element i behind p
-    v.load(p)        the vector there            v.store(value, p)
-    v.first(n)       a mask of n lanes: v.load(p, mask, rest) and v.store(value, p, mask) touch them
-    v.stream(v, p)   the same past the caches; p is a multiple of a vector, v.settle() comes last
-    v.one(p)         the number there, in every lane
-    v.fma(a, b, c)   a b + c, rounded once where the host can
-    v.loop(...)      a counted loop with values that change from turn to turn
+    v.args.x           an argument: the pointer of an array, an integer, a list of integers
+    v.at(p, i)         the address of element i of p
+    v.load(p)          the vector at p            v.store(value, p)
+    v.lane_mask(n)     a mask of n lanes for v.load(p, mask, rest) and v.store(value, p, mask)
+    v.store_nontemporal(value, p)    bypasses the caches; p is aligned, v.store_fence() follows
+    v.broadcast(p)     the element at p, in every lane
+    v.fma(a, b, c)     a b + c, rounded once where the host has such an instruction
+    v.loop(...)        a counted loop with loop-carried values
 
-numba keeps no array in registers, which is why this exists: values here *are* registers.
+numba keeps no array in registers, which is why this exists: the values here are registers.
 """
 
 from __future__ import annotations
@@ -28,77 +29,77 @@ import numpy as np
 from ..jit import Inlined
 from .host import lanes
 
-__all__ = ["Micro", "Vectors", "width_of"]
+__all__ = ["MicroKernel", "Vectors", "width_of"]
 
 Body = Callable[[Any, list[Any]], Sequence[Any]]
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 
 
 def width_of(dtype: Any) -> int:
-    """Numbers of `dtype` that micro-kernels take at a time."""
+    """Elements of `dtype` in a vector of a micro-kernel."""
     return lanes("float64" if np.dtype(dtype) == np.float64 else "float32")
 
 
 class Vectors:
-    """Words for the code of one micro-kernel on float32 numbers, `width` to a vector.
+    """Code of one micro-kernel on vectors of `width` float32 elements.
 
-    If its first array is of another type, so are the numbers: of float64 half as many are in a
-    vector, of integers as many, however small they are.
+    If its first array has another type, elements have it too: half as many of float64, as many of
+    integers of any size.
     """
 
     def __init__(self, builder: Any, dtype: np.dtype, args: SimpleNamespace):
         from llvmlite import ir
 
         self.ir, self.builder, self.args = ir, builder, args
-        self.whole, self.bits = dtype.kind != "f", 8 * dtype.itemsize
+        self.is_integer, self.bits = dtype.kind != "f", 8 * dtype.itemsize
         self.width = width_of(dtype)
         self.nbytes = self.width * self.bits // 8
         self.integer = ir.IntType(64)
-        self.scalar = (ir.IntType(self.bits) if self.whole else
+        self.scalar = (ir.IntType(self.bits) if self.is_integer else
                        ir.DoubleType() if self.bits == 64 else ir.FloatType())
         self.vector = ir.VectorType(self.scalar, self.width)
         self.zero = ir.Constant(self.vector, None)
 
-    def number(self, value: Any) -> Any:
-        """An integer of the code, from one of Python."""
+    def int64(self, value: Any) -> Any:
+        """An IR constant of a Python int; other values are returned unchanged."""
         return self.ir.Constant(self.integer, value) if isinstance(value, int) else value
 
     def add(self, a: Any, b: Any) -> Any:
-        return self.builder.add(self.number(a), self.number(b))
+        return self.builder.add(self.int64(a), self.int64(b))
 
     def mul(self, a: Any, b: Any) -> Any:
-        return self.builder.mul(self.number(a), self.number(b))
+        return self.builder.mul(self.int64(a), self.int64(b))
 
-    def least(self, a: Any, b: Any) -> Any:
+    def minimum(self, a: Any, b: Any) -> Any:
         """The smaller of two integers."""
-        a, b = self.number(a), self.number(b)
+        a, b = self.int64(a), self.int64(b)
         return self.builder.select(self.builder.icmp_signed("<", a, b), a, b)
 
     def at(self, pointer: Any, index: Any) -> Any:
-        return self.builder.gep(pointer, [self.number(index)])
+        return self.builder.gep(pointer, [self.int64(index)])
 
-    def integer_at(self, pointer: Any, index: Any) -> Any:
+    def load_int(self, pointer: Any, index: Any) -> Any:
         return self.builder.load(self.at(pointer, index))
 
     def load(self, pointer: Any, mask: Any = None, rest: Any = None) -> Any:
-        """The vector there; with a mask, the lanes that it leaves out are read from `rest`."""
+        """The vector at `pointer`; lanes outside the mask are taken from `rest`."""
         if mask is None:
             return self.builder.load(self._as_vector(pointer), align=self.bits // 8)
         return self._masked("load", self.vector, self._as_vector(pointer), mask, rest)
 
     def store(self, value: Any, pointer: Any, mask: Any = None) -> None:
-        """Write a vector; with a mask, memory under the lanes that it leaves out stays."""
+        """Store a vector; memory of lanes outside the mask is not written."""
         if mask is None:
             self.builder.store(value, self._as_vector(pointer, value.type),
                                align=self._bytes(value))
         else:
             self._masked("store", self.ir.VoidType(), value, self._as_vector(pointer), mask)
 
-    def first(self, count: Any) -> Any:
+    def lane_mask(self, count: Any) -> Any:
         """A mask of the first `count` lanes."""
         kind = self.ir.VectorType(self.integer, self.width)
         lanes = self.ir.Constant(kind, list(range(self.width)))
-        return self.builder.icmp_signed("<", lanes, self.splat(self.number(count)))
+        return self.builder.icmp_signed("<", lanes, self.splat(self.int64(count)))
 
     def _masked(self, word: str, result: Any, *operands: Any) -> Any:
         from numba.core import cgutils
@@ -111,13 +112,12 @@ class Vectors:
         function = cgutils.get_or_insert_function(self.builder.module, kind, name)
         return self.builder.call(function, operands)
 
-    def counted(self, pointer: Any) -> Any:
-        """The integer there, which then is one more; no two threads get the same."""
-        return self.builder.atomic_rmw("add", pointer, self.number(1), "monotonic")
+    def fetch_add(self, pointer: Any) -> Any:
+        """Increment the integer atomically and return its previous value."""
+        return self.builder.atomic_rmw("add", pointer, self.int64(1), "monotonic")
 
     def prefetch(self, pointer: Any, level: int = 2, write: bool = False) -> None:
-        """Begin to bring what is there into the cache of a `level`, to be read, or written; no
-        address is wrong."""
+        """Prefetch into the cache of a `level`, to be read or written; any address is valid."""
         from numba.core import cgutils
 
         ir, b = self.ir, self.builder
@@ -127,15 +127,15 @@ class Vectors:
         how = [flag(each) for each in (int(write), 4 - level, 1)]
         b.call(function, [b.bitcast(pointer, byte), *how])
 
-    def stream(self, value: Any, pointer: Any) -> None:
-        """Store a vector that nobody reads soon: memory is not read before it is written."""
+    def store_nontemporal(self, value: Any, pointer: Any) -> None:
+        """Store a vector that is not read soon, without reading its cache line first."""
         store = self.builder.store(value, self._as_vector(pointer, value.type),
                                    align=self.width * self._bytes(value))
         one = self.ir.Constant(self.ir.IntType(32), 1)
         store.set_metadata("nontemporal", self.builder.module.add_metadata([one]))
 
-    def settle(self) -> None:
-        """What was streamed is in memory before anything that this thread stores from now on."""
+    def store_fence(self) -> None:
+        """Order non-temporal stores before the following stores of this thread."""
         if X86:
             from numba.core import cgutils
 
@@ -144,19 +144,19 @@ class Vectors:
                 self.builder.module, kind, "llvm.x86.sse.sfence"), [])
 
     def _bytes(self, value: Any) -> int:
-        """Bytes of a number of a vector."""
+        """Bytes of an element of a vector."""
         return int(getattr(value.type.element, "width", self.bits)) // 8
 
     def _as_vector(self, pointer: Any, kind: Any = None) -> Any:
         return self.builder.bitcast(pointer, (kind or self.vector).as_pointer())
 
     def widen(self, value: Any) -> Any:
-        """A vector as one of float64."""
+        """A vector converted to float64."""
         if self.bits == 64:
             return value
         return self.builder.fpext(value, self.ir.VectorType(self.ir.DoubleType(), self.width))
 
-    def one(self, pointer: Any) -> Any:
+    def broadcast(self, pointer: Any) -> Any:
         return self.splat(self.builder.load(pointer))
 
     def splat(self, value: Any) -> Any:
@@ -179,26 +179,26 @@ class Vectors:
         function = cgutils.get_or_insert_function(self.builder.module, kind, name)
         return self.builder.call(function, [a, b, c])
 
-    def chosen(self, a: Any, b: Any, lanes: Sequence[int]) -> Any:
-        """The numbers of two vectors at `lanes`: those of b come after those of a."""
+    def shuffle(self, a: Any, b: Any, lanes: Sequence[int]) -> Any:
+        """Elements of two vectors at `lanes`; those of b follow those of a."""
         kind = self.ir.VectorType(self.ir.IntType(32), self.width)
         return self.builder.shuffle_vector(a, b, self.ir.Constant(kind, list(lanes)))
 
-    def across(self, value: Any, join: Callable[[Any, Any], Any]) -> Any:
-        """All numbers of a vector joined, in every lane."""
+    def reduce_lanes(self, value: Any, join: Callable[[Any, Any], Any]) -> Any:
+        """The reduction of all lanes by `join`, in every lane."""
         size = self.width // 2
         while size:
-            other = self.chosen(value, value, [lane ^ size for lane in range(self.width)])
+            other = self.shuffle(value, value, [lane ^ size for lane in range(self.width)])
             value, size = join(value, other), size // 2
         return value
 
     def relu(self, value: Any, wanted: Any) -> Any:
-        """`value` with 0 for what is not above it, if the flag `wanted` is set; NaN stays."""
+        """`value`, with 0 for elements <= 0 if the flag `wanted` is set; NaN is kept."""
         below = self.builder.fcmp_ordered("<=", value, self.zero)
         return self.builder.select(self.builder.and_(below, self.splat(wanted)), self.zero, value)
 
-    def between(self, value: Any, least: Any, most: Any) -> Any:
-        """`value`, or what it is below or above of; NaN stays.  One instruction for each."""
+    def clamp(self, value: Any, least: Any, most: Any) -> Any:
+        """`value` clamped to [least, most]; NaN is kept.  One instruction for each bound."""
         b = self.builder
         value = b.select(b.fcmp_ordered("<", value, least), least, value)
         return b.select(b.fcmp_ordered(">", value, most), most, value)
@@ -212,24 +212,24 @@ class Vectors:
         index, values = b.phi(self.integer), [b.phi(value.type) for value in start]
         after = body(index, list(values))
         following, last = self.add(index, 1), b.block
-        for phi, first, then in [(index, self.number(0), following),
+        for phi, first, then in [(index, self.int64(0), following),
                                  *zip(values, start, after, strict=True)]:
             phi.add_incoming(first, before)
             phi.add_incoming(then, last)
-        b.cbranch(b.icmp_signed("<", following, self.number(count)), inside, behind)
+        b.cbranch(b.icmp_signed("<", following, self.int64(count)), inside, behind)
         b.position_at_end(behind)
         return list(after)
 
-    def some(self, count: Any, start: Sequence[Any], body: Body) -> list[Any]:
+    def loop_if_any(self, count: Any, start: Sequence[Any], body: Body) -> list[Any]:
         """A `loop` whose count may be 0."""
-        more = self.builder.icmp_signed(">", self.number(count), self.number(0))
-        return self.either(more, lambda: self.loop(count, start, body), lambda: start)
+        more = self.builder.icmp_signed(">", self.int64(count), self.int64(0))
+        return self.if_else(more, lambda: self.loop(count, start, body), lambda: start)
 
-    def abreast(self, count: Any, start: Sequence[Any], body: Body, ways: int = 4
+    def interleaved_loop(self, count: Any, start: Sequence[Any], body: Body, ways: int = 4
                 ) -> list[list[Any]]:
-        """`ways` lists of values: turn i of `count` changes the list i % ways (but for the last
-        turns, fewer than `ways`, which change the first), so that none awaits the one before."""
-        turns = self.builder.udiv(self.number(count), self.number(ways))
+        """A loop with `ways` independent sets of loop-carried values, to hide latency: turn i
+        changes set i % ways, but for the last turns, fewer than `ways`, which change the first."""
+        turns = self.builder.udiv(self.int64(count), self.int64(ways))
 
         def several(i: Any, values: list[Any]) -> list[Any]:
             after: list[Any] = []
@@ -238,21 +238,22 @@ class Vectors:
                 after += body(self.add(self.mul(i, ways), way), own)
             return after
 
-        found = self.some(turns, list(start) * ways, several)
+        found = self.loop_if_any(turns, list(start) * ways, several)
         done = self.mul(turns, ways)
-        left = self.builder.sub(self.number(count), done)
-        first = self.some(left, found[:len(start)], lambda i, own: body(self.add(i, done), own))
+        left = self.builder.sub(self.int64(count), done)
+        first = self.loop_if_any(left, found[:len(start)],
+                                 lambda i, own: body(self.add(i, done), own))
         found = [*first, *found[len(start):]]
         return [found[way * len(start):][:len(start)] for way in range(ways)]
 
-    def has(self, flags: Any, bits: int) -> Any:
+    def has_flag(self, flags: Any, bits: int) -> Any:
         """Whether any of `bits` is set in an integer of flags, as an i1."""
         b = self.builder
-        return b.icmp_signed("!=", b.and_(flags, self.number(bits)), self.number(0))
+        return b.icmp_signed("!=", b.and_(flags, self.int64(bits)), self.int64(0))
 
-    def either(self, flag: Any, then: Callable[[], Sequence[Any]],
+    def if_else(self, flag: Any, then: Callable[[], Sequence[Any]],
                otherwise: Callable[[], Sequence[Any]]) -> list[Any]:
-        """The values of `then` or of `otherwise`, whichever `flag` (an i1) asks for."""
+        """The values of `then` or `otherwise`, as `flag` (an i1) says."""
         b, ends = self.builder, []
         blocks = [b.function.append_basic_block(name) for name in ("then", "else", "joined")]
         b.cbranch(flag, *blocks[:2])
@@ -270,16 +271,16 @@ class Vectors:
         return results
 
 
-class Micro(Inlined):
-    """A micro-kernel named `name`: `emit` writes the code of arguments called `arguments`, and
-    gives the integer that it `returns`, if it does.
+class MicroKernel(Inlined):
+    """A micro-kernel: `emit` generates the code of arguments called `arguments`, and returns the
+    integer result if it `returns` one.
 
-    `twin` does the same in NumPy, one number at a time: what tests compare with.
+    `reference` computes the same in NumPy, element by element, for tests.
     """
 
-    def __init__(self, arguments: Sequence[str], emit: Callable[[Vectors], Any], twin: Callable,
-                 returns: bool = False):
-        super().__init__(twin)
+    def __init__(self, arguments: Sequence[str], emit: Callable[[Vectors], Any],
+                 reference: Callable, returns: bool = False):
+        super().__init__(reference)
         self.arguments, self.emit, self.returns = tuple(arguments), emit, returns
 
     def compile(self) -> Any:
@@ -291,7 +292,7 @@ class Micro(Inlined):
 
 
 def _typer(names: Sequence[str], emit: Callable[[Vectors], Any], returns: bool) -> Any:
-    """The function that tells numba the types and the code of a micro-kernel."""
+    """The numba intrinsic of a micro-kernel."""
 
     def micro(typingctx, *kinds):
         return _signature(kinds, names, emit, returns)

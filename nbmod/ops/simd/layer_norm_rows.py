@@ -1,13 +1,13 @@
-"""Rows of numbers, of any length, brought to a mean of 0 and a deviation of 1.
+"""Micro-kernels of layer norm: rows of any length normalised to mean 0 and deviation 1.
 
     row_sums        sums = of d, of d d                             d = x - centre
-    row_normal      y = c gamma + beta                              c = (x - mean) / deviation
+    row_normalize   y = c gamma + beta                              c = (x - mean) / deviation
     row_grad_sums   sums = of h, of h c; slopes += g c; shifts += g                h = g gamma
     row_grad        gx = (h - flat - c slope) / deviation           shares = flat, slope
 
-Sums are float32 over PART vectors, in four parts, and float64 over those.  From the second time on
-a row is read from a cache, and whoever writes has the next row fetched: else memory would be read
-and written in turn.
+Sums are float32 over PART vectors, in four parts, and float64 over those.  Later passes read the
+row from a cache, and the pass that writes prefetches the next row, so that memory is read and
+written at the same time.
 """
 
 from __future__ import annotations
@@ -17,71 +17,72 @@ from typing import Any
 
 import numpy as np
 
-from .ir import Micro, Vectors
+from .ir import MicroKernel, Vectors
 
-__all__ = ["SHARED", "STREAM", "each", "row_grad", "row_grad_sums", "row_normal", "row_sums",
-           "sizes"]
+__all__ = ["SCALAR_AFFINE", "STREAM", "for_each_vector", "row_grad", "row_grad_sums",
+           "row_normalize", "row_sums", "whole_and_rest"]
 
-STREAM, SHARED = 1, 2
-"""Flags: the result goes past the caches, until `stream.settle`; the row has one gamma and beta."""
+STREAM, SCALAR_AFFINE = 1, 2
+"""Flags: non-temporal stores, until `store_fence`; the row has one gamma and one beta."""
 PART = 256
-"""Vectors whose sum is float32: 64 for each of the four parts."""
+"""Vectors summed in float32: 64 for each of the four parts."""
 
-# at      where the row begins; where its mean, deviation, and gamma and beta are
-# steps   numbers of a row, at least 1; flags
+# at      offsets of the row; of its mean, deviation, and gamma and beta
+# steps   elements of a row, at least 1; flags
 
 
-def sizes(v: Vectors, size: Any) -> tuple[Any, Any]:
-    """Whole vectors of so many numbers, and numbers behind them."""
-    width = v.number(v.width)
+def whole_and_rest(v: Vectors, size: Any) -> tuple[Any, Any]:
+    """Whole vectors of `size` elements, and the elements left over."""
+    width = v.int64(v.width)
     return v.builder.udiv(size, width), v.builder.urem(size, width)
 
 
-def each(v: Vectors, size: Any, body: Callable[[Any, Any], None], head: Any = 0) -> None:
-    """body(place, mask) for the vectors of a row; the mask is None where they are whole.  The first
-    `head` numbers, fewer than a vector, come by themselves."""
+def for_each_vector(v: Vectors, size: Any, body: Callable[[Any, Any], None], head: Any = 0) -> None:
+    """body(place, mask) for the vectors of a row; the mask is None for whole vectors.  The first
+    `head` elements, fewer than a vector, come separately."""
 
     def some(place: Any, count: Any) -> None:
-        with v.builder.if_then(v.builder.icmp_signed(">", v.number(count), v.number(0))):
-            body(place, v.first(count))
+        with v.builder.if_then(v.builder.icmp_signed(">", v.int64(count), v.int64(0))):
+            body(place, v.lane_mask(count))
 
     def vector(i: Any, none: list[Any]) -> list[Any]:
         body(v.add(head, v.mul(i, v.width)), None)
         return none
 
-    some(v.number(0), head)
-    count, left = sizes(v, v.builder.sub(size, v.number(head)))
-    v.some(count, [], vector)
+    some(v.int64(0), head)
+    count, left = whole_and_rest(v, v.builder.sub(size, v.int64(head)))
+    v.loop_if_any(count, [], vector)
     some(v.builder.sub(size, left), left)
 
 
 def _put(v: Vectors, out: Any, value: Callable[[Any, Any], Any]) -> None:
-    """A row of `out` becomes value(place, mask)."""
+    """Store value(place, mask) to a row of `out`."""
     (begin, *_), (size, flags), b = v.args.at, v.args.steps, v.builder
     row = v.at(out, begin)
-    # A vector that is streamed begins at a multiple of vectors.
-    head = v.least(size, b.and_(b.neg(begin), v.number(v.width - 1)))
+    # Non-temporal stores need aligned addresses.
+    head = v.minimum(size, b.and_(b.neg(begin), v.int64(v.width - 1)))
 
     def keep(place: Any, mask: Any) -> None:
         v.store(value(place, mask), v.at(row, place), mask)
 
     def stream(place: Any, mask: Any) -> None:
         if mask is None:
-            v.stream(value(place, mask), v.at(row, place))
+            v.store_nontemporal(value(place, mask), v.at(row, place))
         else:
             keep(place, mask)
 
     def all_of_it(body: Callable[[Any, Any], None], head: Any) -> list[Any]:
-        each(v, size, body, head)
+        for_each_vector(v, size, body, head)
         return []
 
-    v.either(v.has(flags, STREAM), lambda: all_of_it(stream, head), lambda: all_of_it(keep, 0))
+    v.if_else(v.has_flag(flags, STREAM), lambda: all_of_it(stream, head),
+              lambda: all_of_it(keep, 0))
 
 
 def _sum_row(v: Vectors, size: Any, factors: Callable[[Any, Any], Sequence[tuple[Any, Any]]]
              ) -> None:
     """sums = two sums over a row: of the products of two factors(place, mask) each, which are 0 in
-    lanes that are not there."""
+    lanes outside the mask."""
     add, none = v.builder.fadd, [v.zero] * 2
 
     def more(found: Sequence[Any], place: Any, mask: Any) -> list[Any]:
@@ -90,27 +91,28 @@ def _sum_row(v: Vectors, size: Any, factors: Callable[[Any, Any], Sequence[tuple
 
     def part(i: Any, totals: list[Any]) -> list[Any]:
         first = v.mul(i, PART)
-        found = v.abreast(v.least(PART, v.builder.sub(whole, first)), none, lambda j, own: more(
-            own, v.mul(v.add(first, j), v.width), None))
+        found = v.interleaved_loop(
+            v.minimum(PART, v.builder.sub(whole, first)), none,
+            lambda j, own: more(own, v.mul(v.add(first, j), v.width), None))
         return [add(total, v.widen(add(add(a, b), add(c, d)))) for total, (a, b, c, d)
                 in zip(totals, zip(*found, strict=True), strict=True)]
 
     def rest() -> list[Any]:
-        found = more(none, v.mul(whole, v.width), v.first(left))
+        found = more(none, v.mul(whole, v.width), v.lane_mask(left))
         return [add(total, v.widen(value)) for total, value in zip(totals, found, strict=True)]
 
-    whole, left = sizes(v, size)
-    parts = v.builder.udiv(v.add(whole, PART - 1), v.number(PART))
-    totals = v.some(parts, [v.widen(v.zero)] * 2, part)
-    some = v.builder.icmp_signed(">", left, v.number(0))
-    for i, total in enumerate(v.either(some, rest, lambda: totals)):
-        lane = v.builder.extract_element(v.across(total, add), v.ir.IntType(32)(0))
+    whole, left = whole_and_rest(v, size)
+    parts = v.builder.udiv(v.add(whole, PART - 1), v.int64(PART))
+    totals = v.loop_if_any(parts, [v.widen(v.zero)] * 2, part)
+    some = v.builder.icmp_signed(">", left, v.int64(0))
+    for i, total in enumerate(v.if_else(some, rest, lambda: totals)):
+        lane = v.builder.extract_element(v.reduce_lanes(total, add), v.ir.IntType(32)(0))
         v.builder.store(lane, v.at(v.args.sums, i))
 
 
 def _emit_sums(v: Vectors) -> None:
     (begin, place), b = v.args.at, v.builder
-    x, centre = v.at(v.args.x, begin), v.one(v.at(v.args.centre, place))
+    x, centre = v.at(v.args.x, begin), v.broadcast(v.at(v.args.centre, place))
 
     def factors(place: Any, mask: Any) -> Sequence[tuple[Any, Any]]:
         d = b.fsub(v.load(v.at(x, place), mask, centre), centre)
@@ -122,8 +124,8 @@ def _emit_sums(v: Vectors) -> None:
 def _centred(v: Vectors) -> tuple[Any, Callable[[Any, Any], Any]]:
     """1 / deviation, and c(place, mask)."""
     a, b, (begin, mean, deviation, _) = v.args, v.builder, v.args.at
-    x, centre = v.at(a.x, begin), v.one(v.at(a.mean, mean))
-    factor = b.fdiv(v.constant(1), v.one(v.at(a.deviation, deviation)))
+    x, centre = v.at(a.x, begin), v.broadcast(v.at(a.mean, mean))
+    factor = b.fdiv(v.constant(1), v.broadcast(v.at(a.deviation, deviation)))
 
     def c(place: Any, mask: Any) -> Any:
         return b.fmul(b.fsub(v.load(v.at(x, place), mask, centre), centre), factor)
@@ -152,11 +154,11 @@ def _emit_normal(v: Vectors) -> None:
         return []
 
     def same(array: Any) -> Callable[[Any, Any], Any]:
-        value = v.one(array)
+        value = v.broadcast(array)
         return lambda place, mask: value
 
     numbers = [v.at(array, own) for array in (a.gamma, a.beta)]
-    v.either(v.has(a.steps[1], SHARED), lambda: row(*map(same, numbers)),
+    v.if_else(v.has_flag(a.steps[1], SCALAR_AFFINE), lambda: row(*map(same, numbers)),
              lambda: row(*[_reader(v, array) for array in numbers]))
 
 
@@ -187,7 +189,7 @@ def _emit_grad_sums(v: Vectors) -> None:
 
 def _emit_grad(v: Vectors) -> None:
     a, b, (factor, centred), grads = v.args, v.builder, _centred(v), _grads(v)
-    flat, slope = v.one(a.shares), v.one(v.at(a.shares, 1))
+    flat, slope = v.broadcast(a.shares), v.broadcast(v.at(a.shares, 1))
 
     def value(place: Any, mask: Any) -> Any:
         _fetch_next(v, place, a.g, a.x)
@@ -207,7 +209,7 @@ def _row(array, at, steps):
 
 
 def _normal(x, gamma, beta, mean, deviation, y, at, steps):
-    own = slice(at[3], at[3] + (1 if steps[1] & SHARED else steps[0]))
+    own = slice(at[3], at[3] + (1 if steps[1] & SCALAR_AFFINE else steps[0]))
     c = (_row(x, at, steps) - mean[at[1]]) / deviation[at[2]]
     _row(y, at, steps)[...] = c * gamma[own] + beta[own]
 
@@ -230,10 +232,10 @@ def _grad(g, x, gamma, mean, deviation, shares, gx, at, steps):
     _row(gx, at, steps)[...] = (h - shares[0] - c * shares[1]) / deviation[at[2]]
 
 
-row_sums = Micro(("x", "centre", "sums", "at", "size"), _emit_sums, _sums)
-row_normal = Micro(("x", "gamma", "beta", "mean", "deviation", "y", "at", "steps"), _emit_normal,
-                   _normal)
-row_grad_sums = Micro(("g", "x", "gamma", "mean", "deviation", "slopes", "shifts", "sums", "at",
-                       "steps"), _emit_grad_sums, _grad_sums)
-row_grad = Micro(("g", "x", "gamma", "mean", "deviation", "shares", "gx", "at", "steps"),
+row_sums = MicroKernel(("x", "centre", "sums", "at", "size"), _emit_sums, _sums)
+row_normalize = MicroKernel(("x", "gamma", "beta", "mean", "deviation", "y", "at", "steps"),
+                            _emit_normal, _normal)
+row_grad_sums = MicroKernel(("g", "x", "gamma", "mean", "deviation", "slopes", "shifts", "sums",
+                             "at", "steps"), _emit_grad_sums, _grad_sums)
+row_grad = MicroKernel(("g", "x", "gamma", "mean", "deviation", "shares", "gx", "at", "steps"),
                  _emit_grad, _grad)

@@ -1,14 +1,13 @@
-"""Which outputs are written past the caches.
+"""Non-temporal (streaming) stores of large outputs.
 
-A store to memory that no cache holds reads first what it overwrites: a third of the traffic of an
-op that reads one array and writes another.  `Vectors.stream` writes without reading, but whoever
-wants the numbers next finds them in no cache.
+A store to a line that no cache holds reads the line first: a third of the memory traffic of an
+operator that reads one array and writes another.  `Vectors.store_nontemporal` avoids that read, but
+the next reader finds the data in no cache.
 
-Kernels that are written as loops over numbers (`ops.writer`) compute STEP of them into a `room` and
-have it streamed:
+Generated kernels (`elementwise.codegen`) compute STEP elements into a `stack_buffer` first:
 
-    past(room, out, at)     out[at + i] = room[i] of a flat `out`, at is a multiple of a vector
-    settle(out)             after the last of them that a thread does
+    store_nontemporal(buffer, out, at)   out[at + i] = buffer[i], `out` flat, `at` vector-aligned
+    store_fence(out)                     after the last store of a thread
 """
 
 from __future__ import annotations
@@ -18,31 +17,31 @@ from typing import Any
 import numpy as np
 
 from .host import lanes
-from .ir import Micro, Vectors
+from .ir import MicroKernel, Vectors
 from .raw_arrays import STEP
 
-__all__ = ["BEYOND", "past", "settle", "streams"]
+__all__ = ["NONTEMPORAL_BYTES", "bypasses_cache", "store_fence", "store_nontemporal"]
 
-BEYOND = 2 ** 24
-"""Bytes of an output that no cache keeps until somebody reads it."""
+NONTEMPORAL_BYTES = 2 ** 24
+"""Bytes of an output from which on it does not stay in a cache until it is read."""
 
 
-def streams(out: Any, *ins: Any) -> bool:
-    """Whether `out` is to be written past the caches: it is large, and no input lies there."""
+def bypasses_cache(out: Any, *ins: Any) -> bool:
+    """Whether `out` is written with non-temporal stores: it is large and overlaps no input."""
     width = lanes("float32")
-    return (out.nbytes >= BEYOND and width > 1 and out.ctypes.data % (4 * width) == 0
+    return (out.nbytes >= NONTEMPORAL_BYTES and width > 1 and out.ctypes.data % (4 * width) == 0
             and not any(np.may_share_memory(out, array) for array in ins))
 
 
-def _emit_past(v: Vectors) -> None:
+def _emit_store(v: Vectors) -> None:
     target = v.at(v.args.out, v.args.at)
     for i in range(0, STEP, v.width):
-        v.stream(v.load(v.at(v.args.room, i)), v.at(target, i))
+        v.store_nontemporal(v.load(v.at(v.args.room, i)), v.at(target, i))
 
 
-def _past(room, out, at):
+def _store_nontemporal(room, out, at):
     out.reshape(-1)[at:at + STEP] = room
 
 
-past = Micro(("room", "out", "at"), _emit_past, _past)
-settle = Micro(("out",), lambda v: v.settle(), lambda out: None)
+store_nontemporal = MicroKernel(("room", "out", "at"), _emit_store, _store_nontemporal)
+store_fence = MicroKernel(("out",), lambda v: v.store_fence(), lambda out: None)

@@ -1,13 +1,13 @@
-"""The outer-product kernel: what a weight of a convolution adds up over pixels, in registers.
+"""The outer-product micro-kernel: the weight gradient of a convolution, in registers.
 
     d[k, v] = d[k, v] + sum over pixels p of x[x_p + row_k] g[g_p, v]
 
 for ROWS rows k (input channels of a tap, or taps) and `vectors` vectors v of output channels.  The
-sums are the tile of the weight's gradient itself; x and g are read through tables of pixels, as in
-the strip kernel, so stride, dilation and padding need no other code.
+accumulators are the tile of the weight gradient itself; x and g are read through tables of pixels,
+as in `conv_strip`, so stride, dilation and padding need no other code.
 
-A tile reads little for much arithmetic, but from many places: what it reads comes in pieces too
-short for the hardware to foresee the next one.  So a tile also asks for what another will read.
+A tile reads little for much arithmetic, but in pieces too short for the hardware prefetcher.  So
+each tile also prefetches what another one will read.
 """
 
 from __future__ import annotations
@@ -17,21 +17,20 @@ from typing import Any
 import numpy as np
 
 from .host import lanes, registers
-from .ir import Micro, Vectors
+from .ir import MicroKernel, Vectors
 
 __all__ = ["ROWS", "flat1", "flat2", "outer1", "outer2"]
 
 LANES = lanes("float32")
 ROWS = min(8 if registers().number == 32 else 4, LANES)
-"""Rows of a tile, of one block of channels: with two vectors each, up to half of the registers hold
-sums."""
+"""Rows of a tile, within one block of channels: with two vectors each, up to half of the
+registers."""
 
 ARGUMENTS = ("x", "g", "d", "rows", "places", "at", "steps")
-"""
-at      where to begin in x, g, d, rows, places, and in what is fetched
-steps   number of pixels; distance of two vectors in g; 1 if d is added to, 0 if overwritten; 0 to
-        bring pixels of x into the cache, 1 for those of g
-places  two numbers for a pixel: where it is in x and in g
+"""at      offsets in x, g, d, rows, places, and in the array that is prefetched
+steps   number of pixels; distance of two vectors in g; 1 to accumulate into d, 0 to overwrite it;
+        0 to prefetch pixels of x, 1 those of g
+places  two offsets for a pixel: in x and in g
 """
 
 
@@ -41,22 +40,22 @@ def _emit_outer(v: Vectors, vectors: int, depth: int) -> None:
     x, g, d, rows, places = (v.at(getattr(a, name), start) for name, start
                              in zip(("x", "g", "d", "rows", "places"), at, strict=True))
     count, g_step, adds, which = a.steps
-    from_g = v.builder.icmp_signed("!=", which, v.number(0))
+    from_g = v.builder.icmp_signed("!=", which, v.int64(0))
     fetched = v.at(v.builder.select(from_g, a.g, a.x), soon)
-    sources = [v.at(x, k if depth > 1 else v.integer_at(rows, k)) for k in range(ROWS)]
+    sources = [v.at(x, k if depth > 1 else v.load_int(rows, k)) for k in range(ROWS)]
     targets = [v.at(d, (k * vectors + o) * v.width) for k in range(ROWS) for o in range(vectors)]
-    start = v.either(v.builder.icmp_signed("!=", adds, v.number(0)),
+    start = v.if_else(v.builder.icmp_signed("!=", adds, v.int64(0)),
                      lambda: [v.load(target) for target in targets],
                      lambda: [v.zero] * len(targets))
 
     def pixel(p: Any, sums: list[Any]) -> list[Any]:
         place = v.at(places, v.mul(p, 2))
         if depth > 1:
-            v.prefetch(v.at(fetched, v.integer_at(place, which)))
-        offset, there = v.integer_at(place, 0), v.at(g, v.integer_at(place, 1))
+            v.prefetch(v.at(fetched, v.load_int(place, which)))
+        offset, there = v.load_int(place, 0), v.at(g, v.load_int(place, 1))
         factors = [v.load(v.at(there, v.mul(g_step, o))) for o in range(vectors)]
         for k in range(ROWS):
-            value = v.one(v.at(sources[k], offset))
+            value = v.broadcast(v.at(sources[k], offset))
             for o in range(vectors):
                 sums[k * vectors + o] = v.fma(value, factors[o], sums[k * vectors + o])
         return sums
@@ -65,7 +64,7 @@ def _emit_outer(v: Vectors, vectors: int, depth: int) -> None:
         v.store(total, target)
 
 
-def _twin(vectors: int, depth: int) -> Any:
+def _reference(vectors: int, depth: int) -> Any:
     def outer(x, g, d, rows, places, at, steps):
         xo, go, do, ro, po, _ = at
         count, g_step, adds, _ = steps
@@ -80,9 +79,10 @@ def _twin(vectors: int, depth: int) -> Any:
     return outer
 
 
-def outer_of(vectors: int, depth: int) -> Micro:
+def outer_of(vectors: int, depth: int) -> MicroKernel:
     """The outer-product kernel of `vectors` vectors of output channels, for taps of `depth`."""
-    return Micro(ARGUMENTS, lambda v: _emit_outer(v, vectors, depth), _twin(vectors, depth))
+    return MicroKernel(ARGUMENTS, lambda v: _emit_outer(v, vectors, depth),
+                       _reference(vectors, depth))
 
 
 outer2, outer1 = outer_of(2, LANES), outer_of(1, LANES)

@@ -1,10 +1,10 @@
-"""Rows of pixels of which every second belongs together, and memory that is wanted soon.
+"""Deinterleave and interleave rows of pixels, and software prefetch.
 
-    split    y[at[1] + i], y[at[2] + i] = x[at[0] + 2 i], x[at[0] + 2 i + 1],  i < count
-    join     y[at[2] + 2 i], y[at[2] + 2 i + 1] = x[at[0] + i], x[at[1] + i],  i < count
-    fetch    begin to bring x[at] into the second cache
+    deinterleave   y[at[1] + i], y[at[2] + i] = x[at[0] + 2 i], x[at[0] + 2 i + 1],  i < count
+    interleave     y[at[2] + 2 i], y[at[2] + 2 i + 1] = x[at[0] + i], x[at[1] + i],  i < count
+    prefetch_line  prefetch x[at] into the L2 cache
 
-`count` is at least the numbers of a vector.
+`count` is at least the lanes of a vector.
 """
 
 from __future__ import annotations
@@ -13,39 +13,39 @@ from collections.abc import Callable
 from typing import Any
 
 from .host import lanes
-from .ir import Micro, Vectors
+from .ir import MicroKernel, Vectors
 
-__all__ = ["LEAST", "fetch", "join", "split"]
+__all__ = ["MIN_COUNT", "deinterleave", "interleave", "prefetch_line"]
 
-LEAST = lanes("float32")
+MIN_COUNT = lanes("float32")
 """The least `count`, whatever the type."""
 
 
 def _each(v: Vectors, body: Callable[[Any], None]) -> None:
-    """`body(i)` for vectors that together are `count` numbers; the last may overlap another."""
-    count, width = v.args.count, v.number(v.width)
+    """`body(i)` for vectors that cover `count` elements; the last may overlap another."""
+    count, width = v.args.count, v.int64(v.width)
     last = v.builder.sub(count, width)
 
     def turn(i: Any, none: list[Any]) -> list[Any]:
-        body(v.least(v.mul(i, width), last))
+        body(v.minimum(v.mul(i, width), last))
         return none
 
     v.loop(v.builder.udiv(v.add(count, v.width - 1), width), [], turn)
 
 
-def _emit_split(v: Vectors) -> None:
+def _emit_deinterleave(v: Vectors) -> None:
     x, *halves = (v.at(array, start) for array, start in zip(
         (v.args.x, v.args.y, v.args.y), v.args.at, strict=True))
 
     def turn(i: Any) -> None:
         pair = [v.load(v.at(x, v.add(v.mul(i, 2), k))) for k in (0, v.width)]
         for k, half in enumerate(halves):
-            v.store(v.chosen(pair[0], pair[1], range(k, 2 * v.width, 2)), v.at(half, i))
+            v.store(v.shuffle(pair[0], pair[1], range(k, 2 * v.width, 2)), v.at(half, i))
 
     _each(v, turn)
 
 
-def _emit_join(v: Vectors) -> None:
+def _emit_interleave(v: Vectors) -> None:
     *halves, y = (v.at(array, start) for array, start in zip(
         (v.args.x, v.args.x, v.args.y), v.args.at, strict=True))
 
@@ -53,21 +53,22 @@ def _emit_join(v: Vectors) -> None:
         pair = [v.load(v.at(half, i)) for half in halves]
         for k in (0, v.width):
             lanes = [j // 2 + j % 2 * v.width for j in range(k, k + v.width)]
-            v.store(v.chosen(pair[0], pair[1], lanes), v.at(y, v.add(v.mul(i, 2), k)))
+            v.store(v.shuffle(pair[0], pair[1], lanes), v.at(y, v.add(v.mul(i, 2), k)))
 
     _each(v, turn)
 
 
-def _split(x, y, at, count):
+def _deinterleave(x, y, at, count):
     for k in range(2):
         y[at[1 + k]:][:count] = x[at[0] + k:][:2 * count:2]
 
 
-def _join(x, y, at, count):
+def _interleave(x, y, at, count):
     for k in range(2):
         y[at[2] + k:][:2 * count:2] = x[at[k]:][:count]
 
 
-split = Micro(("x", "y", "at", "count"), _emit_split, _split)
-join = Micro(("x", "y", "at", "count"), _emit_join, _join)
-fetch = Micro(("x", "at"), lambda v: v.prefetch(v.at(v.args.x, v.args.at), 1), lambda x, at: None)
+deinterleave = MicroKernel(("x", "y", "at", "count"), _emit_deinterleave, _deinterleave)
+interleave = MicroKernel(("x", "y", "at", "count"), _emit_interleave, _interleave)
+prefetch_line = MicroKernel(("x", "at"), lambda v: v.prefetch(v.at(v.args.x, v.args.at), 1),
+                            lambda x, at: None)

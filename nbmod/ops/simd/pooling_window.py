@@ -1,12 +1,12 @@
-"""Windows of pooling: what pixels (rows, columns) around a place give, and are given back, in
-registers; a pixel is a vector of channels.  Some windows that follow each other are done together,
-so that none awaits the sum of another.
+"""Pooling micro-kernels: windows of pixels, each a vector of channels, reduced in registers.
 
-    largest      y = max of x, and at least the lowest finite number; NaN is not seen
-    mean         y = sum of x / size
-    to_largest   gx += g where x is its first largest number, lane by lane; nowhere if none is
-                 above minus infinity
-    to_all       gx += g / size
+Some adjacent windows are processed together to hide latency.
+
+    max_window         y = max of x, and at least the lowest finite number; NaN is ignored
+    mean_window        y = sum of x / size
+    max_window_grad    gx += g at the first maximum of x, lane by lane; nowhere if no element is
+                       above minus infinity
+    mean_window_grad   gx += g / size
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from .depthwise_rows import along
+from .depthwise_rows import grouped_loop
 from .host import lanes
-from .ir import Micro, Vectors
+from .ir import MicroKernel, Vectors
 
-__all__ = ["LOWEST", "largest", "mean", "to_all", "to_largest"]
+__all__ = ["LOWEST", "max_window", "max_window_grad", "mean_window", "mean_window_grad"]
 
 LANES = lanes("float32")
 LOWEST = float(np.finfo(np.float32).min)
 
-# at      where to begin in the arrays, in their order; a pixel has one place in x and gx
-# steps   rows, columns, numbers of a row of x and gx; windows, numbers of x from one to the next
+# at      offsets in the arrays, in order; a pixel has the same offset in x and gx
+# steps   rows, columns, row stride of x and gx; windows, distance of windows in x
 
 
 def _pixels(v: Vectors, start: list[Any], body: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
@@ -36,9 +36,8 @@ def _pixels(v: Vectors, start: list[Any], body: Callable[[Any, list[Any]], list[
         columns, outer, lambda j, inner: body(v.add(v.mul(i, step), v.mul(j, v.width)), inner)))
 
 
-def _windows(v: Vectors, body: Callable[[list[Any], list[Any]], None]) -> None:
-    """`body(pixels, numbers)` for some windows at a time: how far their pixels in x are from those
-    of the first, and which they are."""
+def _each_window_group(v: Vectors, body: Callable[[list[Any], list[Any]], None]) -> None:
+    """`body(pixels, indices)` for groups of windows: their offsets in x and their indices."""
     count, apart = v.args.steps[3:]
 
     def some(first: Any, number: int, none: list[Any]) -> list[Any]:
@@ -46,7 +45,7 @@ def _windows(v: Vectors, body: Callable[[list[Any], list[Any]], None]) -> None:
         body([v.mul(each, apart) for each in numbers], numbers)
         return none
 
-    along(v, count, [], some)
+    grouped_loop(v, count, [], some)
 
 
 def _greatest(v: Vectors, sources: list[Any], lowest: float) -> list[Any]:
@@ -58,7 +57,7 @@ def _greatest(v: Vectors, sources: list[Any], lowest: float) -> list[Any]:
     return _pixels(v, [v.constant(lowest)] * len(sources), larger)
 
 
-def _emit_largest(v: Vectors) -> None:
+def _emit_max(v: Vectors) -> None:
     x, y = v.at(v.args.x, v.args.at[0]), v.at(v.args.y, v.args.at[1])
 
     def some(pixels: list[Any], numbers: list[Any]) -> None:
@@ -66,7 +65,7 @@ def _emit_largest(v: Vectors) -> None:
         for value, number in zip(found, numbers, strict=True):
             v.store(value, v.at(y, v.mul(number, v.width)))
 
-    _windows(v, some)
+    _each_window_group(v, some)
 
 
 def _emit_mean(v: Vectors) -> None:
@@ -80,13 +79,13 @@ def _emit_mean(v: Vectors) -> None:
             v.builder.fadd(total, v.load(v.at(source, index)))
             for total, source in zip(totals, sources, strict=True)])
         for total, number in zip(found, numbers, strict=True):
-            v.store(v.builder.fdiv(total, v.one(v.at(size, number))),
+            v.store(v.builder.fdiv(total, v.broadcast(v.at(size, number))),
                     v.at(y, v.mul(number, v.width)))
 
-    _windows(v, some)
+    _each_window_group(v, some)
 
 
-def _emit_to_largest(v: Vectors) -> None:
+def _emit_max_grad(v: Vectors) -> None:
     a, b = v.args, v.builder
     x, g, gx = (v.at(array, start) for array, start in zip((a.x, a.g, a.gx), a.at, strict=True))
 
@@ -107,16 +106,16 @@ def _emit_to_largest(v: Vectors) -> None:
 
         _pixels(v, [v.load(v.at(g, v.mul(number, v.width))) for number in numbers], give)
 
-    _windows(v, some)
+    _each_window_group(v, some)
 
 
-def _emit_to_all(v: Vectors) -> None:
+def _emit_mean_grad(v: Vectors) -> None:
     a, b = v.args, v.builder
     g, gx, size = (v.at(array, start) for array, start in zip((a.g, a.gx, a.sizes), a.at,
                                                               strict=True))
 
     def some(pixels: list[Any], numbers: list[Any]) -> None:
-        shares = [b.fdiv(v.load(v.at(g, v.mul(number, v.width))), v.one(v.at(size, number)))
+        shares = [b.fdiv(v.load(v.at(g, v.mul(number, v.width))), v.broadcast(v.at(size, number)))
                   for number in numbers]
 
         def give(index: Any, none: list[Any]) -> list[Any]:
@@ -127,7 +126,7 @@ def _emit_to_all(v: Vectors) -> None:
 
         _pixels(v, [], give)
 
-    _windows(v, some)
+    _each_window_group(v, some)
 
 
 def _window(array: Any, start: int, steps: tuple[int, ...], number: int) -> Any:
@@ -138,31 +137,32 @@ def _window(array: Any, start: int, steps: tuple[int, ...], number: int) -> Any:
         array[start + number * apart:], (rows, columns, LANES), (step * size, LANES * size, size))
 
 
-def _largest(x, y, at, steps):
+def _max_window(x, y, at, steps):
     for k in range(steps[3]):
         y[at[1] + k * LANES:][:LANES] = np.fmax.reduce(_window(x, at[0], steps, k), axis=(0, 1),
                                                        initial=LOWEST)
 
 
-def _mean(x, y, sizes, at, steps):
+def _mean_window(x, y, sizes, at, steps):
     for k in range(steps[3]):
         y[at[1] + k * LANES:][:LANES] = (_window(x, at[0], steps, k).sum(axis=(0, 1))
                                          / sizes[at[2] + k])
 
 
-def _to_largest(x, g, gx, at, steps):
+def _max_window_grad(x, g, gx, at, steps):
     for k, c in np.ndindex(steps[3], LANES):
         images, into = np.fmax(_window(x, at[0], steps, k), -np.inf), _window(gx, at[2], steps, k)
         first = (*np.unravel_index(images[..., c].argmax(), images.shape[:2]), c)
         into[first] += g[at[1] + k * LANES + c] if images[first] > -np.inf else 0
 
 
-def _to_all(g, gx, sizes, at, steps):
+def _mean_window_grad(g, gx, sizes, at, steps):
     for k in range(steps[3]):
         _window(gx, at[1], steps, k)[...] += g[at[0] + k * LANES:][:LANES] / sizes[at[2] + k]
 
 
-largest = Micro(("x", "y", "at", "steps"), _emit_largest, _largest)
-mean = Micro(("x", "y", "sizes", "at", "steps"), _emit_mean, _mean)
-to_largest = Micro(("x", "g", "gx", "at", "steps"), _emit_to_largest, _to_largest)
-to_all = Micro(("g", "gx", "sizes", "at", "steps"), _emit_to_all, _to_all)
+max_window = MicroKernel(("x", "y", "at", "steps"), _emit_max, _max_window)
+mean_window = MicroKernel(("x", "y", "sizes", "at", "steps"), _emit_mean, _mean_window)
+max_window_grad = MicroKernel(("x", "g", "gx", "at", "steps"), _emit_max_grad, _max_window_grad)
+mean_window_grad = MicroKernel(("g", "gx", "sizes", "at", "steps"), _emit_mean_grad,
+                               _mean_window_grad)

@@ -1,11 +1,11 @@
-"""Arrays that are no arguments of the kernel that uses them.
+"""Arrays that are not arguments of the kernel that uses them.
 
-`array_at` finds any number of them by their addresses.  numba compiles a kernel anew for every
-number of arrays that it is given, and looks at each in turn; a table of addresses is one array
-however long it is, and whoever makes it keeps the arrays alive.
+`array_at` makes an array from an address.  numba compiles a kernel anew for every number of array
+arguments and inspects each at every call; a table of addresses is one array of any length.  The
+caller keeps the arrays alive.
 
-`room` is memory for some numbers that a kernel computes before it writes them, in a loop the same
-in every turn.  Where the loops over it are unrolled, the compiler keeps it in registers.
+`stack_buffer` is a small array on the stack (alloca) for a loop that computes elements before they
+are stored.  Where the loops over it are unrolled, the compiler keeps it in registers.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy as np
 
 from ..jit import Inlined
 
-__all__ = ["STEP", "array_at", "room"]
+__all__ = ["STEP", "array_at", "stack_buffer"]
 
 STEP = 64
-"""Numbers of a room: some vectors, more than one line of the cache."""
+"""Elements of a stack buffer: some vectors, more than a cache line."""
 
 
 class _ArrayAt(Inlined):
-    """array_at(address, size, kind): the `size` numbers of type `kind` that lie there."""
+    """array_at(address, size, kind): the `size` elements of type `kind` at an address."""
 
     def __init__(self) -> None:
         super().__init__(self._plain)
@@ -38,14 +38,14 @@ class _ArrayAt(Inlined):
         return _compiled(self, _typer_at)
 
 
-class _Room(Inlined):
-    """room(kind): STEP numbers of type `kind`, whatever they are."""
+class _StackBuffer(Inlined):
+    """stack_buffer(kind): STEP uninitialised elements of type `kind`."""
 
     def __init__(self) -> None:
         super().__init__(lambda kind: np.empty(STEP, kind))
 
     def compile(self) -> Any:
-        return _compiled(self, _typer_room)
+        return _compiled(self, _typer_stack_buffer)
 
 
 def _compiled(inlined: Inlined, typer: Any) -> Any:
@@ -67,7 +67,7 @@ def _typer_at(typingctx, address, size, kind):
     return types.Array(kind.dtype, 1, "C")(types.intp, types.intp, kind), emit
 
 
-def _typer_room(typingctx, kind):
+def _typer_stack_buffer(typingctx, kind):
     from numba import types
     from numba.core import cgutils
 
@@ -82,7 +82,7 @@ def _typer_room(typingctx, kind):
 
 
 def _flat(context: Any, builder: Any, kind: Any, data: Any, size: Any) -> Any:
-    """The array of `size` numbers behind a pointer."""
+    """The array of `size` elements at a pointer."""
     from numba import types
     from numba.np.arrayobj import populate_array
 
@@ -92,4 +92,4 @@ def _flat(context: Any, builder: Any, kind: Any, data: Any, size: Any) -> Any:
     return made._getvalue()
 
 
-array_at, room = _ArrayAt(), _Room()
+array_at, stack_buffer = _ArrayAt(), _StackBuffer()

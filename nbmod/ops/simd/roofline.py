@@ -1,7 +1,7 @@
-"""What the host can do at most, measured: FMAs in registers, and bytes copied.
+"""The roofline of the host, measured: peak FMA throughput and memory bandwidth.
 
-A kernel that computes is judged by its share of the first, one that only moves numbers by its share
-of the second.  Both are for all threads of parallel kernels together.
+A compute-bound kernel is judged by its share of the first, a memory-bound one by its share of the
+second.  Both are for all threads of parallel kernels together.
 """
 
 from __future__ import annotations
@@ -15,43 +15,43 @@ import numpy as np
 
 from ..jit import kernel, num_threads, prange
 from .host import lanes, registers
-from .ir import Micro, Vectors
+from .ir import MicroKernel, Vectors
 
-__all__ = ["Ceilings", "measured"]
+__all__ = ["Roofline", "measure_roofline"]
 
 LANES = lanes("float32")
 CHAINS = 3 * registers().number // 4
-"""Sums that grow side by side: an FMA takes about four cycles, and two begin in each."""
+"""Independent accumulators: an FMA has a latency of about four cycles, and two issue in each."""
 OWN = (1 + CHAINS) * LANES
-"""Numbers of a thread."""
+"""Elements of a thread."""
 TURNS = 500_000
 COPIED = 2 ** 26
 """Bytes to copy: more than a cache holds."""
 TRIES = 50
-"""Short ones, after a rest: who has slept is let in first, whatever else a machine has to do."""
+"""Short runs after a pause: a thread that has slept is scheduled first on a loaded machine."""
 REST = 2e-3
 
 
-class Ceilings(NamedTuple):
-    """For float32: multiplications plus additions, and bytes read plus bytes written, a second."""
+class Roofline(NamedTuple):
+    """For float32: floating-point operations, and bytes read plus written, a second."""
 
     operations: float
     nbytes: float
 
 
 @cache
-def measured() -> Ceilings:
-    """The best of some tries, about 0.3 s in all once compiled; found once for each process."""
+def measure_roofline() -> Roofline:
+    """The best of some runs, about 0.3 s in all once compiled; measured once in each process."""
     threads = num_threads()
     numbers = np.zeros(threads * OWN, np.float32)
     source = np.zeros(COPIED // 8)
     target = np.ones_like(source)
     peak = threads * TURNS * CHAINS * LANES * 2 / _least(_spin, numbers, threads, TURNS)
-    return Ceilings(peak, 2 * source.nbytes / _least(_copy, source, target, threads))
+    return Roofline(peak, 2 * source.nbytes / _least(_copy, source, target, threads))
 
 
 def _least(run: Callable[..., None], *args: Any) -> float:
-    """Least seconds of some runs."""
+    """Minimum time of some runs in seconds."""
     times = []
     for _ in range(TRIES):
         time.sleep(REST)
@@ -74,15 +74,15 @@ def _emit(v: Vectors) -> None:
         v.store(total, place)
 
 
-def _twin(numbers: Any, at: int, turns: int) -> None:
+def _reference(numbers: Any, at: int, turns: int) -> None:
     factor, *sums = numbers[at:at + OWN].reshape(-1, LANES)
     for _ in range(turns):
         for total in sums:
             total[:] = total * factor + factor
 
 
-chains = Micro(("numbers", "at", "turns"), _emit, _twin)
-"""x = x f + f, so many turns, for CHAINS vectors x, which stand behind f in `numbers` from `at`."""
+chains = MicroKernel(("numbers", "at", "turns"), _emit, _reference)
+"""x = x f + f, `turns` times, for CHAINS vectors x, which follow f in `numbers` from `at`."""
 
 
 @kernel(parallel=True)

@@ -1,11 +1,11 @@
-"""Rows of numbers turned into probabilities: any length, also in place.
+"""Softmax and log softmax of rows of any length, also in place.
 
     y = e / sum of e,   e = exp(scale x - top)              LOG: y = scale x - top - log(sum of e)
 
-top is the largest scale x.  From the second time that a row is read it is in a cache.
+top is the maximum of scale x.  The second and third passes read the row from a cache.
 
-A compiler asks before a loop whether what it reads and what it writes overlap, and if they do,
-takes number by number: in place, its code took ten times as long.
+A compiler checks for overlap before a vectorised loop and falls back to scalar code if it finds
+any: in place, its code took ten times as long.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from typing import Any
 
 import numpy as np
 
-from .ir import Micro, Vectors
-from .layer_norm_rows import each, sizes
+from .ir import MicroKernel, Vectors
+from .layer_norm_rows import for_each_vector, whole_and_rest
 from .vector_math import exp, log_of_one
 
 __all__ = ["LOG", "softmax_row"]
 
 LOG = 1
 
-# at      where the row begins in x, in y; scale has one number
-# steps   numbers of a row, at least 1; flags
+# at      offsets of the row in x, in y; scale has one element
+# steps   elements of a row, at least 1; flags
 
 
 def _joined(v: Vectors, start: Any, join: Callable[[Any, Any], Any],
             value: Callable[[Any, Any], Any]) -> Any:
-    """start and all value(place, mask) of a row joined, in every lane."""
-    count, left = sizes(v, v.args.steps[0])
-    (a,), (b,), (c,), (d,) = v.abreast(
+    """The reduction of start and all value(place, mask) of a row, in every lane."""
+    count, left = whole_and_rest(v, v.args.steps[0])
+    (a,), (b,), (c,), (d,) = v.interleaved_loop(
         count, [start], lambda i, own: [join(own[0], value(v.mul(i, v.width), None))])
     whole = join(join(a, b), join(c, d))
-    total, = v.either(
-        v.builder.icmp_signed(">", left, v.number(0)),
-        lambda: [join(whole, value(v.mul(count, v.width), v.first(left)))], lambda: [whole])
-    return v.across(total, join)
+    total, = v.if_else(
+        v.builder.icmp_signed(">", left, v.int64(0)),
+        lambda: [join(whole, value(v.mul(count, v.width), v.lane_mask(left)))], lambda: [whole])
+    return v.reduce_lanes(total, join)
 
 
 def _larger(v: Vectors) -> Callable[[Any, Any], Any]:
@@ -45,14 +45,14 @@ def _larger(v: Vectors) -> Callable[[Any, Any], Any]:
 
 
 def _there(v: Vectors, value: Any, mask: Any) -> Any:
-    """`value`, with 0 in lanes that are not there."""
+    """`value`, with 0 in lanes outside the mask."""
     return value if mask is None else v.builder.select(mask, value, v.zero)
 
 
 def _emit_row(v: Vectors) -> None:
     a, b = v.args, v.builder
     x, y = v.at(a.x, a.at[0]), v.at(a.y, a.at[1])
-    scale, first = v.one(a.scale), v.one(x)
+    scale, first = v.broadcast(a.scale), v.broadcast(x)
 
     def scaled(place: Any, mask: Any) -> Any:
         return b.fmul(v.load(v.at(x, place), mask, first), scale)
@@ -69,7 +69,7 @@ def _emit_row(v: Vectors) -> None:
 
     def probabilities() -> list[Any]:
         factor = b.fdiv(v.constant(1), _joined(v, v.zero, b.fadd, share))
-        each(v, a.steps[0], lambda place, mask: v.store(
+        for_each_vector(v, a.steps[0], lambda place, mask: v.store(
             b.fmul(v.load(v.at(y, place), mask, v.zero), factor), v.at(y, place), mask))
         return []
 
@@ -77,11 +77,11 @@ def _emit_row(v: Vectors) -> None:
         total = _joined(v, v.zero, b.fadd, lambda place, mask: _there(
             v, exp(v, below(place, mask)), mask))
         offset = log_of_one(v, total)
-        each(v, a.steps[0], lambda place, mask: v.store(
+        for_each_vector(v, a.steps[0], lambda place, mask: v.store(
             b.fsub(below(place, mask), offset), v.at(y, place), mask))
         return []
 
-    v.either(v.has(a.steps[1], LOG), logarithms, probabilities)
+    v.if_else(v.has_flag(a.steps[1], LOG), logarithms, probabilities)
 
 
 def _row(x: Any, y: Any, scale: Any, at: Any, steps: Any) -> None:
@@ -92,4 +92,4 @@ def _row(x: Any, y: Any, scale: Any, at: Any, steps: Any) -> None:
     y[at[1]:][:size] = below - np.log(total) if flags & LOG else np.exp(below) / total
 
 
-softmax_row = Micro(("x", "y", "scale", "at", "steps"), _emit_row, _row)
+softmax_row = MicroKernel(("x", "y", "scale", "at", "steps"), _emit_row, _row)

@@ -1,6 +1,6 @@
-"""Functions of the numbers of a vector, in the words of `ir.Vectors`; float32 and float64.
+"""Elementary functions of vectors of float32 and float64, written with `ir.Vectors`.
 
-Not for kernels with fastmath, which may leave out what rounds to whole numbers.
+Not for kernels with fastmath, which may optimise the rounding steps away.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ __all__ = ["exp", "log_of_one"]
 
 
 class Exponential(NamedTuple):
-    """What `exp` of one type needs.
+    """Constants of `exp` for one type.
 
-    digits, bias   bits behind the point; the exponent of 1
-    whole   added to a number below half of it, this leaves no bits behind the point
-    high, low   log(2), the first so short that multiples of it are exact
-    least, most   e**x of numbers beyond them is 0, infinity; n - 1 has an exponent for all others
-    series   (e**r - 1 - r) / r**2 where |r| <= log(2) / 2, from the highest power (minimax fit)
+    digits, bias   mantissa bits; exponent of 1
+    whole          added to a number below half of it, this rounds to an integer
+    high, low      log(2) in two parts (Cody and Waite), the first exact in products with integers
+    least, most    e**x is 0 below, infinity above; n - 1 is a valid exponent in between
+    series         (e**r - 1 - r) / r**2 for |r| <= log(2) / 2, highest power first (minimax)
     """
 
     digits: int
@@ -45,12 +45,12 @@ LOG2_E = 1.4426950408889634
 
 
 def exp(v: Vectors, x: Any) -> Any:
-    """e**x = 2**n * e**r, n a whole number; results below 2**-125 (float64 2**-1021) are 0.
+    """e**x = 2**n * e**r with an integer n; results below 2**-125 (float64 2**-1021) are 0.
 
-    r = high + low.  High is exact and added by itself: what rounding r drops is not lost.
+    r = high + low.  high is exact and added separately, so the rounding error of r is not lost.
     """
     b, kind = v.builder, EXPONENTIALS[v.bits]
-    x = v.between(x, v.constant(kind.least), v.constant(kind.most))
+    x = v.clamp(x, v.constant(kind.least), v.constant(kind.most))
     shifted = v.fma(x, v.constant(LOG2_E), v.constant(kind.whole))
     n = b.fsub(shifted, v.constant(kind.whole))
     high = v.fma(n, v.constant(-kind.high), x)
@@ -66,7 +66,7 @@ def exp(v: Vectors, x: Any) -> Any:
 
 
 def _power(v: Vectors, shifted: Any, kind: Exponential) -> Any:
-    """2**(n - 1), which exists for all n; the lowest bits of `shifted` are those of n."""
+    """2**(n - 1), which is finite for all n; the lowest bits of `shifted` are those of n."""
     ir, b = v.ir, v.builder
     lane = ir.IntType(v.bits)
     bits = ir.VectorType(lane, v.width)
@@ -79,7 +79,7 @@ def _power(v: Vectors, shifted: Any, kind: Exponential) -> Any:
 
 
 def log_of_one(v: Vectors, x: Any) -> Any:
-    """log(x) of an x that is the same in every lane, by the C library."""
+    """log(x) of an x that is equal in all lanes, by the C library."""
     from numba.core import cgutils
 
     kind = v.ir.FunctionType(v.scalar, [v.scalar])

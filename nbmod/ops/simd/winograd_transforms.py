@@ -1,19 +1,20 @@
-"""Winograd's minimal filtering: tiles of images into a space where a convolution is a product.
+"""Winograd's minimal filtering: transforms of tiles, filters and products.
 
 A convolution of stride 1 with 3 x 3 filters gives 4 x 4 pixels from 6 x 6 with 36 products of each
-channel instead of 144: y = A' [(G w G') * (B' x B)] A, where * goes number by number (A. Lavin and
-S. Gray, Fast Algorithms for Convolutional Neural Networks, 2015, arXiv 1509.09308).  The filter and
-the tile are polynomials there, known by their values at some points and infinity; B' x B and G w G'
-evaluate them, A' .. A puts together what their product is.  Tiles of 2 x 2 pixels need 16 products
-instead of 36: they save less, but their filters are less than half as many numbers.
+channel instead of 144: y = A' [(G w G') * (B' x B)] A, where * is elementwise (A. Lavin and S.
+Gray, Fast Algorithms for Convolutional Neural Networks, 2015, arXiv 1509.09308).  B' x B is the
+input transform, G w G' the filter transform and A' .. A the output transform: filter and tile are
+polynomials, evaluated at some points and infinity, and their product is interpolated.  F(2x2, 3x3)
+needs 16 products instead of 36: it saves less, but its filters have less than half as many
+elements.
 
-Any points will do; errors grow with the powers of those far from 1 or near one another.  Besides 0
-they come in pairs p and -p, so that values at both share their even and odd powers.  The usual 1
-and 2 for tiles of 4 x 4 have four times the error of 3/4 and 3/2, whose powers are exact, too.
+Any points are correct; errors grow with the powers of those far from 1 or near one another.
+Besides 0 they come in pairs p and -p, so that values at both share their even and odd powers.  The
+usual 1 and 2 for F(4x4, 3x3) have four times the error of 3/4 and 3/2, whose powers are exact, too.
 
-The transforms are straight-line code on vectors of channels.  A tile may hang over the edge of its
-image: pixels beyond are read from the last row or column, and stored there too, in an order in
-which the true ones come last, so that no tile needs code of its own.
+The transforms are straight-line code on vectors of channels.  A tile may extend beyond its image:
+pixels beyond are read from the last row or column, and stored there too, in an order in which the
+true ones come last, so that no tile needs code of its own.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from .conv_strip import ADD, BIAS, emit_limits, limited
+from .conv_strip import ADD, BIAS, clip, emit_clip
 from .host import lanes
-from .ir import Micro, Vectors
+from .ir import MicroKernel, Vectors
 
 __all__ = ["FOUR", "TWO", "Filtering"]
 
@@ -38,16 +39,16 @@ Rule = Callable[[Vectors, np.ndarray, Sequence[Any]], list[Any]]
 
 
 class Filtering:
-    """Tiles of `tile` x `tile` pixels that give `out` x `out`, by way of the points 0, p and -p for
-    every p in `halves`, and infinity.
+    """F(m x m, 3 x 3) with m = `out`, on tiles of `tile` x `tile` pixels, by way of the points 0, p
+    and -p for every p in `halves`, and infinity.
 
     `inputs`, `filters` and `outputs` are the matrices B', G and A'; the micro-kernels:
 
         input_tile      target = B' source B, a vector of channels each
         filter_tile     target = G source G', of filters
-        output_tile     y = A' m A, and the flags of the strip kernel
+        output_tile     y = A' m A, and the flags of `conv_strip`
         gradient_tile   target = A source A', of an output's gradient, which is 0 beyond its edge
-        weight_tile     target = G' source G, of what tiles add up to
+        weight_tile     target = G' source G, of sums over tiles
     """
 
     def __init__(self, *halves: float):
@@ -89,7 +90,7 @@ def _plus(v: Vectors, total: Any, factor: float, value: Any) -> Any:
 
 
 def _evaluated(v: Vectors, matrix: np.ndarray, values: Sequence[Any]) -> list[Any]:
-    """matrix values: rows of p and -p have the same even powers, odd ones but for a sign."""
+    """matrix values: rows of p and -p have equal even powers, and odd ones of opposite sign."""
     found = [_sum(v, matrix[0], values)]
     for row in matrix[1:-1:2]:
         odd = row * (np.arange(len(row)) % 2)
@@ -100,7 +101,7 @@ def _evaluated(v: Vectors, matrix: np.ndarray, values: Sequence[Any]) -> list[An
 
 
 def _joined(v: Vectors, matrix: np.ndarray, values: Sequence[Any]) -> list[Any]:
-    """matrix values: even rows need only sums of the values at p and -p, odd ones differences."""
+    """matrix values: even rows need sums of the values at p and -p only, odd ones differences."""
     columns, found = matrix.copy(), list(values)
     for plus in range(1, len(found) - 1, 2):
         one, other = found[plus], found[plus + 1]
@@ -118,9 +119,9 @@ def _between(v: Vectors, rule: Rule, matrix: np.ndarray, tile: list[list[Any]]) 
 
 
 def _clipped(v: Vectors, count: int, step: Any, size: Any) -> list[Any]:
-    """Where rows (or columns) are, those behind the last of `size` where that is."""
+    """Offsets of rows (or columns), clamped to the last of `size`."""
     last = v.add(size, -1)
-    return [v.mul(v.least(i, last), step) for i in range(count)]
+    return [v.mul(v.minimum(i, last), step) for i in range(count)]
 
 
 def _emit_tile(v: Vectors, rule: Rule, matrix: np.ndarray, zeros: bool) -> None:
@@ -131,7 +132,7 @@ def _emit_tile(v: Vectors, rule: Rule, matrix: np.ndarray, zeros: bool) -> None:
     down, right = _clipped(v, size, row, rows), _clipped(v, size, column, columns)
     tile = [[v.load(v.at(source, v.add(y, x))) for x in right] for y in down]
     if zeros:
-        above, left = ([v.builder.icmp_signed("<", v.number(i), end) for i in range(size)]
+        above, left = ([v.builder.icmp_signed("<", v.int64(i), end) for i in range(size)]
                        for end in (rows, columns))
         tile = [[v.builder.select(v.builder.and_(y, x), value, v.zero)
                  for x, value in zip(left, line, strict=True)]
@@ -141,7 +142,7 @@ def _emit_tile(v: Vectors, rule: Rule, matrix: np.ndarray, zeros: bool) -> None:
             v.store(value, v.at(target, v.mul(step, i * count + j)))
 
 
-def _tile_twin(matrix: np.ndarray, zeros: bool) -> Any:
+def _tile_reference(matrix: np.ndarray, zeros: bool) -> Any:
     count, size = matrix.shape
 
     def tile(source, target, at, steps):
@@ -159,15 +160,15 @@ def _tile_twin(matrix: np.ndarray, zeros: bool) -> Any:
     return tile
 
 
-def tile_of(matrix: np.ndarray, rule: Rule = _evaluated, zeros: bool = False) -> Micro:
-    """target = matrix source matrix', a vector of channels each; a tile that hangs over the edge
-    has `zeros` there if they count.
+def tile_of(matrix: np.ndarray, rule: Rule = _evaluated, zeros: bool = False) -> MicroKernel:
+    """target = matrix source matrix', a vector of channels each; `zeros`: pixels beyond the edge
+    are 0.
 
-    at      where to begin in source and target
-    steps   distances of rows, columns and results; rows and columns there are
+    at      offsets in source and target
+    steps   strides of rows, columns and results; rows and columns within the image
     """
-    return Micro(("source", "target", "at", "steps"), lambda v: _emit_tile(v, rule, matrix, zeros),
-                 _tile_twin(matrix, zeros))
+    return MicroKernel(("source", "target", "at", "steps"),
+                       lambda v: _emit_tile(v, rule, matrix, zeros), _tile_reference(matrix, zeros))
 
 
 def _emit_output(v: Vectors, matrix: np.ndarray) -> None:
@@ -179,17 +180,17 @@ def _emit_output(v: Vectors, matrix: np.ndarray) -> None:
     tile = [[v.load(v.at(m, v.mul(step, i * size + j))) for j in range(size)] for i in range(size)]
     values = list(chain(*_between(v, _joined, matrix, tile)))
     places = [v.add(down, right) for down in _clipped(v, out, row, rows)
-              for right in _clipped(v, out, v.number(v.width), columns)]
-    start = v.either(v.has(flags, BIAS), lambda: [v.load(bias)], lambda: [v.zero])[0]
+              for right in _clipped(v, out, v.int64(v.width), columns)]
+    start = v.if_else(v.has_flag(flags, BIAS), lambda: [v.load(bias)], lambda: [v.zero])[0]
     values = [v.builder.fadd(value, start) for value in values]
-    values = v.either(
-        v.has(flags, ADD), lambda: [v.builder.fadd(value, v.load(v.at(r, place)))
+    values = v.if_else(
+        v.has_flag(flags, ADD), lambda: [v.builder.fadd(value, v.load(v.at(r, place)))
                             for value, place in zip(values, places, strict=True)], lambda: values)
     for value, place in reversed(list(zip(values, places, strict=True))):
-        v.store(emit_limits(v, value, flags), v.at(y, place))
+        v.store(emit_clip(v, value, flags), v.at(y, place))
 
 
-def _output_twin(matrix: np.ndarray) -> Any:
+def _output_reference(matrix: np.ndarray) -> Any:
     out, size = matrix.shape
 
     def output_tile(m, bias, r, y, at, steps):
@@ -204,19 +205,19 @@ def _output_twin(matrix: np.ndarray) -> Any:
                 value += bias[bo:bo + LANES]
             if flags & ADD:
                 value += r[begin:begin + LANES]
-            y[begin:begin + LANES] = limited(value, flags)
+            y[begin:begin + LANES] = clip(value, flags)
 
     return output_tile
 
 
-def output_of(matrix: np.ndarray) -> Micro:
-    """y = matrix m matrix', and the flags of the strip kernel.
+def output_of(matrix: np.ndarray) -> MicroKernel:
+    """y = matrix m matrix', and the flags of `conv_strip`.
 
-    at      where to begin in m, bias, and r and y
-    steps   distances of products in m and of rows in y; rows and columns there are; flags
+    at      offsets in m, bias, and r and y
+    steps   strides of products in m and of rows in y; rows and columns within the image; flags
     """
-    return Micro(("m", "bias", "r", "y", "at", "steps"), lambda v: _emit_output(v, matrix),
-                 _output_twin(matrix))
+    return MicroKernel(("m", "bias", "r", "y", "at", "steps"), lambda v: _emit_output(v, matrix),
+                 _output_reference(matrix))
 
 
 TWO, FOUR = Filtering(1), Filtering(0.75, 1.5)

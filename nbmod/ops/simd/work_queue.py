@@ -1,19 +1,19 @@
-"""Jobs that workers take one by one: who is done with its own helps the others.
+"""Work stealing: a worker that has finished its own jobs takes those of others.
 
-numba gives every thread as many turns of a `prange` as the others, beforehand.  So all wait for a
-core that is slower for a while, as one that shares its caches with another program.  With
+numba divides a `prange` statically.  So all threads wait for a core that is slower for a while,
+such as one that shares its caches with another program.  With
 
     for worker in prange(workers):
         for turn in range(workers):
             other = (worker + turn) % workers
-            begin, behind = other * jobs // workers, (other + 1) * jobs // workers
-            job = begin + take(queue, other * SPACE)
-            while job < behind:
+            begin, end = other * jobs // workers, (other + 1) * jobs // workers
+            job = begin + next_job(counters, other * COUNTER_STRIDE)
+            while job < end:
                 ...
-                job = begin + take(queue, other * SPACE)
+                job = begin + next_job(counters, other * COUNTER_STRIDE)
 
-every worker has its part of the jobs, neighbours as before, and then those that others have left.
-Who has done a job must not matter to what it finds.
+every worker processes its own contiguous range of jobs, and then those that others have left.  The
+result of a job must not depend on the worker.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ from typing import Any
 
 import numpy as np
 
-from .ir import Micro
+from .ir import MicroKernel
 
-__all__ = ["SPACE", "queue_of", "take"]
+__all__ = ["COUNTER_STRIDE", "job_counters", "next_job"]
 
-SPACE = 8
-"""Integers from the count of one worker to that of another: a cache line."""
-
-
-def queue_of(workers: int) -> np.ndarray:
-    """How many jobs of each worker have been taken: none."""
-    return np.zeros(workers * SPACE, np.int64)
+COUNTER_STRIDE = 8
+"""Elements between the counters of two workers: a cache line, against false sharing."""
 
 
-def _twin(queue: Any, at: int) -> Any:
+def job_counters(workers: int) -> np.ndarray:
+    """Counters of the jobs taken from each worker's range, all 0."""
+    return np.zeros(workers * COUNTER_STRIDE, np.int64)
+
+
+def _reference(queue: Any, at: int) -> Any:
     queue[at] += 1
     return queue[at] - 1
 
 
-take = Micro(("queue", "at"), lambda v: v.counted(v.at(v.args.queue, v.args.at)), _twin, True)
-"""The number at a place, which is one more for whoever takes the next one."""
+next_job = MicroKernel(("queue", "at"), lambda v: v.fetch_add(v.at(v.args.queue, v.args.at)),
+                       _reference, True)
+"""next_job(counters, at): atomically increments a counter and returns its previous value."""

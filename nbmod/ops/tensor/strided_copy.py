@@ -22,9 +22,9 @@ from numpy.lib.stride_tricks import as_strided
 from ..jit import inlined, kernel, prange
 from ..simd.host import lanes
 from ..simd.ir import width_of
-from ..simd.nontemporal import past, settle, streams
+from ..simd.nontemporal import bypasses_cache, store_fence, store_nontemporal
 from ..simd.raw_arrays import STEP
-from ..simd.transpose import transpose, transpose_past
+from ..simd.transpose import transpose, transpose_nontemporal
 
 __all__ = ["prepare_copy", "prepare_move", "prepare_moves"]
 
@@ -67,20 +67,20 @@ def _copy_tiles(x, x_starts, x_step, y, y_starts, y_step, size, streamed):
                 for j in range(tile, min(tile + _TILE[1], across), width):
                     at = x0 + j * x_step + i, y0 + i * y_step + j
                     if streamed:
-                        transpose_past(x, y, at, (x_step, y_step))
+                        transpose_nontemporal(x, y, at, (x_step, y_step))
                     else:
                         transpose(x, y, at, (x_step, y_step))
         _copy_elements(x, x0 + across * x_step, x_step, y, y0 + across, y_step, down, cols - across)
         _copy_elements(x, x0 + down, x_step, y, y0 + down * y_step, y_step, height - down, cols)
         if streamed:
-            settle(y)
+            store_fence(y)
 
 
 @inlined
 def _copy_run(source, y, at, count, streamed):
     done = count // STEP * STEP if streamed else 0
     for i in range(0, done, STEP):
-        past(source[i:], y, at + i)
+        store_nontemporal(source[i:], y, at + i)
     rest, target = source[done:], y[at + done:]
     for i in range(count - done):
         target[i] = rest[i]
@@ -97,7 +97,7 @@ def _copy_runs(x, x_starts, y, y_starts, run, streamed):
         for k in range(line, min(line + together, x_starts.size)):
             _copy_run(x[x_starts[k] + first:], y, y_starts[k] + first, count, streamed)
         if streamed:
-            settle(y)
+            store_fence(y)
 
 
 def prepare_moves(pairs: Iterable[tuple[np.ndarray, np.ndarray]]) -> Callable[[], None]:
@@ -126,7 +126,7 @@ def prepare_move(source: np.ndarray, target: np.ndarray) -> Callable[[], None]:
     x_starts, y_starts = (_offsets(list(range(len(others))), sizes,
                                    [steps[side] * size // 4 for steps in others])
                           for side in (1, 2))
-    streamed = streams(target) and not (y_starts % lanes("float32")).any()
+    streamed = bypasses_cache(target) and not (y_starts % lanes("float32")).any()
     return partial(_copy_runs, _words(source), x_starts, _words(target), y_starts,
                    run * size // 4, streamed)
 
@@ -190,7 +190,7 @@ def _tiled(source: np.ndarray, axes: list[tuple[int, int]], inner: int, out: np.
         return None
     bits = np.dtype("f8" if out.itemsize == 8 else f"u{out.itemsize}")
     starts, width = _offsets(others, sizes, steps), width_of(bits)
-    streamed = streams(out) and not steps[inner] % width and not (starts % width).any()
+    streamed = bypasses_cache(out) and not steps[inner] % width and not (starts % width).any()
     return partial(
         _copy_tiles,
         source.reshape(-1).view(bits), _offsets(others, sizes, [step for _, step in axes]),
