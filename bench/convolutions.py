@@ -56,10 +56,10 @@ def gradient(k: Kernels, random: np.random.RandomState) -> np.ndarray:
 def prepared(k: Kernels, x: np.ndarray, w: np.ndarray) -> tuple[Callable[[], None], np.ndarray]:
     """What computes a layer from packed filters, and its blocked result."""
     blocks, y = (CPU.empty(form.shape(k.batch), "f") for form in (k.x, k.y))
-    filters, room = CPU.empty(*k.filters), CPU.empty(*k.room(False))
+    filters, workspace = CPU.empty(*k.filters), CPU.empty(*k.workspace(False))
     into_blocks(k.x, x, blocks)
-    k.pack(w, filters, room)
-    return k.forward(blocks, filters, None, y, room=room), y
+    k.pack(w, filters, workspace)
+    return k.forward(blocks, filters, None, y, workspace=workspace), y
 
 
 def weighed(k: Kernels, x: np.ndarray, g: np.ndarray) -> tuple[Callable[[], None], np.ndarray]:
@@ -68,7 +68,7 @@ def weighed(k: Kernels, x: np.ndarray, g: np.ndarray) -> tuple[Callable[[], None
     into_blocks(k.x, x, blocks)
     into_blocks(k.y, g, grads)
     gw, packed = CPU.empty((k.y.channels, k.x.channels, 3, 3), "f"), CPU.empty(*k.summed)
-    return k.weight(blocks, grads, packed, gw, room=CPU.empty(*k.weight_room)), gw
+    return k.weight(blocks, grads, packed, gw, workspace=CPU.empty(*k.weight_workspace)), gw
 
 
 def seconds(run: Callable[[], None]) -> float:
@@ -104,7 +104,7 @@ def speeds(peak: float, weights: bool) -> Iterator[str]:
                           else prepared(k, x, w))
                 rate = work / seconds(run)
                 cells.append(f"{rate / 1e9:.0f} GFLOP/s, {rate / peak:.0%}")
-            best = choose_algorithm.NAMES[choose_algorithm.chosen(layer).algorithm]
+            best = choose_algorithm.NAMES[choose_algorithm.choose(layer).algorithm]
             yield f"| {name} {case} | {' | '.join(cells)} | {best} |"
 
 

@@ -75,7 +75,7 @@ def convolutions() -> Iterator[Found]:
                     in zip(executor.compiled.nodes, costs_of(executor.compiled), times,
                            strict=False)
                     if node.op.name == "_blocked_convolution"
-                    and bool(node.op.tiled) == bool(most)]
+                    and bool(node.op.winograd_tile) == bool(most)]
             share = sum(row[0] for row in rows) / sum(row[1] for row in rows) / peak
             yield what, f"at least {least:.0%} of the FMA peak", f"{share:.0%}", share >= least
     finally:

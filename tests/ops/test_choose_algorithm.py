@@ -43,7 +43,7 @@ def all_tiles(monkeypatch):
 def test_other_geometries_are_computed_directly(slide):
     given = layer(2, 64, 28, slide=slide)
     assert choose_algorithm.candidates(given) == [choose_algorithm.DIRECT]
-    assert choose_algorithm.chosen(given) == (choose_algorithm.DIRECT, "")
+    assert choose_algorithm.choose(given) == (choose_algorithm.DIRECT, "")
 
 
 @pytest.mark.parametrize("most, expected", [(0, [0]), (2, [0, 2]), (4, [0, 2, 4])])
@@ -75,7 +75,7 @@ def folder(tmp_path, monkeypatch):
 
 def forget():
     """What another process does not know."""
-    autotune._here.clear()
+    autotune._measured.clear()
 
 
 def write(folder, text):
@@ -97,7 +97,7 @@ LARGE_WINS = {"direct": 3.0, "F(2x2)": 2.0, "F(4x4)": 1.0}
 
 @pytest.mark.parametrize("times, expected", [(DIRECT_WINS, 0), (SMALL_WINS, 2), (LARGE_WINS, 4)])
 def test_the_fastest_is_chosen(times, expected, folder):
-    found = choose_algorithm.chosen(stored(folder, **times))
+    found = choose_algorithm.choose(stored(folder, **times))
     assert found.algorithm == expected
     assert found.why.startswith("measured: direct ")
 
@@ -106,14 +106,14 @@ def test_only_what_is_allowed_is_chosen(folder, monkeypatch):
     small = stored(folder, **LARGE_WINS)
     for most in (2, 0):
         monkeypatch.setattr(CONFIG, "winograd", most)
-        assert choose_algorithm.chosen(small).algorithm == most
+        assert choose_algorithm.choose(small).algorithm == most
 
 
 @pytest.mark.parametrize("fresh", [False, True])
 def test_measured_once(fresh, folder, monkeypatch):
     small = layer(1, LANES, 5, fresh)
     with tuning():
-        first = choose_algorithm.chosen(small)
+        first = choose_algorithm.choose(small)
     assert first.why.startswith("measured: ")
     kept = json.loads((folder / autotune.FILE).read_text())
     assert list(kept) == [autotune.machine()] and list(kept[autotune.machine()]) == [small.key]
@@ -122,9 +122,9 @@ def test_measured_once(fresh, folder, monkeypatch):
     forget()
     monkeypatch.setattr(autotune, "measure", None)
     with tuning():
-        assert choose_algorithm.chosen(small) == first
-    assert choose_algorithm.chosen(small) == first
-    assert choose_algorithm.chosen(layer(2, LANES, 5, fresh)).why != first.why
+        assert choose_algorithm.choose(small) == first
+    assert choose_algorithm.choose(small) == first
+    assert choose_algorithm.choose(layer(2, LANES, 5, fresh)).why != first.why
 
 
 def convolution(data="data", name="conv"):
@@ -160,8 +160,8 @@ def test_modules_of_modules_measure(bind, expected, folder, monkeypatch):
 
     def measure(key, runs):
         measured.append(key)
-        autotune._here[autotune.machine(), key] = dict.fromkeys(runs, 1.0)
-        return autotune._here[autotune.machine(), key]
+        autotune._measured[autotune.machine(), key] = dict.fromkeys(runs, 1.0)
+        return autotune._measured[autotune.machine(), key]
 
     def shape(size):
         return 2, WIDE, size, size
@@ -207,7 +207,7 @@ def test_a_damaged_file_is_as_good_as_none(folder, text):
     small = layer(1, LANES, 5)
     write(folder, text)
     forget()
-    assert choose_algorithm.chosen(small).algorithm in (0, 2, 4)
+    assert choose_algorithm.choose(small).algorithm in (0, 2, 4)
     autotune.measure(small.key, dict.fromkeys(SMALL_WINS, lambda: None))
     forget()
     assert set(autotune.recall(small.key)) == set(SMALL_WINS)
@@ -224,12 +224,12 @@ def test_where_nothing_can_be_written(obstacle, folder, monkeypatch):
         monkeypatch.setattr(CONFIG, "cache", False)
     small = layer(1, LANES, 5)
     with tuning():
-        found = choose_algorithm.chosen(small)
-    assert found.why.startswith("measured: ") and choose_algorithm.chosen(small) == found
+        found = choose_algorithm.choose(small)
+    assert found.why.startswith("measured: ") and choose_algorithm.choose(small) == found
     if folder.is_dir():
         assert not [path for path in folder.iterdir() if path.is_file() and path.stat().st_size]
     forget()
-    assert not choose_algorithm.chosen(small).why.startswith("measured")
+    assert not choose_algorithm.choose(small).why.startswith("measured")
 
 
 KEEPER = """

@@ -247,15 +247,15 @@ def test_the_least_estimate_decides(geo, direction):
 def test_layers_that_blocks_waste_work_on_stay_plain(name):
     """A layer in a network, whose gradients are all wanted."""
     geo = SPANNING[name]
-    assert choose_algorithm.is_worth_blocks(geo, DIRECTIONS, False) == (name == "image")
+    assert choose_algorithm.should_block(geo, DIRECTIONS, False) == (name == "image")
 
 
 @needs_vectors
 def test_a_thin_layer_that_nobody_reads_stays_plain():
     """To reorder its output would take longer than to compute it; a reader wants blocks."""
     thin, wide = geometry(2, 3, (252, 252), 24, (1, 1)), SPANNING["image"]
-    assert not choose_algorithm.is_worth_blocks(thin, ("forward",), False, True)
-    assert choose_algorithm.is_worth_blocks(wide, ("forward",), False, True)
+    assert not choose_algorithm.should_block(thin, ("forward",), False, True)
+    assert choose_algorithm.should_block(wide, ("forward",), False, True)
 
 
 @needs_vectors

@@ -457,7 +457,7 @@ def test_streamed_results_are_the_same_bits(shape, b_shape, dtype, shared, strea
     program = Program("both", steps, ("a", "b"), ("u", "v"), ("s",))
     b, found = normal(*b_shape, dtype=dtype), []
     for far in (np.inf, 0):
-        monkeypatch.setattr(nontemporal, "BEYOND", far)
+        monkeypatch.setattr(nontemporal, "NONTEMPORAL_BYTES", far)
         a, u, v = (at_a_vector(normal(*shape, dtype=dtype)) for _ in range(3))
         step = compiled(program, [a, b], [a if shared else u, v], [0.5])
         text = inspect.getsource(step.func.function)
@@ -470,7 +470,7 @@ def test_streamed_results_are_the_same_bits(shape, b_shape, dtype, shared, strea
 
 def test_what_is_not_streamed(monkeypatch):
     """What is added to, is a sum, or begins within a vector."""
-    monkeypatch.setattr(nontemporal, "BEYOND", 0)
+    monkeypatch.setattr(nontemporal, "NONTEMPORAL_BYTES", 0)
     a, room = at_a_vector(normal(ROW)), at_a_vector(normal(ROW + 1))
     for out, add in ((room[:-1], True), (room[1:], False), (room[:1], False)):
         run = compiled(AFFINE, [a, a], [out], [0.5], [add])

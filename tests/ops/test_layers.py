@@ -64,7 +64,7 @@ def test_rows_past_the_caches_are_the_same_bits(name, shape, monkeypatch):
     shape = shape if name == "LayerNorm" else (shape[0] // 5, 5, shape[1])
     data = data.reshape(shape)
     expected = run(name, data, {})
-    monkeypatch.setattr(nontemporal, "BEYOND", 0)
+    monkeypatch.setattr(nontemporal, "NONTEMPORAL_BYTES", 0)
     for what, array in run(name, data, {}).items():
         np.testing.assert_array_equal(array, expected[what], what)
 

@@ -17,9 +17,9 @@ from nbmod.ops.blocked.address_tables import Sliding
 from nbmod.ops.blocked.blocked_batch_norm import _backward, _forward
 from nbmod.ops.blocked.blocked_convolution import Kernels
 from nbmod.ops.blocked.blocked_depthwise import kernels_of
-from nbmod.ops.blocked.layout import LANES, Form, clear_tail
+from nbmod.ops.blocked.layout import LANES, BlockedLayout, zero_tail
 from nbmod.ops.blocked.reorder import from_blocks, into_blocks
-from nbmod.ops.blocked.winograd_convolution import Tiled
+from nbmod.ops.blocked.winograd_convolution import WinogradConvolution
 from nbmod.ops.jit import Kernel, num_threads, set_num_threads
 from nbmod.ops.simd import batch_norm_planes as norm
 from nbmod.ops.simd import int8_dot, nontemporal
@@ -112,11 +112,12 @@ def test_strips_are_their_twins(name, flags):
     np.testing.assert_allclose(given[-1], expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("setting", [{}, {"MANY": 0}, {"MANY": 0, "BESIDE": 64}, {"BESIDE": 64},
-                                     {"NEAR": 1}, {"JOBS": 1}, {"JOBS": 50}], ids=str)
+@pytest.mark.parametrize("setting", [
+    {}, {"FILTERS_STREAM": 0}, {"FILTERS_STREAM": 0, "L2_PIXELS": 64}, {"L2_PIXELS": 64},
+    {"L2_FILTERS": 1}, {"JOBS": 1}, {"JOBS": 50}], ids=str)
 def test_strips_in_any_order_give_the_same(monkeypatch, setting):
-    monkeypatch.setattr(conv_driver, "MANY", 2 ** 30)
-    x, y = Form(3 * LANES, 13, 9), Form(5 * LANES, 13, 9)
+    monkeypatch.setattr(conv_driver, "FILTERS_STREAM", 2 ** 30)
+    x, y = BlockedLayout(3 * LANES, 13, 9), BlockedLayout(5 * LANES, 13, 9)
     kernels = Kernels(Sliding((1, 1)), x, y, 5)
     data, filters = numbers(*x.shape(5)), numbers(*kernels.packed.shape)
     found = [np.full(y.shape(5), np.nan, "f") for _ in range(2)]
@@ -188,22 +189,22 @@ def test_halves_become_even():
 
 def behind_vectors(shape, offset):
     """An array of zeros that begins `offset` numbers behind a multiple of a vector."""
-    room = np.zeros(np.prod(shape) + 2 * LANES, np.float32)
-    return room[-room.ctypes.data // 4 % LANES + offset:][:np.prod(shape)].reshape(shape)
+    workspace = np.zeros(np.prod(shape) + 2 * LANES, np.float32)
+    return workspace[-workspace.ctypes.data // 4 % LANES + offset:][:np.prod(shape)].reshape(shape)
 
 
 @pytest.mark.parametrize("adds", [False, True])
 @pytest.mark.parametrize("offset", [0, 1])
 def test_results_past_the_caches_are_the_same(monkeypatch, offset, adds):
     """Also where y begins at no multiple of a vector, which nothing can be streamed to."""
-    x, y = Form(LANES, 9, 9), Form(3 * LANES, 9, 9)
+    x, y = BlockedLayout(LANES, 9, 9), BlockedLayout(3 * LANES, 9, 9)
     kernels = Kernels(Sliding((1, 1)), x, y, 2)
     data, filters, add = (numbers(*shape) for shape in (x.shape(2), kernels.packed.shape,
                                                         y.shape(2)))
     results = [behind_vectors(add.shape, offset) for _ in range(2)]
     for result, far in zip(results, [np.inf, 0], strict=True):
-        monkeypatch.setattr(nontemporal, "BEYOND", far)
-        flags = conv_driver.streamed(add, result, ADD * adds)
+        monkeypatch.setattr(nontemporal, "NONTEMPORAL_BYTES", far)
+        flags = conv_driver.stream_flag(add, result, ADD * adds)
         assert bool(flags) == (far == 0 and not offset)
         kernels.forward(data, filters, None, result, add if adds else None)()
     np.testing.assert_array_equal(*results)
@@ -211,10 +212,10 @@ def test_results_past_the_caches_are_the_same(monkeypatch, offset, adds):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_step_past_the_caches_is_its_twin(dtype):
-    room, outs = numbers(STEP).astype(dtype), np.zeros((2, 3 * STEP), dtype)
+    workspace, outs = numbers(STEP).astype(dtype), np.zeros((2, 3 * STEP), dtype)
     at = -outs.ctypes.data % 64 // outs.itemsize + STEP
-    nontemporal.store_nontemporal.function(room, outs[0], at)
-    called(nontemporal.store_nontemporal)(room, outs[1], at)
+    nontemporal.store_nontemporal.function(workspace, outs[0], at)
+    called(nontemporal.store_nontemporal)(workspace, outs[1], at)
     called(nontemporal.store_fence)(outs[1])
     np.testing.assert_array_equal(*outs)
     assert outs[0].any()
@@ -305,7 +306,7 @@ def test_edges_are_their_twins(size, halo):
 
 
 def test_norms_are_the_same_by_blocks_and_by_planes():
-    form, images = Form(2 * LANES, 3, 5, 1), 3
+    form, images = BlockedLayout(2 * LANES, 3, 5, 1), 3
     x, add, g = (numbers(images * form.image) for _ in range(3))
     numbers_of = (form.blocks, 3, 5, form.plane, form.plane, form.at(0, 0), form.at(0, 0),
                   form.row, form.row, 1)
@@ -464,8 +465,8 @@ def test_squares_are_transposed(dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "uint8"])
 def test_squares_are_transposed_past_the_caches(dtype):
     width = width_of(dtype)
-    source, room = (RANDOM.randint(0, 256, width * 50 + 64).astype(dtype) for _ in range(2))
-    target = room[-room.ctypes.data % 64 // room.itemsize:]
+    source, workspace = (RANDOM.randint(0, 256, width * 50 + 64).astype(dtype) for _ in range(2))
+    target = workspace[-workspace.ctypes.data % 64 // workspace.itemsize:]
     expected = target.copy()
     arguments = ((5, 2 * width), (40, 3 * width))
     transpose_nontemporal.function(source, expected, *arguments)
@@ -517,7 +518,7 @@ def test_filters_are_packed_as_the_plan_says(kernel, stride, groups, more):
 @settings(deadline=None, max_examples=40)
 def test_reorders(batch, channels, height, width, halo, flat):
     """There and back again; halo and lanes without a channel are 0."""
-    form = Form(channels, height, width, halo, 1 if flat else LANES)
+    form = BlockedLayout(channels, height, width, halo, 1 if flat else LANES)
     data, blocks = numbers(batch, channels, height, width), np.full(form.shape(batch), np.nan, "f")
     into_blocks(form, data, blocks)
     back = np.empty_like(data)
@@ -527,7 +528,7 @@ def test_reorders(batch, channels, height, width, halo, flat):
     form.inside(blocks)[...] = 0
     assert not blocks.any()
     blocks[...] = 1
-    clear_tail(blocks, channels)
+    zero_tail(blocks, channels)
     if not flat:
         assert inside[:, -1, ..., form.tail or LANES:].sum() == 0
         assert blocks[:, -1, ..., form.tail or LANES:].sum() == 0
@@ -536,12 +537,12 @@ def test_reorders(batch, channels, height, width, halo, flat):
 @pytest.mark.parametrize("offset", [0, 1])
 @pytest.mark.parametrize("halo, width", [(0, LANES), (1, LANES), (1, LANES + 1)])
 def test_reorders_past_the_caches_are_the_same(monkeypatch, halo, width, offset):
-    form = Form(2 * LANES + 3, 3, width, halo)
+    form = BlockedLayout(2 * LANES + 3, 3, width, halo)
     data = numbers(2, form.channels, form.height, form.width)
     blocks = [behind_vectors(form.shape(2), offset) for _ in range(2)]
     back = behind_vectors(data.shape, offset)
     for array, far in zip(blocks, [np.inf, 0], strict=True):
-        monkeypatch.setattr(nontemporal, "BEYOND", far)
+        monkeypatch.setattr(nontemporal, "NONTEMPORAL_BYTES", far)
         assert nontemporal.bypasses_cache(array, data) == (far == 0 and not offset)
         into_blocks(form, data, array)
     from_blocks(form, blocks[1], back)
@@ -586,8 +587,8 @@ def test_convolutions(name, flat):
     g = numbers(*y.shape)
     gx, gw = convolution_sums.backward(slide, x, w, g)
     halo = 0 if flat else slide.data_halo(image, y.shape[2:])
-    forms = (Form(channels, *image, max(slide.pad) + 1, 1 if flat else LANES),
-             Form(filters, *y.shape[2:], halo))
+    forms = (BlockedLayout(channels, *image, max(slide.pad) + 1, 1 if flat else LANES),
+             BlockedLayout(filters, *y.shape[2:], halo))
     if flat and slide.groups > 1:
         pytest.skip("images have no groups")
     k = kernels_of(slide, *forms, batch)
@@ -606,7 +607,7 @@ def test_convolutions(name, flat):
     k.weight(xb, gb, sums, gradient, adds=True)()
     close(gradient, 2 * gw)
     if not flat:
-        back = np.full(k.packed_back.shape, np.nan, "f")
+        back = np.full(k.packed_data.shape, np.nan, "f")
         k.data(gb, w, back, gxb)()
         from_blocks(forms[0], gxb, found := np.empty_like(x))
         close(found, gx)
@@ -621,44 +622,47 @@ TILED = {
     "one vector, padding": (1, 5, (18, 2), 3 * LANES, (2, 2)),
     "many tiles": (9, LANES, (13, 21), LANES, (0, 0)),
 }
-ROOMS = {"apart": {}, "together": {"NEAR": 0}, "in parts": {"NEAR": 0, "FAR": 0}}
+WORKSPACES = {"tiles": {}, "filters": {"L2_ELEMENTS": 0},
+              "parts": {"L2_ELEMENTS": 0, "SHARED_ELEMENTS": 0}}
 """How much is taken at a time."""
 
 
-def tiled(slide, forms, batch, out, fresh, monkeypatch, rooms):
-    for name, size in ROOMS[rooms].items():
+def tiled(slide, forms, batch, out, fresh, monkeypatch, split):
+    for name, size in WORKSPACES[split].items():
         monkeypatch.setattr(winograd, name, size)
-    found = Tiled(slide, *forms, batch, out, fresh)
-    assert found.tiling.apart == (rooms == "apart")
+    found = WinogradConvolution(slide, *forms, batch, out, fresh)
+    assert found.tiling.splits_tiles == (split == "tiles")
     return found
 
 
 @pytest.mark.parametrize("fresh", [False, True])
-@pytest.mark.parametrize("rooms", ROOMS)
+@pytest.mark.parametrize("split", WORKSPACES)
 @pytest.mark.parametrize("out", [2, 4])
 @pytest.mark.parametrize("name", TILED)
-def test_convolutions_by_tiles(name, out, rooms, fresh, monkeypatch):
+def test_convolutions_by_tiles(name, out, split, fresh, monkeypatch):
     """Forward and the data's gradient, with all that may be done on the way, and into a halo."""
     batch, channels, image, filters, pad = TILED[name]
     slide, size = Sliding((3, 3), pad=pad), tuple(np.add(image, pad) + pad - 2)
     x, w, g = numbers(batch, channels, *image), numbers(filters, channels, 3, 3), numbers(
         batch, filters, *size)
     y, gx = convolution_sums.forward(slide, x, w), convolution_sums.backward(slide, x, w, g)[0]
-    forms = Form(channels, *image, max(pad)), Form(filters, *size, slide.data_halo(image, size))
-    k = tiled(slide, forms, batch, out, fresh, monkeypatch, rooms)
+    forms = (BlockedLayout(channels, *image, max(pad)),
+             BlockedLayout(filters, *size, slide.data_halo(image, size)))
+    k = tiled(slide, forms, batch, out, fresh, monkeypatch, split)
     xb, yb, gb, gxb = (np.full(forms[i].shape(batch), np.nan, "f") for i in (0, 1, 1, 0))
     into_blocks(forms[0], x, xb)
     into_blocks(forms[1], g, gb)
     bias = np.zeros(forms[1].blocks * LANES, "f")
     bias[:filters] = numbers(filters)
-    made, room = (np.full(spec.shape, np.nan, "f") for spec in (k.filters, k.room(False)))
-    k.pack(w, made, room)
-    k.forward(xb, made, bias, yb, gb, RELU, room)()
+    made, workspace = (np.full(spec.shape, np.nan, "f") for spec in (k.filters, k.workspace(False)))
+    k.pack(w, made, workspace)
+    k.forward(xb, made, bias, yb, gb, RELU, workspace)()
     from_blocks(forms[1], yb, found := np.empty_like(g))
     close(found, np.maximum(y + bias[:filters, None, None] + g, 0))
-    made, room = (np.full(spec.shape, np.nan, "f") for spec in (k.filters_back, k.room(True)))
+    made, workspace = (np.full(spec.shape, np.nan, "f")
+                       for spec in (k.data_filters, k.workspace(True)))
     for adds in (False, True):
-        k.data(gb, w, made, gxb, adds=adds, room=room)()
+        k.data(gb, w, made, gxb, adds=adds, workspace=workspace)()
         from_blocks(forms[0], gxb, found := np.empty_like(x))
         close(found, (1 + adds) * gx)
     assert np.isfinite(yb).all() and np.isfinite(gxb).all()
@@ -667,34 +671,37 @@ def test_convolutions_by_tiles(name, out, rooms, fresh, monkeypatch):
 @pytest.mark.parametrize("out, most", [(2, 2e-6), (4, 6e-6)])
 def test_digits_that_tiles_keep(out, most):
     """Twice the error that the documentation tells for 256 channels, at most."""
-    slide, forms = Sliding((3, 3), pad=(1, 1)), (Form(256, 20, 20, 1), Form(8, 20, 20))
+    slide = Sliding((3, 3), pad=(1, 1))
+    forms = BlockedLayout(256, 20, 20, 1), BlockedLayout(8, 20, 20)
     x, w = numbers(1, 256, 20, 20), numbers(8, 256, 3, 3)
-    k = Tiled(slide, *forms, 1, out)
+    k = WinogradConvolution(slide, *forms, 1, out)
     blocks, y = np.empty(forms[0].shape(1), "f"), np.empty(forms[1].shape(1), "f")
-    made, room = (np.empty(spec.shape, "f") for spec in (k.filters, k.room(False)))
+    made, workspace = (np.empty(spec.shape, "f") for spec in (k.filters, k.workspace(False)))
     into_blocks(forms[0], x, blocks)
-    k.pack(w, made, room)
-    k.forward(blocks, made, None, y, room=room)()
+    k.pack(w, made, workspace)
+    k.forward(blocks, made, None, y, workspace=workspace)()
     from_blocks(forms[1], y, found := np.empty((1, 8, 20, 20), "f"))
     expected = convolution_sums.forward(slide, x.astype("d"), w.astype("d"))
     assert abs(found - expected).max() <= most * abs(expected).max()
 
 
-@pytest.mark.parametrize("rooms", ROOMS)
-def test_any_number_of_threads_gives_the_same_tiles(rooms, monkeypatch):
-    """Also where the room was made for fewer threads than there are later, and the other way."""
-    slide, forms = Sliding((3, 3), pad=(1, 1)), (Form(24, 23, 21, 1), Form(40, 23, 21))
+@pytest.mark.parametrize("split", WORKSPACES)
+def test_any_number_of_threads_gives_the_same_tiles(split, monkeypatch):
+    """Also where the workspace was made for fewer threads than run later, and the other way."""
+    slide = Sliding((3, 3), pad=(1, 1))
+    forms = BlockedLayout(24, 23, 21, 1), BlockedLayout(40, 23, 21)
     data, weight, many = numbers(*forms[0].shape(3)), numbers(40, 24, 3, 3), num_threads()
     found = []
     try:
         for before, later in ((1, 1), (many, many), (1, many), (many, 1)):
             set_num_threads(before)
-            k = tiled(slide, forms, 3, 4, False, monkeypatch, rooms)
-            made, room = (np.empty(spec.shape, "f") for spec in (k.filters, k.room(False)))
+            k = tiled(slide, forms, 3, 4, False, monkeypatch, split)
+            made, workspace = (np.empty(spec.shape, "f")
+                               for spec in (k.filters, k.workspace(False)))
             set_num_threads(later)
-            k.pack(weight, made, room)
+            k.pack(weight, made, workspace)
             found.append(np.empty(forms[1].shape(3), "f"))
-            k.forward(data, made, None, found[-1], room=room)()
+            k.forward(data, made, None, found[-1], workspace=workspace)()
     finally:
         set_num_threads(many)
     for other in found[1:]:

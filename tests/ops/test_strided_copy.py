@@ -36,7 +36,7 @@ def test_moves_are_those_of_numpy(name, far, dtype, monkeypatch):
     is written."""
     shape, view, runs = VIEWS[name]
     monkeypatch.setattr(strided_copy, "_WORTH_IT", 0)
-    monkeypatch.setattr(nontemporal, "BEYOND", far)
+    monkeypatch.setattr(nontemporal, "NONTEMPORAL_BYTES", far)
     source = numbers(shape, dtype)
     there = np.empty(view(source).shape, dtype)
     move = strided_copy.prepare_move(view(source), there)
@@ -58,7 +58,7 @@ def test_moves_are_those_of_numpy(name, far, dtype, monkeypatch):
 ])  # fmt: skip
 def test_transposed_copies_are_those_of_numpy(shape, axes, far, dtype, monkeypatch):
     monkeypatch.setattr(strided_copy, "_WORTH_TURNING", 0)
-    monkeypatch.setattr(nontemporal, "BEYOND", far)
+    monkeypatch.setattr(nontemporal, "NONTEMPORAL_BYTES", far)
     source = numbers(shape, dtype)
     view = source.transpose(axes)
     room = np.empty(source.size + 64, dtype)

@@ -7,9 +7,9 @@ import pytest
 
 from nbmod.ops.blocked import winograd_weight_grad
 from nbmod.ops.blocked.address_tables import Sliding
-from nbmod.ops.blocked.layout import LANES, Form
+from nbmod.ops.blocked.layout import LANES, BlockedLayout
 from nbmod.ops.blocked.reorder import into_blocks
-from nbmod.ops.blocked.winograd_convolution import Tiled
+from nbmod.ops.blocked.winograd_convolution import WinogradConvolution
 from nbmod.ops.jit import num_threads, set_num_threads
 from nbmod.ops.simd.winograd_transforms import FOUR, TWO
 from tests.programs import convolution_sums
@@ -24,10 +24,12 @@ CASES = {
     "few jobs": (1, 5 * LANES, (6, 6), 5 * LANES, (1, 1)),
     "hardly any": (1, LANES, (3, 3), LANES, (1, 1)),
 }
-CACHES = {"far": {"OWN": 0, "FEW": 0}, "near": {"OWN": 0},
-          "in parts": {"OWN": 0, "NEAR": 0, "FAR": 0},
-          "apart": {"PARTS": 2, "NARROW": 2}, "apart, parts in parts": {"PARTS": 3, "NARROW": 7}}
-"""Who does what, and how much is taken at a time."""
+CACHES = {"large U": {"WORKER_U_ELEMENTS": 0, "L2_U_ELEMENTS": 0},
+          "small U": {"WORKER_U_ELEMENTS": 0},
+          "in parts": {"WORKER_U_ELEMENTS": 0, "NEAR_ELEMENTS": 0, "FAR_ELEMENTS": 0},
+          "split tiles": {"PARTS": 2, "PART_TILES": 2},
+          "split tiles, parts in parts": {"PARTS": 3, "PART_TILES": 7}}
+"""How work is divided, and how much is processed at a time."""
 
 
 def numbers(*shape):
@@ -45,16 +47,17 @@ def convolution(batch, channels, image, filters, pad, out):
     slide, size = Sliding((3, 3), pad=pad), tuple(np.add(image, pad) + pad - 2)
     x, g = numbers(batch, channels, *image), numbers(batch, filters, *size)
     w = np.zeros((filters, channels, 3, 3), "f")
-    k = Tiled(slide, Form(channels, *image, max(pad)), Form(filters, *size), batch, out, True)
+    k = WinogradConvolution(slide, BlockedLayout(channels, *image, max(pad)),
+                            BlockedLayout(filters, *size), batch, out, True)
     expected = convolution_sums.backward(slide, x, w, g)[1]
     return k, blocked(k.x, x), blocked(k.y, g), expected
 
 
-def computed(k, x, g, like, adds=False, room=None):
+def computed(k, x, g, like, adds=False, workspace=None):
     """The gradient by tiles, `like` another array or added to it."""
     gw, packed = like.astype("f"), np.full(k.summed.shape, np.nan, "f")
-    room = np.full(k.weight_room.shape, np.nan, "f") if room is None else room
-    k.weight(x, g, packed, gw, adds, room)()
+    workspace = np.full(k.weight_workspace.shape, np.nan, "f") if workspace is None else workspace
+    k.weight(x, g, packed, gw, adds, workspace)()
     return gw
 
 
@@ -73,7 +76,7 @@ def test_gradients(name, out, caches, monkeypatch):
 
 @pytest.mark.parametrize("caches", CACHES)
 def test_any_number_of_threads_gives_the_same_bits(caches, monkeypatch):
-    """Also where the room was made for fewer threads than there are later, and the other way."""
+    """Also where the workspace was made for fewer threads than run later, and the other way."""
     for limit, size in CACHES[caches].items():
         monkeypatch.setattr(winograd_weight_grad, limit, size)
     k, x, g, expected = convolution(5, 3 * LANES, (23, 21), 5 * LANES, (1, 1), 4)
@@ -81,9 +84,9 @@ def test_any_number_of_threads_gives_the_same_bits(caches, monkeypatch):
     try:
         for before, later in ((1, 1), (many, many), (1, many), (many, 1)):
             set_num_threads(before)
-            room = np.empty(k.weight_room.shape, "f")
+            workspace = np.empty(k.weight_workspace.shape, "f")
             set_num_threads(later)
-            found.append(computed(k, x, g, expected, room=room))
+            found.append(computed(k, x, g, expected, workspace=workspace))
     finally:
         set_num_threads(many)
     for other in found[1:]:

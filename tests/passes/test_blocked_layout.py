@@ -305,7 +305,7 @@ def test_tiles_of_winograd(trained, monkeypatch):
     symbol = tiled()
     names = symbol.list_arguments() if trained else []
     found, plain = executed(symbol, names, False), executed(symbol, names, True)
-    chosen = [step.node.op.tiled for step in found[-1].steps
+    chosen = [step.node.op.winograd_tile for step in found[-1].steps
               if step.node.op_name == "_blocked_convolution"]
     assert len(chosen) == 3 and all(chosen[1:])
     for mine, other in zip(found[0], plain[0], strict=True):
@@ -313,11 +313,11 @@ def test_tiles_of_winograd(trained, monkeypatch):
     for name, other in plain[1].items():
         close(found[1][name], other, name)
     # whatever small tiles save
-    monkeypatch.setitem(choose_algorithm.LEAST, choose_algorithm.TWO, np.inf)
+    monkeypatch.setitem(choose_algorithm.WINOGRAD_MARGIN, choose_algorithm.TWO, np.inf)
     for most in (2, 0):
         monkeypatch.setattr(CONFIG, "winograd", most)
         steps = executed(symbol, names, False)[-1].steps
-        chosen = [getattr(step.node.op, "tiled", 0) for step in steps]
+        chosen = [getattr(step.node.op, "winograd_tile", 0) for step in steps]
         assert max(chosen) == most
 
 

@@ -72,7 +72,7 @@ CASES = {
 
 
 def run(case, near, monkeypatch):
-    monkeypatch.setattr(depthwise_chain, "NEAR", near)
+    monkeypatch.setattr(depthwise_chain, "L2_ELEMENTS", near)
     (output,), *_, executor = executed(case[0], [], False, case[1])
     return output, executor
 
@@ -109,7 +109,7 @@ def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
 @pytest.mark.parametrize("threads, images, parts", [(1, 1, 1), (2, 1, 2), (3, 2, 3), (4, 16, 1),
                                                     (8, 3, 8), (64, 1, 9)])
 def test_parts_keep_threads_busy(threads, images, parts, monkeypatch):
-    monkeypatch.setattr(depthwise_chain, "NEAR", APART)
+    monkeypatch.setattr(depthwise_chain, "L2_ELEMENTS", APART)
     executor = CASES["unit"][0].simple_bind(mx.cpu(), grad_req="null", data=(images, 3, 36, 36))
     graph = executor.compiled.graph
     links = [node.op for node in graph.nodes if node.name in ("expand", "depthwise", "project")]
@@ -121,7 +121,7 @@ def test_parts_keep_threads_busy(threads, images, parts, monkeypatch):
 
 
 def test_who_trains_has_no_chains(monkeypatch):
-    monkeypatch.setattr(depthwise_chain, "NEAR", 1)
+    monkeypatch.setattr(depthwise_chain, "L2_ELEMENTS", 1)
     symbol = unit()
     *_, executor = executed(symbol, symbol.list_arguments(), False, (2, 3, 9, 9))
     assert "_blocked_chain" not in [step.node.op_name for step in executor.steps]

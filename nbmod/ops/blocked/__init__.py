@@ -1,5 +1,5 @@
-"""Ops on images whose channels stand in blocks of one vector: what the layout pass puts in.
+"""Operators on images in a channel-blocked layout (oneDNN's nChw16c), inserted by the layout pass.
 
-Nobody writes these ops and no file holds them: `passes.layout` puts them in the place of ops on
-(N, C, H, W), with reorders where the two kinds meet.
+Users never create these operators and no file contains them: `passes.optimize.blocked_layout`
+replaces operators on (N, C, H, W), with reorders where the two layouts meet.
 """

@@ -1,16 +1,16 @@
-"""Tables that make the strip and outer-product kernels compute a convolution.
+"""Tables of offsets with which the strip and outer-product kernels compute convolutions.
 
 A `StripTask` covers an output with strips: which taps, which pixels, which filters.  All three
 directions and every geometry differ in these tables only:
 
     forward     a tap for every block of input channels and kernel position
-    data        the convolution of the output's gradient with the filters turned round.  With a
-                stride, pixels of the input fall into classes: those with one remainder see the same
-                kernel positions, so every class is a convolution of stride 1 of its own
-    weight      an `OuterTask`: pixels are summed over, taps are rows
+data        the convolution of the output's gradient with rotated filters.  With a stride, pixels
+                of the input fall into classes: those with one remainder see the same kernel
+                positions, so every class is a convolution of stride 1 of its own
+    weight      an `OuterTask`: sums over pixels, taps are rows
 
-Output channels go in pairs of vectors, the last of a group alone if need be.  Images of few pixels
-are taken several at a time, so that strips are full.
+Output channels are processed in pairs of vectors, an odd one of a group alone.  Small images are
+processed several at a time, so that strips are full.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ import numpy as np
 
 from ..simd.conv_strip import PIXELS
 from ..simd.outer_product import ROWS
-from .layout import LANES, Form
+from .layout import LANES, BlockedLayout
 
-__all__ = ["OuterTask", "Pack", "Sliding", "StripTask", "data_pack", "data_strips", "data_work",
+__all__ = ["OuterTask", "PackPlan", "Sliding", "StripTask", "data_pack", "data_strips", "data_work",
            "forward_pack", "forward_strips", "forward_work", "grouped", "neighbours",
            "pixel_places", "weight_outers"]
 
 Pair = tuple[int, int]
 FULL = 4 * PIXELS
-"""Pixels that an image should have to be worth strips of its own."""
+"""Least number of pixels of an image that has strips of its own."""
 CHUNK = 112
-"""Pixels that an outer product goes over at a time: what it reads of x and g stays in the L1."""
+"""Pixels of an outer product at a time: what it reads of x and g fits the L1 cache."""
 KEPT = 64
-"""Tables of each kind that are kept for the next convolution of the same geometry."""
+"""Size of the caches of tables."""
 
 
 @dataclass(frozen=True)
 class Sliding:
-    """How filters go over images: rows and columns of each; filters and channels in groups."""
+    """Geometry of a sliding window: rows and columns of each; groups of filters and channels."""
 
     kernel: Pair
     stride: Pair = (1, 1)
@@ -60,19 +60,19 @@ class Sliding:
         return list(product(range(self.stride[0]), range(self.stride[1])))
 
     def along(self, axis: int, remainder: int) -> list[Pair]:
-        """(kernel position, offset of the output pixel) of what input pixels with this remainder
-        see along one axis."""
+        """(kernel position, offset of the output pixel) seen by input pixels with this remainder
+        along an axis."""
         pad, step, wide = self.pad[axis], self.dilate[axis], self.stride[axis]
         ahead = ((tap, remainder + pad - tap * step) for tap in range(self.kernel[axis]))
         return [(tap, offset // wide) for tap, offset in ahead if offset % wide == 0]
 
     def seen(self, remainder: Pair) -> list[tuple[int, Pair]]:
-        """(kernel position, offset of the output pixel) of what a class of input pixels sees."""
+        """(kernel position, offset of the output pixel) seen by a class of input pixels."""
         rows, columns = (self.along(axis, remainder[axis]) for axis in (0, 1))
         return [(i * self.kernel[1] + j, (y, x)) for (i, y), (j, x) in product(rows, columns)]
 
     def data_halo(self, image: Pair, out: Pair) -> int:
-        """Halo that the output's gradient needs for that of the data."""
+        """Halo of the output's gradient that the data gradient reads."""
         most = 0
         for axis in (0, 1):
             stride, size = self.stride[axis], image[axis]
@@ -84,7 +84,7 @@ class Sliding:
         return most
 
 
-class Span(NamedTuple):
+class VectorSpan(NamedTuple):
     """One or two vectors of channels of a group."""
 
     group: int
@@ -92,16 +92,16 @@ class Span(NamedTuple):
     vectors: int
 
 
-def spans(channels: int, groups: int) -> Iterator[Span]:
-    """The vectors of all channels, two at a time within each group."""
+def spans(channels: int, groups: int) -> Iterator[VectorSpan]:
+    """The vectors of all channels, in pairs within each group."""
     each = -(-channels // groups // LANES)
     for group, first in product(range(groups), range(0, each, 2)):
-        yield Span(group, group * each + first, min(2, each - first))
+        yield VectorSpan(group, group * each + first, min(2, each - first))
 
 
-class Pack(NamedTuple):
-    """Filters in the order in which kernels read them: `rows` of the table tell where parts of
-    them come from and go to (see `weights.pack`), `size` how many numbers they are in all."""
+class PackPlan(NamedTuple):
+    """The order of packed filters: `rows` describe the source and target of their parts (see
+    `conv_driver.pack`), `size` is the number of elements."""
 
     rows: np.ndarray
     positions: np.ndarray
@@ -110,7 +110,7 @@ class Pack(NamedTuple):
     size: int
 
 
-def forward_pack(slide: Sliding, filters: int, channels: int, depth: int) -> Pack:
+def forward_pack(slide: Sliding, filters: int, channels: int, depth: int) -> PackPlan:
     """Of weight (filters, channels / groups, *kernel): [span][block][tap][depth][vectors LANES]."""
     inner, outer, taps = channels // slide.groups, filters // slide.groups, len(slide.taps)
     rows, size = [], 0
@@ -119,17 +119,17 @@ def forward_pack(slide: Sliding, filters: int, channels: int, depth: int) -> Pac
         have = min(span.vectors * LANES, (span.group + 1) * outer - first)
         rows.append((first * inner * taps, have, inner, span.vectors * LANES, size, 0, taps))
         size += padded_taps(-(-inner // depth) * taps, depth) * depth * span.vectors * LANES
-    return Pack(np.array(rows), np.arange(taps), (inner * taps, taps), depth, size)
+    return PackPlan(np.array(rows), np.arange(taps), (inner * taps, taps), depth, size)
 
 
 def padded_taps(taps: int, depth: int) -> int:
-    """Room for taps: tiles of a weight's gradient are ROWS deep."""
+    """Taps, padded where tiles of the weight gradient have ROWS rows."""
     return taps if depth > 1 else -(-taps // ROWS) * ROWS
 
 
-def data_pack(slide: Sliding, filters: int, channels: int) -> Pack:
-    """Of the same weight for the data's gradient: [span of channels][class][block][tap]..., and a
-    tap of zeros behind all for classes that see nothing."""
+def data_pack(slide: Sliding, filters: int, channels: int) -> PackPlan:
+    """Of the same weight for the data gradient: [span of channels][class][block][tap]..., and a tap
+    of zeros at the end for classes that see nothing."""
     inner, outer, taps = channels // slide.groups, filters // slide.groups, len(slide.taps)
     rows, size = [], 0
     seen = [[position for position, _ in slide.seen(each)] for each in slide.classes]
@@ -143,15 +143,16 @@ def data_pack(slide: Sliding, filters: int, channels: int) -> Pack:
                 rows.append((base, have, outer, span.vectors * LANES, size, start, len(see)))
                 size += -(-outer // LANES) * len(see) * LANES * span.vectors * LANES
     positions = np.array(list(chain(*seen)), np.int64)
-    return Pack(np.array(rows), positions, (taps, inner * taps), LANES, size + 2 * LANES * LANES)
+    return PackPlan(np.array(rows), positions, (taps, inner * taps), LANES,
+                    size + 2 * LANES * LANES)
 
 
 class StripTask(NamedTuple):
-    """What `strips.run` goes through, without the tensors.
+    """Work of `conv_driver.run_strips`, without the tensors.
 
-    `blocks` has a row for every span of output channels (and class): where to begin in x, w, bias
-    and y, first tap, taps, the strips of a group of images, of the last group, and vectors.
-    `steps`: groups of images, then numbers of a group in x and y, and of a plane of y.
+    `blocks` has a row for every span of output channels (and class): offsets in x, w, bias and y,
+    first tap, taps, the strips of a group of images, of the last group, and vectors.  `steps`:
+    groups of images, strides of groups in x and y, stride of planes of y.
     """
 
     taps: np.ndarray
@@ -168,22 +169,22 @@ def grouped(batch: int, pixels: int) -> tuple[int, int, int]:
 
 
 def _strips(batch: int, pixels: Any, most: int) -> Any:
-    """Pixels that strips compute, full or not, of images with so many `pixels`, or so many in each
-    of several classes of which the largest has `most`."""
+    """Pixels of all strips, full or not, of images with `pixels` pixels, or so many in each of
+    several classes of which the largest has `most`."""
     each, groups, last = grouped(batch, most)
     return PIXELS * ((groups - 1) * -(-each * pixels // PIXELS) + -(-last * pixels // PIXELS))
 
 
 def forward_work(slide: Sliding, out: Pair, batch: int) -> int:
-    """Products of a pixel and a tap that forward computes for each pair of vectors: what
-    `forward_strips` makes tables of."""
+    """Products of a pixel and a tap of the forward pass for each pair of vectors: the size of
+    `forward_strips`."""
     pixels = out[0] * out[1]
     return int(_strips(batch, pixels, pixels)) * len(slide.taps)
 
 
 def data_work(slide: Sliding, image: Pair, batch: int) -> int:
-    """The same of the data's gradient, by `data_strips`: taps that see the halo count as well, but
-    not the single tap of zeros of pixels that see none."""
+    """The same for the data gradient by `data_strips`: taps in the halo count, but not the tap of
+    zeros of pixels that see none."""
     sizes, seen = [], []
     for axis, (size, stride) in enumerate(zip(image, slide.stride, strict=True)):
         remainders = np.arange(min(size, stride))
@@ -201,7 +202,8 @@ class _Places:
         self.strips = 0
 
     def enter(self, images: int, spots: list[np.ndarray], each: list[int]) -> tuple[int, int]:
-        """(first strip, strips) of the pixels `spots` in `images` images; `each` their sizes."""
+        """(first strip, strips) of the pixels `spots` in `images` images; `each` are image
+        strides."""
         flat = [(np.arange(images)[:, None] * size + spot).ravel()
                 for spot, size in zip(spots, each, strict=True)]
         count = -(-len(flat[0]) // PIXELS)
@@ -219,15 +221,16 @@ def _grid(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return y.ravel(), x.ravel()
 
 
-def neighbours(slide: Sliding, x: Form) -> int:
-    """How many taps pairs of vectors take at a time: those of a row, if they are as many as there
-    is a kernel for, and beside one another."""
+def neighbours(slide: Sliding, x: BlockedLayout) -> int:
+    """Taps that pairs of vectors process at a time: those of a filter row, if they are adjacent and
+    there is a kernel for their number."""
     wide = slide.kernel[1]
     return wide if x.lanes == 1 and slide.dilate[1] == 1 and wide in (3, 7) else 1
 
 
 @lru_cache(maxsize=KEPT)
-def forward_strips(slide: Sliding, x: Form, y: Form, batch: int, deep: int = 0) -> StripTask:
+def forward_strips(slide: Sliding, x: BlockedLayout, y: BlockedLayout, batch: int,
+                   deep: int = 0) -> StripTask:
     """y = convolution of x.  A tap has filters for `deep` channels, by default all of a block."""
     each, groups, last = grouped(batch, y.height * y.width)
     rows, columns = _grid(np.arange(y.height), np.arange(y.width))
@@ -248,8 +251,9 @@ def forward_strips(slide: Sliding, x: Form, y: Form, batch: int, deep: int = 0) 
 
 
 @lru_cache(maxsize=KEPT)
-def data_strips(slide: Sliding, g: Form, x: Form, batch: int, deep: int = LANES) -> StripTask:
-    """The gradient of the data (form x) from that of the output (form g)."""
+def data_strips(slide: Sliding, g: BlockedLayout, x: BlockedLayout, batch: int,
+                deep: int = LANES) -> StripTask:
+    """The data gradient (layout x) from that of the output (layout g)."""
     pixels = -(-x.height // slide.stride[0]) * -(-x.width // slide.stride[1])
     each, groups, last = grouped(batch, pixels)
     inner, places = g.blocks // slide.groups, _Places()
@@ -285,12 +289,11 @@ def data_strips(slide: Sliding, g: Form, x: Form, batch: int, deep: int = LANES)
 
 
 class OuterTask(NamedTuple):
-    """What `strips.run_outer` goes through.
+    """Work of `conv_driver.run_outer_products`.
 
-    `tiles` has a row for each ROWS rows of a gradient: where to begin in x and in `rows`, and the
-    row.  `spans`: where to begin in x, g and d, vectors.  `steps`: groups of images, pixels of a
-    group, of the last one and of a chunk, numbers of a group in x and g and of a plane of g, and
-    blocks of x.
+    `tiles` has a row for each ROWS rows of a gradient: offsets in x and in `rows`, and the row.
+    `spans`: offsets in x, g and d, vectors.  `steps`: groups of images, pixels of a group, of the
+    last one and of a chunk, strides of groups in x and g and of planes of g, and blocks of x.
     """
 
     rows: np.ndarray
@@ -301,8 +304,8 @@ class OuterTask(NamedTuple):
 
 
 @lru_cache(maxsize=KEPT)
-def pixel_places(slide: Sliding, x: Form, g: Form, images: int = 1) -> np.ndarray:
-    """Where every pixel of g, of `images` images, is in x and in g: (pixels, 2)."""
+def pixel_places(slide: Sliding, x: BlockedLayout, g: BlockedLayout, images: int = 1) -> np.ndarray:
+    """Offsets of every pixel of g, of `images` images, in x and in g: (pixels, 2)."""
     rows, columns = _grid(np.arange(g.height), np.arange(g.width))
     (down, right), (top, left) = slide.stride, slide.pad
     places = np.stack([x.at(rows * down - top, columns * right - left), g.at(rows, columns)], 1)
@@ -310,7 +313,7 @@ def pixel_places(slide: Sliding, x: Form, g: Form, images: int = 1) -> np.ndarra
 
 
 @lru_cache(maxsize=KEPT)
-def weight_outers(slide: Sliding, x: Form, g: Form, batch: int) -> OuterTask:
+def weight_outers(slide: Sliding, x: BlockedLayout, g: BlockedLayout, batch: int) -> OuterTask:
     """The gradient of the packed weight from x and the output's gradient."""
     pixels = g.height * g.width
     each = max(1, min(batch, CHUNK // pixels))

@@ -1,10 +1,9 @@
-"""How long algorithms take on this machine: measured once, and kept for later processes.
+"""Autotuning: run times of algorithms on this machine, measured once and cached on disk.
 
 `tuned.json` in the cache folder holds {machine: {layer: {algorithm: milliseconds}}}.  A machine is
-the package's version, the CPU, the number of threads and of lanes; a layer is whatever text its
-owner gives it.  The file is a hint: one that is missing, damaged or cannot be written costs another
-measurement, and what does not look like one is passed over.  It is written to a new file, which
-then takes its place, so who reads it meanwhile finds the old one or the new one.
+the package's version, the CPU, the number of threads and of lanes; a layer is a text chosen by the
+caller.  The file is a hint: if it is missing, damaged or cannot be written, layers are measured
+again; invalid entries are ignored.  It is replaced atomically.
 """
 
 from __future__ import annotations
@@ -29,38 +28,39 @@ from .layout import LANES
 __all__ = ["machine", "measure", "recall"]
 
 FILE = "tuned.json"
-PATIENCE = 5.0
-"""Seconds to wait for others who write: then both write, and what one has found may be lost."""
+LOCK_TIMEOUT = 5.0
+"""Seconds to wait for other writers; after that one of two concurrent results may be lost."""
 TRIES = 7
-"""Runs of each algorithm, taking turns, of which the fastest counts."""
-ELSEWHERE = 2 ** 23
-"""Numbers that are gone over before each run: in a network, too, filters come from memory."""
+"""Runs of each algorithm, interleaved; the fastest counts."""
+EVICTED_ELEMENTS = 2 ** 23
+"""Elements written before each run to evict the caches: in a network, too, filters come from
+memory."""
 
 Times = dict[str, float]
 """Milliseconds by name."""
 
-_here: dict[tuple[str, str], Times] = {}
-"""What this process has measured, whatever became of the file."""
+_measured: dict[tuple[str, str], Times] = {}
+"""Measurements of this process."""
 
 
 def machine() -> str:
-    """What measurements hold for."""
+    """The key of this machine."""
     from ... import __version__
 
     return f"nbmod {__version__}, {cpu_name()}, {num_threads()} threads, {LANES} lanes"
 
 
 def recall(layer: str) -> Times:
-    """What is known of a layer, {} if nothing is."""
+    """Known times of a layer, {} if there are none."""
     here = machine()
-    if (here, layer) in _here:
-        return _here[here, layer]
-    return _checked(_part(_part(_read(), here), layer))
+    if (here, layer) in _measured:
+        return _measured[here, layer]
+    return _valid_times(_entry(_entry(_read(), here), layer))
 
 
 def measure(layer: str, runs: Mapping[str, Callable[[], None]]) -> Times:
-    """Time functions that compute the same, by name, and keep what was found."""
-    found, elsewhere = dict.fromkeys(runs, math.inf), np.zeros(ELSEWHERE, np.float32)
+    """Time functions that compute the same, by name, and store the results."""
+    found, elsewhere = dict.fromkeys(runs, math.inf), np.zeros(EVICTED_ELEMENTS, np.float32)
     with denormals(False):
         for run in runs.values():
             run()  # compiles
@@ -71,21 +71,21 @@ def measure(layer: str, runs: Mapping[str, Callable[[], None]]) -> Times:
                 run()
                 found[name] = min(found[name], 1e3 * (time.perf_counter() - started))
     found = {name: round(value, 4) for name, value in found.items()}
-    _here[machine(), layer] = found
+    _measured[machine(), layer] = found
     if CONFIG.cache:
         with contextlib.suppress(OSError):
-            _keep(layer, found)
+            _store(layer, found)
     return found
 
 
-def _part(found: Any, key: str) -> dict:
-    """An entry of a dictionary that may not be one."""
+def _entry(found: Any, key: str) -> dict:
+    """An entry that is a dictionary, {} for anything else."""
     part = found.get(key) if isinstance(found, dict) else None
     return part if isinstance(part, dict) else {}
 
 
-def _checked(found: dict) -> Times:
-    """`found` if it is names with times."""
+def _valid_times(found: dict) -> Times:
+    """`found` if it maps names to times, else {}."""
     fine = all(type(value) in (int, float) and 0 <= value < math.inf for value in found.values())
     return found if fine else {}
 
@@ -97,14 +97,14 @@ def _read() -> Any:
         return {}
 
 
-def _keep(layer: str, times: Times) -> None:
-    """Into the file, beside what others have found meanwhile."""
+def _store(layer: str, times: Times) -> None:
+    """Merge into the file."""
     here, folder = machine(), CONFIG.cache_dir
     folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / f"{FILE}.lock", PATIENCE):
+    with locked(folder / f"{FILE}.lock", LOCK_TIMEOUT):
         found = _read()
         found = found if isinstance(found, dict) else {}
-        found[here] = _part(found, here) | {layer: times}
+        found[here] = _entry(found, here) | {layer: times}
         handle, name = tempfile.mkstemp(dir=folder, prefix=FILE)
         try:
             with open(handle, "w", encoding="utf-8") as file:

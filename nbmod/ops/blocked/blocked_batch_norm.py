@@ -1,14 +1,13 @@
-"""BatchNorm on the blocked form, with what often follows it: an addition, and limits.
+"""BatchNorm in the blocked layout, with a fused addition and activation.
 
     y = (x - mean) gamma / sqrt(var + eps) + beta (+ add), then ReLU, or a clip from 0 on
 
-Training reads x twice and writes once: a pass for the sums, one for the results.  Backward likewise
-reads each of its tensors twice.  A thread takes both passes of a block of channels, the second one
-from the last image to the first, so that it begins with what the first pass has left in the caches;
-where blocks are too few for the threads, they share the planes of each pass.  While a plane is
-read, the next one is fetched: it is far away in memory.  Sums are float32 along a row of pixels,
-relative to the channel's first number, and float64 over rows and images, in an order that threads
-do not change.
+Training reads x twice and writes once: a pass for the sums, one for the results.  The backward pass
+likewise reads each of its tensors twice.  A thread does both passes of a block of channels, the
+second one from the last image to the first, so that it begins with what the caches still hold;
+where there are fewer blocks than threads, they share the planes of each pass.  While a plane is
+read, the next one is prefetched.  Sums are float32 along a row of pixels, relative to the channel's
+first element, and float64 over rows and images, in an order that does not depend on threads.
 """
 
 from __future__ import annotations
@@ -40,17 +39,18 @@ from ..simd.batch_norm_planes import (
 )
 from ..simd.halo import zero_halo
 from ..simd.nontemporal import bypasses_cache
-from .layout import LANES, Form, enter_channels
+from .layout import LANES, BlockedLayout, pad_channels
 
 __all__ = ["BlockedBatchNorm"]
 
 DOUBLE = np.dtype(np.float64)
 NEAR = 2 ** 15
-"""Numbers of a plane, up to which the next one is fetched into a cache while one is read."""
+"""Elements of a plane up to which the next one is prefetched while one is read."""
 SOON = 1024
-"""Numbers: the page after the next, which processors do not guess by themselves."""
+"""Prefetch distance in elements: the page after the next, which hardware prefetchers do not
+reach."""
 SHARE = 4
-"""Blocks of channels for each thread, at least, unless all threads get as many."""
+"""Least blocks of channels for each thread, unless all threads get equally many."""
 TINY = float(np.finfo(np.float32).tiny)
 
 
@@ -64,8 +64,8 @@ def _total(sums, b, i, c):
 
 @inlined
 def _at(plane, step, form):
-    """Where a plane begins in x and in y, its numbers per channel and sums; then what is fetched
-    meanwhile: the plane `step` further on or, where planes are large, what comes soon."""
+    """Offsets of a plane in x, in y, in the parameters per channel and in the sums; then of what is
+    prefetched: the plane `step` further on or, where planes are large, SOON elements ahead."""
     x, y = plane * form[3] + form[5], plane * form[4] + form[6]
     ahead, along = (step * form[3], step * form[4]) if form[3] <= NEAR else (SOON, SOON)
     return x, y, plane % form[0] * LANES, plane * 2 * LANES, x + ahead, y + along
@@ -73,7 +73,7 @@ def _at(plane, step, form):
 
 @inlined
 def _add_up(x, sums, plane, step, form, steps):
-    """The sums of a plane; differences are from the first numbers of its block."""
+    """The sums of a plane, of differences from the first pixel of its block."""
     at, to, _, total, ahead, along = _at(plane, step, form)
     origin = plane % form[0] * form[3] + form[5]
     norm_sums(x, x, sums, (at, to, origin, total, ahead, along), steps)
@@ -81,7 +81,7 @@ def _add_up(x, sums, plane, step, form, steps):
 
 @inlined
 def _enter_block(x, sums, norm, channels, b, form, how):
-    """Numbers per channel of block b, from its sums where `how` wants statistics."""
+    """Parameters per channel of block b, from its sums where `how` asks for batch statistics."""
     finds, eps = how
     origin, count = b * form[3] + form[5], len(sums) * form[1] * form[2]
     for c in range(min(LANES, channels.shape[1] - b * LANES)):
@@ -104,8 +104,8 @@ def _normalise(x, add, y, norm, plane, step, form, steps):
 
 @kernel(parallel=True)
 def _forward(x, add, y, sums, norm, channels, form, how):
-    """y from x, flat; channels (4, C): mean, invstd, then gamma, beta.  Statistics are found first
-    where `how` wants some."""
+    """y from x, flat; channels (4, C): mean, invstd, gamma, beta.  Batch statistics are computed
+    first where `how` asks for them."""
     by_block, flags, finds, eps = how
     blocks, images, flat, totals = form[0], len(sums), norm.reshape(-1), sums.reshape(-1)
     steps = (form[1], form[2], form[7], form[8], norm.shape[1] * LANES, flags)
@@ -130,9 +130,9 @@ def _forward(x, add, y, sums, norm, channels, form, how):
 
 @inlined
 def _enter_grads(sums, norm, channels, b, share, limited):
-    """Gradients of gamma and beta of block b, and its numbers per channel, from its sums.
+    """Gradients of gamma and beta of block b, and its parameters per channel, from its sums.
 
-    `limited` by ReLU, whose gradient at NaN is NaN: beta's is then, as gamma's anyway.
+    `limited` by ReLU, whose gradient at NaN is NaN: so is beta's then, as gamma's is anyway.
     """
     for c in range(min(LANES, channels.shape[1] - b * LANES)):
         values, total, along = (channels[:, b * LANES + c], _total(sums, b, 0, c),
@@ -158,7 +158,7 @@ def _give_back(x, g, y, gx, gadd, norm, at, form, how):
 
 @kernel(parallel=True)
 def _backward(g, x, y, gx, gadd, sums, norm, channels, form, how):
-    """gx and gadd, flat, and in channels (6, C) the gradients of gamma and beta behind centre,
+    """gx and gadd, flat, and in channels (6, C) the gradients of gamma and beta after centre,
     inverse deviation, gamma and whether it is fixed."""
     by_block, flags, share, x_halo = how
     blocks, images, flat, totals = form[0], len(sums), norm.reshape(-1), sums.reshape(-1)
@@ -187,8 +187,8 @@ def _backward(g, x, y, gx, gadd, sums, norm, channels, form, how):
 class BlockedBatchNorm(FollowedNorm):
     """A `FollowedNorm` on blocked images of `channels` channels.
 
-    `halos` are those of data, and of the output and what is added.  The planner shares memory of
-    equal size only: where both are the same.
+    `halos` are those of data, and of the output and `add`.  The planner shares memory of equal size
+    only: where both are the same.
     """
 
     channels: int
@@ -201,7 +201,7 @@ class BlockedBatchNorm(FollowedNorm):
         if ins[0] is None or 0 in ins[0]:
             return ins, outs
         x = self.form(Spec(ins[0], np.dtype(np.float32)))
-        out = Form(x.channels, x.height, x.width, self.halos[1]).shape(ins[0][0])
+        out = BlockedLayout(x.channels, x.height, x.width, self.halos[1]).shape(ins[0][0])
         channels = (self.channels,)
         return [ins[0], *[out] * self.add, *[channels] * 4], [out, channels, channels]
 
@@ -209,11 +209,11 @@ class BlockedBatchNorm(FollowedNorm):
         known = ins[0] or outs[0]
         return [known] * len(ins), [known] * len(outs)
 
-    def form(self, data: Any) -> Form:
-        return Form.of(data.shape, self.channels, self.halos[0])
+    def form(self, data: Any) -> BlockedLayout:
+        return BlockedLayout.of(data.shape, self.channels, self.halos[0])
 
     def _room(self, data: Any) -> list[Spec]:
-        """Sums, numbers per channel in vectors and in arrays."""
+        """Sums, parameters per channel in vectors and in arrays."""
         blocks, single = data.shape[1], np.dtype(np.float32)
         return [Spec((data.shape[0], blocks, 2, LANES), DOUBLE),
                 Spec((FORWARD + BACKWARD, blocks, LANES), single), Spec((6, self.channels), single)]
@@ -225,9 +225,10 @@ class BlockedBatchNorm(FollowedNorm):
         return self._room(ins[1])
 
     def _geometry(self, x: Any) -> tuple[tuple[int, ...], bool]:
-        """Numbers of both forms for the kernels, and whether threads take whole blocks."""
+        """Sizes and strides of both layouts for the kernels, and whether threads process whole
+        blocks."""
         a, threads = self.form(x), num_threads()
-        b = Form(a.channels, a.height, a.width, self.halos[1])
+        b = BlockedLayout(a.channels, a.height, a.width, self.halos[1])
         by_block = a.blocks % threads == 0 or a.blocks >= SHARE * threads
         return (a.blocks, a.height, a.width, a.plane, b.plane, a.at(0, 0), b.at(0, 0), a.row,
                 b.row, b.halo), by_block
@@ -285,7 +286,7 @@ class BlockedBatchNorm(FollowedNorm):
                 _enter(norm, mean, invstd if self.fix_gamma else invstd * gamma, ins[7])
                 norm[3], norm[4] = (TINY if self.most == np.inf else 0), self.most
             norm[FORWARD:] = 0
-            enter_channels(channels[0], norm[FORWARD])
+            pad_channels(channels[0], norm[FORWARD])
             share = 0 if constant else 1 / count
             _backward(*arrays, sums, norm, channels, form,
                       (by_block, flags, share, self.halos[0]))
@@ -300,7 +301,7 @@ class BlockedBatchNorm(FollowedNorm):
 
 
 def _enter(norm: Any, *rows: Any) -> None:
-    """Numbers per channel into the first rows of norm."""
+    """Copy parameters per channel into the first rows of norm."""
     for target, row in zip(norm, rows, strict=False):
-        enter_channels(row, target)
+        pad_channels(row, target)
 

@@ -1,8 +1,7 @@
-"""Convolution on the blocked form, and its gradients.
+"""Convolution in the blocked layout, and its gradients.
 
-`Kernels` holds the tables of one convolution: what the op on (N, C, H, W), which reorders around
-it, and the blocked op, which does not, have in common.  Both compute the same sums in the same
-order: their results agree bit by bit.
+`Kernels` holds the tables of one convolution, which the operator on (N, C, H, W), with reorders,
+and the blocked operator share.  Both compute the same sums in the same order, bit by bit.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from .address_tables import (
     neighbours,
     weight_outers,
 )
-from .conv_driver import BLOCK, pack, run_outer, run_strips, streamed, unpack
-from .layout import LANES, Form, clear_halo
+from .conv_driver import BLOCK, pack, run_outer_products, run_strips, stream_flag, unpack
+from .layout import LANES, BlockedLayout, zero_halo
 
 __all__ = ["Kernels", "is_planar", "sliding_of"]
 
 FLOAT = np.dtype(np.float32)
 FLAT = LANES // 2
-"""Up to fewer channels than this, images stay flat: a picture has three."""
+"""Images with fewer channels stay planar, such as RGB images."""
 
 
 def sliding_of(geo: Geometry) -> Sliding:
@@ -46,7 +45,7 @@ def sliding_of(geo: Geometry) -> Sliding:
 
 
 def is_planar(geo: Geometry) -> bool:
-    """Whether there are vectors, and images with two axes at most."""
+    """Whether the host has vectors, and images have at most two axes."""
     win = geo.window
     return bool(LANES > 1 and win.image[0] == win.kernel[0] == 1 and geo.images
                 and min(win.out) > 0)
@@ -54,26 +53,26 @@ def is_planar(geo: Geometry) -> bool:
 
 @dataclass(frozen=True)
 class Kernels:
-    """One convolution from images of form `x` to form `y`, `batch` of them."""
+    """One convolution from images of layout `x` to layout `y`, `batch` of them."""
 
     slide: Sliding
-    x: Form
-    y: Form
+    x: BlockedLayout
+    y: BlockedLayout
     batch: int
 
     kind: ClassVar[int] = BLOCK
-    """Of taps (see `strips`)."""
+    """Kind of the taps (see `conv_driver`)."""
     zeros: ClassVar[int] = 2 * LANES * LANES
-    """Zeros at the end of `packed_back`."""
+    """Zeros at the end of `packed_data`."""
 
     @property
     def strip_kind(self) -> int:
-        """Of the taps of forward."""
+        """Kind of the taps of the forward pass."""
         return neighbours(self.slide, self.x) if self.x.lanes == 1 else self.kind
 
     @property
     def back(self) -> Kernels:
-        """The same with the halo that the data's gradient reads of the output's."""
+        """The same with the halo of the output's gradient that the data gradient reads."""
         halo = self.slide.data_halo((self.x.height, self.x.width), (self.y.height, self.y.width))
         return replace(self, y=replace(self.y, halo=max(halo, self.y.halo)))
 
@@ -82,22 +81,22 @@ class Kernels:
         return forward_pack(self.slide, self.y.channels, self.x.channels, self.x.lanes)
 
     @cached_property
-    def packing_back(self) -> Any:
+    def data_packing(self) -> Any:
         return data_pack(self.slide, self.y.channels, self.x.channels)
 
     @property
     def packed(self) -> Spec:
-        """Room for filters in the order of forward."""
+        """Filters packed for the forward pass."""
         return Spec((self.packing.size,), FLOAT)
 
     @property
-    def packed_back(self) -> Spec:
-        """Room for filters in the order of the data's gradient."""
-        return Spec((self.packing_back.size,), FLOAT)
+    def packed_data(self) -> Spec:
+        """Filters packed for the data gradient."""
+        return Spec((self.data_packing.size,), FLOAT)
 
     @property
     def summed(self) -> Spec:
-        """Room for the weight's gradient."""
+        """The packed weight gradient."""
         return self.packed
 
     def forward_task(self) -> StripTask:
@@ -108,81 +107,83 @@ class Kernels:
 
     @property
     def filters(self) -> Spec:
-        """Room for what forward reads as filters."""
+        """What the forward pass reads as filters."""
         return self.packed
 
     @property
-    def filters_back(self) -> Spec:
-        """Room for what the data's gradient reads as filters."""
-        return self.packed_back
+    def data_filters(self) -> Spec:
+        """What the data gradient reads as filters."""
+        return self.packed_data
 
-    def room(self, back: bool) -> Spec:
-        """Room to work in, of forward or of the data's gradient."""
+    def workspace(self, back: bool) -> Spec:
+        """Workspace of the forward pass or of the data gradient."""
         return Spec((0,), FLOAT)
 
     @property
-    def weight_room(self) -> Spec:
-        """Room to work in, of the weight's gradient."""
+    def weight_workspace(self) -> Spec:
+        """Workspace of the weight gradient."""
         return Spec((0,), FLOAT)
 
-    def pack(self, w: Any, filters: Any, room: Any = None) -> None:
-        """Bring a weight into the order of forward."""
+    def pack(self, w: Any, filters: Any, workspace: Any = None) -> None:
+        """Pack a weight for the forward pass."""
         pack(self.packing, w, filters)
 
-    def pack_back(self, w: Any, filters: Any, room: Any = None) -> None:
-        """Bring a weight into the order of the data's gradient."""
+    def pack_data(self, w: Any, filters: Any, workspace: Any = None) -> None:
+        """Pack a weight for the data gradient."""
         filters[-self.zeros:] = 0
-        pack(self.packing_back, w, filters)
+        pack(self.data_packing, w, filters)
 
     def forward(self, x: Any, filters: Any, bias: Any, y: Any, add: Any = None,
-                limits: int = 0, room: Any = None) -> Callable[[], None]:
-        """y from x: plus bias (padded to vectors) and `add`, if any, then the flags `limits`."""
+                limits: int = 0, workspace: Any = None) -> Callable[[], None]:
+        """A function that computes y from x, plus bias (padded to vectors) and `add`, if any, with
+        the flags `limits`."""
         flags = BIAS * (bias is not None) + ADD * (add is not None) + limits
         bias, add = (filters if bias is None else bias), (y if add is None else add)
-        compute = self.sums(x, filters, bias, add, y, flags, room)
+        compute = self.sums(x, filters, bias, add, y, flags, workspace)
 
         def run() -> None:
             compute()
-            clear_halo(y, self.y.halo)
+            zero_halo(y, self.y.halo)
 
         return run
 
     def data(self, g: Any, w: Any, filters: Any, gx: Any, bias: Any = None, adds: bool = False,
-             room: Any = None) -> Callable[[], None]:
-        """gx (+)= gradient of the data; w is packed first."""
+             workspace: Any = None) -> Callable[[], None]:
+        """A function that packs w and computes gx (+)= data gradient."""
         flags = BIAS * (bias is not None) + ADD * adds
         bias = filters if bias is None else bias
-        compute = self.sums_back(g, filters, bias, gx, flags, room)
+        compute = self.data_sums(g, filters, bias, gx, flags, workspace)
 
         def run() -> None:
-            self.pack_back(w, filters, room)
+            self.pack_data(w, filters, workspace)
             compute()
             if not adds:
-                clear_halo(gx, self.x.halo)
+                zero_halo(gx, self.x.halo)
 
         return run
 
-    def sums(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, room: Any
+    def sums(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, workspace: Any
              ) -> Callable[[], None]:
-        """What computes y within its halo."""
-        flags |= streamed(r, y, flags)
+        """A function that computes y within its halo."""
+        flags |= stream_flag(r, y, flags)
         return partial(run_strips, self.forward_task(), x, filters, bias, r, y, self.strip_kind,
                        flags)
 
-    def sums_back(self, g: Any, filters: Any, bias: Any, gx: Any, flags: int, room: Any
+    def data_sums(self, g: Any, filters: Any, bias: Any, gx: Any, flags: int, workspace: Any
                   ) -> Callable[[], None]:
-        """What computes gx within its halo."""
+        """A function that computes gx within its halo."""
         task = self.data_task()
         if flags & ADD and not flags & BIAS:  # pixels that no filter has seen stay as they are
-            seen = task.blocks[:, 1] < self.packed_back.size - self.zeros
+            seen = task.blocks[:, 1] < self.packed_data.size - self.zeros
             task = task._replace(blocks=task.blocks[seen]) if seen.any() else task
-        flags |= streamed(gx, gx, flags)
+        flags |= stream_flag(gx, gx, flags)
         return partial(run_strips, task, g, filters, bias, gx, gx, self.kind, flags)
 
-    def weight(self, x: Any, g: Any, packed: Any, gw: Any, adds: bool = False, room: Any = None
+    def weight(self, x: Any, g: Any, packed: Any, gw: Any, adds: bool = False, workspace: Any = None
                ) -> Callable[[], None]:
-        """gw (+)= gradient of the weight, by way of `packed`, which is `summed`."""
-        compute, plan = self.weight_sums(x, g, packed, room), self.packing
+        """A function that computes gw (+)= weight gradient, by way of `packed`, which is
+        `summed`."""
+        compute, plan = self.weight_sums(x, g, packed, workspace), self.packing
 
         def run() -> None:
             compute()
@@ -190,7 +191,7 @@ class Kernels:
 
         return run
 
-    def weight_sums(self, x: Any, g: Any, packed: Any, room: Any) -> Callable[[], None]:
-        """What computes the gradient of the packed weight."""
+    def weight_sums(self, x: Any, g: Any, packed: Any, workspace: Any) -> Callable[[], None]:
+        """A function that computes the packed weight gradient."""
         task = weight_outers(self.slide, self.x, self.y, self.batch)
-        return partial(run_outer, task, x, g, packed)
+        return partial(run_outer_products, task, x, g, packed)

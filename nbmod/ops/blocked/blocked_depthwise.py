@@ -1,8 +1,8 @@
-"""Depthwise convolution on the blocked form: a vector of filters for each block and tap.
+"""Depthwise convolution in the blocked layout: a vector of filters for each block and tap.
 
-Filters of 3 x 3 and 5 x 5 go over planes row by row (`Lines`).  For all others there are tables:
-to those every block of channels is a group of its own, of one block in and one out, whose taps are
-one vector of numbers.
+Filters of 3 x 3 and 5 x 5 process planes row by row (`DepthwiseRows`).  All others use tables:
+there every block of channels is a group of its own, of one block in and one out, whose taps are one
+vector.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..op import Spec
 from ..simd.depthwise_rows import SIZES, STRIDES, RowTaps, row_of
 from ..simd.depthwise_taps import TAPS, depthwise_weight_sums
 from .address_tables import (
-    Pack,
+    PackPlan,
     Sliding,
     StripTask,
     data_strips,
@@ -32,17 +32,17 @@ from .address_tables import (
 )
 from .blocked_convolution import FLOAT, Kernels, is_planar, sliding_of
 from .conv_driver import DEPTHWISE, JOBS, unpack
-from .layout import LANES, Form
+from .layout import LANES, BlockedLayout
 
-__all__ = ["Depthwise", "fills", "is_depthwise", "kernels_of", "sums_cost"]
+__all__ = ["Depthwise", "fills_lanes", "is_depthwise", "kernels_of", "sums_cost"]
 
 SHARE = 0.5
-"""Of the lanes that have to hold a channel to be worth reorders."""
+"""Least share of lanes that hold a channel for blocks to pay off."""
 
 
 @kernel(parallel=True)
 def _sums(x, g, d, rows, places, steps):
-    """d (images, blocks, rows, LANES) of every image by itself."""
+    """d (images, blocks, rows, LANES), separately for every image."""
     images, blocks, x_plane, g_plane = steps
     for job in prange(images * blocks):
         plane = np.int64(job)
@@ -52,38 +52,39 @@ def _sums(x, g, d, rows, places, steps):
                      len(places) // 2)
 
 
-def _pack(slide: Sliding, channels: int, seen: Sequence[Sequence[int]], room: int) -> Pack:
+def _pack(slide: Sliding, channels: int, seen: Sequence[Sequence[int]], positions: int) -> PackPlan:
     """Of weight (channels, 1, *kernel): [block][class][position that it sees][LANES]; a block has
-    room for so many positions, and LANES zeros come behind all."""
+    space for `positions`, and LANES zeros follow at the end."""
     rows, taps = [], len(slide.taps)
     starts = np.cumsum([0, *map(len, seen)])
     for block, first in enumerate(range(0, channels, LANES)):
         have = min(LANES, channels - first)
-        rows += [(first * taps, have, 1, LANES, (block * room + start) * LANES, start, len(see))
+        rows += [(first * taps, have, 1, LANES, (block * positions + start) * LANES, start,
+                  len(see))
                  for start, see in zip(starts, seen, strict=False) if see]
-    size = -(-channels // LANES) * room * LANES + LANES
-    return Pack(np.array(rows), np.array(list(chain(*seen)), np.int64), (taps, taps), 1, size)
+    size = -(-channels // LANES) * positions * LANES + LANES
+    return PackPlan(np.array(rows), np.array(list(chain(*seen)), np.int64), (taps, taps), 1, size)
 
 
 @dataclass(frozen=True)
 class Depthwise(Kernels):
-    """One convolution of as many groups as channels and filters."""
+    """A depthwise convolution."""
 
     kind: ClassVar = DEPTHWISE
     zeros: ClassVar = LANES
 
     @property
     def blocks(self) -> Sliding:
-        """Every block a group."""
+        """The same with every block a group."""
         return replace(self.slide, groups=self.x.blocks)
 
     @cached_property
-    def packing(self) -> Pack:
+    def packing(self) -> PackPlan:
         return _pack(self.slide, self.x.channels, [range(len(self.slide.taps))],
                      len(self.slide.taps))
 
     @cached_property
-    def packing_back(self) -> Pack:
+    def data_packing(self) -> PackPlan:
         seen = [[position for position, _ in self.slide.seen(each)] for each in self.slide.classes]
         return _pack(self.slide, self.x.channels, seen, len(self.slide.taps))
 
@@ -95,7 +96,7 @@ class Depthwise(Kernels):
 
     @cached_property
     def rows(self) -> np.ndarray:
-        """Where the pixels of taps are, TAPS at a time: the last one fills up."""
+        """Offsets of taps, TAPS at a time; the last is repeated to fill up."""
         taps = np.array([self.x.row * i * self.slide.dilate[0] + LANES * j * self.slide.dilate[1]
                          for i, j in self.slide.taps])
         return taps[np.minimum(np.arange(-(-len(taps) // TAPS) * TAPS), len(taps) - 1)]
@@ -104,7 +105,7 @@ class Depthwise(Kernels):
     def summed(self) -> Spec:
         return Spec((self.batch, self.x.blocks, len(self.rows), LANES), FLOAT)
 
-    def weight(self, x: Any, g: Any, packed: Any, gw: Any, adds: bool = False, room: Any = None
+    def weight(self, x: Any, g: Any, packed: Any, gw: Any, adds: bool = False, workspace: Any = None
                ) -> Callable[[], None]:
         rows, places = self.rows, pixel_places(self.slide, self.x, self.y).ravel()
         taps = len(self.slide.taps)
@@ -129,8 +130,8 @@ back3by2, back5by2 = (row_of(RowTaps.backward(size, 2)) for size in SIZES)
 
 
 @inlined
-def line_of(x, w, bias, r, y, at, steps, size, stride):
-    """A row of a plane; with a negative stride one of the image's gradient."""
+def depthwise_row(x, w, bias, r, y, at, steps, size, stride):
+    """A row of a plane; with a negative stride, of the data gradient."""
     if size == 3:
         if stride == 1:
             row3(x, w, bias, r, y, at, steps)
@@ -152,25 +153,25 @@ def line_of(x, w, bias, r, y, at, steps, size, stride):
 
 @kernel(parallel=True)
 def _lines(x, w, bias, r, y, table, planes, how):
-    """y, flat.  A job is a part of the rows of `table` of one plane: where they begin in x, in the
-    filters and in y, and how many rows of the filter they see."""
+    """y, flat.  A job is a part of the rows of one plane; `table` has offsets in x, in the filters
+    and in y, and how many rows of the filter a row sees."""
     (count, blocks, x_plane, y_plane, parts), (size, stride, pixels, x_row, w_row, flags) = (
         planes, how)
     for job in prange(count * parts):
         plane, part, rows = np.int64(job) // parts, np.int64(job) % parts, len(table)
         b = plane % blocks
         for k in range(part * rows // parts, (part + 1) * rows // parts):
-            line_of(x, w, bias, r, y, (plane * x_plane + table[k, 0],
+            depthwise_row(x, w, bias, r, y, (plane * x_plane + table[k, 0],
                                        b * size * size * LANES + table[k, 1], b * LANES,
                                        plane * y_plane + table[k, 2]),
                     (pixels, table[k, 3], x_row, w_row, flags), size, stride)
 
 
 @dataclass(frozen=True)
-class Lines(Depthwise):
-    """Filters as wide as high, for which there are kernels, padded by half their size.
+class DepthwiseRows(Depthwise):
+    """Square filters with row kernels, padded by half their size.
 
-    Planes of an odd width have the data's gradient of a stride computed by way of tables.
+    The data gradient of strided planes of odd width uses tables.
     """
 
     @property
@@ -183,12 +184,12 @@ class Lines(Depthwise):
 
     @property
     def is_whole(self) -> bool:
-        """Whether every pixel of the output stands for `stride` pixels of a row."""
+        """Whether every pixel of the output corresponds to `stride` pixels of a row."""
         return self.x.width % self.stride == 0
 
     @cached_property
-    def packing_back(self) -> Pack:
-        return self.packing if self.is_whole else super().packing_back
+    def data_packing(self) -> PackPlan:
+        return self.packing if self.is_whole else super().data_packing
 
     def lines(self) -> np.ndarray:
         """The table of `_lines`."""
@@ -198,29 +199,29 @@ class Lines(Depthwise):
                          0 * y + self.size], 1)
 
     def lines_back(self) -> np.ndarray:
-        """The same of the image's gradient: rows of the output below come first."""
+        """The same for the data gradient: rows of the output below come first."""
         y, pad = np.arange(self.x.height), self.size // 2
         first = (y + pad) % self.stride
         return np.stack([self.y.at((y + pad - first) // self.stride, 0),
                          first * self.size * LANES, self.x.at(y, 0),
                          -(-(self.size - first) // self.stride)], 1)
 
-    def _planes(self, source: Form, target: Form) -> tuple[int, ...]:
-        """(planes, blocks, numbers of a plane of source and of target, parts of a plane)."""
+    def _planes(self, source: BlockedLayout, target: BlockedLayout) -> tuple[int, ...]:
+        """(planes, blocks, plane strides of source and of target, parts of a plane)."""
         count = self.batch * source.blocks
         parts = 1 if count >= JOBS * num_threads() else min(JOBS, target.height)
         return count, source.blocks, source.plane, target.plane, parts
 
-    def sums(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, room: Any
+    def sums(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, workspace: Any
              ) -> Callable[[], None]:
         how = (self.size, self.stride, self.y.width, self.x.row, self.size * LANES, flags)
         return partial(_lines, x.reshape(-1), filters, bias, r.reshape(-1), y.reshape(-1),
                        self.lines(), self._planes(self.x, self.y), how)
 
-    def sums_back(self, g: Any, filters: Any, bias: Any, gx: Any, flags: int, room: Any
+    def data_sums(self, g: Any, filters: Any, bias: Any, gx: Any, flags: int, workspace: Any
                   ) -> Callable[[], None]:
         if not self.is_whole:
-            return super().sums_back(g, filters, bias, gx, flags, room)
+            return super().data_sums(g, filters, bias, gx, flags, workspace)
         how = (self.size, -self.stride, self.x.width // self.stride, -self.y.row,
                self.stride * self.size * LANES, flags)
         flat = gx.reshape(-1)
@@ -228,16 +229,16 @@ class Lines(Depthwise):
                        self._planes(self.y, self.x), how)
 
 
-def kernels_of(slide: Sliding, x: Form, y: Form, batch: int) -> Kernels:
+def kernels_of(slide: Sliding, x: BlockedLayout, y: BlockedLayout, batch: int) -> Kernels:
     """The kernels of a convolution."""
     kind = Kernels
     if is_depthwise(slide, x.channels, y.channels):
-        kind = Lines if has_lines(slide) else Depthwise
+        kind = DepthwiseRows if has_row_kernels(slide) else Depthwise
     return kind(slide, x, y, batch)
 
 
-def has_lines(slide: Sliding) -> bool:
-    """Whether there are kernels of rows for a depthwise convolution."""
+def has_row_kernels(slide: Sliding) -> bool:
+    """Whether a depthwise convolution has row kernels."""
     size, stride = slide.kernel[0], slide.stride[0]
     return (size in SIZES and stride in STRIDES and slide.kernel == (size, size)
             and slide.stride == (stride, stride) and slide.pad == (size // 2, size // 2)
@@ -249,19 +250,19 @@ def is_depthwise(slide: Sliding, channels: int, filters: int) -> bool:
     return slide.groups == channels == filters > 1
 
 
-def fills(geo: Geometry, blocked: bool) -> bool:
-    """Whether a convolution is depthwise, and of images that are `blocked` already or else of
-    channels that fill vectors."""
+def fills_lanes(geo: Geometry, blocked: bool) -> bool:
+    """Whether a convolution is depthwise, and its images are `blocked` already or its channels fill
+    most lanes."""
     return (is_depthwise(sliding_of(geo), geo.channels, geo.filters) and is_planar(geo)
             and (blocked or geo.channels >= SHARE * LANES * -(-geo.channels // LANES)))
 
 
 PRODUCT = 0.5
-"""Nanoseconds of a product of vectors (see `convolution`)."""
+"""Nanoseconds of a vector FMA (see `nn.convolution`)."""
 
 
 def sums_cost(geo: Geometry, direction: Direction) -> float:
-    """About how many nanoseconds a direction of a depthwise convolution in blocks takes."""
+    """Estimated nanoseconds of a direction of a depthwise convolution in blocks."""
     slide, blocks = sliding_of(geo), -(-geo.channels // LANES)
     if direction == "data":
         return PRODUCT * blocks * data_work(slide, geo.window.image[1:], geo.images)

@@ -1,4 +1,4 @@
-"""Pooling on the blocked form: for every window, all lanes of a block at once."""
+"""Pooling in the blocked layout: for every window, all lanes of a block at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..simd.pooling_window import (
     mean_window,
     mean_window_grad,
 )
-from .layout import LANES, Form, clear_halo, flat
+from .layout import LANES, BlockedLayout, flat, zero_halo
 
 __all__ = ["BlockedPooling"]
 
@@ -29,23 +29,23 @@ __all__ = ["BlockedPooling"]
 
 @inlined
 def _span(at, stride, pad, kernel, size):
-    """The pixels [first, last) that window `at` sees of an axis."""
+    """The pixels [first, last) of window `at` along an axis."""
     first = at * stride - pad
     return max(first, 0), min(first + kernel, size)
 
 
 @inlined
-def _alike(at, count, stride, pad, kernel, size):
-    """How many windows from `at` of `count` on see as many pixels of an axis: if all, those of the
-    next, too."""
+def _equal_windows(at, count, stride, pad, kernel, size):
+    """How many windows from `at` of `count` on have the same number of pixels along an axis: all
+    inner ones."""
     whole = at * stride >= pad and at * stride - pad + kernel <= size
     return min((size + pad - kernel) // stride + 1, count) - at if whole else 1
 
 
 @kernel(parallel=True)
 def _forward(source, target, g, sizes, halos, forms):
-    """Windows of the planes of source, flat, within halos, into those of target; `forms`: planes,
-    planes of an image, numbers of a plane, and from an image to the next, in both."""
+    """Windows of the planes of source, flat, into those of target; `forms`: planes, planes of an
+    image, strides of planes and of images, in both."""
     (height, width, rows, columns), (high, wide, down, right, top, left, is_max) = g[:4], g[4:]
     in_row, out_row = (width + 2 * halos[0]) * LANES, (columns + 2 * halos[1]) * LANES
     count, blocks, in_plane, in_image, out_plane, out_image = forms
@@ -56,7 +56,7 @@ def _forward(source, target, g, sizes, halos, forms):
             (y0, y1), j = _span(i, down, top, high, height), 0
             while j < columns:
                 x0, x1 = _span(j, right, left, wide, width)
-                more = _alike(j, columns, right, left, wide, width)
+                more = _equal_windows(j, columns, right, left, wide, width)
                 place = x + (halos[0] + y0) * in_row + (halos[0] + x0) * LANES
                 out = y + (halos[1] + i) * out_row + (halos[1] + j) * LANES
                 steps = (y1 - y0, x1 - x0, in_row, more, right * LANES)
@@ -85,7 +85,7 @@ def _backward(gy, x, gx, g, sizes, halos):
             clear = max(clear, halos[0] + y1)
             while j < columns:
                 x0, x1 = _span(j, right, left, wide, width)
-                more = _alike(j, columns, right, left, wide, width)
+                more = _equal_windows(j, columns, right, left, wide, width)
                 place = k * in_plane + (halos[0] + y0) * in_row + (halos[0] + x0) * LANES
                 grad = k * out_plane + (halos[1] + i) * out_row + (halos[1] + j) * LANES
                 steps = (y1 - y0, x1 - x0, in_row, more, right * LANES)
@@ -100,9 +100,9 @@ def _backward(gy, x, gx, g, sizes, halos):
 
 @dataclass(frozen=True)
 class BlockedPooling(Op):
-    """What `pool` computes, maximum, mean or sum, on blocked images.
+    """The pooling `pool`, maximum, mean or sum, of blocked images.
 
-    data has `channels` channels within `halo`, the output within `out_halo`.
+    data has `channels` channels and the halo `halo`, the output `out_halo`.
     """
 
     pool: Pooling
@@ -116,11 +116,11 @@ class BlockedPooling(Op):
     def list_needs(self) -> tuple[str, ...]:
         return self.needs if self.pool.mode == MAX else self.needs[:1]
 
-    def forms(self, data: Any) -> tuple[Window, Form, Form]:
-        """The window, and the forms of data, an array or a Spec, and of the output."""
-        x = Form.of(data.shape, self.channels, self.halo)
+    def forms(self, data: Any) -> tuple[Window, BlockedLayout, BlockedLayout]:
+        """The window, and the layouts of data, an array or a Spec, and of the output."""
+        x = BlockedLayout.of(data.shape, self.channels, self.halo)
         window = self.pool.window((x.height, x.width))
-        return window, x, Form(self.channels, *window.out[1:], self.out_halo)
+        return window, x, BlockedLayout(self.channels, *window.out[1:], self.out_halo)
 
     def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]
                     ) -> tuple[list[PartialShape], list[PartialShape]]:
@@ -133,7 +133,7 @@ class BlockedPooling(Op):
         return ("data", "output")
 
     def tables(self, window: Window) -> tuple[tuple[int, ...], np.ndarray]:
-        """The window's numbers, and what each window is divided by."""
+        """The window's sizes, and the divisor of each window."""
         axes = (window.image, window.out, window.kernel, window.stride, window.pad)
         numbers = [size for axis in axes for size in axis[1:]]
         return ((*numbers, int(self.pool.mode == MAX)),
@@ -142,13 +142,13 @@ class BlockedPooling(Op):
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         window, a, b = self.forms(ins[0])
         numbers, sizes = self.tables(window)
-        a, b = a.as_in(ins[0]), b.as_in(outs[0])
+        a, b = a.with_stride_of(ins[0]), b.with_stride_of(outs[0])
         x, y, halo = flat(ins[0]), flat(outs[0]), self.out_halo
         forms = (len(ins[0]) * a.blocks, a.blocks, a.plane, a.image, b.plane, b.image)
 
         def run() -> None:
             _forward(x, y, numbers, sizes, (self.halo, halo), forms)
-            clear_halo(outs[0], halo)
+            zero_halo(outs[0], halo)
 
         return run
 
@@ -164,7 +164,7 @@ def _planes(array: Any) -> Any:
     return array.reshape(-1, *array.shape[2:])
 
 
-def suits(pool: Any) -> bool:
-    """Whether a pooling has a blocked form."""
+def supports_blocks(pool: Any) -> bool:
+    """Whether a pooling has a blocked implementation."""
     return (type(pool) is Pooling and not pool.channels_last
             and (pool.mode in (MAX, AVG) or pool.pool_type == "sum"))

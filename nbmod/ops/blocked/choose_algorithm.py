@@ -1,23 +1,22 @@
-"""Which algorithm computes a convolution: an estimate, or what has been measured.
+"""Choice of the convolution algorithm, by a cost model or by measurement.
 
-Every blocked convolution can be computed directly, strip by strip; those of 3 x 3 filters and
-stride 1 by tiles of 2 x 2 or 4 x 4 pixels as well, with fewer multiplications and more of
-everything else (see `winograd`).  `estimates` adds that up for each.  A unit is the time of one
-multiplication and addition of vectors on one core, so that the number of lanes cancels out, but for
-bytes:
+Every blocked convolution can be computed directly, strip by strip; those with 3 x 3 filters and
+stride 1 also by Winograd's algorithm with tiles of 2 x 2 or 4 x 4 pixels, with fewer
+multiplications and more of everything else (see `winograd`).  `estimates` models the cost.  A unit
+is the time of one vector FMA on one core, so that the number of lanes cancels out, but for bytes:
 
     strips       of PIXELS pixels or tiles, full or not
     filters      are read from memory once, or for every few strips again, from a cache
-    transforms   of tiles there and back, and of filters where they change with every run
+    transforms   of tiles, and of filters where they change with every run
 
-A layer that is trained also has the data's gradient, which is such a convolution, and the weight's
-(see `weighing`); it is computed one way in all directions.
+A layer that is trained also has the data gradient, which is such a convolution, and the weight
+gradient (see `winograd_weight_grad`); all directions use the same algorithm.
 
-Threads share all of this, so their number decides who does what (see `winograd`), but not which
-algorithm it is: results are the same bits for any number of them.
+Threads share all of this, so their number decides how work is divided (see `winograd`), but not the
+algorithm: results are bit-identical for any number of them.
 
-Estimates do not know a machine.  Who binds with `tune=True` has the algorithms of every convolution
-run, and the fastest is chosen from then on (see `tuned`).
+With `bind(tune=True)` the algorithms of every convolution are run, and the fastest is used from
+then on (see `autotune`).
 """
 
 from __future__ import annotations
@@ -38,75 +37,74 @@ from . import autotune, blocked_depthwise, direct
 from .address_tables import Pair, Sliding, grouped
 from .blocked_convolution import FLAT, FLOAT, Kernels, is_planar
 from .blocked_depthwise import kernels_of
-from .layout import LANES, Form
-from .winograd import Tiling, fits
-from .winograd_convolution import Tiled
+from .layout import LANES, BlockedLayout
+from .winograd import WinogradTiling, fits
+from .winograd_convolution import WinogradConvolution
 
-__all__ = ["DIRECT", "FOUR", "PLAIN", "TWO", "Choice", "Layer", "candidates", "chosen", "estimates",
-           "is_worth_blocks"]
+__all__ = ["DIRECT", "FOUR", "TWO", "UNBLOCKED", "Choice", "Layer", "candidates", "choose",
+           "estimates", "should_block"]
 
 DIRECT, TWO, FOUR = 0, 2, 4
-"""Algorithms: strips of pixels, or tiles of so many rows and columns."""
-PLAIN = -1
-"""Not on blocks of channels at all: for a layer that stands alone."""
-NAMES = {PLAIN: "plain", DIRECT: "direct", TWO: "F(2x2)", FOUR: "F(4x4)"}
+"""Algorithms: direct, F(2x2, 3x3), F(4x4, 3x3)."""
+UNBLOCKED = -1
+"""Not in the blocked layout: for a layer between unblocked ones."""
+NAMES = {UNBLOCKED: "plain", DIRECT: "direct", TWO: "F(2x2)", FOUR: "F(4x4)"}
 
 READ = 25 * LANES / 16
-"""To bring in a vector of filters from memory: 64 bytes in the time of 25 operations."""
-AGAIN = 5 * LANES / 16
+"""To read a vector of filters from memory: 64 bytes in the time of 25 operations."""
+RELOAD = 5 * LANES / 16
 """And from a cache."""
-TURN = 14
-"""To transform one place of a tile of a vector of channels, there or back, and to keep it until it
-is needed: an operation for each place is one of five or six."""
-MAKE = 20
+TRANSFORM = 14
+"""To transform one element of a tile of a vector of channels, input or output, and to store it:
+five or six operations each."""
+TRANSFORM_FILTER = 20
 """To transform a vector of filters."""
-LEAST = {TWO: 0.8, FOUR: 0.8}
-"""Of the time for strips of pixels that tiles may take: they keep fewer digits."""
-CLEAR = 0.9
+WINOGRAD_MARGIN = {TWO: 0.8, FOUR: 0.8}
+"""Of the direct algorithm's time that Winograd may take: it is less accurate."""
+LARGE_TILE_MARGIN = 0.9
 """Of the time of small tiles that large ones may take, for the same reason."""
 
 
 class Choice(NamedTuple):
-    """An algorithm, and a few words on why."""
+    """An algorithm and the reason."""
 
     algorithm: int
     why: str
 
 
 REORDER = 10_000
-"""Nanoseconds of a reorder besides what it moves."""
-NEIGHBOURS, CLEARLY = 50_000, 2
-"""Nanoseconds by which, and how often as long, a direction of a layer on blocks may take: the
-layers around it follow, are faster there and are computed together with it."""
-ENOUGH = 8
-"""Filters that fill enough of the lanes to be worth blocks to those around."""
+"""Fixed cost of a reorder in nanoseconds."""
+BLOCKED_BONUS, BLOCKED_FACTOR = 50_000, 2
+"""Nanoseconds by which, and factor by which, a blocked direction may be slower: neighbouring layers
+become blocked, too, are faster there and are fused with it."""
+MIN_FILTERS = 8
+"""Least number of filters for which blocks pay off."""
 
 
-def is_worth_blocks(geo: Geometry, wanted: Collection[Direction], blocked: bool,
+def should_block(geo: Geometry, wanted: Collection[Direction], blocked: bool,
                     last: bool = False) -> bool:
-    """Whether the directions `wanted` of a layer take less time on blocks of channels than in any
-    other way; `blocked`: its images are in blocks anyway; `last`: nobody reads what it computes, so
-    that neither need be in blocks for the sake of others."""
+    """Whether the directions `wanted` of a layer take less time in the blocked layout; `blocked`:
+    its images are in blocks anyway; `last`: no blocked layer reads its output."""
     flat = False
-    if blocked_depthwise.fills(geo, blocked):
+    if blocked_depthwise.fills_lanes(geo, blocked):
         sums = blocked_depthwise.sums_cost
-    elif is_planar(geo) and direct.fills(geo) and geo.filters >= ENOUGH:
+    elif is_planar(geo) and direct.fills_lanes(geo) and geo.filters >= MIN_FILTERS:
         flat = geo.channels < FLAT and not blocked and "data" not in wanted
         sums = partial(direct.sums_cost, deep=1 if flat else LANES)
     else:
         return False
     moved = REORDER + _moving(geo, geo.channels, geo.window.pixels, flat)
     here = moved * (not blocked) + sum(
-        sums(geo, each) + direct.halo_cost(geo, each) - NEIGHBOURS for each in wanted)
+        sums(geo, each) + direct.halo_cost(geo, each) - BLOCKED_BONUS for each in wanted)
     plain = sum(way_of(geo, each, FLOAT).cost for each in wanted) + moved * blocked
     if last and not blocked:
         out = _moving(geo, geo.filters, geo.window.positions, False)
         return here + moved * ("data" in wanted) + out * min(len(wanted), 2) <= plain
-    return here <= CLEARLY * plain
+    return here <= BLOCKED_FACTOR * plain
 
 
 def _moving(geo: Geometry, channels: int, pixels: int, flat: bool) -> float:
-    """To reorder images, with the lanes that have no channel."""
+    """Nanoseconds to reorder images, padding channels included."""
     filled = channels if flat else -(-channels // LANES) * LANES
     return direct.MOVE * geo.images * filled * pixels
 
@@ -126,17 +124,18 @@ class Layer:
 
     @property
     def key(self) -> str:
-        """Its name among what has been measured."""
+        """Key of its measurements."""
         sizes = "x".join(map(str, (self.batch, self.channels, *self.image)))
         return (f"{sizes}, {self.filters} filters 3x3, pad {self.slide.pad[0]}x{self.slide.pad[1]}"
                 f"{', trained' * self.fresh}")
 
     def kernels(self, algorithm: int, halo: int = 0) -> Kernels:
-        """What computes it by tiles or directly; `halo` is that of the data."""
-        forms = Form(self.channels, *self.image, halo), Form(self.filters, *self.out)
+        """Its kernels for an algorithm; `halo` is that of the data."""
+        forms = (BlockedLayout(self.channels, *self.image, halo),
+                 BlockedLayout(self.filters, *self.out))
         if algorithm == DIRECT:
             return kernels_of(self.slide, *forms, self.batch)
-        return Tiled(self.slide, *forms, self.batch, algorithm, self.fresh)
+        return WinogradConvolution(self.slide, *forms, self.batch, algorithm, self.fresh)
 
 
 def candidates(layer: Layer) -> list[int]:
@@ -145,7 +144,7 @@ def candidates(layer: Layer) -> list[int]:
     return [DIRECT, *(tiles if fits(layer.slide) else [])]
 
 
-def chosen(layer: Layer) -> Choice:
+def choose(layer: Layer) -> Choice:
     """The algorithm for a layer, and why: the fastest if that is known or to be found out."""
     allowed = candidates(layer)
     if len(allowed) == 1:
@@ -165,19 +164,19 @@ def _runs(layer: Layer, algorithm: int) -> Callable[[], None]:
     k = layer.kernels(algorithm, max(layer.slide.pad))
     x, y = (CPU.full(form.shape(k.batch), FLOAT, 0.5) for form in (k.x, k.y))
     w = CPU.full((layer.filters, layer.channels, 3, 3), FLOAT, 0.1)
-    filters, room = (CPU.empty(*spec) for spec in (k.filters, k.room(False)))
-    forward = k.forward(x, filters, None, y, room=room)
+    filters, workspace = (CPU.empty(*spec) for spec in (k.filters, k.workspace(False)))
+    forward = k.forward(x, filters, None, y, workspace=workspace)
     if not layer.fresh:
-        k.pack(w, filters, room)
+        k.pack(w, filters, workspace)
         return forward
     g = CPU.full(k.back.y.shape(k.batch), FLOAT, 0.5)
     turned, space, summed, more = (CPU.empty(*spec) for spec in (
-        k.back.filters_back, k.back.room(True), k.summed, k.weight_room))
-    data = k.back.data(g, w, turned, x, room=space)
-    weight = k.back.weight(x, g, summed, np.empty_like(w), room=more)
+        k.back.data_filters, k.back.workspace(True), k.summed, k.weight_workspace))
+    data = k.back.data(g, w, turned, x, workspace=space)
+    weight = k.back.weight(x, g, summed, np.empty_like(w), workspace=more)
 
     def run() -> None:
-        k.pack(w, filters, room)
+        k.pack(w, filters, workspace)
         forward()
         data()
         weight()
@@ -186,17 +185,17 @@ def _runs(layer: Layer, algorithm: int) -> Callable[[], None]:
 
 
 def estimated(layer: Layer) -> Choice:
-    """Tiles where they are clearly faster, large ones where they are clearly faster than small."""
+    """The least estimate, with margins for the less accurate algorithms."""
     costs, best = estimates(layer), DIRECT
     for algorithm in costs:
-        margin = CLEAR if best else LEAST[algorithm] if algorithm else 1
+        margin = LARGE_TILE_MARGIN if best else WINOGRAD_MARGIN[algorithm] if algorithm else 1
         if costs[algorithm] < margin * costs[best]:
             best = algorithm
     return Choice(best, f"estimated at {costs[best] / costs[DIRECT]:.2f} of direct" if best else "")
 
 
 def estimates(layer: Layer) -> dict[int, float]:
-    """Units of time of every candidate."""
+    """Cost of every candidate."""
     return {algorithm: _estimate(layer, algorithm) for algorithm in candidates(layer)}
 
 
@@ -208,10 +207,10 @@ def _estimate(layer: Layer, algorithm: int) -> float:
         sums = _vectors(layer.channels, layer.filters) * layer.batch * layer.out[0] * layer.out[1]
         return forward + _of_pixels(layer, layer.filters, layer.channels, layer.image) + sums
     kernels = layer.kernels(algorithm)
-    assert isinstance(kernels, Tiled)
+    assert isinstance(kernels, WinogradConvolution)
     if not layer.fresh:
         return _of_tiles(kernels.tiling)
-    return _of_tiles(kernels.tiling) + _of_tiles(kernels.tiling_back) + kernels.weighing.cost
+    return _of_tiles(kernels.tiling) + _of_tiles(kernels.data_tiling) + kernels.weight_grad.cost
 
 
 def _vectors(channels: int, filters: int) -> int:
@@ -220,16 +219,16 @@ def _vectors(channels: int, filters: int) -> int:
 
 
 def _of_pixels(layer: Layer, channels: int, filters: int, out: Pair) -> float:
-    """Strips of pixels."""
+    """Cost of the direct algorithm."""
     each, groups, _ = grouped(layer.batch, out[0] * out[1])
     strips = groups * -(-each * out[0] * out[1] // PIXELS)
     return _vectors(channels, filters) * (strips * PIXELS + READ)
 
 
-def _of_tiles(tiling: Tiling) -> float:
-    """Strips of tiles."""
+def _of_tiles(tiling: WinogradTiling) -> float:
+    """Cost of Winograd's algorithm."""
     vectors, blocks = tiling.filters // LANES, tiling.source.blocks + tiling.target.blocks
-    passes = -(-tiling.strips // tiling.most)
-    filters = READ + AGAIN * (passes - 1) + MAKE * tiling.fresh
+    passes = -(-tiling.strips // tiling.max_strips)
+    filters = READ + RELOAD * (passes - 1) + TRANSFORM_FILTER * tiling.fresh
     return (vectors * (tiling.strips * PIXELS + filters)
-            + len(tiling.tiles) * blocks * tiling.places * TURN)
+            + len(tiling.tiles) * blocks * tiling.elements * TRANSFORM)

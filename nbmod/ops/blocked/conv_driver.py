@@ -1,4 +1,4 @@
-"""Running the tables: strips over an output, tiles over a weight's gradient, filters packed."""
+"""Drivers of the tables: strips of an output, tiles of a weight gradient, packing of filters."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ from ..simd.nontemporal import bypasses_cache
 from ..simd.outer_product import ROWS, flat1, flat2, outer1, outer2
 from ..simd.transpose import transpose_gather, transpose_scatter
 from ..simd.work_queue import COUNTER_STRIDE, job_counters, next_job
-from .address_tables import OuterTask, Pack, StripTask
+from .address_tables import OuterTask, PackPlan, StripTask
 from .layout import LANES, flat
 
-__all__ = ["BLOCK", "DEPTHWISE", "PLANE", "pack", "run_outer", "run_strips", "streamed",
-           "strips_of", "unpack"]
+__all__ = ["BLOCK", "DEPTHWISE", "PLANE", "image_strips", "pack", "run_outer_products",
+           "run_strips", "stream_flag", "unpack"]
 
 BLOCK, PLANE, DEPTHWISE = range(3)
-"""Taps of a block of channels, of one channel, of one channel for each lane; 3 or 7: of one
-channel, and for pairs of vectors so many neighbours at a time."""
+"""Kinds of taps: of a block of channels, of one channel, of one channel for each lane; 3 or 7: of
+one channel, and for pairs of vectors that many adjacent ones at a time."""
 JOBS = 4
-"""Jobs for each thread, so that none waits long for the last."""
-MANY = 8
-"""Strips for each thread from which on pixels stay in the L2 while all filters go by, which are
-fetched in time, being neighbours.  Of fewer strips, filters stay: to read them takes longer."""
-NEAR = 2 ** 16
-"""Numbers of the filters that stay."""
-BESIDE = l2_cache_bytes() // 8
-"""Numbers of x for all filters of a job: half of the L2."""
-SIDE = 256
-"""Rows and columns of a weight's gradient that a job adds up."""
+"""Jobs for each thread, for load balance."""
+FILTERS_STREAM = 8
+"""Strips for each thread from which on pixels stay in the L2 cache while filters stream through it.
+Of fewer strips, filters stay: to read them takes longer."""
+L2_FILTERS = 2 ** 16
+"""Elements of the filters that stay."""
+L2_PIXELS = l2_cache_bytes() // 8
+"""Elements of x for all filters of a job: half of the L2 cache."""
+JOB_SIDE = 256
+"""Rows and columns of the weight gradient of a job."""
 
 
 @inlined
 def _strip(x, w, bias, r, y, taps, places, at, steps, vectors, kind):
-    """One strip by the kernel for one vector or two, of a kind of taps."""
+    """One strip by the kernel for one vector or two and a kind of taps."""
     if vectors == 2:
         if kind == BLOCK:
             strip2(x, w, bias, r, y, taps, places, at, steps)
@@ -69,7 +69,7 @@ def _strip(x, w, bias, r, y, taps, places, at, steps, vectors, kind):
 
 
 @inlined
-def _some(x, w, bias, r, y, taps, places, blocks, span, chunk, steps, how):
+def _strip_range(x, w, bias, r, y, taps, places, blocks, span, chunk, steps, how):
     """A chunk of the strips of a group of images, for a span of the blocks of channels."""
     (x_start, y_start, x_next, vector), (kind, flags), (which, chunks, last) = steps, how, chunk
     for k in range(span[0], span[1]):
@@ -86,28 +86,28 @@ def _some(x, w, bias, r, y, taps, places, blocks, span, chunk, steps, how):
 
 
 @inlined
-def strips_of(x, w, bias, r, y, taps, places, blocks, at, how):
-    """All strips of one image, where x and y begin; `how`: a plane of y, flags, the taps' kind."""
+def image_strips(x, w, bias, r, y, taps, places, blocks, at, how):
+    """All strips of one image; `how`: plane stride of y, flags, kind of taps."""
     vector, flags, kind = how
-    _some(x, w, bias, r, y, taps, places, blocks, (0, len(blocks)), (0, 1, False),
+    _strip_range(x, w, bias, r, y, taps, places, blocks, (0, len(blocks)), (0, 1, False),
           (at[0], at[1], 0, vector), (kind, flags))
 
 
 @inlined
 def _strips_of_job(x, w, bias, r, y, taps, places, blocks, job, steps, how):
-    """A part of the chunks of a group of images, one after the other, through `together` blocks of
-    channels; `how`: parts, chunks, that number, the taps' kind, flags."""
+    """A part of the chunks of a group of images, each for `together` blocks of channels; `how`:
+    parts, chunks, that number, kind of taps, flags."""
     (groups, x_step, y_step, vector), (parts, chunks, together, kind, flags) = steps, how
     k, n, part = (job // (groups * parts) * together, job % (groups * parts) // parts, job % parts)
     for which in range(part * chunks // parts, (part + 1) * chunks // parts):
-        _some(x, w, bias, r, y, taps, places, blocks, (k, min(k + together, len(blocks))),
+        _strip_range(x, w, bias, r, y, taps, places, blocks, (k, min(k + together, len(blocks))),
               (which, chunks, n == groups - 1), (n * x_step, n * y_step, x_step, vector),
               (kind, flags))
 
 
 @kernel(parallel=True)
 def _strips(x, w, bias, r, y, taps, places, blocks, steps, how, queue, jobs):
-    """y, flat, job by job (see `simd.queue`)."""
+    """y, flat, job by job (see `simd.work_queue`)."""
     workers = len(queue) // COUNTER_STRIDE
     for worker in prange(workers):
         for turn in range(workers):
@@ -122,33 +122,32 @@ def _strips(x, w, bias, r, y, taps, places, blocks, steps, how, queue, jobs):
 
 def run_strips(task: StripTask, x: Any, w: Any, bias: Any, r: Any, y: Any, kind: int, flags: int
                ) -> None:
-    """y from x and packed filters w; with the flag ADD also from r (see `simd.strip`).
+    """y from x and packed filters w; with the flag ADD also from r (see `simd.conv_strip`).
 
-    The taps are of a `kind`: BLOCK, PLANE, LANEWISE, 3 or 7.  What x, w, bias, r and y are where
-    numbers are words of bytes, `simd.strip` says.
+    `kind` is that of the taps: BLOCK, PLANE, DEPTHWISE, 3 or 7.  For int8, see `simd.conv_strip`.
     """
     count, (groups, x_step, *_), strips = len(task.blocks), task.steps, int(task.blocks[0, 7])
     threads = num_threads()
-    together = count if groups * strips >= MANY * threads else min(count, NEAR * count // len(w))
-    together = max(1, together)
+    together = count if groups * strips >= FILTERS_STREAM * threads else max(
+        1, min(count, L2_FILTERS * count // len(w)))
     jobs = groups * -(-count // together)
     parts = min(max(-(-JOBS * threads // jobs), 1), max(strips, 1))
     while jobs * parts % threads and parts < strips:
         parts += 1
-    chunks = max(parts, min(-(-x_step // BESIDE), strips))
+    chunks = max(parts, min(-(-x_step // L2_PIXELS), strips))
     jobs *= parts
     _strips(flat(x), w, bias, flat(r), flat(y), task.taps, task.places, task.blocks, task.steps,
             (parts, chunks, together, kind, flags), job_counters(min(jobs, threads)), jobs)
 
 
-def streamed(r: Any, y: Any, flags: int) -> int:
-    """The flag STREAM for a y that is large, unless its lines are read anyway, to be added to."""
+def stream_flag(r: Any, y: Any, flags: int) -> int:
+    """The flag STREAM for a large y, unless its lines are read anyway, to be added to."""
     return STREAM if bypasses_cache(y, *[r] * bool(flags & ADD)) else 0
 
 
 @inlined
 def _outer(x, g, d, rows, places, at, how, kind):
-    """One tile of as many vectors as its `kind`; 2 more for flat images."""
+    """One tile of `kind` vectors; plus 2 for planar images."""
     if kind == 2:
         outer2(x, g, d, rows, places, at, how)
     elif kind == 1:
@@ -160,9 +159,9 @@ def _outer(x, g, d, rows, places, at, how, kind):
 
 
 @inlined
-def _soon(turn, turns, tiles, spans, blocks, g_vector):
-    """What a job's tile number `turn` of `turns` asks for: where a block of x, or a plane of g (and
-    1), begins.  They take turns, so that fetching is spread over the time of a chunk."""
+def _prefetch_target(turn, turns, tiles, spans, blocks, g_vector):
+    """What tile `turn` of `turns` of a job prefetches: offset of a block of x, or of a plane of g
+    (and 1). They take turns, so that prefetches are spread over the time of a chunk."""
     k = turn * (blocks + 2 * len(spans)) // turns
     if k < blocks:
         return tiles[k * len(tiles) // blocks, 0] + spans[0, 0], 0
@@ -172,8 +171,8 @@ def _soon(turn, turns, tiles, spans, blocks, g_vector):
 @kernel(parallel=True)
 def _outers(x, g, d, rows, places, tiles, spans, steps, parts):
     """d, packed, tile by tile.  A job is a part of the spans with a part of the tiles, for which it
-    goes over chunks of pixels: so x, g and d are read from the cache, and while a chunk is added
-    up, the next one is fetched."""
+    processes chunks of pixels: x, g and d are read from the cache, and the next chunk is
+    prefetched."""
     groups, pixels, last, chunk, x_group, g_group, g_vector, blocks = steps
     flat = len(rows) > 0
     for job in prange(parts[0] * parts[1]):
@@ -193,8 +192,8 @@ def _outers(x, g, d, rows, places, tiles, spans, steps, parts):
                     span = ours[k]
                     for i in range(len(mine)):
                         tile = mine[i]
-                        soon, which = _soon(k * len(mine) + i, len(ours) * len(mine), mine, ours,
-                                            planes, g_vector)
+                        soon, which = _prefetch_target(
+                            k * len(mine) + i, len(ours) * len(mine), mine, ours, planes, g_vector)
                         soon += g_next if which else x_next
                         at = (n * x_group + span[0] + tile[0], n * g_group + span[1],
                               span[2] + tile[2] * span[3] * LANES, tile[1], first * 2, soon)
@@ -202,42 +201,41 @@ def _outers(x, g, d, rows, places, tiles, spans, steps, parts):
                         _outer(x, g, d, rows, places, at, how, span[3] + 2 * flat)
 
 
-def run_outer(task: OuterTask, x: Any, g: Any, d: Any) -> None:
+def run_outer_products(task: OuterTask, x: Any, g: Any, d: Any) -> None:
     """d, packed, from x and the output's gradient g."""
     most = len(task.spans), len(task.tiles)
-    parts = _parts(most, task.steps[-1] / 2, num_threads())
+    parts = _job_parts(most, task.steps[-1] / 2, num_threads())
     _outers(x.reshape(-1), g.reshape(-1), d, *task, parts)
 
 
 @lru_cache(maxsize=256)
-def _parts(most: tuple[int, int], blocks: float, threads: int) -> tuple[int, int]:
-    """Into how many parts spans and tiles are split: gradients of a part stay in the L2, threads
-    have as much to do, and x (half as many `blocks` as pairs of vectors) and g are read as rarely
-    as can be."""
-    least = (-(-most[0] * 2 * LANES // SIDE), -(-most[1] * ROWS // SIDE))
+def _job_parts(most: tuple[int, int], blocks: float, threads: int) -> tuple[int, int]:
+    """Parts of spans and tiles: gradients of a part fit the L2 cache, threads are balanced, and x
+    (half as many `blocks` as pairs of vectors) and g are read as rarely as possible."""
+    least = (-(-most[0] * 2 * LANES // JOB_SIDE), -(-most[1] * ROWS // JOB_SIDE))
     ways = [(i, j) for i in range(least[0], most[0] + 1) for j in range(least[1], most[1] + 1)
             if i * j % threads == 0 or (i, j) == most]
     return min(ways, key=lambda way: (way[0] * blocks + way[1] * most[0], way))
 
 
 @inlined
-def _part(job, rows, parts, strides):
-    """A row of the table and a block of channels: neighbours in the weight follow each other."""
+def _row_and_block(job, rows, parts, strides):
+    """A row of the table and a block of channels: neighbours in the weight are consecutive."""
     along = strides[1] < strides[0]
     return (job // parts, job % parts) if along else (job % len(rows), job // len(rows))
 
 
 @lru_cache
-def _orders(taps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where rows of a square stand among packed rows: of a block's channels with all their taps
-    behind each other, which become taps with all channels; and of the taps of one filter."""
+def _packed_orders(taps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the rows of a square among packed rows: of a block's channels with all their
+    taps, which become taps with all channels; and of the taps of one filter."""
     index, line = np.arange(taps * LANES), np.arange(-(-taps // LANES) * LANES)
     return index % taps * LANES + index // taps, np.minimum(line, taps - 1)
 
 
 @inlined
 def _pack_block(w, packed, orders, source, start, sizes):
-    """A whole block by squares turned over; False if it is none that can be."""
+    """A whole block by transposed squares; False if that is not possible."""
     by_block, by_tap = orders
     outer, inner, count, width = sizes
     if inner == count:
@@ -263,11 +261,11 @@ def _pack_block(w, packed, orders, source, start, sizes):
 
 @kernel(parallel=True)
 def _pack(w, rows, positions, orders, strides, depth, packed):
-    """By whole blocks where that goes, else number by number."""
+    """By whole blocks where possible, else element by element."""
     outer, inner = strides
     parts = (rows[0, 2] + depth - 1) // depth
     for job in prange(len(rows) * parts):
-        line, b = _part(np.int64(job), rows, parts, strides)
+        line, b = _row_and_block(np.int64(job), rows, parts, strides)
         base, outs, ins, width, target, first, count = rows[line]
         start, have = target + b * count * depth * width, min(depth, ins - b * depth)
         source, sizes = base + b * depth * inner, (outer, inner, count, width)
@@ -282,10 +280,10 @@ def _pack(w, rows, positions, orders, strides, depth, packed):
                     packed[at + o] = w[place + o * outer] if o < outs and c < have else 0
 
 
-def pack(plan: Pack, w: Any, packed: Any) -> None:
-    """`packed` from the weight w."""
-    _pack(w.reshape(-1), plan.rows, plan.positions, _orders(len(plan.positions)), plan.strides,
-          plan.depth, packed)
+def pack(plan: PackPlan, w: Any, packed: Any) -> None:
+    """Pack the weight w."""
+    _pack(w.reshape(-1), plan.rows, plan.positions, _packed_orders(len(plan.positions)),
+          plan.strides, plan.depth, packed)
 
 
 @kernel(parallel=True)
@@ -293,7 +291,7 @@ def _unpack(packed, rows, positions, order, strides, depth, w, adds):
     outer, inner = strides
     parts = (rows[0, 2] + depth - 1) // depth
     for job in prange(len(rows) * parts):
-        line, b = _part(np.int64(job), rows, parts, strides)
+        line, b = _row_and_block(np.int64(job), rows, parts, strides)
         base, outs, ins, width, target, first, count = rows[line]
         start, have = target + b * count * depth * width, min(depth, ins - b * depth)
         place = base + b * depth * inner
@@ -311,7 +309,7 @@ def _unpack(packed, rows, positions, order, strides, depth, w, adds):
                     w[at] = w[at] + value if adds else value
 
 
-def unpack(plan: Pack, packed: Any, w: Any, adds: bool) -> None:
-    """The weight, or what is added to it, from `packed`."""
-    _unpack(packed, plan.rows, plan.positions, _orders(len(plan.positions))[0], plan.strides,
+def unpack(plan: PackPlan, packed: Any, w: Any, adds: bool) -> None:
+    """Unpack to the weight w, or add to it."""
+    _unpack(packed, plan.rows, plan.positions, _packed_orders(len(plan.positions))[0], plan.strides,
             plan.depth, w.reshape(-1), adds)

@@ -1,7 +1,7 @@
-"""Convolution of (N, C, H, W) by way of the blocked form: reorder, compute, reorder back.
+"""Convolution of (N, C, H, W) in the blocked layout: reorder, compute, reorder back.
 
-What `convolution.Directions` uses where a layer stands alone; in a network the layout pass leaves
-out the reorders between layers.
+Used by `nn.convolution` for a layer between unblocked ones; in a network the layout pass removes
+the reorders between layers.
 """
 
 from __future__ import annotations
@@ -17,47 +17,47 @@ from ..nn.sliding_window import Direction, Geometry
 from ..op import Run, Spec
 from .address_tables import data_work, forward_work, padded_taps
 from .blocked_convolution import FLAT, FLOAT, Kernels, is_planar, sliding_of
-from .layout import LANES, Form, enter_channels
+from .layout import LANES, BlockedLayout, pad_channels
 from .reorder import from_blocks, into_blocks
 
-__all__ = ["backward_data", "backward_weight", "cost", "data_room", "fills", "forward",
+__all__ = ["backward_data", "backward_weight", "cost", "data_room", "fills_lanes", "forward",
            "forward_room", "halo_cost", "sums_cost", "weight_room"]
 
 
 
 def _kernels(geo: Geometry, backward: bool) -> Kernels:
-    """Forms without more halo than a direction reads; backward is that of the data."""
+    """Layouts with the halo that a direction reads; `backward`: the data gradient."""
     win, slide = geo.window, sliding_of(geo)
     image, out = (win.image[1], win.image[2]), (win.out[1], win.out[2])
     flat = geo.channels < FLAT and not backward
-    x = Form(geo.channels, *image, 0 if backward else max(slide.pad), 1 if flat else LANES)
-    y = Form(geo.filters, *out, slide.data_halo(image, out) if backward else 0)
+    x = BlockedLayout(geo.channels, *image, 0 if backward else max(slide.pad), 1 if flat else LANES)
+    y = BlockedLayout(geo.filters, *out, slide.data_halo(image, out) if backward else 0)
     return Kernels(slide, x, y, geo.images)
 
 
 CALL, PRODUCT, OUTER, MOVE, PACK, SPREAD = 40_000, 0.22, 0.31, 0.56, 4.5, 9
-"""Nanoseconds (see `convolution`) of a call; of a product of vectors, and of one that is added to a
-weight's gradient; to reorder a number of an image, for which wider vectors do nothing, as memory
-limits it; to pack a vector of filters, and one of blocks that channels do not fill."""
+"""Nanoseconds (see `nn.convolution`) of a call; of a vector FMA, and of one of a weight gradient;
+to reorder an element of an image, which is limited by memory bandwidth; to pack a vector of
+filters, and one of incomplete blocks."""
 
 
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
-    """About how many nanoseconds a direction takes one thread with reorders; infinitely many where
-    these kernels cannot compute it."""
-    if dtype != FLOAT or not is_planar(geo) or not fills(geo):
+    """Estimated nanoseconds of a direction with reorders on one thread; infinity where these
+    kernels do not apply."""
+    if dtype != FLOAT or not is_planar(geo) or not fills_lanes(geo):
         return inf
     k = _kernels(geo, direction == "data")
     moved = sum(prod(form.shape(k.batch)) for form in (k.x, k.y))
     return CALL + MOVE * moved + sums_cost(geo, direction, k.x.lanes)
 
 
-def fills(geo: Geometry) -> bool:
+def fills_lanes(geo: Geometry) -> bool:
     """Whether no vector has channels of two groups."""
     return geo.groups == 1 or geo.group_channels % LANES == geo.group_filters % LANES == 0
 
 
 def sums_cost(geo: Geometry, direction: Direction, deep: int = LANES) -> float:
-    """The same of images that are in blocks already, or flat ones that are 1 `deep`."""
+    """The same for images that are blocked already, or planar ones that are 1 `deep`."""
     slide, win, taps = sliding_of(geo), geo.window, geo.window.taps
     outer = -(-geo.group_filters // LANES)
     inner = -(-geo.group_channels // deep) * deep
@@ -73,7 +73,7 @@ def sums_cost(geo: Geometry, direction: Direction, deep: int = LANES) -> float:
 
 
 def halo_cost(geo: Geometry, direction: Direction) -> float:
-    """The same of the halo around images in blocks: it is as wide for rows as for columns."""
+    """The same for the halo of blocked images: it is as wide for rows as for columns."""
     k = _kernels(geo, direction == "data")
     form = k.y if direction == "data" else k.x
     return MOVE * k.batch * form.blocks * form.lanes * (
@@ -81,38 +81,38 @@ def halo_cost(geo: Geometry, direction: Direction) -> float:
         - form.height * form.width)
 
 
-def _spec(form: Form, batch: int) -> Spec:
+def _spec(form: BlockedLayout, batch: int) -> Spec:
     return Spec(form.shape(batch), FLOAT)
 
 
-def _padded(form: Form) -> Spec:
-    """Room for a bias."""
+def _padded(form: BlockedLayout) -> Spec:
+    """A padded bias."""
     return Spec((form.blocks * form.lanes,), FLOAT)
 
 
 def forward_room(geo: Geometry, dtype: np.dtype) -> list[Spec]:
-    """Scratch memory `forward` needs."""
+    """Workspace of `forward`."""
     k = _kernels(geo, False)
     return [_spec(k.x, k.batch), k.packed, _spec(k.y, k.batch), _padded(k.y)]
 
 
 def data_room(geo: Geometry, dtype: np.dtype) -> list[Spec]:
-    """Scratch memory `backward_data` needs."""
+    """Workspace of `backward_data`."""
     k = _kernels(geo, True)
-    return [_spec(k.y, k.batch), k.packed_back, _spec(k.x, k.batch), _padded(k.x)]
+    return [_spec(k.y, k.batch), k.packed_data, _spec(k.x, k.batch), _padded(k.x)]
 
 
 def weight_room(geo: Geometry, dtype: np.dtype) -> list[Spec]:
-    """Scratch memory `backward_weight` needs."""
+    """Workspace of `backward_weight`."""
     k = _kernels(geo, False)
     return [_spec(k.x, k.batch), k.packed, _spec(k.y, k.batch)]
 
 
 def _with_bias(bias: Any, padded: Any) -> Any:
-    """Enter a bias into its room; a function, and what the kernels read."""
+    """The padded bias for the kernels, and a function that copies the bias there."""
     if bias is None:
         return None, lambda: None
-    return padded, partial(enter_channels, bias, padded)
+    return padded, partial(pad_channels, bias, padded)
 
 
 def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, room: Sequence[Any]) -> Run:
@@ -133,7 +133,7 @@ def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, room: Sequence[Any
 
 
 def backward_data(geo: Geometry, g: Any, w: Any, bias: Any, gx: Any, room: Sequence[Any]) -> Run:
-    """gx = gradient of the data, plus bias or None."""
+    """gx = data gradient, plus bias or None."""
     k, (blocks, packed, out, padded) = _kernels(geo, True), room[:4]
     bias, enter = _with_bias(bias, padded)
     grads, result = _images(g, k.y), _images(gx, k.x)
@@ -149,7 +149,7 @@ def backward_data(geo: Geometry, g: Any, w: Any, bias: Any, gx: Any, room: Seque
 
 
 def backward_weight(geo: Geometry, x: Any, g: Any, gw: Any, room: Sequence[Any]) -> Run:
-    """gw = gradient of the weight."""
+    """gw = weight gradient."""
     k, (blocks, packed, grads) = _kernels(geo, False), room[:3]
     images, gradient = _images(x, k.x), _images(g, k.y)
     compute = k.weight(blocks, grads, packed, gw)
@@ -162,6 +162,6 @@ def backward_weight(geo: Geometry, x: Any, g: Any, gw: Any, room: Sequence[Any])
     return run
 
 
-def _images(array: Any, form: Form) -> Any:
+def _images(array: Any, form: BlockedLayout) -> Any:
     """(N, C, H, W) of an array with any number of image axes."""
     return array.reshape(len(array), form.channels, form.height, form.width)

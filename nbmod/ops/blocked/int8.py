@@ -1,13 +1,13 @@
-"""Convolutions and dense layers of 8-bit numbers on the blocked form, and the ops around them.
+"""int8 convolutions and dense layers in the blocked layout, and the operators around them.
 
-Images of bytes have the form of others, with numbers of a byte: so the channels of a block are
-LANES / 4 words of four channels each, which the strip kernel multiplies as it multiplies numbers,
-and the bytes that it makes of a vector of sums are a block again.  Pictures of few channels stand
-in blocks of four.  A dense layer is a convolution of images of one pixel.
+Images of bytes have the layout of others, with elements of a byte: a block of channels is LANES / 4
+words of four channels each, which the strip kernel multiplies as in `simd.int8_dot`, and the bytes
+that it makes of a vector of sums are a block again.  Input images of few channels have blocks of
+four.  A dense layer is a convolution of images of one pixel.
 
-The instructions multiply unsigned bytes with signed ones.  Hence int8 images are kept 128 above
-what they are (`zero`), their halo included, and 128 times all weights of a filter is taken from its
-sums: they begin with that number (`PackedBytes`).
+The instructions multiply unsigned bytes with signed ones.  Hence int8 images are stored with an
+offset of 128 (`zero`), their halo included, and 128 times the sum of all weights of a filter is
+subtracted: sums begin with that number (`PackedInt8Filters`).
 """
 
 from __future__ import annotations
@@ -29,45 +29,46 @@ from ..quantization.ranges import INT8, INT32, UINT8, limits, set_range
 from ..shape import PartialShape
 from ..simd.conv_strip import BIAS
 from ..simd.int8_dot import ROUND_MAGIC
-from .address_tables import Pack, Sliding, StripTask, forward_pack, forward_strips, neighbours
+from .address_tables import PackPlan, Sliding, StripTask, forward_pack, forward_strips, neighbours
 from .blocked_convolution import FLAT, FLOAT, is_planar, sliding_of
 from .conv_driver import BLOCK, pack, run_strips
-from .layout import LANES, Form, clear_halo, enter_channels
+from .layout import LANES, BlockedLayout, pad_channels, zero_halo
 from .reorder import from_blocks, into_blocks
 
-__all__ = ["ByteLayer", "Bytes", "FromBytes", "IntoBytes", "PackedBytes", "layer_of"]
+__all__ = ["BlockedInt8Layer", "Int8Layer", "Int8FromBlocks", "Int8IntoBlocks", "PackedInt8Filters",
+           "layer_of"]
 
 WORD = 4
 """Bytes of a word."""
 
 
 @dataclass(frozen=True)
-class Bytes:
-    """One layer: filters that slide over `batch` images of form `x` and make those of form `y`.
+class Int8Layer:
+    """One convolution of `batch` images of layout `x` to layout `y`.
 
-    `zero` is the byte that stands for 0 in x.
+    `zero` is the byte that represents 0 in x.
     """
 
     slide: Sliding
-    x: Form
-    y: Form
+    x: BlockedLayout
+    y: BlockedLayout
     batch: int
     zero: int
 
     @property
-    def filters(self) -> Bytes:
-        """The same with images of one pixel: how filters are packed depends on nothing else."""
-        x, y = (Form(form.channels, 1, 1, 0, form.lanes) for form in (self.x, self.y))
+    def filters(self) -> Int8Layer:
+        """The same with images of one pixel, on which packed filters depend."""
+        x, y = (BlockedLayout(form.channels, 1, 1, 0, form.lanes) for form in (self.x, self.y))
         return replace(self, x=x, y=y, batch=1)
 
     @property
-    def words(self) -> Form:
-        """The form of x in words."""
+    def words(self) -> BlockedLayout:
+        """The layout of x in words."""
         lanes = self.x.lanes // WORD
         return replace(self.x, channels=self.x.blocks * lanes, lanes=lanes)
 
     @property
-    def packing(self) -> Pack:
+    def packing(self) -> PackPlan:
         words = self.words
         return forward_pack(self.slide, self.y.channels, words.channels, words.lanes)
 
@@ -77,32 +78,32 @@ class Bytes:
 
     @property
     def kind(self) -> int:
-        """Of the taps (see `strips`)."""
+        """Kind of the taps (see `conv_driver`)."""
         words = self.words
         return BLOCK if words.lanes > 1 else neighbours(self.slide, words)
 
     def prepare(self, x: Any, w: Any, start: Any, numbers: Any, y: Any) -> Run:
-        """A function that computes y within its halo: the sums, int32, or bytes of them by
-        `numbers` (see `simd.quads`)."""
+        """A function that computes y within its halo: the sums, int32, or requantized by `numbers`
+        (see `simd.int8_dot`)."""
         return partial(run_strips, self.task, x.view(INT32), w, start, numbers, y, self.kind, BIAS)
 
 
 def zero_of(dtype: np.dtype) -> int:
-    """The byte that stands for 0."""
+    """The byte that represents 0."""
     return 128 if dtype == INT8 else 0
 
 
 @kernel(parallel=True)
 def _flip(data):
-    """int8 numbers, as bytes, 128 above what they are, and back."""
+    """Convert int8 to bytes with an offset of 128, and back."""
     for i in prange(data.size):
         data[i] ^= np.uint8(128)
 
 
 def layer_of(op: QuantizedConvolution | QuantizedFullyConnected, data: Spec, out: Spec
-             ) -> Bytes | None:
-    """The layer on data that gives `out`; None if this is not the place for it: images have three
-    axes, or groups of channels are no whole words, groups of filters no whole vectors."""
+             ) -> Int8Layer | None:
+    """The convolution of data to `out`; None where this does not apply: images have three axes, or
+    groups of channels are not whole words, groups of filters not whole vectors."""
     if LANES == 1 or not data.size or not out.size:
         return None
     if isinstance(op, QuantizedFullyConnected):
@@ -116,14 +117,15 @@ def layer_of(op: QuantizedConvolution | QuantizedFullyConnected, data: Spec, out
     if slide.groups > 1 and (channels // slide.groups % WORD or filters // slide.groups % LANES):
         return None
     flat = slide.groups > 1 or channels < FLAT
-    x = Form(channels, *geo.window.image[1:], max(slide.pad), WORD if flat else LANES)
-    return Bytes(slide, x, Form(filters, *geo.window.out[1:]), geo.images, zero_of(data.dtype))
+    x = BlockedLayout(channels, *geo.window.image[1:], max(slide.pad), WORD if flat else LANES)
+    y = BlockedLayout(filters, *geo.window.out[1:])
+    return Int8Layer(slide, x, y, geo.images, zero_of(data.dtype))
 
 
 # ----------------------------------------------------------------------------------------- reorders
 
 class _Static(Op):
-    """Ops that a pass makes for tensors it knows: the specs of the outputs are given."""
+    """Base of operators inserted by a pass: the specs of the outputs are known."""
 
     @property
     def specs(self) -> list[Spec]:
@@ -139,11 +141,11 @@ class _Static(Op):
 
 
 @dataclass(frozen=True)
-class IntoBytes(_Static):
-    """Blocked images of `form`, `batch` of them, from data of uint8 or int8, of any shape that has
-    as many numbers in the order (N, C, H, W)."""
+class Int8IntoBlocks(_Static):
+    """Blocked images of layout `form`, `batch` of them, from data of uint8 or int8, of any shape
+    with as many elements in the order (N, C, H, W)."""
 
-    form: Form
+    form: BlockedLayout
     batch: int
 
     name: ClassVar = "_into_bytes"
@@ -165,10 +167,10 @@ class IntoBytes(_Static):
 
 
 @dataclass(frozen=True)
-class FromBytes(_Static):
-    """What stands in blocked images of `form`, as a tensor of this shape and type."""
+class Int8FromBlocks(_Static):
+    """Blocked images of layout `form`, as a tensor of this shape and type."""
 
-    form: Form
+    form: BlockedLayout
     batch: int
     shape: Shape
     dtype: np.dtype
@@ -209,10 +211,10 @@ def _into_words(w, zero, words, start):
 
 
 @dataclass(frozen=True)
-class PackedBytes(_Static):
-    """A weight, int8, in the order in which `ByteLayer` reads it, and what sums begin with."""
+class PackedInt8Filters(_Static):
+    """An int8 weight packed for `BlockedInt8Layer`, and the initial values of sums."""
 
-    bytes: Bytes
+    bytes: Int8Layer
 
     name: ClassVar = "_packed_bytes"
     inputs: ClassVar = ("weight",)
@@ -232,15 +234,15 @@ class PackedBytes(_Static):
 
 
 @dataclass(frozen=True)
-class ByteLayer(_Static):
-    """A quantised layer on blocked bytes, with what `PackedBytes` made of its weight.
+class BlockedInt8Layer(_Static):
+    """A quantised layer on blocked bytes, with a weight from `PackedInt8Filters`.
 
-    The output are its sums, int32, or with `requantize` bytes of them in the calibrated range,
-    those of int8 numbers 128 above what they are; with `relu` no number is below 0.  Results are
-    those of the ops that it stands for, bit by bit.
+    The outputs are its sums, int32, or with `requantize` bytes in the calibrated range, those of
+    int8 with an offset of 128; with `relu` results are not negative.  Results are those of the
+    operators that it replaces, bit by bit.
     """
 
-    bytes: Bytes
+    bytes: Int8Layer
     layer: QuantizedConvolution | QuantizedFullyConnected
     dtype: np.dtype
     """Of the data."""
@@ -256,7 +258,7 @@ class ByteLayer(_Static):
 
     @property
     def target(self) -> np.dtype:
-        """The type of the numbers that the output stands for."""
+        """The type of the elements that the output represents."""
         return self.requantize.target if self.requantize else INT32
 
     @property
@@ -278,13 +280,13 @@ class ByteLayer(_Static):
             start, end = given["start"], self.layer.sums_end(self.dtype, ends)
             if "bias" in given:
                 start = start + self.layer.in_sums(given["bias"], self.dtype, ends)
-            enter_channels(start, begin)
+            pad_channels(start, begin)
             set_range(outs, -end, end)
             if self.requantize:
                 low, high = limits(self.target)
                 scale = self.requantize.enter_range(outs, sums_step(-end, end))
                 numbers[:] = scale, max(low, 0 if self.relu else low), high, ROUND_MAGIC + zero
             compute()
-            clear_halo(outs[0], self.bytes.y.halo, zero)
+            zero_halo(outs[0], self.bytes.y.halo, zero)
 
         return run

@@ -1,4 +1,4 @@
-"""The ops that the layout pass puts in: reorders, and convolution on the blocked form."""
+"""Operators of the blocked layout: reorders, convolution, concatenation, packed filters."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from ..tensor.strided_copy import prepare_moves
 from .address_tables import Sliding
 from .blocked_convolution import FLOAT, Kernels
 from .blocked_depthwise import is_depthwise, kernels_of
-from .layout import LANES, Form, clear_halo, clear_tail, enter_channels
-from .reorder import from_blocks, into_blocks, widen
-from .winograd_convolution import Tiled
+from .layout import LANES, BlockedLayout, pad_channels, zero_halo, zero_tail
+from .reorder import from_blocks, into_blocks, pad_halo
+from .winograd_convolution import WinogradConvolution
 
-__all__ = ["BlockedConvolution", "ClearEdges", "FromBlocks", "IntoBlocks", "JoinedBlocks"]
+__all__ = ["BlockedConcat", "BlockedConvolution", "FromBlocks", "IntoBlocks", "ZeroPadding"]
 
 
 NEAR = 2 ** 19
-"""Numbers of images in a wider halo that are made at a time, where filters are few."""
+"""Elements of images that are copied into a wider halo at a time, where filters are few."""
 SMALL = 2 ** 16
-"""Numbers of filters that may be packed again for each time."""
+"""Elements of filters that may be packed again each time."""
 
 
 @dataclass(frozen=True)
 class Reorder(Op):
-    """Base of the two reorders: images of `channels` channels, in a halo, in blocks of `lanes`."""
+    """Base of the two reorders: images of `channels` channels with a halo, in blocks of `lanes`."""
 
     channels: int
     halo: int = 0
@@ -44,10 +44,10 @@ class Reorder(Op):
 
     needs: ClassVar = ("ograd",)
 
-    def form(self, images: Any) -> Form:
-        """The blocked form of images (N, C, H, W), an array or a Spec."""
+    def form(self, images: Any) -> BlockedLayout:
+        """The blocked layout of images (N, C, H, W), an array or a Spec."""
         height, width = images.shape[2:]
-        return Form(self.channels, height, width, self.halo, self.lanes)
+        return BlockedLayout(self.channels, height, width, self.halo, self.lanes)
 
 
 class IntoBlocks(Reorder):
@@ -90,9 +90,9 @@ class FromBlocks(Reorder):
 
 
 @dataclass(frozen=True)
-class ClearEdges(Op):
-    """Blocked images with zeros in the halo and in the lanes without a channel, where an
-    elementwise function of 0 has left something else."""
+class ZeroPadding(Op):
+    """Blocked images with the halo and padding channels set to zero again, after an elementwise
+    function whose value at 0 is not 0."""
 
     channels: int
     halo: int
@@ -108,8 +108,8 @@ class ClearEdges(Op):
         def run() -> None:
             if target is not source:
                 np.copyto(target, source)
-            clear_halo(target, self.halo)
-            clear_tail(target, self.channels)
+            zero_halo(target, self.halo)
+            zero_tail(target, self.channels)
 
         return run
 
@@ -120,13 +120,12 @@ class ClearEdges(Op):
 class BlockedConvolution(Op):
     """Convolution of blocked images with weight (F, C / groups, *kernel), and bias (F,) if any.
 
-    The halo of the output is `out_halo`; that of data is as wide as `slide.pad` at least.  Where
-    the data's gradient reads more halo of the output's than there is, it is copied into one first,
-    some images at a time, and not where nothing below `learns`: nobody wants the data's gradient.
-    With `packed` the weight is one already that `PackedFilters` has made.  In inference `add`,
-    blocked images like the output, are added to the sums, and with `relu` negative ones become 0,
-    what is above `most` becomes `most`.  With `tiled` the sums and the data's gradient are those
-    of `winograd`, by tiles of so many rows and columns.
+    The halo of the output is `out_halo`; that of data is at least `slide.pad`.  Where the data
+    gradient reads a wider halo of the output's gradient, that is copied first, some images at a
+    time; it is not computed unless `needs_data_grad`.  With `packed` the weight is a
+    `PackedFilters`.  In inference `add`, blocked images like the output, are added to the sums,
+    with `relu` negative results become 0, and results are clipped at `most`.  `winograd_tile` is 0
+    or the tile size of Winograd's algorithm.
     """
 
     slide: Sliding
@@ -139,8 +138,8 @@ class BlockedConvolution(Op):
     add: bool = False
     relu: bool = False
     most: float = np.inf
-    learns: bool = True
-    tiled: int = 0
+    needs_data_grad: bool = True
+    winograd_tile: int = 0
 
     name: ClassVar = "_blocked_convolution"
     needs: ClassVar = ("ograd", "data", "weight")
@@ -158,7 +157,7 @@ class BlockedConvolution(Op):
 
     @property
     def flags(self) -> int:
-        """Those of the strip kernel."""
+        """Flags of the strip kernel."""
         return BIAS * self.bias + ADD * self.add + RELU * self.relu + clip_flag(self.most)
 
     def apart(self) -> tuple[str, ...]:
@@ -167,50 +166,53 @@ class BlockedConvolution(Op):
         return ("data",) if self.add else ("data", "output")
 
     def kernels(self, data: Any, output: Any = None) -> Kernels:
-        """For blocked data, an array or a Spec, and the output, if its images may be apart."""
+        """Kernels for blocked data, an array or a Spec, and the output if its images may be
+        strided."""
         slide = self.slide
-        x = Form.of(data.shape, self.channels, self.halo).as_in(data)
+        x = BlockedLayout.of(data.shape, self.channels, self.halo).with_stride_of(data)
         height, width = sliding_size((x.height, x.width), span_of(slide.kernel, slide.dilate),
                                      slide.stride, slide.pad)
-        y = Form(self.filters, height, width, self.out_halo).as_in(output)
-        if self.tiled:
-            return Tiled(slide, x, y, data.shape[0], self.tiled, not self.packed)
+        y = BlockedLayout(self.filters, height, width, self.out_halo).with_stride_of(output)
+        if self.winograd_tile:
+            return WinogradConvolution(slide, x, y, data.shape[0], self.winograd_tile,
+                                       not self.packed)
         return kernels_of(slide, x, y, data.shape[0])
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         kernels = self.kernels(ins[0])
         return [Spec((0,), FLOAT) if self.packed else kernels.filters,
-                Spec((kernels.y.blocks * LANES,), FLOAT), kernels.room(False)]
+                Spec((kernels.y.blocks * LANES,), FLOAT), kernels.workspace(False)]
 
     def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         kernels, empty = self.kernels(ins[1]), Spec((0,), FLOAT)
-        if not self.learns:
-            return [kernels.summed, empty, kernels.weight_room, empty]
+        if not self.needs_data_grad:
+            return [kernels.summed, empty, kernels.weight_workspace, empty]
         back = kernels.back
-        room = max(kernels.weight_room, back.room(True), key=attrgetter("size"))
+        workspace = max(kernels.weight_workspace, back.workspace(True), key=attrgetter("size"))
         wide = Spec(back.y.shape(_together(back)), FLOAT) if back.y != kernels.y else empty
-        return [kernels.summed, back.filters_back, room, wide]
+        return [kernels.summed, back.data_filters, workspace, wide]
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         kernels = self.kernels(ins[0], outs[0])
         given = dict(zip(self.list_inputs(), ins, strict=True))
         weight, bias = given["weight"], given.get("bias")
-        filters, padded, room = call.scratch
+        filters, padded, workspace = call.scratch
         filters = weight if self.packed else filters
         compute = kernels.forward(ins[0], filters, padded if self.bias else None, outs[0],
-                                  given.get("add"), RELU * self.relu + clip_flag(self.most), room)
+                                  given.get("add"), RELU * self.relu + clip_flag(self.most),
+                                  workspace)
 
         def run() -> None:
             if not self.packed:
-                kernels.pack(weight, filters, room)
+                kernels.pack(weight, filters, workspace)
             if bias is not None:
-                enter_channels(bias, padded)
+                pad_channels(bias, padded)
             compute()
 
         return run
 
     def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        (g, x, w), (packed, filters, room, wide) = ins, call.scratch
+        (g, x, w), (packed, filters, workspace, wide) = ins, call.scratch
         kernels, runs = self.kernels(x), list[Run]()
         adds = (*call.add, *[False] * (3 - len(call.add)))
         if outs[0] is not None:
@@ -218,34 +220,35 @@ class BlockedConvolution(Op):
                 back = replace(kernels.back, batch=len(wide))
                 for first in range(0, len(g), len(wide)):
                     part = slice(first, first + len(wide))
-                    runs += [partial(widen, g[part], wide), back.data(
-                        wide, w, filters, outs[0][part], adds=adds[0], room=room)]
+                    runs += [partial(pad_halo, g[part], wide), back.data(
+                        wide, w, filters, outs[0][part], adds=adds[0], workspace=workspace)]
             else:
-                runs.append(kernels.back.data(g, w, filters, outs[0], adds=adds[0], room=room))
+                runs.append(kernels.back.data(g, w, filters, outs[0], adds=adds[0],
+                                              workspace=workspace))
         if outs[1] is not None:
-            runs.append(kernels.weight(x, g, packed, outs[1], adds[1], room))
+            runs.append(kernels.weight(x, g, packed, outs[1], adds[1], workspace))
         if self.bias and outs[2] is not None:
             runs.append(partial(_sum_pixels, g, outs[2], adds[2]))
         return all_of(runs)
 
 
 def _together(back: Kernels) -> int:
-    """Images that get a wider halo at a time: for each time filters are packed."""
+    """Images that get a wider halo at a time; filters are packed each time."""
     few = divisors_up_to(back.batch, NEAR // back.y.image)
-    return max(few) if few and back.filters_back.size <= SMALL else back.batch
+    return max(few) if few and back.data_filters.size <= SMALL else back.batch
 
 
 def _sum_pixels(g: Any, total: Any, adds: bool) -> None:
-    """total (+)= sums of the blocked g over all but channels."""
+    """total (+)= sums of the blocked g over all axes but channels."""
     sums = g.sum(axis=(2, 3)).sum(axis=0).reshape(-1)[:len(total)]
     np.copyto(total, total + sums if adds else sums)
 
 
 @dataclass(frozen=True)
-class JoinedBlocks(Op):
-    """Images in one array after another, channel by channel; all but the last fill their blocks.
+class BlockedConcat(Op):
+    """Concatenation of blocked images along channels; all but the last fill their blocks.
 
-    The producers of images write them there, if they can.
+    The memory planner makes producers write in place if possible.
     """
 
     num_args: int
@@ -260,7 +263,7 @@ class JoinedBlocks(Op):
 
     @property
     def plain(self) -> Concat:
-        """What it does."""
+        """The unblocked operator."""
         return Concat(num_args=self.num_args, dim=1)
 
     def apart(self) -> tuple[str, ...]:
@@ -284,23 +287,23 @@ class JoinedBlocks(Op):
 
 @dataclass(frozen=True)
 class PackedFilters(Op):
-    """A weight in the order in which `BlockedConvolution` reads it: made when it changes."""
+    """A weight packed for `BlockedConvolution`, computed when the weight changes."""
 
     slide: Sliding
     channels: int
     filters: int
     lanes: int
-    tiled: int = 0
+    winograd_tile: int = 0
 
     name: ClassVar = "_packed_filters"
     inputs: ClassVar = ("weight",)
     derived: ClassVar = True
 
     def kernels(self) -> Kernels:
-        """Those of any image: the weight's order does not depend on it."""
-        forms = Form(self.channels, 1, 1, 0, self.lanes), Form(self.filters, 1, 1)
-        if self.tiled:
-            return Tiled(self.slide, *forms, 1, self.tiled)
+        """Kernels of any image: the packing does not depend on it."""
+        forms = BlockedLayout(self.channels, 1, 1, 0, self.lanes), BlockedLayout(self.filters, 1, 1)
+        if self.winograd_tile:
+            return WinogradConvolution(self.slide, *forms, 1, self.winograd_tile)
         return kernels_of(self.slide, *forms, 1)
 
     def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]

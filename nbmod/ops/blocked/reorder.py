@@ -1,4 +1,4 @@
-"""From (N, C, H, W) to the blocked form and back."""
+"""Reorders between (N, C, H, W) and the blocked layout."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from ..jit import inlined, kernel, prange
 from ..simd.nontemporal import bypasses_cache, store_fence
 from ..simd.transpose import transpose, transpose_nontemporal
-from .layout import LANES, Form, clear_halo
+from .layout import LANES, BlockedLayout, zero_halo
 
-__all__ = ["from_blocks", "into_blocks", "widen"]
+__all__ = ["from_blocks", "into_blocks", "pad_halo"]
 
 
 @kernel(parallel=True)
 def _into(data, blocks, form, past):
-    """blocks, flat, from data (N, C, pixels of a plane), flat; the halo stays as it is."""
+    """blocks, flat, from data (N, C, pixels of a plane), flat; the halo is not written."""
     images, channels, count, height, width, start, row, plane, lanes = form
     for job in prange(images * count):
         n, b = np.int64(job) // count, np.int64(job) % count
@@ -48,7 +48,7 @@ def _into_tail(data, plane, blocks, pixels, have, lanes):
 
 @kernel(parallel=True)
 def _from(blocks, data, form, past):
-    """data from blocks, the other way round."""
+    """data from blocks, the inverse."""
     images, channels, count, height, width, start, row, plane, _ = form
     for job in prange(images * count):
         n, b = np.int64(job) // count, np.int64(job) % count
@@ -88,8 +88,8 @@ def _pad(data, blocks, halo):
 
 
 @kernel(parallel=True)
-def _widen(planes, wide, more):
-    """wide (count, rows + 2 more, columns + 2 more, lanes): planes within zeros."""
+def _pad_halo(planes, wide, more):
+    """wide (count, rows + 2 more, columns + 2 more, lanes): planes with a wider halo of zeros."""
     count, rows, columns, lanes = wide.shape
     for k in prange(count):
         plane, out = planes[k], wide[k]
@@ -104,20 +104,20 @@ def _widen(planes, wide, more):
                         out[y, x, c] = 0
 
 
-def widen(blocks: Any, wide: Any) -> None:
-    """`wide` is the blocked `blocks` in a wider halo."""
-    _widen(blocks.reshape(-1, *blocks.shape[2:]), wide.reshape(-1, *wide.shape[2:]),
+def pad_halo(blocks: Any, wide: Any) -> None:
+    """Copy blocked images into `wide`, which has a wider halo."""
+    _pad_halo(blocks.reshape(-1, *blocks.shape[2:]), wide.reshape(-1, *wide.shape[2:]),
            (wide.shape[2] - blocks.shape[2]) // 2)
 
 
-def _numbers(form: Form, batch: int) -> tuple[int, ...]:
-    """What the kernels are told; an image without a halo is one long row."""
+def _numbers(form: BlockedLayout, batch: int) -> tuple[int, ...]:
+    """Sizes and strides for the kernels; an image without a halo is one long row."""
     size = (form.height, form.width) if form.halo else (1, form.height * form.width)
     return (batch, form.channels, form.blocks, *size, form.at(0, 0), form.row, form.plane,
             form.lanes)
 
 
-def into_blocks(form: Form, data: Any, blocks: Any) -> None:
+def into_blocks(form: BlockedLayout, data: Any, blocks: Any) -> None:
     """The blocked `blocks` from `data`, halo included."""
     if form.lanes == 1:
         _pad(data.reshape(-1, form.height, form.width),
@@ -125,10 +125,10 @@ def into_blocks(form: Form, data: Any, blocks: Any) -> None:
     else:
         _into(data.reshape(-1), blocks.reshape(-1), _numbers(form, len(data)),
               bypasses_cache(blocks, data))
-    clear_halo(blocks, form.halo)
+    zero_halo(blocks, form.halo)
 
 
-def from_blocks(form: Form, blocks: Any, data: Any) -> None:
+def from_blocks(form: BlockedLayout, blocks: Any, data: Any) -> None:
     """`data` from `blocks`."""
     if form.lanes == 1:
         np.copyto(data, form.inside(blocks)[..., 0])

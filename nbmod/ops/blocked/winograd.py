@@ -1,28 +1,28 @@
-"""Convolutions of 3 x 3 filters by tiles of 4 x 4 or 2 x 2 pixels (see `simd.winograd`).
+"""Convolutions of 3 x 3 filters by Winograd's minimal filtering: F(4x4, 3x3) and F(2x2, 3x3).
 
-Tiles of all images stand in one row, PIXELS of them to a strip.  With e < 36 (or 16) the places
-in a transformed tile, there are three stages:
+The transforms are those of `simd.winograd_transforms` (A. Lavin and S. Gray, 2015).  Tiles of all
+images are numbered consecutively, PIXELS of them to a strip.  With e < 36 (or 16) the elements of a
+transformed tile, there are three stages:
 
-    V   (strips, e, blocks of channels, PIXELS, LANES)      the tiles of images, transformed
-    M   (strips, e, 1 or 2 vectors of filters, PIXELS, LANES)   their products with filters
-    y                                                       M transformed back, bias and all
+    V   (strips, e, blocks of channels, PIXELS, LANES)          input transform of the tiles
+M   (strips, e, 1 or 2 vectors of filters, PIXELS, LANES)   products with U, the filter transform
+    y                                                           output transform of M, with epilogue
 
-The products are convolutions with one tap of V[s, e] for each strip and e, so the strip kernel
-computes them; its pixels are tiles.  M is made for two vectors of filters at a time, all e of them,
-so that it is still in the cache when it is transformed back.  What else is there decides who does
-what:
+The products are convolutions with one tap of V[s, e] for each strip and e, which the strip kernel
+computes; its pixels are tiles.  M is made for two vectors of filters at a time, all e of them, so
+that it is still in the cache for the output transform.  There are two ways to divide the work:
 
-    apart       With few channels V of a few strips stays in a core's cache, too.  Every worker
-                takes some strips of tiles through all stages.
-    together    With many, what costs is to bring in the transformed filters, which are four times
-                as many as the filters, or two.  So all workers make one V of as many strips as
-                memory shall hold, then each multiplies it with filters of its own: they are read
-                once.  Where filters change with every run (`fresh`), that worker transforms them,
-                too, two vectors at a time, and they need not be kept at all.
+    split tiles     With few channels V of a few strips fits a core's cache, too.  Every worker
+                    takes some strips of tiles through all stages.
+    split filters   With many channels the memory traffic of U dominates, which has four times as
+                    many elements as the filters, or two.  So all workers make one V of as many
+                    strips as the workspace holds, then each multiplies it with filters of its own:
+                    they are read once.  Where filters change with every run (`fresh`), that worker
+                    transforms them, too, two vectors at a time, and U is never stored.
 
-What is computed for a tile depends neither on the other tiles of its strip nor on the number of
-workers.  The data's gradient is such a convolution too: of the output's gradient with turned
-filters.  For the weight's see `weighing`.
+The result of a tile depends neither on the other tiles of its strip nor on the number of workers.
+The data gradient is the convolution of the output's gradient with rotated filters.  For the weight
+gradient see `winograd_weight_grad`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,53 +39,88 @@ from ..simd.conv_strip import PIXELS, strip1, strip2
 from ..simd.winograd_transforms import FOUR, TWO
 from ..simd.work_queue import COUNTER_STRIDE, job_counters, next_job
 from .address_tables import Pair, Sliding
-from .layout import LANES, Form, flat
+from .layout import LANES, BlockedLayout, flat
 
-__all__ = ["Tiling", "fits"]
+__all__ = ["WinogradTiling", "fits"]
 
 input4, filter4, output4 = FOUR.input_tile, FOUR.filter_tile, FOUR.output_tile
 input2, filter2, output2 = TWO.input_tile, TWO.filter_tile, TWO.output_tile
 
-NEAR = 3 * 2 ** 16
-"""Numbers of V and M that a worker has at a time when workers are apart, and of M when they are
-together: they stay in the L2."""
-FAR = 2 ** 21
-"""Numbers of V at a time, if one strip is not more, when workers are together."""
+L2_ELEMENTS = 3 * 2 ** 16
+"""Elements of V and M that a worker has at a time when tiles are split, and of M when filters are:
+they stay in the L2 cache."""
+SHARED_ELEMENTS = 2 ** 21
+"""Elements of V at a time, unless one strip has more, when filters are split."""
 
 
 def fits(slide: Sliding) -> bool:
-    """Whether a convolution can be computed by tiles."""
+    """Whether Winograd's algorithm applies to a convolution."""
     return (slide.kernel == (3, 3) and slide.stride == slide.dilate == (1, 1)
             and slide.groups == 1 and max(slide.pad) <= 2)
 
 
-@dataclass(frozen=True)
-class Tiling:
-    """A convolution from images of form `source`, of which `pad` is padding, to form `target`, by
-    tiles of `out` x `out` pixels; `fresh`: filters change with every run, `turned`: they are those
-    of the data's gradient."""
+class Config(NamedTuple):
+    """Tile size, blocks of channels, vectors of filters, `WinogradTiling.rotated`; strides of e in
+    V and M."""
 
-    source: Form
-    target: Form
+    out: int
+    blocks: int
+    vectors: int
+    rotated: bool
+    v_row: int
+    m_row: int
+
+
+class Strides(NamedTuple):
+    """Of planes and rows of x and y; flags of the strip kernel."""
+
+    x_plane: int
+    x_row: int
+    y_plane: int
+    y_row: int
+    flags: int
+
+
+class Schedule(NamedTuple):
+    """Strips, in all and at a time; workers; elements of the shared V and of each worker; strips of
+    M in the L2 cache; whether workers transform filters."""
+
+    strips: int
+    at_once: int
+    workers: int
+    shared: int
+    own: int
+    l2_strips: int
+    fresh: bool
+
+
+@dataclass(frozen=True)
+class WinogradTiling:
+    """A convolution from images of layout `source`, padded by `pad`, to layout `target`, by tiles
+    of `out` x `out` pixels; `fresh`: filters change with every run, `rotated`: those of the data
+    gradient."""
+
+    source: BlockedLayout
+    target: BlockedLayout
     pad: Pair
     batch: int
     out: int
     fresh: bool = False
-    turned: bool = False
+    rotated: bool = False
 
     @property
-    def places(self) -> int:
-        """Numbers of a transformed tile."""
+    def elements(self) -> int:
+        """Elements of a transformed tile."""
         return (self.out + 2) ** 2
 
     @property
     def filters(self) -> int:
-        """Transformed filters: [pair of vectors][place][channel][vectors LANES]."""
-        return self.places * self.source.blocks * self.target.blocks * LANES ** 2
+        """Elements of U: [pair of vectors][e][channel][vectors LANES]."""
+        return self.elements * self.source.blocks * self.target.blocks * LANES ** 2
 
     @cached_property
     def tiles(self) -> np.ndarray:
-        """For each tile: where it is in x, rows and columns there; the same in y."""
+        """For each tile: its offset in x, rows and columns within the image; the same in y."""
         x, y = self.source, self.target
         down, right = (np.arange(0, size, self.out) for size in (y.height, y.width))
         (top, left), images = self.pad, np.arange(self.batch)
@@ -101,169 +136,177 @@ class Tiling:
         return -(-self.batch * each // PIXELS)
 
     @property
-    def rows(self) -> Pair:
-        """Numbers of V and of M for a place of a strip.
+    def strip_strides(self) -> Pair:
+        """Strides of e in V and in M.
 
-        One vector more than there are: else places would be multiples of a page apart for many
-        numbers of channels, and caches would take them for neighbours.
+        Padded by one vector: for many numbers of channels the stride would be a multiple of a page
+        otherwise, and map to the same cache sets.
         """
         return (self.source.blocks * PIXELS + 1) * LANES, (2 * PIXELS + 1) * LANES
 
     @property
-    def apart(self) -> bool:
+    def splits_tiles(self) -> bool:
         """Whether workers have a V each."""
-        return 2 * self.places * sum(self.rows) <= NEAR
+        return 2 * self.elements * sum(self.strip_strides) <= L2_ELEMENTS
 
     @property
-    def most(self) -> int:
-        """Strips to take at a time."""
-        v, both = self.places * self.rows[0], self.places * sum(self.rows)
-        return max(1, NEAR // both if self.apart else FAR // v)
+    def max_strips(self) -> int:
+        """Most strips at a time."""
+        v, both = self.elements * self.strip_strides[0], self.elements * sum(self.strip_strides)
+        return max(1, L2_ELEMENTS // both if self.splits_tiles else SHARED_ELEMENTS // v)
 
     def workers(self, threads: int) -> int:
-        """How many there are for so many threads."""
-        jobs = self.strips if self.apart else self.strips * -(-self.target.blocks // 2)
+        """Workers for a number of threads."""
+        jobs = self.strips if self.splits_tiles else self.strips * -(-self.target.blocks // 2)
         return min(threads, jobs)
 
-    def taken(self, workers: int) -> int:
-        """Strips that are taken at a time."""
-        each = -(-self.strips // workers) if self.apart else self.strips
-        return -(-each // -(-each // self.most))
+    def strips_at_once(self, workers: int) -> int:
+        """Strips at a time."""
+        each = -(-self.strips // workers) if self.splits_tiles else self.strips
+        return -(-each // -(-each // self.max_strips))
 
     def sizes(self, workers: int) -> Pair:
-        """Numbers of the V that is everyone's, and of what is each worker's own."""
-        strips, (v, m) = self.taken(workers), (self.places * row for row in self.rows)
-        if self.apart:
+        """Elements of the shared V, and of what each worker has of its own."""
+        v, m = (self.elements * row for row in self.strip_strides)
+        strips = self.strips_at_once(workers)
+        if self.splits_tiles:
             return 0, strips * (v + m)
-        return strips * v, (min(strips, self.parted) * m
-                            + self.fresh * self.places * self.source.blocks * 2 * LANES ** 2)
+        return strips * v, (min(strips, self.l2_strips) * m
+                            + self.fresh * self.elements * self.source.blocks * 2 * LANES ** 2)
 
     @property
-    def parted(self) -> int:
-        """Strips of which M stays in the L2, where V does not."""
-        return max(1, NEAR // (self.places * self.rows[1]))
+    def l2_strips(self) -> int:
+        """Strips whose M stays in the L2 cache, where V does not."""
+        return max(1, L2_ELEMENTS // (self.elements * self.strip_strides[1]))
 
     @property
-    def room(self) -> int:
-        """Numbers of the room that all of them need."""
+    def workspace(self) -> int:
+        """Elements of the workspace of all workers."""
         workers = self.workers(num_threads())
-        everyone, own = self.sizes(workers)
-        return everyone + workers * own
+        shared, own = self.sizes(workers)
+        return shared + workers * own
 
     def transform(self, packed: Any, filters: Any) -> None:
-        """Filters from those packed for the strip kernel."""
-        _transform(packed, filters, (self.out, self.source.blocks, self.target.blocks, self.turned))
+        """U from filters packed for the strip kernel."""
+        _transform_filters(packed, filters, tuple(self._config))
 
-    def compute(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, room: Any
+    @property
+    def _config(self) -> Config:
+        return Config(self.out, self.source.blocks, self.target.blocks, self.rotated,
+                      *self.strip_strides)
+
+    def compute(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, workspace: Any
                 ) -> Callable[[], None]:
         """A function that computes y, with the flags of the strip kernel.
 
-        The room may be for fewer workers than there are threads now.
+        The workspace may be for fewer workers than there are threads now.
         """
         workers = self.workers(num_threads())
-        while sum(np.multiply(self.sizes(workers), (1, workers))) > room.size:
+        while sum(np.multiply(self.sizes(workers), (1, workers))) > workspace.size:
             workers -= 1
-        blocks = self.source.blocks
-        tables = np.arange(blocks) * PIXELS * LANES, np.tile(np.arange(PIXELS) * LANES, 2)
-        steps = ((self.out, blocks, self.target.blocks, self.turned),
-                 (self.source.plane, self.source.row),
-                 (self.target.plane, self.target.row, flags),
-                 (self.strips, self.taken(workers), workers, *self.sizes(workers), self.parted))
-        x, r, y = map(flat, (x, r, y))
-        tiles, fresh = self.tiles, self.fresh and not self.apart
+        tables = (np.arange(self.source.blocks) * PIXELS * LANES,
+                  np.tile(np.arange(PIXELS) * LANES, 2))
+        strides = Strides(self.source.plane, self.source.row, self.target.plane, self.target.row,
+                          flags)
+        at_once = self.strips_at_once(workers)
+        schedule = Schedule(self.strips, at_once, workers, *self.sizes(workers), self.l2_strips,
+                            self.fresh and not self.splits_tiles)
+        times = 1 if self.splits_tiles else -(-self.strips // at_once)
+        arguments = (flat(x), filters, bias, flat(r), flat(y), workspace, self.tiles, tables,
+                     tuple(self._config), tuple(strides), tuple(schedule))
 
         def run() -> None:
-            if self.apart:
-                _apart(x, filters, bias, r, y, room, tiles, tables, steps, job_counters(workers))
+            counters = job_counters(times * workers)
+            if self.splits_tiles:
+                _split_tiles(*arguments, counters)
             else:
-                times = -(-self.strips // self.taken(workers))
-                _together(x, filters, bias, r, y, room, tiles, tables, steps, fresh,
-                          job_counters(times * workers).reshape(times, -1))
+                _split_filters(*arguments, counters.reshape(times, -1))
 
         return run
 
 
 @inlined
-def _filters(packed, target, start, o, b, how):
-    """Transformed filters, from `start` on, of a block b of channels and the vectors o, o + 1."""
-    out, blocks, vectors, turned = how
-    width = min(2, vectors - o) * LANES
-    tap, step = width * LANES, width * LANES * blocks
-    source, first = 9 * (o * blocks * LANES ** 2 + b * tap), 8 * tap if turned else 0
-    by = -tap if turned else tap
+def _filter_transform(packed, target, start, o, b, config):
+    """U = G w G' for a block b of channels and the vectors o, o + 1 of filters, to `start` on."""
+    width = min(2, config.vectors - o) * LANES
+    tap, step = width * LANES, width * LANES * config.blocks
+    # the data gradient reads the taps of a filter backwards: rotated by 180 degrees
+    source = 9 * (o * config.blocks * LANES ** 2 + b * tap) + (8 * tap if config.rotated else 0)
+    by = -tap if config.rotated else tap
     for k in range(0, tap, LANES):
-        at, steps = (source + first + k, start + b * tap + k), (3 * by, by, step, 3, 3)
-        if out == 4:
+        at, steps = (source + k, start + b * tap + k), (3 * by, by, step, 3, 3)
+        if config.out == 4:
             filter4(packed, target, at, steps)
         else:
             filter2(packed, target, at, steps)
 
 
 @kernel(parallel=True)
-def _transform(packed, filters, how):
+def _transform_filters(packed, filters, config):
     """All transformed filters."""
-    out, blocks, vectors, _ = how
-    for job in prange((vectors + 1) // 2 * blocks):
-        o, b = 2 * (np.int64(job) // blocks), np.int64(job) % blocks
-        _filters(packed, filters, (out + 2) ** 2 * o * blocks * LANES ** 2, o, b, how)
+    config = Config(*config)
+    elements = (config.out + 2) ** 2
+    for job in prange((config.vectors + 1) // 2 * config.blocks):
+        o, b = 2 * (np.int64(job) // config.blocks), np.int64(job) % config.blocks
+        _filter_transform(packed, filters, elements * o * config.blocks * LANES ** 2, o, b, config)
 
 
 @inlined
-def _enter(x, room, start, tiles, b, how, steps):
-    """The tiles of a strip, from `start` of V on, of a block b of channels."""
-    out, blocks, _, _ = how
-    plane, row = steps
+def _input_transform(x, work, start, tiles, b, config, strides):
+    """V = B' x B for the tiles of a strip and a block b of channels, to `start` on."""
     for p in range(len(tiles)):
-        at = (tiles[p, 0] + b * plane, start + (b * PIXELS + p) * LANES)
-        steps = (row, LANES, (blocks * PIXELS + 1) * LANES, tiles[p, 1], tiles[p, 2])
-        if out == 4:
-            input4(x, room, at, steps)
+        at = (tiles[p, 0] + b * strides.x_plane, start + (b * PIXELS + p) * LANES)
+        steps = (strides.x_row, LANES, config.v_row, tiles[p, 1], tiles[p, 2])
+        if config.out == 4:
+            input4(x, work, at, steps)
         else:
-            input2(x, room, at, steps)
+            input2(x, work, at, steps)
 
 
 @inlined
-def _multiply(room, filters, at, strips, span, how, tables):
-    """M of one or two vectors, `span`, from V and filters; `at`: where V, filters, M begin."""
-    (out, blocks, _, _), (v, w, m), (taps, places) = how, at, tables
-    vs, ms, count = (blocks * PIXELS + 1) * LANES, (2 * PIXELS + 1) * LANES, (out + 2) ** 2
-    step = (blocks, PIXELS * LANES, 0, count * vs)
-    for e in range(count):
-        f = w + e * span * blocks * LANES ** 2
-        for k in range(e, e + strips * count, count):
-            at = (v + k * vs, f, 0, m + k * ms, 0, 0)
+def _multiply_tiles(work, filters, at, strips, span, config, tables):
+    """M = V U for one or two vectors (`span`) of filters; `at`: offsets of V, U and M.
+
+    For each element e of a tile this is a convolution with one tap, whose pixels are tiles.
+    """
+    (v, u, m), (taps, places), elements = at, tables, (config.out + 2) ** 2
+    steps = (config.blocks, PIXELS * LANES, 0, elements * config.v_row)
+    for e in range(elements):
+        f = u + e * span * config.blocks * LANES ** 2
+        for k in range(e, e + strips * elements, elements):
+            at = (v + k * config.v_row, f, 0, m + k * config.m_row, 0, 0)
             if span == 2:
-                strip2(room, filters, filters, room, room, taps, places, at, step)
+                strip2(work, filters, filters, work, work, taps, places, at, steps)
             else:
-                strip1(room, filters, filters, room, room, taps, places, at, step)
+                strip1(work, filters, filters, work, work, taps, places, at, steps)
 
 
 @inlined
-def _leave(room, m, tensors, tiles, first, span, how, steps):
-    """y of `span` vectors from the `first` from M, which begins at m."""
-    (bias, r, y), (plane, row, flags), ms = tensors, steps, (2 * PIXELS + 1) * LANES
+def _output_transform(work, m, tensors, tiles, first, span, config, strides):
+    """y = A' M A of `span` vectors from `first` on, with bias and epilogue; M begins at m."""
+    (bias, r, y), elements = tensors, (config.out + 2) ** 2
     for t in range(len(tiles)):
-        start = m + t // PIXELS * (how[0] + 2) ** 2 * ms + t % PIXELS * LANES
+        start = m + t // PIXELS * elements * config.m_row + t % PIXELS * LANES
         for i in range(span):
             o = first + i
-            at = (start + i * PIXELS * LANES, o * LANES, tiles[t, 3] + o * plane)
-            steps = (ms, row, tiles[t, 4], tiles[t, 5], flags)
-            if how[0] == 4:
-                output4(room, bias, r, y, at, steps)
+            at = (start + i * PIXELS * LANES, o * LANES, tiles[t, 3] + o * strides.y_plane)
+            steps = (config.m_row, strides.y_row, tiles[t, 4], tiles[t, 5], strides.flags)
+            if config.out == 4:
+                output4(work, bias, r, y, at, steps)
             else:
-                output2(room, bias, r, y, at, steps)
+                output2(work, bias, r, y, at, steps)
 
 
 @kernel(parallel=True)
-def _apart(x, w, bias, r, y, room, tiles, tables, steps, queue):
-    """y, some strips of tiles at a time (see `simd.queue`)."""
-    how, x_steps, y_steps, (strips, together, workers, _, own, _) = steps
-    out, blocks, vectors, _ = how
-    place, each = (out + 2) ** 2, (strips + workers - 1) // workers
-    v_strip, column = place * (blocks * PIXELS + 1) * LANES, place * blocks * LANES ** 2
-    jobs = workers * ((each + together - 1) // together)
+def _split_tiles(x, u, bias, r, y, work, tiles, tables, config, strides, schedule, queue):
+    """y; each job takes some strips of tiles through all stages (see `simd.work_queue`)."""
+    config, strides, schedule = Config(*config), Strides(*strides), Schedule(*schedule)
+    elements, strips, workers = (config.out + 2) ** 2, schedule.strips, schedule.workers
+    v_strip, u_vector = elements * config.v_row, elements * config.blocks * LANES ** 2
+    each = (strips + workers - 1) // workers
+    jobs = workers * ((each + schedule.at_once - 1) // schedule.at_once)
     for worker in prange(workers):
-        v = np.int64(worker) * own
+        v = np.int64(worker) * schedule.own
         for turn in range(workers):
             other = (np.int64(worker) + turn) % workers
             begin, behind = other * jobs // workers, (other + 1) * jobs // workers
@@ -272,34 +315,40 @@ def _apart(x, w, bias, r, y, room, tiles, tables, steps, queue):
                 s, end = job * strips // jobs, (job + 1) * strips // jobs
                 m, some = v + (end - s) * v_strip, tiles[s * PIXELS:end * PIXELS]
                 for i in range(end - s):
-                    for b in range(blocks):
-                        _enter(x, room, v + i * v_strip, some[i * PIXELS:(i + 1) * PIXELS], b,
-                               how, x_steps)
-                for o in range(0, vectors, 2):
-                    span = min(2, vectors - o)
-                    _multiply(room, w, (v, o * column, m), end - s, span, how, tables)
-                    _leave(room, m, (bias, r, y), some, o, span, how, y_steps)
+                    for b in range(config.blocks):
+                        _input_transform(x, work, v + i * v_strip,
+                                         some[i * PIXELS:(i + 1) * PIXELS], b, config, strides)
+                for o in range(0, config.vectors, 2):
+                    span = min(2, config.vectors - o)
+                    _multiply_tiles(work, u, (v, o * u_vector, m), end - s, span, config, tables)
+                    _output_transform(work, m, (bias, r, y), some, o, span, config, strides)
                 job = begin + next_job(queue, other * COUNTER_STRIDE)
 
 
 @kernel(parallel=True)
-def _together(x, w, bias, r, y, room, tiles, tables, steps, fresh, queues):
-    """y, some pairs of vectors of filters, or parts of the strips for them, at a time."""
-    how, x_steps, y_steps, (strips, together, workers, everyone, own, most) = steps
-    out, blocks, vectors, _ = how
-    place, pairs = (out + 2) ** 2, (vectors + 1) // 2
-    v_strip, column = place * (blocks * PIXELS + 1) * LANES, place * blocks * LANES ** 2
-    for s in range(0, strips, together):
-        here = min(together, strips - s)
-        for job in prange(here * blocks):
-            i, b = np.int64(job) // blocks, np.int64(job) % blocks
-            _enter(x, room, i * v_strip, tiles[(s + i) * PIXELS:(s + i + 1) * PIXELS], b, how,
-                   x_steps)
-        parts = min(here, max((here + most - 1) // most, (workers + pairs - 1) // pairs))
-        jobs, queue = pairs * parts, queues[s // together]
+def _split_filters(x, w, bias, r, y, work, tiles, tables, config, strides, schedule, queues):
+    """y; each job takes a pair of vectors of filters, or some of the strips for them.
+
+    `w` is U, or the packed filters that are transformed here where they are `fresh`.
+    """
+    config, strides, schedule = Config(*config), Strides(*strides), Schedule(*schedule)
+    elements, workers = (config.out + 2) ** 2, schedule.workers
+    v_strip, u_vector = elements * config.v_row, elements * config.blocks * LANES ** 2
+    pairs, fresh = (config.vectors + 1) // 2, schedule.fresh
+    for s in range(0, schedule.strips, schedule.at_once):
+        # input transform of some strips, V shared by all workers
+        here = min(schedule.at_once, schedule.strips - s)
+        for job in prange(here * config.blocks):
+            i, b = np.int64(job) // config.blocks, np.int64(job) % config.blocks
+            _input_transform(x, work, i * v_strip, tiles[(s + i) * PIXELS:(s + i + 1) * PIXELS], b,
+                             config, strides)
+        # products and output transform of a pair of vectors, M in the worker's L2 cache
+        parts = min(here, max((here + schedule.l2_strips - 1) // schedule.l2_strips,
+                              (workers + pairs - 1) // pairs))
+        jobs, queue = pairs * parts, queues[s // schedule.at_once]
         for worker in prange(workers):
-            u, done = everyone + np.int64(worker) * own, -1
-            m = u + 2 * column * fresh
+            u, transformed = schedule.shared + np.int64(worker) * schedule.own, -1
+            m = u + 2 * u_vector * fresh
             for turn in range(workers):
                 other = (np.int64(worker) + turn) % workers
                 begin, behind = other * jobs // workers, (other + 1) * jobs // workers
@@ -307,14 +356,16 @@ def _together(x, w, bias, r, y, room, tiles, tables, steps, fresh, queues):
                 while job < behind:
                     o, part = 2 * (job // parts), job % parts
                     first, end = part * here // parts, (part + 1) * here // parts
-                    span, v = min(2, vectors - o), first * v_strip
+                    span, v = min(2, config.vectors - o), first * v_strip
                     if not fresh:
-                        _multiply(room, w, (v, o * column, m), end - first, span, how, tables)
+                        _multiply_tiles(work, w, (v, o * u_vector, m), end - first, span, config,
+                                        tables)
                     else:
-                        for b in range(blocks if o != done else 0):
-                            _filters(w, room, u, o, b, how)
-                        _multiply(room, room, (v, u, m), end - first, span, how, tables)
-                    done = o
-                    _leave(room, m, (bias, r, y), tiles[(s + first) * PIXELS:(s + end) * PIXELS],
-                           o, span, how, y_steps)
+                        for b in range(config.blocks if o != transformed else 0):
+                            _filter_transform(w, work, u, o, b, config)
+                        _multiply_tiles(work, work, (v, u, m), end - first, span, config, tables)
+                    transformed = o
+                    _output_transform(work, m, (bias, r, y),
+                                      tiles[(s + first) * PIXELS:(s + end) * PIXELS], o, span,
+                                      config, strides)
                     job = begin + next_job(queue, other * COUNTER_STRIDE)

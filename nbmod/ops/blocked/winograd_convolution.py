@@ -1,5 +1,5 @@
-"""A convolution by tiles, in all directions: `winograd` for the sums and the data's gradient,
-`weighing` for the weight's."""
+"""A convolution by Winograd's algorithm: `winograd` for the forward pass and the data gradient,
+`winograd_weight_grad` for the weight gradient."""
 
 from __future__ import annotations
 
@@ -10,77 +10,76 @@ from typing import Any
 
 from ..op import Spec
 from .blocked_convolution import FLOAT, Kernels
-from .winograd import Tiling
-from .winograd_weight_grad import Weighing
+from .winograd import WinogradTiling
+from .winograd_weight_grad import WinogradWeightGrad
 
-__all__ = ["Tiled"]
+__all__ = ["WinogradConvolution"]
 
 
 @dataclass(frozen=True)
-class Tiled(Kernels):
-    """A convolution whose sums and gradients are computed by tiles of `out` x `out` pixels;
-    `fresh`: filters change with every run."""
+class WinogradConvolution(Kernels):
+    """A convolution by F(out x out, 3 x 3); `fresh`: filters change with every run."""
 
     out: int = 4
     fresh: bool = False
 
     @cached_property
-    def tiling(self) -> Tiling:
-        return Tiling(self.x, self.y, self.slide.pad, self.batch, self.out, self.fresh)
+    def tiling(self) -> WinogradTiling:
+        return WinogradTiling(self.x, self.y, self.slide.pad, self.batch, self.out, self.fresh)
 
     @cached_property
-    def tiling_back(self) -> Tiling:
+    def data_tiling(self) -> WinogradTiling:
         top, left = self.slide.pad
-        return Tiling(self.y, self.x, (2 - top, 2 - left), self.batch, self.out, True, True)
+        return WinogradTiling(self.y, self.x, (2 - top, 2 - left), self.batch, self.out, True, True)
 
     @property
     def filters(self) -> Spec:
-        return self._kept(self.tiling, self.packed)
+        return self._filter_spec(self.tiling, self.packed)
 
     @property
-    def filters_back(self) -> Spec:
-        return self._kept(self.tiling_back, self.packed_back)
+    def data_filters(self) -> Spec:
+        return self._filter_spec(self.data_tiling, self.packed_data)
 
-    def _kept(self, tiling: Tiling, packed: Spec) -> Spec:
-        """Room for transformed filters, or for those that workers transform themselves."""
-        alone = tiling.apart or not tiling.fresh
+    def _filter_spec(self, tiling: WinogradTiling, packed: Spec) -> Spec:
+        """Transformed filters, or packed ones where workers transform them."""
+        alone = tiling.splits_tiles or not tiling.fresh
         return Spec((tiling.filters,), FLOAT) if alone else packed
 
-    def room(self, back: bool) -> Spec:
-        """Also that to pack filters in."""
-        tiling, packed = ((self.tiling_back, self.packed_back) if back else
+    def workspace(self, back: bool) -> Spec:
+        """Also holds packed filters."""
+        tiling, packed = ((self.data_tiling, self.packed_data) if back else
                           (self.tiling, self.packed))
-        return Spec((max(tiling.room, packed.size),), FLOAT)
+        return Spec((max(tiling.workspace, packed.size),), FLOAT)
 
-    def pack(self, w: Any, filters: Any, room: Any = None) -> None:
+    def pack(self, w: Any, filters: Any, workspace: Any = None) -> None:
         if self.filters == self.packed:
             super().pack(w, filters)
         else:
-            super().pack(w, packed := room[:self.packed.size])
+            super().pack(w, packed := workspace[:self.packed.size])
             self.tiling.transform(packed, filters)
 
-    def pack_back(self, w: Any, filters: Any, room: Any = None) -> None:
-        if self.filters_back == self.packed_back:
-            super().pack_back(w, filters)
+    def pack_data(self, w: Any, filters: Any, workspace: Any = None) -> None:
+        if self.data_filters == self.packed_data:
+            super().pack_data(w, filters)
         else:
-            super().pack_back(w, packed := room[:self.packed_back.size])
-            self.tiling_back.transform(packed, filters)
+            super().pack_data(w, packed := workspace[:self.packed_data.size])
+            self.data_tiling.transform(packed, filters)
 
-    def sums(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, room: Any
+    def sums(self, x: Any, filters: Any, bias: Any, r: Any, y: Any, flags: int, workspace: Any
              ) -> Callable[[], None]:
-        return self.tiling.compute(x, filters, bias, r, y, flags, room)
+        return self.tiling.compute(x, filters, bias, r, y, flags, workspace)
 
-    def sums_back(self, g: Any, filters: Any, bias: Any, gx: Any, flags: int, room: Any
+    def data_sums(self, g: Any, filters: Any, bias: Any, gx: Any, flags: int, workspace: Any
                   ) -> Callable[[], None]:
-        return self.tiling_back.compute(g, filters, bias, gx, gx, flags, room)
+        return self.data_tiling.compute(g, filters, bias, gx, gx, flags, workspace)
 
     @cached_property
-    def weighing(self) -> Weighing:
-        return Weighing(self.tiling)
+    def weight_grad(self) -> WinogradWeightGrad:
+        return WinogradWeightGrad(self.tiling)
 
     @property
-    def weight_room(self) -> Spec:
-        return Spec((self.weighing.room,), FLOAT)
+    def weight_workspace(self) -> Spec:
+        return Spec((self.weight_grad.workspace,), FLOAT)
 
-    def weight_sums(self, x: Any, g: Any, packed: Any, room: Any) -> Callable[[], None]:
-        return self.weighing.compute(x, g, packed, room)
+    def weight_sums(self, x: Any, g: Any, packed: Any, workspace: Any) -> Callable[[], None]:
+        return self.weight_grad.compute(x, g, packed, workspace)

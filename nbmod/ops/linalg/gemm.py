@@ -525,7 +525,7 @@ def prepare_gemm(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias:
     if rows * depth * columns * stack <= TINY and not packed:
         return partial(_by_numpy, a, b, c, alpha, bias, add, relu)
     lanes, flags = lanes_of(c.dtype), BIAS * (bias is not None) | ADD * add | RELU * relu
-    b_strides = (b.shape[1] * b.shape[2], 0) if packed else _strides(b)
+    b_strides: tuple[int, int] = (b.shape[1] * b.shape[2], 0) if packed else _strides(b)
     strides = Strides(*_strides(a), *b_strides, _strides(c)[0])
     order = ("C" if strides.a_column == 1 else "F") + (
         "P" if packed else "F" if strides.b_row == 1 else "C")

@@ -13,7 +13,7 @@ propagate from convolutions to the ops after them, as in "Optimizing CNN Model I
    plain ones, a reorder is inserted, one for all readers.
 
 An elementwise op needs no blocked variant: its images just have another shape.  Only a function
-with f(0) != 0 is followed by a `ClearEdges`, which zeroes halo and channel padding again.
+with f(0) != 0 is followed by a `ZeroPadding`, which zeroes halo and channel padding again.
 """
 
 from __future__ import annotations
@@ -117,9 +117,9 @@ def _kind(node: Node, graph: Graph, known: Sequence[Spec | None], chosen: Chosen
     if node.inputs[0] not in chosen.images:
         return ""
     if op.name == "Pooling":
-        from ...ops.blocked.blocked_pooling import suits
+        from ...ops.blocked.blocked_pooling import supports_blocks
 
-        return "pooling" if suits(cast("Pooling", op)) else ""
+        return "pooling" if supports_blocks(cast("Pooling", op)) else ""
     if op.name in NORMS:
         norm = cast("BatchNormOp", op)
         reads_hidden = norm.output_mean_var or uses[Entry(node, 1)] or uses[Entry(node, 2)]
@@ -143,12 +143,12 @@ def _convolution_kind(node: Node, data: Spec, chosen: Chosen, learns: set[Node],
     if op.channels_last or len(op.kernel) != 2:
         return ""
     from ...ops.blocked.blocked_convolution import FLAT
-    from ...ops.blocked.choose_algorithm import is_worth_blocks
+    from ...ops.blocked.choose_algorithm import should_block
 
     blocked, data_learns = node.inputs[0] in chosen.images, node.inputs[0].node in learns
     wants: dict[Direction, bool] = {"forward": True, "weight": node in learns, "data": data_learns}
     wanted = [direction for direction, is_wanted in wants.items() if is_wanted]
-    if not is_worth_blocks(op.directions(data).geo, wanted, blocked, last):
+    if not should_block(op.directions(data).geo, wanted, blocked, last):
         return ""
     chosen.data[node] = data
     if data.shape[1] < FLAT and not blocked and not data_learns:
@@ -302,22 +302,22 @@ class _Builder:
         data = self._reordered(node.inputs[0], channels, max(slide.pad), lanes)
         weight, *bias = (self._plain(entry) for entry in node.inputs[1:])
         # Weights that are not trained are packed once; the algorithm is direct, or Winograd's with
-        # tiles of `tiled` pixels.
+        # tiles of `tile` x `tile` pixels.
         packed = node not in self.learns
         layer = choose_algorithm.Layer(slide, whole.shape[0], channels,
                                        (whole.shape[2], whole.shape[3]), op.num_filter, size,
                                        not packed)
-        tiled, why = choose_algorithm.chosen(layer) if lanes > 1 else (0, "")
+        tile, why = choose_algorithm.choose(layer) if lanes > 1 else (0, "")
         if why:
-            how = f"by tiles of {tiled} x {tiled} pixels" if tiled else "directly"
+            how = f"by tiles of {tile} x {tile} pixels" if tile else "directly"
             self.notes.append(f"{node.describe()} is computed {how} ({why})")
         if packed:
-            weight = Entry(Node(PackedFilters(slide, channels, op.num_filter, lanes, tiled),
+            weight = Entry(Node(PackedFilters(slide, channels, op.num_filter, lanes, tile),
                                 f"{node.name}_packed", [weight]))
         made = BlockedConvolution(slide, channels, op.num_filter,
                                   self.halos.get(node.inputs[0], max(slide.pad)), self.halos[out],
-                                  bool(bias), packed, tiled=tiled,
-                                  learns=node.inputs[0].node in self.learns)
+                                  bool(bias), packed, winograd_tile=tile,
+                                  needs_data_grad=node.inputs[0].node in self.learns)
         return Entry(Node(made, node.name, [data, weight, *bias]))
 
     def _pooling(self, node: Node) -> Entry:
@@ -338,17 +338,17 @@ class _Builder:
         return Entry(Node(made, node.name, [self._blocked(data), *rest]))
 
     def _elementwise(self, node: Node) -> Entry:
-        from ...ops.blocked.ops import ClearEdges, JoinedBlocks
+        from ...ops.blocked.ops import ZeroPadding, BlockedConcat
 
         if node.op_name == "Concat":
-            op = JoinedBlocks(len(node.inputs))
+            op = BlockedConcat(len(node.inputs))
             return Entry(Node(op, node.name, [self._blocked(entry) for entry in node.inputs]))
         made = Entry(node.clone([self._blocked(entry) for entry in node.inputs], node.source))
         out = Entry(node, 0)
         image, halo = self.chosen.images[out], self.halos[out]
         if isinstance(node.op, FormulaOp) and not _at_zero(node.op)[0] and (
                 halo or image.channels % self._lanes):
-            made = Entry(Node(ClearEdges(image.channels, halo), f"{node.name}_cleared", [made]))
+            made = Entry(Node(ZeroPadding(image.channels, halo), f"{node.name}_cleared", [made]))
         return made
 
     def _blocked(self, entry: Entry) -> Entry:

@@ -45,8 +45,8 @@ def fuse_depthwise(before: Rewritten, first: Graph, specs: Sequence[Spec]) -> Re
         # What fits into the cache as a whole gains nothing from bands.
         data = known[graph.input_eids(node)[0]]
         is_large = len(links) > 1 or (data is not None
-                                      and prod(data.shape) > depthwise_chain.NEAR)
-        if not (is_large and depthwise_chain.follows(links, op)):
+                                      and prod(data.shape) > depthwise_chain.L2_ELEMENTS)
+        if not (is_large and depthwise_chain.can_extend(links, op)):
             return None
         chain = Node(depthwise_chain.BlockedChain((*links, op)), node.name,
                      [*host.inputs, *inputs[1:]], node.attrs)

@@ -21,7 +21,7 @@ from ..rewrite import Replacement, Rewritten, rewrite
 from .analysis import count_uses
 
 if TYPE_CHECKING:
-    from ...ops.blocked.int8 import ByteLayer, FromBytes, IntoBytes
+    from ...ops.blocked.int8 import BlockedInt8Layer, Int8FromBlocks, Int8IntoBlocks
     from ...ops.quantization.quantize import Requantize
     from ...ops.quantization.quantized_layers import QuantizedConvolution, QuantizedFullyConnected
 
@@ -61,7 +61,7 @@ def _blocked_layer(node: Node, inputs: list[Entry], data: Spec, out: Spec,
                    reordered: dict[tuple[Entry, object], Entry]) -> Replacement | None:
     """The layer on blocked images, between reorders; `reordered` are the inputs in blocks so far,
     by entry and layout."""
-    from ...ops.blocked.int8 import ByteLayer, FromBytes, IntoBytes, PackedBytes, layer_of
+    from ...ops.blocked.int8 import BlockedInt8Layer, Int8FromBlocks, Int8IntoBlocks, PackedInt8Filters, layer_of
 
     op = cast("QuantizedConvolution | QuantizedFullyConnected", node.op)
     found = layer_of(op, data, out)
@@ -69,12 +69,12 @@ def _blocked_layer(node: Node, inputs: list[Entry], data: Spec, out: Spec,
         return None
     source = inputs[0], found.x
     if source not in reordered:
-        into = Node(IntoBytes(found.x, found.batch), f"{inputs[0].node.name}_blocks", inputs[:1])
+        into = Node(Int8IntoBlocks(found.x, found.batch), f"{inputs[0].node.name}_blocks", inputs[:1])
         reordered[source] = Entry(into)
-    packed = Node(PackedBytes(found.filters), f"{node.name}_packed", inputs[1:2])
-    made = Node(ByteLayer(found, op, data.dtype), node.name,
+    packed = Node(PackedInt8Filters(found.filters), f"{node.name}_packed", inputs[1:2])
+    made = Node(BlockedInt8Layer(found, op, data.dtype), node.name,
                 [reordered[source], Entry(packed, 0), Entry(packed, 1), *inputs[2:]], node.attrs)
-    plain = Node(FromBytes(found.y, found.batch, out.shape, out.dtype), f"{node.name}_plain",
+    plain = Node(Int8FromBlocks(found.y, found.batch, out.shape, out.dtype), f"{node.name}_plain",
                  [Entry(made)])
     return Replacement([Entry(plain), Entry(made, 1), Entry(made, 2)],
                        f"{node.describe()} works on blocks of bytes")
@@ -116,7 +116,7 @@ def _cancel_reorders(before: Rewritten) -> Rewritten:
         if _undoes(node, inputs):
             source = inputs[0].node.inputs[0]
             return Replacement([source], f"{node.name} are those of {source.node.describe()}")
-        op: ByteLayer | FromBytes
+        op: BlockedInt8Layer | Int8FromBlocks
         if node.op_name == "_byte_layer":
             layer = cast("ByteLayer", node.op)
             x, y = (replace(form, halo=halo) for form, halo in (
