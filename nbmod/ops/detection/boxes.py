@@ -1,8 +1,7 @@
-"""Boxes: how much they overlap, which to keep, how they are written relative to anchors.
+"""Boxes: intersection over union, non-maximum suppression, encoding relative to anchors, matching.
 
-A box is four numbers, its corners (left, top, right, bottom) or its center (x, y, width, height).
-Kernels turn either into corners first.  `iou`, the share of two boxes' union that they have in
-common, is here once for all detection ops.
+A box is its corners (left, top, right, bottom) or its center and size (x, y, width, height).
+Kernels convert to corners first.  `iou` is shared by all detection operators.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Format = Literal["center", "corner"]
 
 @inlined
 def as_corners(box, center):
-    """(left, top, right, bottom) of four numbers, which are a center and a size if `center`."""
+    """(left, top, right, bottom) of a box, which is a center and a size if `center`."""
     if center:
         half = box.dtype.type(0.5)
         width, height = box[2] * half, box[3] * half
@@ -55,7 +54,7 @@ def iou(a, b, pixel):
 def overlaps_any(box, group, kept, count, threshold, pixel, grouped):
     """Whether `box` overlaps one of the first `count` of kept (5, n): corners, and their group.
 
-    Only boxes of the same group count if `grouped`.  Sixty-four at a time, so that vectors help.
+    Only boxes of the same group count if `grouped`.  Sixty-four at a time, for vectorisation.
     """
     left, top, right, bottom, groups = kept[0], kept[1], kept[2], kept[3], kept[4]
     for start in range(0, count, 64):
@@ -70,7 +69,7 @@ def overlaps_any(box, group, kept, count, threshold, pixel, grouped):
 
 @inlined
 def _keep(data, score, order, threshold, columns, center, kept, where):
-    """The rows of one image that stay, in order, then -1; columns: start, class (-1: none)."""
+    """The rows of one image that are kept, in order, then -1; columns: start, class (-1: none)."""
     start, index = columns
     count, pixel = 0, data.dtype.type(0)
     for k in range(order.size):
@@ -91,7 +90,7 @@ def _keep(data, score, order, threshold, columns, center, kept, where):
 
 @kernel(parallel=True)
 def _suppress(data, score, order, threshold, columns, center, kept, where):
-    """where (B, N) of data (B, N, K) with scores (B, N), NaN for what is out; order (B, k)."""
+    """where (B, N) of data (B, N, K) with scores (B, N), NaN for excluded rows; order (B, k)."""
     for image in prange(data.shape[0]):
         _keep(data[image], score[image], order[image], threshold, columns, center, kept[image],
               where[image])
@@ -187,7 +186,7 @@ def _match(scores, order, threshold, ascending, limit, rows, columns):
 
 @kernel(parallel=True)
 def _match_all(scores, order, threshold, ascending, limit, rows, columns):
-    """rows (B, N) and columns (B, M): what each is matched with in scores (B, N, M), or -1."""
+    """rows (B, N) and columns (B, M): the match of each in scores (B, N, M), or -1."""
     for image in prange(scores.shape[0]):
         _match(scores[image], order[image], threshold, ascending, limit, rows[image],
                columns[image])
@@ -258,7 +257,7 @@ class BoxNMS(FloatOp, name="_contrib_box_nms", aliases=("_contrib_box_non_maximu
                                     f"data that is no coordinate ({self.coord_start} to {last})")
 
     def _counts(self, shape: Sequence[int]) -> tuple[int, int, int]:
-        """Groups, boxes in each, and how many of those are sorted."""
+        """Groups, boxes in each, and the number of boxes that are sorted."""
         boxes = shape[-2]
         return prod(shape[:-2]), boxes, min(self.topk, boxes) if self.topk > 0 else boxes
 

@@ -1,22 +1,22 @@
-"""Convolution whose taps move: every tap of every window reads the image at a point of its own.
+"""Deformable convolution: every tap of every window samples the image at a point of its own.
 
 Sources: Dai and others, Deformable Convolutional Networks, 2017; Zhu and others, Deformable
 ConvNets v2, 2018.
 
-Points lie anywhere between pixels and are interpolated.  As in any convolution,
+Points lie between pixels and are interpolated bilinearly.  With an im2col of sampled points,
 
-    output               y     = w cols          cols: what each tap sees at each position
+    output               y     = w cols          cols: the sample of each tap at each position
     gradient of weight   gw    = gy cols^T
     gradient of columns  gcols = w^T gy
 
-cols (channels x taps, positions) is sampled into scratch, a chunk of positions at a time, so that
-it takes no more than COLUMNS bytes however large images are; products are those of `linalg.gemm`.
-gcols is then spread back over the pixels, and gives offsets and masks their gradients.
+cols (channels x taps, positions) is sampled into workspace, a chunk of positions at a time, so that
+it has at most COLUMNS bytes for any image size; products are those of `linalg.gemm`.  gcols is then
+scattered to the pixels, and yields the gradients of offsets and masks.
 
-A point is the same for all channels of its group.  So kernels go block by block: for one tap and as
-many positions as a panel is wide, `_locate` writes a table of four corners and of weights along
-both axes, which serves all these channels.  Workers share columns by positions and taps, gradients
-of pixels by channels: no two of them write to one place, and no sum depends on their number.
+A point is the same for all channels of its group.  So kernels process blocks: for one tap and as
+many positions as a panel has columns, `_locate` writes a table of four corners and of weights along
+both axes, which serves all these channels.  Workers divide columns by positions and taps, gradients
+of pixels by channels: no two of them write the same element, and no sum depends on their number.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
 COLUMNS = 8 << 20
 """Bytes of cols at a time; weights are read once for each chunk."""
 CHANNELS = 16
-"""Channels of a task that spreads gradients: they share the tables."""
+"""Channels of a task that scatters gradients: they share the tables."""
 LayoutName = Literal["NCDHW", "NCHW", "NCW"]
 
 
@@ -50,10 +50,12 @@ LayoutName = Literal["NCDHW", "NCHW", "NCW"]
 
 @inlined
 def _between(at, size, clamped, table, j):
-    """The two pixels of an axis around a point; table[:, j]: their weights, and how these grow.
+    """The two pixels around a point along an axis; table[:, j]: their weights, and derivatives of
+    these.
 
-    There is nothing outside of an image.  If `clamped` that begins at the first pixel, and ends a
-    pixel behind the last one, which is repeated; else it fades away in a pixel on either side.
+    Outside of the image there are zeros.  If `clamped` the image begins at the first pixel and ends
+    one pixel after the last, which is repeated; else it fades to zero within a pixel on either
+    side.
     """
     kind = table.dtype.type
     for k in range(4):
@@ -73,8 +75,8 @@ def _between(at, size, clamped, table, j):
 def _locate(offset, mask, window, t, part, clamped, corner, weight):
     """The table of a tap's points at positions part: corner (4, n), weight (12, n).
 
-    offset (2, positions), y first; mask (positions), or empty; window: see `geometry.Window`.
-    Rows of weight: 4 along y, 4 along x, the mask; 3 are left for sums.
+    offset (2, positions), y first; mask (positions), or empty; window: see `sliding_window.Window`.
+    Rows of weight: 4 along y, 4 along x, the mask; 3 are for sums.
     """
     kind, height, width = weight.dtype.type, window[0, 1], window[0, 2]
     for j in range(corner.shape[1]):
@@ -95,7 +97,7 @@ def _locate(offset, mask, window, t, part, clamped, corner, weight):
 
 @inlined
 def _sample(plane, corner, weight, out):
-    """out[j] = what a plane (flat) is at point j."""
+    """out[j] = the sample of a plane (flat) at point j."""
     for j in range(out.size):
         upper = weight[4, j] * plane[corner[0, j]] + weight[5, j] * plane[corner[1, j]]
         lower = weight[4, j] * plane[corner[2, j]] + weight[5, j] * plane[corner[3, j]]
@@ -104,7 +106,7 @@ def _sample(plane, corner, weight, out):
 
 @inlined
 def _add_slopes(plane, corner, weight, g):
-    """To the sums: g times what a sample grows by with y, with x and with the mask."""
+    """Add g times the derivatives of a sample by y, x and the mask to the sums."""
     for j in range(g.size):
         a, b = plane[corner[0, j]], plane[corner[1, j]]
         c, d = plane[corner[2, j]], plane[corner[3, j]]
@@ -117,7 +119,7 @@ def _add_slopes(plane, corner, weight, g):
 
 @inlined
 def _spread(plane, corner, weight, g):
-    """Add g[j] to the pixels around point j."""
+    """Scatter g[j] to the pixels around point j."""
     for j in range(g.size):
         upper, lower = g[j] * weight[8, j] * weight[0, j], g[j] * weight[8, j] * weight[1, j]
         plane[corner[0, j]] += upper * weight[4, j]
@@ -128,7 +130,7 @@ def _spread(plane, corner, weight, g):
 
 @inlined
 def _row(lie, c, t, taps):
-    """Where the row of channel c and tap t begins in cols; lie: see `Moving`."""
+    """Offset of the row of channel c and tap t in cols; lie: see `Moving`."""
     return c // lie[0] * lie[1] + (c % lie[0] * taps + t) * lie[3]
 
 
@@ -202,11 +204,11 @@ def _give_image(points, part, tables, cols, lie, gimage):
 
 @dataclass(frozen=True)
 class Moving:
-    """Convolution of one image with moving taps: its scratch, and the functions that run it.
+    """Deformable convolution of one image: its workspace, and the functions that run it.
 
-    A chunk's columns lie in panels (groups, blocks, depth, width), if y is made from them, or in
-    rows (groups, depth, chunk).  Kernels are told by `lie`: channels of a group, and the distances
-    of groups, blocks and rows.
+    A chunk's columns are stored in panels (groups, blocks, depth, width), if y is computed from
+    them, or in rows (groups, depth, chunk).  The kernels' argument `lie` has the channels of a
+    group, and the strides of groups, blocks and rows.
     """
 
     geo: Geometry
@@ -228,7 +230,7 @@ class Moving:
         return -(-blocks // -(-blocks // most)) * self.width
 
     def room(self) -> list[Spec]:
-        """cols, tables, scratch of products."""
+        """cols, tables, workspace of products."""
         workers, sizes = num_threads(), (self.geo.group_filters, self.geo.depth, self.chunk)
         work = max(max_gemm_workspace(m, k, n, self.dtype) for m, k, n in permutations(sizes))
         return [Spec((self.geo.groups * self.geo.depth * self.chunk,), self.dtype),
@@ -247,7 +249,7 @@ class Moving:
         return [(first, min(self.chunk, count - first)) for first in range(0, count, self.chunk)]
 
     def points(self, offset: Any, mask: Any) -> tuple[Any, ...]:
-        """What kernels are told of the points of an image."""
+        """The kernels' description of the points of an image."""
         taps, count = self.geo.window.taps, self.geo.window.positions
         if mask is None:
             mask = np.empty((self.deformed, taps, 0), self.dtype)
@@ -429,6 +431,6 @@ def _planes(array: Any) -> Any:
 
 
 def _named(names: Sequence[str], tensors: Sequence[Any]) -> tuple[Any, ...]:
-    """data, offset, mask, weight and bias; None for what is not there."""
+    """data, offset, mask, weight and bias; None for missing ones."""
     found = dict(zip(names, tensors, strict=True))
     return tuple(found.get(name) for name in ("data", "offset", "mask", "weight", "bias"))

@@ -1,7 +1,7 @@
-"""The ops of SSD: anchors over a feature map, training targets for them, detections from them.
+"""The operators of SSD (Liu et al. 2016): anchors, training targets, detections.
 
 One task is one image.  Boxes are corners relative to the image.  Where something must be sorted,
-kernels come in two parts, with a ranking between them; NaN marks what takes no part in it.
+kernels have two parts, with a ranking between them; NaN marks excluded elements.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .boxes import iou, overlaps_any
 __all__ = ["MultiBoxDetection", "MultiBoxPrior", "MultiBoxTarget"]
 
 LEAST_OVERLAP = 1e-6
-"""Boxes that overlap no anchor more than this are matched with none."""
+"""Boxes whose overlap with every anchor is at most this are not matched."""
 
 
 # ---------------------------------------------------------------------------------- target: kernels
 
 @inlined
 def _valid_labels(label):
-    """How many boxes there are: labels end with the first whose class is -1."""
+    """The number of boxes: labels end at the first whose class is -1."""
     for g in range(label.shape[0]):
         if label[g, 0] == -1:
             return g
@@ -57,7 +57,7 @@ def _best_anchor(box, anchors, match):
 
 @inlined
 def _match_best(anchors, label, count, match, wanted, overlap):
-    """Give every box, the best pair first, an anchor of its own."""
+    """Match every box, the best pair first, with an anchor of its own."""
     for g in range(count):
         overlap[g], wanted[g] = _best_anchor(_corners(label[g], 1), anchors, match)
     for _ in range(count):
@@ -89,7 +89,7 @@ def _background(scores, i):
 
 @inlined
 def _match_rest(anchors, label, count, scores, limits, match, chance):
-    """Anchors that overlap a box enough get it; `chance` of background where one may be negative.
+    """Match anchors that overlap a box enough; `chance` of background where one may be negative.
 
     Returns how many anchors have a box; limits: least overlap, largest of a negative (0: any).
     """
@@ -424,8 +424,8 @@ class MultiBoxDetection(FloatOp, name="_contrib_MultiBoxDetection"):
                 Spec((batch, 5, count), kind), *rank_work(score, batch)]
 
     def least_overlap(self, real: Any) -> Any:
-        """The number of type `real` that an iou must exceed: "at least" is "more than the next
-        lower one"."""
+        """The value of type `real` that an iou must exceed: "at least" is "more than the next lower
+        value"."""
         return np.nextafter(real(as_float32(self.nms_threshold)), real(-1))
 
     def _sorted(self, count: int) -> int:

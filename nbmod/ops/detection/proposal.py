@@ -1,8 +1,8 @@
-"""Region proposals: the boxes of a Faster R-CNN's first stage that are worth a second look.
+"""Region proposals of Faster R-CNN (Ren et al. 2015).
 
-Boxes here are pixels: one from left to right is right - left + 1 wide.  Every position of the
-feature map has the same few anchors; moved by the network's predictions they become boxes, the best
-are sorted by score, and those that overlap better ones are dropped.  One task is one image.
+Boxes are in pixels: one from left to right is right - left + 1 wide.  Every position of the feature
+map has the same few anchors; predictions transform them to boxes, the best are sorted by score, and
+those that overlap better ones are suppressed.  One task is one image.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["MultiProposal", "Proposal"]
 
 @inlined
 def _move(box, offset, plain, limits):
-    """The anchor in `box`, moved by offsets in place and cut off at the border of the image."""
+    """Move the anchor in `box` by offsets in place and clip it at the border of the image."""
     half, one = box.dtype.type(0.5), box.dtype.type(1)
     for axis in range(2):
         if plain:
@@ -78,7 +78,7 @@ def _propose(prob, offsets, info, anchors, how, boxes, score):
 
 @inlined
 def _select(boxes, score, order, threshold, kept, where, image, rois, out):
-    """rois (post, 5) and out (post, 1): the best boxes apart from each other, then again these."""
+    """rois (post, 5) and out (post, 1): the best boxes after suppression, repeated to fill up."""
     count, one = 0, boxes.dtype.type(1)
     for k in range(order.size):
         if count == rois.shape[0]:
@@ -137,7 +137,7 @@ class MultiProposal(FloatOp, name="_contrib_MultiProposal"):
     inputs: ClassVar = ("cls_prob", "bbox_pred", "im_info")
     outputs: ClassVar = ("output", "score")
     many: ClassVar[bool] = True
-    """More than one image may come at a time."""
+    """Whether batches of several images are allowed."""
 
     @property
     def num_visible(self) -> int:

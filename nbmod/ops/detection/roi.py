@@ -1,12 +1,12 @@
 """Pooling over regions of interest: rows of `rois` are (image, left, top, right, bottom).
 
-A region is cut into a grid of bins, and every bin becomes one number: its maximum (ROIPooling), its
-mean (PSROIPooling), or, in other files, the mean of points that are interpolated between pixels.
+A region is divided into a grid of bins, each reduced to one value: its maximum (ROIPooling), its
+mean (PSROIPooling), or, in other files, the mean of interpolated points.
 
-Forward takes regions in parallel, backward channels, so that no two tasks write to one place.
-Where bins are the same for all channels forward takes BLOCK of them at a time (`channel_blocks`),
-unless regions are so few that they touch but a part of the image.  Regions of images that do not
-exist give 0.
+The forward pass is parallel over regions, the backward pass over channels, so that no two tasks
+write the same element.  Where bins are the same for all channels the forward pass processes BLOCK
+of them at a time (`channel_blocks`), unless there are so few regions that they cover a small part
+of the image.  Regions of images that do not exist are 0.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ __all__ = ["PSROIPooling", "ROIPooling", "RegionOp", "flat", "image_of", "pair",
 
 INT32 = np.dtype(np.int32)
 TOGETHER = 32
-"""Channels of a task of ROIPooling's backward: what they need of gy and gx shares caches."""
+"""Channels of a task of ROIPooling's backward pass: what they read of gy and gx shares cache
+lines."""
 
 
 # ------------------------------------------------------------------------------------------ kernels
 
 @inlined
 def rounded(x, half):
-    """The nearest whole number; halves go away from 0 (`half` is 0.5 in the type of x)."""
+    """Round to nearest, halves away from 0 (`half` is 0.5 in the type of x)."""
     return np.floor(x + half) if x > 0 else np.ceil(x - half)
 
 
@@ -151,7 +152,7 @@ def _max_of_blocks(blocks, rois, scale, shapes, best, index, y, where):
 
 @kernel(parallel=True)
 def _max_backward(gy, rois, where, gx):
-    """Gradients go to where the maxima were; gx (N, C, pixels), gy and where (R, C, bins)."""
+    """Add gradients at the maxima; gx (N, C, pixels), gy and where (R, C, bins)."""
     channels = gx.shape[1]
     for task in prange((channels + TOGETHER - 1) // TOGETHER):
         first = np.int64(task) * TOGETHER
@@ -247,7 +248,7 @@ class RegionOp(FloatOp):
         return given
 
     def scale(self, dtype: np.dtype) -> Any:
-        """`spatial_scale` as kernels want it."""
+        """`spatial_scale` in the type of the kernels."""
         return dtype.type(as_float32(self.spatial_scale))
 
     def infer_shape(self, ins: list[PartialShape], outs: list[PartialShape]

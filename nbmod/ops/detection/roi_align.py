@@ -1,13 +1,12 @@
-"""ROIAlign: the mean of points in every bin of a region, which are interpolated between pixels.
+"""ROIAlign (He et al., Mask R-CNN, 2017): the mean of interpolated points in every bin of a region.
 
-Interpolation along an axis and the grid of points both depend on that axis alone, so what a bin is
-made of is an outer product of two short tables of weights, made once for each region.  It is the
-same for all channels: kernels take BLOCK of them at a time (`channel_blocks`).  Where each bin has
-channels of its own, or regions are so few that they touch but a part of the image, they go channel
-by channel instead.
+Interpolation and the grid of points are separable, so the weights of a bin are an outer product of
+two short tables, made once for each region.  They are the same for all channels: kernels process
+BLOCK of them at a time (`channel_blocks`).  Where each bin has channels of its own, or there are so
+few regions that they cover a small part of the image, channels are processed one by one.
 
-Forward takes regions in parallel.  Backward takes parts of the image, blocks of channels and bands
-of rows: no two tasks write to one place, and the order of sums is that of regions.
+The forward pass is parallel over regions.  The backward pass is parallel over blocks of channels
+and bands of rows: no two tasks write the same element, and sums are in the order of regions.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ __all__ = ["ROIAlign"]
 
 @inlined
 def _weigh(start, step, points, weights, spans):
-    """What bins of an axis are made of: weights (bins, pixels), and the pixels [lo, hi) of each."""
+    """Weights of bins along an axis: (bins, pixels), and the pixels [lo, hi) of each."""
     bins, size = weights.shape
     kind = weights.dtype.type
     for p in range(bins):
@@ -67,7 +66,7 @@ def _weigh(start, step, points, weights, spans):
 
 @inlined
 def _weigh_region(roi, scale, shift, points, down, across, spans):
-    """Weights along both axes; returns what to divide sums by, 0 where a region is empty."""
+    """Weights along both axes; returns the divisor of sums, 0 where a region is empty."""
     kind = down.dtype.type
     left, top = roi[1] * scale - shift, roi[2] * scale - shift
     width, height = roi[3] * scale - shift - left, roi[4] * scale - shift - top
@@ -156,7 +155,7 @@ def _blocks_backward(gy, rois, how, down, across, spans, means, blocks):
 
 @inlined
 def _channel(c, bins, bin_number, sensitive):
-    """The channel of data behind output channel c at a bin."""
+    """The channel of data of output channel c at a bin."""
     return c * bins + bin_number if sensitive else c
 
 

@@ -1,8 +1,8 @@
-"""Regions sampled at points that are anywhere: turned regions, and bins that move.
+"""RROIAlign (rotated regions) and DeformablePSROIPooling: bilinear samples at arbitrary points.
 
-Both ops ask for what is between pixels.  `corners_of` finds the four around a point and its
-distance from them, once for all channels that have this point: those of a turned region are taken
-in blocks (`channel_blocks`), those of a moved bin, which see other pixels each, from a table.
+`corners_of` finds the four pixels around a point and its distances from them, once for all channels
+that share the point: those of a rotated region are processed in blocks (`channel_blocks`), those of
+a moved bin, which read different channels each, from a table.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["DeformablePSROIPooling", "RROIAlign"]
 def corners_of(image, y, x):
     """(top, bottom, left, right) pixels around a point, and its distance from top and left.
 
-    image: (rows, columns, ...), of which shape and type are looked at.
+    image: (rows, columns, ...), of which only shape and type are used.
     """
     zero = image.dtype.type(0)
     y, x = max(y, zero), max(x, zero)
@@ -62,7 +62,8 @@ def _is_near(image, y, x, border):
 
 @inlined
 def _turned(roi, scale, grid, points):
-    """A turned region: its place, direction, size of a bin, and points in it along both axes."""
+    """Frame of a rotated region: its center, direction, size of a bin, and points in it along both
+    axes."""
     kind = roi.dtype.type
     angle = roi[5] * kind(pi / 180)
     wide = max(roi[3] * scale, kind(1)) / kind(grid[1])
@@ -85,7 +86,7 @@ def _turned_point(frame, grid, i, j, k, kind):
 
 @inlined
 def _add_point(image, y, x, share, total):
-    """total (BLOCK) += share times what image (rows, columns, BLOCK) is between pixels."""
+    """total (BLOCK) += share times the interpolated image (rows, columns, BLOCK)."""
     top, bottom, left, right, down, across = corners_of(image, y, x)
     upper, lower = share - share * down, share * down
     add_scaled(total, image[top, left], upper - upper * across)
@@ -150,7 +151,7 @@ def _turned_backward(gy, rois, scale, points, grid, means, blocks):
 
 @inlined
 def _moving(roi, scale):
-    """(left, top, width, height) of a region whose bins move."""
+    """(left, top, width, height) of a region with deformable bins."""
     kind = roi.dtype.type
     one, half = kind(1), kind(0.5)
     left, top = rounded(roi[1], half) * scale - half, rounded(roi[2], half) * scale - half
@@ -161,10 +162,10 @@ def _moving(roi, scale):
 
 @inlined
 def _moved_bin(image, region, move, spread, how, label, bin_number, corner, weight):
-    """The points of a bin that are in the image, whose number is returned.
+    """Tables of the points of a bin that are in the image; returns their number.
 
-    Of each, corner (points, 4): pixels around it, weight (points, 12): what their mean grows by
-    with each of these, then what that grows by with y and with x.  how: (bins, group, part, points,
+    Of each, corner (points, 4): pixels around it, weight (points, 12): the derivatives of their
+    mean by each of these, then those of that by y and by x.  how: (bins, group, part, points,
     classes, output channels).
     """
     bins, _, part, points = how[:4]
@@ -197,7 +198,7 @@ def _moved_bin(image, region, move, spread, how, label, bin_number, corner, weig
 
 @inlined
 def _moved_channel(how, c, bin_number):
-    """The channel of data behind output channel c at a bin."""
+    """The channel of data of output channel c at a bin."""
     bins, group = how[:2]
     return (c * group + bin_number // bins * group // bins) * group + (
         bin_number % bins * group // bins)
@@ -402,7 +403,7 @@ class DeformablePSROIPooling(RegionOp, name="_contrib_DeformablePSROIPooling"):
         return self.work(ins, outs)
 
     def _arguments(self, ins: Sequence[Any], tables: Sequence[Any]) -> tuple[Any, ...]:
-        """What kernels want after the data: rois, moves, scale, spread, how, tables."""
+        """Arguments of the kernels after the data: rois, moves, scale, spread, how, tables."""
         (data, rois), part = ins[:2], self.part_size or self.pooled_size
         moves = np.zeros((len(rois), 2, part, part), data.dtype) if self.no_trans else ins[2]
         how = (self.pooled_size, self.group_size, part, self.sample_per_part, moves.shape[1] // 2,

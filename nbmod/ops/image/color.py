@@ -1,10 +1,10 @@
-"""Colours of an image (H, W, C) changed: brighter, paler, turned around the colour circle.
+"""Color augmentation of an image (H, W, C): brightness, contrast, saturation, hue, lighting.
 
-C is 3, red, green and blue from 0 to 255, or 1: a grey image has no hue and no saturation, and
-light of another colour leaves it alone.  What is random is drawn once for each image.  Integers are
-computed in float32, cut off at their limits and lose fractions.
+C is 3, red, green and blue from 0 to 255, or 1: a grey image has no hue and no saturation, and PCA
+lighting does not change it.  Random parameters are drawn once for each image.  Integers are
+computed in float32, saturated and truncated.
 
-Gradients pass straight through, as in MXNet: training is not to notice that colours were changed.
+Gradients are passed through unchanged, as in MXNet.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .preprocess import ImageOp, saturate
 __all__: list[str] = []
 
 GREY = np.array([0.299, 0.587, 0.114])
-"""Shares of red, green and blue in brightness (ITU-R BT.601)."""
+"""Luma coefficients of red, green and blue (ITU-R BT.601)."""
 
 LIGHT = np.array([[-0.5675, 0.7192, 0.4009],
                   [-0.5808, -0.0045, -0.8140],
@@ -55,7 +55,7 @@ def _saturation(x: np.ndarray, factor: float) -> np.ndarray:
 
 
 def _hue(x: np.ndarray, turn: float) -> np.ndarray:
-    """Every colour turned by `turn` of the circle, between the same greatest and least value."""
+    """Hues rotated by `turn` of the circle, with the same greatest and least value."""
     if x.shape[2] == 1:
         return x
     red, green, blue = np.moveaxis(x, 2, 0).copy()
@@ -83,7 +83,7 @@ Change = Callable[[np.ndarray, Any], np.ndarray]
 
 
 class _Colour(ImageOp):
-    """Base: `steps` says what is done to a floating point image."""
+    """Base: `steps` returns the operations on a floating point image."""
 
     shapes: ClassVar = "(H, W, C) with C of 3 or 1, the same for the output"
 
@@ -96,7 +96,7 @@ class _Colour(ImageOp):
         return ograds
 
     def steps(self) -> list[tuple[Change, Any]]:
-        """What is done, one after the other, and how much; random numbers are drawn here."""
+        """Operations and their amounts, in order; random numbers are drawn here."""
         raise NotImplementedError
 
     def forward(self, ins, outs, call):

@@ -1,9 +1,10 @@
-"""Correlation: patches of one image compared with those of another, at every displacement.
+"""Correlation (FlowNet, Dosovitskiy et al. 2015): patches of two images compared at every
+displacement.
 
-Both images are brought into (N, H, W, C) with a border of zeros.  A patch row is then one run of
-memory, and a comparison of two patches a few long inner products.  In backward every pixel gathers:
-what it was compared with under a displacement is a single pixel of the other image, whose weight is
-the sum of the gradients of the few patches that hold both.  So rows of pixels are independent.
+Both images are copied to (N, H, W, C) with a border of zeros.  A patch row is then contiguous, and
+a comparison of two patches a few long inner products.  In the backward pass every pixel gathers:
+under a displacement it was compared with a single pixel of the other image, whose weight is the sum
+of the gradients of the few patches that contain both.  So rows of pixels are independent.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = ["Correlation"]
 
 @inlined(fastmath=True)
 def _compare(a, b, multiply):
-    """Inner product of two runs, or the sum of absolute differences."""
+    """Inner product of two vectors, or the sum of absolute differences."""
     total = a.dtype.type(0)
     if multiply:
         for k in range(a.size):
@@ -155,7 +156,7 @@ class Correlation(FloatOp, name="Correlation"):
             raise ShapeMismatch(f"kernel_size is {self.kernel_size}, expected an odd number")
 
     def _count(self, size: int) -> int:
-        """How many patches are compared along an axis."""
+        """Number of patches along an axis."""
         border = self.max_displacement + self.kernel_size // 2
         room = size + 2 * self.pad_size - 2 * border
         if room < 1:
@@ -183,7 +184,7 @@ class Correlation(FloatOp, name="Correlation"):
             np.copyto(self._inner(wide), image)
 
     def _inner(self, wide: Any) -> Any:
-        """The image (N, C, H, W) in its border."""
+        """The image (N, C, H, W) inside its border."""
         pad = self.pad_size
         height, width = wide.shape[1:3]
         return wide[:, pad:height - pad, pad:width - pad].transpose(0, 3, 1, 2)

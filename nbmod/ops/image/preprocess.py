@@ -1,7 +1,7 @@
-"""Images as tensors (H, W, C): brought to networks, cropped, flipped, resized, bordered.
+"""Image preprocessing: (H, W, C) tensors converted, normalised, cropped, flipped, resized, padded.
 
-`_image_X` is `mx.nd.image.X`; the two ops that MXNet names after OpenCV serve `mx.image`.  How
-colours are changed is in `ops.image_color`, how images are resized in `ops.resample`.
+`_image_X` is `mx.nd.image.X`; the two operators that MXNet names after OpenCV serve `mx.image`.
+Color augmentation is in `color`, resampling in `resample`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MEAN, STD = (0.0, 0.0, 0.0, 0.0), (1.0, 1.0, 1.0, 1.0)
 
 
 def saturate(values: np.ndarray, out: np.ndarray) -> None:
-    """out = values; integers are cut off at their limits, and lose fractions."""
+    """out = values; integers are saturated and truncated."""
     if out.dtype.kind in "iu":
         limits = np.iinfo(out.dtype)
         values = np.clip(values, limits.min, limits.max)
@@ -33,7 +33,7 @@ def saturate(values: np.ndarray, out: np.ndarray) -> None:
 
 
 def require_numbers(types: Sequence[PartialType]) -> None:
-    """MXNetError for images of truth values."""
+    """Raise MXNetError for boolean images."""
     if np.dtype(np.bool_) in types:
         raise MXNetError("data has type bool, expected numbers; insert a Cast")
 
@@ -342,7 +342,7 @@ class CvCopyMakeBorder(ImageOp, name="_cvcopyMakeBorder"):
                 channels)
 
     def sources(self, shape: Shape) -> list[np.ndarray]:
-        """Of which rows and of which columns of the image the result is made."""
+        """Source rows and columns of the result."""
         widths = (self.top, self.bot), (self.left, self.right)
         return [np.pad(np.arange(size), width, _PADS[self.type])  # type: ignore[call-overload]
                 for size, width in zip(shape, widths, strict=False)]

@@ -1,13 +1,12 @@
-"""Images of other sizes, as OpenCV makes them: `resize(image, out, interp)`.
+"""Image resampling as in OpenCV: `resize(image, out, interp)`.
 
-Every mode is separable: a pixel of the result is a weighted sum of columns, then of rows, and on
-either axis places and weights depend on that axis alone.  So a mode is nothing but a table (`taps`)
-for each axis, and the same kernels serve them all: `_across` brings rows to their new width,
-`_down` adds up such rows.
+Every mode is separable: an output pixel is a weighted sum of columns, then of rows, whose indices
+and weights depend on that axis alone.  So a mode is a table (`taps`) for each axis, and the same
+kernels serve all modes: `_across` resizes rows, `_down` adds up rows.
 
-Bytes are computed as OpenCV does: weights are multiples of 1 / 2048, linear interpolation is done
-in whole numbers and drops bits between the two passes.  So results agree to the bit; in the other
-modes but for some halves, which OpenCV rounds one way or the other as its vectors happen to lie.
+Bytes are computed as in OpenCV: weights are multiples of 1 / 2048, linear interpolation is fixed
+point and drops bits between the two passes.  Results are bit-identical; in the other modes but for
+some halves, which OpenCV rounds depending on the alignment of its vectors.
 
 The kernels are serial and release the GIL: many images are resized by many threads.
 """
@@ -27,11 +26,11 @@ from ..shape import size_of
 __all__ = ["NEAREST", "LINEAR", "CUBIC", "AREA", "LANCZOS", "by_size", "plan", "resize", "taps"]
 
 Table = tuple[np.ndarray, np.ndarray]
-"""For each position along an axis: the pixels it is made of, (count, n), and their weights."""
+"""For each position along an axis: source pixels (count, n), and their weights."""
 
 NEAREST, LINEAR, CUBIC, AREA, LANCZOS, LINEAR_EXACT = range(6)
 _UNIT = 2048
-"""The weight 1 of fixed-point arithmetic."""
+"""The weight 1 in fixed-point arithmetic."""
 
 
 # -- kernels ------------------------------------------------------------------------------------
@@ -48,7 +47,7 @@ def _pick(image, rows, columns, out):
 
 @kernel
 def _across(image, index, weight, wide):
-    """wide (H, L): weighted sums of numbers in rows of image (H, W C); index, weight (taps, L)."""
+    """wide (H, L): weighted sums of elements in rows of image (H, W C); index, weight (taps, L)."""
     for i in range(image.shape[0]):
         row, out = image[i], wide[i]
         for j in range(out.size):
@@ -72,7 +71,7 @@ def _down(wide, index, weight, out):
 
 @kernel
 def _down_fixed(wide, index, weight, out):
-    """The same for sums of two bytes each, all in whole numbers."""
+    """The same for sums of two bytes each, in integers."""
     for i in range(index.shape[0]):
         row, upper, lower = out[i], wide[index[i, 0]], wide[index[i, 1]]
         above, below = weight[i, 0], weight[i, 1]
@@ -125,7 +124,7 @@ def _cubic(size: int, count: int) -> Table:
 
 
 def _lanczos(size: int, count: int) -> Table:
-    """sinc(t) sinc(t / 4) over eight pixels, brought to a sum of 1."""
+    """sinc(t) sinc(t / 4) over eight pixels, normalised to a sum of 1."""
     first, x = _between(size, count)
     distance = x[:, None] - np.arange(-3, 5)
     weight = np.sinc(distance) * np.sinc(distance / 4)
@@ -134,7 +133,7 @@ def _lanczos(size: int, count: int) -> Table:
 
 
 def _area(size: int, count: int) -> Table:
-    """What each position covers of each pixel, for smaller results."""
+    """Coverage of each pixel by each position, for smaller results."""
     scale = size / count
     index, weight = np.zeros((2, count, math.ceil(scale) + 1))
     for i in range(count):
@@ -147,7 +146,7 @@ def _area(size: int, count: int) -> Table:
 
 
 def _area_enlarged(size: int, count: int) -> Table:
-    """Pixels become squares, and only what lies across an edge between two is mixed."""
+    """Pixels are squares, and only positions across an edge between two are mixed."""
     first = np.floor(np.arange(count) * _step(size, count)).astype(np.int64)
     beyond = (np.arange(count) + 1 - (first + 1) * (count / size)).astype(np.float32)
     return _pair(size, first, np.where(beyond <= 0, 0, beyond - np.floor(beyond)))
@@ -166,7 +165,7 @@ def by_size(old: tuple[int, int], new: tuple[int, int]) -> int:
 
 @lru_cache(maxsize=256)
 def taps(size: int, count: int, interp: int, shrinks: bool = True) -> Table:
-    """What `count` positions over `size` pixels are made of.
+    """Source pixels and weights of `count` positions over `size` pixels.
 
     `shrinks`: neither axis of the image grows, on which AREA depends.
     """
@@ -177,11 +176,11 @@ def taps(size: int, count: int, interp: int, shrinks: bool = True) -> Table:
 
 def plan(old: Shape, new: Shape, interp: int, dtype: np.dtype
          ) -> tuple[Table, Table, np.dtype | None]:
-    """How an image of shape `old` (H, W, C) is brought to shape `new`: tables of rows and columns,
-    and the type of sums.
+    """Tables of rows and columns to resize an image of shape `old` (H, W, C) to `new`, and the type
+    of sums.
 
-    None: pixels are picked.  int32: bytes are added in whole numbers, and weights are in units of
-    fixed-point arithmetic.  Raises MXNetError for a way or a shape that there is not.
+    None: pixels are picked.  int32: bytes are added as integers, with fixed-point weights.  Raises
+    MXNetError for an unknown mode or an empty shape.
     """
     if interp not in _TABLES:
         raise MXNetError(f"interp is {interp}, expected one of 0 (nearest), 1 (linear), 2 (cubic), "
@@ -225,7 +224,7 @@ def resize(image: np.ndarray, out: np.ndarray, interp: int = LINEAR) -> None:
 
 
 def _whole(table: Table) -> Table:
-    """Weights in units of fixed-point arithmetic."""
+    """Weights in fixed-point arithmetic."""
     return table[0], np.rint(table[1] * _UNIT)
 
 
@@ -251,7 +250,7 @@ def _resize_real(image: np.ndarray, out: np.ndarray, rows: Table, columns: Table
 
 
 def _widened(image: np.ndarray, columns: Table, kind: np.dtype) -> np.ndarray:
-    """The image (H, W, C) in its new width, (H, OW C), of type `kind`."""
+    """The image (H, W, C) resized to a new width, (H, OW, C), of type `kind`."""
     index, weight = _spread(columns[0], image.shape[2]), columns[1].T.astype(kind)
     wide = np.empty((len(image), index.shape[1]), kind)
     _across(_flat(image), index, np.repeat(weight, image.shape[2], axis=1), wide)
@@ -259,7 +258,7 @@ def _widened(image: np.ndarray, columns: Table, kind: np.dtype) -> np.ndarray:
 
 
 def _spread(index: np.ndarray, channels: int) -> np.ndarray:
-    """Pixels (count, taps) as numbers within a row: (taps, count channels)."""
+    """Pixels (count, taps) as elements of a row: (taps, count channels)."""
     return (index.T[..., None] * channels + np.arange(channels)).reshape(index.shape[1], -1)
 
 

@@ -1,7 +1,7 @@
-"""Images in other sizes: UpSampling by a whole factor, BilinearResize2D to any size.
+"""UpSampling by an integer factor, and BilinearResize2D to any size.
 
-Interpolation along an axis depends on that axis alone, so what its kernels read is a short table
-for each: two neighbouring pixels and how much of the second.
+Interpolation is separable: kernels read a short table for each axis, of two adjacent pixels and the
+weight of the second.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class UpSampling(FloatOp, name="UpSampling"):
         return run
 
     def _parts(self, ins: Sequence[Any], out: Any) -> list[Any]:
-        """The channels of `out` that each input is responsible for."""
+        """The channels of `out` that each input produces."""
         if self.multi_input_mode == "sum":
             return [out] * len(ins)
         ends = np.cumsum([tensor.shape[1] for tensor in ins]).tolist()
@@ -182,7 +182,7 @@ def _interpolate(x, y, rows, columns, down, right):
 
 @kernel(parallel=True)
 def _interpolate_backward(gy, gx, rows, columns, down, right):
-    """Gradients go back to the four pixels that each output was made of."""
+    """Add gradients to the four pixels of each output."""
     for plane in prange(gx.shape[0]):
         image = gx[plane]
         image[:] = 0
@@ -201,7 +201,8 @@ def _interpolate_backward(gy, gx, rows, columns, down, right):
 
 def _neighbours(size: int, count: int, aligned: bool, dtype: np.dtype
                 ) -> tuple[np.ndarray, np.ndarray]:
-    """For `count` positions over `size` pixels: two neighbours (2, count), the second's share."""
+    """For `count` positions over `size` pixels: two neighbours (2, count), the weight of the
+    second."""
     index, kind = np.arange(count).astype(dtype), dtype.type
     if count == 1:
         at = index

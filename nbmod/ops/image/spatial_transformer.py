@@ -1,13 +1,13 @@
-"""Images seen through a grid: spatial transformers and what they are made of.
+"""Spatial transformer networks (Jaderberg et al. 2015): grids, and bilinear sampling through them.
 
-A grid (N, 2, OH, OW) says for every output pixel where in the image it is read: x in channel 0, y
-in channel 1, both from -1 (the centre of the first pixel) to 1 (that of the last).  An axis of one
-pixel has only one place, -1.
+A grid (N, 2, OH, OW) has the sampling point of every output pixel: x in channel 0, y in channel 1,
+both from -1 (the centre of the first pixel) to 1 (that of the last).  An axis of one pixel has the
+only point -1.
 
-Pixels are read between pixels, and the image goes on as zeros.  What is read along one axis is a
-`taps` tuple: two neighbours and their weights, where a neighbour outside of the image has weight 0
-and some index that may be read.  Forward and the gradient of the grid take rows of output pixels in
-parallel, the gradient of the image takes planes, so that no two tasks write to one place.
+Samples are interpolated, with zeros outside of the image.  A sample along one axis is a `taps`
+tuple: two neighbours and their weights, where a neighbour outside of the image has weight 0 and
+some valid index.  The forward pass and the gradient of the grid are parallel over rows of output
+pixels, the gradient of the image over planes, so that no two tasks write the same element.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def taps(at, size, kind):
     """(low, high, before, after, has_low, has_high) of position `at` on an axis of `size` pixels.
 
     Pixels low and high have weights before and after; `has_` is 1 inside of the image, else 0.  A
-    position that is no finite number has weights that are none either.
+    position that is not finite has weights that are not finite.
     """
     if not -1 < at < size:
         nothing = at * kind(0)
@@ -73,7 +73,7 @@ def _sample(data, grid, y):
 
 @kernel(parallel=True)
 def _sample_data_backward(gy, grid, gx):
-    """Gradients go to the pixels that were read; a place that is no finite number gives none."""
+    """Scatter gradients to the pixels that were read; points that are not finite are skipped."""
     size, kind = gx.shape[2:], grid.dtype.type
     for plane in prange(gx.shape[0] * gx.shape[1]):
         n, c = plane // gx.shape[1], plane % gx.shape[1]
@@ -94,7 +94,7 @@ def _sample_data_backward(gy, grid, gx):
 
 @kernel(parallel=True)
 def _sample_grid_backward(gy, data, grid, ggrid):
-    """By how much the output changes as places move."""
+    """Derivatives of the output by the points of the grid."""
     size, kind = data.shape[2:], grid.dtype.type
     for line in prange(gy.shape[0] * gy.shape[2]):
         n, i = line // gy.shape[2], line % gy.shape[2]
@@ -116,7 +116,7 @@ def _sample_grid_backward(gy, data, grid, ggrid):
 # -------------------------------------------------------------------------------------------- grids
 
 def _corners_and_ones(size: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    """(3, OH * OW): x, y and 1 of every pixel of the grid that leaves images as they are."""
+    """(3, OH * OW): x, y and 1 of every pixel of the identity grid."""
     y, x = (np.arange(n, dtype=dtype) * dtype.type(2 / (n - 1) if n > 1 else 0) - 1 for n in size)
     rows = np.empty((3, len(y), len(x)), dtype)
     rows[0], rows[1], rows[2] = x, y[:, None], 1
@@ -135,7 +135,7 @@ def _affine_backward(ggrid: np.ndarray, gmatrix: np.ndarray) -> None:
 
 
 def _per_pixel(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    """(2, 1, 1): how far it is from one pixel to the next in x and y; 0 where there is no next."""
+    """(2, 1, 1): the distance of adjacent pixels in x and y; 0 for an axis of one pixel."""
     steps = [2 / (size - 1) if size > 1 else 0 for size in (shape[3], shape[2])]
     return np.array(steps, dtype).reshape(2, 1, 1)
 
@@ -147,7 +147,7 @@ def _check_target(target: Shape) -> None:
 
 
 def _expect(name: str, shape: PartialShape, rule: PartialShape, words: str) -> PartialShape:
-    """`shape` unified with its rule; an error that says the rule in words."""
+    """`shape` unified with its rule; the error states the rule in words."""
     try:
         return unify(shape, rule)
     except ShapeMismatch:

@@ -21,7 +21,7 @@ from ..param import Shape
 from ..shape import ShapeMismatch, normalize_axis, size_of, unify
 
 __all__ = ["Sizes", "multiply", "multiply_gradients", "prepare_multiply",
-           "prepare_multiply_gradients"]
+           "prepare_multiply_gradients", "transposed"]
 
 StorageType = Literal["csr", "default", "row_sparse"]
 
@@ -54,7 +54,7 @@ def prepare_multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, work: Any, a
     return partial(multiply, a, b, out, alpha, add)
 
 
-def _transposed(x: np.ndarray) -> np.ndarray:
+def transposed(x: np.ndarray) -> np.ndarray:
     return x.swapaxes(-1, -2)
 
 
@@ -78,7 +78,7 @@ def _gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: Any, gb: Any, ad
                ) -> list[tuple[tuple[np.ndarray, np.ndarray], np.ndarray, bool]]:
     """Factors and target of the wanted gradients, and whether they are added to it."""
     adds = (*add, False, False)
-    found = [((g, _transposed(b)), ga, adds[0]), ((_transposed(a), g), gb, adds[1])]
+    found = [((g, transposed(b)), ga, adds[0]), ((transposed(a), g), gb, adds[1])]
     return [one for one in found if one[1] is not None]
 
 
@@ -189,7 +189,7 @@ class Dot(MatrixProduct, name="dot", aliases=("_sparse_dot",)):
 
 
 class Stacked(MatrixProduct):
-    """Base of the products of stacks of matrices; the matrices' rows lie along `row_axis`."""
+    """Base of products of stacks of matrices; `row_axis` is the axis of the matrices' rows."""
 
     transpose_a: bool
     transpose_b: bool
@@ -226,11 +226,12 @@ class Stacked(MatrixProduct):
         return (columns, rows) if transposed else (rows, columns)
 
     def matrices(self, x: Any, transposed: bool = False) -> Any:
-        """`x` as a stack of matrices, transposed where the op says so; None stays."""
+        """`x` as a stack of matrices, transposed where the operator says so; None is returned
+        unchanged."""
         if x is None:
             return None
         stack = np.moveaxis(x, self.row_axis(x.ndim), -2)
-        return _transposed(stack) if transposed else stack
+        return transposed(stack) if transposed else stack
 
     def sizes(self, a, b):
         axis = self.row_axis(len(a))
@@ -244,17 +245,17 @@ class Stacked(MatrixProduct):
     def product(self, ins: Any, out: np.ndarray, alpha: float = 1.0) -> None:
         multiply(*self.factors(ins), self.matrices(out), alpha)
 
-    def producing(self, ins: Any, out: np.ndarray, call: Call, alpha: float = 1.0,
+    def prepare_product(self, ins: Any, out: np.ndarray, call: Call, alpha: float = 1.0,
                   add: bool = False) -> Run:
-        """A function that does `product`."""
+        """A function that computes `product`."""
         return prepare_multiply(*self.factors(ins), self.matrices(out), call.scratch[0], alpha, add)
 
     def product_gradients(self, ins: Any, outs: Any, call: Call, alpha: float = 1.0) -> None:
         multiply_gradients(self.matrices(ins[0]), *self.factors(ins[1:]), *self.factors(outs),
                            alpha, call.add)
 
-    def producing_gradients(self, ins: Any, outs: Any, call: Call, alpha: float = 1.0) -> Run:
-        """A function that does `product_gradients`."""
+    def prepare_product_gradients(self, ins: Any, outs: Any, call: Call, alpha: float = 1.0) -> Run:
+        """A function that computes `product_gradients`."""
         return prepare_multiply_gradients(self.matrices(ins[0]), *self.factors(ins[1:]),
                                      *self.factors(outs), call, alpha)
 
@@ -285,13 +286,13 @@ class BatchDot(Stacked, name="batch_dot"):
         self.product(ins, outs[0])
 
     def prepare(self, ins, outs, call):
-        return self.producing(ins, outs[0], call)
+        return self.prepare_product(ins, outs[0], call)
 
     def backward(self, ins, outs, call):
         self.product_gradients(ins, outs, call)
 
     def prepare_backward(self, ins, outs, call):
-        return self.producing_gradients(ins, outs, call)
+        return self.prepare_product_gradients(ins, outs, call)
 
 
 class Gemm(Stacked):
@@ -333,13 +334,13 @@ class Gemm2(Gemm, name="_linalg_gemm2", aliases=("linalg_gemm2",)):
         self.product(ins, outs[0], self.alpha)
 
     def prepare(self, ins, outs, call):
-        return self.producing(ins, outs[0], call, self.alpha)
+        return self.prepare_product(ins, outs[0], call, self.alpha)
 
     def backward(self, ins, outs, call):
         self.product_gradients(ins, outs, call, self.alpha)
 
     def prepare_backward(self, ins, outs, call):
-        return self.producing_gradients(ins, outs, call, self.alpha)
+        return self.prepare_product_gradients(ins, outs, call, self.alpha)
 
 
 @dataclass(frozen=True)
@@ -368,17 +369,17 @@ class Gemm3(Gemm, name="_linalg_gemm", aliases=("linalg_gemm",)):
 
     def prepare(self, ins, outs, call):
         start = partial(np.multiply, ins[2], outs[0].dtype.type(self.beta), out=outs[0])
-        return all_of([start, self.producing(ins[:2], outs[0], call, self.alpha, add=True)])
+        return all_of([start, self.prepare_product(ins[:2], outs[0], call, self.alpha, add=True)])
 
     def backward(self, ins, outs, call):
         self.product_gradients(ins, outs[:2], call, self.alpha)
-        self._give_rest(ins, outs, call)
+        self._add_c_gradient(ins, outs, call)
 
     def prepare_backward(self, ins, outs, call):
-        return all_of([self.producing_gradients(ins, outs[:2], call, self.alpha),
-                       partial(self._give_rest, ins, outs, call)])
+        return all_of([self.prepare_product_gradients(ins, outs[:2], call, self.alpha),
+                       partial(self._add_c_gradient, ins, outs, call)])
 
-    def _give_rest(self, ins: Any, outs: Any, call: Call) -> None:
+    def _add_c_gradient(self, ins: Any, outs: Any, call: Call) -> None:
         """The gradient of C."""
         if outs[2] is not None:
             given = ins[0] * outs[2].dtype.type(self.beta)

@@ -1,10 +1,10 @@
 """Factorisations and determinants of matrices, or stacks of them, by `numpy.linalg`.
 
-Every op takes its matrices from the last two axes and does each on its own.  Gradients are the
-published ones (M. Giles, Collected matrix derivative results for forward and reverse mode
-algorithmic differentiation, 2008; M. Seeger et al., Auto-differentiating linear algebra, 2017).
-Where an op reads one triangle, so does its gradient, except for potrf and syevd: they take what
-they read for half of a symmetric matrix, and so give a symmetric gradient.
+Every operator reads its matrices from the last two axes.  Gradients are the published ones (M.
+Giles, Collected matrix derivative results for forward and reverse mode algorithmic differentiation,
+2008; M. Seeger et al., Auto-differentiating linear algebra, 2017).  Where an operator reads one
+triangle, so does its gradient, except for potrf and syevd: they regard the triangle as half of a
+symmetric matrix, and have a symmetric gradient.
 """
 
 from __future__ import annotations
@@ -18,21 +18,17 @@ import numpy as np
 from ...base import MXNetError
 from ..op import Op
 from ..shape import PartialShape, ShapeMismatch, unify
+from .dot import transposed
 
-__all__ = ["MatrixOp", "per_matrix", "square", "turned"]
+__all__ = ["MatrixOp", "per_matrix", "square"]
 
 Matrices = np.ndarray
 SMALLEST_GAP = {4: 1e-6, 8: 1e-12}
-"""Eigenvalues closer than this, by their size in bytes, count as so far apart in the gradient."""
-
-
-def turned(x: Matrices) -> Matrices:
-    """Transposed matrices."""
-    return x.swapaxes(-1, -2)
+"""Least difference of eigenvalues in the gradient, by item size."""
 
 
 def square(shape: PartialShape, name: str = "A") -> PartialShape:
-    """`shape` if it is of square matrices, with what one side tells of the other."""
+    """`shape` of square matrices, each side inferred from the other; ShapeMismatch for others."""
     if shape is None:
         return None
     if len(shape) < 2 or 0 not in shape[-2:] and shape[-2] != shape[-1]:
@@ -42,7 +38,7 @@ def square(shape: PartialShape, name: str = "A") -> PartialShape:
 
 
 def per_matrix(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Shape of one number per matrix: (1,) for a single one."""
+    """Shape of one value per matrix: (1,) for a single one."""
     return shape[:-2] or (1,)
 
 
@@ -60,7 +56,7 @@ def _solve(a: Matrices, b: Matrices) -> Matrices:
 def _mirrored(x: Matrices) -> Matrices:
     """Symmetric matrices with the lower triangle of x: copyltu of Seeger et al."""
     lower = np.tril(x)
-    return lower + turned(np.tril(x, -1))
+    return lower + transposed(np.tril(x, -1))
 
 
 class MatrixOp(Op):
@@ -77,7 +73,7 @@ class MatrixOp(Op):
 
 
 class _SquareOp(MatrixOp):
-    """Square matrices to as large ones."""
+    """Base of operators from square matrices to square matrices of equal size."""
 
     shapes: ClassVar = "A (..., N, N) -> (..., N, N)"
 
@@ -87,13 +83,13 @@ class _SquareOp(MatrixOp):
 
 
 class _CholeskyOp(_SquareOp):
-    """What potrf and potri share: the upper factor is the lower one, transposed."""
+    """Base of potrf and potri: the upper factor is the lower one, transposed."""
 
     lower: bool
 
     def as_lower(self, x: Matrices) -> Matrices:
-        """A view of x in which the factor is, or that of a symmetric matrix is read, below."""
-        return x if self.lower else turned(x)
+        """A view of x whose lower triangle is the factor, or is read of a symmetric matrix."""
+        return x if self.lower else transposed(x)
 
 
 @dataclass(frozen=True)
@@ -114,9 +110,9 @@ class Potrf(_CholeskyOp, name="_linalg_potrf", aliases=("linalg_potrf",)):
     def backward(self, ins, outs, call):
         g, factor = map(self.as_lower, ins)
         if outs[0] is not None:
-            inner = _mirrored(turned(factor) @ g)
-            left = _solve(turned(factor), inner)
-            outs[0][...] = 0.5 * turned(_solve(turned(factor), turned(left)))
+            inner = _mirrored(transposed(factor) @ g)
+            left = _solve(transposed(factor), inner)
+            outs[0][...] = 0.5 * transposed(_solve(transposed(factor), transposed(left)))
 
 
 @dataclass(frozen=True)
@@ -131,13 +127,13 @@ class Potri(_CholeskyOp, name="_linalg_potri", aliases=("linalg_potri",)):
     def forward(self, ins, outs, call):
         inverse = _solved(np.linalg.inv, np.tril(self.as_lower(ins[0])),
                           hint="expected no zero on its diagonal")
-        outs[0][...] = turned(inverse) @ inverse
+        outs[0][...] = transposed(inverse) @ inverse
 
     def backward(self, ins, outs, call):
         g, a, inverse = ins
         if outs[0] is not None:
-            moved, factor = inverse @ (g + turned(g)), np.tril(self.as_lower(a))
-            self.as_lower(outs[0])[...] = -np.tril(turned(_solve(factor, turned(moved))))
+            moved, factor = inverse @ (g + transposed(g)), np.tril(self.as_lower(a))
+            self.as_lower(outs[0])[...] = -np.tril(transposed(_solve(factor, transposed(moved))))
 
 
 @dataclass(frozen=True)
@@ -152,11 +148,11 @@ class Inverse(_SquareOp, name="_linalg_inverse", aliases=("linalg_inverse",)):
     def backward(self, ins, outs, call):
         g, inverse = ins
         if outs[0] is not None:
-            outs[0][...] = -turned(inverse) @ g @ turned(inverse)
+            outs[0][...] = -transposed(inverse) @ g @ transposed(inverse)
 
 
 class _Triangular(MatrixOp):
-    """What trmm and trsm share: T, the lower or upper triangle of A, or its transpose."""
+    """Base of trmm and trsm: T, the lower or upper triangle of A, or its transpose."""
 
     shapes: ClassVar = "A (..., N, N), B (..., N, M), with rightside (..., M, N) -> as B"
     inputs: ClassVar = ("A", "B")
@@ -177,17 +173,17 @@ class _Triangular(MatrixOp):
         return [a, b], [b]
 
     def triangle(self, a: Matrices) -> Matrices:
-        """The triangle that counts, zero elsewhere."""
+        """The selected triangle, zero elsewhere."""
         return np.tril(a) if self.lower else np.triu(a)
 
     def factor(self, a: Matrices) -> Matrices:
         """T."""
-        return turned(self.triangle(a)) if self.transpose else self.triangle(a)
+        return transposed(self.triangle(a)) if self.transpose else self.triangle(a)
 
     def write(self, gradient: Matrices, out: Any) -> None:
         """The gradient of A from that of T."""
         if out is not None:
-            out[...] = self.triangle(turned(gradient) if self.transpose else gradient)
+            out[...] = self.triangle(transposed(gradient) if self.transpose else gradient)
 
 
 @dataclass(frozen=True)
@@ -208,9 +204,9 @@ class Trmm(_Triangular, name="_linalg_trmm", aliases=("linalg_trmm",)):
     def backward(self, ins, outs, call):
         g, a, b = ins
         g = g * g.dtype.type(self.alpha)
-        self.write(turned(b) @ g if self.rightside else g @ turned(b), outs[0])
+        self.write(transposed(b) @ g if self.rightside else g @ transposed(b), outs[0])
         if outs[1] is not None:
-            t = turned(self.factor(a))
+            t = transposed(self.factor(a))
             outs[1][...] = g @ t if self.rightside else t @ g
 
 
@@ -225,15 +221,15 @@ class Trsm(_Triangular, name="_linalg_trsm", aliases=("linalg_trsm",)):
     needs: ClassVar = ("ograd", "A", "output")
 
     def _divided(self, b: Matrices, t: Matrices) -> Matrices:
-        return turned(_solve(turned(t), turned(b))) if self.rightside else _solve(t, b)
+        return transposed(_solve(transposed(t), transposed(b))) if self.rightside else _solve(t, b)
 
     def forward(self, ins, outs, call):
         np.multiply(self._divided(ins[1], self.factor(ins[0])), self.alpha, out=outs[0])
 
     def backward(self, ins, outs, call):
         g, a, x = ins
-        moved = self._divided(g, turned(self.factor(a)))
-        self.write(-(turned(x) @ moved if self.rightside else moved @ turned(x)), outs[0])
+        moved = self._divided(g, transposed(self.factor(a)))
+        self.write(-(transposed(x) @ moved if self.rightside else moved @ transposed(x)), outs[0])
         if outs[1] is not None:
             np.multiply(moved, self.alpha, out=outs[1])
 
@@ -255,13 +251,13 @@ class Syrk(MatrixOp, name="_linalg_syrk", aliases=("linalg_syrk",)):
         return ins, [unify((*a[:-2], side, side), out, "computed and wanted output")]
 
     def forward(self, ins, outs, call):
-        a, b = ins[0], turned(ins[0])
+        a, b = ins[0], transposed(ins[0])
         np.multiply(b @ a if self.transpose else a @ b, self.alpha, out=outs[0])
 
     def backward(self, ins, outs, call):
         g, a = ins
         if outs[0] is not None:
-            both = (g + turned(g)) * g.dtype.type(self.alpha)
+            both = (g + transposed(g)) * g.dtype.type(self.alpha)
             outs[0][...] = a @ both if self.transpose else both @ a
 
 
@@ -284,16 +280,16 @@ class Gelqf(MatrixOp, name="_linalg_gelqf", aliases=("linalg_gelqf",)):
         return [a], [a, (*a[:-1], a[-2])]
 
     def forward(self, ins, outs, call):
-        q, r = np.linalg.qr(turned(ins[0]))
+        q, r = np.linalg.qr(transposed(ins[0]))
         for out, value in zip(outs, (q, r), strict=True):
             if out is not None:
-                out[...] = turned(value)
+                out[...] = transposed(value)
 
     def backward(self, ins, outs, call):
         gq, gl, q, factor = ins
         if outs[0] is not None:
-            inner = turned(factor) @ gl - gq @ turned(q)
-            outs[0][...] = _solve(turned(factor), gq + _mirrored(inner) @ q)
+            inner = transposed(factor) @ gl - gq @ transposed(q)
+            outs[0][...] = _solve(transposed(factor), gq + _mirrored(inner) @ q)
 
 
 @dataclass(frozen=True)
@@ -313,7 +309,7 @@ class Syevd(MatrixOp, name="_linalg_syevd", aliases=("linalg_syevd",)):
 
     def forward(self, ins, outs, call):
         values, vectors = np.linalg.eigh(ins[0])
-        rows = turned(vectors)
+        rows = transposed(vectors)
         largest = np.take_along_axis(rows, np.abs(rows).argmax(-1)[..., None], -1)
         outs[0][...] = rows * np.where(largest < 0, -1, 1).astype(rows.dtype)
         if outs[1] is not None:
@@ -325,10 +321,10 @@ class Syevd(MatrixOp, name="_linalg_syevd", aliases=("linalg_syevd",)):
             return
         gap, least = w[..., :, None] - w[..., None, :], SMALLEST_GAP[w.itemsize]
         gap = np.where(np.abs(gap) < least, np.where(gap < 0, -least, least), gap)
-        inner = gu @ turned(u) / gap
+        inner = gu @ transposed(u) / gap
         order = np.arange(w.shape[-1])
         inner[..., order, order] = gw
-        outs[0][...] = turned(u) @ (0.5 * (inner + turned(inner))).astype(u.dtype) @ u
+        outs[0][...] = transposed(u) @ (0.5 * (inner + transposed(inner))).astype(u.dtype) @ u
 
 
 def _inverse_or_zero(a: Matrices) -> Matrices:
@@ -338,7 +334,7 @@ def _inverse_or_zero(a: Matrices) -> Matrices:
 
 
 class _Determinant(MatrixOp):
-    """What det and slogdet share; their hidden outputs are as many as in MXNet's files."""
+    """Base of det and slogdet; hidden outputs are those of MXNet's files."""
 
     visible: ClassVar[int]
 
@@ -352,9 +348,9 @@ class _Determinant(MatrixOp):
         return [a], [a if name == "inverse" else one for name in self.outputs]
 
     def _through_inverse(self, scale: np.ndarray, inverse: Matrices, out: Any) -> None:
-        """The gradient: scale, one number per matrix, times A^-T."""
+        """The gradient: scale, one value per matrix, times A^-T."""
         if out is not None:
-            out[...] = turned(inverse) * scale.reshape(*out.shape[:-2], 1, 1)
+            out[...] = transposed(inverse) * scale.reshape(*out.shape[:-2], 1, 1)
 
 
 @dataclass(frozen=True)

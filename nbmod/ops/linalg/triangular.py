@@ -1,8 +1,8 @@
-"""Diagonals and triangles of matrices, taken out as vectors and put back.
+"""Diagonals and triangles of matrices, extracted as vectors and inserted.
 
-A boolean mask (N, N) says which numbers of each matrix count, on or below its diagonal, and row by
-row is their order.  What lies above is read from the transposed matrix, so an upper triangle comes
-column by column.  Taking out and putting in are each other's gradient.
+A boolean mask (N, N) selects elements of each matrix, on or below its diagonal, in row-major order.
+Elements above are read from the transposed matrix, so an upper triangle is read column by column.
+Extraction and insertion are each other's gradient.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from typing import ClassVar
 import numpy as np
 
 from ..shape import ShapeMismatch, unify
-from .linalg import MatrixOp, per_matrix, square, turned
+from .dot import transposed
+from .linalg import MatrixOp, per_matrix, square
 
 
 class _Part(MatrixOp):
-    """Parameters and sizes of the four ops."""
+    """Base of the four operators: parameters and sizes."""
 
     diagonal: ClassVar[bool] = False
     offset: int
     lower: bool
 
     def count(self, side: int) -> int:
-        """How many numbers of a matrix count."""
+        """Number of selected elements of a matrix."""
         length = side - abs(self.offset)
         if length < 1:
             raise ShapeMismatch(f"offset is {self.offset}, expected less than the {side} rows of "
@@ -33,7 +34,7 @@ class _Part(MatrixOp):
         return length if self.diagonal else length * (length + 1) // 2
 
     def side(self, count: int) -> int:
-        """The matrix that `count` numbers are put into."""
+        """Side of the matrix with `count` selected elements."""
         length = count if self.diagonal else (isqrt(8 * count + 1) - 1) // 2
         if not self.diagonal and length * (length + 1) // 2 != count:
             raise ShapeMismatch(f"A holds {count} numbers, expected as many as a triangle: 1, 3, 6,"
@@ -41,19 +42,19 @@ class _Part(MatrixOp):
         return length + abs(self.offset)
 
     def _part(self, matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(matrices, transposed for a part above the diagonal, mask of the numbers that count)."""
+        """(matrices, transposed for a part above the diagonal, mask of the selected elements)."""
         above = self.offset > 0 or not (self.offset or self.diagonal or self.lower)
         make = np.eye if self.diagonal else np.tri
         mask = make(matrices.shape[-1], k=-abs(self.offset), dtype=bool)
-        return turned(matrices) if above else matrices, mask
+        return transposed(matrices) if above else matrices, mask
 
     def take(self, matrices: np.ndarray, vectors: np.ndarray) -> None:
-        """vectors (..., L) out of matrices (..., N, N)."""
+        """Extract vectors (..., L) from matrices (..., N, N)."""
         view, mask = self._part(matrices)
         vectors[...] = view[..., mask]
 
     def put(self, vectors: np.ndarray, matrices: np.ndarray) -> None:
-        """matrices, 0 but for vectors."""
+        """Set matrices to 0 and insert vectors."""
         matrices.fill(0)
         view, mask = self._part(matrices)
         view[..., mask] = vectors

@@ -1,1 +1,1 @@
-"""Fused layers of graphs that MXNet's oneDNN back end has written."""
+"""Fused layers of graphs exported by MXNet's oneDNN backend."""

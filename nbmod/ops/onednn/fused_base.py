@@ -1,12 +1,12 @@
-"""What fused operators share: a layer, and what is done to its output on the way to memory.
+"""Base of the fused operators: a layer with a fused epilogue.
 
-MXNet's oneDNN back end replaces a layer and its neighbours by one node, which holds their graph:
+MXNet's oneDNN backend replaces a layer and its neighbours by one node, which holds their subgraph:
 
     layer -> BatchNorm -> activation -> + another tensor -> activation
 
-`Chain` reads such a graph; everything but the layer may be missing.  BatchNorm by its moving
-statistics is a factor and an offset per channel, so it goes into weight and bias (`folded`).
-What comes then is one pass over the sums of products (`Finish`), in quantised and in real numbers.
+`Chain` parses such a subgraph; everything but the layer is optional.  BatchNorm by its moving
+statistics is a factor and an offset per channel, so it is folded into weight and bias (`folded`).
+The epilogue is one pass over the sums of products (`Finish`), in quantised and in real numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..shape import PartialShape, unify
 
 __all__ = ["Chain", "Finish", "Fused", "IDENTITY", "folded", "quantize_rows"]
 
-WHOLE = np.float32(2 ** 31 - 128)
+MAX_INT32 = np.float32(2 ** 31 - 128)
 """The largest float32 that is an int32."""
 
 
@@ -50,7 +50,7 @@ class Chain:
 
     @classmethod
     def of(cls, graph: Graph, kind: type[Op]) -> Chain:
-        """MXNetError if the graph is no chain that starts with a layer of this kind."""
+        """The chain of a subgraph; MXNetError if it does not start with a layer of this kind."""
         nodes = [node for node in graph.nodes if not node.is_variable]
         layer, rest = nodes[0], nodes[1:]
         if not isinstance(layer.op, kind):
@@ -82,7 +82,7 @@ class Chain:
 
 
 def _others(node: Node, before: Node) -> list[Entry] | None:
-    """The inputs of a node beside what the chain computed before; None if it does not read that."""
+    """The inputs of a node besides the result of the chain; None if it does not read that."""
     others = [entry for entry in node.inputs if entry.node is not before]
     one = len(others) == len(node.inputs) - 1 and all(e.node.is_variable for e in others)
     return others if one else None
@@ -92,7 +92,7 @@ def _others(node: Node, before: Node) -> list[Entry] | None:
 
 def folded(norm: BatchNorm | None, bias: Any, tensors: Sequence[Any], filters: int
            ) -> tuple[Any, Any]:
-    """Factor and offset per filter that stand for bias (or None) and BatchNorm.
+    """Factor and offset per filter that replace bias (or None) and BatchNorm.
 
     `tensors` are gamma, beta, moving mean and moving variance.
     """
@@ -147,13 +147,14 @@ def _finish(sums, offset, scale, other, numbers, out):
 
 @dataclass(frozen=True)
 class Finish:
-    """From sums of products to the output of a chain.
+    """The epilogue of a chain, from sums of products to the output.
 
         y = after(before((sums + offset) scale) + weight other)
 
     offset and scale are per channel, `other` is another tensor.  An activation is linear on either
-    side of 0 up to a limit, `(slope, top)`, or any op, which then takes a pass of its own.  As in
-    MXNet such an op sees steps of the output, not the numbers they stand for, unless `real`.
+    side of 0 up to a limit, `(slope, top)`, or any operator, which then is a pass of its own.  As
+    in MXNet such an operator reads steps of the output, not the numbers they represent, unless
+    `real`.
     """
 
     before: Op | None
@@ -162,52 +163,53 @@ class Finish:
 
     @property
     def simple(self) -> bool:
-        """Whether one pass is enough."""
-        return all(bent(act, ONE) is not None for act in (self.before, self.after))
+        """Whether one pass is sufficient."""
+        return all(piecewise_linear(act, ONE) is not None for act in (self.before, self.after))
 
-    def prepare(self, sums: Any, other: Any, out: Any, room: Any) -> Callable[..., None]:
+    def prepare(self, sums: Any, other: Any, out: Any, work: Any) -> Callable[..., None]:
         """A function of (offset, scale, weight, unit): `unit` is how many steps of the output are
-        1.  Tensors are (N, F, P); `other` is None or of any type, and `room`, float32 like the
+        1.  Tensors are (N, F, P); `other` is None or of any type, and `work`, float32 like the
         output, is needed unless the finish is `simple`."""
         beside = np.zeros((1, 1, 1), UINT8) if other is None else other
         nothing, ones = np.zeros(out.shape[1], FLOAT), np.ones(out.shape[1], FLOAT)
-        split = bent(self.before, ONE) is None
-        bend_before = _applied(self.before, room) if split else None
-        bend_after = _applied(self.after, room) if bent(self.after, ONE) is None else None
-        target = out if bend_after is None else room
+        split = piecewise_linear(self.before, ONE) is None
+        activate_before = _applied(self.before, work) if split else None
+        activate_after = (_applied(self.after, work)
+                          if piecewise_linear(self.after, ONE) is None else None)
+        target = out if activate_after is None else work
 
         def run(offset: Any, scale: Any, weight: float, unit: np.float32) -> None:
-            source, before = sums, bent(self.before, unit) or IDENTITY
-            if bend_before is not None:
+            source, before = sums, piecewise_linear(self.before, unit) or IDENTITY
+            if activate_before is not None:
                 step = unit if self.real else ONE
-                numbers = _numbers(IDENTITY, 0, IDENTITY, room)
-                _finish(sums, offset, scale / step, beside, numbers, room)
-                bend_before()
-                source, offset, scale = room, nothing, ones * step
-            after = bent(self.after, unit) or IDENTITY
+                numbers = _numbers(IDENTITY, 0, IDENTITY, work)
+                _finish(sums, offset, scale / step, beside, numbers, work)
+                activate_before()
+                source, offset, scale = work, nothing, ones * step
+            after = piecewise_linear(self.after, unit) or IDENTITY
             numbers = _numbers(before, weight, after, target, other)
             _finish(source, offset, scale, beside, numbers, target)
-            if bend_after is not None:
-                bend_after()
+            if activate_after is not None:
+                activate_after()
                 numbers = _numbers(IDENTITY, 0, IDENTITY, out, other)
-                _finish(room, nothing, ones, beside, numbers, out)
+                _finish(work, nothing, ones, beside, numbers, out)
 
         return run
 
 
 def _applied(act: Op | None, y: Any) -> Callable[[], None]:
-    """An activation in its place."""
+    """An activation in place."""
     assert act is not None
     return act.prepare([y], [y, *[None] * (len(act.list_outputs()) - 1)], Call())
 
 
 def _numbers(before: tuple[float, float], weight: float, after: tuple[float, float], out: Any,
              other: Any = None) -> Any:
-    """What `_finish` is told beside tensors."""
+    """Arguments of `_finish` besides tensors."""
     if out.dtype == FLOAT:
         low, high = -np.float32(np.inf), np.float32(np.inf)
     elif out.dtype == INT32:
-        low, high = -WHOLE, WHOLE
+        low, high = -MAX_INT32, MAX_INT32
     else:
         low, high = limits(out.dtype)
         if other is not None:  # MXNet works in the memory of the tensor added: its limits count
@@ -215,8 +217,8 @@ def _numbers(before: tuple[float, float], weight: float, after: tuple[float, flo
     return np.array([*before, weight, *after, low, high, out.dtype != FLOAT], FLOAT)
 
 
-def bent(act: Op | None, unit: np.float32) -> tuple[float, float] | None:
-    """An activation as a slope below 0 and a limit above; None if it is no such thing."""
+def piecewise_linear(act: Op | None, unit: np.float32) -> tuple[float, float] | None:
+    """An activation as a slope below 0 and a limit above; None for any other."""
     if act is None:
         return IDENTITY
     if isinstance(act, Activation) and act.act_type == "relu":
@@ -233,9 +235,9 @@ def bent(act: Op | None, unit: np.float32) -> tuple[float, float] | None:
 class Fused(FloatOp):
     """Base of fused operators: names, shapes and types of a chain's tensors.
 
-    Inputs are those of the layer, of BatchNorm, the tensor added, and with `quantized` the ends of
-    the ranges that a subclass names in `ranges`.  Outputs are that of the chain and the ends of its
-    range, if it is an integer.
+    Inputs are those of the layer, of BatchNorm, the tensor added, and with `quantized` the bounds
+    of the ranges that a subclass names in `ranges`.  Outputs are that of the chain and the bounds
+    of its range, if it is an integer.
     """
 
     kind: ClassVar[type[Op]]
@@ -250,7 +252,7 @@ class Fused(FloatOp):
 
     @cached_property
     def chain(self) -> Chain:
-        """What the op computes."""
+        """The chain that the operator computes."""
         if len(self.subgraphs) != 1:
             raise MXNetError(f"{self.name} holds {len(self.subgraphs)} graphs, expected one; such "
                              "nodes are made by a back end, not by hand")
@@ -262,7 +264,7 @@ class Fused(FloatOp):
 
     @property
     def ranges(self) -> tuple[str, ...]:
-        """Names of the inputs that are ends of ranges."""
+        """Names of the inputs that are bounds of ranges."""
         raise NotImplementedError
 
     @property
@@ -327,7 +329,7 @@ class Fused(FloatOp):
 
     def integer_types(self, ins: list[PartialType], outs: list[PartialType]
                       ) -> tuple[list[PartialType], list[PartialType]]:
-        """Types where data and the tensor added are 8-bit; weights are what `weight_type` says."""
+        """Types where data and the tensor added are 8-bit; weights have `weight_type`."""
         given = self.pick(ins)
         for name, dtype in given.items():
             if name in ("data", "sum"):
@@ -338,14 +340,14 @@ class Fused(FloatOp):
         return list(given.values()), [out, *[FLOAT] * (len(outs) - 1)]
 
     def weight_type(self, name: str) -> np.dtype:
-        """The type of an input that is neither data nor added."""
+        """The type of an input other than data and the tensor added."""
         return FLOAT
 
     def positive(self) -> bool:
-        """Whether the chain ends in an activation that lets nothing negative pass."""
+        """Whether the chain ends in an activation without negative results."""
         chain = self.chain
         last = chain.after if chain.adds else chain.before
-        return last is not None and (bent(last, ONE) or IDENTITY)[0] == 0
+        return last is not None and (piecewise_linear(last, ONE) or IDENTITY)[0] == 0
 
     def eight_bits(self) -> np.dtype:
         """The 8-bit type of the output."""

@@ -1,7 +1,7 @@
-"""The fused operators of MXNet's oneDNN back end: convolution and dense layer with what follows.
+"""The fused operators of MXNet's oneDNN backend: convolution and dense layer with their epilogue.
 
-Both compute in real numbers, or with `quantized` in 8-bit integers with exact sums; see `ops.fused`
-for the chain around the layer and `ops.integer` for what an integer stands for.
+Both compute in real numbers, or with `quantized` in 8-bit integers with exact sums; see
+`fused_base` for the chain and `quantization.ranges` for the representation of integers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .fused_base import Finish, Fused, folded, quantize_rows
 __all__ = ["FusedConvolution", "FusedFullyConnected"]
 
 UNSIGNED = ("abs", "square", "sqrt", "exp")
-"""Activations of dense layers after which the output is uint8, beside rectifiers."""
+"""Activations of dense layers with a uint8 output, besides rectifiers."""
 ONE = np.float32(1)
 NORM = ("gamma", "beta", "moving_mean", "moving_var")
 
@@ -98,19 +98,19 @@ class FusedConvolution(Fused, name="_sg_mkldnn_conv"):
         return ExactConvolution(self.conv, tuple(data.shape), largest)
 
     def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        """Weights, their scales, room for other activations, then what the sums want."""
+        """Weights, their scales, workspace for other activations, then what the sums want."""
         given, filters = self.pick(ins), outs[0].shape[1]
         data, weight = given["data"], given["weight"]
-        room = Spec((0,) if self.finish.simple else outs[0].shape, FLOAT)
-        own = [Spec(weight.shape, FLOAT), Spec((filters,), FLOAT), room]
+        workspace = Spec((0,) if self.finish.simple else outs[0].shape, FLOAT)
+        own = [Spec(weight.shape, FLOAT), Spec((filters,), FLOAT), workspace]
         if self.quantized:
-            return own + self.exact(data).room()
+            return own + self.exact(data).workspace()
         return own + self.conv.directions(data).forward_room(data.dtype)
 
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
         out, given = outs[0], self.pick(ins)
         planes = (out.shape[0], out.shape[1], -1)
-        weight, scale, room = call.scratch[:3]
+        weight, scale, workspace = call.scratch[:3]
         if self.quantized:
             convolve, sums = self.exact(given["data"]).prepare(given["data"], weight,
                                                                call.scratch[3:], exact=False)
@@ -121,7 +121,7 @@ class FusedConvolution(Fused, name="_sg_mkldnn_conv"):
         other = given.get("sum")
         finish = self.finish.prepare(
             sums.reshape(planes), None if other is None else other.reshape(planes),
-            out.reshape(planes), room.reshape(planes) if room.size else room)
+            out.reshape(planes), workspace.reshape(planes) if workspace.size else workspace)
         plan = self._quantized if self.quantized else self._real
 
         def run() -> None:
@@ -220,7 +220,7 @@ class FusedFullyConnected(Fused, name="_sg_mkldnn_fully_connected"):
 
     @property
     def layer(self) -> FullyConnected:
-        """The op in real numbers, without its bias, which is added later."""
+        """The layer in real numbers, without its bias, which is added later."""
         assert isinstance(self.chain.layer, FullyConnected)
         return replace(self.chain.layer, no_bias=True)
 
@@ -229,22 +229,22 @@ class FusedFullyConnected(Fused, name="_sg_mkldnn_fully_connected"):
         return Finish(self.chain.before, self.chain.after, real=self.calibrated)
 
     def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        """Room for other activations; sums, as integers and as real numbers, rounded weights and
-        scales; or what the layer wants."""
+        """Workspace: for other activations; sums, as integers and as real numbers, rounded weights
+        and scales; or what the layer needs."""
         given, out = self.pick(ins), outs[0]
-        room = Spec((0,) if self.finish.simple else out.shape, FLOAT)
+        workspace = Spec((0,) if self.finish.simple else out.shape, FLOAT)
         if not self.quantized:
-            return [room, *self.layer.work([given["data"], given["weight"]], [out])]
+            return [workspace, *self.layer.work([given["data"], given["weight"]], [out])]
         rounded = given["weight"].shape if self.per_row else (0,)
-        return [room, Spec(out.shape, FLOAT), Spec(out.shape, INT32), Spec(rounded, INT8),
+        return [workspace, Spec(out.shape, FLOAT), Spec(out.shape, INT32), Spec(rounded, INT8),
                 Spec((self.layer.num_hidden,), FLOAT)]
 
     def compiled(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
         given, out, hidden = self.pick(ins), outs[0], self.layer.num_hidden
-        room, rows = call.scratch[0], (-1, hidden, 1)
+        workspace, rows = call.scratch[0], (-1, hidden, 1)
         sums = call.scratch[1] if self.quantized else out
         finish = self.finish.prepare(sums.reshape(rows), None, out.reshape(rows),
-                                     room.reshape(rows) if room.size else room)
+                                     workspace.reshape(rows) if workspace.size else workspace)
         if self.quantized:
             return partial(self._quantized, given, outs, call.scratch[1:], finish)
         multiply = self.layer.compiled([given["data"], given["weight"]], [out],
@@ -294,5 +294,5 @@ class FusedFullyConnected(Fused, name="_sg_mkldnn_fully_connected"):
 
 
 def sums_end(data: np.dtype, data_ends: Sequence[Any], weight_ends: Sequence[Any]) -> float:
-    """The end of the range of int32 sums."""
+    """The bound of the range of int32 sums."""
     return float(product_range(S8 if data == INT8 else 255, data_ends, weight_ends))

@@ -1,11 +1,11 @@
-"""Exact sums of products of small integers.
+"""Exact sums of products of 8-bit integers.
 
-A float32 holds every integer up to 2**24, so a float32 convolution of 8-bit numbers is exact as
-long as no sum of absolute products can exceed that.  Deeper sums are cut into parts of the channels
-that are added as int32.  So integer convolutions run on the kernels of float ones.  One channel
-whose taps alone are too many is left to float64.
+A float32 represents every integer up to 2**24, so a float32 convolution of 8-bit data is exact as
+long as no sum of absolute products can exceed that.  Deeper sums are split over channels into parts
+that are added as int32.  So integer convolutions run on the float kernels.  If the taps of a single
+channel are too many, float64 is used.
 
-Sums behind dense layers are read along rows: `row_products`.
+Dense layers use dot products of rows: `row_products`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ __all__ = ["ExactConvolution", "row_products", "row_products_by_numpy"]
 
 EXACT = 1 << 24
 LARGEST_BYTES = 255 * 128
-"""The largest product of a data and a weight element, 8-bit both."""
+"""The largest product of an 8-bit data and weight element."""
 
 
 @dataclass(frozen=True)
 class ExactConvolution:
-    """The sums of a convolution of integer data (N, C, *image): int32, or float32 that are whole.
+    """The sums of a convolution of integer data (N, C, *image): int32, or float32 with integer
+    values.
 
-    `room` is the scratch it wants; `prepare` gives a function that computes, and where to.
+    `workspace` is what it needs; `prepare` returns a function that computes, and its result.
     """
 
     conv: Convolution
@@ -50,7 +51,7 @@ class ExactConvolution:
 
     @cached_property
     def dtype(self) -> np.dtype:
-        """The type that holds the sum of one channel exactly."""
+        """The type that represents the sum of one channel exactly."""
         return np.dtype(np.float32 if self.whole.window.taps * self.largest <= EXACT
                         else np.float64)
 
@@ -68,44 +69,45 @@ class ExactConvolution:
         geo = self.whole
         return Spec((geo.images, geo.filters, *geo.window.out), self.dtype)
 
-    def ways(self, channels: int) -> Directions:
-        """The convolution of so many channels of each group."""
+    def directions(self, channels: int) -> Directions:
+        """The convolution of `channels` channels of each group."""
         return Directions(replace(self.whole, channels=channels * self.whole.groups))
 
     @property
     def widths(self) -> list[int]:
-        """How many channels parts have: one number, or two."""
+        """Channels of the parts: one number, or two."""
         return sorted({stop - start for start, stop in self.ranges}, reverse=True)
 
-    def room(self) -> list[Spec]:
-        """Data and weight of a part, its sums, all sums if there are several parts, and work."""
+    def workspace(self) -> list[Spec]:
+        """Data and weight of a part, its sums, all sums if there are several parts, and
+        workspace."""
         geo, wide = self.whole, self.widths[0]
         pixels = size_of(geo.window.image)
-        rooms = [Spec((geo.images * geo.groups * wide * pixels,), self.dtype),
+        specs = [Spec((geo.images * geo.groups * wide * pixels,), self.dtype),
                  Spec((geo.filters * wide * geo.window.taps,), self.dtype), self.result,
                  Spec(self.result.shape if len(self.ranges) > 1 else (0,), INT32)]
         for width in self.widths:
-            rooms += self.ways(width).forward_room(self.dtype)
-        return rooms
+            specs += self.directions(width).forward_room(self.dtype)
+        return specs
 
     def prepare(self, x: Any, w: Any, scratch: Sequence[Any], exact: bool = True
                 ) -> tuple[Callable[[], None], Any]:
         """A function that computes the sums of x (N, C, *image) and w (F, C / G, *kernel), both of
-        whole numbers of any type, and the array it leaves them in, (N, F, D, H, W): int32 if there
-        are several parts, unless nobody minds when large ones are rounded to a float (not `exact`).
+        integers of any type, and the array with the result, (N, F, D, H, W): int32 if there are
+        several parts, unless large ones may be rounded to a float (not `exact`).
         """
         geo, (data, weight, sums, total) = self.whole, scratch[:4]
         image, kernel = geo.window.image, geo.window.kernel
         x = x.reshape(geo.images, geo.groups, geo.group_channels, *image)
         w = w.reshape(geo.filters, geo.group_channels, *kernel)
-        rooms, parts = iter(scratch[4:]), {}
+        specs, parts = iter(scratch[4:]), {}
         for width in self.widths:
-            ways = self.ways(width)
-            work = [next(rooms) for _ in ways.forward_room(self.dtype)]
-            xs = _shaped(data, (geo.images, geo.groups, width, *image))
-            ws = _shaped(weight, (geo.filters, width, *kernel))
+            directions = self.directions(width)
+            work = [next(specs) for _ in directions.forward_room(self.dtype)]
+            xs = _view(data, (geo.images, geo.groups, width, *image))
+            ws = _view(weight, (geo.filters, width, *kernel))
             flat = xs.reshape(geo.images, geo.groups * width, *image)
-            parts[width] = xs, ws, ways.forward(flat, ws, None, sums, work)
+            parts[width] = xs, ws, directions.forward(flat, ws, None, sums, work)
 
         def run() -> None:
             for start, stop in self.ranges:
@@ -123,9 +125,9 @@ class ExactConvolution:
         return run, total if total.size and exact else sums
 
 
-def _shaped(room: Any, shape: Shape) -> Any:
-    """The first numbers of a flat array as an array of this shape."""
-    return room[:size_of(shape)].reshape(shape)
+def _view(work: Any, shape: Shape) -> Any:
+    """The first elements of a flat array as an array of this shape."""
+    return work[:size_of(shape)].reshape(shape)
 
 
 # ----------------------------------------------------------------------------------- dense products
@@ -143,5 +145,5 @@ def row_products(x, w, y):
 
 
 def row_products_by_numpy(x: Any, w: Any, y: Any) -> None:
-    """The same without a compiler: float64 holds the sums."""
+    """The same by NumPy: float64 represents the sums exactly."""
     np.copyto(y, np.matmul(x.astype(np.float64), w.T.astype(np.float64)), casting="unsafe")

@@ -1,6 +1,6 @@
-"""From real numbers to integers and back: quantize, dequantize, requantize.
+"""quantize, dequantize, requantize.
 
-See `ops.integer` for what an integer stands for.
+See `ranges` for the representation of real numbers by integers.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ __all__ = ["Dequantize", "Quantize", "QuantizeAsym", "QuantizeV2", "Requantize",
 
 Round = Callable[[np.float32], None]
 EXACT = {INT8: np.float32(127), UINT8: np.float32(255)}
-"""Steps of a type to the end of its range, for `quantize` and `requantize`."""
+"""Steps of a type to the bound of its range, for `quantize` and `requantize`."""
 
 
 class _Quantizer(RangedOp):
-    """What ops with an 8-bit output share: `fill` gets a function that rounds at a scale."""
+    """Base of operators with an 8-bit output: `fill` gets a function that rounds at a scale."""
 
     outputs: ClassVar = ("output0", "output1", "output2")
 
@@ -59,7 +59,7 @@ class _Quantizer(RangedOp):
 
 
 class _Calibrated(_Quantizer):
-    """Those that may know the range beforehand."""
+    """Base of those with an optional calibrated range."""
 
     out_type: str
     min_calib_range: float | None
@@ -78,12 +78,12 @@ class _Calibrated(_Quantizer):
 
 
 def sums_step(low: Any, high: Any) -> np.float32:
-    """What 1 stands for in int32 sums of this range."""
+    """The real number that a step of int32 sums of this range represents."""
     return np.float32(magnitude(low, high) / LEVELS[INT32])
 
 
 def symmetric(dtype: np.dtype, outs: Sequence[Any], low: Any, high: Any) -> np.float32:
-    """Write the range that integers of `dtype` get for real numbers in [low, high]; its end."""
+    """Write the range of integers of `dtype` for real numbers in [low, high]; returns its bound."""
     end = magnitude(low, high)
     set_range(outs, *((-end, end) if dtype == INT8 else (low, high)))
     return end
@@ -201,8 +201,8 @@ class Requantize(_Calibrated, name="_contrib_requantize"):
 
     def enter_range(self, outs: Sequence[Any], step: np.float32, end: np.float32 | None = None
                     ) -> np.float32:
-        """Write the output's range, [0, end] or [-end, end], by default the calibrated one; by what
-        sums have to be multiplied, of which a `step` is so much."""
+        """Write the output's range, [0, end] or [-end, end], by default the calibrated one; returns
+        the factor of sums with this `step`."""
         if end is None:
             end = magnitude(self.min_calib_range, self.max_calib_range)
         set_range(outs, -end if self.target == INT8 else np.float32(0), end)

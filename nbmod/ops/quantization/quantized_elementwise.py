@@ -1,6 +1,6 @@
-"""Ops that work on 8-bit integers element by element, each with the range of what it stands for.
+"""Elementwise operators on 8-bit integers, each with its range.
 
-Also what is almost that: joining tensors, rows of a table, and BatchNorm by moving statistics.
+Also concatenation, embedding, and BatchNorm by moving statistics.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _with(rest: Shape, axis: int, size: int) -> Shape:
 
 
 class _Pair(RangedOp):
-    """Ops of two tensors of equal shape."""
+    """Base of operators on two tensors of equal shape."""
 
     inputs: ClassVar = ("lhs", "rhs", "lhs_min", "lhs_max", "rhs_min", "rhs_max")
     tensors: ClassVar = 2

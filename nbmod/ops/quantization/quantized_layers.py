@@ -1,6 +1,6 @@
-"""Layers on 8-bit integers that stand for real numbers: convolution, dense layers, pooling.
+"""Layers on 8-bit integers that represent real numbers: convolution, dense layers, pooling.
 
-See `ops.integer` for what an integer stands for.  With every tensor go the two ends of its range.
+See `ranges` for the representation.  Every tensor comes with the two bounds of its range.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ class _Layer(RangedOp):
 
     @property
     def layer(self) -> Any:
-        """The op that does the same on real numbers."""
+        """The layer on real numbers."""
         raise NotImplementedError
 
     def levels(self, data: np.dtype) -> Any:
-        """Steps of the data to the end of its range, as the output's range has it."""
+        """Steps of the data to the bound of its range, as used for the output's range."""
         return S8
 
     def sums_end(self, data: np.dtype, ends: Sequence[Any]) -> np.float32:
-        """The end of the output's range; `ends` are those of data and weight, and maybe more."""
+        """The bound of the output's range; `ends` are those of data and weight, and maybe more."""
         return product_range(self.levels(data), ends[:2], ends[2:4])
 
     def in_sums(self, bias: Any, data: np.dtype, ends: Sequence[Any]) -> Any:
@@ -115,11 +115,11 @@ class QuantizedConvolution(_Layer, name="_contrib_quantized_conv"):
         return conv
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        return ExactConvolution(self.layer, ins[0].shape).room()
+        return ExactConvolution(self.layer, ins[0].shape).workspace()
 
     def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
-        room = ExactConvolution(self.layer, ins[0].shape).room()
-        call = Call(scratch=[np.empty(spec.shape, spec.dtype) for spec in room])
+        workspace = ExactConvolution(self.layer, ins[0].shape).workspace()
+        call = Call(scratch=[np.empty(spec.shape, spec.dtype) for spec in workspace])
         self.prepare(ins, outs, call)()
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
@@ -160,7 +160,7 @@ class QuantizedFullyConnected(_Layer, name="_contrib_quantized_fully_connected")
         return S8 if data == INT8 else 255
 
     def in_sums(self, bias: Any, data: np.dtype, ends: Sequence[Any]) -> Any:
-        """Brought from its steps to those of the sums."""
+        """Rescaled to the steps of the sums."""
         step = quotient(magnitude(*ends[4:6]), LEVELS[INT8])
         scale = step * (per_unit(data, *ends[:2]) * per_unit(INT8, *ends[2:4]))
         return (bias * np.float32(scale)).astype(np.int32)
@@ -182,7 +182,7 @@ class QuantizedFullyConnected(_Layer, name="_contrib_quantized_fully_connected")
 
 
 class _Keeping(RangedOp):
-    """Ops whose output has the type and the range of their data."""
+    """Base of operators whose output has the type and the range of their data."""
 
     inputs: ClassVar = ("data", "min_data", "max_data")
 
@@ -270,16 +270,17 @@ class QuantizedPooling(_Keeping, name="_contrib_quantized_pooling"):
         return [data, found, *self.layer.scratch([data], [found])]
 
     def evaluate(self, ins: Sequence[Any], outs: Sequence[Any]) -> None:
-        room = [np.empty(spec.shape, spec.dtype) for spec in self.scratch(list(ins), list(outs))]
-        self.prepare(ins, outs, Call(scratch=room))()
+        specs = self.scratch(list(ins), list(outs))
+        workspace = [np.empty(spec.shape, spec.dtype) for spec in specs]
+        self.prepare(ins, outs, Call(scratch=workspace))()
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:
-        data, found, *room = call.scratch
+        data, found, *workspace = call.scratch
         layer, area = self.layer, 1
         if layer.mode == AVG and self.count_include_pad is not False:
             layer = replace(layer, pool_type="sum")
             area = size_of(layer.window(data.shape[2:]).kernel)
-        pool = layer.prepare([data], [found], Call(scratch=room))
+        pool = layer.prepare([data], [found], Call(scratch=workspace))
 
         def run() -> None:
             np.copyto(data, ins[0])

@@ -1,15 +1,15 @@
-"""Real numbers as 8-bit integers: ranges, steps and rounding.
+"""Real numbers represented by 8-bit integers: ranges, steps and rounding.
 
-With an integer tensor come the two ends of the range of real numbers that it stands for, each a
-float32 tensor (1,).  Ranges are symmetric about 0 whatever the ends say: with
+An integer tensor comes with the two bounds of the range of real numbers that it represents, each a
+float32 tensor (1,).  Ranges are symmetric about 0 whatever the bounds are: with
 
     m = max(|low|, |high|),  R = 127.5 (int8) or 255.5 (uint8)
 
-the integer q stands for the number q m / R.  So there is no zero point, and zero is exact.  An
+the integer q represents the number q m / R.  So there is no zero point, and zero is exact.  An
 int32 tensor holds sums of products, for which R is 2**31 - 1.
 
-Rounding is to the nearest integer, halves to the even one, and what lies outside the type becomes
-its nearest number.  Everything here is float32, as in MXNet, so that the last bit agrees.
+Rounding is to nearest even, with saturation.  All arithmetic is float32, as in MXNet, so that
+results agree to the last bit.
 """
 
 from __future__ import annotations
@@ -33,43 +33,43 @@ FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
 INT8, UINT8 = np.dtype(np.int8), np.dtype(np.uint8)
 
 LEVELS = {INT8: np.float32(127.5), UINT8: np.float32(255.5), INT32: np.float32(2 ** 31 - 1)}
-"""How many steps of a type there are from 0 to the end of its range."""
+"""Steps of a type from 0 to the bound of its range."""
 
 BYTES = (UINT8, INT8)
 S8 = np.float32(127)
-"""Steps of int8 where MXNet counts no half more."""
+"""Steps of int8 where MXNet does not add one half."""
 
 
 def magnitude(low: Any, high: Any) -> np.float32:
-    """The larger end of a range, given as two arrays of one number or two numbers."""
+    """The larger bound of a range, given as two numbers or two arrays of one element."""
     return np.float32(max(abs(float(np.ravel(low)[0])), abs(float(np.ravel(high)[0]))))
 
 
 def quotient(a: Any, b: Any) -> np.float32:
-    """a / b, and 0 where b is 0: a range of nothing holds nothing but zeros."""
+    """a / b, and 0 where b is 0: an empty range contains only zeros."""
     return np.float32(a) / np.float32(b) if b else np.float32(0)
 
 
 def per_unit(dtype: np.dtype, low: Any, high: Any) -> np.float32:
-    """How many steps of an integer type make up 1 in this range."""
+    """Steps of an integer type that represent 1 in this range."""
     return quotient(LEVELS[dtype], magnitude(low, high))
 
 
 def product_range(data_levels: Any, data: Sequence[Any], weight: Sequence[Any]) -> np.float32:
-    """The end of the range of int32 sums of products, from the ranges of data and weight."""
+    """The bound of the range of int32 sums of products, from the ranges of data and weight."""
     step = (magnitude(*data) / np.float32(data_levels)) * (magnitude(*weight) / S8)
     return np.float32(step * LEVELS[INT32])
 
 
 def limits(dtype: np.dtype) -> tuple[np.float32, np.float32]:
-    """The least and the largest number of an 8-bit type."""
+    """The least and the largest value of an 8-bit type."""
     info = np.iinfo(dtype)
     return np.float32(info.min), np.float32(info.max)
 
 
 def set_range(outs: Sequence[Any], low: Any, high: Any) -> None:
-    """Write the ends of a range into the outputs 1 and 2 of an op, where there are
-    such and they are wanted."""
+    """Write the bounds of a range to the outputs 1 and 2 of an operator, where they exist and are
+    wanted."""
     for out, end in zip(outs[1:3], (low, high), strict=False):
         if out is not None:
             out[...] = end
@@ -101,7 +101,7 @@ def prepared_round(x: Any, y: Any) -> Callable[[np.float32], None]:
 # ---------------------------------------------------------------------------------------------- ops
 
 def expect_type(what: str, given: PartialType, expected: Sequence[np.dtype]) -> None:
-    """MXNetError if a type is known and none of those expected."""
+    """Raise MXNetError if a type is known and not expected."""
     if given is not None and given not in expected:
         names = " or ".join(dtype.name for dtype in expected)
         raise MXNetError(f"{what} has type {given}, expected {names}")
@@ -114,9 +114,10 @@ def merge_types(what: str, given: PartialType, wanted: np.dtype) -> np.dtype:
 
 
 class RangedOp(Op):
-    """Base of ops over integer tensors: the ends of all ranges come last and are float32 (1,).
+    """Base of operators on integer tensors: the bounds of all ranges come last and are float32
+    (1,).
 
-    A subclass says how many of its inputs are `tensors`, and their `tensor_shapes` and
+    A subclass defines how many of its inputs are `tensors`, and their `tensor_shapes` and
     `tensor_types` together with those of the output.  There are no gradients: rounding has none.
     `evaluate` works with NumPy, `prepare` may be overridden to choose kernels at bind.
     """

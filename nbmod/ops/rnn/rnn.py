@@ -1,8 +1,8 @@
 """RNN: stacked recurrent layers (plain, LSTM, GRU) over whole sequences.
 
-The subject is divided: `rnn_layout` says where the weights lie in their one vector, `rnn_plan` what
-memory the op needs, `rnn_steps` what it computes in which order, `rnn_kernels` runs one layer, and
-`rnn_cells` has the formulas of the cells and of their gradients.  Here is what a graph sees.
+`rnn_weights` defines the layout of the parameter vector, `rnn_plan` the memory of the operator,
+`rnn_steps` what is computed in which order; `rnn_kernels` runs one layer, and `rnn_cells` has the
+formulas of the cells and of their gradients.  This module has the operator.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class RNN(FloatOp, name="RNN"):
 
     @property
     def layout(self) -> RnnLayout:
-        """Where the parameters lie."""
+        """Layout of the parameters."""
         return RnnLayout(self.mode, self.state_size, self.num_layers, self.bidirectional,
                          self.projection_size or 0)
 
@@ -128,7 +128,7 @@ class RNN(FloatOp, name="RNN"):
 
     def _data_shape(self, known: dict[str, PartialShape], output: PartialShape
                     ) -> tuple[int, int, int]:
-        """(T, N, I) as far as inputs and output tell."""
+        """(T, N, I) as far as inputs and output determine it."""
         data, state, parameters = (known[name] for name in ("data", "state", "parameters"))
         if data is not None and len(data) != 3:
             raise ShapeMismatch(f"data has shape {data}, expected (T, N, I): steps, samples, "

@@ -1,20 +1,20 @@
-"""What the cells of recurrent layers do between their matrix products: one row at a time.
+"""Elementwise part of recurrent cells, between their matrix products: one row at a time.
 
-A row of `gates` is one sample at one step.  It comes with the sums behind the gates and leaves with
-the gates themselves, which backward reads; `dgates` gets the gradients of those sums.  Gates stand
-side by side, H numbers each:
+A row of `gates` is one sample at one step.  On entry it has the pre-activations, on exit the gates
+themselves, which the backward pass reads; `dgates` gets the gradients of the pre-activations.
+Gates are adjacent, H elements each:
 
     rnn     h
     lstm    i, f, u, o      c = f c' + i u,  h = o tanh(c);  u is the candidate
-    gru     n, r, z, s      n = tanh(a + r s),  h = n + z (h' - n);  s is the recurrent half of the
-                            sum behind the candidate, with its bias, and `a` the other
+    gru     n, r, z, s      n = tanh(a + r s),  h = n + z (h' - n);  s is the recurrent part of the
+                            candidate's pre-activation, with its bias, and `a` the other
 
-so that what the layer's input adds to begins at column 0, what the previous output adds to ends in
-the last one, and either is contiguous.  The gates of lstm may stand in any order, r and z of gru in
-either: `cell` is the mode, and which place each of the four gates above has.
+so that the columns to which the layer's input contributes begin at 0, those of the previous output
+end at the last one, and either are contiguous.  The gates of lstm may be in any order, and r and z
+of gru: `cell` is the mode and the position of each of the four gates above.
 
-Loops are short and touch few arrays each: a compiler vectorises a loop only if it can ask, before
-it begins, whether any of its arrays overlap.
+Loops are short and read few arrays each: a compiler vectorises a loop only if it can check before
+that no two of its arrays overlap.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _sigmoid_all(x):
 
 @inlined(fastmath=True)
 def _lstm(cell, gates, c, h, clip):
-    """c is overwritten with the new one."""
+    """c is updated in place."""
     size, single, (i, f, u, o) = h.size, np.finfo(h.dtype).bits == 32, _four(gates, cell)
     _sigmoid_all(gates[:cell[3] * size])
     _tanh_all(u)
@@ -93,7 +93,7 @@ def _relu(gates, h):
 
 @inlined
 def forward_cell(cell, gates, before, c, h, clip):
-    """Gates and h from the sums behind the gates; `before` is the previous h, c the state."""
+    """Gates and h from the pre-activations; `before` is the previous h, c the state."""
     mode = cell[0]
     if mode == LSTM:
         _lstm(cell, gates, c, h, clip)
@@ -109,7 +109,7 @@ def forward_cell(cell, gates, before, c, h, clip):
 
 @inlined(fastmath=True)
 def _lstm_backward(cell, gates, c, c_before, dh, dc, dgates, clip):
-    """dc comes with the gradient of c, and leaves with that of the previous one."""
+    """On entry dc is the gradient of c, on exit that of the previous one."""
     size, single, one = dh.size, np.finfo(c.dtype).bits == 32, c.dtype.type(1)
     (i, f, u, o), (di, df, du, do) = _four(gates, cell), _four(dgates, cell)
     low, high, zero = clip[0], clip[1], c.dtype.type(0)
@@ -158,7 +158,7 @@ def _rnn_backward(mode, h, dh, dgates):
 
 @inlined
 def backward_cell(cell, gates, cells, before, dh, dc, dgates, clip):
-    """dgates from dh; dh is left with what reaches the previous h not through the gates.
+    """dgates from dh; on exit dh is the part of the previous h's gradient that bypasses the gates.
 
     `cells` are c and the previous c.
     """

@@ -1,21 +1,21 @@
-"""One layer of a recurrent stack, all its steps and directions in one call.
+"""One layer of a recurrent stack, all steps and directions in one kernel.
 
-What the layer's input adds to the gates is there before (one product for all steps).  A step has
-two turns, and all threads meet after each: they add what the previous outputs give, a share of the
-columns each, and finish the cells, a share of the samples each.  So a thread reads its own share of
-the packed weights and no other, step after step: all of them are more than its caches hold.
+The input's contribution to the gates is computed before (one product for all steps).  A step has
+two phases with a barrier after each: first all threads add the contribution of the previous
+outputs, a share of the columns each, then they compute the cells, a share of the samples each.  So
+a thread reads only its own share of the packed weights, step after step, which stays in its cache.
 
 Arrays, with D directions (1 is last step first), T steps, N samples, G gates of H, W = G H or, for
 gru, 4 H (see `rnn_cells`), R outputs per sample (H, or the size of the projection):
 
-    gates, dgates   (D, T, N, W)       cells, hidden   (D, T, N, H); where nothing is to be kept
-    y, gy           (T, N, D, R)                       for backward T is 1
+    gates, dgates   (D, T, N, W)       cells, hidden   (D, T, N, H); in inference, for a single
+    y, gy           (T, N, D, R)                       step, T is 1
     h, dh           (D, N, R)          c, dc           (D, N, H)
 
 A sample beyond its length has outputs of 0 and keeps its state, so the backward direction begins at
 the sample's last step.
 
-Jobs of a turn are numbered, those of direction 0 first; `work` has scratch for each.
+Jobs of a phase are numbered, those of direction 0 first; `work` has a workspace for each.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ __all__ = ["backward_layer", "forward_layer"]
 
 @inlined
 def _place(job, count, directions):
-    """Direction of a job, its number among those of the direction, and how many these are."""
+    """Direction of a job, its index within the direction, and the number of jobs of a direction."""
     jobs = count // directions
     return job // jobs, job % jobs, jobs
 
 
 @inlined
 def _span(job, jobs, samples):
-    """First and last of the samples of a job, multiples of GROUP."""
+    """First and last of the samples of a job, multiples of ROW_GROUP."""
     units = (samples + ROW_GROUP - 1) // ROW_GROUP
     return job * units // jobs * ROW_GROUP, min(samples, (job + 1) * units // jobs * ROW_GROUP)
 
@@ -99,7 +99,7 @@ def _finish(cell, place, t, kept, y, state, lengths, clip):
 
 @inlined
 def _project(place, t, hidden, weights, y, work):
-    """A job's columns of y at step t, from the hidden numbers of that step."""
+    """A job's columns of y at step t, projected from `hidden` of that step."""
     d, job, jobs = place
     _, samples, directions, out = y.shape
     size, kept = hidden.shape[3], hidden.shape[1]
@@ -110,7 +110,7 @@ def _project(place, t, hidden, weights, y, work):
 
 @inlined
 def _keep(place, t, y, h, lengths):
-    """h of a job's samples, from what was projected."""
+    """h of a job's samples, from the projected outputs."""
     d, job, jobs = place
     first, last = _span(job, jobs, y.shape[1])
     for n in range(first, last):
@@ -120,20 +120,20 @@ def _keep(place, t, y, h, lengths):
 
 @inlined
 def _step(d, s, steps):
-    """The step that direction d takes at turn s."""
+    """The step that direction d computes at turn s."""
     return s if d == 0 else steps - 1 - s
 
 
 @kernel(parallel=True)
 def forward_layer(cell, weights, kept, y, state, lengths, clip, work):
-    """y and the last states, from gates that hold what the input adds to them.
+    """y and the last states, from gates that hold the input's contribution.
 
     cell     see `rnn_cells`
     weights  h2h^T and h2r^T of all directions, packed; then h2h of the first and of the last
              direction, empty unless it is not packed, since steps and samples are few
-    kept     gates, cells, hidden; hidden is empty where nothing is projected
-    state    h and c, which come with the first state and leave with the last
-    lengths  steps of each sample; clip: bounds of c, and whether NaN counts as beyond them
+    kept     gates, cells, hidden; hidden is empty without a projection
+    state    h and c, the first state on entry, the last on exit
+    lengths  steps of each sample; clip: bounds of c, and whether NaN is clipped as well
     work     (jobs, ...)
     """
     (steps, _, directions, _), count = y.shape, len(work)
@@ -163,14 +163,14 @@ def _previous(d, t, n, steps, length, values, start):
 
 @inlined
 def _previous_output(d, t, n, length, y, h0):
-    """What the cell got as its previous output at step t."""
+    """The previous output that the cell read at step t."""
     last = t - 1 if d == 0 else t + 1
     return y[last, n, d] if 0 <= last < min(y.shape[0], length) else h0[d, n]
 
 
 @inlined
 def _begin(place, t, y, made, grads, h0, lengths):
-    """Previous outputs of a job's samples, and dh with what comes from above at step t."""
+    """Previous outputs of a job's samples, and dh with the gradient of y at step t."""
     d, job, jobs = place
     (_, before, douts, wide), (gy, dh, _) = made, grads
     first, last = _span(job, jobs, dh.shape[1])
@@ -188,7 +188,7 @@ def _begin(place, t, y, made, grads, h0, lengths):
 
 @inlined
 def _unproject(place, t, weights, made, work):
-    """A job's columns of wide, the gradient of the hidden numbers."""
+    """A job's columns of wide, the gradient of the hidden outputs."""
     d, job, jobs = place
     _, _, douts, wide = made
     (_, steps, samples, out), size = douts.shape, wide.shape[2]
@@ -226,14 +226,14 @@ def _return(mode, place, t, weights, dgates, dh, work):
 
 @kernel(parallel=True)
 def backward_layer(cell, weights, kept, made, grads, states, lengths, clip, work):
-    """Gradients of the sums behind the gates, and of the first states.
+    """Gradients of the pre-activations, and of the first states.
 
     cell     see `rnn_cells`
     weights  h2h and h2r of all directions, packed; work as in `forward_layer`
-    kept     gates, cells, y: what forward left
-    made     dgates; before (D, T, N, R), the previous outputs; douts (D, T, N, R), gradients of
-             what was projected, and wide (D, N, H), scratch: both empty where nothing was
-    grads    gy, dh, dc; the latter come with the gradients of the last states
+    kept     gates, cells, y: results of the forward pass
+    made     dgates; before (D, T, N, R), the previous outputs; douts (D, T, N, R), gradients of the
+             projected outputs, and wide (D, N, H), workspace: both empty without a projection
+    grads    gy, dh, dc; on entry the latter are the gradients of the last states
     states   the first h and c
     """
     (steps, _, directions, _), count = grads[0].shape, len(work)

@@ -1,4 +1,4 @@
-"""One recurrent layer with weights of its own: what a pass makes of cells that were unrolled."""
+"""One recurrent layer with separate weights: the result of loop rerolling."""
 
 from __future__ import annotations
 

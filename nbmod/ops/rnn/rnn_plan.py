@@ -1,7 +1,7 @@
-"""The memory of an RNN op: sizes, and what lies where.
+"""The memory of an RNN operator: sizes and layout.
 
-What backward reads is the *workspace*, one vector with a `Store` for each layer.  A forward pass
-that nobody differentiates has stores that share their memory instead, and keep no steps.
+What the backward pass reads is the *workspace*, one vector with a `Store` for each layer.  In
+inference the stores of layers share memory instead, and keep no steps.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from .rnn_weights import Matrix, RnnLayout
 __all__ = ["Part", "RnnPlan", "Store", "Weights"]
 
 Weights = Mapping[tuple[int, int, str], Any]
-"""Arrays by (layer, direction, kind), kinds as in `rnn_layout`; of gradients the wanted ones."""
+"""Arrays by (layer, direction, kind), kinds as in `rnn_weights`; of gradients the wanted ones."""
 
 ALIGNED = 16
-"""Elements; buffers within a vector begin at multiples."""
+"""Alignment of buffers within a vector, in elements."""
 
 
 class Store(NamedTuple):
-    """What one layer leaves, see `rnn_kernels`; the layer above gets x, which is y dropped out."""
+    """Results of one layer (see `rnn_kernels`); the layer above reads x, which is y after
+    dropout."""
 
     gates: Any
     cells: Any
@@ -60,7 +61,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class RnnPlan:
-    """Sizes of one op; `dtype` is the type it computes in."""
+    """Sizes of one operator; `dtype` is the type it computes in."""
 
     layout: RnnLayout
     data: Shape
@@ -76,7 +77,7 @@ class RnnPlan:
 
     @property
     def few(self) -> bool:
-        """Whether weights are used too seldom in a forward pass to be packed for it."""
+        """Whether weights are used too rarely in a forward pass to be packed for it."""
         return self.rows <= MAX_ROWS
 
     @property
@@ -86,19 +87,19 @@ class RnnPlan:
 
     @property
     def width(self) -> int:
-        """Numbers behind the gates of a cell: for gru one H more, see `rnn_cells`."""
+        """Pre-activations of a cell: for gru one H more, see `rnn_cells`."""
         return self.columns + (self.layout.state_size if self.layout.mode == "gru" else 0)
 
     @property
     def cell(self) -> tuple[int, ...]:
-        """Mode of the cells and places of their gates, see `rnn_cells`."""
+        """Mode of the cells and positions of their gates, see `rnn_cells`."""
         mode, (*order,) = self.layout.mode, self.layout.order or range(len(self.layout.gates))
         places = [0, 1 + order[0], 1 + order[1], 3] if mode == "gru" else [*order, 0, 0, 0][:4]
         return MODES.index(mode), *places
 
     @property
     def parts(self) -> list[Part]:
-        """Which rows of i2h add to which columns of the gates."""
+        """The rows of i2h for each range of columns of the gates."""
         size = self.layout.state_size
         if self.layout.mode == "gru":
             return [Part(0, size, 2 * size), Part(2 * size, 0, size)]
@@ -156,13 +157,13 @@ class RnnPlan:
 
     @property
     def scratch_size(self) -> int:
-        """The same where stores share memory: one of each, and two outputs in turn."""
+        """The same where stores share memory: one of each, and two alternating outputs."""
         shapes = self._store_shapes(self.layout.num_layers == 1, False)
         return sum(_aligned(size_of(shape)) for shape in (*shapes, shapes.y))
 
     def kept_stores(self, workspace: Any, output: Any) -> list[Store]:
         """The stores in a workspace; `output` is the last layer's y."""
-        take, stores = _taker(workspace), []
+        take, stores = _allocator(workspace), []
         for layer in range(self.layout.num_layers):
             last = layer == self.layout.num_layers - 1
             store = Store(*map(take, self._store_shapes(last, True)))
@@ -171,8 +172,8 @@ class RnnPlan:
         return stores
 
     def shared_stores(self, scratch: Any, output: Any) -> list[Store]:
-        """Stores for a forward pass that keeps nothing."""
-        take, layers = _taker(scratch), self.layout.num_layers
+        """Stores for a forward pass without gradients."""
+        take, layers = _allocator(scratch), self.layout.num_layers
         shapes = self._store_shapes(layers == 1, False)
         store, other = Store(*map(take, shapes)), take(shapes.y)
         ys = [(store.y, other)[layer % 2] for layer in range(layers - 1)]
@@ -183,7 +184,7 @@ class RnnPlan:
 
     @property
     def jobs(self) -> int:
-        """Jobs per direction of a layer's kernel; what comes out does not depend on it."""
+        """Jobs per direction of a layer's kernel; results do not depend on it."""
         return -(-num_threads() // self.layout.directions)
 
     def packed(self, depth: int, columns: int, copies: int = 1) -> Spec:
@@ -191,10 +192,10 @@ class RnnPlan:
         one = packed_b_spec(depth, columns, self.dtype)
         return Spec((copies, *one.shape), self.dtype)
 
-    def _room(self, products: Iterable[tuple[int, int, int]]) -> Spec:
-        """Scratch for any of some products (rows, depth, columns)."""
-        rooms = [gemm_workspace(*sizes, self.dtype).shape for sizes in products]
-        return Spec((max(n for n, _ in rooms), max(size for _, size in rooms)), self.dtype)
+    def _product_workspace(self, products: Iterable[tuple[int, int, int]]) -> Spec:
+        """Workspace for any of some products (rows, depth, columns)."""
+        shapes = [gemm_workspace(*sizes, self.dtype).shape for sizes in products]
+        return Spec((max(n for n, _ in shapes), max(size for _, size in shapes)), self.dtype)
 
     def states(self) -> dict[str, Spec]:
         """The states h and c of all layers, or their gradients."""
@@ -203,7 +204,8 @@ class RnnPlan:
                 "c": Spec((*cells, self.cell_size), self.dtype)}
 
     def _common_scratch(self, *shared: tuple[int, int]) -> dict[str, Spec]:
-        """Of both directions; `shared` are the weights (depth, columns) of a layer's kernel."""
+        """Workspace of both directions; `shared` are the weights (depth, columns) of a layer's
+        kernel."""
         samples = self.data[1]
         share = max(max_gemm_workspace(samples, *sizes, self.dtype)
                     for sizes in shared if all(sizes))
@@ -213,21 +215,22 @@ class RnnPlan:
         }
 
     def forward_scratch(self) -> dict[str, Spec]:
-        """Scratch arrays of forward by name."""
+        """Workspace arrays of the forward pass by name."""
         layout = self.layout
         recurrent = layout.output_size, self.columns
         projection = self.hidden_size, layout.projection_size
         return self._common_scratch(recurrent, projection) | {
             "store": Spec((self.scratch_size,), self.dtype),
             "base": Spec((self.width,), self.dtype),
-            "work": self._room((self.rows, self.inputs(layer), part.size) for part in self.parts
-                               for layer in range(layout.num_layers)),
+            "work": self._product_workspace(
+                (self.rows, self.inputs(layer), part.size) for part in self.parts
+                for layer in range(layout.num_layers)),
             "recurrent": self.packed(*recurrent, layout.directions),
             "projection": self.packed(*projection, layout.directions),
         }
 
     def backward_scratch(self) -> dict[str, Spec]:
-        """Scratch arrays of backward by name."""
+        """Workspace arrays of the backward pass by name."""
         layout, out = self.layout, self.layout.output_size
         recurrent, projection = (self.columns, out), (layout.projection_size, self.hidden_size)
         products = [(size, self.rows, depth) for size, depth in (recurrent, projection)]
@@ -241,7 +244,7 @@ class RnnPlan:
             "douts": Spec(self.per_step(layout.projection_size), self.dtype),
             "wide": Spec(self.per_step(self.hidden_size, 1), self.dtype),
             "gy": Spec((below, *self.y_shape), self.dtype),
-            "work": self._room(products),
+            "work": self._product_workspace(products),
             "recurrent": self.packed(*recurrent, layout.directions),
             "projection": self.packed(*projection, layout.directions),
         }
@@ -251,8 +254,8 @@ def _aligned(size: int) -> int:
     return -(-size // ALIGNED) * ALIGNED
 
 
-def _taker(vector: Any) -> Callable[[Shape], Any]:
-    """A function that cuts arrays off the vector, one after another."""
+def _allocator(vector: Any) -> Callable[[Shape], Any]:
+    """A function that allocates consecutive arrays from the vector."""
     at = 0
 
     def take(shape: Shape) -> Any:

@@ -1,12 +1,12 @@
-"""What an RNN op does, in order: functions without arguments over the arrays of an `RnnPlan`.
+"""The steps of an RNN operator: functions without arguments over the arrays of an `RnnPlan`.
 
-Forward of one layer is
+The forward pass of one layer is
 
     gates  = x i2h^T + biases       one product for all steps and samples
     y, ... = forward_layer(gates)   all steps
 
-and backward runs `backward_layer`, which turns gates into the gradients of the sums behind them,
-then forms every gradient by one product over all steps: of x, i2h, h2h, h2r.
+and the backward pass runs `backward_layer`, which replaces gates by the gradients of the
+pre-activations, then computes every gradient by one product over all steps: of x, i2h, h2h, h2r.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Run = Callable[[], Any]
 
 
 class Arrays(NamedTuple):
-    """The inputs of the op, or their gradients; None where it has none, or none is wanted."""
+    """The inputs of the operator, or their gradients; None for missing or unwanted ones."""
 
     data: Any
     weights: Weights
@@ -45,7 +45,7 @@ Clip = tuple[Any, Any, bool]
 
 
 def _set_lengths(given: Any, lengths: Any, steps: int) -> None:
-    """Whole numbers of steps from the op's input; all of them where it has none."""
+    """Integer lengths from the operator's input; all steps without one."""
     if given is None:
         lengths.fill(steps)
         return
@@ -62,7 +62,7 @@ def _pack_all(array: Any, matrices: Sequence[Any]) -> list[Run]:
 
 
 def _product(a: Any, b: Any, c: Any, work: Any, **how: Any) -> Run:
-    """A function that does c = a b, with scratch that serves many products."""
+    """A function that computes c = a b, with a workspace shared by many products."""
     workers = gemm_workspace(len(a), a.shape[1], c.shape[1], c.dtype).shape[0]
     return prepare_gemm(a, b, c, work[:workers], **how)
 
@@ -71,7 +71,8 @@ def _product(a: Any, b: Any, c: Any, work: Any, **how: Any) -> Run:
 
 def forward_steps(plan: RnnPlan, ins: Arrays, stores: list[Store], state: tuple[Any, Any],
                   scratch: dict[str, Any], clip: Clip, drop: tuple[float, Call]) -> list[Run]:
-    """Functions that do forward: outputs are in the last store and in `state`, (L, D, N, ...)."""
+    """Functions of the forward pass: outputs are in the last store and in `state`, (L, D, N,
+    ...)."""
     h, c = state
     steps: list[Run] = [
         partial(_set_lengths, ins.lengths, scratch["lengths"], plan.data[0]),
@@ -128,7 +129,7 @@ def _input_product(plan: RnnPlan, layer: int, d: int, x: Any, weights: Weights, 
 
 
 def _biases(plan: RnnPlan, bias: Any, other: Any, base: Any) -> None:
-    """What the gates begin with; the candidate of gru has its two biases apart."""
+    """Initial values of the gates; the candidate of gru has two separate biases."""
     for part in plan.parts:
         base[part.columns] = bias[part.rows]
         if part.column or plan.width == plan.columns:
@@ -148,7 +149,7 @@ def _dropout(store: Store, p: float, call: Call) -> Run:
 
 def backward_steps(plan: RnnPlan, ins: Arrays, stores: list[Store], ograds: Sequence[Any],
                    grads: Arrays, scratch: dict[str, Any], clip: Clip) -> list[Run]:
-    """Functions that do backward; `ograds` are those of the output, of h and of c, or None."""
+    """Functions of the backward pass; `ograds` are those of the output, of h and of c, or None."""
     dh, dc, lengths = scratch["h"], scratch["c"], scratch["lengths"]
     steps: list[Run] = [partial(_set_lengths, ins.lengths, lengths, plan.data[0])]
     steps += [partial(_start, array, given) for array, given in zip((dh, dc), ograds[1:],
@@ -175,7 +176,7 @@ def backward_steps(plan: RnnPlan, ins: Arrays, stores: list[Store], ograds: Sequ
 
 
 def _start(array: Any, given: Any) -> None:
-    """Gradients of the last states; zero where the op does not show them."""
+    """Gradients of the last states; zero where they are not outputs."""
     array[...] = 0 if given is None else given.reshape(array.shape)
 
 
@@ -197,7 +198,7 @@ def _layer_backward(plan: RnnPlan, layer: int, weights: Weights, store: Store,
 
 def _parameter_gradients(plan: RnnPlan, layer: int, x: Any, store: Store, grads: Weights,
                          scratch: dict[str, Any]) -> list[Run]:
-    """Functions that form those gradients of a layer's weights and biases that are wanted."""
+    """Functions that compute the wanted gradients of a layer's weights and biases."""
     steps: list[Run] = []
     rows, recurrent = plan.rows, [Part(0, plan.width - plan.columns, plan.columns)]
 

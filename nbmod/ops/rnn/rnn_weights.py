@@ -1,21 +1,21 @@
-"""Where the weights of a stack of recurrent layers lie in its one flat vector: integers only.
+"""Layout of the weights of stacked recurrent layers in one flat parameter vector: integers only.
 
-The vector holds every matrix, then every bias.  Within each half the order is layer by layer, in a
+The vector holds every matrix, then every bias.  Within each part the order is layer by layer, in a
 layer direction by direction (forward first), and for one direction
 
-    i2h    (gates H, I)  what is applied to the layer's input
-    h2h    (gates H, R)  what is applied to its previous output
-    h2r    (R, H)        the projection of its output, where there is one; it has no bias
+    i2h    (gates H, I)  applied to the layer's input
+    h2h    (gates H, R)  applied to its previous output
+    h2r    (R, H)        the projection of its output, if any; it has no bias
 
-H is `state_size`; R is `projection_size`, or H where nothing is projected; I is the size of the
-data for layer 0 and R times the number of directions above it.  Gates are stacked along the rows,
-so the piece of one gate is contiguous as well:
+H is `state_size`; R is `projection_size`, or H without a projection; I is the size of the data for
+layer 0 and R times the number of directions above it.  Gates are stacked along the rows, so the
+piece of one gate is contiguous as well:
 
     lstm       i (input), f (forget), c (candidate), o (output)
     gru        r (reset), z (update), o (candidate)
     rnn_relu, rnn_tanh    one, without a name
 
-`RnnLayout.pieces` lists the pieces under the names that `nbmod.rnn` gives them, less the cell's
+`RnnLayout.pieces` lists the pieces under the names that `nbmod.rnn` gives them, without the cell's
 prefix: `l0_i2h_f_weight` is the forget gate of layer 0, direction forward (`l`; backward is `r`).
 """
 
@@ -34,7 +34,7 @@ GATES: dict[str, tuple[str, ...]] = {
     "lstm": ("_i", "_f", "_c", "_o"),
     "gru": ("_r", "_z", "_o"),
 }
-"""What the gates of each mode add to the name of a piece."""
+"""Suffixes of the gates' names by mode."""
 
 
 class Piece(NamedTuple):
@@ -68,8 +68,8 @@ class Matrix(NamedTuple):
 class RnnLayout:
     """The layout of one stack; `projection_size` 0 means none.
 
-    `order` says where each gate stands among the rows, if not as above; but the candidate of gru is
-    the last one.
+    `order` is the order of the gates among the rows, if not as above; the candidate of gru is
+    always the last one.
     """
 
     mode: str
@@ -81,7 +81,7 @@ class RnnLayout:
 
     @property
     def gates(self) -> tuple[str, ...]:
-        """Endings of the gates' names, in order."""
+        """Suffixes of the gates' names, in order."""
         return GATES[self.mode]
 
     @property
@@ -90,11 +90,11 @@ class RnnLayout:
 
     @property
     def output_size(self) -> int:
-        """Numbers that one direction of a layer gives per step: R."""
+        """Outputs of one direction of a layer per step: R."""
         return self.projection_size or self.state_size
 
     def input_size_of(self, layer: int, input_size: int) -> int:
-        """Numbers that `layer` gets per step, for data of `input_size`."""
+        """Inputs of `layer` per step, for data of `input_size`."""
         return self.output_size * self.directions if layer else input_size
 
     def size(self, input_size: int) -> int:
@@ -105,7 +105,7 @@ class RnnLayout:
         return self.directions * (rows * inputs + self.num_layers * fixed)
 
     def input_size(self, size: int) -> int:
-        """The inverse of `size`; ShapeMismatch if no data would need that many parameters."""
+        """The inverse of `size`; ShapeMismatch if no data size has that many parameters."""
         per_input = self.size(1) - self.size(0)
         found, rest = divmod(size - self.size(0), per_input)
         if rest or found < 1:
