@@ -69,7 +69,7 @@ def test_tiles_pay_where_images_are_large_beside_filters(batch, channels, size, 
 def folder(tmp_path, monkeypatch):
     """A cache folder of its own, and nothing known."""
     monkeypatch.setattr(CONFIG, "cache_dir", tmp_path / "kept")
-    monkeypatch.setattr(autotune, "_here", {})
+    monkeypatch.setattr(autotune, "_measured", {})
     return tmp_path / "kept"
 
 
