@@ -55,6 +55,7 @@ def prepare_multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, work: Any, a
 
 
 def transposed(x: np.ndarray) -> np.ndarray:
+    """Transposed matrices: a view."""
     return x.swapaxes(-1, -2)
 
 

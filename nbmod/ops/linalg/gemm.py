@@ -89,23 +89,18 @@ MEDIUM, SMALL = TILE_ROWS[1:]
 
 
 class Config(NamedTuple):
-    """What all blocks share: K and KC, vector width, MR padded to vectors, flags, method."""
+    """Sizes of a matrix and of its blocks; vector width, MR padded to vectors, flags, method."""
 
+    m: int
+    n: int
     k: int
+    mc: int
+    nc: int
     kc: int
     lanes: int
     mr: int
     flags: int
     method: int
-
-
-class Grid(NamedTuple):
-    """M and N of a matrix; MC and NC of its blocks."""
-
-    m: int
-    n: int
-    mc: int
-    nc: int
 
 
 class Block(NamedTuple):
@@ -147,8 +142,6 @@ class StripShape(NamedTuple):
     columns: int
     scale: int
 
-
-# ------------------------------------------------------------------------------------------ packing
 
 @inlined
 def _pack_transposed(x, start, strides, lines, depth, lanes, out, to, pitch):
@@ -220,8 +213,6 @@ def _pack_b(x, start, strides, columns, depth, lanes, out, to, distance):
     if columns % nr:
         _zero_padding(out, to + count * distance, nr, columns % nr, nr, depth)
 
-
-# ----------------------------------------------------------------------------------- macro-kernel
 
 @inlined
 def _micro_tile(a, b, scale, bias, c, start, shape):
@@ -395,7 +386,7 @@ def add_gemm_share(a, a_start, a_row, rows, packed, c, c_start, c_row, columns, 
     lanes, kc = nr // NR_VECTORS, split_evenly(depth, KC)
     first, last = share[0] * count // share[1] * nr, (share[0] + 1) * count // share[1] * nr
     strides = Strides(a_row, 1, depth * nr, 0, c_row)
-    config = Config(depth, kc, lanes, packed_mr(lanes), ADD, 0)
+    config = Config(rows, columns, depth, rows, columns, kc, lanes, packed_mr(lanes), ADD, 0)
     for i in range(0, rows if first < last else 0, MC_STRIPS * MR):
         block = Block(i, first, min(MC_STRIPS * MR, rows - i), min(last, columns) - first)
         _macro_kernel(a, packed.reshape(-1), c, work, a.dtype.type(1), Start(a_start, 0, c_start),
@@ -403,34 +394,35 @@ def add_gemm_share(a, a_start, a_row, rows, packed, c, c_start, c_row, columns, 
 
 
 @inlined
-def _nth_block(job, grid):
+def _nth_block(job, config):
     """Index of the matrix, and block, of job number `job`: loops 5 (jc) and 3 (ic)."""
-    down, across = (grid.m + grid.mc - 1) // grid.mc, (grid.n + grid.nc - 1) // grid.nc
-    i, j = job // across % down * grid.mc, job % across * grid.nc
-    return job // (down * across), Block(i, j, min(grid.mc, grid.m - i), min(grid.nc, grid.n - j))
+    m, n, mc, nc = config.m, config.n, config.mc, config.nc
+    down, across = (m + mc - 1) // mc, (n + nc - 1) // nc
+    i, j = job // across % down * mc, job % across * nc
+    return job // (down * across), Block(i, j, min(mc, m - i), min(nc, n - j))
 
 
 @kernel(parallel=True)
-def _gemm(a, b, c, bias, alpha, starts, strides, config, grid, jobs, work):
+def _gemm(a, b, c, bias, alpha, starts, strides, config, jobs, work):
     """C of a stack, block by block; a, b, c are flat and `starts` has a row for each matrix.
 
     Kernels are given plain tuples, whose types numba recognises in less time than named ones.
     """
-    strides, config, grid = Strides(*strides), Config(*config), Grid(*grid)
+    strides, config = Strides(*strides), Config(*config)
     workers = len(work)
     for worker in prange(workers):
         for job in range(np.int64(worker), jobs, workers):
-            n, block = _nth_block(job, grid)
+            n, block = _nth_block(job, config)
             _compute_block(a, b, c, bias, alpha, Start(starts[n, 0], starts[n, 1], starts[n, 2]),
                            strides, config, block, work[worker])
 
 
 @kernel
-def _gemm_serial(a, b, c, bias, alpha, starts, strides, config, grid, jobs, work):
+def _gemm_serial(a, b, c, bias, alpha, starts, strides, config, jobs, work):
     """The same on the calling thread."""
-    strides, config, grid = Strides(*strides), Config(*config), Grid(*grid)
+    strides, config = Strides(*strides), Config(*config)
     for job in range(jobs):
-        n, block = _nth_block(job, grid)
+        n, block = _nth_block(job, config)
         _compute_block(a, b, c, bias, alpha, Start(starts[n, 0], starts[n, 1], starts[n, 2]),
                        strides, config, block, work[0])
 
@@ -444,17 +436,16 @@ def _pack_panels(b, strides, columns, nr, distance, rows, out):
                 nr // NR_VECTORS, out, np.int64(p) * distance + rows[0] * nr, 0)
 
 
-# ---------------------------------------------------------------------------------------- workspace
-
 def gemm_workspace(rows: int, depth: int, columns: int, dtype: Any, stack: int = 1, order: str = ""
                    ) -> Spec:
     """Workspace of `prepare_gemm`, (workers, elements).
 
     order: of the operands, if it is known (`choose_method`), and if C is not a transposed matrix.
     """
-    if rows * depth * columns * stack <= TINY:
+    size, lanes = rows * depth * columns * stack, lanes_of(dtype)
+    if size <= TINY:
         return Spec((0, 0), np.dtype(dtype))
-    workers, lanes = _workers(rows, depth, columns, stack), lanes_of(dtype)
+    workers = num_threads() if size > SERIAL else 1
     if order and min(rows, depth, columns) > 1:
         method = choose_method(rows, depth, columns, lanes, order)
         size = plan_gemm(rows, depth, columns, stack, lanes, workers, method).workspace
@@ -470,17 +461,11 @@ def max_gemm_workspace(rows: int, depth: int, columns: int, dtype: Any) -> int:
     return Plan(rows, depth, columns, 1, lanes_of(dtype), MC_STRIPS * MR, columns).workspace
 
 
-def _workers(rows: int, depth: int, columns: int, stack: int) -> int:
-    return num_threads() if rows * depth * columns * stack > SERIAL else 1
-
-
 def packed_b_spec(depth: int, columns: int, dtype: Any) -> Spec:
     """A packed B (depth, columns): (panels, depth, NR)."""
     nr = NR_VECTORS * lanes_of(dtype)
     return Spec((-(-columns // nr), depth, nr), np.dtype(dtype))
 
-
-# ---------------------------------------------------------------------------------------- functions
 
 def prepare_pack_b(b: Any, packed: Any, first: int = 0) -> Callable[[], None]:
     """A function that packs b (K, N), a view, as rows `first` ... of the packed B.
@@ -520,8 +505,7 @@ def prepare_gemm(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias:
         if bias is not None or packed:
             raise ValueError("a transposed result has no bias and no packed factor")
         a, b, c = (np.swapaxes(x, -1, -2) for x in (b, a, c))  # C' = B' A'
-    *_, rows, depth = a.shape
-    columns, stack = c.shape[-1], size_of(c.shape[:-2])
+    (rows, depth), columns, stack = a.shape[-2:], c.shape[-1], size_of(c.shape[:-2])
     if rows * depth * columns * stack <= TINY and not packed:
         return partial(_by_numpy, a, b, c, alpha, bias, add, relu)
     lanes, flags = lanes_of(c.dtype), BIAS * (bias is not None) | ADD * add | RELU * relu
@@ -544,8 +528,8 @@ def prepare_gemm(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias:
     return partial(
         _gemm if len(work) > 1 else _gemm_serial, _flat(a), b.reshape(-1) if packed else _flat(b),
         _flat(c), np.zeros(1, c.dtype) if bias is None else bias, alpha, starts,
-        tuple(strides), tuple(Config(depth, plan.kc, lanes, packed_mr(lanes), flags, method)),
-        tuple(Grid(rows, columns, plan.mc, plan.nc)), plan.jobs, work)
+        tuple(strides), tuple(Config(rows, columns, depth, plan.mc, plan.nc, plan.kc, lanes,
+                                     packed_mr(lanes), flags, method)), plan.jobs, work)
 
 
 def _by_numpy(a: Any, b: Any, c: Any, alpha: float, bias: Any, add: bool, relu: bool) -> None:
