@@ -232,7 +232,7 @@ class Stacked(MatrixProduct):
         if x is None:
             return None
         stack = np.moveaxis(x, self.row_axis(x.ndim), -2)
-        return transposed(stack) if transposed else stack
+        return stack.swapaxes(-1, -2) if transposed else stack
 
     def sizes(self, a, b):
         axis = self.row_axis(len(a))

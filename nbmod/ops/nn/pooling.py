@@ -21,7 +21,7 @@ from ..jit import kernel, prange
 from ..op import Call, Spec, all_of
 from ..param import Shape
 from ..shape import PartialShape, ShapeMismatch, unify
-from ..simd.raw_arrays import STEP, room
+from ..simd.raw_arrays import STEP, stack_buffer
 from . import pooling_interleaved, pooling_kernels
 from .pooling_kernels import AVG, CUBE, MAX, SQUARE, SUM
 from .sliding_window import CHANNELS_FIRST, Layout, Window, per_axis, sliding_size
@@ -62,7 +62,7 @@ def _to_first(gy, x, gx, lowest):
     """gx is gy at the first of the largest pixels of a plane, if one is above `lowest`."""
     planes, pixels = x.shape
     for job in prange(planes):
-        plane, best = np.int64(job), room(x.dtype)
+        plane, best = np.int64(job), stack_buffer(x.dtype)
         for k in range(STEP):
             best[k] = lowest
         for start in range(0, pixels, STEP):

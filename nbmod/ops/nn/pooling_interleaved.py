@@ -14,7 +14,7 @@ from ..jit import inlined, kernel, num_threads, prange
 from ..op import Spec
 from ..shape import size_of
 from ..simd.host import lanes
-from ..simd.pixel_rows import LEAST
+from ..simd.pixel_rows import MIN_COUNT
 from ..simd.raw_arrays import STEP
 from ..simd.transpose import transpose
 from .pooling_kernels import AVG, MAX, axis_passes, terms
@@ -63,7 +63,7 @@ def applies(window: Window, planes: int) -> bool:
     seen = size_of(int(axis.pixels[1].sum()) for axis in window.axes)
     rows = padded.seen(0).shape[1] * padded.seen(1).shape[1]
     lines = rows * len(padded.runs) + window.out[0] * window.out[1]
-    apart = window.pixels if window.stride[2] > 1 and padded.runs[0, 2] < LEAST else 0
+    apart = window.pixels if window.stride[2] > 1 and padded.runs[0, 2] < MIN_COUNT else 0
     return MOVE * (window.pixels + window.positions) + SEEN * seen < (
         PLANE + ROW * lines + APART * apart + TERM * terms(axis_passes(padded)))
 

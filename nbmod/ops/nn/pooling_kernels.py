@@ -16,7 +16,7 @@ import numpy as np
 from ..jit import inlined, kernel, num_threads, prange
 from ..op import Spec
 from ..shape import size_of
-from ..simd.pixel_rows import fetch
+from ..simd.pixel_rows import prefetch_line
 from ..simd.raw_arrays import STEP
 from .pooling_reductions import add, add_labelled, find_along, find_largest, largest
 from .sliding_window import Triple, three
@@ -133,7 +133,7 @@ def _fetch(array, begin, size, part, parts):
     """Begin to bring one of the `parts` of a plane into the cache, or of what one holds."""
     share = min(size, SOON) // parts
     for i in range(begin + part * share, begin + (part + 1) * share, LINE):
-        fetch(array, i)
+        prefetch_line(array, i)
 
 
 # ------------------------------------------------------------------------------------ padded planes

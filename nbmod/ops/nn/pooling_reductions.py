@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..jit import inlined
-from ..simd.raw_arrays import STEP, room
+from ..simd.raw_arrays import STEP, stack_buffer
 
 __all__ = ["add", "add_labelled", "find_along", "find_largest", "largest"]
 
@@ -16,7 +16,7 @@ __all__ = ["add", "add_labelled", "find_along", "find_largest", "largest"]
 @inlined
 def add(source, start, offsets, span, into, to):
     """STEP sums from into[to] on, each of the taps span[0] to span[1]."""
-    zero, total = source.dtype.type(0), room(source.dtype)
+    zero, total = source.dtype.type(0), stack_buffer(source.dtype)
     for k in range(STEP):
         total[k] = zero
     for t in range(span[0], span[1]):
@@ -30,7 +30,7 @@ def add(source, start, offsets, span, into, to):
 @inlined
 def largest(source, start, offsets, span, lowest, into, to):
     """The same of maxima, which are at least `lowest`."""
-    best = room(source.dtype)
+    best = stack_buffer(source.dtype)
     for k in range(STEP):
         best[k] = lowest
     for t in range(span[0], span[1]):
@@ -47,7 +47,7 @@ def find_largest(source, start, offsets, labels, span, into, which, to):
     """The same of maxima above minus infinity and the labels of the first of them, else -1."""
     kind = source.dtype.type
     lowest, nowhere = kind(-np.inf), kind(-1)
-    best, tap = room(source.dtype), room(source.dtype)
+    best, tap = stack_buffer(source.dtype), stack_buffer(source.dtype)
     for k in range(STEP):
         best[k], tap[k] = lowest, nowhere
     for t in range(span[0], span[1]):
@@ -68,7 +68,7 @@ def find_along(source, found, start, offsets, labels, span, into, which, to):
     """The same of maxima that have labels `found` already, to which those of taps are added."""
     kind = source.dtype.type
     lowest, nowhere = kind(-np.inf), kind(-1)
-    best, tap = room(source.dtype), room(source.dtype)
+    best, tap = stack_buffer(source.dtype), stack_buffer(source.dtype)
     for k in range(STEP):
         best[k], tap[k] = lowest, nowhere
     for t in range(span[0], span[1]):
@@ -87,7 +87,7 @@ def find_along(source, found, start, offsets, labels, span, into, which, to):
 @inlined
 def add_labelled(shares, which, start, offsets, labels, span, into, to):
     """What STEP pixels are given by windows that each give to the tap of one label."""
-    zero, total = shares.dtype.type(0), room(shares.dtype)
+    zero, total = shares.dtype.type(0), stack_buffer(shares.dtype)
     for k in range(STEP):
         total[k] = zero
     for t in range(span[0], span[1]):
