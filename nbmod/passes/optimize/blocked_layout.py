@@ -338,7 +338,7 @@ class _Builder:
         return Entry(Node(made, node.name, [self._blocked(data), *rest]))
 
     def _elementwise(self, node: Node) -> Entry:
-        from ...ops.blocked.ops import ZeroPadding, BlockedConcat
+        from ...ops.blocked.ops import BlockedConcat, ZeroPadding
 
         if node.op_name == "Concat":
             op = BlockedConcat(len(node.inputs))

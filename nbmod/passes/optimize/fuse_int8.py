@@ -61,7 +61,13 @@ def _blocked_layer(node: Node, inputs: list[Entry], data: Spec, out: Spec,
                    reordered: dict[tuple[Entry, object], Entry]) -> Replacement | None:
     """The layer on blocked images, between reorders; `reordered` are the inputs in blocks so far,
     by entry and layout."""
-    from ...ops.blocked.int8 import BlockedInt8Layer, Int8FromBlocks, Int8IntoBlocks, PackedInt8Filters, layer_of
+    from ...ops.blocked.int8 import (
+        BlockedInt8Layer,
+        Int8FromBlocks,
+        Int8IntoBlocks,
+        PackedInt8Filters,
+        layer_of,
+    )
 
     op = cast("QuantizedConvolution | QuantizedFullyConnected", node.op)
     found = layer_of(op, data, out)
@@ -69,7 +75,8 @@ def _blocked_layer(node: Node, inputs: list[Entry], data: Spec, out: Spec,
         return None
     source = inputs[0], found.x
     if source not in reordered:
-        into = Node(Int8IntoBlocks(found.x, found.batch), f"{inputs[0].node.name}_blocks", inputs[:1])
+        into = Node(Int8IntoBlocks(found.x, found.batch), f"{inputs[0].node.name}_blocks",
+                    inputs[:1])
         reordered[source] = Entry(into)
     packed = Node(PackedInt8Filters(found.filters), f"{node.name}_packed", inputs[1:2])
     made = Node(BlockedInt8Layer(found, op, data.dtype), node.name,
@@ -84,7 +91,7 @@ def _joined(node: Node, inputs: list[Entry]) -> Replacement | None:
     """The layer before `node`, if it can do the work of `node` too."""
     plain = inputs[0].node
     host, op = plain.inputs[0].node, node.op
-    layer, ranges = cast("ByteLayer", host.op), [Entry(host, 1), Entry(host, 2)]
+    layer, ranges = cast("BlockedInt8Layer", host.op), [Entry(host, 1), Entry(host, 2)]
     if op is None or inputs[1:] != ranges:
         return None
     if op.name == "_contrib_requantize":
@@ -97,7 +104,7 @@ def _joined(node: Node, inputs: list[Entry]) -> Replacement | None:
     else:
         return None
     made = Node(layer, host.name, host.inputs, host.attrs)
-    plain = Node(replace(cast("FromBytes", plain.op), dtype=layer.target), plain.name,
+    plain = Node(replace(cast("Int8FromBlocks", plain.op), dtype=layer.target), plain.name,
                  [Entry(made)])
     return Replacement([Entry(plain), Entry(made, 1), Entry(made, 2)],
                        f"{node.describe()} is done by {host.describe()}")
@@ -110,7 +117,7 @@ def _cancel_reorders(before: Rewritten) -> Rewritten:
     for node in before.graph.nodes:
         if _undoes(node, node.inputs):
             host = node.inputs[0].node.inputs[0].node
-            halos[host] = max(halos.get(host, 0), cast("IntoBytes", node.op).form.halo)
+            halos[host] = max(halos.get(host, 0), cast("Int8IntoBlocks", node.op).form.halo)
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         if _undoes(node, inputs):
@@ -118,12 +125,12 @@ def _cancel_reorders(before: Rewritten) -> Rewritten:
             return Replacement([source], f"{node.name} are those of {source.node.describe()}")
         op: BlockedInt8Layer | Int8FromBlocks
         if node.op_name == "_byte_layer":
-            layer = cast("ByteLayer", node.op)
+            layer = cast("BlockedInt8Layer", node.op)
             x, y = (replace(form, halo=halo) for form, halo in (
                 (layer.bytes.x, _halo(inputs[0])), (layer.bytes.y, halos.get(node, 0))))
             op = replace(layer, bytes=replace(layer.bytes, x=x, y=y))
         elif node.op_name == "_from_bytes":
-            reorder = cast("FromBytes", node.op)
+            reorder = cast("Int8FromBlocks", node.op)
             op = replace(reorder, form=replace(reorder.form, halo=_halo(inputs[0])))
         else:
             return None
@@ -137,13 +144,13 @@ def _cancel_reorders(before: Rewritten) -> Rewritten:
 def _halo(image: Entry) -> int:
     """That of a blocked int8 image."""
     if image.node.op_name == "_byte_layer":
-        return cast("ByteLayer", image.node.op).bytes.y.halo
-    return cast("IntoBytes", image.node.op).form.halo
+        return cast("BlockedInt8Layer", image.node.op).bytes.y.halo
+    return cast("Int8IntoBlocks", image.node.op).form.halo
 
 
 def _undoes(node: Node, inputs: Sequence[Entry]) -> bool:
     """Whether a node reorders images into the layout from which they were just reordered."""
     if node.op_name != "_into_bytes" or inputs[0].node.op_name != "_from_bytes":
         return False
-    into, out = cast("IntoBytes", node.op), cast("FromBytes", inputs[0].node.op)
+    into, out = cast("Int8IntoBlocks", node.op), cast("Int8FromBlocks", inputs[0].node.op)
     return into.batch == out.batch and replace(into.form, halo=0) == replace(out.form, halo=0)
