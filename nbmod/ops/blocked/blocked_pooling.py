@@ -137,7 +137,7 @@ class BlockedPooling(Op):
         axes = (window.image, window.out, window.kernel, window.stride, window.pad)
         numbers = [size for axis in axes for size in axis[1:]]
         return ((*numbers, int(self.pool.mode == MAX)),
-                self.pool.sizes(window.image[1:]).astype(np.float32))
+                self.pool.sizes(window).astype(np.float32))
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         window, a, b = self.forms(ins[0])
