@@ -166,8 +166,7 @@ class Executor:
         bound = self._bound = BoundGraph(compiled, self._memory, self._external, self._modes,
                                          self._states)
         shown = compiled.graph.output_ids[:len(self._inferred.graph.outputs)]
-        self._checks = checks(bound, set(shown) - set(compiled.external),
-                              compiled.repeats_backward)
+        self._checks = checks(bound, set(shown) - set(compiled.external))
         results = [NDArray(bound.arrays[eid], compiled.devices[eid]) for eid in shown]
         for old, new in zip(self.outputs, results, strict=False):
             old._data = new._data
@@ -176,7 +175,7 @@ class Executor:
 
     def release(self) -> None:
         """Release the memory for intermediate results; the next run allocates it again."""
-        self._bound = None
+        self._bound, self._checks = None, ()
 
     @property
     def _symbol(self) -> Symbol:

@@ -91,30 +91,48 @@ def _docstring_lines(function: ast.FunctionDef) -> int:
     return total
 
 
+class Session(NamedTuple):
+    """A float32 perceptron on the CPU, and batches for it."""
+
+    net: mx.sym.Symbol
+    data: mx.io.NDArrayIter
+    module: mx.mod.Module
+
+    @classmethod
+    def make(cls) -> Session:
+        net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=128, name="fc1")
+        net = mx.sym.Activation(net, act_type="relu", name="relu1")
+        net = mx.sym.FullyConnected(net, num_hidden=10, name="fc2")
+        net = mx.sym.SoftmaxOutput(net, name="softmax")
+        rng = np.random.default_rng(7)
+        data = mx.io.NDArrayIter(rng.standard_normal((256, 784), np.float32),
+                                 rng.integers(0, 10, 256).astype(np.float32), batch_size=64)
+        return cls(net, data, mx.mod.Module(net))
+
+    def fit(self) -> None:
+        """One epoch of stochastic gradient descent with momentum."""
+        self.data.reset()
+        self.module.fit(self.data, num_epoch=1, optimizer="sgd",
+                        optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
+
+
 def trace() -> list[Function]:
-    """The functions of the second `fit` of a float32 perceptron on the CPU: one epoch of
-    `NDArrayIter`, stochastic gradient descent with momentum."""
-    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=128, name="fc1")
-    net = mx.sym.Activation(net, act_type="relu", name="relu1")
-    net = mx.sym.FullyConnected(net, num_hidden=10, name="fc2")
-    net = mx.sym.SoftmaxOutput(net, name="softmax")
-    rng = np.random.default_rng(7)
-    data = mx.io.NDArrayIter(rng.standard_normal((256, 784), np.float32),
-                             rng.integers(0, 10, 256).astype(np.float32), batch_size=64)
-    module = mx.mod.Module(net)
+    """The functions of the second `fit`: what runs once all is bound."""
+    session = Session.make()
+    session.fit()
+    return called_by(session.fit)
 
-    def fit() -> None:
-        data.reset()
-        module.fit(data, num_epoch=1, optimizer="sgd",
-                   optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
 
-    fit()
-    return called_by(fit)
+def trace_bind() -> list[Function]:
+    """The functions that bind the network for training."""
+    session = Session.make()
+    return called_by(lambda: session.net.simple_bind(mx.cpu(), data=(64, 784)))
 
 
 def main() -> None:
-    """Print the functions, file by file."""
-    functions = trace()
+    """Print the functions, file by file: those of `fit`, or with the argument `bind` those of bind.
+    """
+    functions = trace_bind() if sys.argv[1:] == ["bind"] else trace()
     for file in sorted({function.file for function in functions}):
         mine = [function for function in functions if function.file == file]
         print(f"{file}: {sum(function.lines for function in mine)}")

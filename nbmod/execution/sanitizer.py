@@ -65,18 +65,16 @@ class Materialized:
                                 array.itemsize)
 
 
-def checks(bound: BoundGraph, keep: Collection[int] = (), repeats: bool = False
-           ) -> list[Sanitizer]:
+def checks(bound: BoundGraph, keep: Collection[int] = ()) -> list[Sanitizer]:
     """What NBMOD_CHECK asks for: the plan is verified now; the result watches the steps.
 
     Raises MXNetError if the arrays of the steps let one destroy what another reads.  `keep` are the
-    entries that must be intact when all steps have run; with `repeats` the backward pass may run
-    again.
+    entries that must be intact when all steps have run.
     """
     if CONFIG.check:
         compiled = bound.compiled
         check_plan(compiled.plan_steps, compiled.sizes, compiled.plan, keep, Materialized(bound))
-    return [Sanitizer(bound, repeats)] if CONFIG.check > 1 else []
+    return [Sanitizer(bound)] if CONFIG.check > 1 else []
 
 
 class Sanitizer:
@@ -86,11 +84,11 @@ class Sanitizer:
     step reads or users can see.  `blocks` is the memory to poison.
     """
 
-    def __init__(self, bound: BoundGraph, repeats: bool = False):
+    def __init__(self, bound: BoundGraph):
         self.blocks = [block for block in bound.memory.blocks
                        if isinstance(block, np.ndarray) and block.size]
         self.values: dict[int, np.ndarray] = {}
-        self.last = _last_reads(bound.compiled, repeats)
+        self.last = _last_reads(bound.compiled)
         self.operands = {eid: step for step in bound.compiled.plan_steps if step.sums
                          for eid in step.inputs}
 
@@ -167,7 +165,7 @@ class Sanitizer:
                                  f"{_name(compiled, eid)} is not in memory")
 
 
-def _last_reads(compiled: CompiledGraph, repeats: bool) -> dict[int, float]:
+def _last_reads(compiled: CompiledGraph) -> dict[int, float]:
     """Entry -> the last step that reads it.
 
     Where the backward pass may run again, what it reads of the forward pass lives on.
@@ -176,7 +174,7 @@ def _last_reads(compiled: CompiledGraph, repeats: bool) -> dict[int, float]:
     forward = {eid for step in steps[:num_forward] for eid in step.outputs}
     last: dict[int, float] = {}
     for index, step in enumerate(steps):
-        again = forward if repeats and index >= num_forward else ()
+        again = forward if index >= num_forward and compiled.repeats_backward else ()
         last.update((eid, np.inf if eid in again else index) for eid in step.inputs)
     return last | dict.fromkeys(compiled.outputs, np.inf)
 
