@@ -412,9 +412,9 @@ class DataParallelExecutorGroup:
         """
         if not self.for_training:
             raise MXNetError("backward: bind with for_training=True to run backward")
-        grads = [] if out_grads is None else _as_list(out_grads)
+        grads = None if out_grads is None else _as_list(out_grads)
         for k, executor in enumerate(self.execs):
-            executor.backward([
+            executor.backward(grads and [
                 cut(grad, axis, self.slices[k]).as_in_context(self.contexts[k])
                 for grad, axis in zip(grads, self.output_layouts, strict=False)])
 
