@@ -27,7 +27,7 @@ def assert_same(got: np.ndarray, want: np.ndarray, tolerance: float, what: str) 
 
 
 def assert_like(ours: Any, theirs: Any, tolerance: float = 1e-4, what: str = "answer") -> None:
-    """`assert_same` for whatever programs return: any nesting of arrays, numbers, text, None."""
+    """`assert_same` for results of programs: any nesting of arrays, numbers, text, None."""
     if isinstance(theirs, dict):
         assert sorted(ours) == sorted(theirs), what
         for key in theirs:

@@ -43,7 +43,7 @@ class Environment:
         return self.folder / f"nbmod-{self.kind}.txt"
 
     def find(self) -> Path | None:
-        """The Python that has the packages, or None: nobody has made it, or see `misled`."""
+        """The Python that has the packages, or None if there is none yet, or see `misled`."""
         if named := os.environ.get(self.pointer):
             found = shutil.which(named)
             return Path(found) if found else None

@@ -1,4 +1,4 @@
-"""The rules of the house, checked on the source: who imports whom, sizes, every op complete.
+"""The rules of the package, checked on its source: import layers, sizes, completeness of ops.
 
 `LAYERS` is the order of the package: a module imports only modules of its own layer or of those
 before it, at its top level. Imports inside functions and under TYPE_CHECKING are free: that is how

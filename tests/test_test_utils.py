@@ -69,7 +69,7 @@ def test_symbols_of_different_size_differ():
         assert not utils.same_symbol_structure(a * b, longer)
 
 
-# -- random numbers ------------------------------------------------------------------------------
+# -- random values -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("statistic, freedom, tail", [

@@ -23,7 +23,7 @@ LOOKS = {
 
 
 def of(name, options):
-    """Options with what stands for the network's own shapes and types."""
+    """Options with symbols replaced by the network's own shapes and types."""
     own = {"shape": SHAPES[name], "dtype": dict.fromkeys(SHAPES[name], "float64")}
     return {key: own.get(key, value) for key, value in options.items()}
 

@@ -37,7 +37,7 @@ def test_work_is_counted_on_the_symbol():
     operations = {one.name: one.cost()[0] for one in workloads("models", ["resnet50"])}
     assert operations["resnet50 infer 1"] == pytest.approx(RESNET50, rel=0.02)
     assert operations["resnet50 infer 16"] == 16 * operations["resnet50 infer 1"]
-    # gradients by data and weight of all but the first layer, whose data nobody wants a gradient of
+    # gradients by data and weight of all but the first layer, whose data gradient is not needed
     ratio = operations["resnet50 train 16"] / operations["resnet50 infer 16"]
     assert 2.9 < ratio < 3
 

@@ -10,7 +10,7 @@ AIMED = {"mx_dtypes": ("float64",), "why": "real MXNet's oneDNN refuses this tar
 
 
 def conv(data: tuple[int, ...], kernel: tuple[int, ...], filters: int, **attrs) -> Sample:
-    """A Convolution; what `Sample` itself takes may stand among the attributes."""
+    """A Convolution; the attributes may include arguments of `Sample` itself."""
     groups, last = attrs.get("num_group", 1), attrs.get("layout", "").endswith("C")
     channels = data[-1 if last else 1] // groups
     weight = (filters, *kernel, channels) if last else (filters, channels, *kernel)

@@ -12,7 +12,7 @@ AS_64 = ("float64", "float16")
 
 
 def pool(data: tuple[int, ...], op: str = "Pooling", **attrs) -> Sample:
-    """A Pooling of distinct numbers; what `Sample` takes may stand among the attributes."""
+    """A Pooling of distinct values; the attributes may include arguments of `Sample` itself."""
     options = {key: attrs.pop(key) for key in tuple(attrs)
                if key in ("note", "error", "why", "mx_dtypes", "dtypes", "oracle", "grad")}
     make = distinct if attrs.get("pool_type", "max") == "max" else normal

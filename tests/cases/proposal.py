@@ -7,7 +7,7 @@ import numpy as np
 from tests.cases import Sample, array, distinct
 
 ONE, MANY = "_contrib_Proposal", "_contrib_MultiProposal"
-# Boxes that lie on the border overlap by rounded amounts: no two types agree on all of them.
+# Boxes on the border overlap by rounded amounts: no two types agree on all of them.
 ALONE = {"grad": (), "dtypes": ("float32",)}
 
 

@@ -1,10 +1,10 @@
-"""What a sample of an op is, and how its arrays are made.
+"""The definition of a sample of an op, and how its arrays are made.
 
 A `Sample` says how an op is called; it holds no arrays and imports nothing from nbmod, so the same
 table drives the generic checks (`tests/ops/test_ops.py`) and the comparison with MXNet
 (`tests/oracle/test_ops.py`). Arrays are a function of the sample and the element type alone.
 
-Inputs are described by `Input`s, which the functions below make; a bare shape means `normal`.
+Inputs are described by `Input`s, which the functions below make; a shape alone means `normal`.
 Their element type is the one under test (`FLOAT`) unless they name another.
 """
 
@@ -37,37 +37,37 @@ class Input:
 
 
 def normal(shape: tuple[int, ...], dtype: str = FLOAT) -> Input:
-    """Standard normal numbers."""
+    """Standard normal values."""
     return Input(shape, "normal", dtype=dtype)
 
 
 def uniform(low: float, high: float, shape: tuple[int, ...], dtype: str = FLOAT) -> Input:
-    """Numbers between `low` and `high`."""
+    """Values uniform between `low` and `high`."""
     return Input(shape, "uniform", low, high, dtype)
 
 
 def positive(shape: tuple[int, ...], dtype: str = FLOAT) -> Input:
-    """Numbers between 0.5 and 2."""
+    """Values uniform between 0.5 and 2."""
     return Input(shape, "uniform", 0.5, 2.0, dtype)
 
 
 def nonzero(shape: tuple[int, ...], dtype: str = FLOAT) -> Input:
-    """Numbers of both signs at least 0.1 from zero: for functions with a kink there."""
+    """Values of both signs at least 0.1 from zero: for functions with a kink there."""
     return Input(shape, "nonzero", dtype=dtype)
 
 
 def distinct(shape: tuple[int, ...], dtype: str = FLOAT) -> Input:
-    """Shuffled, evenly spaced numbers from -2 to 2, no two alike: for maxima, sorting, pooling."""
+    """Shuffled, evenly spaced, distinct values from -2 to 2: for maxima, sorting, pooling."""
     return Input(shape, "distinct", dtype=dtype)
 
 
 def integers(low: int, high: int, shape: tuple[int, ...], dtype: str = FLOAT) -> Input:
-    """Whole numbers from `low` to `high - 1`: labels and indices, which get no gradient check."""
+    """Integers from `low` to `high - 1`: labels and indices, which get no gradient check."""
     return Input(shape, "integers", low, high, dtype)
 
 
 def label(classes: int, shape: tuple[int, ...], dtype: str = FLOAT) -> Input:
-    """Class numbers below `classes`."""
+    """Class indices below `classes`."""
     return integers(0, classes, shape, dtype)
 
 

@@ -42,7 +42,7 @@ def single(*names: str, shape: tuple[int, ...] = SHAPE) -> dict[str, Input]:
 
 def several(op: str, states: int, tail: tuple[Any, ...] = (), mx_dtypes: Any = None, why: str = "",
             tol: Any = (), **attrs: Any) -> Sample:
-    """An op over two weights of different shapes, each with so many states."""
+    """An op over two weights of different shapes, each with `states` states."""
     inputs: list[Any] = []
     for shape in (SHAPE, (2, 3, 2)):
         inputs += [normal(shape), normal(shape), *[positive(shape)] * states]

@@ -92,7 +92,7 @@ def test_a_shape_that_is_none_is_a_complaint(text, capsys):
 
 @pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
 def test_chains_of_fmas_are_their_twin():
-    """Three turns on numbers of size 1: a few roundings."""
+    """Three rounds on elements of magnitude 1: a few roundings."""
     given = numbers(5 + 40 * LANES)
     expected = given.copy()
     chains.function(expected, 5, 3)

@@ -135,7 +135,7 @@ def test_what_is_no_image_is_left_out_and_told(images, tmp_path, capsys):
 @pytest.mark.parametrize("stop", range(6))
 @pytest.mark.parametrize("damage", [b"", b"half a record"])
 def test_an_interrupted_run_is_taken_up(images, tmp_path, monkeypatch, stop, damage):
-    """Stopped before the image `stop`: it and those behind it are packed by the second run."""
+    """Stopped before the image `stop`: the second run packs it and those after it."""
     whole = tmp_path / "whole"
     assert make(images, whole) == 0
     pack_one, packed = im2rec._pack, []

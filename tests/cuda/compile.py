@@ -3,13 +3,13 @@
     python -m tests.cuda.compile             a sample for every kernel, of one element type each
     python -m tests.cuda.compile Conv "" ... all samples whose names start so, in all their types
 
-A `Ghost` stands in for the GPU: its arrays have no memory, and what would be launched on it is
-compiled for the types of the arguments instead, as a device would.  What the simulator cannot show
-comes out here: code that cannot be typed, that needs what a device does not have, or too much of
-what it has.  Needs the environment of `tests.cuda.setup`.
+A `Ghost` replaces the GPU: its arrays have no memory, and kernels launched on it are compiled for
+the types of their arguments instead, as for a device.  This shows what the simulator cannot: code
+that cannot be typed, that uses features a device lacks, or that exceeds its resources.  Needs the
+environment of `tests.cuda.setup`.
 
-What was compiled is kept, so a second run compiles what has changed.  Prints one line, as JSON: how
-many binaries, how many were new, what failed or went over its budget, the largest.
+Binaries are cached, so a second run compiles only what has changed.  Prints one line, as JSON: the
+number of binaries, how many are new, failures and exceeded budgets, the largest binary.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Ghost(Gpu):
             dst.block.host = src.astype(dst.dtype)
 
     def span(self, array: Array) -> tuple[int, int]:
-        """Arrays lie apart."""
+        """Arrays do not overlap."""
         start = (id(array.block) << 40) + array.offset
         return start, start + array.nbytes
 
@@ -209,7 +209,7 @@ def chosen(names: Sequence[str]) -> dict[str, Sample]:
 
 
 def ghost_launches(samples: Mapping[str, Sample], types: int) -> list[Launch]:
-    """What samples would launch, forward and backward, with so many of their element types."""
+    """Kernels launched by samples, forward and backward, with the given number of types."""
     ghost = Ghost()
     device._gpus[0] = ghost
     device.gpu_count = lambda: 1

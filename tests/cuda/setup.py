@@ -31,10 +31,10 @@ def find_python() -> Path | None:
 
 
 def main() -> int:
-    """Make the environment unless it stands.
+    """Make the environment unless it exists.
 
-    Where that fails it says so, and returns 1 under NBMOD_REQUIRE_CUDA=1, else 0: the tests that
-    need it are skipped.
+    On failure, prints the reason and returns 1 under NBMOD_REQUIRE_CUDA=1, else 0: tests that need
+    the environment are skipped.
     """
     wanted = environment()
     trouble: object = wanted.misled()

@@ -62,9 +62,9 @@ def compare(sample: Sample, dtype: str, request: str) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", SAMPLES)
 def test_twins_do_what_their_ops_do(name, monkeypatch):
-    """Random ops too: the same seed gives the same numbers on every device.
+    """Random ops too: the same seed gives the same values on every device.
 
-    The runs of a sample take turns in schedules.
+    The runs of a sample alternate between schedules.
     """
     sample = SAMPLES[name]
     runs = [*((dtype, "write") for dtype in sample.dtypes), (sample.dtypes[0], "add")]
@@ -472,7 +472,7 @@ def assert_same_parameters(got, want, tolerance):
         assert_same(got[name], value, tolerance, name)
 
 
-# Four steps; every one adds a rounding error or two of 6e-8 to numbers of order 1.
+# Four steps; each adds a rounding error or two of 6e-8 to values of order 1.
 TRAINED = 1e-5
 ADAM = {"optimizer": "adam", "optimizer_params": {"learning_rate": 0.01}}
 
@@ -585,7 +585,7 @@ def test_two_runs_are_bitwise_equal_whatever_the_schedule(monkeypatch):
 
 @pytest.mark.gpu
 def test_the_plan_of_a_gpu_has_the_scratch_of_a_gpu():
-    """Convolution on the CPU wants room for its columns; here it computes them."""
+    """Convolution on the CPU needs a workspace for im2col; here columns are computed on the fly."""
     shapes = {"data": (2, 3, 8, 8)}
     x = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), num_filter=4, name="c")
     here, there = (x.simple_bind(ctx, "null", **shapes) for ctx in (mx.cpu(), mx.gpu(0)))

@@ -1,6 +1,6 @@
-"""What is asked of NVIDIA's driver, by a stand-in whose memory is the host's.
+"""Calls of NVIDIA's driver, replaced by a fake whose memory is the host's.
 
-Nothing here runs a kernel: it is about copies, packed arguments, and what errors say.
+No kernel runs here: tested are copies, packed arguments, and error messages.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def fake(monkeypatch):
 
 @pytest.fixture
 def gpus(fake, monkeypatch):
-    """What `mx.gpu(0)` and `mx.gpu(1)` stand for is the stand-in."""
+    """`mx.gpu(0)` and `mx.gpu(1)` are the fake devices."""
     monkeypatch.setattr(gpu_device, "Card", driver.Card)
     monkeypatch.setattr(gpu_device, "SIMULATED", False)
     monkeypatch.setattr(device, "_gpus", {})
@@ -188,7 +188,7 @@ def test_copies_go_through_two_halves(fake, count):
 @pytest.mark.parametrize("refused, direct", [
     (None, True), ("cuDeviceCanAccessPeer", False), ("cuMemPoolSetAccess", False)])
 def test_cards_copy_from_each_other_where_they_can(fake, monkeypatch, refused, direct):
-    """Either stream waits for the other one: for the numbers, and before they are written again."""
+    """Each stream waits for the other: for the values, and before they are overwritten."""
     if refused:
         fake.failing[refused] = Status.CUDA_ERROR_NO_DEVICE
     values = np.arange(20, dtype=np.float32)
@@ -207,7 +207,7 @@ def test_cards_copy_from_each_other_where_they_can(fake, monkeypatch, refused, d
 
 
 def test_cards_meet(fake):
-    """Each waits for all others, who have come to a mark before anybody waits."""
+    """Each waits for all others, after all have recorded their events."""
     cards = [driver.Card(number) for number in range(3)]
     gpus = [gpu_device.Gpu.__new__(gpu_device.Gpu) for _ in range(4)]
     for number, gpu in enumerate(gpus):

@@ -1,5 +1,5 @@
-"""Chains of elementwise nodes on GPUs: a launch forward, a launch backward, the CPU's numbers; what
-follows a layer is part of it."""
+"""Chains of elementwise nodes on GPUs: one launch forward and one backward, results equal to the
+CPU's; what follows a layer is fused as its epilogue."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def shifted():
 
 
 def bound(network, context, dtype, request, shapes):
-    """An executor with numbers from -1 to 1, and gradients that start from ones."""
+    """An executor with values from -1 to 1, and gradients initialised to ones."""
     shapes = {name: shapes[name] for name in network.list_arguments() if name in shapes}
     executor = network.simple_bind(context, grad_req=request, **shapes,
                                    type_dict=dict.fromkeys(shapes, dtype))
@@ -108,7 +108,7 @@ def test_what_follows_a_norm_is_part_of_it(end, dtype, attrs, schedule, monkeypa
     request = "add" if attrs else "write"
     got, _ = answers(followed(end, **attrs), mx.gpu(0), dtype, request, IMAGES)
     want, _ = answers(followed(end, **attrs), mx.cpu(), dtype, request, IMAGES)
-    # The CPU rounds what stands between the nodes, to half precision there: 2^-11 of up to 4.
+    # The CPU rounds intermediate results to float16 there: 2^-11 of up to 4.
     tolerance = {"float16": 4e-3, "float32": 1e-5, "float64": 1e-12}[dtype]
     for index, (mine, theirs) in enumerate(zip(got, want, strict=True)):
         assert_same(mine, theirs, tolerance, f"array {index}")

@@ -1,4 +1,4 @@
-"""Images on GPUs: what the table of samples leaves out, because MXNet draws other numbers."""
+"""Image ops on GPUs that the sample table omits, because MXNet draws other random values."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Factorisations on GPUs: matrices of more numbers than a block has threads, and wrong ones.
+"""Factorizations on GPUs: matrices with more elements than a block has threads, and invalid ones.
 
-Against what defines a factorisation, in double precision: errors are a few roundings of numbers
-below 30.
+Checked against the definition of each factorization in float64: errors are a few roundings of
+values below 30.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sequences on a GPU: recurrent networks in training, labels that nobody placed, loops."""
+"""Sequences on a GPU: recurrent networks in training, labels without a context, loops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.programs import control_programs as programs
 pytestmark = pytest.mark.gpu
 
 SGD = ("sgd", {"learning_rate": 0.1, "momentum": 0.9})
-# Three steps of training; each adds a rounding error or two of 6e-8 to numbers of order 1.
+# Three steps of training; each adds a rounding error or two of 6e-8 to values of order 1.
 TRAINED = 1e-5
 
 

@@ -192,7 +192,7 @@ def test_copies_arrive_when_they_are_waited_for():
                           [np.nan, 0, np.nan, 4], equal_nan=True)
 
 
-# TF32 keeps 10 bits behind the point, as float16 does; bfloat16 keeps 7.
+# TF32 has 10 fraction bits, as float16 has; bfloat16 has 7.
 @pytest.mark.parametrize("mma, pack, depth, error", [
     ("mma_tf32", "to_tf32", 8, 2 ** -11), ("mma_bf16", "to_bf16x2", 16, 2 ** -8),
     ("mma_f16", "to_f16x2", 16, 2 ** -11),

@@ -141,7 +141,7 @@ def test_arrays_that_share_memory_are_written_in_turn():
 @pytest.mark.parametrize("name", ["sgd", "adam", "sgld"])
 @pytest.mark.parametrize("count", [2, 4])
 def test_optimizers_step_every_key_where_it_is(name, count):
-    """The bits are those of any number of devices, and random numbers are drawn in one order."""
+    """Results are bitwise independent of the number of devices; draws happen in one order."""
     runs = []
     for contexts in (there(count), [mx.gpu(3)] * count):
         mx.random.seed(1)

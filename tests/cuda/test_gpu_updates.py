@@ -36,7 +36,7 @@ def stepped(context, name, params, dtype, mark=lambda: None):
     ("sgd", {"wd": 0.1}), ("sgd", MOMENTUM), ("nag", MOMENTUM), ("adam", {"wd": 0.1}),
     ("rmsprop", {"clip_gradient": 0.5})], ids=str)
 def test_lists_are_stepped_by_one_launch(name, params, dtype, monkeypatch):
-    """Launches are prepared in the first step only: rates are numbers in the card's memory."""
+    """Launches are prepared in the first step only: rates are elements in device memory."""
     counts, marks = {"PreparedLaunch": 0, "run": 0}, []
     want = stepped(mx.cpu(), name, params, dtype)
     for what in counts:

@@ -166,7 +166,7 @@ def test_what_is_missing_is_said(saved, capsys, monkeypatch):
 
 
 def test_where_nothing_can_be_written_one_warning_says_so(saved, tmp_path):
-    """A file stands where the folder should be."""
+    """The folder's path is that of a file."""
     (tmp_path / "file").write_text("")
     out, err = end(begin(tmp_path / "file" / "kept", "-c", LATER, saved))
     before, after = map(int, out.split())

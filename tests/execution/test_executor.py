@@ -407,7 +407,7 @@ def test_the_first_output_may_be_left_unread(op):
 
 
 def test_scratch_keeps_its_size_when_the_number_of_threads_changes():
-    """Scratch for one thread is planned; what runs later on more threads must not want more."""
+    """Workspace is planned for one thread; later runs with more threads must not need more."""
     def gradients(while_bound, while_run):
         set_num_threads(while_bound)
         net = mx.sym.Convolution(mx.sym.Variable("data"), num_filter=8, kernel=(3, 3), name="conv")

@@ -141,7 +141,7 @@ def test_other_executors_of_the_model_may_run_in_between():
 
 @pytest.mark.parametrize("switch", ["block", "environment"])
 def test_exactness_can_be_asked_for(switch, monkeypatch):
-    """Then the numbers are those of every node by itself, bit for bit."""
+    """Then results equal those of every node computed separately, bit for bit."""
     if switch == "environment":
         monkeypatch.setattr(CONFIG, "exact", True)
         executor = bound()

@@ -18,7 +18,7 @@ from tests.programs import common
 from tests.programs import placement_programs as programs
 
 CONTEXTS = programs.contexts(mx)
-# A few float32 roundings on numbers of order 1: MXNet adds up in another order.
+# A few float32 roundings of values of order 1: MXNet accumulates in another order.
 TOLERANCE = 1e-5
 
 
@@ -147,7 +147,7 @@ def answers(network, request, groups):
 @settings(max_examples=60, deadline=None)
 @given(network=networks(), request=st.sampled_from(["write", "add"]))
 def test_any_graph_in_parts_is_the_graph(network, request):
-    """Nobody but copies reads across devices, plans hold, and the numbers are the same."""
+    """Only copies read across devices, plans are valid, and results are the same."""
     whole, want = answers(network, request, None)
     executor, got = answers(network, request, CONTEXTS)
     for node in executor.compiled.nodes:

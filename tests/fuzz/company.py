@@ -191,7 +191,7 @@ class _World:
         return found
 
     def _write(self, i: int, number: int) -> None:
-        """Other numbers in all arguments: what is in common follows from what it was."""
+        """Set new values in all arguments: derived constants must follow."""
         executor, fixed = self.executors[i], self.builts[i][1]
         for name, array in executor.arg_dict.items():
             if name in self.common["arg_dict"]:
@@ -201,7 +201,7 @@ class _World:
         unset_gradients(executor)
 
     def _renew(self, i: int) -> None:
-        """An executor without a past, of the same numbers."""
+        """A fresh executor with the same values."""
         before = self.executors[i]
         after = empty(self.mx, self.programs[i], self.builts[i], self.way.dtype)
         for table in ("arg_dict", "aux_dict"):

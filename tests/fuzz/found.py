@@ -1,4 +1,4 @@
-"""Programs that were found to fail, each made small: what was wrong stands beside it."""
+"""Programs that were found to fail, minimised; each notes what was wrong."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FOUND: dict[str, Program] = {
         Line("table", (0,), {"sample": "sign-0", "into": "data"}),
         Line("unary", (1,), {"op": "tanh"}),
     ), (2,), request="null"),
-    # Nodes that are mirrored for a gradient that nobody wants: a fused node without outputs.
+    # Recomputed nodes of a gradient that is not requested: a fused node without outputs.
     "mirrored nodes that nobody reads": Program(((3, 1), (3, 1)), (
         Line("each", (0, 1), {"op": "softsign"}, 2),
         Line("residual", (0,), {"num_hidden": 1, "op": "abs"}),

@@ -59,7 +59,7 @@ class Program:
         return self.request != "null"
 
     def values(self) -> Iterator[tuple[Line, range]]:
-        """Every line, and the numbers of the values that it gives."""
+        """Every line, and the ids of the values that it defines."""
         first = len(self.inputs)
         for line in self.lines:
             yield line, range(first, first + line.gives)
@@ -132,7 +132,7 @@ def build(mx: Any, program: Program, dtype: str = "float32") -> tuple[Any, dict[
 def drawn(name: str, shape: Sequence[int], dtype: Any, round: int = 0, narrow: str = "float32"
           ) -> np.ndarray:
     """The values of a variable: a function of its name, its shape and the round alone, rounded to
-    numbers of the type `narrow`."""
+    the type `narrow`."""
     rng = np.random.default_rng(zlib.crc32(f"{name} {round}".encode()))
     values = rng.standard_normal(tuple(shape))
     if name.endswith(("_gamma", "_var")):

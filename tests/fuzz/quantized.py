@@ -1,4 +1,4 @@
-"""Networks of 8-bit numbers: layers to build them from, and random ones."""
+"""Networks of 8-bit integers: layers to build them from, and random ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 class Network:
     """Layers of arrays or of symbols: `functions` is `mx.nd` or `mx.sym`, `values` makes arrays of
-    the one or variables of the other.  A tensor is the list (numbers, low end, high end)."""
+    the one or variables of the other.  A tensor is the list (integers, low bound, high bound)."""
 
     def __init__(self, functions, values):
         self.contrib, self.values = functions.contrib, values
@@ -55,7 +55,7 @@ class Network:
 
 
 class Value(NamedTuple):
-    """A tensor of a network, as the list (numbers, low end, high end), and what it is."""
+    """A tensor of a network, as the list (integers, low, high), and its description."""
 
     tensor: list[Any]
     shape: Shape

@@ -65,7 +65,7 @@ def _is_refused(error: Exception) -> bool:
 
 
 def mxnet_error_of(oracle: Oracle, mx: Any, program: Program, seed: int) -> str:
-    """What MXNet computes otherwise; "" if nothing.  Who is wrong is for a person to find out."""
+    """Differences from MXNet's results; "" if none.  Which side is wrong is for people to judge."""
     try:
         require_mxnet(mx, oracle, program)
     except Disagreement as error:

@@ -247,7 +247,7 @@ def test_hoisted_groups_read_nothing_that_changes(rng):
 # -- fuse_int8 ----------------------------------------------------------------------------------
 
 def quantized(rng: Any) -> tuple[Graph, list[Spec], dict[str, np.ndarray]]:
-    """A random network of 8-bit numbers, what is known of its entries, and its values."""
+    """A random network of 8-bit integers, the facts about its entries, and its values."""
     network = RandomNetwork(rng)
     graph = Graph(mx.sym.Group(network.outputs).entries)
     specs = list(map(Spec, infer_shape(graph, {}), infer_type(graph, {})))

@@ -184,7 +184,7 @@ def test_parameters_whose_change_is_not_told_are_found(monkeypatch):
 
 
 def test_a_half_that_is_not_added_to_is_found(monkeypatch):
-    """Sums begin with what their float32 stand-in holds."""
+    """Injected fault: sums start from the content of the float32 workspace."""
     right = float_op._in_float32
 
     def in_float32(make: Any, ins: Any, outs: Any, call: Any, *copying: Any) -> Any:

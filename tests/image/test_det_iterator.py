@@ -160,7 +160,7 @@ def test_reshape_makes_augmenters_for_the_new_shape(tmp_path):
 
 
 class Several(mx.image.DetAugmenter):
-    """Makes of one object `times` objects, with `width` more numbers."""
+    """Repeats an object `times` times, with `width` more elements."""
 
     def __init__(self, times, width=0):
         super().__init__(times=times)

@@ -53,7 +53,7 @@ EXPRESSIONS = [
 
 def close(one, other):
     """uint8 may be 1 off where resampling rounds; float32 sums differ in their last bits, and
-    times 255 by what the matrices of hue have behind their third digit."""
+    by 255 times what MXNet's hue matrices lose after their third digit."""
     if isinstance(one, list):
         assert len(one) == len(other)
         for a, b in zip(one, other, strict=True):
@@ -142,7 +142,7 @@ def seven(tmp_path):
 
 
 def taken(iterator, count):
-    """So many batches, over the ends of epochs."""
+    """A given number of batches, across the ends of epochs."""
     found = []
     while len(found) < count:
         try:
@@ -204,7 +204,7 @@ def test_an_iterator_goes_on_only_over_its_own_images(seven):
 @pytest.mark.parametrize("handle", ["pad", "discard", "roll_over"])
 @pytest.mark.parametrize("wrap", [iter, mx.io.PrefetchingIter])
 def test_training_goes_on_exactly(seven, tmp_path, batch, handle, wrap):
-    """Broken off behind the first epoch, or within the second; also where a thread draws ahead."""
+    """Stopped after the first epoch, or within the second; also where a thread draws ahead."""
     seven["last_batch_handle"] = handle
     prefix, options = str(tmp_path / "net"), {"num_epoch": 3, "initializer": mx.init.Xavier()}
     net = mx.sym.FullyConnected(mx.sym.Flatten(mx.sym.Variable("data")), num_hidden=7)

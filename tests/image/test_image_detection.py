@@ -1,5 +1,5 @@
-"""`mx.image.detection` against MXNet, which draws the same random numbers; what parts and frames
-promise, for any image."""
+"""`mx.image.detection` against MXNet, which draws the same random values; invariants of crops and
+borders for any image."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_augmenters_are_mxnets(oracle):
 
 
 def test_channels_without_a_number_are_padded_by_0():
-    """MXNet reads what memory has behind the numbers, as a rule those of an earlier call."""
+    """MXNet reads memory past the elements, usually those of an earlier call."""
     image = mx.nd.full((30, 40, 3), 5, dtype="uint8")
     random.seed(5)
     framed = mx.image.DetRandomPadAug(pad_val=(1, 2))(image, np.array([[1, .1, .2, .5, .6]]))[0]
@@ -114,10 +114,10 @@ def changed(aug, image, label, seed):
 
 
 def check_boxes(image, label, slack=1e-3):
-    """Every box frames the pixels of its object, to so many pixels.
+    """Every box frames the pixels of its object, to within `slack` pixels.
 
-    What ends where a part begins may leave a sliver, rounding of float32 shares, if none need be
-    seen.
+    At the border of a crop a sliver may remain, by rounding of float32 fractions, if no minimum
+    coverage is set.
     """
     size = [image.shape[1], image.shape[0]] * 2
     for row in label:

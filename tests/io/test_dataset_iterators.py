@@ -679,10 +679,10 @@ def test_close_ends_the_threads():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 def test_ctrl_c_ends_the_process():
-    """While a batch is waited for, and while none is; what is begun would take minutes.
+    """While waiting for a batch, and while not; the work in progress would take minutes.
 
-    The program sleeps for short times only: Python notices a signal that comes just before it falls
-    asleep when it wakes up, and that is when the signal comes here, behind what the program says.
+    The program sleeps only briefly: Python notices a signal that arrives just before it falls
+    asleep when it wakes up, and that is when the signal arrives here, after the program's output.
     """
     code = textwrap.dedent("""
         import signal

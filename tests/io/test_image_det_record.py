@@ -391,7 +391,7 @@ def test_damaged_labels(records, label, words):
 
 @given(st.lists(st.floats(width=32) | st.integers(0, 9).map(float), min_size=1, max_size=20))
 def test_any_numbers_are_a_label_or_an_error(numbers):
-    """A label is told again by its own numbers, less what has no area."""
+    """A label is reproduced by its own values, without objects that have no area."""
     try:
         label = parse_label(np.array(numbers, np.float32))
     except MXNetError:

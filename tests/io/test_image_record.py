@@ -126,7 +126,7 @@ def test_jpeg_is_mxnets(oracle):
 @pytest.mark.parametrize("labels", [ONE, [[k, k * 10., -1.5] for k in ONE]])
 @pytest.mark.parametrize("inner", [b"", MAGIC + b"between" + MAGIC * 3])
 def test_files_of_either_are_read_by_both(oracle, labels, inner):
-    """Images with the magic number behind them, so that their records have several parts."""
+    """Images followed by the magic number, so that their records have several parts."""
     files = [codecs.encode(image_record_programs.ramps(16, 20, k), "png") for k in ONE]
     files = [data + bytes(-len(data) % 4) + inner for data in files]
     ours = image_record_programs.written(mx, SEVEN, labels, files)

@@ -1,7 +1,7 @@
-"""Ctrl-C ends whatever is at work, with nothing left behind; so does the end of a process.
+"""Ctrl-C ends all work and leaves nothing behind; so does the end of a process.
 
-All programs run side by side, each in a process and a session of its own.  In some a thread hangs
-for ten minutes, in an iterator that a user wrote: whoever waited for it would not end in time.
+All programs run concurrently, each in a process and a session of its own.  In some a thread hangs
+for ten minutes, in an iterator that a user wrote: waiting for it would exceed the time limit.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def test_states_of_other_iterators_are_refused(folder, monkeypatch, one, other):
 @pytest.mark.parametrize("name", ["CSVIter", "LibSVMIter", "MNISTIter", "ImageRecordIter",
                                   "ImageIter", "PrefetchingIter"])
 def test_states_of_other_files_are_refused(folder, tmp_path, monkeypatch, name):
-    """And of files that have been changed; not of those that only lie elsewhere."""
+    """And of files that have changed; not of files that have only moved."""
     monkeypatch.chdir(folder)
     state = ITERATORS[name]().state_dict()
     monkeypatch.chdir(tmp_path)

@@ -123,7 +123,7 @@ def test_decimals_are_read(values, exponent):
 
 
 def test_long_decimals_are_read():
-    """7 to 30 digits behind the point of which some may be left out, the exponent in any form."""
+    """7 to 30 digits after the point, more than a double holds, and any form of the exponent."""
     digits = ("314159265358979323846264338327", "000000000000000001234567890123",
               "012345678901234567890123456789", "999999999999999999999999999999", "0" * 30)
     texts = [sign + first + "." + some[:count] + power for some in digits for count in range(7, 31)
@@ -133,7 +133,7 @@ def test_long_decimals_are_read():
 
 
 def test_decimals_of_any_length_are_read(tmp_path):
-    """Of 0 to 10 digits before and behind a point: short ones are read eight bytes at a time."""
+    """0 to 10 digits before and after a point: short numbers are parsed eight bytes at a time."""
     digits = "9876543210"
     texts = [sign + digits[:before] + point + digits[:after] + power
              for sign in ("", "-", "+") for before in range(11) for point in ("", ".")
@@ -215,7 +215,7 @@ def test_words_are_read(tmp_path, text, value):
        st.sampled_from([b"\n", b"\r\n", b"\n\n"]), st.integers(1, 9))
 @settings(deadline=None)
 def test_every_line_is_read_once(tmp_path_factory, count, size, parts, ends, newline, search):
-    """However many lines a block has, and how few bytes behind it are looked at first."""
+    """Any number of lines in a block, any number of bytes looked ahead."""
     path = tmp_path_factory.mktemp("rows") / "a.csv"
     lines = [b"%d" % (10 ** (k % 7) + k) for k in range(count)]
     path.write_bytes(newline.join(lines) + (newline if ends else b""))

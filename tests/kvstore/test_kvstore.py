@@ -1,4 +1,5 @@
-"""Key-value stores against MXNet: calls in turn, compressed gradients, who updates, own stores."""
+"""Key-value stores against MXNet: sequences of calls, gradient compression, updaters, subclasses.
+"""
 
 from __future__ import annotations
 
@@ -146,7 +147,7 @@ def test_compression_takes_float32(oracle, dtype):
     assert ours[2] == "error"
 
 
-# ------------------------------------------------------------------------------------ who updates
+# ----------------------------------------------------------------------------------------- updaters
 
 STORES = [None, "local", "device", "local_allreduce_cpu", "local_update_cpu", "own local",
           "own device", "capable", "Incapable", "own capable", "own incapable", "own teststore", 3]

@@ -59,7 +59,7 @@ def test_weights_set_by_hand_are_those_that_training_goes_on_from(
 
 @pytest.mark.parametrize("contexts", [1, 2])
 def test_weights_set_through_a_module_that_shares_them(contexts):
-    """It has the same parameters in another order, so other numbers."""
+    """It has the same parameters in another order, so with other indices."""
     def network(first, second):
         x = mx.sym.Cast(mx.sym.Variable("data"), dtype="float16")
         for name in (first, second):
@@ -100,7 +100,7 @@ def test_setting_what_is_there_costs_masters_no_digits(contexts, store):
 
 
 def test_states_of_ones_own_are_left_alone():
-    """Where a master lies in the states of somebody else's optimizer is not known."""
+    """The position of a float32 master copy in the states of users' optimizers is not known."""
     class Own(mx.optimizer.SGD):
         def create_state_multi_precision(self, index, weight):
             return [mx.nd.zeros(weight.shape), weight.astype(np.float32)]

@@ -98,7 +98,7 @@ def test_executors_of_all_shapes_share_parameters_and_one_arena():
 
 
 def test_training_over_shapes_is_training_of_one_module_per_shape():
-    """Shapes change who computes, not what: parameters handed from module to module agree."""
+    """Shapes change executors, not results: parameters passed between modules agree."""
     module = trained_module()
     modules = {size: trained_module(size) for size in SIZES}
     for number, size in enumerate(SIZES * 2):

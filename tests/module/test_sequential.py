@@ -103,7 +103,7 @@ def test_a_module_added_after_bind_takes_part_once_bound():
 
 
 def test_rows_hold_rows_and_buckets():
-    """A BucketingModule in front, a row behind it: keys, shapes and labels find their way."""
+    """A BucketingModule first, a row of modules after it: keys, shapes and labels are passed on."""
     def sym_gen(key):
         x = mx.sym.sum(mx.sym.Embedding(mx.sym.Variable("data"), input_dim=bucketing.WORDS,
                                         output_dim=sequences.FEATURES, name="words"), axis=1)

@@ -346,7 +346,7 @@ class NoBackward(Good):
 
 
 class NoNeeds(Good):
-    """A backward that nobody would call."""
+    """A backward that is never called."""
 
     def backward(self, ins, outs, call):
         outs[0][...] = ins[0]

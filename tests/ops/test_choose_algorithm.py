@@ -203,7 +203,7 @@ def damaged():
 @settings(deadline=None, max_examples=200,
           suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_damaged_file_is_as_good_as_none(folder, text):
-    """Numbers in it may be taken for times; nothing else happens, and measuring mends it."""
+    """Its numbers may be misread as times; there is no other effect, and measuring repairs it."""
     small = layer(1, LANES, 5)
     write(folder, text)
     forget()

@@ -321,7 +321,7 @@ def test_monitors_and_the_profiler_see_a_loop_as_a_step(tmp_path):
     assert seen[:2] == ["_foreach0_output0", "_foreach0_output1"]
     assert not any("saved" in name for name in seen)
     assert "_foreach" in mx.profiler.dumps(reset=True)
-    mx.profiler.dump()  # leaves nothing behind for whoever profiles next
+    mx.profiler.dump()  # reset the profiler's records
 
 
 def test_eager_loops_are_recorded():

@@ -36,7 +36,7 @@ def geometry(batch, channels, image, filters, kernel, **how):
 
 
 def results(way, geo, direction, random, dtype):
-    """What a way computes in a direction, in scratch of NaN, twice."""
+    """Results of an algorithm in one direction, with a workspace of NaN, twice."""
     x = random.standard_normal((geo.images, geo.channels, *geo.window.image)).astype(dtype)
     w = random.standard_normal((geo.filters, geo.group_channels, *geo.window.kernel)).astype(dtype)
     g = random.standard_normal((geo.images, geo.filters, *geo.window.out)).astype(dtype)

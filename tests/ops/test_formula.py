@@ -235,7 +235,7 @@ FAST = {  # function: (lowest, highest argument, units in the last place, its tw
 
 @functools.cache
 def fast_functions(ins: bytes) -> dict[str, np.ndarray]:
-    """All of them over float32 numbers, in one kernel."""
+    """All of them on float32 values, in one kernel."""
     program = Program("fast", tuple(Step(f"y_{f}", f"{f}(x)") for f in FAST), ("x",),
                       tuple(f"y_{f}" for f in FAST))  # fmt: skip
     x = np.frombuffer(ins, np.float32)
@@ -370,7 +370,7 @@ def test_terms_are_joined_as_the_program_says(shape, kept, adds, join):
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_long_products_stay_in_range(axis):
-    """Products of some of the numbers would not be float32."""
+    """Some products of the values are not representable in float32."""
     x, product = np.full((640, 640), np.float32(1e-5)), np.empty(640, np.float32)
     x[::2, ::2], x[1::2, 1::2] = 1e5, 1e5
     program = Program("terms", (Step("y", "x"),), ("x",), ("y",), (), "multiply")
@@ -395,7 +395,7 @@ def test_terms_of_halves_are_joined_in_single_precision(shape, kept, adds, join)
 
 
 def test_long_sums_lose_no_digits():
-    """Of a million equal numbers, along rows and columns: exact to the last bit of the result."""
+    """Of a million equal elements, along rows and columns: exact to the last bit of the result."""
     for shape, kept in (((1000000,), (1,)), ((20, 50000), (20, 1)), ((50000, 20), (1, 20))):
         x, total = np.full(shape, np.float32(0.1)), np.empty(kept, np.float32)
         compiled(Program("terms", (Step("y", "x"),), ("x",), ("y",)), [x], [total])()

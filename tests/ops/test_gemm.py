@@ -1,4 +1,4 @@
-"""Matrix products are exact on whole numbers, whatever is transposed, cut off, scaled or added."""
+"""Matrix products are exact on integers, for any transposition, slicing, scaling and addition."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ORDERS = {"a b": "CC", "a b^T": "CF", "a^T b": "FC", "a^T b^T": "FF"}
 
 def whole(rng: np.random.Generator, *shape: int, dtype: str = "float32", order: str = "C"
           ) -> np.ndarray:
-    """Small whole numbers, whose sums of products are exact; F: the last two axes turned round."""
+    """Small integers, whose sums of products are exact; F: the last two axes transposed."""
     if order == "F":
         return np.swapaxes(whole(rng, *shape[:-2], shape[-1], shape[-2], dtype=dtype), -1, -2)
     return rng.integers(-4, 5, shape).astype(dtype)
@@ -80,7 +80,7 @@ def test_no_denormals_are_found_where_rows_and_columns_end(order):
             for shape, way in zip(((m, k), (k, n)), ORDERS[order], strict=True))
     work = np.full(gemm_workspace(m, k, n, "float32").shape, np.float32(1e-40))
     prepare_gemm(a, b, np.empty((m, n), "f"), work, alpha=7)()
-    end = np.flatnonzero(work[0] == 7)[0]  # behind what is packed stands alpha
+    end = np.flatnonzero(work[0] == 7)[0]  # the packed elements are followed by alpha
     packed = (work[0, :end] != np.float32(1e-40)).reshape(-1, packed_mr(LANES))[:, :MR]
     assert end or order == "a b^T"  # dot products, which pack nothing
     assert (packed.all(1) == packed.any(1)).all()
@@ -213,7 +213,7 @@ def test_the_same_bits_on_any_number_of_threads():
 @pytest.mark.parametrize("rows, columns", [(3, 5), (70, 1100), (1, 1 << 17)])
 @pytest.mark.parametrize("add", [False, True])
 def test_sums_of_rows(rows, columns, add):
-    """Whole numbers, so that sums are exact; also of some columns of a wider matrix."""
+    """Integers, so that sums are exact; also of some columns of a wider matrix."""
     wide = np.random.default_rng(0).integers(-9, 9, (rows, columns + 7)).astype("float32")
     for matrix in (wide[:, 3:-4], np.ascontiguousarray(wide[:, 3:-4])):
         total = np.ones(columns, "float32")
@@ -243,8 +243,8 @@ def test_the_larger_factor_is_divided():
     ("CF", (64, 784, 128), 100), ("FC", (128, 64, 784), 64 * (16 + 32)),
     ("CC", (64, 128, 784), 128 * (90 + 32))])
 def test_products_of_small_networks_need_little_room(order, sizes, most):
-    """That of a dense layer none but for a tile; its gradients' a strip and a panel, or what has to
-    be turned round; with a tile each, of up to 15 rows of 32 numbers."""
+    """A dense layer needs none but a tile; its gradients a strip and a panel, or their transposed
+    operand; with a tile each, of up to 15 rows of 32 elements."""
     most += 15 * 32 + 16 * (order != "CF")
     assert gemm_workspace(*sizes, "float32", order=order).shape[1] <= most
 

@@ -34,7 +34,7 @@ def random_image(height: int, width: int, channels: int = 3, dtype: str = "uint8
 @pytest.mark.parametrize("shape", [(7, 9, 3), (33, 65, 1), (64, 48, 4), (2, 2, 3), (90, 120, 3)])
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 def test_sizes_are_those_of_opencv(oracle, shape, dtype):
-    """Bytes agree to the bit in the nearest and the linear mode, else but for some halves."""
+    """Bytes agree to the bit in the nearest and the linear mode, except some ties of rounding."""
     image = random_image(*shape, dtype)
     sizes = [(5, 6), (20, 13), (31, 3), (64, 64), (24, 32), (1, 1)]
     ours = image_op_programs.resized(mx, image, sizes)

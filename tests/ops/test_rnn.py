@@ -108,7 +108,7 @@ def test_dropout_stands_between_layers_and_backward_knows_it(layers, both):
     executor.backward([mx.nd.ones(output.shape), mx.nd.zeros(states.shape)])
     kept, scale = 0.75 ** (layers - 1), (1 / 0.75) ** (layers - 1)
     assert np.all((output == 0) | (np.abs(output - scale) < 1e-5))
-    # 12,000 numbers or more: the share is known to 0.5 percent
+    # 12,000 elements or more: the fraction is known to 0.5 percent
     assert np.mean(output > 0) == pytest.approx(kept, abs=0.025)
     np.testing.assert_array_equal(states[: 1 + both], 1)  # states are not dropped out
     halves = np.split(output, 1 + both, axis=2)

@@ -188,7 +188,7 @@ def test_halves_become_even():
 
 
 def behind_vectors(shape, offset):
-    """An array of zeros that begins `offset` numbers behind a multiple of a vector."""
+    """An array of zeros that begins `offset` elements after a multiple of a vector."""
     workspace = np.zeros(np.prod(shape) + 2 * LANES, np.float32)
     return workspace[-workspace.ctypes.data // 4 % LANES + offset:][:np.prod(shape)].reshape(shape)
 
@@ -260,14 +260,14 @@ def test_rows_of_lanes_are_their_twins(kind, stride, size, flags):
 
 
 def normal(count):
-    """`count` numbers per channel in rows of 2 LANES: a row each, from 3 on; limits last."""
+    """`count` elements per channel in rows of 2 LANES: a row each, from 3 on; limits last."""
     norm = numbers(3 + count * 2 * LANES)
     norm[3 + 6 * LANES:][:LANES], norm[3 + 8 * LANES:][:LANES] = -0.5, 0.7
     return norm
 
 
 def at_vectors(count):
-    """`count` numbers at a multiple of a vector, as stores past the caches want them."""
+    """`count` elements aligned to a vector, as non-temporal stores require."""
     memory = numbers(count + LANES)
     return memory[-memory.ctypes.data % (4 * LANES) // 4:][:count]
 
@@ -384,7 +384,7 @@ def test_tiles_of_products_are_their_twins(micro, rows, less, flags):
     (dot_row, 1, 3)])
 @pytest.mark.parametrize("depth", [1, 3 * LANES, 9 * LANES + 3])
 def test_dot_products_are_their_twin(micro, depth, rows, columns, flags):
-    """Sums of up to 150 products; behind the last number of either factor nothing is read."""
+    """Sums of up to 150 products; nothing is read past the last element of either factor."""
     given = (numbers(1 + 200 * (rows - 1) + depth), numbers(2 + 210 * (columns - 1) + depth),
              numbers(2), numbers(3 + DOT_NR), numbers(4 + rows * (DOT_NR + 5)))
     at, steps = (1, 2, 1, 3, 4), (depth, DOT_NR + 5, rows, flags, 200, 210, columns)
@@ -406,7 +406,7 @@ def test_lifted_pieces_are_their_twin(micro):
 
 @pytest.mark.parametrize("rows", [1, LANES - 1])
 def test_squares_with_fewer_rows(rows):
-    """The last row stands for those that there are not; nothing behind it is read."""
+    """Missing rows repeat the last one; nothing is read past it."""
     source, target = numbers(5 + (rows - 1) * 40 + LANES), numbers(LANES * 50)
     expected = target.copy()
     arguments = ((5, 2), (40, 50, rows))
@@ -416,7 +416,7 @@ def test_squares_with_fewer_rows(rows):
 
 
 def values(*shape):
-    """Few different numbers, so that there are several largest; -inf and NaN, too."""
+    """Few distinct values, so that maxima are tied; -inf and NaN, too."""
     return RANDOM.choice(np.array([-np.inf, np.nan, -2, 0.1, 3], np.float32), shape)
 
 
@@ -746,7 +746,7 @@ def test_digits_of_exp(dtype):
 @pytest.mark.parametrize("dtype, most", [("float32", 2e-6), ("float64", 1e-14)])
 @pytest.mark.parametrize("size", [1, LANES - 1, LANES, 9 * LANES + 3])
 def test_rows_of_probabilities_are_their_twin(size, dtype, most, inplace, flags):
-    """Errors of logarithms are those of numbers up to 10."""
+    """Errors of logarithms are those of values up to 10."""
     x = (3 * numbers(size + 5)).astype(dtype)
     y = x if inplace else numbers(size + 5).astype(dtype)
     arguments = np.full(1, -0.5, dtype), (2, 2), (size, flags)
@@ -763,7 +763,7 @@ def test_rows_of_probabilities_are_their_twin(size, dtype, most, inplace, flags)
 @pytest.mark.parametrize("flags", [0, norm_rows.STREAM, norm_rows.SCALAR_AFFINE,
                                    norm_rows.STREAM | norm_rows.SCALAR_AFFINE])
 def test_rows_of_norms_are_their_twins(flags, size, begin, dtype, most):
-    """Sums of n numbers are off by their root times the error of one, here in parts."""
+    """Sums of n terms have sqrt(n) times the error of one, here in relative terms."""
     x, g, y, *along = (at_vectors(2 * (begin + size + 5)).view(dtype) if dtype == "float64" else
                        at_vectors(begin + size + 5) for _ in range(7))
     for array in (x, g, y, *along):

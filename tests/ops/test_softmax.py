@@ -31,7 +31,7 @@ def gradient(name, g, y, axis):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
 def test_values_and_gradients(name, shape, dtype, inplace):
-    """In place where the data is somebody's result, which nobody else reads."""
+    """In place where the data is a temporary that nothing else reads."""
     axis = 1
     data = mx.sym.Variable("data")
     source = data + 0.5 if inplace else data
@@ -56,7 +56,7 @@ def test_values_and_gradients(name, shape, dtype, inplace):
     {"normalization": "valid"}, {"normalization": "batch", "grad_scale": 2.0}], ids=str)
 @pytest.mark.parametrize("rows", [3, 40, 900])
 def test_gradients_of_the_loss(rows, options):
-    """Whatever computes them; a label outside of the classes stands for none."""
+    """For any implementation; a label outside of the classes means none."""
     symbol = mx.sym.SoftmaxOutput(mx.sym.Variable("data"), name="softmax", **options)
     executor = symbol.simple_bind(mx.cpu(), data=(rows, 10))
     rng = np.random.default_rng(0)

@@ -135,7 +135,7 @@ def test_lamb_is_both_phases_with_the_lengths_between():
 
 
 def test_sums_of_squares_are_exact_to_float32():
-    """MXNet adds up a million equal numbers in float32: 1.3 percent too little."""
+    """MXNet accumulates a million equal elements in float32: 1.3 percent too little."""
     for size in (100, 1_000_000):
         array = mx.nd.full((size,), 0.1)
         [total] = mx.nd.multi_sum_sq(array, num_arrays=1).asnumpy()
@@ -153,7 +153,7 @@ def test_group_adagrad():
 
 
 def test_many_weights_are_stepped_like_one():
-    """Bitwise, whether rates are numbers or tensors, and without being told how many there are."""
+    """Bitwise, whether rates are scalars or tensors, and without an explicit `num_weights`."""
     pairs = [[mx.nd.array(array) for array in drawn(update.SGDUpdate(0.1), size)]
              for size in (5, SIZE)]
     flat = [array for pair in pairs for array in pair]

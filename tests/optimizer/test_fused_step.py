@@ -42,7 +42,7 @@ def step_all(updater, grads, weights):
 
 
 def everything(updater, weights):
-    """All numbers there are: weights, states, counts."""
+    """The complete state: weights, states, counts."""
     found = [weight.asnumpy() for weight in weights]
 
     def collect(state):
@@ -208,7 +208,7 @@ def test_few_sets_of_arrays_are_kept():
     assert len(updater._fused) == 16
 
 
-# ---------------------------------------------------------------------------- who is stepped alone
+# ---------------------------------------------------------------------- parameters stepped alone
 
 class Clipped(optimizer.SGD):
     """A user's, which looks at the weight after it was stepped."""

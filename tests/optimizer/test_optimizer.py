@@ -186,7 +186,7 @@ def test_langevin_dynamics(oracle):
     """The step less its deterministic part is normal with variance lr, here as in MXNet."""
     for numbers in (training.langevin_noise(mx),
                     oracle.call("mx_scripts.run", "training", "langevin_noise")):
-        # The mean of 40000 standard normal numbers is within 5 / 200, their deviation likewise.
+        # The mean of 40000 standard normal values is within 5 / 200, their deviation likewise.
         assert abs(numbers.mean()) < 0.025 and abs(numbers.std() - 1) < 0.025
         assert abs((np.abs(numbers) < 1).mean() - 0.6827) < 0.0125
 
@@ -216,7 +216,7 @@ def test_lars_corrects_the_momentum_of_all_parameters():
         for count in range(7):
             for index, weight in enumerate(weights):
                 updater(index, mx.nd.array([0.5, -1, 0.25]) * (count + 1), weight)
-        for weight in weights:  # MXNet's numbers for one parameter
+        for weight in weights:  # MXNet's results for one parameter
             np.testing.assert_allclose(weight.asnumpy(), [-0.6306649, 5.2613301, -3.8153329],
                                        rtol=1e-6)
 

@@ -5,9 +5,9 @@
 
 A call that MXNet answers with an exception raises `OracleError`; one that kills the process (a
 C++ check can abort it) or outlives its timeout raises `OracleCrash`, and the next call gets a new
-process. MXNet's engine races now and then: what one call left behind can kill the process during a
-later, innocent one. So a call whose process ended is asked again of a fresh one, twice; what is at
-fault ends those too. A reader thread moves answers into a queue, for timeouts on every platform.
+process. MXNet's engine races now and then: the effects of one call can kill the process during a
+later, innocent one. So a call whose process died is repeated in a fresh one, twice; a call at
+fault kills those too. A reader thread moves answers into a queue, for timeouts on every platform.
 """
 
 from __future__ import annotations

@@ -65,14 +65,14 @@ def quantised(network: str, function: str, **options: Any) -> dict[str, Any]:
 
 
 def fused(network: str) -> dict[str, Any]:
-    """A network in real numbers as the back end fuses it."""
+    """A float32 network as MXNet's oneDNN back end fuses it."""
     symbol = NETWORKS[network](mx.sym.Variable("data"))
     args, aux, data = _values(symbol)
     return _run(symbol.get_backend_symbol("MKLDNN"), args, aux, data[:IMAGES[0]])
 
 
 def real(json: str, image: tuple[int, ...]) -> dict[str, Any]:
-    """A graph that somebody quantised, on random weights whose signals neither grow nor vanish."""
+    """A quantized graph with random weights whose activations neither grow nor vanish."""
     symbol = mx.sym.load_json(json)
     rng = np.random.default_rng(0)
     shapes, _, aux_shapes = symbol.infer_shape(data=image)

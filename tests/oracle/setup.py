@@ -40,7 +40,7 @@ def absence() -> str:
 
 
 def main() -> int:
-    """Make the environment unless it stands; 0, or 1 with the reason on standard error."""
+    """Make the environment unless it exists; 0, or 1 with the reason on standard error."""
     wanted = environment()
     if wanted.find() is not None:
         print(f"oracle: {wanted.find()} stands")

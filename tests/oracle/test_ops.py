@@ -1,9 +1,9 @@
 """Every sample of `tests/cases`, computed by nbmod and by real MXNet 1.9.1.
 
-Compared are the outputs with their types, the gradients, what the op left in its auxiliary states
-and arguments, and what inference finds from the first input alone. Where MXNet cannot run float16
-on the CPU, its float32 results on the same numbers count. The table at the end of the run says for
-each op what was compared.
+Compared are the outputs with their types, the gradients, the auxiliary states and arguments after
+the call, and the shapes inferred from the first input alone. Where MXNet cannot run float16 on the
+CPU, its float32 results for the same values count. The table at the end of the run lists for each
+op what was compared.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def run_in_single(
     heads: list[np.ndarray] | None,
     call: dict[str, Any],
 ) -> dict[str, Any]:
-    """MXNet has no float16 kernel of many ops on the CPU: the same numbers in float32 then."""
+    """MXNet has no float16 kernel of many ops on the CPU: the same values in float32 then."""
     attrs = {key: "float32" if value == "float16" else value for key, value in attrs.items()}
     inputs = {name: single(array) for name, array in inputs.items()}
     heads = None if heads is None else [single(head) for head in heads]

@@ -1,7 +1,7 @@
-"""Networks that MXNet has quantised, or fused for oneDNN: nbmod loads them and computes the same.
+"""Networks quantized by MXNet, or fused for oneDNN: nbmod loads them and computes the same.
 
-Compared is every output of every node, so the first to differ is the one to blame. Integers agree
-exactly; real numbers, which only ranges and the last layers are, to float32's precision.
+Every output of every node is compared, so the first difference shows the node at fault. Integers
+agree exactly; float32 values, which only ranges and the last layers are, within rounding.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def test_fused_network(oracle, network):
     compare_every_node(want, 1e-5)
 
 
-# Others have layers in real numbers before the last `quantize`: a rounding there moves an integer.
+# Others have float32 layers before the last `quantize`: a rounding there changes an integer.
 REAL = [name for name in sorted(texts())
         if name.endswith(("resnet18_v1b_int8", "mobilenet1.0_int8-symbol.json"))]  # fmt: skip
 

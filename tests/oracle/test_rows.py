@@ -1,8 +1,8 @@
-"""No op of the first two tiers without a full row in the coverage table.
+"""Every op of the first two tiers has a full row in the coverage table.
 
-What the samples leave open is asked here, by variants of them (`variants.py`): both packages give
-the same numbers, or MXNet refuses, and then nbmod may do as it likes but for crashing.  Arrays
-without elements have a test of their own: a dimension of 0 is an unknown one to both.
+What the samples leave open is tested by variants of them (`variants.py`): both packages give the
+same results, or MXNet refuses, and then nbmod may do anything but crash.  Arrays without elements
+have a test of their own: a dimension of 0 is an unknown one to both.
 """
 
 from __future__ import annotations

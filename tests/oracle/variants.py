@@ -111,7 +111,7 @@ def from_the_end(sample: Sample) -> Iterator[Sample]:
 
 
 def broadcasting(sample: Sample) -> Iterator[Sample]:
-    """Two inputs that meet in both directions, and of other numbers of axes."""
+    """Two inputs that broadcast in both directions, also with different numbers of axes."""
     if len(sample.specs) != 2:
         return
     for shapes in (((2, 1, 3), (1, 4, 1)), ((1,), (2, 3)), ((2, 3, 4), (1,)), ((2, 3), (3,))):

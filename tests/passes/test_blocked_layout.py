@@ -198,7 +198,7 @@ def test_depthwise_convolutions_join_blocks():
 
 @pytest.mark.parametrize("groups, scale, most", [(1, 2, 6), (24, 10, 6), (1, 2, 4.7)])
 def test_clips_are_done_by_convolutions(groups, scale, most):
-    """Numbers of about 6; NaN stays."""
+    """Values of about 6; NaN stays."""
     x = convolution(mx.sym.Variable("data"), 24, "a")
     x = convolution(scale * x, 24, "b", num_group=groups)
     symbol = mx.sym.clip(x, a_min=0, a_max=most)

@@ -32,7 +32,7 @@ def everything_large() -> Iterator[None]:
 
 def bind(symbol: Any, shapes: dict[str, tuple[int, ...]], grad_req: Any = "write",
          dtype: str = "float32") -> Any:
-    """An executor of numbers that are not too large."""
+    """An executor with values of moderate magnitude."""
     executor = symbol.simple_bind(mx.cpu(), grad_req=grad_req, **shapes,
                                   type_dict=dict.fromkeys(shapes, dtype))
     rng = np.random.default_rng(0)
@@ -123,7 +123,7 @@ def test_random_graphs(network, requests):
 # -- kernels --------------------------------------------------------------------------------------
 
 def test_functions_keep_their_bits():
-    """Compiled together with what stands before and behind them."""
+    """Compiled together with the nodes before and after them."""
     a, b = mx.sym.Variable("a"), mx.sym.Variable("b")
     inner = mx.sym.broadcast_sub(a, b)
     outputs = [getattr(mx.sym, name)(inner) * a for name in ("exp", "log1p", "erf", "rint")]
@@ -191,7 +191,7 @@ def variance() -> Any:
 
 
 def penalty() -> Any:
-    """A sum over two axes of a chain that nobody else reads."""
+    """A sum over two axes of a chain that has no other consumer."""
     return mx.sym.sum(mx.sym.abs(mx.sym.Variable("x") * 2.0 - 1.0), axis=(1, 2), name="penalty")
 
 
@@ -214,7 +214,7 @@ SUMS = {"variance": (variance, {"x": LARGE}), "penalty": (penalty, {"x": (32, 8,
 @pytest.mark.parametrize("name", SUMS)
 @pytest.mark.parametrize("grad_req", ["write", "add", "null"])
 def test_sums_end_a_chain(name, grad_req):
-    """Sums of 320 numbers at most differ by their order: some 2^-24 of the sum for each."""
+    """Sums of up to 320 terms differ by their order: some 2^-24 of the sum for each."""
     build, shapes = SUMS[name]
     requests = {each: "null" if name == "offset" and each == "x" else grad_req for each in shapes}
     executor = bind(build(), shapes, requests)
@@ -263,7 +263,7 @@ def test_threads_do_not_change_a_bit():
 # -- what is fused, and what is not ---------------------------------------------------------------
 
 def test_one_kernel_for_one_pattern():
-    """Neither names nor numbers nor shapes make another kernel."""
+    """Names, scalars and shapes do not make another kernel."""
     def program(name: str, number: float, shape: tuple[int, ...]) -> Any:
         x = mx.sym.Variable(name)
         executor = bind(mx.sym.tanh(x * number) - x, {name: shape}, "null")
@@ -284,7 +284,7 @@ def test_a_tensor_that_others_read_is_written():
 
 
 def test_no_cycles():
-    """What stands between two elementwise nodes keeps them apart, if one of them waits for it."""
+    """A node between two elementwise nodes separates them, if one of them depends on it."""
     x = mx.sym.Variable("x")
     a = mx.sym.exp(x, name="a")
     b = mx.sym.softmax(a, name="b")

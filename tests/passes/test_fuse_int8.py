@@ -52,14 +52,14 @@ def tables(net, dtype):
 
 
 def shown(net, dtype):
-    """Sums that are read twice, ReLU behind bytes that are, and ranges of a layer."""
+    """Sums that are read twice, ReLU after requantization, and ranges of a layer."""
     sums = net.conv("conv", net.data(2, 16, 6, 6, dtype=dtype), 16, 16)
     x = net.bytes("conv", sums)
     return [sums[0], x[1], *net.relu("conv", x), x[0]]
 
 
 def measured(net, dtype):
-    """A range that depends on the numbers."""
+    """A range that depends on the data."""
     sums = net.conv("conv", net.data(2, 16, 6, 6, dtype=dtype), 16, 16)
     return net.relu("conv", net.contrib.requantize(*sums))
 

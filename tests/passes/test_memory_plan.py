@@ -16,7 +16,7 @@ from nbmod.passes.memory.verify import Range, check_plan, range_of_strides
 UNIT = 64
 
 # "Total ... MB allocated" by MXNet 1.9.1 for bench/networks.py: batches of 16 (VGG: 8) images, and
-# a part of that for so many times the batch where MXNet's whole megabytes would tell too little
+# a fraction of that for that many times the batch where MXNet's rounding to MB is too coarse
 # (LeNet's inference takes 4.22119140625 MB in either library where vectors have 8 lanes).
 MXNET_MB = {
     ("resnet50", "inference"): 125, ("resnet50", "training"): 1386,

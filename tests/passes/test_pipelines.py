@@ -375,7 +375,7 @@ def fill(executor, seed=0) -> None:
 
 
 def bound_twice(symbol, shapes, dtype="float32", **options):
-    """Executors of the symbol with passes and without, with the same numbers in them."""
+    """Executors of the symbol with passes and without, holding the same values."""
     types = dict.fromkeys(shapes, dtype)
     executor = symbol.simple_bind(mx.cpu(), grad_req="null", type_dict=types, **shapes)
     for bound in (executor, executor.unsimplified):

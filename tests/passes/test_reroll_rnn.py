@@ -44,7 +44,7 @@ def shape_of_data(layout: str) -> tuple[int, ...]:
 
 def bound(symbol: Any, exact: bool = False, dtype: str = "float32", requests: Any = "write",
           **shapes: tuple[int, ...]) -> Any:
-    """An executor with the same numbers for every argument of a name."""
+    """An executor with the same values for every argument of a name."""
     arguments, types = symbol.list_arguments(), dict.fromkeys(symbol.list_arguments(), dtype)
     with mx.exact() if exact else nullcontext():
         executor = symbol.simple_bind(mx.cpu(), grad_req=requests, type_dict=types, **shapes)
@@ -70,7 +70,7 @@ def results(executor: Any, is_train: bool = True) -> dict[str, np.ndarray]:
 
 
 def require_equal(symbol: Any, layers: int, is_train: bool = True, **options: Any) -> Any:
-    """The numbers of `symbol` are those of its own nodes, and it has become so many layers.
+    """The results of `symbol` are those of its own nodes, and it has become `layers` RNN layers.
 
     Sums of about ten terms of size 1 in another order differ by some units in the last place.
     """

@@ -61,7 +61,7 @@ def classifier(mx: Any) -> list[Any]:
                 scores = nd.log_softmax(network(data))
                 loss = -nd.pick(scores, label)
             loss.backward()
-            nd.waitall()  # MXNet writes moving averages behind its engine's back
+            nd.waitall()  # MXNet writes moving averages outside its engine's dependencies
             metric.update([label], [scores])
             for index, param in enumerate(params.values()):
                 updater(index, param.grad, param)

@@ -178,9 +178,9 @@ def infer(
 def stepper(mx: Any, symbol: Any, shapes: Mapping[str, tuple[int, ...]],
             values: Mapping[str, np.ndarray] | None = None, grad: Any = "write"
             ) -> Callable[[], tuple[float, float]]:
-    """A function that runs forward and backward once and returns the seconds of either.
+    """A function that runs forward and backward once and returns the seconds of each.
 
-    Arguments without given values are small random numbers. `grad` is what `simple_bind` takes;
+    Arguments without given values are small and random. `grad` is what `simple_bind` takes;
     where that asks for no gradient there is no backward.
     """
     executor = symbol.simple_bind(mx.cpu(), grad_req=grad, **shapes)

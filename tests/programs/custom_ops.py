@@ -216,7 +216,7 @@ def bucketed(mx: Any, arrays: list[np.ndarray], params: dict[str, np.ndarray]
 
 
 def requests(mx: Any) -> list[Any]:
-    """What `assign` does for each request, and what props answer when nobody redefined them."""
+    """What `assign` does for each request, and the defaults of props without overrides."""
     op, prop = mx.operator.CustomOp(), mx.operator.CustomOpProp()
     target, found = mx.nd.zeros((2,)), []
     for req in ("null", "write", "inplace", "add"):

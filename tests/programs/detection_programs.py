@@ -1,4 +1,4 @@
-"""What tests ask the detection half of `mx.image` of either package; random numbers start from the
+"""Programs over the detection part of `mx.image` of either package; random values start from the
 same seeds.
 """
 
@@ -16,7 +16,7 @@ from tests.programs import image_record_programs
 
 def evaluate(mx: Any, expressions: list[str]) -> list[Any]:
     """The value of each expression over I, which is mx.image, a uint8 image `im` and the label
-    `objects` of three of its objects: pixels as numbers, then everything else."""
+    `objects` of three of its objects: pixels as values, then everything else."""
     answers = []
     for expression in expressions:
         random.seed(5)
@@ -57,7 +57,7 @@ def reframed(mx: Any, count: int) -> list[Any]:
 
 
 def label_of(boxes: list[list[float]], more: int = 0, width: int = 5) -> list[float]:
-    """The label of a record: `more` numbers before the objects, which have `width` numbers."""
+    """The label of a record: `more` elements, then objects of `width` elements each."""
     objects = [[*box, *range(width - 5)] for box in boxes]
     return [2 + more, width, *range(more), *(number for row in objects for number in row)]
 
@@ -90,7 +90,7 @@ def written(mx: Any, folder: str, more: int = 0, width: int = 5) -> list[Any]:
 
 
 def iterator(mx: Any, folder: str, options: dict[str, Any]) -> Any:
-    """An ImageDetIter over them; names of files stand for their paths, `imglist` for the list."""
+    """An ImageDetIter over them; file names are replaced by paths, `imglist` by the list."""
     options = {"batch_size": 2, "data_shape": (3, 20, 25), **options}
     listed = written(mx, folder, options.pop("more", 0), options.pop("width", 5))
     paths = {key: os.path.join(folder, value) if key.startswith("path_") else value

@@ -46,7 +46,7 @@ def attempt(function: Callable[[], Any]) -> Any:
 
 
 def filled(mx: Any, *shape: int, seed: int = 0, dtype: str = "float32") -> Any:
-    """Normal numbers."""
+    """Normal values."""
     values = np.random.default_rng([seed, *shape]).standard_normal(shape)
     return mx.nd.array(values, dtype=dtype)
 

@@ -2,10 +2,10 @@
 
     python -m tests.programs.graph_runs --all
 
-Weights are drawn by what reads them and the statistics of BatchNorm are those of the data, so that
-numbers neither vanish nor explode.  Compared are outputs in inference and, where MXNet trains the
-graph, outputs and gradients in training (Dropout does nothing there: the packages draw other
-numbers).  An error is the largest difference of an array relative to its largest element.
+Weights are initialised by the op that reads them and the statistics of BatchNorm are those of the
+data, so that values neither vanish nor explode.  Compared are outputs in inference and, where MXNet
+trains the graph, outputs and gradients in training (Dropout does nothing there: the packages draw
+other values).  An error is the largest difference of an array relative to its largest element.
 
 Selecting ops (NMS, sorting, comparisons, rounding) turn differences in the last bit into other
 answers.  Where outputs differ, the graph is cut before them: what they read becomes a variable,

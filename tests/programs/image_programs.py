@@ -1,4 +1,4 @@
-"""What tests ask `mx.image` of either package; random numbers start from the same seeds."""
+"""Programs over `mx.image` of either package; random values start from the same seeds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def plain(value: Any) -> Any:
 
 
 def batches(mx: Any, options: dict[str, Any], epochs: int = 2) -> list[Any]:
-    """What an ImageIter over seven images yields; names of files stand for their paths."""
+    """What an ImageIter over seven images yields; file names are replaced by paths."""
     with tempfile.TemporaryDirectory() as folder:
         image_record_programs.write(mx, folder, [(16, 20)] * 7, list(range(7)))
         for number in range(4):
@@ -71,7 +71,7 @@ def with_refusals(mx: Any) -> list[Any]:
         count = 0
 
         def check_valid_image(self, data: Any) -> None:
-            """Odd numbers only."""
+            """Odd values only."""
             self.count += 1
             if self.count % 2 == 0:
                 raise RuntimeError("even")

@@ -17,7 +17,7 @@ def batches(mx: Any, files: dict[str, bytes], name: str, options: dict[str, Any]
             limit: int = 1000) -> list[Any]:
     """Descriptions, then what each batch holds, up to `limit` in an epoch, between resets.
 
-    Values of options that name a file stand for its path in a folder of its own.
+    Options that name a file are replaced by its path in a temporary folder.
     """
     with tempfile.TemporaryDirectory() as folder:
         for file, content in files.items():

@@ -17,14 +17,14 @@ from tests.programs.common import nd
 
 
 def run(mx: Any, kind: str, steps: list[Any]) -> list[Any]:
-    """What a store of `kind` answers to calls in turn: a list of arrays, or "error".
+    """Results of a sequence of calls of a store of `kind`: a list of arrays, or "error".
 
     A step is the name of a method, its arguments, and a dict of keyword arguments if there are any
-    (but the last). Arrays stand for NDArrays, a list of arrays for one NDArray per device, and
-    ("out", shape, devices) for what the call is to write to: one array if `devices` is 0, else a
-    list. The answer is what they hold then. Steps of their own are ("updater", factor), which sets
-    an updater that adds sums times `factor`, ("calls",) to ask which keys it was called for, and
-    ("optimizer", name, params).
+    (but the last). Arrays represent NDArrays, a list of arrays one NDArray per device, and
+    ("out", shape, devices) what the call is to write to: one array if `devices` is 0, else a list,
+    whose content is the result. Special steps are ("updater", factor), which sets an updater that
+    adds sums times `factor`, ("calls",) for the keys it was called with, and ("optimizer", name,
+    params).
     """
     store = mx.kv.create(kind)
     calls: list[Any] = []
@@ -197,9 +197,9 @@ def trained(mx: Any, store: Any, contexts: int, options: dict[str, Any], environ
 
 
 def compressed(mx: Any, contexts: int, environment: str) -> dict[str, Any]:
-    """The same of a linear regression on whole numbers with gradients in two bits.
+    """The same for a linear regression on integers with gradients in two bits.
 
-    All of its arithmetic is exact, so nothing can be rounded over a threshold.
+    All arithmetic is exact, so no rounding can cross a threshold.
     """
     x = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1, name="fc")
     net = mx.sym.LinearRegressionOutput(x, mx.sym.Variable("label"), name="out")

@@ -1,4 +1,4 @@
-"""Programs over modules that nbmod and MXNet must answer alike; imports neither of them.
+"""Programs over modules whose results must agree in nbmod and MXNet; imports neither of them.
 
 Each function that takes `mx` first is a program.  Results are numbers, text, containers and arrays.
 """
@@ -31,7 +31,7 @@ def network(mx: Any) -> Any:
 
 
 def samples(count: int = 24, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Three classes that a line does not separate, five numbers each."""
+    """Three classes that are not linearly separable, five features each."""
     rng = np.random.default_rng(seed)
     data = rng.standard_normal((count, 5)).astype(np.float32)
     return data, (np.abs(data[:, :3]).argmax(axis=1)).astype(np.float32)
@@ -124,7 +124,7 @@ def watching() -> Iterator[Events]:
 
 
 def recorder(mx: Any, events: Events) -> type:
-    """A subclass of Module that notes which methods are called, with what, and by whom."""
+    """A subclass of Module that records which methods are called, with what, and from where."""
     def noted(name: str) -> Callable[..., Any]:
         method = getattr(mx.mod.Module, name)
 

@@ -126,7 +126,7 @@ def residual(mx: Any) -> Any:
 
 
 def dropping(mx: Any) -> Any:
-    """Random numbers between cheap nodes."""
+    """Random values between cheap nodes."""
     x = mx.sym.Variable("data")
     for number in range(3):
         x = mx.sym.FullyConnected(x, num_hidden=16, name=f"fc{number}")

@@ -35,7 +35,7 @@ def write(mx: Any, records: list[bytes], keys: list[Any] | None = None) -> tuple
 
 def read(mx: Any, rec: bytes, idx: bytes = b"", keys: list[Any] | None = None,
          key_type: str = "int") -> list[Any]:
-    """Every record in turn; with keys those by key, then in turn behind a `seek` to the first."""
+    """Every record in turn; with keys those by key, then in turn after a `seek` to the first."""
     with tempfile.TemporaryDirectory() as folder:
         path, index = Path(folder) / "a.rec", Path(folder) / "a.idx"
         path.write_bytes(rec)
@@ -57,7 +57,7 @@ def read(mx: Any, rec: bytes, idx: bytes = b"", keys: list[Any] | None = None,
 
 
 def by_key(mx: Any, rec: str, idx: str, keys: list[int]) -> list[bytes]:
-    """Records of a file that lies somewhere, and the one behind the last of them."""
+    """Records of a file at a given path, and the record after the last of them."""
     reader = mx.recordio.MXIndexedRecordIO(idx, rec, "r")
     return [*(reader.read_idx(key) for key in keys), reader.read()]
 

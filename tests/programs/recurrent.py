@@ -69,7 +69,7 @@ def seconds(mx: Any, mode: str, shape: tuple[int, int, int, int], layers: int, t
 
 
 def trained(mx: Any, json: str, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-    """Output and gradients of a graph of token numbers, with parameters drawn by their names.
+    """Output and gradients of a graph on token ids, with parameters drawn by their names.
 
     Dropout is off: its `p` is 0 in the graph.
     """

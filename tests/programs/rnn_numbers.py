@@ -75,7 +75,7 @@ def ran(mx: Any, net: Any, values: Arrays, **shapes: tuple[int, ...]) -> Arrays:
 
 
 def drawn(net: Any, **shapes: tuple[int, ...]) -> Arrays:
-    """Normal numbers for all arguments of a network."""
+    """Normal values for all arguments of a network."""
     rng = np.random.default_rng(5)
     found = dict(zip(net.list_arguments(), net.infer_shape(**shapes)[0], strict=True))
     return {name: (0.5 * rng.standard_normal(found[name])).astype(np.float32)

@@ -55,7 +55,7 @@ def entropy(mx: Any) -> Any:
 
 
 def row(mx: Any, kind: str, contexts: int = 1) -> Any:
-    """Two modules and a loss: in the second module, or as a Python module behind it."""
+    """Two modules and a loss: in the second module, or as a Python module after it."""
     devices = [mx.cpu(k) for k in range(contexts)]
     sequence = mx.mod.SequentialModule()
     sequence.add(mx.mod.Module(layer(mx, "first", HIDDEN, act="tanh"), label_names=None,

@@ -36,7 +36,7 @@ def write(mx: Any, folder: str, count: int) -> str:
 def objects(mx: Any, **options: Any) -> Any:
     """The record iterator with its labels as MultiBoxTarget takes them: (batch, objects, 5).
 
-    Behind the four numbers of a batch's row stand the lengths of header and object.
+    The first four values of a batch's row are followed by the lengths of header and object.
     """
     inner = mx.io.ImageDetRecordIter(verbose=False, **options)
     UNDYING.append(inner)
@@ -64,7 +64,7 @@ def objects(mx: Any, **options: Any) -> Any:
 def targets(mx: Any, options: dict[str, Any]) -> list[np.ndarray]:
     """What MultiBoxTarget asks of a grid of 4 times 4 for every batch of an epoch.
 
-    Batches must divide the 10 records: MXNet, reset before the end of an epoch, begins behind what
+    Batches must divide the 10 records: MXNet, reset before the end of an epoch, begins after what
     would have filled the last batch, if its threads have read so far.
     """
     with tempfile.TemporaryDirectory() as folder:

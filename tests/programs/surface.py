@@ -56,7 +56,7 @@ def _text(parameter: inspect.Parameter) -> str:
 
 
 def find(package: str, path: str) -> Any:
-    """What stands at `module:name.name`; ImportError or AttributeError where nothing does."""
+    """The object at `module:name.name`; ImportError or AttributeError if there is none."""
     module, _, names = path.partition(":")
     value: Any = importlib.import_module(f"{package}.{module}" if module else package)
     for name in names.split(".") if names else ():
@@ -65,7 +65,7 @@ def find(package: str, path: str) -> Any:
 
 
 def absent(package: str, paths: list[str]) -> list[str]:
-    """Those of `paths` where nothing stands."""
+    """Those of `paths` without an object."""
     missing = []
     for path in paths:
         try:

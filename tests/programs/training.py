@@ -1,4 +1,4 @@
-"""What tests do with schedulers, metrics, initializers and optimizers of either package.
+"""Programs over schedulers, metrics, initializers and optimizers of either package.
 
 `mx` is nbmod in the tests and MXNet in the oracle's worker; this file imports neither. Arguments
 and results are numbers, text, containers and numpy arrays.

@@ -141,7 +141,7 @@ def test_any_records_come_back(tmp_path_factory, given_records):
 
 
 def test_offsets_have_64_bits(path):
-    """A record behind 5 GiB of a sparse file."""
+    """A record after 5 GiB of a sparse file."""
     start = 5 << 30
     with open(path, "wb") as file:
         try:

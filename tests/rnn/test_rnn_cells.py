@@ -1,4 +1,4 @@
-"""Recurrent cells against MXNet: the graphs they make, their numbers and gradients, their weights.
+"""Recurrent cells against MXNet: their graphs, outputs and gradients, and their weights.
 """
 
 from __future__ import annotations

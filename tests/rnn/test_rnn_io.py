@@ -66,7 +66,7 @@ def test_batches_are_mxnets_in_another_order(oracle, case):
 
 
 def bucket_counts(buckets):
-    """How many sentences of the corpus lie in each bucket."""
+    """The number of sentences of the corpus in each bucket."""
     counts = [0] * len(buckets)
     for length, count in COUNTS:
         place = np.searchsorted(buckets, length)

@@ -1,7 +1,6 @@
-"""Real graphs, one or two of every architecture family, give MXNet's numbers.
+"""Real graphs, one or two of every architecture family, give MXNet's results.
 
-`python -m tests.programs.graph_runs --all` does the same for all of them; see there how they are
-compared.
+`python -m tests.programs.graph_runs --all` runs all of them and describes the comparison.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Graphs of real models: each loads, is written as it was, and infers MXNet's shapes.
 
-They lie beside the checkout, not in it; without them everything here is skipped. A graph with ops
-that nbmod does not have is skipped and named, but only for ops that are known to come later.
+They are stored beside the checkout, not in it; without them everything here is skipped. A graph
+with ops that nbmod does not have is skipped and named, but only for ops known to come later.
 """
 
 from __future__ import annotations
