@@ -597,7 +597,7 @@ def _stepped_together(updater: Updater, weights: Sequence[NDArray]) -> Iterable[
 
 
 def _row_lists(row_ids: Any, key: Any, pairs: Pairs) -> list[list[np.ndarray]]:
-    """Row numbers for every array of every key."""
+    """Row indices for every array of every key."""
     if isinstance(row_ids, NDArray):
         return [[_rows(row_ids)] * len(targets) for _, targets in pairs]
     found = []

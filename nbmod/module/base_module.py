@@ -765,7 +765,7 @@ def _global_values(eval_metric: Any) -> list[tuple[str, float]]:
 
 
 def _floats(pairs: Sequence[tuple[str, Any]]) -> dict[str, float]:
-    """Metrics by name; values of users' metrics that are no numbers are left out."""
+    """Metrics by name, without values of users' metrics that are not numbers."""
     found = {}
     for name, value in pairs:
         with suppress(TypeError, ValueError):

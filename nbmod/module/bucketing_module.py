@@ -693,10 +693,10 @@ class BucketingModule(BaseModule):
 
 
 class _Renumbered:
-    """An updater for a bucket whose parameters have other numbers than in the bucket it is from.
+    """An updater for a bucket whose parameters have other indices than in the bucket it is from.
 
-    Updaters know parameters by place (times devices, plus device).  A bucket that lacks a parameter
-    or lists them in another order must not touch the state of the wrong one.
+    Updaters identify parameters by index (times devices, plus device).  A bucket that lacks a
+    parameter or lists them in another order must not touch the state of the wrong one.
     """
 
     def __init__(self, updater: Any, places: Sequence[int], devices: int):

@@ -1,6 +1,6 @@
 """Exact resume: what the three files of a checkpoint omit is in a fourth.
 
-`<prefix>-<epoch:04d>.resume` is written beside the `.states` of a checkpoint.  It is JSON:
+`<prefix>-<epoch:04d>.resume` is written next to the `.states` of a checkpoint.  It is JSON:
 
     epoch, batch    where training is resumed: in this epoch, after n batches
     fresh           whether the training iterator has been reset for it

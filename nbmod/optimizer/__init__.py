@@ -1,4 +1,4 @@
-"""Optimizers: `create("sgd", momentum=0.9)`, the classes behind the names, and `Updater`.
+"""Optimizers: `create("sgd", momentum=0.9)`, the classes that it creates, and `Updater`.
 
 `base` has learning rates, update counts and multipliers; `sgd`, `adaptive`, `layerwise` and
 `contrib` have the optimizers; `updater` has the `Updater`, which training loops call; `states` has

@@ -307,7 +307,7 @@ class Ftrl(RuleOptimizer):
     lamda1 : float, default 0.01
         Weight of the L1 norm; larger values set more weights to exactly 0.
     learning_rate : float, default 0.1
-        Global learning rate.  Beside a scheduler it has no effect, as in MXNet, while other
+        Global learning rate.  With a scheduler it has no effect, as in MXNet, while other
         optimizers pass it on to the scheduler.
     beta : float, default 1
         Added to the root of the sum of squares.

@@ -5,8 +5,8 @@ numbers, text, bytes, lists, tuples and dicts.  Where a program names a class, t
 name up in the makers it was given: functions from arguments to a new object, and the only way to
 anything beyond plain data.  Whatever else a program asks for is an MXNetError that names it.
 
-A small program can ask for much by asking for the same thing often.  So all that is copied is
-counted against a multiple of the program's own length; what remains is linear in that length.
+A short program can build large objects by copying one again and again.  So all copies are counted
+against a multiple of the program's length, and the time remains linear in that length.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KEYS = (str, int, float, type(None))
 
 
 class _Class:
-    """What a class or a function named in a pickle stands for."""
+    """The maker of objects for a class or a function named in a pickle."""
 
     def __init__(self, make: Maker):
         self.make = make

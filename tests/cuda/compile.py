@@ -65,7 +65,7 @@ which too much of a single one would cancel."""
 
 
 class Ghost(Gpu):
-    """A GPU without memory that remembers its launches, and what arrays were made of."""
+    """A GPU without memory that records its launches and the origin of its arrays."""
 
     def __init__(self) -> None:
         self.device_id = 0
@@ -76,7 +76,7 @@ class Ghost(Gpu):
         return Array(self, SimpleNamespace(address=0, host=None), 0, shape, dtype)
 
     def copy(self, src: Any, dst: Any) -> None:
-        """Nothing moves on a card."""
+        """Copies no memory; records the value of a host array."""
         if isinstance(src, np.ndarray) and src.shape == dst.shape:
             dst.block.host = src.astype(dst.dtype)
 
@@ -98,7 +98,7 @@ class Ghost(Gpu):
         return np.ones(array.shape, array.dtype)  # as a parameter one is in every range
 
     def run(self, op: Any, ins: Sequence[Any], outs: Sequence[Any], call: Any) -> None:
-        """Nothing is found again by its place: arrays have none."""
+        """No lookup of arrays by address: they have none."""
         self.prepare(op, ins, outs, call)()
 
     def launcher(self, steps: Sequence[Any]) -> Any:
@@ -139,7 +139,7 @@ class Job(NamedTuple):
 
 
 def jobs_of(launches: Sequence[Launch]) -> list[Job]:
-    """What launches need, each once: kernels that are the same code are one."""
+    """The binaries that launches need, each once: kernels with the same code are one."""
     found = {}
     for launch in launches:
         launch.check()
@@ -151,7 +151,7 @@ def jobs_of(launches: Sequence[Launch]) -> list[Job]:
 
 
 def complaints(job: Job, binary: compiler.Binary) -> list[str]:
-    """What of a multiprocessor's resources a kernel takes too much of."""
+    """The resources of a multiprocessor of which a kernel takes too much."""
     found = []
     if binary.spilled:
         found.append(f"{binary.spilled} bytes of registers spilled to memory")
@@ -174,7 +174,7 @@ def may_use_doubles(job: Job) -> bool:
 
 
 def compile_job(number: int) -> tuple[str, list[str], dict[str, Any]]:
-    """Compile `JOBS[number]`: its name, what is wrong with it, its figures."""
+    """Compile `JOBS[number]`: its name, errors, and figures."""
     job = JOBS[number]
     before = time.perf_counter()
     try:
@@ -195,7 +195,7 @@ JOBS: list[Job] = []
 
 
 def chosen(names: Sequence[str]) -> dict[str, Sample]:
-    """The named samples, or one for every way to call an op that makes it another kernel."""
+    """The named samples, or one for each kernel variant of every op."""
     samples = {name: sample for name, sample in all_samples().items()
                if not (sample.error or sample.eager)}
     if names:
@@ -238,7 +238,7 @@ def ghost_launches(samples: Mapping[str, Sample], types: int) -> list[Launch]:
 
 
 def products(ghost: Ghost) -> list[Launch]:
-    """Products in the ways that small samples do not go."""
+    """Products with algorithms that small samples do not reach."""
     configs = [("float32", gemm.GemmConfig(np.float32, gemm.LARGE_TILES))]
     configs += [("float16" if name == "f16" else "float32",
                  gemm.GemmConfig(np.float32, packing.tiles, packing))
@@ -253,7 +253,7 @@ def products(ghost: Ghost) -> list[Launch]:
 
 
 def depthwise(ghost: Ghost) -> list[Launch]:
-    """A depthwise convolution of many images, in both layouts; a thread takes several of them."""
+    """A depthwise convolution of many images, in both layouts; a thread processes several."""
     found: list[Launch] = []
     for image, layout in (((64, 56, 56), "NCHW"), ((56, 56, 64), "NHWC")):
         op = OPS["Convolution"](kernel=(3, 3), num_filter=64, num_group=64, pad=(1, 1),
@@ -279,7 +279,7 @@ def integers(x, n):
 
 
 def followed() -> None:
-    """Norms and layers with what follows them, which only passes make."""
+    """Norms and layers with fused epilogues, which only passes create."""
     data, z = mx.sym.Variable("data"), mx.sym.Variable("z")
     norm = mx.sym.BatchNorm(data, fix_gamma=False)
     for network in (mx.sym.relu(norm), mx.sym.clip(norm, a_min=0, a_max=6), norm + z,
@@ -325,7 +325,7 @@ def vocabulary() -> Program:
 
 
 def main(names: Sequence[str]) -> dict[str, Any]:
-    """Compile what the samples need, on all cores."""
+    """Compile the kernels of the samples, on all cores."""
     CONFIG.cache_dir = Path(os.environ.get("NBMOD_CUDA_CACHE")
                             or setup.environment().folder / "cache")
     start = time.perf_counter()

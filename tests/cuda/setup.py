@@ -26,7 +26,7 @@ def environment() -> Environment:
 
 
 def find_python() -> Path | None:
-    """The Python that compiles, or None when `main` has not made it."""
+    """The Python that compiles, or None before `main` has made it."""
     return environment().find()
 
 

@@ -1,7 +1,7 @@
-"""GPUs: every twin against its op on the CPU, tiled kernels, networks trained on several devices.
+"""GPUs: every kernel against its op on the CPU, GEMM tiles, networks trained on several devices.
 
 Marked `gpu`: they run on a CUDA device, or in numba's simulator with NUMBA_ENABLE_CUDASIM=1.
-What does not need either, compiling the kernels and living without a GPU, runs in processes of its
+Tests that need neither, compiling the kernels and running without a GPU, use processes of their
 own.  Tolerances are those of the sample table: both sides compute in the same type and differ only
 in the order of sums, and in float32 by a fused multiply-add.
 """
@@ -81,7 +81,7 @@ def test_twins_do_what_their_ops_do(name, monkeypatch):
 @pytest.mark.gpu
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_integers_do_not_depend_on_the_schedule(monkeypatch, schedule):
-    """Ranges that are found in pieces, and sums of products in several slices."""
+    """Ranges that are reduced in parts, and sums of products in several slices."""
     monkeypatch.setattr(simulator, "schedule", schedule)
     for kind in ("quantize_v2", "requantize", "quantize_asym", "quantized_fully_connected",
                  "quantized_conv"):
@@ -143,13 +143,13 @@ def start(*launches) -> None:
 
 
 def ragged(tiles, width=1) -> tuple[int, int, int]:
-    """Sizes (m, n, k) with a part of a tile left over each, and more than three slices."""
+    """Sizes (m, n, k) with a partial tile in each dimension, and more than three slices."""
     return tiles.block_m + 3, 2 * tiles.block_n + 1, 3 * tiles.block_k * width + 3
 
 
 def configs() -> dict:
-    """Every way to multiply, and by how much its results may be off: one rounding of the factors
-    has an error of 2^-11 for TF32 and float16, 2^-8 for bfloat16; sums of both signs keep some."""
+    """Every GEMM algorithm with its tolerance: one rounding of the factors has an error of 2^-11
+    for TF32 and float16, 2^-8 for bfloat16; sums of both signs keep some."""
     from nbmod.ops.cuda.lib import gemm, gemm_tensor_cores
 
     real = np.float32
@@ -201,7 +201,7 @@ def test_products_with_ragged_edges(monkeypatch, schedule, turned, dtype, config
 @pytest.mark.parametrize("shape, axis", [((97,), None), ((3, 50), 1), ((41, 2), 0)])
 @pytest.mark.parametrize("name", ["max", "min", "prod", "nanprod", "norm", "argmax", "argmin"])
 def test_few_results_of_many_terms_go_by_pieces(name, shape, axis, schedule, monkeypatch):
-    """Extremes that are there twice, the first one counts; a NaN goes before all."""
+    """Tied extremes, of which the first counts; a NaN precedes all."""
     monkeypatch.setattr(simulator, "schedule", schedule)
     started, run = [], simulator.run
     monkeypatch.setattr(simulator, "run", lambda *args: (started.append(args), run(*args)))
@@ -225,7 +225,7 @@ def test_few_results_of_many_terms_go_by_pieces(name, shape, axis, schedule, mon
     ("linalg_gemm2", (2, 3, 70), (2, 70, 5), {"alpha": 0.5}),
 ])  # fmt: skip
 def test_products_of_long_sums_are_split(op, left, right, attrs, schedule, monkeypatch):
-    """One launch for the parts, one that adds them in order; gradients add to what is there."""
+    """One launch for the parts, one that adds them in order; gradients accumulate."""
     monkeypatch.setattr(simulator, "schedule", schedule)
     network = getattr(mx.sym, op)(mx.sym.Variable("a"), mx.sym.Variable("b"), **attrs)
     runs, started, run = [], [], simulator.run
@@ -246,7 +246,7 @@ def test_products_of_long_sums_are_split(op, left, right, attrs, schedule, monke
 
 @pytest.mark.gpu
 def test_products_go_the_way_they_may(monkeypatch):
-    """Tensor cores where asked for, large tiles where there are blocks enough."""
+    """Tensor cores where requested, large tiles where there are enough blocks."""
     from nbmod.ops.cuda.lib import gemm, gemm_tensor_cores
 
     def config(dtype, *sizes):
@@ -273,7 +273,7 @@ def host(array) -> np.ndarray:
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["_simt_gemm_kernel", "tensor"])
 def test_a_missing_barrier_is_noticed(name):
-    """The tests test: without its barrier the product is wrong."""
+    """Mutation test: without its barrier the product is wrong."""
     from nbmod.ops.cuda.lib import gemm, gemm_tensor_cores
     from nbmod.ops.cuda.runtime import launch
 
@@ -367,7 +367,7 @@ def test_the_check_finds_a_wrong_kernel(monkeypatch):
 
 @pytest.mark.gpu
 def test_the_check_outlives_the_process_of_a_sample(monkeypatch):
-    """What ends a worker is a failure of its sample; the next one gets a new process."""
+    """A crash of a worker is a failure of its sample; the next sample gets a new process."""
     monkeypatch.setitem(check._samples(), "absent", SAMPLES["FullyConnected-1"])
     results = {found.name: found for found in check.check_all(["absent", "FullyConnected-1"], 0, 1)}
     assert results["absent"].failed and "ended with status 1" in results["absent"].error
@@ -457,7 +457,7 @@ def batches(network):
 
 
 def trained(network, context, **options):
-    """Two epochs from the same start: (module, parameters)."""
+    """Two epochs from the same initial state: (module, parameters)."""
     mx.random.seed(2)
     np.random.seed(2)
     settings = {"optimizer": "sgd", "optimizer_params": {"learning_rate": 0.1, "momentum": 0.9},
@@ -510,7 +510,7 @@ def test_lenet_learns_the_same_on_several_devices(contexts, kvstore, tmp_path):
 @pytest.mark.gpu
 @pytest.mark.parametrize("kind", ["local", "device"])
 def test_stores_do_on_gpus_what_they_do_on_cpus(kind):
-    """Sums, updates, compressed gradients with their residuals, rows; arrays of any device."""
+    """Sums, updates, compressed gradients with residuals, rows; arrays of any device."""
     def answers(devices):
         store, found = mx.kv.create(kind), []
         if kind == "device":
@@ -536,8 +536,8 @@ def test_stores_do_on_gpus_what_they_do_on_cpus(kind):
 @pytest.mark.gpu
 @pytest.mark.parametrize("network", [perceptron, lenet])
 def test_joined_launches_do_what_single_ones_do(monkeypatch, network):
-    """Dropout draws anew in every run, training and inference alternate: launches in the graph are
-    exchanged, or it is made again."""
+    """Dropout draws anew in every run, training and inference alternate: kernel nodes of the graph
+    are updated, or it is captured again."""
     contexts = [mx.gpu(0), mx.gpu(1)]
     _, want = trained(network, contexts)
     monkeypatch.setattr(CONFIG, "cuda_graphs", True)

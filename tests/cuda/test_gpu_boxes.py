@@ -20,7 +20,7 @@ def every_schedule(request, monkeypatch):
 
 
 def both(call, *arrays: np.ndarray) -> list[list[np.ndarray]]:
-    """What an operator makes of arrays on the GPU, and on the CPU."""
+    """Results of an operator on the GPU, and on the CPU."""
     found = []
     for context in (mx.gpu(0), mx.cpu()):
         outputs = call(*[mx.nd.array(array, ctx=context, dtype=array.dtype) for array in arrays])
@@ -63,7 +63,7 @@ def test_pairs_are_matched_in_order_among_many_equal_ones(attrs):
 
 
 def test_labels_that_want_the_same_anchors():
-    """Anchors come twice, so overlaps are equal; logarithms may be rounded otherwise."""
+    """Anchors are repeated, so overlaps are equal; logarithms may be rounded differently."""
     anchors = np.repeat(boxes(1, 15).round(1), 2, axis=1).astype(np.float32)
     label = labels(3, 9, 10, seed=4).astype(np.float32)
     label[:, :, 1:] = label[:, :, 1:].round(1)
@@ -74,7 +74,7 @@ def test_labels_that_want_the_same_anchors():
 
 
 def test_detections_of_several_strips():
-    """Probabilities come many times; exponentials may be rounded otherwise."""
+    """Probabilities are repeated; exponentials may be rounded differently."""
     from nbmod.ops.cuda.detection import nms
 
     count, rng = 3 * nms.STRIP + 5, np.random.default_rng(6)

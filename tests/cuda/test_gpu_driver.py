@@ -179,7 +179,7 @@ def test_copies_go_through_two_halves(fake, count):
     card.download(other, 0, back)
     assert np.array_equal(back, values)
     assert fake.calls.count("cuMemcpyHtoDAsync") == -(-count // 16)
-    # A half is filled again only after what was in it has gone.
+    # A half of the staging buffer is filled again only after its copy has completed.
     uploads = [name for name in fake.calls if name in ("cuEventSynchronize", "cuMemcpyHtoDAsync",
                                                        "cuEventRecord")]
     assert uploads[:3] == ["cuEventSynchronize", "cuMemcpyHtoDAsync", "cuEventRecord"]
@@ -225,7 +225,7 @@ def test_cards_meet(fake):
 
 @pytest.mark.parametrize("reached", [True, False])
 def test_sums_are_read_from_other_cards_where_that_is_possible(gpus, fake, reached):
-    """One launch for all keys between two meetings; copies to this card where it cannot read."""
+    """One launch for all keys between two barriers; copies to this GPU without peer access."""
     if not reached:
         fake.failing["cuDeviceCanAccessPeer"] = Status.CUDA_ERROR_NO_DEVICE
     contexts = [mx.gpu(number) for number in range(2)]
@@ -254,7 +254,7 @@ def test_sums_are_read_from_other_cards_where_that_is_possible(gpus, fake, reach
 
 
 def addresses_of(fake):
-    """The table of addresses that the last launch was given: a row of three for each sum."""
+    """The table of addresses of the last launch: a row of three for each sum."""
     start = int.from_bytes(fake.launches[-1][2][0], "little")
     words = ctypes.string_at(start, 8 * 6)
     return np.frombuffer(words, np.int64).reshape(2, 3)
@@ -289,7 +289,7 @@ def test_a_launch_is_frozen(fake):
 
 
 def test_what_a_launch_brings_along_lives_as_long(fake):
-    """Whatever else it uses is others' to keep."""
+    """Its other arrays are kept alive by their owners."""
     card = driver.Card(0)
     x, sums = (array_of(card, np.zeros(4, np.float32)) for _ in range(2))
     start = card.prepare(Launch(Kernel(scale), (1,), (32,), (x, sums, 1), (sums,)), holds=False)
@@ -324,7 +324,7 @@ def test_launches_of_many_steps_are_one_call(fake):
 
 
 def test_eager_calls_are_found_again(gpus, fake, monkeypatch):
-    """By op, shapes and places; what they remember keeps no memory."""
+    """By op, shapes and strides; cached entries keep no memory alive."""
     gpu = gpu_device.Gpu(0)
     x, y = (gpu.empty((4,), np.float32) for _ in range(2))
     op = OPS["negative"]()
@@ -356,7 +356,7 @@ def bound(ctx):
     (lambda: mx.nd.ones((2,)).as_in_context(mx.gpu(0)), r"gpu\(0\): no memory for an array of"),
 ])  # fmt: skip
 def test_memory_that_is_not_there_is_told_and_asked_for_again(gpus, act, said):
-    """As MXNetError and as MemoryError; a smaller one may be had then."""
+    """As MXNetError and as MemoryError; a smaller allocation may succeed afterwards."""
     gpus.failing["cuMemAllocAsync"] = Status.CUDA_ERROR_OUT_OF_MEMORY
     with pytest.raises(mx.MXNetError, match=said) as caught:
         act()
@@ -381,7 +381,7 @@ def test_memory_that_only_cycles_hold_is_freed_for_others(gpus):
 
 
 def acts_on(x):
-    """What users do with a GPU, by name."""
+    """Common operations of users on a GPU, by name."""
     return {"asnumpy": x.asnumpy, "waitall": mx.nd.waitall, "forward": bound(x.context).forward,
             "add": lambda: x + x, "assign": lambda: x.__setitem__(slice(None), np.ones((3, 5))),
             "empty": lambda: mx.nd.empty((2,), ctx=x.context), "copy": lambda: x.copyto(mx.cpu())}
@@ -390,7 +390,7 @@ def acts_on(x):
 @pytest.mark.parametrize("function", ["cuStreamSynchronize", "cuEventSynchronize", "cuLaunchKernel",
                                       "cuMemAllocAsync", "cuMemFreeAsync", "cuCtxSetCurrent"])
 def test_a_kernel_that_failed_is_told_wherever_it_shows(gpus, function):
-    """All calls fail from then on, also those that free memory; the CPU goes on."""
+    """All calls fail from then on, including those that free memory; the CPU continues."""
     acts = acts_on(mx.nd.zeros((3, 5), ctx=mx.gpu(0)))
     gpus.failing[function] = Status.CUDA_ERROR_ILLEGAL_ADDRESS
     shown = set()
@@ -407,7 +407,7 @@ def test_a_kernel_that_failed_is_told_wherever_it_shows(gpus, function):
     if function == "cuCtxSetCurrent":
         assert shown == set(acts)
     del acts, act
-    gc.collect()    # pytest tells of what is raised there
+    gc.collect()    # pytest reports exceptions that are raised there
     assert (mx.nd.ones((2,)) + 1).asnumpy().tolist() == [2, 2]
 
 

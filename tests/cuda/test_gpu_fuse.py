@@ -22,7 +22,7 @@ def gated():
 
 
 def shifted():
-    """A row is added to all rows: its gradient is a sum, which is a launch of its own."""
+    """A row is broadcast to all rows: its gradient is a reduction, a launch of its own."""
     y = mx.sym.broadcast_add(mx.sym.Variable("a"), mx.sym.Variable("row"))
     return mx.sym.exp(mx.sym.negative(mx.sym.square(y)))
 
@@ -42,7 +42,7 @@ def bound(network, context, dtype, request, shapes):
 
 
 def answers(network, context, dtype, request, shapes=SHAPES):
-    """Outputs, gradients and states; how many kernels forward and backward took."""
+    """Outputs, gradients and states; numbers of kernels in the forward and backward passes."""
     executor = bound(network, context, dtype, request, shapes)
     rng, counts = np.random.default_rng(1), [0]
     heads = [mx.nd.array(rng.standard_normal(y.shape), ctx=context, dtype=dtype)
@@ -73,14 +73,14 @@ def test_a_chain_is_a_launch(network, sums, dtype, request_):
 
 @pytest.mark.gpu
 def test_exact_results_are_those_of_single_nodes():
-    """A product and a sum in one kernel are one operation of a GPU, with one rounding."""
+    """A product and a sum in one kernel are one FMA on a GPU, with one rounding."""
     shapes = {"a": (3, 5), "b": (3, 5)}
     assert gated().simple_bind(mx.gpu(0), **shapes).compiled.fused.notes
     with exact():
         assert not gated().simple_bind(mx.gpu(0), **shapes).compiled.fused.notes
 
 
-# -- what follows a norm ------------------------------------------------------------------------
+# -- epilogues of norms -------------------------------------------------------------------------
 
 IMAGES = {"data": (3, 5, 4, 2), "z": (3, 5, 4, 2)}
 ENDS = {
@@ -92,7 +92,7 @@ ENDS = {
 
 
 def followed(end, **attrs):
-    """A batch norm, and what is done to its results."""
+    """A batch norm, and an epilogue of its results."""
     n = mx.sym.BatchNorm(mx.sym.Variable("data"), name="n", momentum=0.5, **attrs)
     return ENDS[end](n, mx.sym.Variable("z"))
 
@@ -133,7 +133,7 @@ def test_gradients_behind_norms_are_nan_where_the_cpu_gives_nan(end, frozen):
 @pytest.mark.gpu
 @pytest.mark.parametrize("end", ENDS)
 def test_a_followed_norm_is_two_passes_forward_and_two_backward(end):
-    """Statistics, results; two sums, with the gradient of what is added, and that of data."""
+    """Statistics, results; two reductions, with the gradient of the addend, and that of data."""
     executor = bound(followed(end, fix_gamma=False), mx.gpu(0), "float32", "write", IMAGES)
     assert [step.node.op_name for step in executor.steps] == [
         "_followed_batch_norm", "_backward__followed_batch_norm"]
@@ -144,7 +144,7 @@ def test_a_followed_norm_is_two_passes_forward_and_two_backward(end):
 
 @pytest.mark.gpu
 def test_a_norm_whose_results_are_seen_stays():
-    """By a user, by two nodes, or its statistics."""
+    """Read by a user, by two nodes, or its statistics are."""
     data = mx.sym.Variable("data")
     n = mx.sym.BatchNorm(data, name="n")
     shown = mx.sym.BatchNorm(data, name="n", output_mean_var=True)
@@ -154,7 +154,7 @@ def test_a_norm_whose_results_are_seen_stays():
         assert "BatchNorm" in [step.node.op_name for step in executor.steps]
 
 
-# -- what follows a layer -----------------------------------------------------------------------
+# -- epilogues of layers ------------------------------------------------------------------------
 
 LAYERS = {
     "convolution": lambda data: mx.sym.Convolution(data, kernel=(3, 3), pad=(1, 1), num_filter=5,
@@ -174,7 +174,7 @@ LAYERS = {
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("layer", LAYERS)
 def test_what_follows_a_layer_in_inference_is_part_of_it(layer, end, dtype):
-    """With a norm between them, which is folded into the layer; sums in parts, too."""
+    """With a norm between them, which is folded into the layer; split sums, too."""
     data = mx.sym.Variable("data")
     plain = LAYERS[layer](data)
     _, (shape,), _ = plain.infer_shape(data=IMAGES["data"])
@@ -188,13 +188,13 @@ def test_what_follows_a_layer_in_inference_is_part_of_it(layer, end, dtype):
         if context == mx.gpu(0):
             assert [step.node.op_name for step in executor.steps][-1] == "_followed_layer"
             assert len(executor.steps) == 1 + (layer == "long")
-    # Sums of up to 120 terms, folded weights; in half precision the CPU rounds between the nodes.
+    # Sums of up to 120 terms, folded weights; in float16 the CPU rounds between the nodes.
     assert_same(*runs, {"float16": 4e-3, "float32": 1e-5, "float64": 1e-12}[dtype], "output")
 
 
 @pytest.mark.gpu
 def test_a_layer_that_learns_stays():
-    """Its gradient asks for the head gradient of its own results."""
+    """Its gradient needs the head gradient of its own results, before the epilogue."""
     network = ENDS["relu"](LAYERS["dense"](mx.sym.Variable("data")), None)
     executor = bound(network, mx.gpu(0), "float32", "write", IMAGES)
     assert executor.steps[0].node.op_name == "FullyConnected"

@@ -32,7 +32,7 @@ def test_gradients_are_flipped_back_as_images_were(way):
 
 @pytest.mark.parametrize("interp", range(5))
 def test_bytes_are_those_of_the_cpu(interp):
-    """To the last bit: what decides between two levels is rounded in the same way."""
+    """To the last bit: the value that decides between two levels is rounded in the same way."""
     data = np.random.default_rng(1).integers(0, 256, (11, 9, 3), np.uint8)
     found = [mx.nd.image.resize(mx.nd.array(data, ctx=context, dtype="uint8"), (7, 14), False,
                                 interp).asnumpy() for context in (mx.cpu(), mx.gpu(0))]

@@ -28,7 +28,7 @@ def on_gpu(array: np.ndarray) -> mx.nd.NDArray:
 
 
 def matrices(columns: int = SIDE) -> np.ndarray:
-    """Two matrices without order among their rows, so pivots are looked for everywhere."""
+    """Two matrices with unordered rows, so pivots are searched in all of them."""
     return np.random.default_rng(3).standard_normal((2, SIDE, columns))
 
 

@@ -36,7 +36,7 @@ def test_recurrent_networks_learn_the_same_on_a_gpu(cell, lengths):
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_labels_of_many_lengths(monkeypatch, schedule):
-    """More samples than there are blocks, places for four turns of a block, ragged ends."""
+    """More samples than blocks, positions for four iterations of a block, ragged ends."""
     from nbmod.ops.cuda.lib.block_reduce import BLOCK_SIZE, MAX_GRID
 
     monkeypatch.setattr(simulator, "schedule", schedule)
@@ -87,7 +87,7 @@ READS = {"rnn": [], "powers": [1, 1, 1, 1], "branch": [1, 1]}
 @pytest.mark.parametrize("program", LOOPS)
 @pytest.mark.parametrize("graphs", [False, True])
 def test_bodies_run_on_the_card(monkeypatch, program, graphs):
-    """No tensor leaves it; with graphs a body is one launch."""
+    """Intermediate tensors stay on the GPU; with CUDA graphs a body is one launch."""
     monkeypatch.setattr(CONFIG, "cuda_graphs", graphs)
     rng = np.random.default_rng(1)
     values = {name: rng.standard_normal(shape).astype(np.float32)
@@ -127,7 +127,7 @@ def executed(net, values, place):
 
 @pytest.mark.parametrize("graphs", [False, True])
 def test_every_iteration_draws_anew_what_it_draws_on_a_cpu(monkeypatch, graphs):
-    """In training and in inference, in turns: graphs of bodies exchange their launches."""
+    """Training and inference alternate: kernel nodes of captured bodies are updated."""
     monkeypatch.setattr(CONFIG, "cuda_graphs", graphs)
     out, last = mx.sym.contrib.foreach(lambda x, s: (mx.sym.Dropout(x, p=0.5) + s, s + x),
                                        mx.sym.Variable("data"), mx.sym.Variable("state"))

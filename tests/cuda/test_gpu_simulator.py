@@ -1,4 +1,4 @@
-"""The simulator itself: it does what a GPU does, and finds what a GPU would leave undefined."""
+"""The simulator itself: it behaves as a GPU, and detects undefined behaviour."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_atomics_of_shared_memory():
     assert list(run(kernel, np.zeros(2, np.int32))) == [496, 31]
 
 
-# -- what must not pass ---------------------------------------------------------------------------
+# -- what it detects ------------------------------------------------------------------------------
 
 
 def parts_of_a_block(y):

@@ -1,4 +1,4 @@
-"""Sorting on a GPU, and sums of the rows that it brings together: more than the samples reach."""
+"""Sorting on a GPU, and segment sums of the sorted rows: sizes beyond those of the samples."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_rows_of_several_tiles_are_sorted_stably(dtype, ascending):
 
 @pytest.mark.parametrize("runs", [[0, 1, 2], [3, 0, 50], [1], [50, 50, 7, 50], [7, 50, 1, 5, 9]])
 def test_runs_of_any_length_are_added_in_order(runs):
-    """Integers add up exactly, so a row too many or too few shows."""
+    """Integer sums are exact, so a row too many or too few shows."""
     index = np.repeat(np.array(runs), np.arange(1, 1 + len(runs)) ** 3 % 23)
     index = np.random.default_rng(len(runs)).permutation(index).astype(np.int32)
     g = np.random.default_rng(1).integers(0, 100, (len(index), 3)).astype(np.float32)

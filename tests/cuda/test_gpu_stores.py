@@ -1,5 +1,5 @@
-"""Stores of several GPUs: gradients are added where they are, by one launch for each device that
-keeps sums, in the order of the devices."""
+"""Stores of several GPUs: gradients are reduced in place, by one launch for each device that
+stores sums, in the order of the devices."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_arrays_of_any_devices_meet(contexts):
     for run in runs:
         run.step()
         for grads in run.grads:
-            grads[1][:] = -grads[1]     # what is prepared reads anew what was copied
+            grads[1][:] = -grads[1]     # prepared calls read copied arrays again
         run.step()
     assert runs[0].bits() == runs[1].bits()
 
@@ -88,7 +88,7 @@ def test_arrays_of_any_devices_meet(contexts):
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.parametrize("optimizer", [None, ("sgd",)])
 def test_one_launch_a_device_and_no_copies(count, optimizer, monkeypatch):
-    """Sums, updates and what is pulled: each is one launch on every device that has part in it."""
+    """Sums, updates and pulled arrays: one launch each on every device that takes part."""
     if not launch.SIMULATED:
         pytest.skip("counts what the simulator does")
     run = Run(there(count), optimizer=optimizer)
@@ -122,7 +122,7 @@ def test_devices_share_the_keys():
 
 @pytest.mark.gpu
 def test_arrays_that_share_memory_are_written_in_turn():
-    """The last one stays."""
+    """The last write remains."""
     run, out = Run(there(2)), mx.nd.zeros((2, 3), ctx=mx.gpu(1))
     run.store.pull(["d", "d"], out=[out, out])
     run.store.pull(["a", "d"], out=[mx.nd.zeros((3, 5), ctx=mx.gpu(0)), out])
@@ -155,7 +155,7 @@ def test_optimizers_step_every_key_where_it_is(name, count):
 
 
 class Card(simulator.Card):
-    """One of four."""
+    """One of four GPUs."""
 
     @staticmethod
     def count():
@@ -170,7 +170,7 @@ class Card(simulator.Card):
         return True
 
     def meet(self, cards):
-        """Work is done when it is submitted."""
+        """Work is complete when it is submitted."""
 
     def receive(self, other, source, target, nbytes):
         self.move(source, target, nbytes)
@@ -178,7 +178,7 @@ class Card(simulator.Card):
 
 
 class Library:
-    """What is used of `nccl.core`: checks what it is told, and does it when a group ends."""
+    """The functions used of `nccl.core`: checks arguments, and executes at the end of a group."""
 
     SUM = "sum"
 
@@ -210,7 +210,7 @@ class Library:
 
 
 class Communicator:
-    """Of one card."""
+    """Of one GPU."""
 
     def __init__(self, library, numbers, rank):
         self.library, self.numbers, self.rank = library, numbers, rank
@@ -235,7 +235,7 @@ class Communicator:
 
 @pytest.fixture
 def library(monkeypatch):
-    """Four cards in the simulator, and a library that connects them."""
+    """Four GPUs in the simulator, and a library that connects them."""
     if not launch.SIMULATED:
         pytest.skip("stands in for cards and for NCCL")
     made = Library()
@@ -259,8 +259,8 @@ SIZE = sum(int(np.prod(shape)) for shape in SHAPES.values())
 @pytest.mark.parametrize("optimizer", [None, ("sgd",)])
 @pytest.mark.parametrize("gpus", [[0, 1], [2, 0, 3], [3, 2, 1, 0]], ids=str)
 def test_nccl_is_called_once_for_sums_and_once_for_values(library, gpus, optimizer, dtype, kind):
-    """On every card, for all keys, on its stream; the first GPU keeps what is stored.  Integers,
-    which are no gradients, go the usual way."""
+    """On every GPU, for all keys, on its stream; the first GPU has the stored value.  Integers,
+    which are no gradients, take the default path."""
     contexts = [mx.gpu(i) for i in gpus]
     if optimizer and dtype in ("int32", "float16"):
         return      # is refused, or warned of

@@ -85,7 +85,7 @@ def listed(name, context, shapes):
 @pytest.mark.parametrize("shapes", [[(1,), (5, 7), (3,)], [(1,), (1,), (1,)]], ids=str)
 @pytest.mark.parametrize("name", LISTS)
 def test_ops_over_many_weights_are_one_launch(name, shapes, monkeypatch):
-    """Of several parts or one element; rates that are tensors stay on the card."""
+    """Of several parts or one element; rates that are tensors stay on the GPU."""
     runs, started = [], []
     real = simulator.run
     monkeypatch.setattr(simulator, "run", lambda *args: started.append(args[0]) or real(*args))
@@ -104,7 +104,7 @@ def test_ops_over_many_weights_are_one_launch(name, shapes, monkeypatch):
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["multi_sgd_update", "preloaded_multi_sgd_mom_update"])
 def test_a_weight_that_is_listed_twice_is_stepped_twice(name):
-    """The second time from where the first one went."""
+    """The second run continues from the first."""
     runs = []
     for context in (mx.cpu(), mx.gpu(0)):
         arrays, step, _ = listed(name, context, [(5, 2)] * 3)
@@ -120,7 +120,7 @@ def test_a_weight_that_is_listed_twice_is_stepped_twice(name):
 
 @pytest.mark.gpu
 def test_rates_in_a_graph_are_those_of_the_run():
-    """They follow from what is fed in; with joined launches too."""
+    """Rates follow from the inputs; with joined launches too."""
     names = ("w", "g")
     rates = mx.sym.Variable("rates") * 2
     x = mx.sym.preloaded_multi_sgd_update(*map(mx.sym.Variable, names), rates, rates * 0,

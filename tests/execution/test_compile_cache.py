@@ -1,4 +1,4 @@
-"""Compiled code on disk: made ahead, by several processes at once, where nothing can be written."""
+"""The compile cache on disk: compilation ahead, concurrent processes, unwritable folders."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_no_help_does_no_harm(several, tmp_path, child):
 
 
 def other(several, folder, code):
-    """A process that has been asked to compile for the network."""
+    """A process that was started to compile for the network."""
     bound = mx.sym.load(several).simple_bind(mx.cpu(), a=(80, 100), b=(90, 100), c=(70, 100))
     process = begin(folder, "-c", code)
     process.stdin.write(json.dumps(compile_ahead._request(bound) | {"begin": 1.0}) + "\n")
@@ -114,7 +114,7 @@ def test_the_other_process_compiles_all_and_runs_nothing(several, tmp_path):
         kept, errors = process.stdout.read(), process.stderr.read()
     assert process.returncode == 0 and int(kept) >= 3, errors
     out, _ = end(begin(tmp_path / "kept", "-c", HELPED, several))
-    # none but what changes the mode of threads, which no step of the network asks for
+    # none but the one that sets the mode of threads, which no step of the network requires
     assert out.split()[:2] in (["1.0", "0"], ["1.0", "1"]) and int(out.split()[2]) <= 1
 
 
@@ -132,7 +132,7 @@ def test_a_locked_file_is_waited_for(tmp_path):
         assert third
     (tmp_path / "file").write_text("")
     with locks.locked(tmp_path / "file" / "lock", 0) as free:
-        assert free  # no file can be there
+        assert free  # no file can exist there
 
 
 def test_a_rehearsal_runs_no_kernel():
@@ -194,7 +194,7 @@ def test_what_was_compiled_is_used_where_nothing_more_can_be_written(saved, tmp_
 
 
 def test_long_compilation_is_told_of_once(capsys, monkeypatch):
-    """Compilations within others do not count twice, and nothing goes to stdout."""
+    """Nested compilations do not count twice, and nothing is printed to stdout."""
     clock = iter([0, 0.6, 10, 10.7, 20, 29])
     monkeypatch.setattr(progress.time, "perf_counter", lambda: next(clock))
     listener, told = progress.Progress(), []

@@ -29,7 +29,7 @@ def bound(**options):
 
 
 def follows(executor) -> None:
-    """What the executor computes is what one says that was bound just now, without passes."""
+    """Results of the executor equal those of one bound just now, without passes."""
     got = executor.forward()[0].asnumpy()
     want = mx.nd.empty(got.shape)
     for array in executor.unsimplified.forward():
@@ -133,7 +133,7 @@ def by_another_executors_output(executor):
 
 
 def by_training(executor):
-    """Moving statistics, which another executor's backward moves."""
+    """Moving statistics, which another executor's backward pass updates."""
     other = network().bind(mx.cpu(), executor.arg_dict,
                            {"conv_bias": mx.nd.zeros((4,))}, "write", executor.aux_dict)
     other.forward(is_train=True)

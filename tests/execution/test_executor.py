@@ -52,7 +52,7 @@ def same(got, want, where="answer"):
 
 
 def residual():
-    """Branches that meet again, a shared weight, views, and a loss."""
+    """Branches that join again, a shared weight, views, and a loss."""
     data = mx.sym.Variable("data")
     weight = mx.sym.Variable("shared_weight")
     x = mx.sym.FullyConnected(data, weight, num_hidden=6, no_bias=True, name="fc1")
@@ -152,7 +152,7 @@ def test_a_loss_under_blockgrad_still_trains_as_in_mxnet():
 
 
 def test_head_gradients_of_an_output_that_comes_twice_are_summed():
-    """MXNet keeps the last one only."""
+    """MXNet uses the last one only."""
     x = mx.sym.Variable("x")
     y = x * 2
     executor = bound(mx.sym.Group([y, y, x]), x=array(3))

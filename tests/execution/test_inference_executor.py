@@ -15,7 +15,7 @@ SHAPE = (2, 3, 6, 6)
 
 
 def network():
-    """Something for every pass."""
+    """A network to which every pass applies."""
     data = sym.Variable("data")
     x = sym.Convolution(data, kernel=(3, 3), num_filter=4, name="conv")
     x = sym.BatchNorm(x, fix_gamma=False, momentum=0.5, name="bn")
@@ -70,7 +70,7 @@ def test_what_is_not_for_inference_alone_stays(options):
 
 
 def test_training_mode_uses_the_statistics_of_the_batch():
-    """As an executor with gradients does: Dropout draws, BatchNorm reads its batch."""
+    """As an executor with gradients does: Dropout draws, BatchNorm uses batch statistics."""
     executor = bound()
     trained = network().bind(mx.cpu(), executor.arg_dict, {"data": mx.nd.zeros(SHAPE)}, "write",
                              executor.aux_dict)
@@ -83,7 +83,7 @@ def test_training_mode_uses_the_statistics_of_the_batch():
 
 
 def test_moving_statistics_stay_when_nothing_is_trained():
-    """MXNet moves them in backward, which an executor without gradients does not have."""
+    """MXNet updates them in backward, which an executor without gradients does not have."""
     executor = bound()
     before = executor.aux_dict["bn_moving_mean"].asnumpy()
     executor.forward(is_train=True)
@@ -179,7 +179,7 @@ def test_outputs_nobody_reads_are_not_computed_nor_stored():
 
 
 def test_custom_operators_keep_their_state_in_both_modes():
-    """One `CustomOp` for each node and executor, whichever graph runs it."""
+    """One `CustomOp` for each node and executor, whichever graph is run."""
     made = []
 
     class Counting(mx.operator.CustomOp):

@@ -1,8 +1,8 @@
-"""Tensors that are too large: an error that names what was wanted, never a crash; and indices
-beyond 32 bits.
+"""Tensors that are too large: an error that names the request, never a crash; and indices beyond
+32 bits.
 
-What must not be allocated has at least 2^48 bytes, more than any address space of today holds, so
-that these tests say the same on a machine that promises memory it does not have.
+Sizes that must not be allocated have at least 2^48 bytes, more than any present address space, so
+that results do not depend on the overcommitment of memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ B, H = 2 ** 33, 2 ** 50
 X = sym.Variable("x")
 ONE = (1, 1, 2, 2)
 
-# What is called, and what its error must say: the op or the argument, and the shape.
+# What is called, and what its error must contain: the op or the argument, and the shape.
 TOO_LARGE = {
     "zeros": (lambda: nd.zeros((B, B)), ["(8589934592, 8589934592)", "float32", "64 bits"]),
     "zeros of a dimension": (lambda: nd.zeros((2 ** 63,)), ["9223372036854775808"]),
@@ -133,7 +133,7 @@ def test_rows_whose_positions_need_more_than_32_bits_are_not_sorted_by_kernels(l
 
 
 def available_memory() -> int:
-    """Bytes that may be used, 0 where the system does not tell."""
+    """Usable bytes of memory, 0 where they are unknown."""
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -142,7 +142,7 @@ def available_memory() -> int:
 
 @pytest.mark.skipif(available_memory() < 6 << 30, reason="needs 6 GiB of free memory")
 def test_arrays_of_more_than_2_to_the_31_elements():
-    """2 GiB of zeros, nearly all of which the system need never provide."""
+    """2 GiB of zeros, nearly all of which are never backed by memory."""
     size = 2 ** 31 + 8
     x = nd.zeros((size,), dtype="int8")
     x[size - 3] = 7
@@ -158,8 +158,7 @@ def test_arrays_of_more_than_2_to_the_31_elements():
 
 @pytest.mark.skipif(available_memory() < 12 << 30, reason="needs 12 GiB of free memory")
 def test_kernels_read_beyond_2_to_the_31_elements():
-    """An image of 8 GiB whose pixels are all 0, so that the system need not provide them, but two.
-    """
+    """An image of 8 GiB whose pixels are 0 except two, so that few pages need memory."""
     n = 47000
     try:
         x = nd.zeros((1, 1, n, n))

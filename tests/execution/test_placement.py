@@ -30,7 +30,7 @@ def test_everything_is_where_mxnet_puts_it(oracle, program):
 
 @pytest.mark.parametrize("devices", [[0], [0, 4]])
 def test_modules_read_group2ctxs_as_mxnet_does(oracle, devices):
-    """Tuples of dicts aside, which MXNet refuses."""
+    """Except tuples of dicts, which MXNet rejects."""
     theirs = oracle.call("mx_scripts.run", "placement_programs", "forms", devices)
     assert programs.forms(mx, devices) == theirs
 
@@ -61,7 +61,7 @@ def test_a_network_learns_the_same_in_parts(oracle, devices, groups):
 
 
 def grouped(name: str, *groups: str):
-    """tanh of a variable in each group, added up in the last."""
+    """tanh of a variable in each group, summed in the last."""
     x = mx.sym.Variable("x")
     parts = [mx.sym.tanh(x, name=f"part{i}", attr=programs.attr(group))
              for i, group in enumerate(groups[:-1])]
@@ -83,7 +83,7 @@ def test_readers_on_one_device_share_a_copy():
 @pytest.mark.parametrize("request_", ["write", "add"])
 @pytest.mark.parametrize("here, crosses", [(0, True), (1, False), (3, True)])
 def test_gradients_go_where_the_user_wants_them(request_, here, crosses):
-    """MXNet refuses arrays for gradients elsewhere than where they are computed."""
+    """MXNet rejects gradient arrays on other devices than those that compute the gradients."""
     grad = mx.nd.ones((2,), ctx=mx.cpu(here))
     executor = grouped("top", *"aab").bind(mx.cpu(), {"x": mx.nd.array([0.5, -1.0])}, {"x": grad},
                                            request_, group2ctx=CONTEXTS)
@@ -96,8 +96,8 @@ def test_gradients_go_where_the_user_wants_them(request_, here, crosses):
 
 
 def test_gradients_are_computed_and_added_where_they_belong():
-    """Two parts from one device cross as their sum; what an op builds stays with the op, and so
-    does a gradient that reads nothing of it."""
+    """Two addends from one device are copied as their sum; nodes that an op creates stay with it,
+    and so does a gradient that reads nothing of it."""
     with mx.AttrScope(ctx_group="a"):
         x = mx.sym.transpose(mx.sym.Dropout(mx.sym.Variable("x"), name="drop"), name="turn")
     with mx.AttrScope(ctx_group="b"):
@@ -110,7 +110,7 @@ def test_gradients_are_computed_and_added_where_they_belong():
 
 
 def test_arrays_are_read_where_they_are():
-    """A group says where nodes look for an array, not where it is."""
+    """A group is the device on which nodes read an array, not where it is stored."""
     x = mx.sym.Variable("x", attr=programs.attr("b"))
     executor = mx.sym.tanh(x).bind(mx.cpu(), {"x": mx.nd.ones((2,), ctx=mx.cpu(3))},
                                    group2ctx=CONTEXTS)
@@ -119,7 +119,7 @@ def test_arrays_are_read_where_they_are():
 
 @st.composite
 def networks(draw):
-    """A random graph of sums and products in random groups, with some results shown."""
+    """A random graph of sums and products in random groups, with some results as outputs."""
     symbols = [mx.sym.Variable(name, attr=programs.attr(draw(st.sampled_from("ab "))))
                for name in "xyz"]
     for number in range(draw(st.integers(1, 12))):
@@ -161,7 +161,7 @@ def test_any_graph_in_parts_is_the_graph(network, request):
 
 
 def with_parts(sample, groups):
-    """Everything that one run of a sample leaves, its op and states in a group of their own."""
+    """All results of a run of a sample, its op and states in a group of their own."""
     op, inputs = test_ops.compose(sample), sample.arrays(sample.dtypes[0])
     node = op.entries[0].node
     for one in (node, *(node.inputs[i].node for i in node.op.aux_indices())):
@@ -183,8 +183,8 @@ def with_parts(sample, groups):
 
 
 def test_every_op_works_on_a_device_of_its_own():
-    """Over the sample table.  Inputs and gradients cross, so all of them live in planned memory:
-    whoever overwrites an input that is still needed is seen here."""
+    """Over the sample table.  Inputs and gradients are copied across devices, so all of them are in
+    planned memory: overwriting an input that is still needed shows."""
     for name, sample in test_ops.GOOD.items():
         if not test_ops.compose(sample).entries:
             continue  # reset_arrays has no outputs
@@ -320,7 +320,7 @@ def test_parts_on_gpus_learn_the_same(devices):
 @pytest.mark.gpu
 @pytest.mark.parametrize("request_", ["write", "add"])
 def test_a_gradient_may_be_on_another_device(request_):
-    """Computed on one GPU, wanted on the CPU or another GPU, and perhaps added to what is there."""
+    """Computed on one GPU, requested on the CPU or another GPU, and perhaps accumulated."""
     for ctx in (mx.cpu(), mx.gpu(1)):
         grad = mx.nd.ones((2,), ctx=ctx)
         executor = grouped("top", *"aab").bind(

@@ -1,4 +1,4 @@
-"""What a new process loads: importing is lazy, and compiles nothing. Processes that compile kernels
+"""Startup of a process: importing is lazy, and compiles nothing. Processes that compile kernels
 and processes that load them compute the same bits."""
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ print(executor.grad_dict["conv_weight"].asnumpy().round(4).tolist())
 
 
 def results_of_programs(folder, name: str, threads: int) -> dict[str, np.ndarray]:
-    """What `cold_programs` computes in a process of its own, with the cache in `folder`."""
+    """Results of `cold_programs` in a process of its own, with the cache in `folder`."""
     path = folder / f"{name}.npz"
     places = {"NBMOD_CACHE_DIR": folder / "nbmod", "NUMBA_CACHE_DIR": folder / "numba",
               "NUMBA_NUM_THREADS": threads}

@@ -1,4 +1,4 @@
-"""Vector code for AArch64, which LLVM can write on any machine: whole, and made of vectors."""
+"""Vector code for AArch64, which LLVM can generate on any host: valid, and made of vectors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_tiles_are_transposed_in_registers(assembly):
 
 
 def test_denormals_are_a_bit_of_fpcr(assembly):
-    """Read, changed by bit 24 alone, written."""
+    """The control register is read, changed by bit 24 alone, and written."""
     code = assembly["denormals"]
     assert re.search(r"mrs\s+x\d+, FPCR", code) and re.search(r"msr\s+FPCR, x\d+", code)
     assert re.search(r"#0x1000000|#16777216", code)

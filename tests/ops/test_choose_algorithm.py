@@ -32,7 +32,7 @@ def layer(batch, channels, size, fresh=False, slide=SAME):
 
 @pytest.fixture(autouse=True)
 def all_tiles(monkeypatch):
-    """Whatever tiles the environment allows to all others."""
+    """The tiles that the environment allows, for all others."""
     monkeypatch.delenv("NBMOD_WINOGRAD", raising=False)
     monkeypatch.setattr(CONFIG, "winograd", 4)
 
@@ -67,14 +67,14 @@ def test_tiles_pay_where_images_are_large_beside_filters(batch, channels, size, 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A cache folder of its own, and nothing known."""
+    """A cache folder of its own, without measurements."""
     monkeypatch.setattr(CONFIG, "cache_dir", tmp_path / "kept")
     monkeypatch.setattr(autotune, "_measured", {})
     return tmp_path / "kept"
 
 
 def forget():
-    """What another process does not know."""
+    """Forget the measurements, as in a new process."""
     autotune._measured.clear()
 
 
@@ -155,7 +155,7 @@ def sequence(tune, shape):
 
 @pytest.mark.parametrize("bind, expected", [(buckets, [8, 4]), (sequence, [8])])
 def test_modules_of_modules_measure(bind, expected, folder, monkeypatch):
-    """A shape is measured once, for whatever module."""
+    """A shape is measured once for all modules."""
     measured = []
 
     def measure(key, runs):
@@ -185,7 +185,7 @@ def test_what_others_have_found_is_kept(folder):
 
 
 def damaged():
-    """Files that are no measurements, at every depth."""
+    """Files without measurements, malformed at every depth."""
     leaf = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5))
     some = st.recursive(leaf, lambda of: st.one_of(st.lists(of, max_size=3), st.dictionaries(
         st.sampled_from(["direct", "F(2x2)", "F(4x4)", "x"]), of, max_size=4)), max_leaves=8)
@@ -215,7 +215,7 @@ def test_a_damaged_file_is_as_good_as_none(folder, text):
 
 @pytest.mark.parametrize("obstacle", ["a file", "a folder in its place", "nothing is kept"])
 def test_where_nothing_can_be_written(obstacle, folder, monkeypatch):
-    """What has been measured holds for this process."""
+    """Measurements remain valid in this process."""
     if obstacle == "a file":
         folder.write_text("not a folder")
     elif obstacle == "a folder in its place":
@@ -283,7 +283,7 @@ def test_who_asks_for_it_gets_what_was_measured(how, folder, monkeypatch):
 
 @pytest.mark.parametrize("times", [DIRECT_WINS, SMALL_WINS, LARGE_WINS])
 def test_whatever_is_chosen_gives_the_same(times, folder, monkeypatch):
-    """To 4e-5 of the largest number, as in test_blocked_layout."""
+    """To 4e-5 of the largest element, as in test_blocked_layout."""
     monkeypatch.setattr(autotune, "recall", lambda layer: times)
     symbol, random = network(), np.random.RandomState(3)
     found = bound(symbol, "simple_bind", False)

@@ -1,5 +1,5 @@
-"""Loops and branches: the samples of tests/cases/control.py say that they compute what MXNet does;
-here is what is said of them, what they cost, and what they refuse."""
+"""Loops and branches.  Samples of tests/cases/control.py compare results with MXNet's; here are
+their graphs, cost and errors."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_an_executor_runs_loops_of_other_lengths_one_after_another():
 
 
 def test_batch_norm_in_a_loop_keeps_its_averages():
-    """They move once for each iteration, from the last one to the first, in backward as always."""
+    """They are updated once per iteration, from the last to the first, in backward as always."""
     data, s = var("data", "s")
     out, _ = C.foreach(lambda x, h: (mx.sym.BatchNorm(x, momentum=0.5, eps=1e-5, fix_gamma=False,
                                                       name="bn"), h), data, s)
@@ -243,7 +243,7 @@ def test_dropout_draws_in_every_iteration_and_gradients_know_what():
 
 
 def test_outputs_that_nobody_wants_gradients_of():
-    """A trained weight below, data and states without gradients."""
+    """A trained weight in the body, data and states without gradients."""
     net, values = programs.symbol(mx, "rnn", INPUTS["rnn"]), normal(
         data=(4, 2, 2), state=(2, 3), weight=(3, 2), recurrent=(3, 3), bias=(3,))
     heads = [np.ones((4, 2, 3), "float32"), np.zeros((2, 3), "float32")]
@@ -325,7 +325,7 @@ def test_monitors_and_the_profiler_see_a_loop_as_a_step(tmp_path):
 
 
 def test_eager_loops_are_recorded():
-    """What autograd finds along an eager loop is what the symbol finds."""
+    """Gradients by autograd of an eager loop equal those of the symbol."""
     values = normal(**SHAPES)
     arrays = {name: mx.nd.array(value) for name, value in values.items()}
     for array in arrays.values():
@@ -387,7 +387,7 @@ def test_a_loop_is_on_the_device_of_its_group():
     assert_same(executor.forward()[0].asnumpy(), run(whole, values)["outputs"][0], 0, "output")
 
 
-# -- what is refused -------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------
 
 
 def _errors() -> dict[str, tuple[Any, str]]:
@@ -458,7 +458,7 @@ def test_branches_agree_in_shape():
 
 
 class Keeps(mx.operator.CustomOp):
-    """Squares; keeps what backward needs itself."""
+    """Squares; stores what its backward pass needs."""
 
     def forward(self, is_train, req, in_data, out_data, aux):
         self.kept = in_data[0].copy()
@@ -490,7 +490,7 @@ def test_custom_operators_remember_their_own_iteration():
 
 
 class Fails(mx.operator.CustomOp):
-    """Raises when it sees a negative number."""
+    """Raises for a negative value."""
 
     def forward(self, is_train, req, in_data, out_data, aux):
         if in_data[0].asnumpy().min() < 0:

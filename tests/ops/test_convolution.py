@@ -1,4 +1,4 @@
-"""What samples cannot say of convolution: equal bits for any number of threads, and windows."""
+"""Convolution beyond its samples: bitwise equal for any number of threads, and window tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways to compute a convolution: no estimate misses work, and none that wastes much is chosen."""
+"""Algorithms of convolution: cost estimates count all work, and no wasteful one is chosen."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def geometries(draw, most=40, rank=(1, 3)):
 
 
 def seen(geo):
-    """(positions, terms of a group's sums): the number of the pixel each term reads in the image of
-    one group, -1 for padding."""
+    """(positions, terms of a group's sums): the index of the pixel that each term reads in the
+    image of one group, -1 for padding."""
     axes = [np.arange(axis.out)[:, None] * axis.stride - axis.pad
             + np.arange(axis.kernel) * axis.dilate for axis in geo.window.axes]
     inside = [(index >= 0) & (index < size)
@@ -165,7 +165,7 @@ def test_any_number_of_threads_sums_alike(way, direction):
 @given(geometries(most=9))
 @settings(max_examples=150, deadline=None)
 def test_trimmed_windows_see_all_that_is_seen(geo):
-    """What is left of a window sees the same pixels, and the dead taps saw none."""
+    """The rest of a window reads the same pixels, and the dead taps read none."""
     all_taps, live = seen(geo), geo.window.live
     trimmed = seen(replace(geo, window=geo.window.trimmed))
     kept = np.zeros(geo.window.kernel, bool)
@@ -176,7 +176,7 @@ def test_trimmed_windows_see_all_that_is_seen(geo):
 
 
 def products(geo, direction):
-    """Products of a pixel and a tap in the tables that the strip kernels go through."""
+    """Products of a pixel and a tap in the tables of the strip kernels."""
     k = direct._kernels(geo, direction == "data")
     task = k.data_task() if direction == "data" else k.forward_task()
     blocks = task.blocks[task.blocks[:, 2] == 0]  # one span of output channels
@@ -195,7 +195,7 @@ def test_estimates_count_what_tables_hold(geo, direction):
     expected = products(geo, direction)
     if direction == "forward" or all(map(slide.seen, slide.classes)):
         assert found == expected
-    else:  # pixels that see no tap get one of zeros
+    else:  # pixels that no tap reads get one of zeros
         assert found <= expected
 
 
@@ -216,7 +216,7 @@ strips of which a third are pixels."""
 
 
 def waste(geo, way, direction):
-    """Products of a way over those of the definition."""
+    """Products of an algorithm relative to those of the definition."""
     if way.module is not direct or direction == "weight":
         return 1
     blocks = -(-way.geo.group_filters // LANES) * -(-way.geo.group_channels // LANES) * LANES ** 2
@@ -245,14 +245,14 @@ def test_the_least_estimate_decides(geo, direction):
 @needs_vectors
 @pytest.mark.parametrize("name", SPANNING)
 def test_layers_that_blocks_waste_work_on_stay_plain(name):
-    """A layer in a network, whose gradients are all wanted."""
+    """A layer in a network with all gradients requested."""
     geo = SPANNING[name]
     assert choose_algorithm.should_block(geo, DIRECTIONS, False) == (name == "image")
 
 
 @needs_vectors
 def test_a_thin_layer_that_nobody_reads_stays_plain():
-    """To reorder its output would take longer than to compute it; a reader wants blocks."""
+    """Reordering its output would cost more than computing it; its consumer reads blocks."""
     thin, wide = geometry(2, 3, (252, 252), 24, (1, 1)), SPANNING["image"]
     assert not choose_algorithm.should_block(thin, ("forward",), False, True)
     assert choose_algorithm.should_block(wide, ("forward",), False, True)

@@ -1,4 +1,4 @@
-"""How the work of detectors' kernels is divided does not change what comes out."""
+"""Kernels of detectors: results do not depend on the partition of the work."""
 
 from __future__ import annotations
 

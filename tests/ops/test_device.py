@@ -1,4 +1,4 @@
-"""The device layer: memory, views, copies, and the indexing every new device gets for nothing."""
+"""The device layer: memory, views, copies, and the indexing that every device inherits."""
 
 from __future__ import annotations
 

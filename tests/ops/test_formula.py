@@ -1,4 +1,4 @@
-"""Formulas: one text, executed by NumPy and as compiled kernels, with one answer."""
+"""Formulas: one source, evaluated by NumPy and by compiled kernels, with equal results."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ GROUPS = -(-len(every_program()) // GROUP)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize("number", range(GROUPS))
 def test_kernel_is_numpy(number, dtype):
-    """The twin of every formula; a third of them in each type, all of them in float32."""
+    """The compiled kernel of every formula; a third of them in each type, all in float32."""
     if dtype != "float32" and number % 3 != ("float64", "float16").index(dtype):
         return
     program, scalars = group(number)
@@ -183,7 +183,7 @@ def test_kernel_is_numpy(number, dtype):
     got = [np.empty(301, dtype) for _ in program.outputs]
     with np.errstate(all="ignore"):
         run(program, ins, want, scalars)
-    # The first output takes over the memory of the first input, as the planner would have it.
+    # The first output reuses the memory of the first input, as the planner would have it.
     step = compiled(program, ins, [ins[0], *got[1:]], scalars)
     step()
     got[0] = ins[0]
@@ -384,7 +384,7 @@ def test_long_products_stay_in_range(axis):
     ((9, 700), (1, 700), 1),
 ])  # fmt: skip
 def test_terms_of_halves_are_joined_in_single_precision(shape, kept, adds, join):
-    """No more is lost than when the result is rounded, twice where it is added to something."""
+    """No more error than rounding the result, twice where it is accumulated."""
     program = Program("terms", (Step("y", "x"),), ("x",), ("y",), (), join)
     x = (1 + normal(*shape) / 512).astype(np.float16)
     out = np.ones(kept, np.float16)
@@ -452,7 +452,7 @@ SMALL, LONG = lanes("float32") * 5, ROW + lanes("float32")
     ((ROW,), (ROW,), "float16", 0, 0),
 ])  # fmt: skip
 def test_streamed_results_are_the_same_bits(shape, b_shape, dtype, shared, streamed, monkeypatch):
-    """Whole steps and what is left of them, flat and in rows, `shared` outputs with an input."""
+    """Whole steps and remainders, flat and in rows, `shared` outputs with an input."""
     steps = (Step("u", "a * b + s"), Step("v", "u - exp(a)"))
     program = Program("both", steps, ("a", "b"), ("u", "v"), ("s",))
     b, found = normal(*b_shape, dtype=dtype), []
@@ -469,7 +469,7 @@ def test_streamed_results_are_the_same_bits(shape, b_shape, dtype, shared, strea
 
 
 def test_what_is_not_streamed(monkeypatch):
-    """What is added to, is a sum, or begins within a vector."""
+    """Accumulated outputs, reductions, or unaligned starts."""
     monkeypatch.setattr(nontemporal, "NONTEMPORAL_BYTES", 0)
     a, room = at_a_vector(normal(ROW)), at_a_vector(normal(ROW + 1))
     for out, add in ((room[:-1], True), (room[1:], False), (room[:1], False)):
@@ -478,7 +478,7 @@ def test_what_is_not_streamed(monkeypatch):
 
 
 def at_a_vector(array):
-    """A copy that begins with a whole vector."""
+    """A copy that is vector-aligned."""
     room = np.empty(array.nbytes + 64, np.uint8)
     start = -room.ctypes.data % 64
     copy = room[start:start + array.nbytes].view(array.dtype).reshape(array.shape)

@@ -74,7 +74,7 @@ def test_every_way_to_lie(m, k, n, order, dtype):
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_no_denormals_are_found_where_rows_and_columns_end(order):
-    """Tiles multiply there, too, and would be slow: the results do not tell."""
+    """Results do not show it, but tiles would compute with denormals there, slowly."""
     rng, (m, k, n) = np.random.default_rng(0), (MR + 1, 64, NR_VECTORS * LANES + 3)
     a, b = (whole(rng, *shape, order=way)
             for shape, way in zip(((m, k), (k, n)), ORDERS[order], strict=True))
@@ -130,7 +130,7 @@ SHARE = jit.Kernel(_share)
 @pytest.mark.parametrize("stack, m, k, n", [((3,), 5, 7, 40), ((2, 5), 30, 33, 20),
                                             ((40,), 2, 3, 4), ((1,), 1, 1, 1)])
 def test_stacks(stack, m, k, n, order):
-    """The result's axes in another order, and one factor the same for a whole axis."""
+    """The result's axes permuted, and one factor broadcast along an axis."""
     rng = np.random.default_rng(0)
     a, b = (whole(rng, *stack, *shape, order=way)
             for shape, way in zip(((m, k), (k, n)), ORDERS[order], strict=True))
@@ -148,7 +148,7 @@ def test_stacks(stack, m, k, n, order):
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("m, k, n", [(3, 333, 1), (200, 3, 2), (2, 84, 49), (5, 30, 6), (1, 7, 99)])
 def test_small_matrices_of_a_stack(m, k, n, order, add, dtype):
-    """Each way by itself, into a transposed result as well."""
+    """Each algorithm separately, into a transposed result as well."""
     rng, alpha = np.random.default_rng(0), 3
     a, b = (whole(rng, 5, *shape, dtype=dtype, order=way)
             for shape, way in zip(((m, k), (k, n)), ORDERS[order], strict=True))
@@ -224,7 +224,7 @@ def test_sums_of_rows(rows, columns, add):
 @pytest.mark.parametrize("workers", [1, 2, 7, 64])
 @pytest.mark.parametrize("m, k, n", [*SHAPES, (5000, 10, 3), (3, 10, 5000)])
 def test_plans_leave_nothing_out(m, k, n, workers):
-    """Jobs begin at whole strips and panels, and all workers have one where there are enough."""
+    """Jobs begin at whole strips and panels, and all workers have one if there are enough."""
     plan = plan_gemm(m, k, n, 1, 16, workers)
     assert plan.nc % 32 == 0 and plan.mc > 0
     assert plan.jobs == -(-m // plan.mc) * -(-n // plan.nc)
@@ -232,7 +232,7 @@ def test_plans_leave_nothing_out(m, k, n, workers):
 
 
 def test_the_larger_factor_is_divided():
-    """Where divisions take equally long: workers of a dense layer have a part of its weights."""
+    """On equal cost: workers of a dense layer share its weights, not its rows."""
     plan, turned = (plan_gemm(*sizes, 1, 16, 2, way) for sizes, way in (
         ((64, 784, 128), DOT_PRODUCTS), ((128, 64, 784), A_IN_PLACE | B_IN_PLACE)))
     assert plan.mc >= 64 and plan.nc == 64

@@ -1,4 +1,4 @@
-"""Images: sizes and files as MXNet's OpenCV makes them, and what random ops draw.
+"""Image ops: resizing and decoding as in MXNet's OpenCV, and distributions of random ops.
 
 Seeds are fixed; limits of the distribution tests are those of tests/ops/test_random.py.
 """
@@ -191,7 +191,7 @@ def check_evenly(values: np.ndarray, low: float, high: float) -> None:
 
 
 def factors(images: np.ndarray) -> np.ndarray:
-    """By how much the difference of two channels has grown: contrast and saturation alike."""
+    """The factor of the difference of two channels: both contrast and saturation scale it."""
     return (images[:, 0, 0, 2] - images[:, 0, 0, 0]) / (PIXELS[0, 0, 2] - PIXELS[0, 0, 0])
 
 

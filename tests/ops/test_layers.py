@@ -1,4 +1,4 @@
-"""What samples cannot say of layers: many threads give the same bits, statistics far from zero."""
+"""Layers beyond their samples: bitwise equal for any threads, statistics far from zero."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_rows_past_the_caches_are_the_same_bits(name, shape, monkeypatch):
 @pytest.mark.parametrize("size", [60, 6000])
 @pytest.mark.parametrize("first", [0, 1e4])
 def test_rows_far_from_zero(name, size, first):
-    """The mean of 1e4 is a float32, good to 5e-4, even if the first number is nothing like it."""
+    """The mean of 1e4 is a float32, accurate to 5e-4, even if the first element is an outlier."""
     data = (np.random.default_rng(0).standard_normal((6, size)) + 1e4).astype(np.float32)
     data[:, 0] = first
     wide = data.astype(np.float64)
@@ -87,7 +87,7 @@ def test_rows_far_from_zero(name, size, first):
 
 @pytest.mark.parametrize("shape", [(8, 3, 20, 20), (3200, 3)])
 def test_batch_norm_far_from_zero(shape):
-    """The mean of 1e4 is a float32, good to 5e-4; the mean square would keep no digit."""
+    """The mean of 1e4 is a float32, accurate to 5e-4; E[x^2] - E[x]^2 would lose all digits."""
     rng = np.random.default_rng(0)
     data = (rng.standard_normal(shape) + 1e4).astype(np.float32)
     wide, axes = data.astype(np.float64), tuple(axis for axis in range(len(shape)) if axis != 1)

@@ -1,9 +1,9 @@
 """Generic checks of every op over its samples (`tests/cases`), through the public interface.
 
-What the answer must be is `tests/oracle/test_ops.py`'s business; here an op is held to its own
-rules: the shapes and types it infers are those it produces, its gradient is the derivative of its
-forward, gradients add and stay away as asked, inputs stay as they were, and calling it eagerly is
-the same as binding it.
+Results are compared with MXNet's in `tests/oracle/test_ops.py`; here an op must be consistent: the
+shapes and types it infers are those it produces, its gradient is the derivative of its forward
+pass, gradients are added or omitted as requested, inputs are unchanged, and calling it eagerly
+equals binding it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def test_outputs_have_the_inferred_shape_and_type(name, dtype):
 
 @over(name for name, sample in GOOD.items() if sample.inference)
 def test_inference_from_the_first_input_contradicts_nothing(name):
-    """Arguments are not judged here: an op may guess a default for those it was not given."""
+    """Arguments are not compared here: an op may guess a default for missing ones."""
     sample = SAMPLES[name]
     symbol, specs = compose(sample), sample.specs
     arguments = symbol.list_arguments()
@@ -82,7 +82,7 @@ def test_gradient_is_the_derivative(name):
         return
     outputs, gradients = ran(name, "float64")["outputs"], ran(name, "float64")["grads"]
     if any(y.dtype != np.float64 for y in outputs):
-        return  # differences of rounded outputs say nothing
+        return  # differences of rounded outputs are meaningless
     inputs, heads = sample.arrays("float64"), sample.heads(outputs)
     value = scalar_function(sample, inputs, heads)
     for index, arg in enumerate(sample.differentiated("float64")):

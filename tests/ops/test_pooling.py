@@ -1,4 +1,4 @@
-"""What samples cannot say of pooling: where the gradient goes when pixels tie, and files."""
+"""Pooling beyond its samples: gradients of tied maxima, and files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import nbmod as mx
 
-# A plane of ties, and how often each pixel is the first maximum of a 2 x 2 window (as MXNet says).
+# A plane of ties, and how often each pixel is the first maximum of a 2 x 2 window (as in MXNet).
 TIES = np.array([[0, 0, 1, 1], [0, 0, 1, 1], [-1, -1, 2, 0], [-1, -1, 2, 0]], np.float32)
 FIRST = {
     ("Pooling", (2, 2), (0, 0)): [[1, 0, 1, 0], [0, 0, 0, 0], [1, 0, 1, 0], [0, 0, 0, 0]],
@@ -55,7 +55,7 @@ def test_files_count_the_hidden_output(attrs, outputs):
 
 
 def windows(image, kernel, stride, pad, out):
-    """For every position the slices of the image that its window sees, and how many pixels of the
+    """For every position the slices of the image that its window reads, and how many pixels of the
     image and its padding it covers."""
     for place in np.ndindex(*out):
         first = [o * s - p for o, s, p in zip(place, stride, pad, strict=True)]
@@ -97,7 +97,7 @@ def pooled(x, g, pool_type, kernel, stride, pad):
     ((3, 2, 20, 4, 5), (3, 1, 1), (2, 1, 1), (1, 0, 0)), ((2, 3, 4, 5), (1, 1), (1, 1), (0, 0)),
 ])  # fmt: skip
 def test_small_planes_and_large_windows(shape, kernel, stride, pad, pool_type, dtype):
-    """Planes that are interleaved, and windows that are reduced along one axis after another."""
+    """Planes that are interleaved, and windows that are reduced separably, axis by axis."""
     random = np.random.default_rng(0)
     x = (random.integers(-8, 8, shape) / 4).astype(dtype)
     symbol = mx.sym.Pooling(mx.sym.Variable("x"), kernel=kernel, stride=stride, pad=pad,

@@ -1,4 +1,4 @@
-"""What random ops draw: distributions, streams that can be resumed, Dropout's mask and gradient.
+"""Random ops: distributions, streams that can be resumed, Dropout's mask and gradient.
 
 Seeds are fixed. A mean of n draws of standard deviation s is off by more than 5 s / sqrt(n) once in
 two million times, and a variance of well-behaved distributions by more than a few percent hardly
@@ -173,7 +173,7 @@ def test_philox_is_the_published_one():
 
 
 def drop(shape: tuple[int, ...], is_train: bool = True, **attrs) -> tuple[np.ndarray, np.ndarray]:
-    """(what data is multiplied by, what head gradients are multiplied by)."""
+    """(factors of the data, factors of the head gradients)."""
     symbol = mx.sym.Dropout(mx.sym.Variable("x"), **attrs)
     values = np.random.default_rng(0).uniform(1, 2, shape).astype(np.float32)
     args, grads = {"x": mx.nd.array(values)}, {"x": mx.nd.zeros(shape)}

@@ -1,4 +1,4 @@
-"""What samples cannot say of RNN: dropout, lengths, clipping, threads, shapes both ways, memory."""
+"""RNN beyond its samples: dropout, lengths, clipping, threads, shape inference, memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(sample: Sample, dtype: str = "float32", arrays: Any = None) -> dict[str,
 
 @pytest.mark.parametrize("number", [i for i, s in enumerate(SAMPLES) if not (s.error or s.random)])
 def test_the_formulas(number):
-    """Also what MXNet's CPU refuses or ignores: lengths, clipping, training with projection."""
+    """Also what MXNet's CPU rejects or ignores: lengths, clipping, training with projection."""
     sample = SAMPLES[number]
     arrays = sample.arrays("float64")
     wanted = rnn_reference.outputs(dict(sample.attrs), arrays)
@@ -63,7 +63,7 @@ def test_threads_do_not_change_a_bit(sample):
 
 @many
 def test_samples_never_meet(sample):
-    """The last of a batch, alone in another."""
+    """The last sample of a batch, alone in another batch."""
     arrays = sample.arrays("float32")
     alone = {name: array if name == "parameters" else np.ascontiguousarray(array[:, -1:])
              for name, array in arrays.items()}
@@ -83,7 +83,7 @@ def bound(sample: Sample, **options: Any) -> mx.Executor:
 
 
 def passing(p: float, layers: int, both: bool, size: int) -> mx.Executor:
-    """Layers of rnn_relu without recurrence, each of which passes on what it gets, at ones."""
+    """Layers of rnn_relu without recurrence, each the identity, on ones."""
     sample = rnn("rnn_relu", (30, 10, size), size, layers, both, attrs={"p": p, **STATES})
     executor = bound(sample)
     for name, array in executor.arg_dict.items():

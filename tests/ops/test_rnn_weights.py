@@ -1,4 +1,4 @@
-"""The flat parameter vector of the RNN op: pieces fit together, and are MXNet's."""
+"""The flat parameter vector of the RNN op: pieces are contiguous, and in MXNet's order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Micro-kernels against their NumPy twins, and convolutions built of them, at every width."""
+"""Micro-kernels against their NumPy references, and convolutions built of them, at every width."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def behind_vectors(shape, offset):
 @pytest.mark.parametrize("adds", [False, True])
 @pytest.mark.parametrize("offset", [0, 1])
 def test_results_past_the_caches_are_the_same(monkeypatch, offset, adds):
-    """Also where y begins at no multiple of a vector, which nothing can be streamed to."""
+    """Also where y is not vector-aligned, so that non-temporal stores are impossible."""
     x, y = BlockedLayout(LANES, 9, 9), BlockedLayout(3 * LANES, 9, 9)
     kernels = Kernels(Sliding((1, 1)), x, y, 2)
     data, filters, add = (numbers(*shape) for shape in (x.shape(2), kernels.packed.shape,
@@ -248,7 +248,7 @@ def test_sums_of_lanes_are_their_twin():
 @pytest.mark.parametrize("stride", STRIDES)
 @pytest.mark.parametrize("kind", [RowTaps.forward, RowTaps.backward])
 def test_rows_of_lanes_are_their_twins(kind, stride, size, flags):
-    """17 pixels are two groups and a rest; of y nothing else changes."""
+    """17 pixels are two groups and a remainder; nothing else of y changes."""
     row = row_of(kind(size, stride))
     x, w, y = numbers(600 * LANES), numbers(5 + 3 * size * LANES), numbers(3 + 50 * LANES)
     bias, at, steps = numbers(2 + LANES), (9 * LANES, 5, 2, 3), (17, 3, 70 * LANES, size * LANES,
@@ -367,7 +367,7 @@ def test_filtering_is_a_convolution(way):
 @pytest.mark.parametrize("micro, rows", list(zip(
     (large_tile, medium_tile, small_tile), TILE_ROWS, strict=True)))
 def test_tiles_of_products_are_their_twins(micro, rows, less, flags):
-    """Sums of 30 products; of rows that there are not nothing is stored."""
+    """Sums of 30 products; nothing is stored to missing rows."""
     panel, pitch, depth = NR_VECTORS * LANES, packed_mr(LANES) + 3, 30
     given = (numbers(2 + depth * pitch), numbers(1 + depth * (panel + 7)), numbers(2),
              numbers(3 + panel), numbers(4 + rows * (panel + 5)))
@@ -491,7 +491,7 @@ def test_squares_with_places_are_their_twins(micro):
     (3, 1, 2, 0),
 ])  # fmt: skip
 def test_filters_are_packed_as_the_plan_says(kernel, stride, groups, more):
-    """Whole blocks, which are turned over in registers, like others; and what unpacking gives."""
+    """Whole blocks, which are transposed in registers, like others; and their unpacking."""
     slide = Sliding((kernel, kernel), (stride, stride), (kernel // 2,) * 2, groups=groups)
     channels, filters = groups * (2 * LANES + more), groups * (3 * LANES + more)
     w = numbers(filters, channels // groups, kernel, kernel)
@@ -517,7 +517,7 @@ def test_filters_are_packed_as_the_plan_says(kernel, stride, groups, more):
        st.integers(0, 2), st.booleans())
 @settings(deadline=None, max_examples=40)
 def test_reorders(batch, channels, height, width, halo, flat):
-    """There and back again; halo and lanes without a channel are 0."""
+    """A round trip; halo and padding lanes are 0."""
     form = BlockedLayout(channels, height, width, halo, 1 if flat else LANES)
     data, blocks = numbers(batch, channels, height, width), np.full(form.shape(batch), np.nan, "f")
     into_blocks(form, data, blocks)
@@ -579,7 +579,7 @@ CASES = {
 @pytest.mark.parametrize("flat", [False, True])
 @pytest.mark.parametrize("name", CASES)
 def test_convolutions(name, flat):
-    """All three directions against sums in float64: 1e-5 of the largest number."""
+    """All three directions against sums in float64: 1e-5 of the largest element."""
     batch, channels, image, filters, slide = CASES[name]
     x, w = numbers(batch, channels, *image), numbers(
         filters, channels // slide.groups, *slide.kernel)
@@ -640,7 +640,7 @@ def tiled(slide, forms, batch, out, fresh, monkeypatch, split):
 @pytest.mark.parametrize("out", [2, 4])
 @pytest.mark.parametrize("name", TILED)
 def test_convolutions_by_tiles(name, out, split, fresh, monkeypatch):
-    """Forward and the data's gradient, with all that may be done on the way, and into a halo."""
+    """The forward pass and the data gradient, with every epilogue, and into a halo."""
     batch, channels, image, filters, pad = TILED[name]
     slide, size = Sliding((3, 3), pad=pad), tuple(np.add(image, pad) + pad - 2)
     x, w, g = numbers(batch, channels, *image), numbers(filters, channels, 3, 3), numbers(
@@ -670,7 +670,7 @@ def test_convolutions_by_tiles(name, out, split, fresh, monkeypatch):
 
 @pytest.mark.parametrize("out, most", [(2, 2e-6), (4, 6e-6)])
 def test_digits_that_tiles_keep(out, most):
-    """Twice the error that the documentation tells for 256 channels, at most."""
+    """At most twice the error that the documentation states for 256 channels."""
     slide = Sliding((3, 3), pad=(1, 1))
     forms = BlockedLayout(256, 20, 20, 1), BlockedLayout(8, 20, 20)
     x, w = numbers(1, 256, 20, 20), numbers(8, 256, 3, 3)
@@ -736,7 +736,7 @@ def test_digits_of_exp(dtype):
     expected[np.abs(expected) < info.tiny] = 0
     np.testing.assert_allclose(y, expected, rtol=2 * info.eps)
     finite = np.isfinite(expected) & (expected > 0)
-    if np.finfo(np.longdouble).eps < info.eps:  # something to measure by
+    if np.finfo(np.longdouble).eps < info.eps:  # a more accurate type exists
         error = np.abs(y[finite] - exact[finite]) / np.spacing(expected[finite])
         assert error.max() <= 1
 

@@ -1,4 +1,4 @@
-"""softmax and its kin at every size at which something else computes them, in place or not."""
+"""softmax and related ops at every size that selects another kernel, in place or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fourier transforms and count sketches, which MXNet cannot do on a CPU: small answers by hand."""
+"""Fourier transforms and count sketches, which MXNet has on GPUs only: small analytic results."""
 
 from __future__ import annotations
 

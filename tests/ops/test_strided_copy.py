@@ -1,4 +1,4 @@
-"""Copies by all threads are those of NumPy, from and to views of any kind, past caches or not."""
+"""Parallel copies equal NumPy's, from and to views of any kind, with non-temporal stores or not."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ VIEWS = {
 @pytest.mark.parametrize("far", [np.inf, 0])
 @pytest.mark.parametrize("name", VIEWS)
 def test_moves_are_those_of_numpy(name, far, dtype, monkeypatch):
-    """There, and back into a tensor that is larger; `runs` have a kernel, and nothing beside them
-    is written."""
+    """Copied there, and back into a larger tensor; `runs` have a kernel, and elements outside are
+    not written."""
     shape, view, runs = VIEWS[name]
     monkeypatch.setattr(strided_copy, "_WORTH_IT", 0)
     monkeypatch.setattr(nontemporal, "NONTEMPORAL_BYTES", far)

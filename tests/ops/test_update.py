@@ -1,4 +1,4 @@
-"""Update ops beyond their samples: kernels and NumPy, masters, many weights, generic twins."""
+"""Update ops beyond their samples: kernels and NumPy, float32 masters, many weights, formulas."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def made(kind):
 
 
 def drawn(op, size=SIZE, dtype="float32"):
-    """Inputs of an op: states are positive, and a master is what its weight was rounded from."""
+    """Inputs of an op: states are positive, and a weight is its master, rounded."""
     rng = np.random.default_rng(0)
     arrays = {}
     for name in op.inputs:
@@ -66,7 +66,7 @@ def stepped(op, arrays):
 
 @pytest.mark.parametrize("kind", rules(), ids=lambda kind: kind.name)
 def test_kernels_and_numpy_agree_bitwise(kind, monkeypatch):
-    """So it does not matter to a result which of them runs."""
+    """So results do not depend on which of them runs."""
     op = made(kind)
     arrays = drawn(op, dtype="float16" if "weight32" in op.inputs else "float32")
     compiled = stepped(op, arrays)
@@ -78,7 +78,7 @@ def test_kernels_and_numpy_agree_bitwise(kind, monkeypatch):
 
 @pytest.mark.parametrize("kind", rules(), ids=lambda kind: kind.name)
 def test_formulas_have_no_arithmetic_of_numbers_alone(kind):
-    """NumPy would do it in float32 and a float64 kernel in float64."""
+    """NumPy would compute it in float32 and a float64 kernel in float64."""
     programs = kind.stages() if issubclass(kind, LambUpdate) else [kind.program()]
     for program in programs:
         for step in program.steps:
@@ -121,7 +121,7 @@ def test_masters_are_stepped_like_weights(kind, size):
 
 
 def test_lamb_is_both_phases_with_the_lengths_between():
-    """For sizes that NumPy, one chunk and many chunks of the kernel add up."""
+    """For sizes that NumPy, one chunk and many chunks of the kernel reduce."""
     for size in (10, SIZE, 3 * multi_tensor.CHUNK + 5):
         whole = LambUpdate(0.1, 0.01, 3, lower_bound=0.5, upper_bound=10.0)
         weight, grad, mean, var = drawn(whole, size)

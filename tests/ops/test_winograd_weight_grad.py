@@ -43,7 +43,7 @@ def blocked(form, images):
 
 
 def convolution(batch, channels, image, filters, pad, out):
-    """What computes it, blocked data and output's gradient, and the weight's gradient."""
+    """Its tiling, blocked data and output's gradient, and the weight's gradient."""
     slide, size = Sliding((3, 3), pad=pad), tuple(np.add(image, pad) + pad - 2)
     x, g = numbers(batch, channels, *image), numbers(batch, filters, *size)
     w = np.zeros((filters, channels, 3, 3), "f")
@@ -105,6 +105,6 @@ def test_the_matrices_give_the_gradient(way):
 
 @pytest.mark.parametrize("out, most", [(2, 8e-6), (4, 1.2e-5)])
 def test_digits_that_tiles_keep(out, most):
-    """One and a half times the error that the documentation tells for 50,000 terms, at most."""
+    """At most one and a half times the error that the documentation states for 50,000 terms."""
     k, x, g, expected = convolution(16, LANES, (56, 56), LANES, (1, 1), out)
     assert abs(computed(k, x, g, expected) - expected).max() <= most * abs(expected).max()

@@ -28,7 +28,7 @@ def fire():
 
 
 def dense():
-    """Joins of joins, whose pieces others read, too; one piece is a pooling's."""
+    """Nested concatenations, whose inputs have other consumers; one input is a pooling's."""
     x = mx.sym.Pooling(relu_convolution(mx.sym.Variable("data"), 2 * LANES, 3, "stem"),
                        kernel=(3, 3), pad=(1, 1), pool_type="max", name="pool")
     for number in range(3):
@@ -38,7 +38,7 @@ def dense():
 
 
 def residual():
-    """A convolution that adds, and one of groups of channels, cannot write rows apart."""
+    """A convolution that accumulates, and a grouped one, cannot write strided rows."""
     x = relu_convolution(mx.sym.Variable("data"), LANES, 3, "stem")
     y = mx.sym.Convolution(x, kernel=(1, 1), num_filter=LANES, name="added") + x
     z = relu_convolution(x, LANES, 3, "depthwise", num_group=LANES)
@@ -47,7 +47,7 @@ def residual():
 
 
 def gates():
-    """Plain tensors along the first axis: functions of pieces, joined again."""
+    """Plain tensors along the first axis: functions of slices, concatenated again."""
     x = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, name="fc")
     parts = mx.sym.split(mx.sym.exp(x * 0.1), num_outputs=2, axis=0, name="cut")
     first = mx.sym.slice_axis(parts[0], axis=0, begin=0, end=1)
@@ -75,7 +75,7 @@ def executed(symbol, shape, trained, together=True):
 
 
 def steps(executor, kind):
-    """Names of the nodes that did not have to do anything because of pieces."""
+    """Names of the nodes that are elided because of aliasing."""
     return {executor.compiled.nodes[index].name for index in executor.compiled.plan.views
             if getattr(executor.compiled.plan_steps[index], kind)}
 
@@ -138,14 +138,14 @@ def test_whoever_watches_sees_whole_arrays():
 
 
 def _numbers(seen):
-    """Of the two functions before the join."""
+    """Of the two functions before the concatenation."""
     names = sorted(int(name[4:-7]) for name in seen if name.startswith("relu"))
     return names[1:3]
 
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_joins_that_share_memory_one_inside_the_other(exact):
-    """With one row, x is a piece of the inner join and of the outer one, at the same offset."""
+    """With one row, x is an input of the inner and the outer concatenation, at the same offset."""
     data = mx.sym.Variable("data")
     x = mx.sym.transpose(mx.sym.transpose(data) * 2)
     inner = mx.sym.Concat(mx.sym.reshape(data, (-1, 1, 2)), mx.sym.reshape(x, (-1, 1, 2)), dim=1)

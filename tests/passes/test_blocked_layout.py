@@ -84,7 +84,7 @@ def separable():
 
 
 def shown():
-    """Results in the middle of a chain, one of them twice."""
+    """Intermediate results of a chain, one of them twice."""
     x = convolution(mx.sym.Variable("data"), 16, "a")
     y = mx.sym.relu(x)
     z = convolution(y, 16, "b")
@@ -123,7 +123,7 @@ def executed(symbol, trained, exact, shape=SHAPE, monitor=None):
 
 
 def close(found, expected, label):
-    """To 4e-5 of the largest number: a few hundred roundings, or two of those of Winograd's tiles,
+    """To 4e-5 of the largest element: a few hundred roundings, or two of those of Winograd's tiles,
     which are chosen at other sizes where vectors are narrower."""
     np.testing.assert_allclose(found, expected, atol=4e-5 * (abs(expected).max() + 1e-3),
                                rtol=0, err_msg=label)
@@ -165,7 +165,7 @@ def test_reorders_stand_at_the_borders_only():
     ops = [step.node.op_name for step in executor.steps]
     assert ops.count("_into_blocks") == ops.count("_from_blocks") == 1
     assert ops.count("_blocked_convolution") == 3
-    assert len(ops) == 5  # batch norm, addition and ReLU are done by the convolutions
+    assert len(ops) == 5  # batch norm, addition and ReLU are fused into the convolutions
 
 
 SUMMED = {
@@ -291,7 +291,7 @@ def test_gradients_behind_norms_are_nan_where_single_nodes_give_nan(end, frozen)
 
 
 def tiled():
-    """Layers that are worth Winograd's tiles at every width, with all that they do besides."""
+    """Layers that use Winograd's tiles at every width, with every epilogue."""
     x = mx.sym.relu(convolution(mx.sym.Variable("data"), 64, "a"))
     y = norm(convolution(x, 72, "b", no_bias=True), "nb")
     return mx.sym.relu(convolution(y, 64, "c", 3, 2) + mx.sym.pad(
@@ -357,7 +357,7 @@ def test_gradients_that_are_added():
 
 
 def grown(draw, steps):
-    """A network that grows at random; every step reads something that is there."""
+    """A network that grows at random; every step reads an existing tensor."""
     data = mx.sym.Variable("data")
     found = [(data, 3, (11, 9)), (convolution(data, 20, "first"), 20, (11, 9))]
     for k in range(steps):
@@ -395,7 +395,7 @@ def grown(draw, steps):
 @given(st.data())
 @settings(deadline=None, max_examples=30)
 def test_random_networks_give_the_same(data):
-    """Batch norms use given statistics here: those of a batch can make much of a rounding error."""
+    """Batch norms use given statistics here: those of a batch may amplify a rounding error."""
     with mx.name.NameManager():
         symbol = grown(data.draw, data.draw(st.integers(4, 14)))
     names = symbol.list_arguments()

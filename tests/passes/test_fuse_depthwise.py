@@ -35,7 +35,7 @@ def unit(filters=12, add=False, **how):
 
 
 def image():
-    """What expands reads an image, with a stride; what is last is clipped."""
+    """The expansion reads an image, with a stride; the last result is clipped."""
     x = clipped(convolution(mx.sym.Variable("data"), 24, "stem", stride=(2, 2)))
     return clipped(convolution(depthwise(x, 24), 3 * LANES + 1, "project", 1, 0))
 
@@ -95,7 +95,7 @@ def test_chains_are_their_links(name, monkeypatch):
 
 
 def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
-    """Images are cut into parts where there are more threads than images."""
+    """Images are divided into parts where there are more threads than images."""
     case, many = CASES["with its input"], num_threads()
     expected, _ = run(case, APART, monkeypatch)
     try:

@@ -1,4 +1,4 @@
-"""Fusion of elementwise nodes: bit-identical results, no cycles, and what users see of it."""
+"""Fusion of elementwise nodes: bit-identical results, no cycles, and visible effects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LARGE = (32, 160)
 
 @contextmanager
 def everything_large() -> Iterator[None]:
-    """Small arrays are fused, too; NumPy executes what comes out."""
+    """Small arrays are fused, too; NumPy evaluates the results."""
     before, fuse_elementwise._is_compiled = fuse_elementwise._is_compiled, lambda shape: True
     try:
         yield
@@ -56,13 +56,13 @@ def answers(executor: Any) -> list[np.ndarray]:
 
 
 def assert_same(executor: Any) -> None:
-    """Fused and node by node give the same bits."""
+    """Fused and separate nodes give the same bits."""
     for mine, other in zip(answers(executor), answers(executor.unsimplified), strict=True):
         np.testing.assert_array_equal(mine, other)
 
 
 def kernels(executor: Any) -> list[str]:
-    """The notes on what has been fused."""
+    """The notes on fused nodes."""
     return [note.removesuffix(" are one kernel") for note in executor.compiled.fused.notes]
 
 
@@ -75,7 +75,7 @@ VARIABLES = {"a": SHAPE, "b": SHAPE, "row": (1, 6), "column": (4, 1)}
 
 @st.composite
 def networks(draw: Any) -> Any:
-    """A graph of elementwise nodes, of which some are read often, and of others between them."""
+    """A graph of elementwise nodes, some with several consumers, and of others between them."""
     known = [(mx.sym.Variable(name), shape) for name, shape in VARIABLES.items()]
     for _ in range(draw(st.integers(2, 14))):
         if draw(st.booleans()):
@@ -148,7 +148,7 @@ def attention() -> Any:
 
 
 def momentum() -> Any:
-    """A step of gradient descent as a script writes it."""
+    """A step of gradient descent as in a script."""
     weight, grad, state = map(mx.sym.Variable, ("weight", "grad", "state"))
     grad = mx.sym.clip(grad * 0.5, -1.0, 1.0) + 1e-4 * weight
     state = 0.9 * state - 0.1 * grad
@@ -156,7 +156,7 @@ def momentum() -> Any:
 
 
 def mixed() -> Any:
-    """Half precision at both ends, single in between."""
+    """float16 at both ends, float32 in between."""
     x = mx.sym.Cast(mx.sym.Variable("half"), dtype="float32")
     return mx.sym.Cast(mx.sym.tanh(x * 2.0) + x, dtype="float16")
 
@@ -184,7 +184,7 @@ def test_networks(name, grad_req):
 
 
 def variance() -> Any:
-    """The mean square of what is left of rows without their mean."""
+    """The mean square of rows minus their mean."""
     x = mx.sym.Variable("x")
     centred = mx.sym.broadcast_sub(x, mx.sym.mean(x, axis=1, keepdims=True, name="mean"))
     return mx.sym.mean(mx.sym.square(centred), axis=1, name="variance")
@@ -196,13 +196,13 @@ def penalty() -> Any:
 
 
 def offset() -> Any:
-    """A bias whose gradient is the sum of what comes back through a chain."""
+    """A bias whose gradient is the sum of the gradient through a chain."""
     y = mx.sym.broadcast_add(mx.sym.BlockGrad(mx.sym.Variable("x")), mx.sym.Variable("bias"))
     return mx.sym.tanh(y, name="outer") * 2.0
 
 
 def centred() -> Any:
-    """A sum whose gradient is a sum again, from which elementwise nodes read on."""
+    """A sum whose gradient is a sum again, which elementwise nodes read."""
     x = mx.sym.Variable("x")
     return mx.sym.broadcast_sub(x, mx.sym.sum(x, axis=1, keepdims=True))
 
@@ -223,7 +223,7 @@ def test_sums_end_a_chain(name, grad_req):
         np.testing.assert_allclose(mine, other, rtol=2e-5, atol=1e-5)
     joined = [node for node in executor.compiled.nodes if node.op.name == "fused"
               and math.prod(node.op.operand_shapes[-1]) < math.prod(LARGE)]
-    # What backward reads is written, so a sum of it has its own pass; a gradient ends in a sum.
+    # What backward reads is stored, so a sum of it has its own pass; a gradient ends in a sum.
     assert bool(joined) == ((grad_req == "null") != (name == "offset"))
 
 
@@ -317,7 +317,7 @@ def test_an_environment_variable_turns_it_off(monkeypatch):
 
 
 def test_memory_is_no_larger():
-    """Sums of gradients that come one after another are not waited for together."""
+    """Consecutive sums of gradients are not delayed to be fused."""
     x = mx.sym.Variable("x")
     total, weight = x, mx.sym.Variable("weight")
     for i in range(6):

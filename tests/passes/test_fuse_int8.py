@@ -72,7 +72,7 @@ DONE = {"few": 1, "chain": 4, "grouped": 1, "row": 1, "dense": 3, "shown": 0, "m
 
 
 def both(build, *args, **params):
-    """The outputs of a network from its executor, which is given too, and from its ops."""
+    """The outputs of a network from its executor, which is returned too, and from its ops."""
     random, arrays = np.random.default_rng(0), {}
 
     def array(name, shape, dtype):
@@ -112,7 +112,7 @@ def test_networks(name, dtype):
     {"kernel": (7, 7), "stride": (2, 2), "pad": (3, 3)}, {"kernel": (3, 3), "no_bias": True},
     {"kernel": (1, 1)}, {"kernel": (2, 4), "pad": (1, 0), "stride": (1, 3)}])
 def test_images(params):
-    """Neighbours of a row of a filter are taken together where there is a kernel for as many."""
+    """Adjacent taps of a filter row are processed together if there is a kernel for as many."""
     for dtype in ("uint8", "int8"):
         check(*both(few, dtype=dtype, **params))
 

@@ -33,7 +33,7 @@ def test_a_thousand_users_need_the_memory_of_a_few():
 
 
 def test_slopes_behind_a_norm_have_their_true_gradient():
-    """PReLU's backward reads what BatchNorm gave, which MXNet has overwritten by then."""
+    """PReLU's backward reads the output of BatchNorm, which MXNet has overwritten by then."""
     rng = np.random.default_rng(1)
     x, heads = rng.normal(size=(2, 8, 3, 5)).astype("float32")
     norm = sym.BatchNorm(sym.Variable("x"), eps=2e-5, name="norm")

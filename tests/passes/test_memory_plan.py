@@ -166,7 +166,7 @@ def test_the_check_notices_a_spoiled_plan():
 
 
 def test_no_memory_is_shared_across_spaces():
-    """Neither a view, nor in place, nor a sum of gradients, nor what is free again elsewhere."""
+    """Neither a view, nor in place, nor a sum of gradients, nor the reuse of freed memory."""
     steps, names = program("x->a", "a->v", "v->b", "b->c", "b->d", "c d->s", "s->y", view={1},
                            inplace={2, 6}, accumulates={3, 4}, sums={5})
     steps = [step._replace(space=space) for step, space in zip(steps, [0, 1, 0, 1, 1, 0, 1],
@@ -188,7 +188,7 @@ def test_the_check_notices_memory_of_another_space():
 
 
 def joined(rows=1, apart="", more=()):
-    """a and b are computed from x and joined to w, after `more` steps; all of size UNIT."""
+    """a and b are computed from x and concatenated to w, after `more` steps; all of size UNIT."""
     given = {"x": 0, "a": 1, "b": 2, "w": 3, "y": 4, "c": 5}
     half = UNIT // rows
     can = tuple(given[name] for name in apart.split())
@@ -218,7 +218,7 @@ def test_rows_that_are_apart_are_written_by_who_can(apart, placed):
 
 
 def test_rows_that_are_apart_are_read_by_who_can():
-    """c is computed from a, by a step that cannot."""
+    """c is computed from a, by a step that cannot work in place."""
     assert set(joined(2, "a b", more=[PlanStep((1,), (5,))]).pieces) == {2}
     assert set(joined(2, "a b", more=[PlanStep((1,), (5,), apart=(1,))]).pieces) == {1, 2}
 
@@ -251,8 +251,8 @@ def test_what_a_piece_is_computed_from_in_place_goes_with_it():
 
 @pytest.mark.parametrize("last, placed", [((4,), {1, 2, 3}), ((4, 1), {2, 3})])
 def test_pieces_of_what_is_overwritten_in_place_are_read_before(last, placed):
-    """3 joins 1 and 2; 4 is computed in place of it, and is all that 5 joins.  If 1 is read again
-    after that, it cannot be where 4 is."""
+    """3 concatenates 1 and 2; 4 is computed in place of it, and is the only input of 5.  If 1 is
+    read after that, it cannot share memory with 4."""
     steps = [PlanStep((0,), (1,)), PlanStep((0,), (2,)),
              PlanStep((1, 2), (3,), rows=1, joins=(0, UNIT)),
              PlanStep((3,), (4,), ((0, 0),)), PlanStep((4,), (5,), rows=1, joins=(0,)),
@@ -276,7 +276,7 @@ def test_pieces_are_read_where_they_are():
 
 
 def test_equal_pieces_of_two_storages_are_two_places():
-    """b, a piece of the second half of a, becomes the second half of c: its view is a copy."""
+    """b, a slice of the second half of a, becomes the second half of c: its view is a copy."""
     steps = [PlanStep((0,), (1,)), PlanStep((1,), (2, 3), rows=1, cuts=(0, UNIT)),
              PlanStep((3,), (4,), ((0, 0),), view=True), PlanStep((2,), (5,)),
              PlanStep((5, 4), (6,), rows=1, joins=(0, UNIT)), PlanStep((1, 6), (7,))]
@@ -340,7 +340,7 @@ def test_the_check_notices_a_piece_in_another_place():
 
 
 class _Program:
-    """A random straight-line program in the making; `sizes` are multiples of 4 bytes or 1."""
+    """A random straight-line program in construction; `sizes` are multiples of 4 bytes or 1."""
 
     def __init__(self, draw):
         self.draw, self.steps = draw, []
@@ -352,7 +352,7 @@ class _Program:
         return len(self.sizes) - 1
 
     def some(self, least, most):
-        """Entries, most of them recent ones: what shares memory was made one after another."""
+        """Entries, most of them recent ones: those that share memory are made in sequence."""
         last = len(self.sizes) - 1
         recent = st.integers(max(last - 3, 0), last)
         return self.draw(st.lists(recent | recent | st.integers(0, last), min_size=least,
@@ -383,7 +383,7 @@ class _Program:
         return None
 
     def pieces(self):
-        """Cut, looked at or computed from piece by piece, and joined again, as the steps of an
+        """Sliced, viewed or computed slice by slice, and concatenated again, as the steps of an
         unrolled recurrent cell are."""
         (source,) = self.some(1, 1)
         size = self.sizes[source]

@@ -46,7 +46,7 @@ def ops(graph: Graph) -> list[str]:
     return [node.op_name for node in graph.nodes if not node.is_variable]
 
 
-# -- nodes that do nothing ------------------------------------------------------------------------
+# -- identities -----------------------------------------------------------------------------------
 
 NOTHING = {
     "copy": lambda a: sym.identity(a),
@@ -122,10 +122,10 @@ def test_an_output_may_be_what_its_node_passed_on():
     assert ops(skipped(sym.Dropout(sym.sqrt(x()))).graph) == ["sqrt"]
 
 
-# -- equal nodes ----------------------------------------------------------------------------------
+# -- common subexpressions ------------------------------------------------------------------------
 
 def merged(symbol, **shapes):
-    """The graph in which equal nodes are one."""
+    """The graph after common subexpression elimination."""
     graph = Graph(symbol.entries)
     specs = [None] * graph.num_entries
     if shapes:
@@ -164,7 +164,7 @@ def test_different_nodes_stay(name):
 
 
 def test_zeros_whose_readers_tell_their_shapes_are_merged_by_shape():
-    """As the first states of cells over batches of several sizes are."""
+    """As the initial states of cells over batches of several sizes are."""
     a, b = x(), sym.Variable("y")
     pairs = [variable + sym.zeros((0, 2)) for variable in (a, b)]
     assert merged(sym.Group(pairs), x=(3, 2), y=(4, 2)).notes == []
@@ -255,7 +255,7 @@ def test_float16_is_not_folded():
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
 def test_real_networks_agree(name):
-    """Before the softmax, where a difference shows."""
+    """Before the softmax, where a difference would show."""
     build, shape = NETWORKS[name]
     symbol = build().get_internals()["fc_output"]
     plain, executor = bound_twice(symbol, {"data": (1, 3, 64, 64)})
@@ -364,7 +364,7 @@ def test_a_constant_that_is_shown_is_computed_every_time():
     assert [out.asnumpy().tolist() for out in executor.outputs] == [[1, 1], [1, 1]]
 
 
-# -- the whole ------------------------------------------------------------------------------------
+# -- whole pipelines ------------------------------------------------------------------------------
 
 def fill(executor, seed=0) -> None:
     rng = np.random.RandomState(seed)

@@ -41,8 +41,8 @@ def test_training_is_that_of_mxnet(oracle, network):
 @pytest.mark.parametrize("network", programs.SHAPES)
 @pytest.mark.parametrize("train", [True, False])
 def test_training_is_bitwise_the_same_in_less_memory(network, train):
-    """Statistics move once, masks stay, and what is computed again is what forward computed: also
-    where backward trains after a forward that did not."""
+    """Statistics are updated once, masks are kept, and recomputed results equal those of forward:
+    also where backward trains after a forward that did not."""
     plain, want = programs.trained(mx, network, False, train=train)
     executor, got = programs.trained(mx, network, True, train=train)
     assert list(got) == list(want)
@@ -57,7 +57,7 @@ def test_training_is_bitwise_the_same_in_less_memory(network, train):
 @pytest.mark.parametrize("name, share", [("resnet18", 0.75), ("resnet50", 0.6), ("vgg16", 0.95),
                                          ("mobilenet_v2", 0.55)])
 def test_large_networks_need_less(name, share):
-    """Shares of what is planned without, as they were found (bench/memory.py), rounded up."""
+    """Fractions of the plan without recomputation, as measured (bench/memory.py), rounded up."""
     plain = planned_megabytes(name, True)
     with programs.switched(True):
         assert planned_megabytes(name, True) <= share * plain
@@ -84,7 +84,7 @@ def test_a_chain_is_computed_again_from_the_nearest_kept_tensor():
 
 
 def test_stages_bound_what_is_alive_at_once():
-    """Every fifth node kept: four of them, four of a piece, and what gradients take."""
+    """Every fifth node stored: four of them, four of a segment, and the gradients' workspace."""
     x = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=256, name="fc")
     y = x
     for number in range(20):
@@ -98,7 +98,7 @@ def test_stages_bound_what_is_alive_at_once():
 
 
 def squared(sample: Sample, force: str) -> dict:
-    """Everything that a run of the squares of a sample's outputs leaves."""
+    """All results of a run of the squares of a sample's outputs."""
     op, inputs = sample_runs.compose(sample), sample.arrays(sample.dtypes[0])
     op.entries[0].node.attrs |= {"__force_mirroring__": force}
     net = mx.sym.Group([mx.sym.square(op[i]) for i in range(len(op.list_outputs()))])
@@ -185,7 +185,7 @@ def test_what_would_differ_the_second_time_is_never_mirrored(op, options):
 
 
 def test_what_forward_notes_for_backward_is_kept():
-    """Statistics of BatchNorm; computing its output again does not make them new."""
+    """Statistics of BatchNorm; recomputing its output does not update them again."""
     with programs.switched(True):
         executor = programs.residual(mx).simple_bind(mx.cpu(), data=programs.SHAPES["residual"])
     nodes = {node.name: node for node in executor.compiled.nodes}
@@ -195,7 +195,7 @@ def test_what_forward_notes_for_backward_is_kept():
 
 
 def test_shapes_that_follow_from_readers_are_found_again():
-    """Such as the states in which recurrent cells begin: zeros of an unknown batch."""
+    """Such as the initial states of recurrent cells: zeros of an unknown batch."""
     state = mx.sym.tanh(mx.sym.zeros(shape=(0, 4), name="begin"), name="state")
     x = mx.sym.FullyConnected(state, num_hidden=4, name="fc")
     x = mx.sym.elemwise_add(x, mx.sym.Variable("x"), name="sum")
@@ -221,7 +221,7 @@ def test_bad_attributes_are_named():
 
 
 def test_mirroring_in_parts():
-    """A clone lives where its original does."""
+    """A clone is placed on the device of its original."""
     parts = {"a": mx.cpu(1), "b": mx.cpu(2)}
     x = mx.sym.FullyConnected(mx.sym.Variable("x"), num_hidden=4, name="fc", attr=attr("a"))
     x = mx.sym.exp(x, name="e", attr=attr("a"))

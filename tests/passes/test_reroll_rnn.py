@@ -55,7 +55,7 @@ def bound(symbol: Any, exact: bool = False, dtype: str = "float32", requests: An
 
 
 def results(executor: Any, is_train: bool = True) -> dict[str, np.ndarray]:
-    """Outputs and gradients of a step, the latter twice where they are added."""
+    """Outputs and gradients of a step, the latter twice where they accumulate."""
     executor.forward(is_train=is_train)
     found = {f"output {i}": array.asnumpy() for i, array in enumerate(executor.outputs)}
     if not is_train:
@@ -89,7 +89,7 @@ def ops_of(executor: Any) -> list[str]:
     return [node.op_name for node in executor.compiled.graph.head(len(executor.outputs)).nodes]
 
 
-# -- what becomes a layer -------------------------------------------------------------------------
+# -- cells that become a layer --------------------------------------------------------------------
 
 @pytest.mark.parametrize("name", CELLS)
 @pytest.mark.parametrize("layout", ["NTC", "TNC"])
@@ -126,7 +126,7 @@ BETWEEN: dict[str, Any] = {
 @pytest.mark.parametrize("between", BETWEEN)
 @pytest.mark.parametrize("batch", [1, 3])
 def test_operators_on_every_step_between_stacked_cells(name, between, batch):
-    """Gradients of steps are cut from one block and joined in another, at equal offsets."""
+    """Gradients of steps are slices of one tensor, concatenated in another at equal offsets."""
     steps, _ = CELLS[name]("a_").unroll(STEPS, mx.sym.Variable("data"), merge_outputs=False)
     symbol, _ = CELLS[name]("b_").unroll(STEPS, [BETWEEN[between](x) for x in steps],
                                          merge_outputs=True)
@@ -205,7 +205,7 @@ def test_the_last_output_alone():
     assert "SliceChannel" not in ops_of(executor)
 
 
-# -- cells of other hands -------------------------------------------------------------------------
+# -- cells written by users -----------------------------------------------------------------------
 
 Layers = tuple[Any, Any]
 """Symbols of i2h and h2h."""
@@ -228,7 +228,7 @@ class Weights:
 
 
 def lstm_step(layers: Layers, c: Any, order: tuple[int, ...] = (0, 1, 2, 3)) -> Layers:
-    """h and c; `order` says which piece is i, which f, u and o."""
+    """h and c; `order` gives the positions of i, f, u and o."""
     pieces = mx.sym.SliceChannel(layers[1] + layers[0], num_outputs=4)
     i, f, u, o = (pieces[k] for k in order)
     c = mx.sym.tanh(u) * mx.sym.sigmoid(i) + c * mx.sym.sigmoid(f)
@@ -237,7 +237,7 @@ def lstm_step(layers: Layers, c: Any, order: tuple[int, ...] = (0, 1, 2, 3)) -> 
 
 def gru_step(layers: Layers, h: Any, order: tuple[int, ...] = (0, 1, 2),
              other: tuple[int, ...] = (), ones: Any = mx.sym.ones_like) -> Any:
-    """h; `order` says which piece is r, which z and the candidate, `other` the same of h2h."""
+    """h; `order` gives the positions of r, z and the candidate, `other` the same for h2h."""
     i2h, h2h = (mx.sym.SliceChannel(layer, num_outputs=3) for layer in layers)
     (ir, iz, iu), (hr, hz, hu) = ([pieces[k] for k in places] for pieces, places
                                   in ((i2h, order), (h2h, other or order)))
@@ -246,7 +246,7 @@ def gru_step(layers: Layers, h: Any, order: tuple[int, ...] = (0, 1, 2),
 
 
 def written(kind: str, biased: str = "ih", **how: Any) -> tuple[Any, dict[str, tuple[int, ...]]]:
-    """All outputs of a cell of this page, and the shapes of what it reads."""
+    """All outputs of a cell of this module, and the shapes of its inputs."""
     h, c, outputs = mx.sym.Variable("h"), mx.sym.Variable("c"), []
     weights, gates = Weights(biased), {"lstm": 4, "gru": 3}.get(kind, 1)
     for t in range(STEPS):
@@ -291,7 +291,7 @@ def test_layers_without_bias(kind, biased):
     (1, lambda z: 1), (0, lambda z: 2), (0, lambda z: mx.sym.ones((BATCH, HIDDEN))),
     (0, lambda z: mx.sym.ones_like(mx.sym.exp(z)))])
 def test_what_is_left_of_a_gate(layers, ones):
-    """1 - z, as a number or as `ones_like` of it, which the other tests have; nothing else."""
+    """1 - z with a scalar or with `ones_like`, which the other tests use; no other constant."""
     symbol, shapes = written("gru", ones=ones)
     require_equal(symbol, layers, **shapes)
 
@@ -315,7 +315,7 @@ def test_cells_of_gluon_are_layers_with_mxnets_numbers(oracle, cell):
     require_equal(mx.sym.load_json(json), 1, **shapes)
 
 
-# -- what does not --------------------------------------------------------------------------------
+# -- cells that do not ----------------------------------------------------------------------------
 
 def steps_of(cell: Any, feed: Any = None) -> tuple[list[Any], list[list[Any]], Any]:
     """Outputs and states of every step; `feed` makes the input of a step from the last output."""
@@ -403,7 +403,7 @@ def test_another_batch():
     executor.arg_dict["data"][:] = 1
     executor.forward(is_train=True)
     first, last = np.split(executor.outputs[-1].asnumpy(), 2)
-    np.testing.assert_allclose(first, last, rtol=1e-6)  # the same samples at other places
+    np.testing.assert_allclose(first, last, rtol=1e-6)  # the same samples at other positions
 
 
 def test_threads_do_not_change_a_bit():

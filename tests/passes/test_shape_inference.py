@@ -1,8 +1,8 @@
-"""Shape inference against the stream: what ops tell of their inputs, and of shapes half known.
+"""Backward shape inference: inputs inferred from outputs, and partially known shapes.
 
 Each row: op, parameters, shapes of inputs and outputs before, and after. 0 is an unknown dimension,
 None an unknown rank. Forward inference from complete inputs is tested by the samples of every op.
-Rows marked `more` know more afterwards than MXNet does; all others are what MXNet answers.
+Rows marked `more` infer more than MXNet does; all others are MXNet's results.
 """
 
 from __future__ import annotations

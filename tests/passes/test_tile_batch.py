@@ -41,7 +41,7 @@ def images_at_a_time(executor):
 def test_parts_give_the_bits_of_the_whole(function, kind, monkeypatch):
     symbol = network(function, kind)
     whole = bound(symbol)
-    # the largest part that divides 12 images is 6
+    # the largest tile that divides 12 images is 6
     monkeypatch.setattr(tile_batch, "CACHE_BYTES", 7 * IMAGE)
     parted = bound(symbol)
     assert (images_at_a_time(whole), images_at_a_time(parted)) == ([], [6])
@@ -53,9 +53,9 @@ def test_parts_give_the_bits_of_the_whole(function, kind, monkeypatch):
 
 
 @pytest.mark.parametrize("batch, near, images", [
-    (12, 4, []),  # four at a time keep no threads busy
+    (12, 4, []),  # tiles of four leave threads idle
     (12, 12, []),  # all of them are few enough
-    (11, 7, []),  # no part divides 11
+    (11, 7, []),  # no tile divides 11
     (24, 13, [12]),
 ])
 def test_parts_are_neither_few_nor_all(batch, near, images, monkeypatch):
@@ -69,7 +69,7 @@ def test_what_others_read_is_made_whole(monkeypatch):
 
 
 def test_halos_for_gradients_are_made_in_parts(monkeypatch):
-    """What the data's gradient reads beyond the output's edge."""
+    """Elements that the data's gradient reads beyond the output's edge."""
     x = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), num_filter=LANES, name="one")
     symbol = mx.sym.Convolution(x, kernel=(5, 5), num_filter=LANES, name="two")
     found = []

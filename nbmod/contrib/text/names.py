@@ -24,7 +24,7 @@ _LANGUAGES = """
     ur uz ve vec vep vi vls vo wa war wo wuu xal xh xmf yi yo za zea zh zh_classical
     zh_min_nan zh_yue zu""".split()
 
-# Those whose vectors lie in one space.
+# Those whose vectors share one space.
 _ALIGNED = """
     ar bg ca cs da de el en es et fi fr he hr hu id it mk nl no pl pt ro ru sk sl sv tr uk
     vi""".split()

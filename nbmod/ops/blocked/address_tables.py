@@ -60,14 +60,14 @@ class Sliding:
         return list(product(range(self.stride[0]), range(self.stride[1])))
 
     def along(self, axis: int, remainder: int) -> list[Pair]:
-        """(kernel position, offset of the output pixel) seen by input pixels with this remainder
+        """(kernel position, offset of the output pixel) read by input pixels with this remainder
         along an axis."""
         pad, step, wide = self.pad[axis], self.dilate[axis], self.stride[axis]
         ahead = ((tap, remainder + pad - tap * step) for tap in range(self.kernel[axis]))
         return [(tap, offset // wide) for tap, offset in ahead if offset % wide == 0]
 
     def seen(self, remainder: Pair) -> list[tuple[int, Pair]]:
-        """(kernel position, offset of the output pixel) seen by a class of input pixels."""
+        """(kernel position, offset of the output pixel) read by a class of input pixels."""
         rows, columns = (self.along(axis, remainder[axis]) for axis in (0, 1))
         return [(i * self.kernel[1] + j, (y, x)) for (i, y), (j, x) in product(rows, columns)]
 
@@ -129,7 +129,7 @@ def padded_taps(taps: int, depth: int) -> int:
 
 def data_pack(slide: Sliding, filters: int, channels: int) -> PackPlan:
     """Of the same weight for the data gradient: [span of channels][class][block][tap]..., and a tap
-    of zeros at the end for classes that see nothing."""
+    of zeros at the end for classes that read none."""
     inner, outer, taps = channels // slide.groups, filters // slide.groups, len(slide.taps)
     rows, size = [], 0
     seen = [[position for position, _ in slide.seen(each)] for each in slide.classes]
@@ -169,8 +169,8 @@ def grouped(batch: int, pixels: int) -> tuple[int, int, int]:
 
 
 def _strips(batch: int, pixels: Any, most: int) -> Any:
-    """Pixels of all strips, full or not, of images with `pixels` pixels, or so many in each of
-    several classes of which the largest has `most`."""
+    """Pixels of all strips, full or not, of images with `pixels` pixels, in one class or several,
+    the largest of `most` pixels."""
     each, groups, last = grouped(batch, most)
     return PIXELS * ((groups - 1) * -(-each * pixels // PIXELS) + -(-last * pixels // PIXELS))
 
@@ -184,7 +184,7 @@ def forward_work(slide: Sliding, out: Pair, batch: int) -> int:
 
 def data_work(slide: Sliding, image: Pair, batch: int) -> int:
     """The same for the data gradient by `data_strips`: taps in the halo count, but not the tap of
-    zeros of pixels that see none."""
+    zeros of pixels that read none."""
     sizes, seen = [], []
     for axis, (size, stride) in enumerate(zip(image, slide.stride, strict=True)):
         remainders = np.arange(min(size, stride))

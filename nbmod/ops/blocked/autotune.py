@@ -59,7 +59,7 @@ def recall(layer: str) -> Times:
 
 
 def measure(layer: str, runs: Mapping[str, Callable[[], None]]) -> Times:
-    """Time functions that compute the same, by name, and store the results."""
+    """Time functions that compute the same result, by name, and store the times."""
     found, elsewhere = dict.fromkeys(runs, math.inf), np.zeros(EVICTED_ELEMENTS, np.float32)
     with denormals(False):
         for run in runs.values():

@@ -132,7 +132,7 @@ def _forward(x, add, y, sums, norm, channels, form, how):
 def _enter_grads(sums, norm, channels, b, share, limited):
     """Gradients of gamma and beta of block b, and its parameters per channel, from its sums.
 
-    `limited` by ReLU, whose gradient at NaN is NaN: so is beta's then, as gamma's is anyway.
+    `limited`: the activation is ReLU, whose gradient at NaN is NaN, so beta's is, as gamma's.
     """
     for c in range(min(LANES, channels.shape[1] - b * LANES)):
         values, total, along = (channels[:, b * LANES + c], _total(sums, b, 0, c),

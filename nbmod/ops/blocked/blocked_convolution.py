@@ -173,7 +173,7 @@ class Kernels:
                   ) -> Callable[[], None]:
         """A function that computes gx within its halo."""
         task = self.data_task()
-        if flags & ADD and not flags & BIAS:  # pixels that no filter has seen stay as they are
+        if flags & ADD and not flags & BIAS:  # pixels that no filter reads stay as they are
             seen = task.blocks[:, 1] < self.packed_data.size - self.zeros
             task = task._replace(blocks=task.blocks[seen]) if seen.any() else task
         flags |= stream_flag(gx, gx, flags)

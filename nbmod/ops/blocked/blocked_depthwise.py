@@ -53,7 +53,7 @@ def _sums(x, g, d, rows, places, steps):
 
 
 def _pack(slide: Sliding, channels: int, seen: Sequence[Sequence[int]], positions: int) -> PackPlan:
-    """Of weight (channels, 1, *kernel): [block][class][position that it sees][LANES]; a block has
+    """Of weight (channels, 1, *kernel): [block][class][position that it reads][LANES]; a block has
     space for `positions`, and LANES zeros follow at the end."""
     rows, taps = [], len(slide.taps)
     starts = np.cumsum([0, *map(len, seen)])
@@ -154,7 +154,7 @@ def depthwise_row(x, w, bias, r, y, at, steps, size, stride):
 @kernel(parallel=True)
 def _lines(x, w, bias, r, y, table, planes, how):
     """y, flat.  A job is a part of the rows of one plane; `table` has offsets in x, in the filters
-    and in y, and how many rows of the filter a row sees."""
+    and in y, and the number of rows of the filter that a row reads."""
     (count, blocks, x_plane, y_plane, parts), (size, stride, pixels, x_row, w_row, flags) = (
         planes, how)
     for job in prange(count * parts):

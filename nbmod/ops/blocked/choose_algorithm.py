@@ -160,7 +160,7 @@ def choose(layer: Layer) -> Choice:
 
 
 def _runs(layer: Layer, algorithm: int) -> Callable[[], None]:
-    """What a layer has to compute, on numbers without meaning."""
+    """A function that performs the computations of a layer, on arbitrary data."""
     k = layer.kernels(algorithm, max(layer.slide.pad))
     x, y = (CPU.full(form.shape(k.batch), FLOAT, 0.5) for form in (k.x, k.y))
     w = CPU.full((layer.filters, layer.channels, 3, 3), FLOAT, 0.1)

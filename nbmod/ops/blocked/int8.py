@@ -83,8 +83,8 @@ class Int8Layer:
         return BLOCK if words.lanes > 1 else neighbours(self.slide, words)
 
     def prepare(self, x: Any, w: Any, start: Any, numbers: Any, y: Any) -> Run:
-        """A function that computes y within its halo: the sums, int32, or requantized by `numbers`
-        (see `simd.int8_dot`)."""
+        """A function that computes y within its halo: the int32 sums, or bytes requantized by the
+        parameters `numbers` (see `simd.int8_dot`)."""
         return partial(run_strips, self.task, x.view(INT32), w, start, numbers, y, self.kind, BIAS)
 
 

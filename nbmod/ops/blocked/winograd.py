@@ -139,7 +139,7 @@ class WinogradTiling:
     def strip_strides(self) -> Pair:
         """Strides of e in V and in M.
 
-        Padded by one vector: for many numbers of channels the stride would be a multiple of a page
+        Padded by one vector: for many channel counts the stride would be a multiple of a page
         otherwise, and map to the same cache sets.
         """
         return (self.source.blocks * PIXELS + 1) * LANES, (2 * PIXELS + 1) * LANES

@@ -57,7 +57,7 @@ class _Layer(RangedOp):
 
     @property
     def layer(self) -> Any:
-        """The layer on real numbers."""
+        """The float operator of the layer."""
         raise NotImplementedError
 
     def levels(self, data: np.dtype) -> Any:

@@ -139,7 +139,7 @@ class RnnPlan:
         """The arrays of one kind, one for each direction."""
         return [weights[layer, d, kind] for d in range(self.layout.directions)]
 
-    # -- what layers leave --------------------------------------------------------------------
+    # -- stores of layers ---------------------------------------------------------------------
 
     def _store_shapes(self, last: bool, kept: bool) -> Store:
         """Shapes of a layer's arrays; of the last one y is the output."""
@@ -180,7 +180,7 @@ class RnnPlan:
         ys.append(output.reshape(self.y_shape))
         return [store._replace(y=y, x=y) for y in ys]
 
-    # -- scratch ------------------------------------------------------------------------------
+    # -- workspace ----------------------------------------------------------------------------
 
     @property
     def jobs(self) -> int:

@@ -21,7 +21,7 @@ prefetch the lines of y, or of r, a few pixels each, as a core has about a dozen
 
 Elements may be int8 words of four bytes (see `int8_dot`): channels then come in fours, x, w and the
 bias are int32, a tap is a quarter as deep, and y are the int32 sums, or bytes requantized with the
-four float32 numbers in `r`.  Of the flags only BIAS applies.
+four float32 parameters in `r`.  Of the flags only BIAS applies.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def clip_flag(most: float) -> int:
 
 
 def emit_clip(v: Vectors, value: Any, flags: Any) -> Any:
-    """A sum, clamped as the flags RELU and CLIP say."""
+    """A sum, clamped as the flags RELU and CLIP request."""
     b, infinity = v.builder, v.scalar(np.inf)
     bits = b.trunc(b.lshr(flags, v.int64(32)), v.ir.IntType(32))
     least = b.select(v.has_flag(flags, RELU), v.scalar(0.0), v.scalar(-np.inf))

@@ -5,9 +5,9 @@ loads: each element is loaded once for GROUP pixels and a row of the filter.
 
     y = start + sum over rows i of the filter and terms (t, o) of w[i, t] x_i[step q + o]
 
-Forward, q is an output pixel, which sees adjacent taps.  For the data gradient, q is a pixel of the
-output's gradient and stands for `stride` pixels of the image; each of them sees the taps of its
-remainder.  The order of a sum depends on the filter only.
+Forward, q is an output pixel, which reads adjacent taps.  For the data gradient, q is a pixel of
+the output's gradient and corresponds to `stride` pixels of the image, each of which reads the taps
+of its remainder.  The order of a sum depends on the filter only.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ TAPS = 9
 
 
 def _emit_strip(v: Vectors) -> None:
-    if v.is_integer:  # kernels that choose a way are compiled for words, too, but never choose this
+    if v.is_integer:  # callers with several paths are compiled for words, too, but never use this
         return
     a = v.args
     x, w, bias, y, taps, places = (v.at(getattr(a, name), start) for name, start in zip(

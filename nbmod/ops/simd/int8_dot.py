@@ -5,12 +5,12 @@ int32, so results do not depend on order or width.  Hosts with VNNI have one ins
 (vpdpbusd).  Others split the bytes into even and odd 16-bit integers, for an instruction that adds
 the products of two (`pmaddwd`).
 
-`emit_requantize` converts sums to bytes with the float32 numbers
+`emit_requantize` converts sums to bytes with the float32 parameters
 
     scale, least, most, magic
 
 A sum times `scale` is clamped to [least, most].  Adding `magic`, which is ROUND_MAGIC plus an even
-number, then rounds half to even: a float32 of that magnitude has no fraction bits, and its last
+integer, then rounds half to even: a float32 of that magnitude has no fraction bits, and its last
 byte is the result.
 """
 
@@ -65,7 +65,7 @@ def _pairs(v: Any, x: Any, w: Any) -> Any:
 
 
 def emit_requantize(v: Any, total: Any, numbers: Any) -> Any:
-    """Requantized bytes of a vector of sums; `numbers` points to the four numbers."""
+    """Requantized bytes of a vector of sums; `numbers` points to the four parameters."""
     b, ir = v.builder, v.ir
     scale, least, most, whole = (v.broadcast(v.at(numbers, i)) for i in range(4))
     value = b.fmul(b.sitofp(total, scale.type), scale)
