@@ -1,8 +1,8 @@
 """Ops without inputs: constants, ranges, identity matrices.
 
-`ctx` is read by the eager functions only; a bound graph knows where its tensors are.  In `shape` 0
-is an unknown dimension and () an unknown rank: both follow from the consumers of the tensor, which
-is how recurrent cells get initial states of the batch's size.
+`ctx` is read by eager functions only; in a bound graph the placement pass assigns devices.  In
+`shape` 0 is an unknown dimension and () an unknown rank: both are inferred from the consumers of
+the tensor, so that initial states of recurrent cells get the batch size.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def dtype_named(name: str) -> np.dtype:
 
 
 def to_type(value: float, dtype: np.dtype) -> Any:
-    """A number converted to an element type as in C: integers are truncated and wrap around."""
+    """A scalar cast to an element type as in C: integers are truncated and wrap around."""
     if dtype.kind in "iu" and isfinite(value):
         bits = 8 * dtype.itemsize
         return np.array(int(value) % (1 << bits), np.uint64).astype(dtype)[()]

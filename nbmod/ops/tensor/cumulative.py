@@ -16,7 +16,7 @@ __all__ = ["CumSum"]
 
 
 def _add_up(x: Any, y: Any) -> None:
-    """y = sums of x so far along axis 1 of (outer, size, inner)."""
+    """y = inclusive prefix sum of x along axis 1 of (outer, size, inner)."""
     np.add.accumulate(x, axis=1, dtype=accumulator(y.dtype), out=None if x.size == 0 else y)
 
 

@@ -1,10 +1,10 @@
 """Gather and scatter: ops that read or write elements by index.
 
-Almost all of them are a table of rows and a list of row indices.  `take` along another axis or
-`gather_nd` with several indices first convert their indices to row indices.  Forward
-gathers rows; backward adds each gradient row to the row it came from.
+Almost all of them reduce to a 2-D table and a list of row indices; `take` along another axis and
+`gather_nd` with several indices first convert their indices to row indices.  The forward pass
+gathers rows, the backward pass is a scatter-add of gradient rows.
 
-Indices may have any type and are cut to integers.  They get no gradient.
+Indices may have any type and are truncated to integers.  They get no gradient.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _refuse_outside(index: np.ndarray, size: int) -> None:
 
 
 def add_rows(index: np.ndarray, g: np.ndarray, gx: np.ndarray) -> None:
-    """gx[r] = sum of the g[k] with index[k] == r, for 2-D `g` and `gx`: sort, then sum runs."""
+    """gx[r] = sum of the g[k] with index[k] == r, 2-D: a segmented sum of sorted rows."""
     gx.fill(0)
     order = np.argsort(index, kind="stable")
     ordered = index[order]
@@ -70,7 +70,7 @@ def add_rows(index: np.ndarray, g: np.ndarray, gx: np.ndarray) -> None:
 
 @kernel(parallel=True)
 def _add_rows(parts, index, g, gx):
-    """The same in one pass over `g`; every thread owns a range of the rows of `gx`."""
+    """The same scatter-add without a sort: every thread owns a range of the rows of `gx`."""
     each = (gx.shape[0] + parts - 1) // parts
     for part in prange(parts):
         first = part * each
@@ -303,7 +303,7 @@ def _check_depth(indices: Shape, rank: int) -> None:
 
 
 def _row_numbers(indices: np.ndarray, shape: Shape) -> np.ndarray:
-    """Flat row indices into a tensor of `shape`, whose first axes the rows of `indices` index."""
+    """Flat row indices into a tensor of `shape`; row i of `indices` indexes axis i."""
     rows = np.zeros(indices[0].size, np.int64)
     for size, index in zip(shape, indices.reshape(len(indices), -1), strict=False):
         exact = index.astype(np.float64 if index.dtype.kind == "f" else np.int64)
@@ -314,7 +314,7 @@ def _row_numbers(indices: np.ndarray, shape: Shape) -> np.ndarray:
 
 
 def _put(x: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
-    """Write the rows of `x` to where `indices` say."""
+    """Scatter the rows of `x` to the positions `indices`."""
     width = prod(out.shape[len(indices):])
     out.reshape(-1, width)[_row_numbers(indices, out.shape)] = x.reshape(-1, width)
 

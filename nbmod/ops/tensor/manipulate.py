@@ -1,8 +1,8 @@
 """Reshaping: the same elements in the same order, in another shape.
 
-They are views: the planner gives output and input the same memory and the executor runs no step,
-forward or backward.  What is left to say is which shape follows from which, and that both ways: as
-the number of elements stays, one unknown dimension on either side follows from all the others.
+They are views: the memory planner aliases output and input, and the executor runs no step, forward
+or backward.  What remains is shape inference in both directions: the number of elements is the
+same, so one unknown dimension on either side follows from all the others.
 """
 
 from __future__ import annotations
@@ -70,8 +70,7 @@ def reshape_target(shape: Shape, codes: Shape, reverse: bool = False) -> Shape:
 
 
 def _decode(code: int, left: Shape, codes: Iterator[int]) -> tuple[list[int], int]:
-    """The result of one code on the dimensions not yet matched: (new dimensions, how many it
-    used)."""
+    """One code applied to the dimensions not yet matched: (new dimensions, number matched)."""
     if code > 0 or code == -1:
         return [code], 1
     if code == -2:

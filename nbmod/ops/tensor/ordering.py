@@ -1,17 +1,13 @@
 """Sorting: topk, sort, argsort.
 
-All of them ask for one thing, `where`: along the sorted axis, the positions of the elements in
-their order, (A, k, B) for data seen as (A, K, B).  Values are then taken from there, gradients put
-back there, masks set there.
+All are computed from one argsort, `where`: the positions of the first k elements along the sorted
+axis, (A, k, B) for data viewed as (A, K, B).  Values are gathered by it, gradients and masks
+scattered.  The sort is stable on every platform; NaN is last in either direction.
 
-The order is the same on every machine: equal elements stay in the order they came in, and NaN comes
-last whichever way numbers are sorted.
-
-Kernels turn a number and its position into one unsigned integer, the number's bits (changed so that
-they order like the number) above the position.  Such keys are all different, so sorting them is
-stable by itself; they are sorted digit by digit, from the lowest to the highest, in time linear in
-K.  When few are wanted, a heap of the best so far is kept instead.  Elements of 64 bits, which do
-not fit beside a position, are sorted by NumPy, and so is what is small.
+Kernels pack an element and its position into one unsigned key: the bits of the element, mapped to
+an unsigned integer of the same order, above the position.  Keys are distinct, so any sort of them
+is stable.  It is an LSD radix sort, linear in K, or for small k a bounded max-heap.  64-bit
+elements, which leave no bits for a position, and small tensors are sorted by NumPy.
 """
 
 from __future__ import annotations
@@ -71,7 +67,7 @@ def _insertion_sort(keys):
 
 @inlined
 def _sort_keys(keys, spare, starts):
-    """Sort keys that ascend in their lower 32 bits; spare is as long, starts has DIGITS entries."""
+    """LSD radix sort of keys that ascend in their lower 32 bits; starts has DIGITS entries."""
     if keys.size <= SHORT:
         _insertion_sort(keys)
         return
@@ -114,7 +110,7 @@ def _sift_down(heap, at, size, key):
 
 @inlined
 def _heap_smallest(keys, count):
-    """Bring the `count` smallest keys to the front, in order."""
+    """Partial heapsort: the `count` smallest keys in front, in order."""
     for root in range(count // 2 - 1, -1, -1):
         _sift_down(keys, root, count, keys[root])
     for i in range(count, keys.size):
@@ -154,7 +150,7 @@ def _rank(bits, where, keys, spare, starts, real, descending):
 
 @kernel(parallel=True)
 def _pick(x, where, y):
-    """y (A, k, B) = x (A, K, B) at `where`."""
+    """Gather: y (A, k, B) = x (A, K, B) at `where`."""
     count, lanes = where.shape[1:]
     for task in prange(where.shape[0] * count):
         a, k = task // count, task % count
@@ -164,7 +160,7 @@ def _pick(x, where, y):
 
 @kernel(parallel=True)
 def _put(g, where, gx):
-    """gx (A, K, B) = g (A, k, B) at `where`, 0 elsewhere."""
+    """Scatter: gx (A, K, B) = g (A, k, B) at `where`, 0 elsewhere."""
     for a in prange(gx.shape[0]):
         gx[a, :, :] = 0
         for k in range(where.shape[1]):
@@ -173,7 +169,7 @@ def _put(g, where, gx):
 
 
 def _rank_now(x: np.ndarray, where: np.ndarray, descending: bool) -> None:
-    """`_rank` by NumPy, for any type."""
+    """`_rank` by NumPy's argsort, for any type."""
     rows = np.moveaxis(x, 1, 2)
     if descending:
         rows = -rows if x.dtype.kind == "f" else ~rows
@@ -192,7 +188,7 @@ def _compiles(data: Any, length: int) -> bool:
 
 
 def rank_work(data: Spec, rows: int) -> list[Spec]:
-    """The workspace of `ranking` for data of so many rows."""
+    """The workspace of `ranking`."""
     size = data.size // rows
     if not _compiles(data, size):
         return []
@@ -206,8 +202,8 @@ def rank_work(data: Spec, rows: int) -> list[Spec]:
 def ranking(x: Any, where: Any, descending: bool, work: Sequence[Any]) -> Callable[[], None]:
     """A function that writes `where`, (A, k, B) int64, for x, (A, K, B).
 
-    These are the positions along K of the k first in ascending or descending order.  `work` begins
-    with what `rank_work` asked for.
+    These are the positions along K of the first k in ascending or descending order.  `work` begins
+    with the workspace `rank_work`.
     """
     if not _compiles(x, x.shape[1]):
         return partial(_rank_now, x, where, descending)

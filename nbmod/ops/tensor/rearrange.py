@@ -1,8 +1,7 @@
 """Permutation, repetition and padding.
 
 Each op is one strided copy: both sides are reshaped until the op is a permutation or a broadcast of
-whole axes.  Backward is the same copy the other way, or a sum over the
-axes that were repeated.
+whole axes.  Backward is the inverse copy, or a reduction over the repeated axes.
 """
 
 from __future__ import annotations
@@ -314,7 +313,7 @@ class Pad(Op, name="Pad", aliases=("pad",)):
             y.fill(to_type(self.constant_value, y.dtype))
         np.copyto(self._inside(y), ins[0])
         if self.mode != "constant":
-            # An axis copies whole slabs, so corners are correct after all axes before it.
+            # Axis by axis, whole slabs are copied: these include the padding of the axes before.
             for axis, widths in enumerate(self._widths()):
                 for border, source in _mirror(y, axis, widths, self.mode):
                     np.copyto(border, source)

@@ -3,9 +3,10 @@
 `axis` is one axis, several, or none, which means all; negative axes count from the end and
 `exclude=True` means all the others.  There are no 0-d arrays: a full reduction has shape (1,).
 
-Eagerly NumPy reduces.  It adds pairwise along the innermost axes only; sums that run over outer
-ones are accumulated one type wider, and float16 always is, so that long sums keep the accuracy of
-MXNet's compensated ones.  Bound, large ones run as kernels (`ops.terms`).
+Eager calls reduce with NumPy, which sums pairwise along the innermost axes only; sums over outer
+axes, and all of float16, are accumulated one type wider, so that long sums keep the accuracy of
+MXNet's compensated (Kahan) summation.  In bound graphs, large reductions run as kernels
+(`elementwise.reduction_programs`).
 
 Ops that add no parameters to their base are dataclasses by inheritance (decorating each of them
 would double the time it takes to import this module).
@@ -203,7 +204,7 @@ class Mean(Reduction, name="mean", aliases=("_sparse_mean",)):
         return sum_elements("x / n", *self._needed(ins[0])[1:])
 
     def folded(self, x, out):
-        if out.dtype == np.float16:  # whose sums may be too large
+        if out.dtype == np.float16:  # the sum may overflow before the division
             return fold(x, keep(x.shape, self.axes(x.ndim), out), "x / n")
         total = super().folded(x, out)
         return total and all_of([total, partial(_share, out, x.size // out.size, out)])

@@ -1,11 +1,11 @@
 """Parallel strided copies: tensors, slices of tensors and transposed views, at memory bandwidth.
 
 If source and destination have the same innermost axis, they consist of contiguous runs, which are
-stored past the caches where they are large (`prepare_move`).  If not, one side of a loop has large
-strides, at worst (rows of 4096 bytes) so that every access evicts a cache line that is still
-needed.  The kernel then transposes square tiles in registers, so that cache lines are read and
-written whole (`prepare_copy`): axes that stay adjacent are merged, the innermost axes of source and
-destination span the tiles, all others are a list of offsets.
+written with non-temporal stores where they are large (`prepare_move`).  If not, one side of a loop
+has large strides, at worst (rows of 4096 bytes) with a cache conflict miss at every access.  The
+kernel then transposes square tiles in registers, so that cache lines are read and written whole
+(`prepare_copy`): axes that stay adjacent are merged, the innermost axes of source and destination
+span the tiles, all others are a list of offsets.
 
 The kernels move bits, so one compiled version serves all types of a size.
 """
