@@ -2,7 +2,7 @@
 
 Shapes are aligned at the right, as in NumPy.  The gradient of an operand is the sum of its
 formula over the dimensions along which the operand was repeated.  No operand is ever expanded in
-memory: kernels index it as it is (see `writer`).
+memory: kernels leave these dimensions out of its index (see `codegen`).
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class KernelSpec:
         return tuple(not has for has in self.array(self.targets[0]).mask)
 
 
-# -- pieces of text -----------------------------------------------------------------------------
+# -- source fragments ---------------------------------------------------------------------------
 
 
 def _element(array: ArraySpec) -> str:
@@ -180,7 +180,7 @@ def _unravel(flat: str, dims: Sequence[Dim]) -> list[str]:
 
 
 def _split_loads(spec: KernelSpec, inputs: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Loads that the innermost loop does not change, and those that it does."""
+    """Loads that are invariant in the innermost loop, and the others."""
     arrays = [spec.array(name) for name in inputs]
     outer = [_load(spec, array) for array in arrays if not array.mask[-1]]
     return outer, [_load(spec, array) for array in arrays if array.mask[-1]]
@@ -284,7 +284,7 @@ def _parallel_rows(row: Sequence[str]) -> list[str]:
 
 
 def _streamed_row(spec: KernelSpec, inner: Sequence[str], stores: Mapping[str, str]) -> list[str]:
-    """Loops along a row: what is streamed is first computed into rooms, the rest is stored."""
+    """Loops along a row: streamed outputs are staged in a stack buffer, the others stored."""
     last, streamed = spec.rank - 1, spec.streamed
     first, stop, at = ("first", "stop", "step") if last == 0 else (
         "0", f"n{last}", f"{'int64(i0)' if last == 1 else 'row'} * n{last} + step")
@@ -292,7 +292,7 @@ def _streamed_row(spec: KernelSpec, inner: Sequence[str], stores: Mapping[str, s
     kept = [f"{new[target]}[k] = {output}" if target in new else stores[target]
             for output, target in zip(spec.program.outputs, spec.targets, strict=True)]
     turn = [*(f"{name} = stack_buffer(real)" for name in new.values()), f"for k in range({STEP}):",
-            # Unsigned indices spare the compiler the question whether they count from the end.
+            # Unsigned indices: numba adds no wraparound of negative ones.
             f"    i{last} = uint64(step) + uint64(k)", *indent([*inner, *kept], 1),
             *(f"store_nontemporal({new[name]}, {name.upper()}, {at})" for name in streamed)]
     return [f"for step in range({first}, {stop} - {STEP - 1}, {STEP}):", *indent(turn, 1),
@@ -323,15 +323,15 @@ def _parallel_over(dims: Iterable[Dim], work: Sequence[str]) -> list[str]:
     dims = list(dims)
     if len(dims) == 1:
         return [f"for i{dims[0]} in prange(n{dims[0]}):", *indent(work, 1)]
-    # A parallel loop's own index is unsigned, and unsigned over signed gives a float.
+    # The index of `prange` is unsigned, and numba's unsigned // signed is a float.
     return [f"for flat in prange({' * '.join(f'n{d}' for d in dims)}):", "    row = int64(flat)",
             *indent(_unravel("row", dims), 1), *indent(work, 1)]
 
 
 def _sum_body(spec: KernelSpec) -> list[str]:
-    """One output that lacks dimensions: its terms over them are joined, by addition or otherwise.
+    """One output that lacks dimensions: a reduction over these, by addition or another `join`.
 
-    With `partial` the outermost of them is cut into chunks, `first` to `stop`.
+    With `partial` the outermost of them is split into chunks, `first` to `stop`.
     """
     body = _sum_rows(spec) if spec.reduced[-1] else _sum_columns(spec)
     if not spec.partial:
@@ -362,7 +362,7 @@ def _row_total(spec: KernelSpec) -> list[str]:
         return [f"total = {start}", *_over_terms(spec, dims, _sum_row)]
     kind, pair = "real", ("lanes[k]", "lanes[k + width]")
     if spec.program.join == "multiply":
-        # A product is in range though that of every other number may not be.
+        # The product may be in range although that of every other element overflows.
         kind, pair = "float64", ("lanes[2 * k]", "lanes[2 * k + 1]")
     return [f"lanes = stack_buffer({kind})", f"for k in range({STEP}):",
             f"    lanes[k] = {kind}({start})",
@@ -376,14 +376,14 @@ def _row_total(spec: KernelSpec) -> list[str]:
 def _sum_row(spec: KernelSpec, start: str, stop: str) -> list[str]:
     """A loop along a row that adds to `total`."""
     outer, work = _term(spec)
-    if start != "0":  # an index that might count from the end keeps the compiler from vectors
+    if start != "0":  # the wraparound of negative indices would prevent vectorization
         start, stop = f"uint64({start})", f"uint64({stop})"
     return [*outer, f"for i{spec.rank - 1} in range({start}, {stop}):",
             *indent([*work, f"total += float64({spec.program.outputs[0]})"], 1)]
 
 
 def _join_row(spec: KernelSpec, start: str, stop: str) -> list[str]:
-    """Loops along a row that join its terms with `lanes`: no compiler changes their order."""
+    """Loops along a row that reduce it to `lanes`: compilers do not reassociate floats."""
     last, (outer, work) = spec.rank - 1, _term(spec)
     joins = [f"lanes[k] = {_joined(spec, 'lanes[k]', spec.program.outputs[0])}"]
     return [*outer, f"for step in range({start}, {stop}, {STEP}):",
@@ -392,12 +392,12 @@ def _join_row(spec: KernelSpec, start: str, stop: str) -> list[str]:
 
 
 def _sum_columns(spec: KernelSpec) -> list[str]:
-    """The innermost dimension is kept: every thread adds up tiles of columns, row after row."""
+    """The innermost dimension is kept: every thread accumulates a tile of columns, row by row."""
     last, kept = spec.rank - 1, _kept(spec)
     along = f"for i{last} in range(lo, hi):"
     cells: list[Dim] = [*kept[:-1], "t"]
     cell = _part(kept) if spec.partial else _element(spec.array(spec.targets[0]))
-    # Unsigned indices spare the compiler the question whether they count from the end.
+    # Unsigned indices: numba adds no wraparound of negative ones.
     tile = [f"lo = uint64(int64(it) * {TILE})", f"hi = min(uint64(n{last}), lo + uint64({TILE}))"]
 
     def add_row(spec: KernelSpec, start: str, stop: str) -> list[str]:
@@ -421,7 +421,7 @@ def _sum_columns(spec: KernelSpec) -> list[str]:
 
 def _over_terms(spec: KernelSpec, dims: Sequence[int],
                 body: Callable[[KernelSpec, str, str], list[str]]) -> list[str]:
-    """Loops over summed dimensions, the last of which `body` writes, from its start to its end."""
+    """Loops over the summed dimensions; `body` generates the innermost from its start and end."""
     ranges = [("first", "stop") if spec.partial and d == dims[0] else ("0", f"n{d}") for d in dims]
     lines = body(spec, *ranges[-1])
     for d, (start, stop) in reversed(list(zip(dims[:-1], ranges, strict=False))):
@@ -435,12 +435,12 @@ def _joined(spec: KernelSpec, a: str, b: str) -> str:
 
 
 def _part(kept: Sequence[int]) -> str:
-    """What a chunk comes to."""
+    """The partial result of a chunk."""
     return f"PARTIAL[{', '.join(f'i{d}' for d in ['c', *kept])}]"
 
 
 def _all_parts(spec: KernelSpec, kept: Sequence[int]) -> list[str]:
-    """Lines that set `total` to what all chunks come to."""
+    """Lines that set `total` to the combination of all partial results."""
     return [f"total = {START[spec.program.join]}", "for ic in range(nc):",
             f"    total = {_joined(spec, 'total', _part(kept))}"]
 
@@ -454,7 +454,7 @@ def _kept(spec: KernelSpec) -> list[int]:
 
 
 def _term(spec: KernelSpec) -> tuple[list[str], list[str]]:
-    """What the innermost loop does not change, and how a term is computed in it."""
+    """Loop-invariant loads, and the lines that compute a term in the innermost loop."""
     outer, inner = _split_loads(spec, spec.program.inputs)
     return outer, [*inner, *step_lines(spec.program)]
 

@@ -1,6 +1,6 @@
 """float16 is a storage type: ops over floating-point tensors compute it in float32.
 
-No CPU kernel computes in float16.  A `FloatOp` asks the planner for a float32 scratch array for
+No CPU kernel computes in float16.  A `FloatOp` asks the planner for a float32 workspace for
 each of its float16 tensors, converts inputs into them and outputs out of them.  float32 and float64
 tensors are used directly, at no cost.
 
@@ -8,7 +8,7 @@ So these methods of subclasses never get a float16 array:
 
     compute, compute_backward      compute now, with NumPy: the eager path
     compiled, compiled_backward    return a function without arguments that computes (at bind)
-    work, work_backward            scratch arrays of the subclass, first in `call.scratch`
+    work, work_backward            workspace of the subclass, first in `call.scratch`
 
 Either `compute` or `compiled` is enough: each is the default of the other.
 """
@@ -98,7 +98,7 @@ class FloatOp(Op):
 
 def _with_copies(work: Callable[[list[Spec], list[Spec]], list[Spec]], ins: list[Spec],
                  outs: list[Spec]) -> list[Spec]:
-    """The scratch of `work`, then one array for every tensor: its float32 copy, or an empty one.
+    """The workspace `work`, then one array for every tensor: its float32 copy, or an empty one.
 
     Every tensor has one, so that positions do not depend on which outputs are wanted in the end.
     """
@@ -149,7 +149,7 @@ def _in_float32(make: Make, ins: Sequence[Any], outs: Sequence[Any], call: Call,
         for widen in before:
             widen()
         run()
-        with np.errstate(over="ignore"):  # what does not fit is infinite, as in MXNet
+        with np.errstate(over="ignore"):  # overflow is infinite, as in MXNet
             for narrow in after:
                 narrow()
 

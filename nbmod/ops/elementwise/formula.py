@@ -1,14 +1,14 @@
 """The language of elementwise formulas, and its evaluation by NumPy.
 
 A formula is one Python expression over named values, such as `where(x <= 0, 0, x)`.  It may contain
-numbers, `+ - * / **`, single comparisons, and the functions of `VOCABULARY`, so it means the same
+literals, `+ - * / **`, single comparisons, and the functions of `VOCABULARY`, so it means the same
 over arrays and over scalars.  It has two forms:
 
     evaluate(formula, values)   NumPy computes it over arrays: the eager path, rare element types,
                                 and the reference that every kernel is tested against
     scalar_text(formula)        source text over one element, for the code generator
 
-Types.  Numbers in a formula take the type of the arrays and never promote.  float16 is a storage
+Types.  Literals in a formula take the type of the arrays and never promote.  float16 is a storage
 type: callers convert it first.  Integers are computed as such while a formula is exact over them;
 `integer_type` is the type of computation otherwise.
 """
@@ -176,7 +176,7 @@ def integer_type(formula: str) -> np.dtype | None:
 
 
 class _Scalar(ast.NodeTransformer):
-    """Numbers become `real(number)`, `where` a conditional expression."""
+    """Literals become `real(literal)`, `where` a conditional expression."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         return ast.Call(ast.Name("real", ast.Load()), [node], [])
@@ -193,7 +193,7 @@ def scalar_text(formula: str) -> str:
     """Source text of the formula over one element.
 
     It calls `real`, which must be the element type, and functions of `VOCABULARY` other than
-    `where`.  Both branches of a `where` have no effect, so compilers turn it into a selection.
+    `where`.  Both branches of a `where` are free of side effects, so compilers emit a select.
     """
     tree = _Scalar().visit(ast.parse(formula, mode="eval").body)
     return ast.unparse(ast.fix_missing_locations(tree))

@@ -41,7 +41,7 @@ def spellable(formula: str) -> bool:
 
 
 def spell(formula: str, values: Mapping[str, Value]) -> Value:
-    """A formula over entries and numbers as nodes; a number if it mentions no entry."""
+    """A formula over entries and scalars as nodes; a scalar if it mentions no entry."""
     return _spell(parse(formula), values)
 
 

@@ -6,7 +6,7 @@
 
 In formulas every tensor has a short name: the inputs by `letters`, the output is `y`, its gradient
 `gy`.  Any other name is a parameter of the op.  Backward reads (`needs`) the tensors that occur in
-the gradients, so as little as possible is kept alive.  An input without a gradient gets 0.
+the gradients, which keeps live ranges short.  An input without a gradient gets 0.
 
 Eager calls evaluate formulas with NumPy; in bound graphs, large tensors are computed by generated
 kernels (`kernel_cache`).

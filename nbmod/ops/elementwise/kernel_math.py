@@ -1,14 +1,14 @@
 """Functions of one element that generated kernels call.
 
-The C library's `expf` and its like stop a compiler from using vector instructions, so the
-functions that networks call for every element (exp, log, tanh, erf, ...) are written out here for
-float32, without branches, and run ten times as fast.  They are accurate to two units in the last
-place (exp: one, expm1: four); infinities, NaN and overflow come out as in C, denormal results of
-exp are 0.
+Calls of libm (`expf`, ...) prevent vectorization, so the functions that networks call for every
+element (exp, log, tanh, erf, ...) are written out here for float32 in the manner of Cephes, range
+reduction and a polynomial without branches, and run ten times as fast.  They are accurate to two
+units in the last place (exp: one, expm1: four); infinities, NaN and overflow are as in C, denormal
+results of exp are 0.
 
 Names end in the element type they compute in.  The other functions are those of `special`,
-compiled for single numbers, and the conversions to and from half precision, which numba's CPU
-target lacks: half arrays are passed to kernels as uint16.
+compiled for scalars, and the conversions to and from half precision, which numba's CPU
+target lacks: float16 arrays are passed to kernels as uint16.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def tanh32(x):
 
 @inlined
 def _turn(x):
-    """x as a quarter turn from 0 to 3 and a rest within pi / 4, off by 1e-16 x."""
+    """Cody-Waite range reduction: x as a quadrant (0 to 3) and a remainder within pi / 4."""
     quarters = floor(float64(x) * 0.6366197723675814 + 0.5)
     rest = (float64(x) - quarters * 1.5707963267948966) - quarters * 6.123233995736766e-17
     return int32(quarters - 4 * floor(quarters * 0.25)), float32(rest)
@@ -205,7 +205,7 @@ def erf32(x):
     return x * p if abs(x) < float32(1) else large
 
 
-# -- the functions of `special` for single numbers -------------------------------------------
+# -- the functions of `special` for scalars --------------------------------------------------
 
 
 @inlined
@@ -217,7 +217,7 @@ _SCALARS = {**vars(special), "where": _where, "maximum": maximum, "minimum": min
 
 
 def _scalar(name: str) -> Inlined:
-    """The function of `special` over one number: the same code among other names."""
+    """The function of `special` for scalars: the same code with other globals."""
     function = getattr(special, name)
     return inlined(FunctionType(function.__code__, _SCALARS, name))
 
@@ -260,10 +260,10 @@ def digamma32(x):
 
 @inlined
 def from_half(half):
-    """The float32 of a half precision number given as uint16."""
+    """The float32 value of the float16 bits `half` (uint16)."""
     whole = int32(int32(half) & 0x7FFF)
     bits = whole << 13
-    # Denormal halves are counted: as bits they would be denormal here too, and those are 0.
+    # Denormals are scaled as integers: as float32 bits they would be denormal, too, hence 0.
     size = _number(bits) * float32(5.192296858534828e33)
     size = float32(whole) * float32(5.960464477539063e-08) if whole < 0x400 else size
     size = _number(bits | 0x7F800000) if bits >= 0x0F800000 else size
@@ -272,9 +272,9 @@ def from_half(half):
 
 @inlined
 def to_half(x):
-    """The nearest half precision number, ties to even, as uint16."""
+    """The bits of the nearest float16, ties to even, as uint16."""
     bits = _bits(x) & 0x7FFFFFFF
-    # Below the smallest normal half: adding 0.5 makes the adder round to the denormal grid.
+    # Below the smallest normal float16: adding 0.5 makes the adder round to the denormal grid.
     small = _bits(_number(bits) + float32(0.5)) - 0x3F000000
     normal = int32(bits - 0x38000000 + 0xFFF + ((bits >> 13) & 1)) >> 13
     half = small if bits < 0x38800000 else normal

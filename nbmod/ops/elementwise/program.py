@@ -195,7 +195,7 @@ def _run_all(values: Mapping[str, Any], how: How, targets: Sequence[Target]) -> 
         known[step.target] = _as_real(evaluate(step.formula, known), how.real)
     results = [known[name] for name in how.program.outputs]
     for k, result in enumerate(results):
-        # A result may be an input, whose memory an earlier output overwrites.
+        # The result may alias an input whose memory an earlier output overwrites.
         if any(np.may_share_memory(result, before.out) for before in targets[:k]):
             results[k] = result.copy()
     for result, (out, adds) in zip(results, targets, strict=True):
@@ -203,8 +203,8 @@ def _run_all(values: Mapping[str, Any], how: How, targets: Sequence[Target]) -> 
 
 
 def _as_real(value: Any, real: np.dtype | None) -> Any:
-    """Literals and truth values in the type `real`.  NumPy's types for them are int8 and bool,
-    which overflow and whose functions return float16, or float64."""
+    """Literals and booleans cast to `real`.  NumPy's types for them are int8, which overflows, and
+    bool, for which ufuncs return float16 or float64."""
     if real is None or (isinstance(value, np.ndarray) and value.dtype.kind == "f"):
         return value
     return np.asarray(value, real)

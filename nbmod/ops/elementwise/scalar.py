@@ -1,9 +1,9 @@
-"""Ops of a tensor and a number: `_plus_scalar`, `_rminus_scalar` and the like.
+"""Ops of a tensor and a scalar: `_plus_scalar`, `_rminus_scalar` and the like.
 
-They are the two-operand formulas with the number in the place of `b`, or of `a` for the reversed
-ones.  The number takes the type of the tensor first: integers plus 1.5 is integers plus 1.  Only
-under `is_int=False` do integers become float64, and truth values always become numbers (int64, or
-float64 under `is_int=False`).
+They are the binary formulas with the scalar as operand `b`, or `a` for the reversed ones.  The
+scalar is first cast to the type of the tensor: integers plus 1.5 is integers plus 1.  Only with
+`is_int=False` do integers become float64; booleans always become int64, or float64 with
+`is_int=False`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Scalar"]
 
 @dataclass(frozen=True)
 class Scalar(FormulaOp):
-    """A function of a tensor and a number."""
+    """A function of a tensor and a scalar."""
 
     scalar: float = 1.0
     is_int: bool = True
@@ -59,7 +59,7 @@ class Scalar(FormulaOp):
 
 
 def _formulas(row: Row, reverse: bool) -> tuple[str, dict[str, str]]:
-    """Forward and gradient of a two-operand formula with a number for one of them."""
+    """Forward and gradient of a binary formula with a scalar for one operand."""
     names = {"a": "scalar", "b": "x"} if reverse else {"a": "x", "b": "scalar"}
     gradient = row.gb if reverse else row.ga
     return rename(row.formula, names), {"x": rename(gradient, names)} if gradient else {}

@@ -1,8 +1,8 @@
 """Functions that NumPy lacks: erf, erfinv, gamma, gammaln, digamma, in double precision.
 
-They are written without branches, in operations that mean the same for an array and for a single
-number, so one text serves both: called here they take arrays, and `kernel_math` compiles the same
-functions for single numbers.  All names they use besides one another are NumPy's, and `power`.
+They are written without branches, in operations that are the same for arrays and scalars, so one
+source serves both: called here they take arrays, and `kernel_math` compiles the same functions for
+scalars.  All names they use besides one another are NumPy's, and `power`.
 
 Accuracy: 2e-15 relative for erf and erfinv, 2e-14 for gamma; for gammaln and digamma 1e-14
 relative to max(1, |y|) (both cross zero).
@@ -109,11 +109,11 @@ def gamma(x):
     # Lanczos' sum loses digits as z grows; there Stirling's series has converged.
     t = where(large, z, z + 6.5)
     factor = where(large, exp(_stirling(maximum(z, 20.0))), _lanczos(z))
-    # The square root of the power first: the power alone overflows before the product does.
+    # The power is split into two square roots: it overflows before the product does.
     half = power(t, 0.5 * (z - 0.5))
     value = 2.5066282746310002 * half * exp(-t) * half * factor
     value = where(z > 171.7, math.inf, value)
-    # Factorials are whole numbers, which matters to integers that are cut off.
+    # Factorials are rounded to integers: conversions to integer types truncate.
     value = where(z == floor(z), floor(value + 0.5), value)
     reflected = PI / (_sin_pi(x) * value)
     pole = where(x == 0, 1 / x, math.nan)

@@ -1,7 +1,7 @@
 """Elementwise ops: one table of functions of one tensor, one of functions of two of equal shape.
 
 A row is the meaning, the formula and the gradients of an op (see `formula_op`).  The table of two
-operands, `BINARY`, also serves the families that broadcast or take a number for one operand.
+operands, `BINARY`, also serves the families that broadcast or take a scalar for one operand.
 """
 
 from __future__ import annotations
