@@ -1,8 +1,8 @@
-"""Update ops that scale each coordinate by the gradients it has seen; see `ops.update`.
+"""Adaptive update rules, with a learning rate for each coordinate; see `optimizer.sgd_update`.
 
-In their docstrings x is the gradient that steps, m and v are running means of it and of its square.
-Rules that MXNet computes in Python, in several array operations, are classes without a name in the
-op table, which optimizers use.
+In docstrings x is the rescaled and clipped gradient, mean and var are exponential moving averages
+of x and x^2.  Rules that MXNet computes in Python, in several array operations, are classes without
+a name in the op table, which optimizers use.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Corrected", "moments"]
 
 
 def moments(grad: str) -> dict[str, str]:
-    """Running means of the gradient and of its square."""
+    """First and second moments: moving averages of the gradient and of its square."""
     return {"next_mean": f"beta1 * mean + rest_beta1 * {grad}",
             "next_var": f"beta2 * var + rest_beta2 * {grad} * {grad}"}
 
@@ -73,7 +73,7 @@ class AdamWUpdate(Update, name="_adamw_update"):
     scalars: ClassVar[tuple[str, ...]] = ("rescale_grad",)
     singles: ClassVar[tuple[str, ...]] = ("rescale_grad",)
     steps: ClassVar[dict[str, str]] = {
-        # 0 times infinity is no number, so `use` is 0 wherever nothing may change.
+        # 0 times infinity is NaN, so `use` is 0 where nothing may change.
         "use": "where(rescale_grad * 0 == 0, rescale_grad, 0)",
         **CLIPPED, "x": "grad * use",
         **{target: f"where(use == 0, {target.removeprefix('next_')}, {formula})"
@@ -94,9 +94,9 @@ class MPAdamWUpdate(AdamWUpdate, name="_mp_adamw_update"):
 
 
 class Corrected(Update):
-    """A rule that knows the number t of its step, counted from 1, to correct running means.
+    """A rule with bias correction (Kingma and Ba, 2015) at step t, counted from 1.
 
-    A running mean of the constant 1 has come to 1 - beta^t, with beta as the kernels have it.
+    A moving average divided by 1 - beta^t is unbiased; beta is rounded as in the kernels.
     """
 
     beta1: float
@@ -105,12 +105,12 @@ class Corrected(Update):
 
     @property
     def correction1(self) -> float:
-        """What the first mean is to be divided by."""
+        """The divisor of the first moment."""
         return 1 - self.rounded(self.beta1) ** self.t
 
     @property
     def correction2(self) -> float:
-        """What the second mean is to be divided by."""
+        """The divisor of the second moment."""
         return 1 - self.rounded(self.beta2) ** self.t
 
 
@@ -144,7 +144,7 @@ class FTMLUpdate(Corrected, name="ftml_update"):
 
     @property
     def clip_gradient(self) -> float:
-        """The limit, under the name it has in other rules."""
+        """`clip_grad` under the name it has in other rules."""
         return self.clip_grad
 
     @property
@@ -279,7 +279,7 @@ class GroupAdaGradUpdate(Update, name="_contrib_group_adagrad_update"):
         return [weight, weight, ins[2] if weight is None else (weight[0], 1)], [weight]
 
     def stages(self) -> list[tuple[Program, list[bool]]]:
-        """The programs to run one after another, and whether their outputs are added to."""
+        """The programs to run in order, and whether each accumulates into its outputs."""
         return [(_SQUARES, [True]), (_DIVISION, [False])]
 
     def numbers_of(self, program: Program, columns: int) -> list[float]:

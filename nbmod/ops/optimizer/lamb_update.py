@@ -1,14 +1,13 @@
-"""LAMB (You et al. 2020): Adam's step, scaled for each weight to a share of that weight's length.
+"""LAMB (You et al. 2020): Adam's step scaled by a trust ratio for each weight.
 
     x = clipped(rescale_grad g);  mean = beta1 mean + (1 - beta1) x
     var = beta2 var + (1 - beta2) x^2
     step = mean / (1 - beta1^t) / (sqrt(var / (1 - beta2^t)) + epsilon) + wd w
     w = w - lr r1 / r2 step,  r1 = |w| kept within lower_bound and upper_bound,  r2 = |step|
 
-and r1 / r2 = 1 where either is 0.  MXNet's `lamb_update_phase1` gives the step and `phase2` takes
-it, with the lengths measured in between.  `LambUpdate` is the whole rule: the step is worked out
-again where it is needed instead of being stored, so memory is passed over twice and nothing is
-allocated.
+and r1 / r2 = 1 where either is 0.  MXNet's `lamb_update_phase1` computes the step and `phase2`
+applies it, with the norms computed in between.  `LambUpdate` is the whole rule: it recomputes the
+step instead of storing it, so it needs no workspace.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ BOUNDED = {"low": "where(r1 < lower, lower, r1)", "r": "where(low > upper, upper
 
 
 class _Lamb(Corrected):
-    """What the phases and the whole share: numbers under other names."""
+    """Base of the phases and of the whole rule: scalars under other names."""
 
     bias_correction: bool
     lower_bound: float
@@ -119,12 +118,12 @@ class MPLambPhase2(LambPhase2, name="mp_lamb_update_phase2"):
     singles: ClassVar[tuple[str, ...]] = ("g", "r1", "r2", "weight32")
 
 
-# -- the whole ------------------------------------------------------------------------------
+# -- both phases ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class LambUpdate(_Lamb):
-    """Both phases, with the lengths between them; see the module docstring."""
+    """Both phases, with the norms computed between them; see the module docstring."""
 
     lr: float
     wd: float
@@ -145,7 +144,7 @@ class LambUpdate(_Lamb):
     @classmethod
     @cache
     def stages(cls) -> tuple[Program, Program, Program]:
-        """What is run one after another: new means, squared lengths, the new weight."""
+        """Programs to run in order: new moments, squared norms, the new weight."""
         tensors = (*cls.inputs, "next_mean", "next_var", "w2", "s2")
         targets = ["next_weight", *(["rounded"] if "weight32" in cls.aux else [])]
         means = {**CLIPPED, **moments("c")}
@@ -166,7 +165,7 @@ class LambUpdate(_Lamb):
         self.execute(move, tensors)
 
     def _measure(self, program: Program, tensors: dict[str, Any]) -> None:
-        """Set the squared lengths of the weight and of the step."""
+        """Compute the squared norms of the weight and of the step."""
         arrays = [tensors[name] for name in ("weight", "mean", "var")]
         size, types = arrays[0].size, {array.dtype for array in arrays}
         if size < kernels().COMPILED_FROM or len(types) > 1 or FLOAT16 in types:

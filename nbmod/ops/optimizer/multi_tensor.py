@@ -1,6 +1,6 @@
 """Ops over lists of tensors that training loops use around an update.
 
-Sums of squares for layer-wise rates, tests for infinities and NaN before a step with scaled losses,
+Sums of squares for layer-wise rates, tests for infinity and NaN before a step with loss scaling,
 and zeroing.  All take any number of tensors, of any shapes.
 """
 
@@ -27,7 +27,7 @@ CHUNK = 1 << 14
 
 
 def sum_of_squares(array: np.ndarray) -> float:
-    """The sum of the squares of all elements, added up in float64."""
+    """The sum of the squares of all elements, accumulated in float64."""
     flat = array.reshape(-1)
     if flat.dtype == FLOAT16:
         flat = flat.astype(FLOAT32)

@@ -2,9 +2,8 @@
 
     multi_sgd_mom_update(weight_0, grad_0, mom_0, weight_1, ..., lrs, wds, num_weights)
 
-does for every weight what the rule for one weight (`ops.update`) does, in the order of the weights,
-so the results are bitwise the same.  The `preloaded_` ops get the rates as two tensors, which come
-last.
+applies the rule for one weight (`sgd_update`) to every weight in order, so results are bitwise the
+same.  The `preloaded_` ops get the rates as two tensors, which are the last inputs.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ __all__ = ["MultiUpdate"]
 
 
 class MultiUpdate(Op):
-    """Base of update ops over many weights; `rule` is what is done to each.
+    """Base of update ops over many weights; `rule` is the update of one.
 
     Its inputs come weight by weight, then the tensors named in `shared`.
     """
@@ -128,7 +127,7 @@ class MultiUpdate(Op):
         return [*found_ins, *tail.values()], found_outs
 
     def _check(self) -> None:
-        """MXNetError unless there is one of everything for every weight."""
+        """MXNetError unless every per-weight parameter has one value for each weight."""
         for given in fields(self):  # type: ignore[arg-type]
             value = getattr(self, given.name)
             if isinstance(value, tuple) and len(value) != self.count:

@@ -1,4 +1,4 @@
-"""What optimizers do to a weight: one op per rule, one pass over memory each.
+"""Update rules of optimizers: one op per rule, each one pass over memory.
 
 An update op gets a weight, its gradient and the optimizer's states; it returns the new weight and
 changes the states (its auxiliary inputs) in place.  Optimizers pass the weight itself as output, so
@@ -8,18 +8,18 @@ that nothing is copied.  An op is its formulas:
              "next_mom": "momentum * mom - lr * d", "next_weight": "weight + next_mom"}
 
 `next_weight` and `next_<state>` are written; every other word is an input, an earlier step or a
-number: a parameter of the op, or what `Update.number` derives from one.  So one table of formulas
-(`ops.program`) is the NumPy twin, the CPU kernel and the GPU kernel of a rule.
+scalar: a parameter of the op, or what `Update.number` derives from one.  One table of formulas
+(`elementwise.program`) is the NumPy reference, the CPU kernel and the GPU kernel of a rule.
 
 Where gradients are clipped: in the SGD family before weight decay is added, in Adam and RMSProp
 after.  In docstrings, clipped(x) = min(max(x, -clip_gradient), clip_gradient), or x where
 clip_gradient < 0.
 
-float16 is widened to float32 on the way in and rounded on the way out.  The `mp_` ops step a
-float32 master copy, their last state, and return it rounded to the weight's type.
+float16 is computed in float32 and rounded on store.  The `mp_` ops update a float32 master copy,
+their last state, and return it rounded to the weight's type (mixed precision).
 
-Here are the base classes and the SGD family; `update_adaptive` has the rules that scale each
-coordinate, `update_multi` the ops over many weights.
+Here are the base classes and the SGD family; `adaptive_update` has the adaptive rules,
+`multi_weight_update` the ops over many weights.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ DECAY_BEFORE = {"x": "grad * scale + wd * weight",
 class Update(Op):
     """Base of update ops; see the module docstring.
 
-    With `weight32` among the inputs the formulas mean that master copy by `weight`; where it is a
-    state, the output is its rounded copy.
+    With `weight32` among the inputs, `weight` in formulas is that master copy; where it is a state,
+    the output is its rounded copy.
     """
 
     shapes: ClassVar = "all tensors have one shape"
@@ -106,7 +106,7 @@ class Update(Op):
         return make_program(cls.name, cls.steps, cls.inputs, ["next_weight", *states, *rounded])
 
     def number(self, name: str) -> float:
-        """The value of a number that the formulas mention."""
+        """The value of a scalar in the formulas."""
         if name == "scale":
             return self.rescale_grad  # type: ignore[attr-defined]
         if name in ("clip", "bound"):
@@ -117,7 +117,7 @@ class Update(Op):
         return getattr(self, name)
 
     def rounded(self, number: float) -> float:
-        """A number as the rule computes with it."""
+        """A scalar as the rule computes with it."""
         return number if self.exact else as_float32(number)
 
     def numbers(self, program: Program) -> list[float]:
@@ -150,7 +150,7 @@ def require_trainable(dtype: PartialType) -> None:
 
 def make_program(name: str, steps: Mapping[str, str], tensors: Sequence[str],
                  outputs: Sequence[str]) -> Program:
-    """The program of these steps; what they mention besides `tensors` and each other is a number.
+    """The program of these steps; names besides `tensors` and the steps are scalars.
 
     `rounded`, among the outputs, is a copy of the new weight.
     """
@@ -168,9 +168,9 @@ def run(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray],
         numbers: Sequence[float]) -> None:
     """Execute a program over arrays of one size and of single elements.
 
-    Through a kernel if the arrays are large, or if it is there already, else with NumPy; both round
-    alike, so which of them runs makes no difference to the result.  `kernels.prepare` would do the
-    same at ten times the cost of a call, which matters where every weight is a call.
+    By a kernel if the arrays are large or it is compiled already, else by NumPy; both round alike,
+    so results are the same.  `kernel_cache.prepare` would do the same at ten times the overhead,
+    which matters where every weight is a call.
     """
     size, arrays = outs[0].size, distinct(ins, outs)
     key = (program.title, len(arrays), size >= PARALLEL_FROM,
@@ -188,13 +188,13 @@ _kernels: dict[tuple, tuple[Kernel, Any]] = {}
 
 
 def distinct(ins: Sequence[np.ndarray], outs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The arrays that a kernel gets: inputs, and outputs that are none of them."""
+    """The arrays that a kernel gets: inputs, and outputs that alias none of them."""
     return [*ins, *(out for out in outs if not any(out is array for array in ins))]
 
 
 def spec_for(program: Program, ins: Sequence[Any], outs: Sequence[Any], parallel: bool,
              many: bool = False) -> KernelSpec:
-    """What is to be known of a kernel for arrays of these types, or for many sets of such."""
+    """The specification of a kernel for arrays of these types, or for many sets of such."""
     arrays = dict(zip(program.inputs, ins, strict=True))
     targets = []
     for name, out in zip(program.outputs, outs, strict=True):
@@ -356,7 +356,8 @@ class DCASGDUpdate(Update):
     """x = clipped(rescale_grad g);  y = w - lr (x + wd w + lamda x^2 (w - previous));
     previous = w;  w = y.
 
-    Zheng et al. (2017): gradients that are late are corrected for the way gone meanwhile.
+    Delay-compensated asynchronous SGD, Zheng et al. (2017): first-order correction of stale
+    gradients.
     """
 
     lr: float
