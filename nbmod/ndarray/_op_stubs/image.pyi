@@ -131,7 +131,7 @@ def resize(data: NDArray, size: Sequence[int] | int = (), keep_ratio: bool | int
 
     One number is for both; with `keep_ratio` it is the length of the shorter edge, and the other is
     rounded down.  `interp`: 0 nearest, 1 linear, 2 cubic, 3 by area, 4 Lanczos, all as OpenCV does
-    (`ops.resample`).  No gradient.
+    (`image.resample`).  No gradient.
 
     Shapes: (H, W, C) -> (height, width, C), (N, H, W, C) -> (N, height, width, C).
     """

@@ -54,7 +54,7 @@ def iou(a, b, pixel):
 def overlaps_any(box, group, kept, count, threshold, pixel, grouped):
     """Whether `box` overlaps one of the first `count` of kept (5, n): corners, and their group.
 
-    Only boxes of the same group count if `grouped`.  Sixty-four at a time, for vectorisation.
+    If `grouped`, only boxes of the same group count.  In chunks of 64, which are vectorised.
     """
     left, top, right, bottom, groups = kept[0], kept[1], kept[2], kept[3], kept[4]
     for start in range(0, count, 64):
@@ -167,7 +167,7 @@ def _decode(data, anchors, stds, clip, corner, y):
 
 @inlined
 def _match(scores, order, threshold, ascending, limit, rows, columns):
-    """Pairs of one matrix in order, each row and column once."""
+    """Greedy bipartite matching: pairs of one matrix in order, each row and column once."""
     rows[:] = -1
     columns[:] = -1
     count = 0

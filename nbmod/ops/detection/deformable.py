@@ -1,9 +1,9 @@
 """Deformable convolution: every tap of every window samples the image at a point of its own.
 
-Sources: Dai and others, Deformable Convolutional Networks, 2017; Zhu and others, Deformable
-ConvNets v2, 2018.
+Sources: Dai et al., Deformable Convolutional Networks, 2017; Zhu et al., Deformable ConvNets v2,
+2018.
 
-Points lie between pixels and are interpolated bilinearly.  With an im2col of sampled points,
+Points are fractional and interpolated bilinearly.  With an im2col of sampled points,
 
     output               y     = w cols          cols: the sample of each tap at each position
     gradient of weight   gw    = gy cols^T
@@ -106,7 +106,7 @@ def _sample(plane, corner, weight, out):
 
 @inlined
 def _add_slopes(plane, corner, weight, g):
-    """Add g times the derivatives of a sample by y, x and the mask to the sums."""
+    """Accumulate g times the derivatives of a sample with respect to y, x and the mask."""
     for j in range(g.size):
         a, b = plane[corner[0, j]], plane[corner[1, j]]
         c, d = plane[corner[2, j]], plane[corner[3, j]]
@@ -119,7 +119,7 @@ def _add_slopes(plane, corner, weight, g):
 
 @inlined
 def _spread(plane, corner, weight, g):
-    """Scatter g[j] to the pixels around point j."""
+    """Scatter-add g[j] to the pixels around point j."""
     for j in range(g.size):
         upper, lower = g[j] * weight[8, j] * weight[0, j], g[j] * weight[8, j] * weight[1, j]
         plane[corner[0, j]] += upper * weight[4, j]
@@ -200,7 +200,7 @@ def _give_image(points, part, tables, cols, lie, gimage):
                     _spread(gimage[c], corner, weight, cols[at:at + here[1]])
 
 
-# ----------------------------------------------------------------------------------- three products
+# --------------------------------------------------------------------------------- matrix products
 
 @dataclass(frozen=True)
 class Moving:
@@ -273,7 +273,7 @@ class Moving:
 
     def backward(self, ins: Sequence[Any], outs: Sequence[Any], scratch: Sequence[Any]
                  ) -> Iterator[Run]:
-        """Adds to gradients of image and, in scratch, of weight; writes those of the points.
+        """Adds to gradients of image and, in workspace, of weight; writes those of the points.
 
         ins: gy, image, points, w; outs: of image, offset, mask, whether weight.
         """

@@ -1,7 +1,7 @@
 """The operators of SSD (Liu et al. 2016): anchors, training targets, detections.
 
-One task is one image.  Boxes are corners relative to the image.  Where something must be sorted,
-kernels have two parts, with a ranking between them; NaN marks excluded elements.
+One task is one image.  Boxes are corners relative to the image.  Where elements are sorted,
+there are two kernels, with a ranking between them; NaN marks excluded elements.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LEAST_OVERLAP = 1e-6
 
 @inlined
 def _valid_labels(label):
-    """The number of boxes: labels end at the first whose class is -1."""
+    """The number of boxes: labels end at the first of class -1."""
     for g in range(label.shape[0]):
         if label[g, 0] == -1:
             return g
@@ -46,7 +46,7 @@ def _corners(row, start):
 
 @inlined
 def _best_anchor(box, anchors, match):
-    """(overlap, number) of the anchor without a match that overlaps the box most."""
+    """(iou, index) of the unmatched anchor that overlaps the box most."""
     best, which = anchors.dtype.type(0), -1
     for i in range(anchors.shape[0]):
         share = iou(_corners(anchors[i], 0), box, anchors.dtype.type(0))
@@ -57,7 +57,7 @@ def _best_anchor(box, anchors, match):
 
 @inlined
 def _match_best(anchors, label, count, match, wanted, overlap):
-    """Match every box, the best pair first, with an anchor of its own."""
+    """Greedy bipartite matching of every box with an anchor of its own, the best pair first."""
     for g in range(count):
         overlap[g], wanted[g] = _best_anchor(_corners(label[g], 1), anchors, match)
     for _ in range(count):
@@ -78,7 +78,7 @@ def _match_best(anchors, label, count, match, wanted, overlap):
 
 @inlined
 def _background(scores, i):
-    """The probability of class 0 that scores (classes, A) give anchor i."""
+    """Softmax probability of class 0 at anchor i of scores (classes, A)."""
     top, total = scores[0, i], scores.dtype.type(0)
     for c in range(1, scores.shape[0]):
         top = max(top, scores[c, i])
@@ -89,7 +89,7 @@ def _background(scores, i):
 
 @inlined
 def _match_rest(anchors, label, count, scores, limits, match, chance):
-    """Match anchors that overlap a box enough; `chance` of background where one may be negative.
+    """Match anchors with an iou above a limit; `chance` of background for candidate negatives.
 
     Returns how many anchors have a box; limits: least overlap, largest of a negative (0: any).
     """
@@ -194,7 +194,7 @@ def _detect(chances, offsets, anchors, threshold, variances, clip, rows, score):
 
 @inlined
 def _suppress_rows(rows, score, order, threshold, grouped, kept, out):
-    """out = rows in order; those beyond it, and those a better one overlaps, are of class -1."""
+    """out = rows in order; those beyond it, and those suppressed by a better one, get class -1."""
     count, pixel = 0, rows.dtype.type(0)
     for k in range(rows.shape[0]):
         if k >= order.size or np.isnan(score[order[k]]):

@@ -44,7 +44,7 @@ def rounded(x, half):
 
 @inlined
 def image_of(roi, images):
-    """The image that a region is in, -1 if there is none or a coordinate is not a number."""
+    """The image that a region is in, -1 if there is none or a coordinate is NaN."""
     for k in range(roi.size):
         if np.isnan(roi[k]):
             return -1
@@ -61,7 +61,7 @@ def _bin(start, step, index, size, kind):
 
 @inlined
 def _largest(plane, top, bottom, left, right):
-    """Position of the first maximum of a part of a plane, -1 if that is empty."""
+    """Index of the first maximum of a part of a plane, -1 if that is empty."""
     best = -1
     value = plane[0, 0]
     for y in range(top, bottom):

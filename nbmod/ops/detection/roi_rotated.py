@@ -97,7 +97,7 @@ def _add_point(image, y, x, share, total):
 
 @inlined
 def _spread_point(image, y, x, share, g):
-    """Add share times g (BLOCK) to the pixels around a point, by their weights."""
+    """Scatter-add share times g (BLOCK) to the pixels around a point, by their weights."""
     top, bottom, left, right, down, across = corners_of(image, y, x)
     upper, lower = share - share * down, share * down
     add_scaled(image[top, left], g, upper - upper * across)

@@ -34,7 +34,7 @@ LIGHT = np.array([[-0.5675, 0.7192, 0.4009],
 al. 2012)."""
 
 
-# -- what is done to a floating point image -----------------------------------------------------
+# -- transforms of a floating-point image ------------------------------------------------------
 
 
 def _grey(x: np.ndarray) -> np.ndarray:
@@ -55,7 +55,7 @@ def _saturation(x: np.ndarray, factor: float) -> np.ndarray:
 
 
 def _hue(x: np.ndarray, turn: float) -> np.ndarray:
-    """Hues rotated by `turn` of the circle, with the same greatest and least value."""
+    """Hues rotated by `turn` of the circle; maximum and minimum of a pixel stay."""
     if x.shape[2] == 1:
         return x
     red, green, blue = np.moveaxis(x, 2, 0).copy()
@@ -96,7 +96,7 @@ class _Colour(ImageOp):
         return ograds
 
     def steps(self) -> list[tuple[Change, Any]]:
-        """Operations and their amounts, in order; random numbers are drawn here."""
+        """Operations and their amounts, in order; random factors are drawn here."""
         raise NotImplementedError
 
     def forward(self, ins, outs, call):
@@ -136,7 +136,7 @@ class RandomLighting(_Colour, name="_image_random_lighting"):
 
 @dataclass(frozen=True)
 class _RandomFactor(_Colour):
-    """Base: `how` with a factor drawn evenly from [min_factor, max_factor)."""
+    """Base: `how` with a factor drawn uniformly from [min_factor, max_factor)."""
 
     random: ClassVar = True
     how: ClassVar[Any]

@@ -1,10 +1,10 @@
 """Correlation (FlowNet, Dosovitskiy et al. 2015): patches of two images compared at every
 displacement.
 
-Both images are copied to (N, H, W, C) with a border of zeros.  A patch row is then contiguous, and
-a comparison of two patches a few long inner products.  In the backward pass every pixel gathers:
-under a displacement it was compared with a single pixel of the other image, whose weight is the sum
-of the gradients of the few patches that contain both.  So rows of pixels are independent.
+Both images are copied to NHWC with zero padding, so that a patch row is contiguous and a comparison
+of two patches a few long inner products.  The backward pass gathers: under a displacement a pixel
+is compared with one pixel of the other image, with the sum of the gradients of the patches that
+contain both as its weight.  So rows of pixels are independent.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _weight(gy, v, u, size, reach, stride):
 
 @inlined(fastmath=True)
 def _add_gradient(weight, own, other, grad, sign, multiply):
-    """grad += weight times the derivative of a comparison by `own`; at a tie that of a - b is 1."""
+    """grad += weight * d comparison / d `own`; at a = b that of |a - b| is 1."""
     if multiply:
         for c in range(grad.size):
             grad[c] += weight * other[c]
@@ -184,7 +184,7 @@ class Correlation(FloatOp, name="Correlation"):
             np.copyto(self._inner(wide), image)
 
     def _inner(self, wide: Any) -> Any:
-        """The image (N, C, H, W) inside its border."""
+        """The image (N, C, H, W) without its padding."""
         pad = self.pad_size
         height, width = wide.shape[1:3]
         return wide[:, pad:height - pad, pad:width - pad].transpose(0, 3, 1, 2)

@@ -63,7 +63,7 @@ class ImageOp(Op):
         return data
 
 
-# -- from bytes to networks ---------------------------------------------------------------------
+# -- type and normalisation ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Normalize(Op, name="_image_normalize"):
         np.divide(ins[0], self._per_channel(ins[0].shape[-3])[1], out=outs[0], casting="unsafe")
 
 
-# -- parts, mirrors, sizes ----------------------------------------------------------------------
+# -- crop, flip, resize -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class ImageCrop(ImageOp, name="_image_crop"):
 
 
 class _Flip(ImageOp):
-    """Base of flips along one axis, always or half of the time."""
+    """Base of flips along one axis, deterministic or random."""
 
     shapes: ClassVar = "(H, W, C), the same for the output"
     needs: ClassVar[tuple[str, ...]] = ("ograd",)
@@ -196,7 +196,7 @@ class _Flip(ImageOp):
 
 
 class _RandomFlip(_Flip):
-    """Base: a flip with probability 0.5; hidden output 1 is 1 where it was done."""
+    """Base: a flip with probability 0.5; hidden output 1 is whether it was flipped."""
 
     random: ClassVar = True
     outputs: ClassVar = ("output", "flipped")
@@ -256,7 +256,7 @@ class ImageResize(ImageOp, name="_image_resize"):
 
     One number is for both; with `keep_ratio` it is the length of the shorter edge, and the other is
     rounded down.  `interp`: 0 nearest, 1 linear, 2 cubic, 3 by area, 4 Lanczos, all as OpenCV does
-    (`ops.resample`).  No gradient.
+    (`image.resample`).  No gradient.
     """
 
     size: Shape = ()

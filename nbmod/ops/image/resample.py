@@ -1,14 +1,14 @@
 """Image resampling as in OpenCV: `resize(image, out, interp)`.
 
-Every mode is separable: an output pixel is a weighted sum of columns, then of rows, whose indices
-and weights depend on that axis alone.  So a mode is a table (`taps`) for each axis, and the same
-kernels serve all modes: `_across` resizes rows, `_down` adds up rows.
+Every filter is separable: an output pixel is a weighted sum of columns, then of rows, with indices
+and weights that depend on that axis alone.  So a mode is a table of filter taps for each axis, and
+the same kernels serve all modes: `_across` is the horizontal pass, `_down` the vertical one.
 
 Bytes are computed as in OpenCV: weights are multiples of 1 / 2048, linear interpolation is fixed
-point and drops bits between the two passes.  Results are bit-identical; in the other modes but for
-some halves, which OpenCV rounds depending on the alignment of its vectors.
+point and drops bits between the two passes.  Results are bit-identical, except in the other modes
+for some ties, which OpenCV rounds depending on the alignment of its vectors.
 
-The kernels are serial and release the GIL: many images are resized by many threads.
+The kernels are serial and release the GIL: threads resize different images in parallel.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _pair(size: int, first: np.ndarray, beyond: np.ndarray) -> Table:
 
 
 def _cubic(size: int, count: int) -> Table:
-    """Keys' cubic convolution with a = -0.75."""
+    """Cubic convolution (Keys 1981) with a = -0.75."""
     first, x = _between(size, count)
 
     def near(t: np.ndarray) -> np.ndarray:
@@ -124,7 +124,7 @@ def _cubic(size: int, count: int) -> Table:
 
 
 def _lanczos(size: int, count: int) -> Table:
-    """sinc(t) sinc(t / 4) over eight pixels, normalised to a sum of 1."""
+    """Lanczos window of order 4, sinc(t) sinc(t / 4) over 8 taps, normalised to a sum of 1."""
     first, x = _between(size, count)
     distance = x[:, None] - np.arange(-3, 5)
     weight = np.sinc(distance) * np.sinc(distance / 4)
@@ -133,7 +133,7 @@ def _lanczos(size: int, count: int) -> Table:
 
 
 def _area(size: int, count: int) -> Table:
-    """Coverage of each pixel by each position, for smaller results."""
+    """Box filter: coverage of each pixel by each position, for downsampling."""
     scale = size / count
     index, weight = np.zeros((2, count, math.ceil(scale) + 1))
     for i in range(count):
@@ -146,7 +146,7 @@ def _area(size: int, count: int) -> Table:
 
 
 def _area_enlarged(size: int, count: int) -> Table:
-    """Pixels are squares, and only positions across an edge between two are mixed."""
+    """AREA for upsampling: only positions that overlap two pixels interpolate."""
     first = np.floor(np.arange(count) * _step(size, count)).astype(np.int64)
     beyond = (np.arange(count) + 1 - (first + 1) * (count / size)).astype(np.float32)
     return _pair(size, first, np.where(beyond <= 0, 0, beyond - np.floor(beyond)))
@@ -214,7 +214,7 @@ def resize(image: np.ndarray, out: np.ndarray, interp: int = LINEAR) -> None:
         return
     rows, columns, kind = plan(image.shape, out.shape, interp, image.dtype)
     if kind is None:
-        bits = f"u{image.itemsize}"  # the same kernel for numbers of any kind
+        bits = f"u{image.itemsize}"  # one kernel for all types of a size
         _pick(_flat(image).view(bits), rows[0][:, 0], _spread(columns[0], image.shape[2])[0],
               _flat(out).view(bits))
     elif kind == np.int32:
@@ -224,18 +224,18 @@ def resize(image: np.ndarray, out: np.ndarray, interp: int = LINEAR) -> None:
 
 
 def _whole(table: Table) -> Table:
-    """Weights in fixed-point arithmetic."""
+    """The table with fixed-point weights."""
     return table[0], np.rint(table[1] * _UNIT)
 
 
 def _resize_fixed(image: np.ndarray, out: np.ndarray, rows: Table, columns: Table) -> None:
-    """Bytes, linearly."""
+    """Bytes, in fixed-point arithmetic."""
     wide = _widened(image, columns, np.dtype(np.int32))
     _down_fixed(wide, rows[0], rows[1].astype(np.int32), _flat(out))
 
 
 def _resize_real(image: np.ndarray, out: np.ndarray, rows: Table, columns: Table) -> None:
-    """In floating point, and rounded for integers."""
+    """In floating point; integers are rounded and saturated."""
     real = np.dtype(np.float64 if image.dtype == np.float64 else np.float32)
     if image.dtype not in (np.uint8, np.float32, np.float64):
         image = image.astype(real)
@@ -250,7 +250,7 @@ def _resize_real(image: np.ndarray, out: np.ndarray, rows: Table, columns: Table
 
 
 def _widened(image: np.ndarray, columns: Table, kind: np.dtype) -> np.ndarray:
-    """The image (H, W, C) resized to a new width, (H, OW, C), of type `kind`."""
+    """The horizontal pass: image (H, W, C) as (H, OW, C), of type `kind`."""
     index, weight = _spread(columns[0], image.shape[2]), columns[1].T.astype(kind)
     wide = np.empty((len(image), index.shape[1]), kind)
     _across(_flat(image), index, np.repeat(weight, image.shape[2], axis=1), wide)

@@ -1,8 +1,8 @@
 """Spatial transformer networks (Jaderberg et al. 2015): grids, and bilinear sampling through them.
 
 A grid (N, 2, OH, OW) has the sampling point of every output pixel: x in channel 0, y in channel 1,
-both from -1 (the centre of the first pixel) to 1 (that of the last).  An axis of one pixel has the
-only point -1.
+both normalised from -1 (the centre of the first pixel) to 1 (that of the last).  An axis of one
+pixel has the only point -1.
 
 Samples are interpolated, with zeros outside of the image.  A sample along one axis is a `taps`
 tuple: two neighbours and their weights, where a neighbour outside of the image has weight 0 and
@@ -49,7 +49,7 @@ def taps(at, size, kind):
 
 @inlined
 def _place(grid, n, i, j, size):
-    """(row, column) of the image of (height, width) `size` that a grid's pixel is read at."""
+    """(row, column) of a grid point in an image of (height, width) `size`."""
     kind = grid.dtype.type
     return ((grid[n, 1, i, j] + kind(1)) * kind(0.5 * (size[0] - 1)),
             (grid[n, 0, i, j] + kind(1)) * kind(0.5 * (size[1] - 1)))
@@ -73,7 +73,7 @@ def _sample(data, grid, y):
 
 @kernel(parallel=True)
 def _sample_data_backward(gy, grid, gx):
-    """Scatter gradients to the pixels that were read; points that are not finite are skipped."""
+    """Scatter-add gradients to the pixels that were read; non-finite points are skipped."""
     size, kind = gx.shape[2:], grid.dtype.type
     for plane in prange(gx.shape[0] * gx.shape[1]):
         n, c = plane // gx.shape[1], plane % gx.shape[1]
@@ -94,7 +94,7 @@ def _sample_data_backward(gy, grid, gx):
 
 @kernel(parallel=True)
 def _sample_grid_backward(gy, data, grid, ggrid):
-    """Derivatives of the output by the points of the grid."""
+    """Derivatives of the output with respect to the grid."""
     size, kind = data.shape[2:], grid.dtype.type
     for line in prange(gy.shape[0] * gy.shape[2]):
         n, i = line // gy.shape[2], line % gy.shape[2]
@@ -116,7 +116,7 @@ def _sample_grid_backward(gy, data, grid, ggrid):
 # -------------------------------------------------------------------------------------------- grids
 
 def _corners_and_ones(size: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    """(3, OH * OW): x, y and 1 of every pixel of the identity grid."""
+    """(3, OH * OW): homogeneous coordinates (x, y, 1) of the identity grid."""
     y, x = (np.arange(n, dtype=dtype) * dtype.type(2 / (n - 1) if n > 1 else 0) - 1 for n in size)
     rows = np.empty((3, len(y), len(x)), dtype)
     rows[0], rows[1], rows[2] = x, y[:, None], 1
