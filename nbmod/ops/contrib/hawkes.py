@@ -7,9 +7,10 @@ the events of a kind at times t' before t, and over what the state at time 0 lea
     intensity(t) = lda + alpha beta S(t)
     log likelihood = sum of log intensity over the events - integral of all intensities
 
-S and the integral change between two events of a kind by one exponential, so a history is one walk
-over its events that keeps S and the time of the last event for every kind.  Backward walks back
-with the derivatives by these.  Samples are independent, and everything is computed in float64.
+Between two events of a kind, S and the integral change by one exponential, so a history is one
+scan over its events that keeps S and the time of the last event for every kind (Ozaki, Ann. Inst.
+Statist. Math. 1979).  The backward pass scans in reverse with the derivatives with respect to
+these.  Samples are independent, and everything is computed in float64.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def _event(lda, alpha, beta, excited, gap):
 
 @inlined
 def _walk(lda, alpha, beta, lags, marks, until, now, path):
-    """The log likelihood of one history, from S = now[0] on.
+    """The log likelihood of one history, starting at S = now[0].
 
     `now` (2, K) becomes S and the time of the last event of every kind; `path` (2, T), unless it is
     empty, S before every event, right after the one before it, and how long ago that was.
@@ -64,7 +65,7 @@ def _walk(lda, alpha, beta, lags, marks, until, now, path):
 
 @kernel(parallel=True)
 def _forward(rates, state, lags, events, now, path, y, left):
-    """y (N,), and left (N, K): S at the ends.
+    """y (N,), and left (N, K): S at max_time.
 
     `rates` is (lda, alpha, beta), `events` (marks, valid_length, max_time), the first two int64.
     """
@@ -80,7 +81,7 @@ def _forward(rates, state, lags, events, now, path, y, left):
 
 @inlined
 def _event_backward(lda, alpha, beta, excited, gap, g, has, after):
-    """Derivatives by (lda, alpha, beta, excited, gap).
+    """Derivatives with respect to (lda, alpha, beta, excited, gap).
 
     Of `g` times (`has` log intensity - integral over the gap), plus `after` times S after the gap.
     """
@@ -186,7 +187,7 @@ class HawkesLL(Op, name="_contrib_hawkesll"):
         return whole, counts
 
     def _double(self, ins: Sequence[Any]) -> tuple[Any, ...]:
-        """(rates, state, lags, events, scratch for S and last times) for the kernels."""
+        """(rates, state, lags, events, workspace for S and last times) for the kernels."""
         lda, alpha, beta, state, lags, marks, lengths, until = ins
         lda, alpha, beta, state, lags, until = (
             np.asarray(x, np.float64) for x in (lda, alpha, beta, state, lags, until))

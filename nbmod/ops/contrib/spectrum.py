@@ -1,4 +1,4 @@
-"""Fourier transforms and count sketches: with both, bilinear pooling is a product of spectra.
+"""Fourier transforms and count sketches, as in compact bilinear pooling (Gao et al. 2016).
 
 MXNet has these ops on GPUs only.  Complex numbers are interleaved: real part, imaginary part.
 Gradients are the derivatives.

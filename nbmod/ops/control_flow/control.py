@@ -205,7 +205,7 @@ class Cond(Control, name="_cond"):
 
     def _infer(self, facts, ins, outs, through):
         ins, found = self.decided(facts, 0, ins, through), {}
-        for _ in range(2):  # the second branch tells the first one, too
+        for _ in range(2):  # facts of the second branch also reach the first
             for index in self.learns:
                 body, free = self.bodies[index], self.free(index)
                 known = {entry: ins[i] for entry, i in free.items()}

@@ -253,13 +253,12 @@ class Control(Op):
         return ins
 
     def kept(self, tensors: Sequence[Any], index: int | None = None) -> list[Any]:
-        """Those of a node's outputs, or of what backward reads, that are `saved`, of one body or
-        all."""
+        """The `saved` entries of one body or all, among outputs or inputs of backward."""
         rows = tensors[len(tensors) - len(self.saved):] if self.is_trained else []
         return [row for row, (i, _) in zip(rows, self.saved, strict=True) if index in (None, i)]
 
     def count(self, tensors: Sequence[Any]) -> Any:
-        """Of the same, the number of iterations or the index of the branch."""
+        """The saved number of iterations or index of the branch."""
         return tensors[len(tensors) - len(self.saved) - 1] if self.is_trained else None
 
 

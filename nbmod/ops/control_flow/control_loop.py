@@ -155,7 +155,7 @@ class Loop(Control):
         rows = self._length(ins, outs) if facts is SHAPES else 0
         body, first, free = self.body, self.num_out_data, self.free(self._repeated)
         data, states = self._data, self._states
-        # What the inputs tell of the variables; a state also has the shape of its last value.
+        # Facts of the variables from the inputs; a state also has the shape of its last value.
         known = {entry: ins[i] for entry, i in free.items()}
         known |= {entry: facts.row(ins[i]) for i, entry in zip(*data, strict=True)}
         known |= {entry: facts.unify(ins[i], out) for i, entry, out
@@ -171,7 +171,7 @@ class Loop(Control):
             known[entry] = agree(facts, facts.unify(known.get(entry), found(entry)),
                                  facts.row(fact), f"output {k} has {facts.what} {{}} in an "
                                  "iteration, expected {}")
-        # Infer again with all of this, and carry the results back to inputs and outputs.
+        # Infer again with all of these, and propagate the results to inputs and outputs.
         found = through(body, known)
         ins = list(ins)
         for i, entry in (*((i, entry) for entry, i in free.items()), *zip(*states, strict=True)):

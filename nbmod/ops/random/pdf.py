@@ -3,10 +3,10 @@
 Parameters have the leading axes of the samples: sample (d1, ..., dm, draws...) and each parameter
 (d1, ..., dm).  An op is two formulas over arrays that broadcast, in double precision:
 
-    log_density   the logarithm of the density (of the probability, where numbers are counted)
-    slopes        its derivatives by the sample and by each parameter
+    log_density   the logarithm of the density (of the probability mass, if discrete)
+    slopes        its derivatives with respect to the sample and each parameter
 
-The density is the exponential of the first, and its derivatives are the second times itself.
+The density is exp(log_density), its derivatives are density times slopes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Density(FloatOp):
         raise NotImplementedError
 
     def slopes(self, x: Any, *params: Any) -> tuple[Any, ...]:
-        """Derivatives of `log_density` by x and the parameters."""
+        """Derivatives of `log_density` with respect to x and the parameters."""
         raise NotImplementedError
 
     def infer_shape(self, ins, outs):
@@ -163,7 +163,7 @@ def _failures(x: Any, k: Any, p: Any) -> Any:
 
 
 def _failures_slopes(x: Any, k: Any, p: Any) -> tuple[Any, Any]:
-    """Its derivatives by k and p."""
+    """Its derivatives with respect to k and p."""
     return digamma(x + k) - digamma(k) + np.log(p), k / p - x / (1 - p)
 
 

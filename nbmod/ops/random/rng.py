@@ -1,14 +1,13 @@
 """The random number generator: a key, and a counter of draws.
 
-Every op that needs random numbers takes the next *stream*, which is the pair (key, index of this
-draw).  A stream determines its numbers completely: Philox is a counter-based generator, so element
-i of a stream is a function of (key, draw, i) and of nothing else.  Two things follow.  Streams do
-not depend on how many threads compute them, and the whole state of nbmod's randomness is two
-integers (`get_state`, `set_state`), which is what makes an exact resume possible.
+Every op that samples takes the next *stream*, which is the pair (key, index of this draw).  Philox
+is a counter-based generator: element i of a stream is a function of (key, draw, i) only.  So
+streams do not depend on the number of threads, and the whole state of the generator is two
+integers (`get_state`, `set_state`), from which training resumes exactly.
 
-Most ops draw through NumPy's generator over Philox (`generator`).  Kernels that draw while they
-work (Dropout) compute Philox themselves, in its form with 32-bit words (`philox_round`), whose
-NumPy twin is `words`: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+Most ops draw through NumPy's generator over Philox (`generator`).  Kernels that sample inline
+(Dropout) compute Philox4x32 themselves (`philox_round`), of which `words` is the NumPy reference:
+Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def generator(stream: Stream | None = None) -> np.random.Generator:
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """A block that draws from another sequence; after it, the first one continues unchanged."""
+    """A context that draws from another sequence; after it, the first one continues unchanged."""
     state = get_state()
     set_state((_key_from(Stream(*state)), 0))
     try:
