@@ -1,4 +1,4 @@
-"""Evaluation metrics: `create("acc")`, the classes behind the names, and the base class.
+"""Evaluation metrics: `create("acc")`, the registered classes, and the base class.
 
 `base` has the base class, composite and custom metrics; `classification`, `regression` and
 `likelihood` have the others.

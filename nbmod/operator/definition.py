@@ -56,7 +56,7 @@ class _Definition:
 
     def _guarded(self, what: str, function: Callable, *args: Any, **kwargs: Any) -> Any:
         try:
-            with denormals(keep=True):  # users' code gets NumPy's default mode
+            with denormals(keep=True):  # user code runs in the default mode
                 return function(*args, **kwargs)
         except Exception as error:
             raise MXNetError(f"custom operator {self._name!r}: {what} raised "

@@ -1,7 +1,7 @@
 """`NumpyOp` and `NDArrayOp`: prop and operator in one object, which makes symbols when called.
 
 Each symbol is a custom operator, registered under a name of its own; the registration keeps the
-object alive.  A graph with one can be saved, but its operator lives in this process only.
+object alive.  A graph with one can be saved, but its operator exists in this process only.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ class PythonOp:
         return arrays
 
     def _written(self, arrays: list[NDArray], given: list[Any]) -> None:
-        """Bring back what was written."""
+        """Copy results back to the NDArrays."""
 
 
 class NumpyOp(PythonOp):
-    """An operator over NumPy arrays: on the CPU the very memory, elsewhere copies."""
+    """An operator over NumPy arrays: views of the memory on the CPU, copies on other devices."""
 
     _hint = "_native"
 

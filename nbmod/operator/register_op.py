@@ -1,4 +1,4 @@
-"""`mx.register_op`: ops of one's own in the table, on equal terms with nbmod's.
+"""`mx.register_op`: user-defined ops in the op table, on equal terms with nbmod's.
 
     @mx.register_op("ChannelScale", aliases=("_contrib_ChannelScale",))
     @dataclass(frozen=True)
@@ -8,7 +8,7 @@
 
 The class is written as those in `nbmod.ops` are; docs/register_op.md shows a whole one.  From then
 on there is `mx.sym.ChannelScale`, `mx.nd.contrib.ChannelScale` and so on, symbol files may hold it,
-and executors, autograd and GPUs take it.  What is wrong with a class is an MXNetError here.
+and executors, autograd and GPUs take it.  An invalid class is an MXNetError here.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def unregister_op(name: str) -> None:
 
 
 def _forget(names: Sequence[str]) -> None:
-    """Nothing remembers what the names meant."""
+    """Clear everything cached under these names."""
     clear_caches()
     symbol_function.cache_clear()
     for name in names:

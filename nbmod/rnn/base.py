@@ -134,7 +134,7 @@ class BaseRNNCell:
 
     @property
     def _gate_names(self) -> Sequence[str]:
-        """What each block of `num_hidden` rows of a weight is for, as part of a name."""
+        """The gate of each block of `num_hidden` rows of a weight, as part of a name."""
         return ()
 
     @property

@@ -1,4 +1,4 @@
-"""Cells made of cells: one after the other, or one in either direction of time."""
+"""Cells made of cells: stacked and bidirectional."""
 
 from __future__ import annotations
 

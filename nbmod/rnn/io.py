@@ -42,7 +42,7 @@ def encode_sentences(sentences: Iterable[Iterable[Hashable]],
     start_label : int, default 0
         The first code that new words get.
     unknown_token : str, optional
-        The word that stands for those that `vocab` lacks; it is added to `vocab` if need be.
+        The word that replaces those that `vocab` lacks; it is added to `vocab` if need be.
 
     Returns
     -------
@@ -195,12 +195,12 @@ class BucketSentenceIter(DataIter):
         self.curr_idx = state["curr_idx"]
 
     def _made(self) -> dict[str, Any]:
-        """What two iterators must have in common to go on from each other's states."""
+        """The configuration two iterators must share to resume from each other's states."""
         return {"buckets": list(self.buckets), "sentences": [len(rows) for rows in self.data],
                 "batch_size": self.batch_size}
 
     def _shuffle(self, draw: np.random.Generator) -> None:
-        """Draw the order of batches, and of the rows of each bucket, and lay the rows out."""
+        """Draw the order of batches, and permute the rows of each bucket."""
         self.idx = [self._batches[i] for i in draw.permutation(len(self._batches))]
         ordered = [rows[draw.permutation(len(rows))] for rows in self.data]
         self.nddata = [nd.array(rows, dtype=self.dtype) for rows in ordered]

@@ -60,7 +60,7 @@ class DropoutCell(BaseRNNCell):
     def unroll(self, length: int, inputs: Any, begin_state: States | None = None,
                layout: str = "NTC", merge_outputs: bool | None = None
                ) -> tuple[Any, list[Any]]:
-        """As for any cell; a block that may stay one is dropped out as a whole."""
+        """As for any cell; a single symbol is dropped out as a whole."""
         self.reset()
         inputs = arrange(inputs, length, layout, merge_outputs)
         if isinstance(inputs, sym.Symbol):
@@ -110,7 +110,7 @@ class ModifierCell(BaseRNNCell):
 
     @contextmanager
     def _unmodified(self) -> Iterator[None]:
-        """The base cell may begin by itself inside."""
+        """Within this context the base cell's own `begin_state` may be called."""
         self.base_cell._modified = False
         try:
             yield
@@ -186,7 +186,7 @@ class ZoneoutCell(ModifierCell):
 
 
 def _draw(probability: float, like: sym.Symbol) -> sym.Symbol:
-    """Zeros where the old element stays."""
+    """A mask with zeros where the old element stays."""
     return sym.Dropout(sym.ones_like(like), p=probability)
 
 

@@ -1,7 +1,7 @@
 """Sequences in their two forms: a list with a symbol per step, or one symbol with a time axis.
 
 A layout such as 'NTC' names the axes of the one symbol; `T` is time. Cells take either form and
-give either; these functions turn one into the other.
+return either; these functions convert between them.
 """
 
 from __future__ import annotations
