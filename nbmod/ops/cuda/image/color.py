@@ -1,7 +1,7 @@
-"""Colours of images: a thread for every pixel.
+"""Colour augmentation of images: a thread per pixel.
 
-What is drawn is drawn by the host, in every run.  The mean grey of an image is added up on the
-card, rows first, in double precision, as on the CPU.
+The host draws random parameters in every run.  The mean grey of an image is reduced on the GPU,
+rows first, in double precision, as on the CPU.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from .preprocess import saturate_function
 
 floor = MATH["floor"]
 
-# -- what is done to a pixel --------------------------------------------------------------------
+# -- transforms of a pixel ----------------------------------------------------------------------
 
 
 @cache
 def _grey_function(channels: int, real: Any) -> Any:
-    """grey(red, green, blue), where an image of one channel has the same for all three."""
+    """grey(red, green, blue): luma; the three are equal for an image of one channel."""
     of_red, of_green, of_blue = map(real, GREY)
 
     @device_function
@@ -51,7 +51,7 @@ def _hue_function(real: Any) -> Any:
 
     @device_function
     def hue(red, green, blue, turn):
-        """A colour turned by `turn` sixths of the circle."""
+        """Rotate the hue by `turn` sixths of the colour circle."""
         high, low = maximum(maximum(red, green), blue), minimum(minimum(red, green), blue)
         span = high - low
         if high == red:
@@ -69,8 +69,8 @@ def _hue_function(real: Any) -> Any:
 
 @cache
 def _change_function(how: Any, channels: int, real: Any) -> Any:
-    """change(red, green, blue, mean, a, b, c): a new colour; a, b, c are the numbers of a `_Step`,
-    mean is the mean grey of the image, where that is wanted."""
+    """change(red, green, blue, mean, a, b, c): the transformed colour; a, b, c are the results of
+    `_numbers`, mean is the mean grey of the image, for contrast only."""
     grey, hue = _grey_function(channels, real), _hue_function(real)
 
     @device_function
@@ -100,7 +100,7 @@ def _change_function(how: Any, channels: int, real: Any) -> Any:
 
 
 def _numbers(how: Any, value: Any, channels: int) -> tuple[float, float, float]:
-    """What a change is told, from what the CPU's is."""
+    """The arguments a, b, c of `change`, from the parameter of the transform on the CPU."""
     if how is _light:
         return tuple(LIGHT @ np.asarray(value)) if channels == 3 else (0, 0, 0)
     return (6 * value if how is _hue else value), 1 - value, 0
@@ -157,7 +157,7 @@ def _change_kernel(how: Any, channels: int, dtype: np.dtype, real: Any) -> Any:
 
 
 def _step(how: Any, value: Any, x: Array, y: Array, sums: Sequence[Array]) -> list[Launch]:
-    """y = x changed, which may be x."""
+    """y = x transformed by `how`; y may be x."""
     (height, width, channels), launches, real = x.shape, [], real_of(y.dtype)
     if how is _contrast:
         launches += each_block(_grey_sums(width, channels, real), height, x, sums[0], width, False)
@@ -183,7 +183,7 @@ def _change(op: _Colour, ins: Any, outs: Any, call: Any) -> list[PerRun]:
 
 
 def _scratch(op: _Colour, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """An image between two changes, sums of grey over rows, and over all of them."""
+    """An intermediate image, sums of grey over rows, and their sum."""
     shape, real, wide = ins[0].shape, np.dtype(real_of(ins[0].dtype)), np.dtype(np.float64)
     return [Spec(shape, real), Spec(shape[:1], wide), Spec((1,), wide)]
 

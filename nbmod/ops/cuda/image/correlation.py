@@ -1,7 +1,7 @@
-"""Correlation: a thread for every comparison of two patches; backward for every pixel of an image.
+"""Correlation: a thread per comparison of two patches; backward, per pixel of an image.
 
-Backward gathers, as on the CPU: under a displacement a pixel was compared with one other, by as
-many patches as hold both.
+Backward gathers, as on the CPU: under a displacement a pixel is compared with one other, in all
+patches that contain both.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thre
 
 
 class CorrelationSpec(NamedTuple):
-    """All that kernels are specialised to."""
+    """What kernels are specialised to."""
 
     image: tuple[int, ...]
     """(C, H, W)."""
     grid: tuple[int, ...]
-    """How many patches are compared along both axes."""
+    """Numbers of patches that are compared along both axes."""
     size: int
     reach: int
     steps: tuple[int, int]
-    """Pixels from patch to patch, and from displacement to displacement."""
+    """Strides of patches and of displacements, in pixels."""
     pad: int
     multiply: bool
     real: Any
@@ -42,12 +42,12 @@ class CorrelationSpec(NamedTuple):
 
     @property
     def scale(self) -> Any:
-        """What sums are multiplied by."""
+        """The factor that turns sums into means."""
         return self.real(1 / (self.size * self.size * self.image[0]))
 
 
 def _pixel_function(case: CorrelationSpec) -> Any:
-    """pixel(x, plane, v, u): a pixel of an image with its border, which is 0."""
+    """pixel(x, plane, v, u): a pixel of an image with zero padding."""
     (_, height, width), pad, real = case.image, case.pad, case.real
 
     @device_function
@@ -83,7 +83,7 @@ def _compare_kernel(case: CorrelationSpec) -> Any:
 
 
 def _weight_function(case: CorrelationSpec) -> Any:
-    """weight(gy, plane, v, u): sum of gradients over the patches of the first image that hold a
+    """weight(gy, plane, v, u): sum of gradients over the patches of the first image that contain a
     pixel."""
     (rows, columns), step, size = case.grid, case.steps[0], case.size
     reach, real = case.reach, case.real
@@ -91,7 +91,7 @@ def _weight_function(case: CorrelationSpec) -> Any:
     @device_function
     def weight(gy, plane, v, u):
         total = real(0)
-        # Patch o of an axis holds pixel p if reach + o * step <= p < reach + o * step + size.
+        # Patch o of an axis contains pixel p if reach + o * step <= p < reach + o * step + size.
         for row in range(maximum(v - reach - size + step, 0) // step,
                          minimum(maximum(v - reach + step, 0) // step, rows)):
             for column in range(maximum(u - reach - size + step, 0) // step,

@@ -1,7 +1,7 @@
-"""Images as tensors: a thread for every number of the result.
+"""ToTensor, Normalize, crops, flips, resizing and borders: a thread per element of the result.
 
-Where pixels come from is a view, or a table for each axis that the host makes, as are the weights
-of what is resized.  Numbers become bytes exactly as on the CPU.
+Source pixels are addressed by a view, or by index tables per axis that the host computes, as it
+does interpolation weights.  Results are rounded to bytes exactly as on the CPU.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ floor = MATH["floor"]
 
 @cache
 def saturate_function(dtype: np.dtype, real: Any, rounds: bool = False) -> Any:
-    """saturate(x): what a real number is stored as; integers are cut off at their limits, and are
-    rounded, halves to even, or lose fractions."""
+    """saturate(x): a real number as it is stored; integers saturate, and are rounded, ties to even,
+    or truncated."""
     if dtype.kind == "f":
         return device_function(lambda x: x)
     limits, cut = np.iinfo(dtype), CASTS[dtype.name]
@@ -55,12 +55,13 @@ def saturate_function(dtype: np.dtype, real: Any, rounds: bool = False) -> Any:
     return saturate
 
 
-# -- from bytes to networks ---------------------------------------------------------------------
+# -- ToTensor, Normalize ------------------------------------------------------------------------
 
 
 @cache
 def _to_tensor_kernel(backward: bool) -> Any:
-    """Between images (.., pixels, channels) and tensors (.., channels, pixels)."""
+    """Convert images (.., pixels, channels) to tensors (.., channels, pixels), or their
+    gradients."""
     scale = np.float32(255)
 
     @kernel
@@ -90,7 +91,7 @@ on_gpu(ToTensor, _to_tensor, _to_tensor_backward)
 
 @cache
 def _normalize_kernel(dtype: np.dtype, real: Any) -> Any:
-    """Every `step`-th plane of `area` pixels from number `first` on."""
+    """Normalise every `step`-th plane of `area` pixels from plane `first` on."""
     cut = CASTS[dtype.name] if dtype.kind in "iu" else device_function(lambda x: x)
 
     @kernel
@@ -102,7 +103,7 @@ def _normalize_kernel(dtype: np.dtype, real: Any) -> Any:
 
 
 def _normalized(op: Normalize, x: Array, y: Array, centred: bool) -> list[Launch]:
-    """A launch for each channel that has a mean or deviation of its own."""
+    """A launch for each distinct pair of mean and deviation."""
     *_, channels, height, width = x.shape
     means, stds = (values.reshape(-1) for values in op._per_channel(channels))
     step = max(len(means), len(stds))
@@ -123,7 +124,7 @@ def _normalize_backward(op: Normalize, ins: Any, outs: Any, call: Any) -> list[L
 
 on_gpu(Normalize, _normalize, _normalize_backward)
 
-# -- parts and mirrors --------------------------------------------------------------------------
+# -- crops and flips ----------------------------------------------------------------------------
 
 
 def _crop(op: ImageCrop, ins: Any, outs: Any, call: Any) -> list[Launch]:
@@ -176,7 +177,7 @@ def _flip_back(op: _RandomFlip, ins: Any, outs: Any, call: Any) -> list[Launch]:
 on_gpu(_Flip, _flip, _flip)
 on_gpu(_RandomFlip, _flip_or_not, _flip_back)
 
-# -- other sizes --------------------------------------------------------------------------------
+# -- resizing and borders -----------------------------------------------------------------------
 
 
 def _with_tables(kernel: Any, x: Array, y: Array, *tables: np.ndarray) -> list[Launch]:
@@ -187,7 +188,7 @@ def _with_tables(kernel: Any, x: Array, y: Array, *tables: np.ndarray) -> list[L
 
 @cache
 def _pick_kernel(size: tuple[int, int], grid: tuple[int, int], channels: int) -> Any:
-    """A pixel for every pixel, from the row and the column that tables say."""
+    """Gather pixels by tables of row and column indices."""
     (height, width), (tall, wide) = size, grid
 
     @kernel
@@ -205,9 +206,9 @@ def _pick(x: Array, y: Array, rows: np.ndarray, columns: np.ndarray) -> list[Lau
 
 
 def _sum_functions(kind: np.dtype, real: Any) -> tuple[Any, Any]:
-    """share(weight, x): a term of the sum over rows; finish(total): what is stored of it.
+    """share(weight, x): a term of the sum over rows; finish(total): the stored value.
 
-    Sums of bytes in whole numbers drop bits on the way (see `resample`).
+    Fixed-point sums of bytes drop low bits on the way (see `resample`).
     """
     saturate = saturate_function(kind, np.float32 if real is np.int32 else real, True)
 
@@ -228,8 +229,8 @@ def _sum_functions(kind: np.dtype, real: Any) -> tuple[Any, Any]:
 
 @cache
 def _resize_kernel(sizes: tuple[int, ...], kind: np.dtype, real: Any) -> Any:
-    """Weighted sums of pixels: `sizes` are those of the image, of the result, the channels, and how
-    many pixels are added along both axes."""
+    """Separable interpolation by weighted sums of pixels: `sizes` are those of the image, of the
+    result, the channels, and the taps along both axes."""
     height, width, tall, wide, channels, down, across = sizes
     share, finish = _sum_functions(kind, real)
 

@@ -1,6 +1,6 @@
-"""Images in other sizes: a thread for every pixel of the result, of images or of their gradients.
+"""UpSampling and BilinearResize2D: a thread per pixel of the result, image or gradient.
 
-Backward gathers: a pixel looks at the few results that were made of it.
+Backward gathers: a pixel reads the few output gradients that depend on it.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def _shrink_kernel(real: Any) -> Any:
 
 
 def _parts(op: UpSampling, shapes: Any, large: Any) -> list[tuple[int, ...]]:
-    """For every input: channels, height, width, the factor, where its part of an image starts and
-    how far it is to the next image."""
+    """For every input: channels, height, width, the scale factor, the offset of its part of an
+    output image, and the stride of output images."""
     found: list[tuple[int, ...]] = []
     area, first = large.shape[2] * large.shape[3], 0
     joined = op.multi_input_mode == "concat"
@@ -94,8 +94,8 @@ on_gpu(UpSampling, _upsample, _upsample_backward, backward_scratch=_upsample_scr
 
 
 def _axis_functions(size: int, count: int, aligned: bool, real: Any) -> tuple[Any, Any]:
-    """near(i): two neighbours and the second's share for position i of `count` over `size` pixels;
-    reach(pixel): the first position that may have this neighbour, and the end of them."""
+    """near(i): the two pixels next to position i of `count` over `size` pixels, and the weight of
+    the second; reach(pixel): the half-open range of positions that may have this neighbour."""
     if count == 1:
         ratio, shift = 0.0, 0.0
     elif aligned:
@@ -113,7 +113,7 @@ def _axis_functions(size: int, count: int, aligned: bool, real: Any) -> tuple[An
 
     @device_function
     def reach(pixel):
-        # One position more on either side: what is rounded here is checked where it is used.
+        # One more position on either side, against rounding; callers compute exact weights.
         low, high = 0, count
         if pixel > 0 and not every:
             low = maximum(np.int32(floor((real(pixel) - one + shift) / ratio - shift)) - 1, 0)
@@ -145,7 +145,7 @@ def _resize_kernel(image: tuple[int, int], grid: tuple[int, int], aligned: bool,
 
 @device_function
 def _weight(pixel, first, second, share, one):
-    """How much of a pixel is in what was interpolated between two."""
+    """The weight of a pixel in an interpolation between two."""
     weight = one - one
     if first == pixel:
         weight += one - share

@@ -1,6 +1,7 @@
-"""Spatial transformers: a thread for every number of a grid, or of what is seen through one.
+"""GridGenerator, BilinearSampler, SpatialTransformer: a thread per element of a grid or an output.
 
-Gradients of grids add up channels, those of images gather from points around a pixel (`points`).
+Gradients of grids sum over channels, those of images gather from points around a pixel
+(`bilinear_points`).
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ Size = tuple[int, int]
 
 
 def _step(size: int, real: Any) -> Any:
-    """How far it is from one pixel of an axis to the next; 0 where there is no next."""
+    """The distance of adjacent pixels of an axis in normalised coordinates; 0 for a single
+    pixel."""
     return real(2 / (size - 1) if size > 1 else 0)
 
 
 @cache
 def _plain_function(size: Size, real: Any) -> Any:
-    """plain(k): (x, y) of pixel k of the grid that leaves images as they are."""
+    """plain(k): normalised (x, y) of pixel k, the identity grid."""
     columns, one = size[1], real(1)
     down, across = (_step(n, real) for n in size)
 
@@ -45,7 +47,7 @@ def _plain_function(size: Size, real: Any) -> Any:
 def _affine_kernel(size: Size, real: Any) -> Any:
     positions, plain = size_of(size), _plain_function(size, real)
 
-    # A place on a pixel stays on it: the gradient of the grid has two sides there.
+    # A point on a pixel must stay on it: the derivative by the grid jumps there.
     @kernel(exact=True)
     def affine_grid(matrix, grid, count):
         for i in range(thread(), count, threads()):
@@ -57,7 +59,7 @@ def _affine_kernel(size: Size, real: Any) -> Any:
 
 @cache
 def _affine_sums(size: Size, real: Any) -> Any:
-    """Gradients of matrices: a cell for each of their numbers."""
+    """Gradients of affine matrices: a segment for each element."""
     positions, plain = size_of(size), _plain_function(size, real)
 
     @device_function
@@ -123,7 +125,8 @@ def _plane(data: Any) -> Plane:
 
 @cache
 def _place_function(plane: Plane, positions: int) -> Any:
-    """Where a grid (N, 2, positions) looks: place(grid, image, k)."""
+    """place(grid, image, k): pixel coordinates (row, column) of point k of a grid (N, 2,
+    positions)."""
     real, one = plane.real, plane.real(1)
     tall, wide = (real(0.5 * (size - 1)) for size in plane[:2])
 
@@ -218,7 +221,7 @@ on_gpu(BilinearSampler, _look, _look_backward, backward_scratch=_look_scratch)
 
 
 def _turn(op: SpatialTransformer, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    """The image is seen through a grid that is not rounded, whatever the hidden output is."""
+    """Sample through a grid that is not rounded, whatever the type of the hidden output."""
     (data, loc), (y, stored) = ins, outs
     spare = call.scratch[0]
     grid = spare if stored is None or stored.dtype != spare.dtype else stored

@@ -1,4 +1,4 @@
-"""Ops that need no tensor: constants are filled in, everything else is made on the host."""
+"""Creation ops: constants are filled on the device, all others are computed on the host."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["computed_on_host", "made_on_host"]
 
 
 def made_on_host(op: Any, ins: Any, outs: Any, call: Any) -> list[Any]:
-    """Run an op on the CPU that reads shapes at most, and upload."""
+    """Run an op that reads at most shapes on the CPU, and upload the results."""
     return [lambda: _make(op, ins, outs, call)]
 
 
 def computed_on_host(op: Any, ins: Any, outs: Any, call: Any) -> list[Any]:
-    """Download, run an op on the CPU, and upload: for ops whose numbers the host draws."""
+    """Download, run an op on the CPU, and upload: for ops that draw random numbers on the host."""
     return [lambda: _make(op, [x.device.to_numpy(x) for x in ins], outs, call)]
 
 

@@ -1,4 +1,5 @@
-"""Cumulative sums: a block scans each row, every thread a contiguous span of it."""
+"""Cumulative sums (inclusive prefix sums): a block scans each row, each thread a contiguous
+span."""
 
 from __future__ import annotations
 

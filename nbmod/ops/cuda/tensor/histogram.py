@@ -1,4 +1,4 @@
-"""Histograms: numbers of bins are sorted, then every bin looks where its run begins and ends."""
+"""Histograms: bin indices are sorted; the count of a bin is the length of its run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .indexing import INT32
 
 @cache
 def _bin_kernel(dtype: np.dtype) -> Any:
-    """The bin of every number, compared as `dtype`; `bins` for those outside."""
+    """The bin of every element, compared as `dtype`; `bins` for elements outside."""
     kind: Any = dtype.type
 
     @kernel
@@ -61,7 +61,7 @@ def _count_kernel() -> Any:
 
 
 def _compared(op: Histogram, dtype: np.dtype) -> np.dtype:
-    """The type in which numbers are compared with edges."""
+    """The type in which elements are compared with edges."""
     if dtype.kind == "f":
         return np.dtype(real_of(dtype))
     return np.dtype(np.int64 if op.bin_cnt is None else np.float64)

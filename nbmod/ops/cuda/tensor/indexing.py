@@ -1,11 +1,11 @@
-"""Looking rows up and putting them down by index.
+"""Gather and scatter of rows by index, their gradients, and one-hot encoding.
 
-Everything that looks up gathers: an element of the result finds its row.  What is added to rows, or
-put there, is sorted by row first (`sorting`): a row then is a run of neighbours, which are added in
-order, so results do not depend on scheduling.  Long runs are cut into chunks, whose sums are added
-afterwards.
+Lookups gather: each element of the result finds its row.  Scattered rows, added or assigned, are
+sorted by index first (`merge_sort`): equal indices then form a run, which is reduced in order, so
+results do not depend on scheduling.  Long runs are cut into chunks, whose partial sums are added
+afterwards (a segmented reduction).
 
-Where an index outside is an error, indices are read by the host in every run.
+Where an index out of range is an error, the host reads the indices in every run.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["INT32", "Rows", "copied_rows", "gather_rows", "lookup_rows", "put_ro
            "put_scratch", "whole_function"]
 
 CHUNK = 4 if SIMULATED else 32
-"""Neighbours in sorted order that one thread adds up."""
+"""Sorted neighbours that one thread accumulates."""
 
 INT32 = np.dtype(np.int32)
 
@@ -50,8 +50,8 @@ INT32 = np.dtype(np.int32)
 
 @cache
 def whole_function(dtype: np.dtype) -> Any:
-    """A function that makes whole numbers, int64, of indices: fractions are cut off, NaN is 0,
-    infinities are very large."""
+    """A device function that converts an index to int64: truncated, 0 for NaN, very large for
+    infinities."""
     real, limit = real_of(dtype), real_of(dtype)(2.0 ** 62)
 
     @device_function
@@ -68,7 +68,7 @@ def whole_function(dtype: np.dtype) -> Any:
 
 @cache
 def _clipped_function(dtype: np.dtype, wrap: bool) -> Any:
-    """index -> a number from 0 to size - 1."""
+    """clipped(value, size): the index, clamped or wrapped to [0, size)."""
     whole = whole_function(dtype)
 
     @device_function
@@ -83,9 +83,9 @@ def _clipped_function(dtype: np.dtype, wrap: bool) -> Any:
 
 
 class Rows(NamedTuple):
-    """Row numbers of a table, as many as `number`, found from `indices`.
+    """`number` row indices into a table, computed from `indices`.
 
-    The device function `find(index, row, k, size, span)` gives number k; `row` is always 0.
+    The device function `find(index, row, k, size, span)` returns row index k; `row` is always 0.
     """
 
     find: Any
@@ -97,7 +97,7 @@ class Rows(NamedTuple):
 
 @cache
 def _lookup_function(dtype: np.dtype, wrap: bool) -> Any:
-    """Indices, `span` of them, into each of the tables of `size` rows that follow one another."""
+    """`span` indices into each of several consecutive tables of `size` rows."""
     clipped = _clipped_function(dtype, wrap)
 
     @device_function
@@ -108,7 +108,7 @@ def _lookup_function(dtype: np.dtype, wrap: bool) -> Any:
 
 @cache
 def _pick_function(dtype: np.dtype, wrap: bool) -> Any:
-    """Number k indexes the axis of `size` in (K / span, size, span)."""
+    """Index k selects along the axis of `size` in (K / span, size, span)."""
     clipped = _clipped_function(dtype, wrap)
 
     @device_function
@@ -119,8 +119,8 @@ def _pick_function(dtype: np.dtype, wrap: bool) -> Any:
 
 @cache
 def _position_function(dtype: np.dtype, sizes: tuple[int, ...]) -> Any:
-    """The k-th of `span` columns of indices is a position in a tensor of `sizes`; negative ones
-    count from its end."""
+    """Each of `span` columns of indices is a position in a tensor of shape `sizes`; negative
+    indices count from the end of their axis."""
     clipped, depth = _clipped_function(dtype, False), len(sizes)
     wide = np.float64 if dtype.kind == "f" else np.int64
 
@@ -143,7 +143,7 @@ def _positions(index: Array, shape: tuple[int, ...]) -> Rows:
 
 
 def lookup_rows(index: Array, size: int, tables: int = 1, wrap: bool = False) -> Rows:
-    """Rows of each of some tables of `size` that follow one another."""
+    """Lookups in each of `tables` consecutive tables of `size` rows."""
     return Rows(_lookup_function(index.dtype, wrap), index, size, index.size, tables * index.size)
 
 
@@ -160,20 +160,20 @@ def _gather_kernel(find: Any) -> Any:
 
 
 def gather_rows(x: Array, rows: Rows, y: Array, width: int) -> list[Launch]:
-    """y[k] = x[r], the row of number k."""
+    """y[k] = x[r], where r is row index k."""
     return each(_gather_kernel(rows.find), rows.number * width, x, rows.indices, y, width,
                 rows.size, rows.span)
 
 
-# -- adding rows --------------------------------------------------------------------------------
+# -- scatter-add --------------------------------------------------------------------------------
 
 
 @cache
 def _chunk_kernel(total: Any) -> Any:
-    """Adds up the rows of a run; sums of `total` type.
+    """Sum the rows of each run in a chunk, in type `total`.
 
-    A run that began in an earlier chunk goes to heads[chunk]; one that begins here and goes on to
-    tails[chunk]; all others are complete.
+    The sum of a run that began in an earlier chunk goes to heads[chunk], of one that begins here
+    and continues to tails[chunk]; all other runs are complete.
     """
     chunk_size = CHUNK
 
@@ -204,7 +204,7 @@ def _chunk_kernel(total: Any) -> Any:
 
 @cache
 def _join_kernel(total: Any) -> Any:
-    """Adds up what chunks hold of a run; the one where it begins does it."""
+    """Add the partial sums of a run that spans chunks, from the chunk where it begins."""
     chunk_size = CHUNK
 
     @kernel
@@ -231,7 +231,7 @@ def _total_type(dtype: np.dtype) -> Any:
 
 
 def _add_scratch(dtype: np.dtype, count: int, width: int) -> list[Spec]:
-    """The scratch that `_add_rows` wants."""
+    """The scratch of `_add_rows`."""
     chunks = (-(-count // CHUNK) * width,)
     return [*sort_scratch(1, count, INT32), *[Spec(chunks, np.dtype(_total_type(dtype)))] * 2]
 
@@ -261,7 +261,7 @@ def _put_kernel(find: Any) -> Any:
 
 
 def copied_rows(x: Array, rows: Rows, y: Array, width: int) -> list[Launch]:
-    """y[r] = x[k], for rows that are all different."""
+    """y[r] = x[k], for distinct rows."""
     return each(_put_kernel(rows.find), rows.number * width, x, rows.indices, y, width, rows.size,
                 rows.span)
 
@@ -278,13 +278,13 @@ def _last_kernel() -> Any:
 
 
 def put_scratch(count: int) -> list[Spec]:
-    """The scratch that `put_rows` wants for so many rows."""
+    """The scratch of `put_rows` for `count` rows."""
     return sort_scratch(1, count, INT32)
 
 
 def put_rows(x: Array, rows: Rows, y: Array, width: int, scratch: Sequence[Array]
              ) -> list[Launch]:
-    """y[r] = x[k], the last whose row is r."""
+    """y[r] = x[k], for the last k whose row is r."""
     launches, (keys, where) = _sort(rows, scratch)
     return launches + each(_last_kernel(), x.size, x, keys, where, y, rows.number, width)
 
@@ -293,7 +293,7 @@ def put_rows(x: Array, rows: Rows, y: Array, width: int, scratch: Sequence[Array
 
 
 def _rows_of(op: Any, shape: tuple[int, ...], index: Array) -> Rows:
-    """Which rows an op gathers from a table of this shape."""
+    """The rows that an op gathers from a table of this shape."""
     wrap = getattr(op, "mode", "") == "wrap"
     if isinstance(op, indexing.GatherND):
         return _positions(index, shape)
@@ -306,7 +306,7 @@ def _rows_of(op: Any, shape: tuple[int, ...], index: Array) -> Rows:
 
 
 def _checked(op: Any, shape: tuple[int, ...], index: Array) -> list[Any]:
-    """A step that looks for indices which are errors, if any can be."""
+    """The check on the host for ops that reject indices out of range."""
     if not (isinstance(op, indexing.GatherND) or getattr(op, "mode", "") == "raise"):
         return []
 
@@ -351,7 +351,7 @@ for _op in (indexing.Take, indexing.Embedding, indexing.BatchTake, indexing.Pick
     on_gpu(_op, _gather, _gather_backward, backward_scratch=_gather_scratch)
 
 
-# -- ops that put -------------------------------------------------------------------------------
+# -- ops that scatter ---------------------------------------------------------------------------
 
 
 def _put(x: Array, index: Array, y: Array, scratch: Sequence[Array]) -> list[Any]:
@@ -382,12 +382,12 @@ on_gpu(indexing.ScatterND, _scatter, _scatter_backward, scratch=_put_nd_scratch)
 on_gpu(indexing.ScatterSetND, _scatter_set, scratch=_put_nd_scratch)
 
 
-# -- indices as numbers -------------------------------------------------------------------------
+# -- one-hot encoding and index arithmetic ------------------------------------------------------
 
 
 @cache
 def _mark_kernel(dtype: np.dtype, many: bool) -> Any:
-    """y[i, index[i]] = on, or on[i]; other elements are off, or stay what they are."""
+    """y[i, index[i]] = on, or on[i]; other elements are off, or unchanged."""
     whole = whole_function(dtype)
 
     @kernel
@@ -462,7 +462,7 @@ def _unravel(op: indexing.UnravelIndex, ins: Any, outs: Any, call: Any) -> list[
 
 
 def _number(dtype: np.dtype) -> Any:
-    """What a whole number becomes before it is stored as `dtype`."""
+    """The type to which an integer is converted before it is stored as `dtype`."""
     return real_of(dtype) if dtype.kind == "f" else dtype.type
 
 

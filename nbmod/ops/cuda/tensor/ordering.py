@@ -1,4 +1,4 @@
-"""sort, argsort and topk: rows of keys are sorted, then every output takes what it wants."""
+"""sort, argsort and topk: rows of keys are sorted, then each output gathers by rank."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thre
 
 @cache
 def _load(dtype: Any, descending: bool) -> Any:
-    """Element k of a row of (A, size, lanes), as a number that orders ascending."""
+    """Element k of a row of (A, size, lanes) as a key that sorts ascending."""
     kind, real = key_type(dtype), dtype.kind == "f"
 
     @device_function
@@ -32,7 +32,7 @@ def _load(dtype: Any, descending: bool) -> Any:
 
 @cache
 def _pick_kernel(kind: str, real: Any) -> Any:
-    """Writes an output: the elements chosen, or where they are."""
+    """Write an output: the selected elements, their indices, or a mask."""
     @kernel
     def pick(x, where, y, wanted, size, inner, count):
         for i in range(thread(), count, threads()):
@@ -48,7 +48,7 @@ def _pick_kernel(kind: str, real: Any) -> Any:
 
 
 def _threefold(op: _Ordering, shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """(A, K, B) of the data."""
+    """The data as (outer, axis, inner)."""
     if op.axis is None:
         return 1, prod(shape), 1
     axis = op.axis % len(shape)
@@ -61,7 +61,7 @@ def _scratch(op: _Ordering, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
 
 
 def _number(dtype: Any) -> Any:
-    """What a position becomes before it is stored as `dtype`."""
+    """The type to which an index is converted before it is stored as `dtype`."""
     return real_of(dtype) if dtype.kind == "f" else dtype.type
 
 

@@ -1,4 +1,4 @@
-"""The same elements in another order, or repeated; borders and diagonals."""
+"""Elements permuted or repeated: transpositions, Tile, Repeat, Pad and Diag."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def _repeat_backward(op: Repeat, ins: Any, outs: Any, call: Any) -> list[Launch]
     return run_program(COPY, [g], [gx])
 
 
-# -- borders ------------------------------------------------------------------------------------
+# -- Pad ----------------------------------------------------------------------------------------
 
 
 def _steps(shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Elements from one index of every axis to the next."""
+    """Row-major strides in elements."""
     return int32s(prod(shape[d + 1:]) for d in range(len(shape)))
 
 
@@ -79,8 +79,8 @@ def _pad_kernel(mode: str, shape: tuple[int, ...], before: tuple[int, ...],
 
 
 def _seen_functions(mode: str) -> tuple[Any, Any]:
-    """seen(index, size, before, after): at how many places of a padded axis an element stands, and
-    place(index, size, before, turn): the one of number `turn`."""
+    """seen(index, size, before, after): how many copies of an element a padded axis has, and
+    place(index, size, before, turn): the position of copy `turn`."""
     @device_function
     def seen_edge(index, size, before, after):
         return 1 + (before if index == 0 else 0) + (after if index == size - 1 else 0)
@@ -108,7 +108,7 @@ def _seen_functions(mode: str) -> tuple[Any, Any]:
 @cache
 def _fold_kernel(mode: str, shape: tuple[int, ...], before: tuple[int, ...],
                  after: tuple[int, ...], total: Any) -> Any:
-    """Every element adds up the gradients of all places where it stands."""
+    """gx = the sum of the gradients of all copies of each element."""
     rank = len(shape)
     padded = tuple(sum(sizes) for sizes in zip(shape, before, after, strict=True))
     inner, steps = _steps(shape), _steps(padded)
@@ -149,7 +149,7 @@ def _pad_backward(op: Pad, ins: Any, outs: Any, call: Any) -> list[Launch]:
                 gx.size, g, gx)
 
 
-# -- diagonals ----------------------------------------------------------------------------------
+# -- Diag ---------------------------------------------------------------------------------------
 
 
 def _diagonal_view(op: Diag, matrix: Any, given: Any) -> View:

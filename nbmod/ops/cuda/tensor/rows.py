@@ -1,4 +1,4 @@
-"""Whole rows replaced and selected, positions listed, columns multiplied out."""
+"""IndexCopy, BooleanMask, IndexArray and KhatriRao."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _replace_scratch(op: IndexCopy, ins: list[Spec], outs: list[Spec]) -> list[S
 
 @cache
 def _clear_kernel(find: Any) -> Any:
-    """Zero rows; where one comes twice, both write the same."""
+    """Zero rows; duplicate indices write the same value."""
     @kernel
     def clear_rows(index, y, zero, width, size, span, count):
         for i in range(thread(), count, threads()):
@@ -68,7 +68,7 @@ on_gpu(IndexCopy, _replace, _replace_backward, scratch=_replace_scratch)
 
 
 def _selected(index: Array, chosen: Array, count: int) -> tuple[Any, Rows]:
-    """A step that finds which rows are wanted, `count` of them, and those rows."""
+    """A step in which the host finds the `count` selected rows, and these rows."""
     numbers = chosen.device.view(chosen, 0, (count,), chosen.dtype)
 
     def find() -> None:
@@ -129,13 +129,13 @@ on_gpu(IndexArray, _index_array)
 
 
 def _among(tensor: Array, factors: Sequence[Any], i: int) -> Array:
-    """Rows of the result seen as (those of factors before, of factor i, of factors after, N)."""
+    """Rows of the result as (rows of the factors before, of factor i, of the factors after, N)."""
     before, after = (prod(x.shape[0] for x in part) for part in (factors[:i], factors[i + 1:]))
     return tensor.reshape(before, -1, after, tensor.shape[-1])
 
 
 def _times(x: Array, factors: Sequence[Array], y: Array, skipped: int) -> list[Launch]:
-    """y = x times all factors but one."""
+    """y = x times all factors but number `skipped`."""
     launches: list[Launch] = []
     for i in range(len(factors)):
         if i != skipped:

@@ -1,4 +1,4 @@
-"""Cutting tensors into pieces and joining pieces to tensors: copies of rectangular regions."""
+"""Slicing, splitting, concatenation and stacking: copies of rectangular regions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _assign(op: SliceAssign, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 
 def _set_region(op: Any, x: Array, y: Array, value: float) -> list[Launch]:
-    """y = x but for the op's region, which is `value`."""
+    """y = x, with `value` in the op's region."""
     region = _region(op, y)
     return run_program(COPY, [x], [y]) + fill_view(view_of(y, lambda model: model[region]), value)
 
