@@ -1,17 +1,16 @@
-"""Every op on a GPU against the same op on the CPU: `python -m nbmod.ops.cuda.check`.
+"""Compare every op on a GPU with the same op on the CPU: `python -m nbmod.ops.cuda.check`.
 
-The samples of all ops (`tests/cases`, so this runs in a checkout) are drawn anew from `--seed` and
-run on both devices: in each of their element types, and with gradients that are added to what is
-there.  Memory of the GPU starts as NaN, so an element that no kernel writes is noticed.  Random ops
-are compared too: the same seed gives the same numbers.  Tolerances are those of the samples: both
-sides compute in the same type and differ in the order of sums and by fused multiply-adds.  With
-`--products` factors of float32 products are rounded for tensor cores, and float32 results may be
-off by what that costs (`ROUNDED`).
+The samples of all ops (`tests/cases`, so this runs in a checkout) get new values from `--seed` and
+run on both devices, in each of their element types and also with grad_req="add".  GPU memory starts
+as NaN, so that an element that no kernel writes is detected.  Random ops are compared too: a seed
+gives the same values.  Tolerances are those of the samples: both devices compute in the same type,
+and differ in the order of sums and in fused multiply-adds.  With `--products`, factors of float32
+products are rounded for tensor cores, and the tolerance of float32 is that of `ROUNDED`.
 
-Samples are dealt out to processes.  A kernel that faults takes the GPU's context with it, and one
-that hangs its whole process: either is a failure of its sample, and a new process takes the rest.
-A table of what failed and of the ops that came closest to their tolerance goes to the terminal, all
-figures to `--out` as JSON.  The exit status is 1 if anything failed.
+Samples are distributed over worker processes.  A kernel that faults destroys the GPU's context, and
+one that hangs blocks its process: either is a failure of its sample, and a new process continues.
+A table of failures and of the ops closest to their tolerance is printed; `--out` receives all
+figures as JSON.  The exit status is 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -43,22 +42,22 @@ PATIENCE = 120
 """Seconds that a sample may take, compilation included."""
 NO_TWIN = "has no kernels yet"
 ROUNDED = {"": 0.0, "tf32": 4e-3, "bf16": 3e-2}
-"""Tolerance of float32 where factors of products are rounded.  A rounding is off by 2^-11 of a
-factor at most in TF32, by 2^-8 in bfloat16; both factors of a product are, and gradients and
-recurrent layers multiply what came of products: eight roundings in all."""
+"""Tolerance of float32 where factors of products are rounded.  The relative error of a rounding is
+at most 2^-11 in TF32, 2^-8 in bfloat16; both factors of a product have it, and gradients and
+recurrent layers multiply results of products: eight roundings in all."""
 FATAL = ("CUDA_ERROR", "a kernel failed")
-"""In the text of an error: nothing on the card works for this process any more."""
+"""Text of errors after which the GPU's context is unusable in this process."""
 
 
 @dataclass
 class Found:
-    """What came of one sample."""
+    """The result of a sample."""
 
     name: str
     op: str
     runs: int = 0
     worst: float = 0.0
-    """The largest error, in tolerances; integers and bits are 0 or infinitely wrong."""
+    """The largest error relative to its tolerance; 0 or infinite for integers and booleans."""
     where: str = ""
     """Type, request and array of the largest error."""
     error: str = ""
@@ -130,7 +129,7 @@ def _compare(found: Found, sample: Any, dtype: str, request: str) -> None:
 
 
 def _error(got: np.ndarray, want: np.ndarray, tolerance: float) -> float:
-    """The largest difference as a share of what is allowed, as `tests.compare.assert_same` does."""
+    """The largest difference relative to the tolerance, as `tests.compare.assert_same` does."""
     if got.dtype != want.dtype or got.shape != want.shape:
         return float("inf")
     if want.dtype.kind != "f" or not tolerance:
@@ -149,7 +148,7 @@ def _error(got: np.ndarray, want: np.ndarray, tolerance: float) -> float:
     return float(np.nan_to_num(share, nan=np.inf).max())
 
 
-# -- many of them -------------------------------------------------------------------------------
+# -- worker processes ---------------------------------------------------------------------------
 
 
 class Worker:
@@ -193,12 +192,12 @@ class Worker:
         return Found(name, _samples()[name].op, error=why)
 
     def end(self) -> None:
-        """Stop the process, whatever it does."""
+        """Kill the process."""
         self.process.kill()
         self.process.wait()
         self.listener.join()
         for pipe in (self.process.stdin, self.process.stdout):
-            with suppress(OSError):     # what it never read cannot be sent any more
+            with suppress(OSError):     # unread input cannot be flushed
                 pipe.close()  # type: ignore[union-attr]
 
     @property
@@ -207,13 +206,13 @@ class Worker:
 
 
 def work(seed: int) -> None:
-    """The life of a worker."""
+    """Check the samples named on standard input."""
     for line in sys.stdin:
         print(json.dumps(asdict(check_sample(line.strip(), seed))), flush=True)
 
 
 def check_all(names: Sequence[str], seed: int, jobs: int) -> Iterator[Found]:
-    """The results of samples, in the order they are ready."""
+    """The results of samples, in the order of completion."""
     waiting: Queue[str] = Queue()
     for name in names:
         waiting.put(name)
@@ -232,7 +231,7 @@ def check_all(names: Sequence[str], seed: int, jobs: int) -> Iterator[Found]:
 
 
 def _serve(waiting: Queue[str], ready: Queue[Found | None], seed: int) -> None:
-    """Check samples in a process, and in another when that is no longer sound."""
+    """Check samples in a worker process, which is replaced when it has ended."""
     worker = Worker(seed)
     try:
         while True:
@@ -252,13 +251,13 @@ def _serve(waiting: Queue[str], ready: Queue[Found | None], seed: int) -> None:
 
 @dataclass
 class Report:
-    """All that was found."""
+    """The results of all samples."""
 
     about: dict[str, Any]
     samples: list[Found] = field(default_factory=list)
 
     def lines(self, closest: int = 10) -> list[str]:
-        """What failed, the `closest` ops to their tolerance, and a sum."""
+        """Failures, the `closest` ops to their tolerance, and totals."""
         failed = [found for found in self.samples if found.failed]
         passed = sorted((found for found in self.samples if found.runs and not found.failed),
                         key=lambda found: -found.worst)

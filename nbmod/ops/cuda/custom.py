@@ -1,4 +1,4 @@
-"""Custom operators on a GPU: the user's function gets arrays of the device and does as it likes."""
+"""Custom operators on a GPU: the user's function receives arrays of the device."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Likelihoods of histories of events: a thread walks along a history, in double precision.
+"""HawkesLL, the log likelihood of a marked self-exciting process: a thread per sequence of events.
 
-What happens between two events of a kind is said by the functions of the CPU.  Tensors are copied
-to one stretch of doubles, results from another; where a tensor starts there is a constant of the
-kernels.  Whether marks name kinds of events is looked up on the host first: a mark is a place in
-memory.
+Events are processed in order, in double precision, by the CPU's functions of two consecutive events
+of a kind.  Inputs are copied into one buffer of doubles, results out of another; offsets of tensors
+in them are constants of the kernels.  The host first checks the marks, which index memory.
 """
 
 from __future__ import annotations
@@ -33,20 +32,20 @@ pass_event, pass_back = (scalar_function(function, {"np": NUMBERS})
 
 
 def _given(count: int, kinds: int, steps: int) -> list[Shape]:
-    """Of lda, alpha, beta, state, lags, max_time, and of the heads."""
+    """Shapes of lda, alpha, beta, state, lags, max_time, and of the output gradients."""
     each_kind = (count, kinds)
     return [each_kind, (kinds,), (kinds,), each_kind, (count, steps), (count,), (count,), each_kind]
 
 
 def _found(count: int, kinds: int, steps: int) -> list[Shape]:
-    """Of S and the last events' times, both for every kind, and for every event before it, and of
-    the gradients: lda, alpha, beta, state, lags, max_time."""
+    """Shapes of S and the time of the last event, of every kind; of S and the gap before every
+    event; and of the gradients of lda, alpha, beta, state, lags, max_time."""
     each_kind, each_event = (count, kinds), (count, steps)
     return [each_kind, each_kind, each_event, each_event, *[each_kind] * 4, each_event, (count,)]
 
 
 def _starts(shapes: Sequence[Shape]) -> tuple[int, ...]:
-    """Where tensors of these shapes start that follow one another, and where the last one ends."""
+    """Offsets of consecutive tensors of these shapes, and their total size."""
     return tuple(accumulate(map(size_of, shapes), initial=0))
 
 
@@ -55,7 +54,7 @@ def _starts(shapes: Sequence[Shape]) -> tuple[int, ...]:
 
 @device_function
 def _events(length, steps):
-    """How many events count; a NaN is none."""
+    """The number of valid events; 0 for NaN."""
     return np.int32(minimum(maximum(length, 0), steps)) if length == length else np.int32(0)
 
 
@@ -63,8 +62,8 @@ def _events(length, steps):
 def _walk_function(count: int, kinds: int, steps: int, tracing: bool) -> Any:
     """walk(given, marks, lengths, found, n): the log likelihood of history n.
 
-    It leaves S and the time of the last event of every kind and, if `tracing`, S before every event
-    and how long ago it was taken.
+    It stores S and the time of the last event of every kind and, if `tracing`, S before every event
+    and the time since the last one of its kind.
     """
     lda, alpha, beta, state, lags, until = _starts(_given(count, kinds, steps))[:6]
     excited, last, before, gaps = _starts(_found(count, kinds, steps))[:4]
@@ -95,7 +94,7 @@ def _walk_function(count: int, kinds: int, steps: int, tracing: bool) -> Any:
 
 @cache
 def _forward_kernel(count: int, kinds: int, steps: int) -> Any:
-    """The likelihoods go where the gradients of max_time would, the states to those of state."""
+    """Likelihoods are stored in place of the gradients of max_time, states in those of state."""
     walk = _walk_function(count, kinds, steps, False)
     beta, until = (_starts(_given(count, kinds, steps))[i] for i in (2, 5))
     excited, last, left, y = (_starts(_found(count, kinds, steps))[i] for i in (0, 1, 7, 9))
@@ -159,8 +158,8 @@ def _sizes(lda: Any, lags: Any) -> tuple[int, int, int]:
 
 def _copies(shapes: Sequence[Shape], stretch: Array, arrays: Sequence[Array | None], into: bool
             ) -> list[Launch]:
-    """Launches that copy arrays, or those that are not None, to their places in a stretch or from
-    them; where an array has fewer elements it is a sum."""
+    """Launches that copy arrays that are not None into their parts of a buffer, or out of them;
+    smaller arrays receive sums."""
     launches = []
     for start, shape, array in zip(_starts(shapes), shapes, arrays, strict=False):
         if array is not None:

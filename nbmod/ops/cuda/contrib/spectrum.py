@@ -1,11 +1,11 @@
-"""Fourier transforms and CountSketch.
+"""Fft, Ifft and CountSketch.
 
-A transform of length d = r1 r2 ... takes a pass for every factor r (Stockham's arrangement, which
-leaves the numbers in order): from the transforms of length L of every (d / L)-th number it makes
-those of length L r, each number of them a sum of r terms by a thread of its own.  Primes are no
-special case; one of them alone is the plain sum.
+A transform of length d = r1 r2 ... takes one pass per radix r (the mixed-radix Stockham FFT, whose
+output is in natural order): from the transforms of length L of every (d / L)-th element it computes
+those of length L r, each element a sum of r terms by a thread of its own.  Primes are no special
+case; a prime length is the direct sum.
 
-CountSketch has a thread for every number of the result, which gathers the columns that go there.
+CountSketch has a thread per element of the result, which gathers the columns hashed to it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ..runtime.launch import Launch, device_function, each, kernel, on_gpu, thre
 from ..tensor.indexing import INT32, whole_function
 
 WIDEST = 16
-"""Terms of the sums of a pass, unless a prime is larger: fewer passes, and more arithmetic."""
+"""The largest radix, unless a prime factor is larger: fewer passes, and more arithmetic."""
 
 # -- Fourier transforms -------------------------------------------------------------------------
 
 
 def _factors(length: int) -> list[int]:
-    """Numbers whose product is `length`: primes, together where they are no more than `WIDEST`."""
+    """Radices whose product is `length`: prime factors, combined up to `WIDEST`."""
     primes, left, prime = [], length, 2
     while left > 1:
         if prime * prime > left:
@@ -52,7 +52,7 @@ def _factors(length: int) -> list[int]:
 
 @cache
 def _pass_kernel(real: Any, real_in: bool, real_out: bool) -> Any:
-    """A pass from x to y, arrays of pairs, or where it says so of the real parts alone.
+    """A pass from x to y, complex pairs, or only real parts with `real_in` or `real_out`.
 
     With `before` = L, `terms` = r, `after` = d / (L r) and W = exp(+-2 pi i / (L r)),
 
@@ -89,8 +89,8 @@ def _pass_kernel(real: Any, real_in: bool, real_out: bool) -> Any:
 
 
 def _transform(x: Array, y: Array, scratch: Sequence[Array], inverse: bool) -> list[Launch]:
-    """Launches of the transform of real x (..., d) to pairs y (..., 2 d); if `inverse`, of the
-    other one, without a division, from pairs to real parts."""
+    """Launches of the transform of real x (..., d) to complex pairs y (..., 2 d); if `inverse`, of
+    the unscaled inverse, from pairs to real parts."""
     if not y.size:
         return []
     length, count = min(x.shape[-1], y.shape[-1]), min(x.size, y.size)
@@ -108,7 +108,7 @@ def _transform(x: Array, y: Array, scratch: Sequence[Array], inverse: bool) -> l
 
 
 def _wave_scratch(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """Two arrays of pairs, which passes between the first and the last write in turns."""
+    """Ping-pong buffers of pairs between the passes."""
     x, y = ins[0], outs[0]
     count, between = min(x.size, y.size), len(_factors(min(x.shape[-1], y.shape[-1]))) - 1
     return [Spec((2 * count,), np.dtype(real_of(x.dtype)))] * min(between, 2)
@@ -164,7 +164,7 @@ def _sketch_back_kernel(dtype: np.dtype, real: Any) -> Any:
 
 
 def _checked(op: CountSketch, h: Array) -> list[Any]:
-    """A step that looks for columns which there are not."""
+    """The check on the host that columns are in range."""
     def check() -> None:
         op._columns(h.device.to_numpy(h))
 

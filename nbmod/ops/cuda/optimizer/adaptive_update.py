@@ -1,4 +1,4 @@
-"""The update with a rate for every row on a GPU; all others are `cuda.update`'s."""
+"""GroupAdaGrad on a GPU, whose rate varies by row; `sgd_update` has all other updates."""
 
 from __future__ import annotations
 

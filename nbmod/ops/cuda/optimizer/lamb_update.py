@@ -1,4 +1,4 @@
-"""LAMB on a GPU: the stages of `ops.update_lamb` one after another."""
+"""LAMB on a GPU: the stages of `ops.optimizer.lamb_update` in order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .sgd_update import launches
 
 
 def _lengths(op: LambUpdate, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """Memory for the squared lengths of the weight and of the step."""
+    """Scratch for the squared norms of the weight and of the step."""
     kind = dict(zip(op.inputs, ins, strict=True))["mean"].dtype
     return [Spec((1,), FLOAT32 if kind == FLOAT16 else kind)] * 2
 

@@ -25,7 +25,7 @@ def _sum_squares(op: MultiSumSq, ins: Any, outs: Any, call: Any) -> list[Launch]
 
 
 def _finite(op: Any, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    """The number of elements that are not finite decides."""
+    """1 if the count of non-finite elements is 0."""
     wrong = call.scratch[0]
     counts = [launch for index, array in enumerate(ins)
               for launch in run_program(WRONG, [array], [wrong], add=[index > 0])]

@@ -44,7 +44,7 @@ def real_of(updates: Sequence[TensorUpdate]) -> str:
 
 
 def _spec(updates: Sequence[TensorUpdate]) -> KernelSpec:
-    """That of the largest, which tells arrays of one element from those of a weight's size."""
+    """The specification for the largest update, whose single elements differ from whole weights."""
     largest = max(updates, key=lambda update: update.outs[0].size)
     return spec_for(largest.program, largest.ins, largest.outs, parallel=True, many=True)
 

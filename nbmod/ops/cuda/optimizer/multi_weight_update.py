@@ -1,6 +1,6 @@
-"""Updates of many weights on a GPU: one launch for those of the same types, as in `cuda.together`.
+"""Updates of many weights on a GPU: a launch for those of equal types (`multi_tensor_apply`).
 
-Rules of several stages, and arrays that share memory, are stepped weight by weight.
+Rules of several stages, and arrays that share memory, are updated one by one.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def _scratch(op: MultiUpdate, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
             for spec in twin_of(rule).scratch(rule, part, out)]  # type: ignore[union-attr]
 
 
-# -- all at once ----------------------------------------------------------------------------------
+# -- fused ----------------------------------------------------------------------------------------
 
 
 def _members(op: MultiUpdate, ins: Any, outs: Any) -> list[TensorUpdate] | None:
-    """The arithmetic of every weight, None if weights must be stepped one after another."""
+    """The update of every weight; None if weights must be updated one by one."""
     rates, found = [0.0] * op.count, []
     if op.rule.forward is not Update.forward or op.rule.execute is not Update.execute:
         return None
@@ -50,14 +50,15 @@ def _members(op: MultiUpdate, ins: Any, outs: Any) -> list[TensorUpdate] | None:
 
 
 def _touched(member: TensorUpdate) -> tuple[list[Any], Sequence[Any]]:
-    """What an update reads and does not write, and what it writes."""
+    """The arrays that an update only reads, and those that it writes."""
     written = {array.address for array in member.outs}
     return [array for array in member.ins if array.address not in written], member.outs
 
 
 def _at_once(op: MultiUpdate, members: Sequence[TensorUpdate], lrs: Any, wds: Any
              ) -> list[tuple[list[int], Any, Launch]]:
-    """A launch for each kind of member: positions of these, their numbers on the device, and it."""
+    """For each kind of update: the positions of its members, their scalars on the device, and a
+    launch."""
     rules = [op.rule_for(index, float(lr), float(wd))
              for index, (lr, wd) in enumerate(zip(lrs, wds, strict=True))]
     found = []
@@ -78,7 +79,7 @@ def _multi(op: MultiUpdate, ins: Any, outs: Any, call: Call) -> list[Any]:
 
 
 def _preloaded(op: Preloaded, ins: Any, outs: Any, call: Call) -> list[Any]:
-    """The rates, which may be results of other ops, are put among the numbers on the card."""
+    """Write lr and wd, which may be results of other ops, into the scalars on the device."""
     members, rates = _members(op, ins, outs), [0.0] * op.count
     if members is None:
         def later() -> list[Any]:
@@ -99,7 +100,7 @@ def _preloaded(op: Preloaded, ins: Any, outs: Any, call: Call) -> list[Any]:
 
 @cache
 def _rates_kernel(real: Any, width: int, lr: int, wd: int) -> Any:
-    """Rates of weights as two of the `width` numbers of their rows; row i is of weights[i]."""
+    """Write lr and wd of weights[i] to row i of the scalars, which has `width` elements."""
     @kernel
     def put_rates(lrs, wds, weights, numbers, count):
         for row in range(thread(), count, threads()):
@@ -109,7 +110,7 @@ def _rates_kernel(real: Any, width: int, lr: int, wd: int) -> Any:
     return put_rates
 
 
-# -- weight by weight -----------------------------------------------------------------------------
+# -- one by one -----------------------------------------------------------------------------------
 
 
 def _one_by_one(op: MultiUpdate, lrs: Any, wds: Any, ins: Any, outs: Any, call: Call) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Optimizer updates on a GPU: the programs of `ops.update`, one launch for each weight."""
+"""Optimizer updates on a GPU: the programs of `ops.optimizer`, one launch for each weight."""
 
 from __future__ import annotations
 

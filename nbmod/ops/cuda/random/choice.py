@@ -1,4 +1,4 @@
-"""Random choices.  The host draws, as on the CPU; rows are moved, and gradients formed, here."""
+"""Random choices: the host draws, as on the CPU; rows and gradients are computed on the GPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..tensor.indexing import INT32, gather_rows, lookup_rows
 
 @cache
 def _share_kernel(real: Any) -> Any:
-    """Every probability adds up the gradients, over itself, of what was drawn by it."""
+    """gp = for each probability, the sum of the gradients of its draws, divided by it."""
     @kernel
     def share(g, p, drawn, gp, categories, draws, count):
         for i in range(thread(), count, threads()):

@@ -1,7 +1,7 @@
-"""Densities of random numbers: a thread for every draw.
+"""Probability density functions: a thread per sample.
 
-The formulas are those of the CPU, in double precision as there.  A parameter that several draws
-share has its gradient from what each of them gives it, which is written down and added up.
+The formulas are those of the CPU, in double precision as there.  Samples that share a parameter
+write their contributions to its gradient to scratch, which is then reduced.
 """
 
 from __future__ import annotations
@@ -25,21 +25,20 @@ double = np.float64
 exp, log, digamma, gammaln = (MATH[name] for name in ("exp", "log", "digamma", "gammaln"))
 
 NAMES: dict[str, Any] = {"np": NUMBERS, "digamma": digamma, "gammaln": gammaln}
-"""What formulas know."""
+"""The names that formulas use."""
 for _function in (pdf._failures, pdf._failures_slopes):
     NAMES[_function.__name__] = scalar_function(_function, NAMES)
 
 
 def _formula(method: Callable, params: int) -> Any:
-    """A method of a `Density` as a function (x, a, b) of numbers, whatever the number of its
-    parameters."""
+    """A method of a `Density` as a scalar function (x, a, b), for one parameter or two."""
     formula = scalar_function(method, NAMES)
     if params == 1:
         return device_function(lambda x, a, b: formula(0, x, a))
     return device_function(lambda x, a, b: formula(0, x, a, b))
 
 
-# -- draws that are numbers ---------------------------------------------------------------------
+# -- scalar samples -----------------------------------------------------------------------------
 
 
 @cache
@@ -74,7 +73,7 @@ def _slopes_kernel(kind: Any, is_log: bool, sampled: bool) -> Any:
     return density_slopes
 
 
-# -- draws that are vectors ---------------------------------------------------------------------
+# -- vector samples -----------------------------------------------------------------------------
 
 
 @cache
@@ -114,7 +113,7 @@ def _dirichlet_slopes_kernel(kind: Any, is_log: bool, sampled: bool) -> Any:
 
 
 def _sizes(op: Density, sample: Array, param: Array) -> tuple[int, int]:
-    """(draws that share a parameter, numbers of a draw)."""
+    """(samples that share a parameter, elements of a sample)."""
     size = sample.shape[-1] if op.event else 1
     return sample.size // max(param.size, 1), size
 
@@ -141,7 +140,7 @@ def _backward(op: Density, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 
 def _parts(op: Density, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """What every draw adds to the gradients of parameters."""
+    """The contribution of every sample to the gradients of parameters."""
     return [Spec((size_of(ins[1].shape),), np.dtype(double))] * (len(ins) - 3)
 
 

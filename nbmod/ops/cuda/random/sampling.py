@@ -1,4 +1,4 @@
-"""Random numbers are drawn on the host, so a seed gives the same ones on every device."""
+"""Sampling: the host draws, so that a seed gives the same values on every device."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def _lto_code(function: Any, kinds: tuple[str, ...], capability: tuple[int, int]
               bounds: tuple[int, int]) -> list[Any]:
     """LTO IR of the kernel and of the functions that numba links to it."""
     if "row_stack" not in vars(np):
-        np.row_stack = np.vstack  # numba-cuda asks for it; gone in NumPy 2.5
+        np.row_stack = np.vstack  # used by numba-cuda; removed in NumPy 2.5
     from numba import cuda
     from numba.cuda import dispatcher, types
 

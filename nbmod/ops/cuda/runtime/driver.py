@@ -5,8 +5,8 @@ prepared, its kernel is compiled and loaded and its arguments are packed; starti
 the driver.  Copies go through two pinned staging buffers: the host fills one while the other is
 transferred.
 
-The driver is reached through `cuda.bindings`, which numba-cuda brings.  The calls below have been
-made to a stand-in that records them (`tests/cuda/test_gpu_driver.py`), to a real driver not yet.
+The driver is called through `cuda.bindings`, a dependency of numba-cuda.  The calls below have been
+tested with a mock that records them (`tests/cuda/test_gpu_driver.py`), not yet with a real driver.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Block:
         self.address = int(call("cuMemAllocAsync", nbytes, card.stream))
         if CONFIG.check:    # elements that no kernel writes are NaN
             call("cuMemsetD8Async", self.address, 0xFF, nbytes, card.stream)
-        weakref.finalize(self, card.free, self.address).atexit = False  # the context goes, too
+        weakref.finalize(self, card.free, self.address).atexit = False  # the context is destroyed, too
 
 
 class Card:
@@ -197,7 +197,7 @@ class Card:
         other._wait_for([self._mark()])     # before it writes there again
         return True
 
-    # -- other cards ------------------------------------------------------------------------
+    # -- peer access ------------------------------------------------------------------------
 
     def reaches(self, other: Card) -> bool:
         """Whether kernels and copies on this GPU can access the memory of another one."""

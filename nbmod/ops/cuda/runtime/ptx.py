@@ -1,19 +1,19 @@
-"""Instructions that numba has no name for, as functions that kernels call.
+"""Instructions that numba does not expose, as functions that kernels call.
 
-On a device each is a line of PTX; in the simulator the Python function that stands first says what
-it does.  Pointers may be to global memory (an argument of the kernel) or shared (`cuda.shared`).
+On a device each is inline PTX (`ptx_device`); in the simulator it is the Python function below.
+Pointers are to global memory (an argument of the kernel) or to shared memory (`cuda.shared`).
 
-    load4(p, i), store4(p, i, a, b, c, d)    128 bits at once; i is a multiple of 4 floats
-    copy16(s, i, p, j)                       16 bytes of global memory to shared, on their own
-    copies_close(), copies_wait(n)           end a group of copies; wait for all but n groups
+    load4(p, i), store4(p, i, a, b, c, d)    one 128-bit access; i is a multiple of 4 floats
+    copy16(s, i, p, j)                       cp.async: 16 bytes from global to shared memory
+    copies_close(), copies_wait(n)           commit a group of copies; wait for all but n groups
     elements_at(p, i, n, kind)               the n elements whose address is p[i], like an argument
-    to_tf32(x), to_bf16x2(x, y)              bits of rounded numbers; two of 16 bits in a word
-    mma_tf32, mma_bf16, mma_f16              a warp multiplies (16, k) by (k, 8), adds to (16, 8)
+    to_tf32(x), to_bf16x2(x, y)              bits of rounded floats; two of 16 bits in a word
+    mma_tf32, mma_bf16, mma_f16              warp-level (16, k) by (k, 8), added to (16, 8)
 
-Of the operands of `mma_*` each lane holds a few numbers: with g = lane // 4 and q = lane % 4, C is
+Each lane holds a fragment of the operands of `mma_*`: with g = lane // 4 and q = lane % 4, C is
 (g, 2q), (g, 2q+1), (g+8, 2q), (g+8, 2q+1).  In TF32 A is (g, q), (g+8, q), (g, q+4), (g+8, q+4), B
-is (q, g), (q+4, g).  With 16 bits every word has two neighbours along k: A is (g, 2q), (g+8, 2q),
-(g, 2q+8), (g+8, 2q+8) and those to the right, B is (2q, g), (2q+8, g) and those below.
+is (q, g), (q+4, g).  With 16 bits every word has two elements adjacent along k: A is (g, 2q),
+(g+8, 2q), (g, 2q+8), (g+8, 2q+8) and those to the right, B is (2q, g), (2q+8, g) and those below.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["copies_close", "copies_wait", "copy16", "elements_at", "load4", "mma
 ALL = 0xFFFFFFFF
 
 
-# -- what they do -------------------------------------------------------------------------------
+# -- semantics ----------------------------------------------------------------------------------
 
 
 def _aligned(*indices: Any) -> None:
@@ -109,7 +109,7 @@ def _from_f16x2(word: Any) -> tuple[Any, ...]:
 
 
 def _mma(numbers: Callable[[Any], tuple[Any, ...]]) -> Callable[..., Any]:
-    """A product by a warp whose operands' words `numbers` takes apart."""
+    """A warp-level matrix product; `numbers` unpacks the words of its operands."""
     def multiply(a0, a1, a2, a3, b0, b1, c0, c1, c2, c3):
         met = cuda.exchange((a0, a1, a2, a3, b0, b1), "mma", ALL)
         if "product" not in met:

@@ -1,4 +1,4 @@
-"""The functions of `ptx` as lines of PTX: what a device runs."""
+"""The functions of `ptx` as inline PTX."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _four = types.UniTuple(types.float32, 4)
 
 
 def _address(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
-    """Where the element args[1] of args[0], a pointer or a shared array, is: an integer."""
+    """The address of element args[1] of args[0], a pointer or a shared array, as an integer."""
     (kind, index_kind), (value, index) = kinds, args
     base = value if isinstance(kind, types.CPointer) else context.make_array(kind)(
         context, builder, value).data
@@ -34,7 +34,7 @@ def _unpacked(context: Any, builder: Any, kind: Any, struct: Any) -> Any:
 
 @intrinsic
 def load4(typing, p, i):
-    """Four floats of global memory that the kernel does not write."""
+    """Load four floats of global memory that the kernel does not write."""
     def generate(context, builder, sig, args):
         place = _address(context, builder, sig.args, args)
         loaded = _assembly(builder, "ld.global.nc.v4.f32 {$0,$1,$2,$3}, [$4];", "=f,=f,=f,=f,l",
@@ -45,7 +45,7 @@ def load4(typing, p, i):
 
 @intrinsic
 def store4(typing, p, i, a, b, c, d):
-    """Four floats to global memory."""
+    """Store four floats to global memory."""
     def generate(context, builder, sig, args):
         place = _address(context, builder, sig.args[:2], args[:2])
         _assembly(builder, "st.global.v4.f32 [$0], {$1,$2,$3,$4};", "l,f,f,f,f,~{memory}",
@@ -56,7 +56,7 @@ def store4(typing, p, i, a, b, c, d):
 
 @intrinsic
 def copy16(typing, s, i, p, j):
-    """16 bytes of global memory to shared memory, when they come."""
+    """Copy 16 bytes from global to shared memory asynchronously."""
     def generate(context, builder, sig, args):
         to = _address(context, builder, sig.args[:2], args[:2])
         at = _address(context, builder, sig.args[2:], args[2:])
@@ -69,7 +69,7 @@ def copy16(typing, s, i, p, j):
 
 @intrinsic
 def copies_close(typing):
-    """End a group of copies."""
+    """Commit a group of copies."""
     def generate(context, builder, sig, args):
         _assembly(builder, "cp.async.commit_group;", "~{memory}", ir.VoidType(), [])
         return context.get_dummy_value()
@@ -91,7 +91,7 @@ def copies_wait(typing, n):
 
 @intrinsic
 def elements_at(typing, p, i, n, kind):
-    """What lies in global memory at the address p[i]."""
+    """A pointer to global memory at the address p[i]."""
     pointer = types.CPointer(kind.dtype)
 
     def generate(context, builder, sig, args):
@@ -105,7 +105,7 @@ def elements_at(typing, p, i, n, kind):
 
 def _conversion(text: str, count: int) -> Any:
     def generate(context, builder, sig, args):
-        # Of two numbers the instruction takes the upper one first.
+        # Of two operands the instruction takes the upper one first.
         return _assembly(builder, text, ",".join(["=r"] + ["f"] * count), _WORD, args[::-1],
                          effect=False)
     return types.uint32(*[types.float32] * count), generate

@@ -76,7 +76,7 @@ class Lane:
         """Asynchronous copies in flight, by group; the last group is still open."""
 
 
-# -- what kernels see ---------------------------------------------------------------------------
+# -- the interface of kernels -------------------------------------------------------------------
 
 
 class Cuda:
@@ -176,7 +176,7 @@ def _poisoned(shape: Any, dtype: Any) -> np.ndarray:
 
 
 class Memory:
-    """`cuda.shared` or `cuda.local`; shared arrays are in `known`, by the place of their
+    """`cuda.shared` or `cuda.local`; shared arrays are in `known`, by the location of their
     declaration."""
 
     known: dict[Any, np.ndarray] | None = None
@@ -239,7 +239,7 @@ class Pointer:
         self.elements[index] = value
 
 
-# -- running ------------------------------------------------------------------------------------
+# -- execution ----------------------------------------------------------------------------------
 
 
 def run(function: Callable[..., None], grid: Sequence[int], block: Sequence[int],
@@ -391,7 +391,7 @@ def _located(function: Callable[..., None], lane: Lane, error: Exception) -> Run
                         f"{tuple(cuda.blockIdx)}: {error!r}")
 
 
-# -- a card -------------------------------------------------------------------------------------
+# -- the device ---------------------------------------------------------------------------------
 
 
 class Block:
