@@ -144,7 +144,7 @@ def _iou(op: BoxIoU, ins: Any, outs: Any, call: Any) -> list[Launch]:
 on_gpu(BoxIoU, _iou)
 
 
-# -- BoxEncode, BoxDecode: a thread for an axis of a box ------------------------------------------
+# -- BoxEncode, BoxDecode: a thread per axis of a box ---------------------------------------------
 
 
 @cache
@@ -178,7 +178,7 @@ def _encode(op: BoxEncode, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 
 def _wanted(outs: Any, spare: Any) -> list[Array]:
-    """Outputs, with scratch in place of those that are not wanted."""
+    """Outputs, with scratch in place of those not requested."""
     return [one if out is None else out for out, one in zip(outs, spare, strict=False)]
 
 

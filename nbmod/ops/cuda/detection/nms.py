@@ -115,7 +115,7 @@ iou = device_function(FunctionType(_written.__code__, {"min": _lower, "max": _hi
 
 @cache
 def corners_function(real: Any, center: bool) -> Any:
-    """corners(x, at): of the box whose four numbers begin at `at`."""
+    """corners(x, at): of the box whose four coordinates begin at `at`."""
     half = real(0.5)
 
     @device_function
@@ -224,7 +224,7 @@ def _pair_kernel() -> Any:
 
 @device_function
 def _lost(gone, start, left):
-    """A mask of 32 boxes: those that are gone, or beyond the `left` remaining ones."""
+    """A mask of 32 boxes: those suppressed, or beyond the `left` remaining ones."""
     found = np.uint32(0)
     for b in range(WORD):
         if b >= left or gone[start + b] != 0:

@@ -71,7 +71,7 @@ class RoiSpec(NamedTuple):
 
 @cache
 def image_function(columns: int, real: Any) -> Any:
-    """image_of(rois, r, images): the image of a region, a row of `columns` numbers, or -1."""
+    """image_of(rois, r, images): the image of a region, a row of `columns` elements, or -1."""
 
     @device_function
     def image_of(rois, r, images):
@@ -176,7 +176,7 @@ def _outline_kernel(case: RoiSpec, span: Any) -> Any:
 
 @cache
 def _near_kernel(case: RoiSpec) -> Any:
-    """The regions that intersect each tile, in order: number k of a tile is near[k, tile]."""
+    """The regions that intersect each tile, in order: entry k of a tile is near[k, tile]."""
     (high, wide), (tall, broad), box = case.tiles, TILE, BOX
 
     @kernel

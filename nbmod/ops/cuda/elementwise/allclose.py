@@ -1,4 +1,4 @@
-"""Whether two tensors are the same but for rounding: elements that are not are counted."""
+"""allclose: elements that differ by more than the tolerance are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""add_n, and where, whose condition may choose whole rows.  (The others are plain formulas.)"""
+"""add_n, and where, whose condition may select whole rows.  (All other ops are formulas.)"""
 
 from __future__ import annotations
 

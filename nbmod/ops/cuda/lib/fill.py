@@ -1,4 +1,4 @@
-"""Arrays filled with one number."""
+"""Arrays filled with a constant."""
 
 from __future__ import annotations
 
@@ -29,5 +29,6 @@ def fill(array: Array, value: Any) -> list[Launch]:
 
 
 def fill_zero(arrays: Any) -> list[Launch]:
-    """Launches that zero the arrays that are not None, such as gradients nobody computes."""
+    """Launches that zero the arrays that are not None, such as gradients of inputs that have
+    none."""
     return [launch for array in arrays if array is not None for launch in fill(array, 0)]

@@ -2,8 +2,8 @@
 
 The scheme is that of `gemm`, with warp tiles in the place of thread tiles: a warp computes its tile
 by `mma` instructions, each of which multiplies (16, k) by (k, 8) and adds in float32.  Factors are
-rounded once, on the way to shared memory, where they are packed in 32-bit words: one TF32 number,
-or two 16-bit numbers adjacent along k (see `ptx`).
+rounded once, on the way to shared memory, where they are packed in 32-bit words: one TF32 value, or
+two 16-bit values adjacent along k (see `ptx`).
 
 With float16 tensors only the order of the sums differs.  With float32 tensors each factor keeps 10
 bits of its fraction in TF32, 7 in bfloat16; that is opt-in: `NBMOD_GPU_PRODUCTS=tf32` or `bf16`.
@@ -59,7 +59,7 @@ class Packing(NamedTuple):
 
     @property
     def tiles(self) -> TensorCoreTiles:
-        """A stage is 16 numbers deep."""
+        """A stage is 16 elements deep."""
         return (TensorCoreTiles(32, 16, 8, 16, 16) if SIMULATED
                 else TensorCoreTiles(128, 128, 16 // self.width, 64, 32))
 

@@ -1,7 +1,7 @@
-"""Functions of one element that GPU kernels call: the words of formulas, and conversions.
+"""Scalar functions that GPU kernels call: those of the formula language, and conversions.
 
 On a device they come from `math`, which numba compiles for the type at hand.  The simulator runs
-them on NumPy's numbers, where `math` would raise errors and return double precision.  Kernels must
+them on NumPy scalars, where `math` would raise errors and return double precision.  Kernels must
 not use Python's `min` and `max`, which the CUDA target in numba 0.68 cannot compile.
 """
 
@@ -27,13 +27,13 @@ _NUMPY_NAMES = ("floor", "ceil", "trunc", "sqrt", "exp", "log", "log2", "log10",
 
 MATH = {name: getattr(np, name) if SIMULATED else getattr(math, name.replace("arc", "a"))
          for name in _NUMPY_NAMES}
-"""The functions of the formula language by name; `where` and `abs` are Python's own words."""
+"""The functions of the formula language by name; for `where` and `abs`, Python's own syntax."""
 
 
 _LIBDEVICE: Any = None if SIMULATED else import_module("numba.cuda.libdevice")
 RINTS = ({np.float32: np.rint, np.float64: np.rint} if SIMULATED else
          {np.float32: _LIBDEVICE.rintf, np.float64: _LIBDEVICE.rint})
-"""By type, the nearest integer, of two the even one."""
+"""By type, rounding to the nearest integer, ties to even."""
 CBRTS = ({np.float32: np.cbrt, np.float64: np.cbrt} if SIMULATED else
          {np.float32: _LIBDEVICE.cbrtf, np.float64: _LIBDEVICE.cbrt})
 """By type, the real cube root."""
@@ -70,12 +70,12 @@ def cbrt(x):
 
 @device_function
 def whole(x):
-    """A real number without its fraction, as an integer of 64 bits."""
+    """A real number truncated to a 64-bit integer."""
     return np.float64(x).astype(np.int64) if SIMULATED else np.int64(x)
 
 
 def _cast(name: str):
-    """A conversion to an integer type as in C: without the fraction, and of the low bits only."""
+    """A conversion to an integer type as in C: truncated, then reduced to its low bits."""
     kind = np.dtype(name).type
 
     @device_function
@@ -97,8 +97,8 @@ _SPECIAL = {**vars(special), **MATH, "abs": abs, "where": _where, "maximum": max
 
 
 def scalar_function(function: Callable, names: dict[str, Any]) -> Any:
-    """A function of NumPy's arrays, or one that kernels of the CPU call, compiled already or not,
-    as one of numbers: the same code among other names."""
+    """A function of NumPy arrays, or one that CPU kernels call, compiled already or not, as a
+    scalar function: the same code with other globals."""
     plain = getattr(function, "function", getattr(function, "py_func", function))
     return device_function(FunctionType(plain.__code__, names, plain.__name__))
 

@@ -78,8 +78,8 @@ def _sound_kernel(positive: bool, real: Any) -> Any:
 
 
 def _checked(a: Array, side: int, sound: Array, message: str, positive: bool = False) -> list[Any]:
-    """Steps that raise MXNetError for a matrix with a zero, or with `positive` a number that is not
-    positive, on its diagonal."""
+    """Steps that raise MXNetError for a matrix with a zero, or with `positive` an element that is
+    not positive, on its diagonal."""
     def check() -> None:
         if not sound.device.to_numpy(sound).all():
             raise MXNetError(message)
@@ -276,7 +276,7 @@ DETERMINANT = Program("determinant", (Step("y", "sign * exp(size)"),), ("sign", 
 
 
 def _determined(ins: Any, inverted: Any, found: dict[str, Any], call: Any) -> list[Launch]:
-    """Launches that write the wanted outputs, by name, of a determinant."""
+    """Launches that write the requested outputs, by name, of a determinant."""
     spare, *scratch = call.scratch
     launches = inverse(ins[0], spare if inverted is None else inverted, scratch)
     programs = {"sign": (COPY, scratch[2:3]), "size": (COPY, scratch[3:]),
@@ -369,7 +369,7 @@ on_gpu(Gelqf, _gelqf, _gelqf_backward, _gelqf_scratch, _gelqf_back_scratch)
 
 @cache
 def _gaps_kernel(real: Any) -> Any:
-    """Symmetric matrices: x over how far eigenvalues are apart, with g on the diagonal."""
+    """Symmetric matrices: x divided by the differences of eigenvalues, with g on the diagonal."""
     none, half, least = real(0), real(0.5), real(SMALLEST_GAP[np.dtype(real).itemsize])
 
     @device_function

@@ -1,4 +1,5 @@
-"""LeakyReLU, whose second operand is aligned with axis 1, or drawn.  (Activation is a formula.)"""
+"""LeakyReLU, whose slope is constant, per channel (axis 1) or random.  (Activation is a
+formula.)"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AdaptiveAvgPooling2D: a thread for every window forward, for every pixel backward."""
+"""AdaptiveAvgPooling2D: a thread per window forward, per pixel backward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention over interleaved projections: the products of `matrix`, whose factors lie apart."""
+"""Attention over interleaved projections: batched products (`dot`) of strided views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BatchNorm: moments of channels, then one pass that normalises; backward two sums, then one pass.
+"""BatchNorm: moments of channels, then one pass that normalises; backward, two sums and one pass.
 
 The statistics take one pass over the data; see `group_stats`.  Addition, ReLU and clip after the
 norm (`FollowedNorm`) are fused into its last pass.  Backward needs to know where the result was
@@ -118,7 +118,7 @@ def _columns(*arrays: Array) -> list[Array]:
 
 
 def _scratch_for(wanted: Sequence[Array | None], scratch: Sequence[Array]) -> list[Array]:
-    """The outputs, with scratch in place of those that are not wanted."""
+    """The outputs, with scratch in place of those not requested."""
     return [spare if array is None else array
             for array, spare in zip(wanted, scratch, strict=False)]
 

@@ -1,7 +1,7 @@
-"""CTCLoss on a GPU: a block for every sample, in which a thread takes a place, step after step.
+"""CTCLoss: a block per sample, a thread per position of the extended label sequence (with blanks).
 
-The host looks at the labels, as it must say which of them are no classes.  Sums are in logarithms
-and in double precision, as on the CPU.
+The forward-backward algorithm of Graves et al. (2006), step by step, in logarithms and in double
+precision, as on the CPU.  The host reads the labels, to reject those that are no classes.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .softmax import softmax
 
 exp, log = MATH["exp"], MATH["log"]
 
-# A row of the table has all that `Labels` knows of a sample: its places, whether a path may leap to
-# each of them, and how many labels and steps there are.
+# A row of the table has the fields of `Labels` for a sample: its positions, whether a path may skip
+# to each of them, and the numbers of labels and of steps.
 
 
 @device_function
 def _log_sum(a, b, c):
-    """log(e**a + e**b + e**c), also where all are -inf."""
+    """log(e**a + e**b + e**c) (log-sum-exp), also where all are -inf."""
     top = maximum(maximum(a, b), c)
     if top == -np.inf:
         return top
@@ -38,14 +38,14 @@ def _log_sum(a, b, c):
 
 @device_function
 def _sizes(table, n, width):
-    """The first element of a sample's row, how many places it has, and how many steps."""
+    """The offset of a sample's row, and its numbers of positions and of steps."""
     row = n * (2 * width + 2)
     return row, 2 * table[row + 2 * width] + 1, table[row + 2 * width + 1]
 
 
 @cache
 def _paths_kernel(real: Any) -> Any:
-    """alpha (N, T, S), the logarithm of the likelihood of each sample, and its loss."""
+    """alpha (N, T, S), the log forward probabilities of each sample, and its loss."""
     block_size = BLOCK_SIZE
 
     @kernel
@@ -75,8 +75,8 @@ def _paths_kernel(real: Any) -> Any:
 
 @cache
 def _shares_kernel() -> Any:
-    """alpha becomes the share that each place has in all paths; beta (N, 2, S) is scratch, in which
-    the step itself is included."""
+    """alpha becomes the posterior of each position; beta (N, 2, S), the log backward probabilities
+    of two steps, is scratch, and includes the emission of its own step."""
     block_size = BLOCK_SIZE
 
     @kernel
@@ -103,7 +103,7 @@ def _shares_kernel() -> Any:
 
 @cache
 def _classes_kernel(real: Any) -> Any:
-    """The gradient of classes that are no label: their probability, 0 where there is no path."""
+    """The gradient of classes that are not labels: their probability, 0 if no path exists."""
     @kernel
     def ctc_classes(logs, table, likelihoods, gradient, classes, width, samples, count):
         for i in range(thread(), count, threads()):
@@ -116,7 +116,8 @@ def _classes_kernel(real: Any) -> Any:
 
 @cache
 def _places_kernel(real: Any) -> Any:
-    """The gradient of classes that are: the first place of each takes off the shares of all."""
+    """The gradient of labels: the first position of each subtracts the posteriors of all its
+    positions."""
     @kernel
     def ctc_places(logs, table, shares, likelihoods, gradient, time, classes, width, samples,
                    count):

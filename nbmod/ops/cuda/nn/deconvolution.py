@@ -49,7 +49,7 @@ def forward(op: Deconvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
 
 
 def backward(op: Deconvolution, ins: Any, outs: Any, call: Any) -> list[Launch]:
-    """Launches that write the gradients of data, weight and bias, where they are wanted."""
+    """Launches that write the requested gradients of data, weight and bias."""
     gy, x, w = ins
     case, launches = _case(op, x), []
     geo = case.geo

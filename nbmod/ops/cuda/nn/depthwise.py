@@ -104,7 +104,7 @@ def groups_of(case: ConvSpec) -> Groups:
 
 def _tap_sums_function(case: ConvSpec, first: int, count: int) -> Any:
     """add_taps(x, g, image, filter, position, totals): add to `totals` g times the pixels that
-    `count` taps, from number `first` on, cover at this position."""
+    `count` taps, from tap `first` on, cover at this position."""
     covered, times, real = tap_function(case), case.geo.group_filters, case.real
     of_image, of_channel = case.x.image, case.x.channel
 
@@ -120,7 +120,7 @@ def _tap_sums_function(case: ConvSpec, first: int, count: int) -> Any:
 
 @cache
 def _weight_kernel(case: ConvSpec, groups: Groups, first: int) -> Any:
-    """Gradients of up to `TAPS` taps, from number `first` on."""
+    """Gradients of up to `TAPS` taps, from tap `first` on."""
     geo, real, run, width = case.geo, case.real, groups.run, groups.width
     weight, positions = offset_function(case.w, geo.window.kernel), geo.window.positions
     count, block_size, rows = min(geo.window.taps - first, TAPS), BLOCK_SIZE, BLOCK_SIZE // width

@@ -1,4 +1,4 @@
-"""Dropout: the mask of the CPU, number for number, from the same stream."""
+"""Dropout: exactly the mask of the CPU, from the same Philox stream."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..runtime.launch import Launch, PerRun, each, kernel, on_gpu, thread, threa
 
 @cache
 def _mask_kernel(real: Any) -> Any:
-    """The mask of `size` numbers; a thread takes the four words of one block of the stream."""
+    """The mask of `size` elements; a thread generates one block of the stream, four words."""
     lane, tile = LANE, TILE
 
     @kernel

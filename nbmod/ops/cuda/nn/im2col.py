@@ -15,7 +15,7 @@ from .sliding_window import ConvSpec, Strides, col2im_function, im2col_function,
 
 
 def _case(op: Windows, images: Array) -> ConvSpec:
-    """The convolution whose outputs are the columns: a filter for each tap of each channel."""
+    """The convolution whose outputs are the columns: one filter per tap of each channel."""
     batch, channels, *image = images.shape
     stride, dilate, pad = op.window()
     window = Window.over(image, op.positions(tuple(image)), op.kernel, stride, pad, dilate)

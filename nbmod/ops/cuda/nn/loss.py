@@ -23,7 +23,7 @@ from .softmax import softmax
 
 @cache
 def _count_kernel(real: Any, ignored: int) -> Any:
-    """How many labels are not `ignored`."""
+    """Count the labels that are not `ignored`."""
     @device_function
     def load(label, segment, term, segments):
         return 0.0 if whole(real(label[term])) == ignored else 1.0
@@ -32,13 +32,13 @@ def _count_kernel(real: Any, ignored: int) -> Any:
 
 
 class _Rule(NamedTuple):
-    """What the kernel is made for."""
+    """What the kernel is specialised to."""
 
     real: Any
     ignoring: bool
     times_output: bool
     counted: bool
-    """The number to divide by is found on the device."""
+    """The divisor is computed on the device."""
 
 
 @cache
@@ -92,7 +92,7 @@ def _softmax_output_backward(op: SoftmaxOutput, ins: Any, outs: Any, call: Any) 
 
 
 def _count(op: SoftmaxOutput | MakeLoss, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """Scratch for a number that is found on the device."""
+    """Scratch for a divisor that is computed on the device."""
     return [Spec((1,), np.dtype(np.float64))] if op.normalization == "valid" else []
 
 
@@ -136,7 +136,7 @@ def _svm_backward(op: SVMOutput, ins: Any, outs: Any, call: Any) -> list[Launch]
 
 @cache
 def _above_kernel(real: Any, threshold: float) -> Any:
-    """How many elements are above the threshold."""
+    """Count the elements above the threshold."""
     @device_function
     def load(x, segment, term, segments):
         return 1.0 if real(x[term]) > real(threshold) else 0.0

@@ -1,4 +1,4 @@
-"""L2Normalization as programs, and LRN: a thread for every element, which reads its neighbours."""
+"""L2Normalization as programs, and LRN: a thread per element, which reads its neighbours."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ACROSS = Program("across", (Step("gx", "(g - y * a) / n"),), ("g", "y", "a", "n"
 
 
 def _view(op: L2Normalization, tensor: Any) -> tuple[int, int, int]:
-    """The shape (R, K, L) of a tensor whose numbers along K have length one."""
+    """The shape (R, K, L) of a tensor that is normalised along K."""
     shape = tensor.shape
     if op.mode == "channel":
         return shape[0], shape[1], size_of(shape[2:])
@@ -35,7 +35,7 @@ def _view(op: L2Normalization, tensor: Any) -> tuple[int, int, int]:
 
 
 def _lengths(op: L2Normalization, data: Spec) -> Spec:
-    """Scratch for a sum along every row."""
+    """Scratch for the sums along K."""
     rows, _, lanes = _view(op, data)
     return Spec((rows, 1, lanes), accumulator(data.dtype))
 

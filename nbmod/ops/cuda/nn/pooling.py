@@ -1,4 +1,4 @@
-"""Pooling: one thread for every window forward, one for every pixel backward.
+"""Pooling: a thread per window forward, per pixel backward.
 
 Backward gathers: a pixel sums over the windows that cover it, so no atomic additions are needed.
 For max pooling it determines whether it is the first maximum of each such window.
@@ -21,7 +21,7 @@ __all__ = ["forward"]
 
 LOWEST = {"float16": -65504.0, "float32": -3.4028234663852886e38,
           "float64": -1.7976931348623157e308, "int8": -128.0, "uint8": 0.0}
-"""What MXNet gives for a window without any pixel."""
+"""MXNet's result for a window without any pixel."""
 
 OLD_MODES = {"max": MAX, "avg": AVG, "sum": SUM}
 

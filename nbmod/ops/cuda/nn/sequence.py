@@ -1,4 +1,4 @@
-"""Batches of sequences that end at different times: every element asks its sequence's length."""
+"""SequenceMask, SequenceLast, SequenceReverse: each element reads the length of its sequence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..tensor.indexing import whole_function
 
 @cache
 def _length_function(dtype: Any) -> Any:
-    """length(lengths, sequence, time): the steps that count; all where there are no lengths."""
+    """length(lengths, sequence, time): the number of valid steps; all without lengths."""
     if dtype is None:
         return device_function(lambda lengths, sequence, time: time)
     whole = whole_function(dtype)
@@ -32,7 +32,8 @@ def _length_function(dtype: Any) -> Any:
 
 @cache
 def _move_kernel(dtype: Any, backwards: bool, swapped: bool) -> Any:
-    """Steps after the end get a number; those before it are copied, last first if `backwards`.
+    """Steps after the end are filled with a value; those before it are copied, reversed if
+    `backwards`.
 
     Data is (time, batch, size), `swapped` (batch, time, size).
     """

@@ -153,7 +153,7 @@ on_gpu(QuantizeV2, _quantize_v2, scratch=_measured)
 on_gpu(Requantize, _requantize, scratch=_measured)
 on_gpu(QuantizeAsym, _quantize_asym, scratch=_measured)
 
-# -- to real numbers ----------------------------------------------------------------------------
+# -- to floats ----------------------------------------------------------------------------------
 
 
 @cache

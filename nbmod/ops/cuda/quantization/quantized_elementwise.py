@@ -35,7 +35,7 @@ from .ranges import (
 real, double = np.float32, np.float64
 root, trunc = MATH["sqrt"], MATH["trunc"]
 
-# -- joining ------------------------------------------------------------------------------------
+# -- concatenation ------------------------------------------------------------------------------
 
 
 @cache
@@ -218,7 +218,7 @@ def _per_channel(op: QuantizedBatchNorm, ins: list[Spec], outs: list[Spec]) -> l
 
 on_gpu(QuantizedBatchNorm, _normalise, scratch=_per_channel)
 
-# -- rows of a table ----------------------------------------------------------------------------
+# -- Embedding ----------------------------------------------------------------------------------
 
 
 def _embed(op: QuantizedEmbedding, ins: Any, outs: Any, call: Any) -> list[Launch]:

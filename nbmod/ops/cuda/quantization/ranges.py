@@ -67,12 +67,13 @@ def round_function(dtype: np.dtype) -> Any:
 
 
 def spare_end(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-    """Scratch for an end of the output's range that is not wanted."""
+    """Scratch for an end of the output's range that is not requested."""
     return [Spec((1,), FLOAT)]
 
 
 def ends_of(outs: Sequence[Any], spare: Sequence[Array]) -> list[Array]:
-    """The arrays for the ends of the output's range: outputs, or scratch for those not wanted."""
+    """The arrays for the ends of the output's range: outputs, or scratch for those not
+    requested."""
     wanted = (*outs[1:3], None, None)[:2]
     return [spare[i % len(spare)] if end is None else end for i, end in enumerate(wanted)]
 

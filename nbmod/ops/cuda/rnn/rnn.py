@@ -1,5 +1,5 @@
-"""Recurrent layers: one product with the input for the gates of all steps; then step by step a
-product with the previous hidden state and a kernel for the cells.
+"""Recurrent layers: one GEMM with the input for the gates of all steps; then, per step, a GEMM with
+the previous hidden state and a fused kernel for the cells.
 
 Backward runs through time in reverse, then computes the gradients of weights by one product over
 all steps.
@@ -40,7 +40,7 @@ class _Vector:
 
 
 def _from(array: Array, first: int, shape: tuple[int, ...] | None = None) -> Array:
-    """The elements from number `first` on, all of them without a shape."""
+    """The elements of `shape` from index `first` on; without a shape, all remaining ones."""
     shape = (array.size - first,) if shape is None else shape
     return array.device.view(array, first * array.dtype.itemsize, shape, array.dtype)
 

@@ -1,7 +1,7 @@
-"""One step of a recurrent layer on a GPU: a thread for every unit of every sample.
+"""One step of a recurrent layer on a GPU: a thread per unit and sample.
 
-The sums behind the gates are there, see `rnn`; formulas and the order of gates are those of
-`ops.rnn_cells`.  A sample beyond its length gives 0 and keeps its state.
+`rnn` computes the pre-activations of the gates; formulas and the order of gates are those of
+`ops.rnn.rnn_cells`.  A sample past its length outputs 0 and keeps its state.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Cell(NamedTuple):
 
     @property
     def parts(self) -> int:
-        """Numbers behind a unit: the width of gates is so many times the size of h."""
+        """Pre-activations per unit: the width of gates in multiples of the size of h."""
         return 4 if self.mode in (LSTM, GRU) else 1
 
     @classmethod
@@ -161,8 +161,8 @@ def _plain_backward(cell: Cell) -> Any:
 def backward_kernel(cell: Cell) -> Any:
     """A step of all samples: dgates, and dh and dc of the step before.
 
-    `kept` is c for lstm, `old` what it was before, or for the others the output before; `wide` is
-    the gradient of what is projected, where anything is, else dh.  `gy` is added where nothing is.
+    `kept` is c for lstm; `old` is the previous c, for other modes the previous output.  With a
+    projection `wide` is the gradient of its input, else it is dh, to which `gy` is added.
     """
     real, lstm, projected, parts = cell.real, cell.mode == LSTM, cell.projected, cell.parts
     make = {LSTM: _lstm_backward, GRU: _gru_backward}.get(cell.mode, _plain_backward)

@@ -90,7 +90,7 @@ class Block:
         self.address = int(call("cuMemAllocAsync", nbytes, card.stream))
         if CONFIG.check:    # elements that no kernel writes are NaN
             call("cuMemsetD8Async", self.address, 0xFF, nbytes, card.stream)
-        weakref.finalize(self, card.free, self.address).atexit = False  # the context is destroyed, too
+        weakref.finalize(self, card.free, self.address).atexit = False  # the context goes, too
 
 
 class Card:
