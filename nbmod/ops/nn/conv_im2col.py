@@ -1,13 +1,13 @@
-"""Convolution as a product with unrolled windows: for few positions of large windows.
+"""Convolution by explicit im2col and GEMM (Chellapilla et al. 2006), for few, large windows.
 
-Every position of every image is a row of a matrix, which holds what the window sees there:
+Each row of the im2col matrix holds the pixels under the window at one position of one image:
 
-    output             y    = rows w^T         unroll, multiply, turn
-    gradient of data   rows = gy w             turn, multiply, add up the rows
+    output             y    = rows w^T         im2col, multiply, transpose
+    gradient of data   rows = gy w             transpose, multiply, col2im
     gradient of weight gw   = gy^T rows        both, multiply
 
-The pixels of a row of a window lie along, in the image as in the matrix: they are moved together
-however few positions there are.  Taps that meet nothing but padding have no column.
+The pixels of a window row are contiguous in the image and in the matrix, so they are copied
+together however few positions there are.  Taps that only see padding have no column.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ __all__ = ["backward_data", "backward_weight", "cost", "data_room", "forward", "
            "weight_room"]
 
 MOST = 1 << 22
-"""Numbers of the matrix at most."""
+"""Elements of the matrix at most."""
 
 
 # ------------------------------------------------------------------------------------------ kernels
 
 @inlined
 def _within(start, step, count, size):
-    """Taps [lo, hi) of `count` that lie in an axis of `size` pixels, the first at `start`."""
+    """Taps [lo, hi) of `count` inside an axis of `size` pixels, where tap 0 is at `start`."""
     lo = 0 if start >= 0 else (-start + step - 1) // step
     hi = 0 if start >= size else (size - 1 - start) // step + 1
     return min(lo, count), min(hi, count)
@@ -67,8 +67,8 @@ def _add(x, at, count, out, to, step):
 
 @inlined
 def _row(x, at, cols, to, deep, place, g, inward):
-    """The row of the matrix from cols[to] on, of the window at `place` over `deep` planes of x
-    from x[at] on: from the planes, or added to them."""
+    """Copy the window at `place` over `deep` planes, from x[at] on, to the matrix row at cols[to];
+    without `inward`, add that row to the planes."""
     area = g[0, 0] * g[0, 1] * g[0, 2]
     z0, y0, x0 = (place[0] * g[2, 0] + g[3, 0], place[1] * g[2, 1] + g[3, 1],
                   place[2] * g[2, 2] + g[3, 2])
@@ -89,7 +89,7 @@ def _row(x, at, cols, to, deep, place, g, inward):
 
 @inlined
 def _of_image(x, cols, images, sizes, g, job, inward):
-    """The rows of an image in a group."""
+    """Process the rows of one image in one group."""
     groups, deep, depth, positions = sizes
     n, group = job // groups, job % groups
     at, first = job * deep * g[0, 0] * g[0, 1] * g[0, 2], (group * images + n) * positions
@@ -104,10 +104,10 @@ def _of_image(x, cols, images, sizes, g, job, inward):
 
 @kernel(parallel=True)
 def _unroll(x, cols, images, sizes, g):
-    """The matrix of each group, (groups, N P, channels taps), of images x; all flat.
+    """im2col: the matrices cols (groups, N P, channels taps) of images x; all flat.
 
-    sizes  groups, channels of one, columns, positions
-    g      of each axis: image, taps, stride, where the first is, dilation, positions
+    sizes  groups, channels per group, columns, positions
+    g      per axis: image, taps, stride, -pad, dilation, positions
     """
     for job in prange(images * sizes[0]):
         _of_image(x, cols, images, sizes, g, np.int64(job), True)
@@ -115,7 +115,7 @@ def _unroll(x, cols, images, sizes, g):
 
 @kernel(parallel=True)
 def _roll(cols, base, x, images, sizes, g):
-    """x = base + what its windows hold."""
+    """col2im: x = base + the sum of the rows of its windows."""
     area = g[0, 0] * g[0, 1] * g[0, 2]
     for job in prange(images * sizes[0]):
         for c in range(sizes[1]):
@@ -127,7 +127,7 @@ def _roll(cols, base, x, images, sizes, g):
 
 @kernel(parallel=True)
 def _turn(y, base, out, inward):
-    """out (groups, N, P, F) = y (N, groups, F, P), or y = out + base (groups F)."""
+    """Transpose y (N, groups, F, P) to out (groups, N, P, F), or back, adding base (groups F)."""
     images, groups, filters, positions = y.shape
     for job in prange(images * groups):
         n, group = np.int64(job) // groups, np.int64(job) % groups
@@ -143,7 +143,7 @@ def _turn(y, base, out, inward):
 
 @lru_cache(maxsize=256)
 def _live(geo: Geometry) -> tuple[Any, bool]:
-    """The window without dead taps, and whether it had any."""
+    """The window without taps that only see padding, and whether it had any."""
     window = geo.window.trimmed
     return window, window.kernel != geo.window.kernel
 
@@ -153,14 +153,14 @@ def _columns(geo: Geometry) -> int:
 
 
 def _matrices(geo: Geometry, direction: Direction) -> tuple[int, int, int, str]:
-    """Rows, terms and columns of the product of a group, and how its factors lie."""
+    """M, K and N of a group's product, and the storage order of its operands."""
     rows, filters, columns = geo.positions, geo.group_filters, _columns(geo)
     return {"forward": (rows, columns, filters, "CF"), "data": (rows, filters, columns, "CC"),
             "weight": (filters, rows, columns, "FC")}[direction]
 
 
 def _room(direction: Direction, geo: Geometry, dtype: Any) -> list[Spec]:
-    """The matrices, the turned output, the weight without dead taps, what the product needs."""
+    """The matrices, the transposed output, the weight of live taps, and the GEMM workspace."""
     rows, depth, columns, order = _matrices(geo, direction)
     weights = geo.filters * _columns(geo) if _live(geo)[1] else 0
     return [Spec((geo.groups, geo.positions, _columns(geo)), dtype),
@@ -173,14 +173,13 @@ data_room = partial(_room, "data")
 weight_room = partial(_room, "weight")
 
 CALL, CYCLE, SEGMENT, MOVE, TURN, STORE = 8000, 0.4, 6, 0.6, 1, 1.5
-"""Nanoseconds (see `convolution`) of a call; of a cycle by the count of `product_plan`; to begin a
-row of pixels of a window; to move a pixel of one where they lie apart; to turn a number; to bring
-in or store a vector."""
+"""Nanoseconds (see `convolution`) of a call; of a cycle as counted by `gemm_plan`; to start a row
+of pixels of a window; to copy a strided pixel; to transpose an element; to load or store a
+vector."""
 
 
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
-    """About how many nanoseconds a direction takes one thread, infinitely many where the matrix is
-    too large."""
+    """Estimated single-thread nanoseconds of a direction, inf where the matrix is too large."""
     window, trimmed = _live(geo)
     numbers = geo.groups * geo.positions * _columns(geo)
     if not numbers or numbers > MOST:
@@ -201,7 +200,7 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
 # ---------------------------------------------------------------------------------------- functions
 
 def _table(geo: Geometry) -> np.ndarray:
-    """What `_unroll` reads."""
+    """The geometry table `g` of `_unroll`."""
     w = _live(geo)[0]
     return np.array([w.image, w.kernel, w.stride, [-pad for pad in w.pad], w.dilate, w.out])
 
@@ -211,13 +210,13 @@ def _sizes(geo: Geometry) -> tuple[int, ...]:
 
 
 def _parts(geo: Geometry, w: Any) -> Any:
-    """The taps of a weight that are not dead."""
+    """The live taps of a weight."""
     taps = tuple(slice(r.start, r.stop) for r in geo.window.live)
     return w.reshape(geo.filters, geo.group_channels, *geo.window.kernel)[(..., *taps)]
 
 
 def _weights(geo: Geometry, w: Any, work: Any) -> tuple[Any, Run]:
-    """The weight (groups, filters, columns) without dead taps, and a function that makes it."""
+    """The weight (groups, filters, columns) of live taps, and a function that fills it."""
     if not _live(geo)[1]:
         return w.reshape(geo.groups, geo.group_filters, -1), _nothing
     live = _parts(geo, w)
@@ -244,7 +243,7 @@ def _in_turn(*runs: Run) -> Run:
 
 
 def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, scratch: Sequence[Any]) -> Run:
-    """y = convolution of x with w, plus bias or None; a function that does it."""
+    """A function that computes y = convolution of x with w, plus bias if given."""
     cols, out, live, work = scratch[:4]
     weights, trim = _weights(geo, w, live)
     base = np.zeros(geo.filters, y.dtype) if bias is None else bias
@@ -258,7 +257,7 @@ def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, scratch: Sequence[
 
 def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any, scratch: Sequence[Any]
                   ) -> Run:
-    """gx = gradient of the data, plus bias or None: what deconvolution computes."""
+    """A function that computes gx, the gradient of the data, plus bias (for deconvolution)."""
     cols, out, live, work = scratch[:4]
     weights, trim = _weights(geo, w, live)
     base = np.zeros(geo.channels, gx.dtype) if bias is None else bias
@@ -270,7 +269,7 @@ def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any, scratch: S
 
 
 def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, scratch: Sequence[Any]) -> Run:
-    """gw = gradient of the weight."""
+    """A function that computes gw, the gradient of the weight."""
     cols, out, live, work = scratch[:4]
     trimmed, rows = _live(geo)[1], out.reshape(geo.groups, geo.positions, -1)
     target = (live if trimmed else gw).reshape(geo.groups, geo.group_filters, -1)

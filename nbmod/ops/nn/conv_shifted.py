@@ -1,16 +1,16 @@
-"""Convolution as sums of shifted planes.
+"""Direct convolution as sums of shifted planes.
 
-Planes of an image are laid out for the window (`planes`), or are as good in place: where no window
-meets padding and the stride is 1.  There every tap is a distance, and
+Planes of an image are copied to a padded polyphase layout (`window_planes`), or read in place where
+the stride is 1 and no window meets padding.  In it every tap is a constant offset, and
 
     output             y[f]  = sum over c, t of w[f, c, t] x[c] shifted by t
     gradient of data   x[c]  = sum over f, t of w[f, c, t] gy[f] shifted back by t
     gradient of weight gw[f, c, t] = product of gy[f] and x[c] shifted by t
 
-go over runs of numbers that are long even where rows of positions are short.  STEP sums stay in
-registers while all terms pass.  Nothing is copied for each tap, so what this is for are few
-channels or filters: thin layers, depthwise ones, images of three axes.  Taps that meet nothing but
-padding are left out.  Small images are laid out side by side.
+process contiguous runs that are long even where rows of positions are short.  STEP accumulators
+stay in registers over all terms.  Nothing is copied per tap (no im2col), which suits few channels
+or filters: thin layers, depthwise layers, 3-D images.  Taps that only see padding are skipped;
+small images are laid out side by side.
 
 Every sum is formed by one worker in an order that depends on shapes alone.
 """
@@ -38,20 +38,25 @@ __all__ = ["backward_data", "backward_weight", "cost", "data_room", "forward", "
            "weight_room"]
 
 SIDE = 8 * STEP
-"""Numbers of a plane that are worth being gone over alone."""
+"""Elements from which on a plane is processed alone."""
 NEAR = 1 << 12
-"""Numbers of images that stay in the first cache while all filters go by."""
+"""Elements of images that stay in the L1 cache while all filters are applied."""
 MOST = 1 << 19
-"""Numbers that are laid out at most: those of a second cache."""
+"""Elements of the copied layout at most: they fit the L2 cache."""
 
 
 # ------------------------------------------------------------------------------------------- layout
 
 class Form(NamedTuple):
-    """What kernels read of a layout: pixels of an image, stride of a row, positions of a row;
-    numbers of an image in a phase and from its first position to its last; of a channel; whether
-    the images are read in place; whether the result is written in place; how many of its numbers
-    before the next channel or filter comes; from one result to the next in scratch."""
+    """Layout parameters of the kernels.
+
+    area     pixels of an image; `step` the stride along a row, `columns` positions of a row
+    whole    elements of an image in a phase; `run` from its first position to its last
+    numbers  elements of a channel
+    here     images are read in place; `direct`: the result is written in place
+    block    elements of the result per pass over the channels or filters
+    pitch    distance of consecutive results in the workspace
+    """
 
     area: int
     step: int
@@ -67,7 +72,7 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the numbers of a convolution are in a direction."""
+    """Memory layout of a convolution in each direction."""
 
     geo: Geometry
 
@@ -77,7 +82,7 @@ class Layout:
 
     @cached_property
     def is_bare(self) -> bool:
-        """Whether an image in place is as good as laid out: stride 1, no window meets padding."""
+        """Whether images can be read in place: stride 1, and no window meets padding."""
         w = self.window
         ends = ((o - 1) + (k - 1) * d - p for o, k, d, p in zip(
             w.out, w.kernel, w.dilate, w.pad, strict=True))
@@ -87,7 +92,7 @@ class Layout:
 
     @cached_property
     def fits(self) -> bool:
-        """Whether all pixels of an image are in the order in which they are laid out."""
+        """Whether the copied layout of an image equals the image itself."""
         w = self.window
         return self.is_bare and Planes(w).size == w.image and not any(w.pad)
 
@@ -113,8 +118,8 @@ class Layout:
                     (planes.numbers if direction == "data" else pitch) + STEP)
 
     def taps(self, direction: Direction) -> np.ndarray:
-        """(taps, 2): which weight a tap has, and its distance; those of the data's gradient in the
-        order of phases, its distance backwards."""
+        """(taps, 2): index of the weight and offset of each tap; for the gradient of the data in
+        the order of phases, with negated offsets."""
         planes, window = self.planes, self.window
         first = [taps.start for taps in self.geo.window.live]
         index = np.indices(window.kernel).reshape(3, -1)
@@ -130,8 +135,8 @@ class Layout:
         return np.stack([which, place], 1)
 
     def tables(self, direction: Direction) -> tuple[np.ndarray, ...]:
-        """Those of `planes`; rows of positions are a row of the image apart where it is read in
-        place."""
+        """Tables of `planes`; where images are read in place, rows of positions have the pitch of
+        the image."""
         rows, runs, starts, taps, first = self.planes.tables
         if self.is_bare and direction != "data":
             z, y = np.indices(self.window.out[:2]).reshape(2, -1)
@@ -139,7 +144,7 @@ class Layout:
         return rows, runs, starts, taps, first
 
     def work(self, direction: Direction) -> int:
-        """Numbers of scratch of a worker."""
+        """Workspace elements of a worker."""
         form, geo, together = self.form(direction), self.geo, self.planes.together
         if direction == "data":
             far = form.whole - form.run + together * form.whole + STEP
@@ -150,8 +155,8 @@ class Layout:
                 + results * form.pitch + STEP)
 
     def plan(self, direction: Direction, workers: int) -> tuple[np.ndarray, int]:
-        """Images, images together, groups, parts of a group's filters (channels for the data's
-        gradient), their number; and jobs."""
+        """Images, images laid out together, groups, parts into which the filters of a group (for
+        the gradient of the data, its channels) are divided, and their number; and jobs."""
         geo, together = self.geo, self.planes.together
         each = geo.group_channels if direction == "data" else geo.group_filters
         images = 1 if direction == "weight" else -(-geo.images // together)
@@ -168,19 +173,17 @@ def _layout(geo: Geometry) -> Layout:
 # ------------------------------------------------------------------------------- cost and functions
 
 CALL, PRODUCT, ALONE, DOTS, SUMS, DOT, MOVE, ROW, STORE = 4000, 0.28, 0.5, 0.36, 8, 30, 0.5, 8, 1
-"""Nanoseconds (see `convolution`) of a call; of a product of vectors where four results are summed
-up together, where one is, and in a product of two runs; to begin STEP sums; to begin a product of
-two runs; to lay out a pixel where they lie apart; to begin a row of pixels; to bring in or store a
-vector."""
+"""Nanoseconds (see `convolution`) of a call; of a vector multiply-add where four results are
+accumulated together, where one is, and in a dot product; to start STEP accumulators; to start a dot
+product; to copy a strided pixel; to start a row of pixels; to load or store a vector."""
 LARGE, FAR, STREAM, WEIGHT = 1 << 17, 2.2, 1.2, 0.4
-"""Elements that are read again for every four results, or for every filter of a weight's gradient,
-from which on they come from a third cache: how many times longer sums take then, and nanoseconds
-more for a vector of a product of two runs.  Nanoseconds to bring in a weight."""
+"""Elements, read again for every four results (weight gradient: for every filter), beyond which
+they come from the L3 cache; the factor by which sums then take longer; nanoseconds more for a
+vector of a dot product.  Nanoseconds to load a weight."""
 
 
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
-    """About how many nanoseconds a direction takes one thread, infinitely many where planes are
-    too large to be laid out."""
+    """Estimated single-thread nanoseconds of a direction, inf where planes are too large."""
     if not geo.images or not geo.positions:
         return inf
     layout, width = _layout(geo), lanes(dtype)
@@ -206,7 +209,7 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
 
 
 def _moved(geo: Geometry, direction: Direction, width: int) -> float:
-    """To read and write images, and to lay them out."""
+    """Nanoseconds to read, write and lay out images."""
     layout = _layout(geo)
     form, window = layout.form(direction), layout.window
     pixels, positions = geo.images * geo.channels, geo.images * geo.filters
@@ -254,18 +257,18 @@ def _base(bias: Any, count: int, dtype: Any) -> Any:
 
 def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, scratch: Sequence[Any]
             ) -> Callable[[], None]:
-    """y = convolution of x with w, plus bias or None; a function that does it."""
+    """A function that computes y = convolution of x with w, plus bias if given."""
     return _run(add_up, "forward", geo, (x, w, y, _base(bias, geo.filters, y.dtype)), scratch[0])
 
 
 def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any, scratch: Sequence[Any]
                   ) -> Callable[[], None]:
-    """gx = gradient of the data, plus bias: what deconvolution computes."""
+    """A function that computes gx, the gradient of the data, plus bias (for deconvolution)."""
     return _run(add_back, "data", geo, (gy, w, gx, _base(bias, geo.channels, gx.dtype)),
                 scratch[0])
 
 
 def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, scratch: Sequence[Any]
                     ) -> Callable[[], None]:
-    """gw = gradient of the weight."""
+    """A function that computes gw, the gradient of the weight."""
     return _run(correlate, "weight", geo, (x, gy, gw), scratch[0])

@@ -2,12 +2,10 @@
 
     y[n, f, o] = bias[f] + sum over c, k of w[f, c, k] x[n, c, o * stride - pad + k * dilate]
 
-`Directions` is the only place that knows there is more than one way to compute.  Each is a module
-with a function `cost` that estimates the time of a direction, with what it wastes: lanes without a
-channel, taps that see padding, copies, tables.  The least estimate decides, for each direction by
-itself.  Estimates are in nanoseconds of one thread of a core with vectors of 32 bytes, where their
-constants were fitted to some hundred random shapes (those of `bench.sweep`); but for these vectors,
-nothing but their ratios matters.
+`way_of` selects the algorithm of each direction separately, by least estimated cost.  Each
+algorithm is a module with a function `cost`, which includes waste: empty lanes, taps that see
+padding, copies, tables.  Estimates are single-thread nanoseconds on a core with 32-byte vectors;
+their constants were fitted to random shapes (`bench.sweep`), and only their ratios matter.
 """
 
 from __future__ import annotations
@@ -44,8 +42,8 @@ LayoutName = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"]
 
 
 class Way(NamedTuple):
-    """The module whose kernels compute a direction, the geometry as they are told it, and about how
-    many nanoseconds it takes one thread."""
+    """The module with the kernels of a direction, the geometry passed to them, and the estimated
+    single-thread nanoseconds."""
 
     module: Any
     geo: Geometry
@@ -69,8 +67,7 @@ class Way(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def way_of(geo: Geometry, direction: Direction, dtype: np.dtype) -> Way:
-    """The fastest way by the estimates of all that can compute a direction, of the geometry as it
-    is given and of the squeezed one."""
+    """The algorithm of least estimated cost, over the geometry as given and squeezed."""
     ways = [Way(module, each, module.cost(each, direction, dtype))
             for each in dict.fromkeys((geo, geo.squeezed))
             for module in _modules()]
@@ -79,12 +76,12 @@ def way_of(geo: Geometry, direction: Direction, dtype: np.dtype) -> Way:
 
 @dataclass(frozen=True)
 class Directions:
-    """The three directions of one convolution: what each needs as scratch, and how it runs."""
+    """The three directions of a convolution: workspace and function of each."""
 
     geo: Geometry
 
     def way(self, direction: Direction, dtype: Any) -> Way:
-        """How a direction is computed."""
+        """The algorithm of a direction."""
         return way_of(self.geo, direction, np.dtype(dtype))
 
     def forward_room(self, dtype: Any) -> list[Spec]:
@@ -97,25 +94,25 @@ class Directions:
         return self.way("weight", dtype).room("weight", dtype)
 
     def forward(self, x: Any, w: Any, bias: Any, y: Any, scratch: Sequence[Any]) -> Run:
-        """y = convolution of x with w, plus bias or None."""
+        """A function that computes y = convolution of x with w, plus bias if given."""
         way = self.way("forward", x.dtype)
         return way.module.forward(way.geo, way.images(x), way.weights(w), bias, way.outputs(y),
                                   scratch)
 
     def data(self, gy: Any, w: Any, bias: Any, gx: Any, scratch: Sequence[Any]) -> Run:
-        """gx = gradient of the data, plus bias or None."""
+        """A function that computes gx, the gradient of the data, plus bias if given."""
         way = self.way("data", gy.dtype)
         apart = bias is not None and way.geo.channels != self.geo.channels
         run = way.module.backward_data(way.geo, way.outputs(gy), way.weights(w),
                                        None if apart else bias, way.images(gx), scratch)
         if not apart:
             return run
-        # Pixels have become channels, but bias has an element for each channel that was given.
+        # Squeezing turned pixels into channels, but bias has one element per original channel.
         planes = gx.reshape(self.geo.images, self.geo.channels, -1)
         return all_of([run, partial(np.add, planes, bias[:, None], out=planes)])
 
     def weight(self, x: Any, gy: Any, gw: Any, scratch: Sequence[Any]) -> Run:
-        """gw = gradient of the weight."""
+        """A function that computes gw, the gradient of the weight."""
         way = self.way("weight", x.dtype)
         return way.module.backward_weight(way.geo, way.images(x), way.outputs(gy), way.weights(gw),
                                           scratch)
@@ -123,7 +120,7 @@ class Directions:
 
 @cache
 def _modules() -> tuple[Any, ...]:
-    """All ways: some are imported at the first bind, as they ask LLVM for the host."""
+    """All algorithms; some are imported at the first bind, as they query LLVM for the host."""
     from ..blocked import direct
     from . import conv_im2col, conv_shifted, pointwise
 
@@ -131,7 +128,7 @@ def _modules() -> tuple[Any, ...]:
 
 
 def bias_gradient(gy: Any, gb: Any) -> Run:
-    """gb = sum of gy (N, C, ...) over everything but channels."""
+    """A function that computes gb = sum of gy (N, C, ...) over all axes but channels."""
     planes = gy.reshape(*gy.shape[:2], -1)
 
     def run() -> None:
@@ -141,7 +138,7 @@ def bias_gradient(gy: Any, gb: Any) -> Run:
 
 
 class FilterOp(SpatialOp):
-    """What convolution and deconvolution share: parameters over axes, inputs, gradients wanted."""
+    """Base of convolution and deconvolution: per-axis parameters, inputs, and checks."""
 
     inputs: ClassVar[tuple[str, ...]] = ("data", "weight", "bias")
     needs: ClassVar[tuple[str, ...]] = ("ograd", "data", "weight")
@@ -188,7 +185,7 @@ class FilterOp(SpatialOp):
 
     def expect_parameters(self, ins: list[PartialShape], weight: tuple[int, ...]
                           ) -> list[PartialShape]:
-        """Shapes of all inputs, the first being known."""
+        """Shapes of all inputs, of which the first is known."""
         found = [ins[0], expect("weight", ins[1], weight, ins[0])]
         return found + [expect("bias", bias, (self.num_filter,), ins[0]) for bias in ins[2:]]
 

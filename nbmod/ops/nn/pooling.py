@@ -1,8 +1,8 @@
-"""Pooling: one number for every window position.
+"""Pooling: the maximum, mean, sum or p-norm of every window.
 
-Averages are sums divided by a grid of window sizes made at bind, which is where all conventions of
-padding end.  A window that is the whole image (global pooling) is a plain reduction, a program; all
-others are done by the kernels of `pooling_planes`.
+Means are sums divided by a table of window sizes made at bind, which alone depends on the padding
+convention.  Global pooling is a plain reduction program; other windows run the kernels of
+`pooling_kernels`, or of `pooling_interleaved` for many small planes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _whole(mode: int, x: Any, y: Any) -> Callable[[], None]:
 
 
 def _whole_back(mode: int, gy: Any, x: Any, gx: Any) -> Callable[[], None]:
-    """A function that gives gy (planes, 1) to pixels gx (planes, pixels)."""
+    """A function that computes the gradient gx (planes, pixels) from gy (planes, 1)."""
     if mode == MAX:
         return partial(_to_first, gy, x, gx, x.dtype.type(_lowest(mode, x)))
     return kernels().prepare(SHARE, [gy], [gx], [float(gx.shape[1] if mode == AVG else 1)])
@@ -59,7 +59,7 @@ def _whole_back(mode: int, gy: Any, x: Any, gx: Any) -> Callable[[], None]:
 
 @kernel(parallel=True)
 def _to_first(gy, x, gx, lowest):
-    """gx is gy at the first of the largest pixels of a plane, if one is above `lowest`."""
+    """gx is gy at the first maximum of each plane, if that is above `lowest`, and 0 elsewhere."""
     planes, pixels = x.shape
     for job in prange(planes):
         plane, best = np.int64(job), stack_buffer(x.dtype)
@@ -82,7 +82,7 @@ def _to_first(gy, x, gx, lowest):
 
 
 def _lowest(mode: int, array: Any) -> float:
-    """What a reduction begins with."""
+    """Initial value of the reduction."""
     return float(np.finfo(array.dtype).min) if mode == MAX else 0.0
 
 
@@ -186,8 +186,8 @@ class Pooling(SpatialOp, name="Pooling"):
         return [pooling_kernels.pool_back_room(Planes(window), dtype, self.mode)]
 
     def squeezed(self, data: Any) -> tuple[int, Window, Any]:
-        """Planes of data (N, C, ...), the window over one of them, and the type: over as few axes
-        as can be.  The first axes are more planes where a window sees one pixel of them."""
+        """Number of planes of data (N, C, ...), the window over one of them with the fewest axes,
+        and the type.  Leading axes with pixelwise windows count as planes."""
         window, planes = self.window(data.shape[2:]), data.shape[0] * data.shape[1]
         axes = [axis for axis in window.axes if axis[:3] != (1, 1, 1)]
         while axes and axes[0].is_pixelwise:
@@ -195,7 +195,7 @@ class Pooling(SpatialOp, name="Pooling"):
         return planes, Window.merged(axes), data.dtype
 
     def is_whole(self, window: Window) -> bool:
-        """One position that covers the image exactly, and a plain reduction."""
+        """Whether this is a plain reduction: one position that covers the image exactly."""
         return (window.kernel == window.image and not any(window.pad) and window.positions == 1
                 and self.mode in (MAX, AVG, SUM))
 
@@ -239,7 +239,7 @@ class Pooling(SpatialOp, name="Pooling"):
                        pooling_kernels.backward_passes(planes, self.mode == MAX), scratch[0])
 
     def sizes(self, window: Window) -> np.ndarray:
-        """How many pixels every window is divided by: an element per position."""
+        """Divisor of each window, (positions,)."""
         if self.mode != AVG:
             return np.ones(window.positions)
         lengths = []
@@ -300,7 +300,7 @@ class PoolingV1(FloatOp, name="Pooling_v1"):
         return [self._padded(ins[1])] * 2
 
     def _padded(self, data: Spec) -> Spec:
-        """The data with its padding, and room for taps of windows that reach beyond it."""
+        """The padded data, extended to cover windows that reach beyond the padding."""
         batch, channels, *image = data.shape
         out, size, stride, pad = self.place(image)
         reach = [max(i + 2 * p, (o - 1) * s + k)
@@ -308,21 +308,21 @@ class PoolingV1(FloatOp, name="Pooling_v1"):
         return Spec((batch, channels, *reach), data.dtype)
 
     def _fill(self, data: Any, room: Any, beyond: float) -> None:
-        """Copy data into `room`: zeros as padding, `beyond` outside it."""
+        """Copy data into the workspace `room`: 0 in the padding, `beyond` outside it."""
         (top, left), (height, width) = self.place(data.shape[2:])[3], data.shape[2:]
         room[:] = beyond
         room[:, :, :height + 2 * top, :width + 2 * left] = 0
         room[:, :, top:top + height, left:left + width] = data
 
     def _taps(self, image: Sequence[int], *rooms: Any) -> list[tuple[Any, ...]]:
-        """For every tap, the pixels of each room that it meets, as views like the output."""
+        """For every tap, the pixels under it in each array, as views shaped like the output."""
         (rows, columns), size, (down, right), _ = self.place(image)
         return [tuple(room[:, :, y:y + (rows - 1) * down + 1:down,
                            x:x + (columns - 1) * right + 1:right] for room in rooms)
                 for y, x in np.ndindex(*size)]
 
     def _share(self, data: Any) -> np.float32:
-        """What a mean gives to each pixel, to the precision of MXNet."""
+        """Weight of each pixel in a mean, rounded as by MXNet."""
         kernel = self.place(data.shape[2:])[1]
         return np.float32(1 / (kernel[0] * kernel[1]) if self.pool_type == "avg" else 1)
 

@@ -1,13 +1,13 @@
-"""What ops over images share: layouts, and scratch memory that follows from the inputs alone.
+"""Base of ops over images: layouts and workspace.
 
-Kernels know channels-first tensors.  With a channels-last layout an op asks for scratch copies of
-its tensors with the channels moved to second place, and works on those, so a layout costs copies
-and no kernel knows of it.  (Real MXNet has no channels-last convolution on the CPU at all.)
+Kernels process channels-first tensors.  With a channels-last layout the op transposes its tensors
+to channels-first copies in the workspace and computes on those.  (Real MXNet has no channels-last
+convolution on the CPU.)
 
-A subclass writes four methods, which never see another layout, nor float16:
+A subclass implements four methods, which only see channels-first tensors and never float16:
 
-    room, room_backward      scratch, from inputs and outputs
-    steps, steps_backward    a function without arguments over given arrays
+    room, room_backward      workspace for given inputs and outputs
+    steps, steps_backward    a function without arguments that computes on given arrays
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class SpatialOp(FloatOp):
 
 
 def _first(tensor: Any) -> Spec:
-    """The tensor with its channels second; vectors, such as a bias, stay."""
+    """Spec of the tensor with channels moved to axis 1; vectors, such as a bias, are unchanged."""
     shape = tuple(tensor.shape)
     return Spec((shape[0], shape[-1], *shape[1:-1]) if len(shape) > 2 else shape, tensor.dtype)
 
