@@ -1,7 +1,7 @@
-"""Activation and LeakyReLU: the nonlinear functions of networks, chosen by a parameter.
+"""Activation and LeakyReLU: activation functions selected by a parameter.
 
-Every one of them is an elementwise formula, so a choice is a `FormulaOp` class (some are ops of
-their own), and the op executes whatever that class would.
+Each function is an elementwise formula, a `FormulaOp` class (some are ops of their own), to which
+the op delegates.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _Leaky(FormulaOp):
 
 
 class _LeakyDown(FormulaOp):
-    """For a negative slope, with which the sign of y does not tell that of x."""
+    """For a negative slope, with which y does not determine the sign of x."""
 
     name = "leaky_down"
     formula = "where(x > 0, x, slope * x)"
@@ -84,7 +84,7 @@ class _Elu(FormulaOp):
 
 
 class _Selu(FormulaOp):
-    """Its gradient is MXNet's, which forgets that y is scaled already: up to 9% off below 0."""
+    """With MXNet's gradient, which ignores that y is already scaled: up to 9% off below 0."""
 
     name = "selu"
     formula = "1.0507009873554805 * where(x > 0, x, 1.6732632423543772 * expm1(x))"
@@ -103,7 +103,7 @@ class _PRelu(FormulaOp):
     formula = "where(x > 0, x, a * x)"
     gradients = {"x": "where(x > 0, gy, a * gy)", "a": "where(x > 0, 0, gy * x)"}
     letters = {"x": "data", "a": "gamma"}
-    # Not over gamma: the sum for it comes first, and the gradient of data still reads it.
+    # Not in place of gamma: its sum is computed first, and the gradient of data still reads gamma.
     inplace_backward = (("ograd", "data"), ("data", "data"))
 
 
@@ -173,7 +173,7 @@ class LeakyReLU(_Chosen, name="LeakyReLU"):
 
     def backward_program(self, kind="f"):
         program = super().backward_program(kind)
-        # The mask is no input: nobody wants its gradient.
+        # The mask is not an input and needs no gradient.
         return prune(program, (True, False)) if self.act_type == "rrelu" else program
 
     def elements(self, ins, outs):
@@ -206,7 +206,7 @@ class LeakyReLU(_Chosen, name="LeakyReLU"):
 
     def _operands_forward(self, ins: Any, outs: Any, call: Call
                           ) -> tuple[list[Any], Callable[[], None]]:
-        """What the formula reads, and a function to call before it."""
+        """Operands of the formula, and a function to call before it."""
         if self.act_type != "rrelu":
             return self._aligned(self.list_inputs(), ins, ins[0].ndim), _nothing
         mask = call.scratch[0] if outs[1] is None else outs[1]

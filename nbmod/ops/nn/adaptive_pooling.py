@@ -1,7 +1,7 @@
 """AdaptiveAvgPooling2D: means over a grid of windows that covers an image of any size.
 
-Windows along an axis depend on that axis alone, so what kernels read is two short tables of bounds.
-Neighbouring windows overlap where the sizes do not divide.  One task is one plane, (n, c).
+Windows are separable, so kernels read one table of bounds per axis.  Adjacent windows overlap where
+the sizes do not divide.  A task is one plane, (n, c).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _forward(x, y, rows, columns):
 
 @kernel(parallel=True)
 def _backward(gy, gx, rows, columns):
-    """Every pixel of a window gets an equal share of its gradient."""
+    """gx (P, H, W): each pixel of a window gets an equal share of its gradient gy (P, OH, OW)."""
     for plane in prange(gx.shape[0]):
         image = gx[plane]
         image[:] = 0

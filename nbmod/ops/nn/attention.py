@@ -1,14 +1,12 @@
-"""Multi-head attention over projections that lie interleaved: scores, and values weighed by them.
+"""Multi-head attention (Vaswani et al. 2017) over interleaved projections: scores, weighted values.
 
-One projection gives, for each step t and sample n, the H heads one after another and in each head
-its queries, keys and values (self attention), or its keys and values (encoder-decoder attention),
-E numbers each:
+For each step t and sample n, a projection holds H heads, and in each head its queries, keys and
+values (self-attention), or its keys and values (encoder-decoder attention), of E elements each:
 
     queries_keys_values (T, N, H 3 E)        keys_values (T, N, H 2 E)        queries (S, N, H E)
 
-`heads_of` shows any part of these as stacks of matrices (N, H, T, E) without moving a number, so
-both ops are the batched products of `matrix` and gradients go where they belong by being written
-through the same views.
+`heads_of` views any part of these as stacks of matrices (N, H, T, E) without a copy, so both ops
+are batched products of `linalg.dot`, and gradients are written through the same views.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ __all__ = ["heads_of"]
 
 
 def heads_of(tensor: Any, heads: int, parts: int, part: int) -> Any:
-    """Part number `part` of (T, N, H parts E) as matrices (N, H, T, E); None stays."""
+    """Part `part` of (T, N, H parts E) as matrices (N, H, T, E); None is returned unchanged."""
     if tensor is None:
         return None
     time, batch, width = tensor.shape
@@ -42,19 +40,19 @@ def heads_of(tensor: Any, heads: int, parts: int, part: int) -> Any:
 
 
 def _stacked(attention: Any, heads: int) -> Any:
-    """Attention (N H, S, T) as matrices (N, H, S, T); None stays."""
+    """Attention (N H, S, T) as matrices (N, H, S, T); None is returned unchanged."""
     return None if attention is None else attention.reshape(-1, heads, *attention.shape[1:])
 
 
 def _clear(tensor: Any, heads: int, parts: int, kept: tuple[int, ...]) -> None:
-    """Zero gradient for the parts that an op does not read."""
+    """Zero the gradients of the parts that an op does not read."""
     for part in set(range(parts)).difference(kept):
         if tensor is not None:
             heads_of(tensor, heads, parts, part)[...] = 0
 
 
 class Attention(Op):
-    """What the four share; `parts` of their interleaved projection."""
+    """Base of the four ops: shapes of their interleaved projections."""
 
     parts: ClassVar[int]
     heads: int
@@ -85,7 +83,7 @@ class Attention(Op):
 
 
 class _Scores(Attention):
-    """Scores Q K^T / sqrt(E): queries begin the first input, keys stand before the values."""
+    """Scores Q K^T / sqrt(E): queries are the first part of their input, keys precede values."""
 
     def scratch(self, ins, outs):
         return [self._sizes(ins, outs[0].shape).workspace(ins[0].dtype)]
@@ -130,7 +128,7 @@ class _Scores(Attention):
 
 
 class _Weighed(Attention):
-    """Values, the last part of the projection, summed with attention for weights."""
+    """Sums of values, the last part of the projection, weighted by attention."""
 
     def scratch(self, ins, outs):
         return [self._sizes(*ins).workspace(ins[0].dtype)]

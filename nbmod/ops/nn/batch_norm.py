@@ -1,13 +1,13 @@
-"""BatchNorm: every channel brought to zero mean and unit variance, then scaled and shifted.
+"""BatchNorm (Ioffe and Szegedy 2015): channels normalised to zero mean and unit variance.
 
 The channel axis splits a tensor in three: x is (N, C, S).  With S > 1 (NCHW) a channel is N runs of
-contiguous numbers, and one task takes a whole channel, so that its second pass finds the numbers in
-cache.  With S = 1 (dense layers, NHWC) neighbours in memory are different channels, and one task
-takes a block of samples; how many blocks there are follows from the shape alone.  Either way
-results do not depend on the number of threads.
+contiguous elements and a task processes a whole channel, whose elements are in cache for the second
+pass.  With S = 1 (dense layers, NHWC) adjacent elements are different channels, and a task
+processes a block of samples; the number of blocks depends on the shape alone.  Either way results
+do not depend on the number of threads.
 
-Sums are taken in float64 of differences to the channel's first number: one reading gives mean and
-variance, and nothing cancels however far the mean is from zero.
+Mean and variance are computed in one pass, from float64 sums of differences to the channel's first
+element (shifted data: Chan, Golub and LeVeque 1983), so nothing cancels for a mean far from zero.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EPS = 1.0000000474974513e-3
 
 @kernel(parallel=True, fastmath=True)
 def _forward_runs(x, gamma, beta, mean, invstd, y, eps):
-    """Statistics of each channel of x (N, C, S), then y."""
+    """Compute the statistics of each channel of x (N, C, S), then y."""
     samples, channels, size = x.shape
     for c in prange(channels):
         first = np.float64(x[0, c, 0])
@@ -78,7 +78,7 @@ def _forward_columns(x, gamma, beta, mean, invstd, y, eps, sums):
 
 @kernel(parallel=True, fastmath=True)
 def _apply_runs(x, gamma, beta, mean, invstd, y):
-    """y from given statistics, x (N, C, S)."""
+    """Compute y from given statistics, x (N, C, S)."""
     samples, channels, size = x.shape
     for row in prange(samples * channels):
         n, c = row // channels, row % channels
@@ -98,7 +98,7 @@ def _apply_columns(x, gamma, beta, mean, invstd, y):
 
 @kernel(parallel=True, fastmath=True)
 def _backward_runs(g, x, gamma, mean, invstd, gx, ggamma, gbeta, constant, write):
-    """Gradients for x (N, C, S), gx only with `write`; `constant`: statistics not those of x."""
+    """Gradients for x (N, C, S), gx only with `write`; `constant`: statistics independent of x."""
     samples, channels, size = x.shape
     for c in prange(channels):
         m, inv = mean[c], invstd[c]
@@ -150,13 +150,13 @@ def _backward_columns(g, x, gamma, mean, invstd, gx, ggamma, gbeta, constant, wr
 
 
 def blocks_of(rows: int) -> int:
-    """In how many parts to take sums over `rows`: by nothing but their number, so that the sums
-    come out the same on any number of threads."""
+    """Number of partial sums over `rows`; it depends on `rows` alone, so that rounding is the same
+    for any number of threads."""
     return max(1, min(rows // 64, 32))
 
 
 class BatchNormOp(FloatOp):
-    """What all forms of BatchNorm share."""
+    """Base of all forms of BatchNorm."""
 
     inputs: ClassVar = ("data", "gamma", "beta", "moving_mean", "moving_var")
     outputs: ClassVar = ("output", "mean", "var")
@@ -171,7 +171,7 @@ class BatchNormOp(FloatOp):
     relu: ClassVar = False
     most: ClassVar = np.inf
     shows_variance: ClassVar = False
-    """Output 2 is the variance, not the inverse deviation."""
+    """Whether output 2 is the variance instead of the inverse deviation."""
 
     eps: float
     momentum: float
@@ -186,7 +186,7 @@ class BatchNormOp(FloatOp):
 
     @property
     def is_pure(self) -> bool:
-        """Forward only reads the moving statistics, and in training not even that."""
+        """The forward pass only reads the moving statistics, and does not in training."""
         return not self.use_global_stats
 
     def writes_aux(self, is_train):
@@ -221,7 +221,7 @@ class BatchNormOp(FloatOp):
         return self._channel_scratch(ins[1], ins[2])
 
     def _channel_scratch(self, data: Spec, statistics: Spec) -> list[Spec]:
-        """Sums of blocks, then four arrays like gamma: ones, and what else needs a place."""
+        """Sums of blocks, then four arrays like gamma: ones, and temporaries."""
         axis, shape = self.axis % len(data.shape), data.shape
         blocks = blocks_of(size_of(shape[:axis])) if size_of(shape[axis + 1:]) == 1 else 0
         return [Spec((blocks, 2, *statistics.shape), np.dtype(np.float64)), *[statistics] * 4]
@@ -233,7 +233,7 @@ class BatchNormOp(FloatOp):
                         for spare, out in zip(spare, outs[1:], strict=False))
         x, y = self._split(data), self._split(outs[0])
         tensors, runs = (x, ones if self.fix_gamma else gamma, beta, mean, invstd, y), x.ndim == 3
-        # MXNet does this in every eager call; its executor only where it could train.
+        # MXNet does this in every eager call, but in executors only if they can train.
         trains = not call.specs or outs[1] is not None
 
         def run() -> None:
@@ -282,7 +282,7 @@ class BatchNormOp(FloatOp):
         return run
 
     def _follow(self, moving: Any, batch: Any) -> None:
-        """Exponential moving average."""
+        """Update an exponential moving average."""
         momentum = as_float32(self.momentum)
         moving *= momentum
         moving += batch * moving.dtype.type(1 - momentum)
@@ -374,11 +374,9 @@ class SyncBatchNorm(BatchNormOp, name="_contrib_SyncBatchNorm"):
 
 @dataclass(frozen=True)
 class FollowedNorm(BatchNormOp):
-    """What `norm` computes, then `add`, a tensor like data, and `relu`: what is not above 0 becomes
-    0, and what is above `most` becomes `most`.
+    """BatchNorm `norm` with an epilogue: `add` adds a tensor like data, `relu` clips to [0, most].
 
-    Passes make it of several nodes (`passes.absorb`).  This one runs on GPUs; `ops.blocked` has one
-    for CPUs.
+    Made by `passes.optimize.fuse_epilogue`.  This op is for GPUs; `ops.blocked` has one for CPUs.
     """
 
     norm: BatchNormOp
@@ -402,8 +400,8 @@ class FollowedNorm(BatchNormOp):
         return (data, *["add"] * self.add, *rest)
 
     def list_needs(self) -> tuple[str, ...]:
-        """Where a limit let numbers pass is computed again from data, or, behind an addition, seen
-        in the output."""
+        """The mask of the clip is recomputed from data or, after an addition, read from the output.
+        """
         return (*self.needs, *["output" if self.add else "beta"] * self.relu)
 
     def infer_shape(self, ins, outs):

@@ -1,4 +1,4 @@
-"""BatchNorm and relu in one op: graphs that MXNet fused for oneDNN have it."""
+"""BatchNorm and relu in one op, found in graphs that MXNet fused for oneDNN."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Ops one after another, on some images of the batch at a time.
+"""Batch tiling: a chain of ops is executed on a few images of the batch at a time.
 
-What an op leaves for the next is then a few images, which stay in the caches, not the whole batch,
-which has to go to memory and back and takes room there.  Every op sees whole images: results are
-those of the ops by themselves, bit for bit.
+Intermediate results are then a few images, which stay in cache, instead of a whole batch, which
+costs memory and bandwidth.  Every op sees whole images, so results are bit-identical.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ __all__ = ["InParts", "divisors_up_to"]
 
 
 def divisors_up_to(number: int, most: int) -> list[int]:
-    """The divisors of a number, not above `most`."""
+    """The divisors of a number up to `most`."""
     return [each for each in range(1, min(number, most) + 1) if number % each == 0]
 
 
 @dataclass(frozen=True)
 class InParts(Op):
-    """`chain`: each op's first input is the output of the one before; `images` at a time.
+    """The ops of `chain`, `images` at a time; each op's first input is the previous op's output.
 
-    The first input of the node goes with the batch, as all results do; the other inputs of all
-    ops follow it, and are read whole.  `images` divides the batch.
+    The first input of the node and all results are divided along the batch; the other inputs of
+    all ops follow it and are read whole.  `images` divides the batch.
     """
 
     chain: tuple[Op, ...]
@@ -48,7 +47,7 @@ class InParts(Op):
         return ins, [shape]
 
     def _parted(self, ins: Sequence[Spec]) -> Iterator[tuple[Op, list[Spec], Spec]]:
-        """(op, inputs, output) of one part."""
+        """(op, inputs, output) of each op for one tile."""
         data, rest = self._part(ins[0]), iter(ins[1:])
         for op in self.chain:
             inputs = [data, *(next(rest) for _ in op.list_inputs()[1:])]
@@ -61,14 +60,14 @@ class InParts(Op):
         return Spec((self.images, *spec.shape[1:]), spec.dtype)
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        """What each op wants, then its results but for those of the last one."""
+        """For each op its workspace, then its intermediate result."""
         found: list[Spec] = []
         for op, inputs, out in self._parted(ins):
             found += [*op.scratch(inputs, [out]), *self._between(op, inputs, out)]
         return found
 
     def _between(self, op: Op, inputs: Sequence[Spec], out: Spec) -> list[Spec]:
-        """Room for the results of an op that are not the last, and not written in place."""
+        """Buffer of an op's result, unless it is the last one or written in place."""
         return [] if op is self.chain[-1] or _in_place(op, inputs[0], out) else [out]
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Callable[[], None]:

@@ -1,9 +1,9 @@
-"""Images with their channels in blocks, for ops that do the same to all channels of a pixel.
+"""Blocked channels (the NCHWc layout), for ops that treat all channels of a pixel alike.
 
-(N, C, pixels) becomes (N, blocks, pixels, BLOCK): the numbers of one pixel in BLOCK channels lie
-side by side, so what is found out about a place, which pixels count there and how much, is found
-out once for all of them, and the loop over channels is vector code.  Channels that fill up the last
-block are 0.  To and fro cost two passes over an image: it pays where pixels are used several times.
+(N, C, pixels) becomes (N, blocks, pixels, BLOCK), in which BLOCK channels of a pixel are
+contiguous: sampling positions and weights are computed once per block, and the loop over channels
+is vectorised.  Channels that pad the last block are 0.  The conversions cost two passes over an
+image, so they pay where pixels are used several times.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["BLOCK", "add_scaled", "blocks_of", "blocks_pay", "from_blocks", "int
            "take_out"]
 
 BLOCK = 64
-"""Channels side by side: a few vectors, so that a loop over them is worth its start."""
+"""Channels of a block: several vectors, to amortise the start of a loop over them."""
 PIXELS, STRIP = 16, 512
-"""Pixels moved together, as they share cache lines; pixels of a task."""
+"""Pixels copied together, as they share cache lines; pixels of a task."""
 USES = 16
-"""Pixels that a bin reads, about: with as many uses as pixels both ways take the same time."""
+"""Approximate pixels that a bin reads: with as many uses as pixels, both layouts break even."""
 
 
 @kernel(parallel=True)
@@ -67,14 +67,14 @@ def from_blocks(blocks, data):
 
 @inlined
 def add_scaled(total, pixel, weight):
-    """total += weight pixel, over a block's channels."""
+    """total += weight pixel, over the channels of a block."""
     for c in range(BLOCK):
         total[c] += weight * pixel[c]
 
 
 @inlined
 def take_out(rows, values):
-    """values (C, n) = rows (n, BLOCK) of the first C channels."""
+    """Transpose the first C channels of rows (n, BLOCK) to values (C, n)."""
     for c in range(values.shape[0]):
         for k in range(values.shape[1]):
             values[c, k] = rows[k, c]
@@ -82,18 +82,18 @@ def take_out(rows, values):
 
 @inlined
 def put_in(values, rows):
-    """rows (n, BLOCK) of values (C, n); channels that do not exist are 0."""
+    """Transpose values (C, n) to rows (n, BLOCK), padded with zeros."""
     for k in range(rows.shape[0]):
         for c in range(BLOCK):
             rows[k, c] = values[c, k] if c < values.shape[0] else 0
 
 
 def blocks_of(data: Any) -> Spec:
-    """What data (N, C, ...), an array or a Spec, becomes."""
+    """The blocked form of data (N, C, ...), an array or a Spec."""
     batch, channels, *image = data.shape
     return Spec((batch, -(-channels // BLOCK), math.prod(image), BLOCK), data.dtype)
 
 
 def blocks_pay(data: Shape, bins: int) -> bool:
-    """Whether to put data (N, C, ...) into blocks, for so many bins in all."""
+    """Whether converting data (N, C, ...) to blocks pays off for a total of `bins`."""
     return bins * USES >= data[0] * math.prod(data[2:])

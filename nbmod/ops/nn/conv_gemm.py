@@ -1,4 +1,4 @@
-"""Convolution as matrix products: three directions, two kernels, two inner loops.
+"""Convolution by implicit im2col and GEMM (Chetlur et al., cuDNN, 2014): three directions.
 
 With one row per (channel, tap) and one column per window position, an image becomes the matrix of
 columns `cols`; the filters are the matrix `w`.  Then
@@ -7,14 +7,14 @@ columns `cols`; the filters are the matrix `w`.  Then
     gradient of data   cols = w^T gy           gather gy, multiply, scatter the columns back
     gradient of weight gw   = gy cols^T        gather both, multiply
 
-`cols` never exists as a whole: a worker gathers a tile of it that fits the L2 cache, uses it up and
-gathers the next.  The columns of all images stand side by side, so small images share a tile.  The
-first two directions are one kernel, `contract`: source and destination both have a window, and the
-one that needs none has the pixelwise one.
+`cols` is never stored as a whole: a worker gathers a tile of it that fits the L2 cache, uses it and
+gathers the next.  The columns of all images are concatenated, so small images share a tile.  The
+first two directions are one kernel, `contract`, with a window for the source and one for the
+destination, one of which is pixelwise.
 
-The inner loops are written so that a compiler turns them into vector code on any CPU: `_quad` adds
-four rows times four coefficients to four rows (16 multiply-adds for 4 loads and 4 stores), and
-`dot_products` forms 16 dot products of eight rows in registers.
+The inner loops are vectorised by the compiler on any CPU: `_quad` adds four rows times four
+coefficients to four rows (16 multiply-adds for 4 loads and 4 stores), and `dot_products` forms 16
+dot products of eight rows in registers.
 
 Every sum is formed by one worker in an order that depends on shapes alone, so results are
 the same for any number of threads.
@@ -42,9 +42,9 @@ __all__ = ["forward", "backward_data", "backward_weight", "forward_room",
 TILE = 512
 """Columns per tile; longer rows of `_quad` do not gain, shorter ones lose to its prologue."""
 DEPTH = 256
-"""Rows per tile: TILE x DEPTH float32 are half a megabyte."""
+"""Rows per tile: TILE x DEPTH float32 are 512 KB."""
 BLOCK, STRIP = 512, 128
-"""Most rows of gy and of cols per job of `correlate`: cols are dearer to gather."""
+"""Most rows of gy and of cols per job of `correlate`: gathering cols costs more."""
 
 
 # ------------------------------------------------------------------------------------ moving pixels
@@ -53,8 +53,8 @@ BLOCK, STRIP = 512, 128
 def _gather(x, g, k, at, count, out):
     """`count` columns of row `k` from position `at` on, of images x under window g; padding is 0.
 
-    Images are (N, C, D H W); `at` is (image, z, y, x) of a position.  Indices are unsigned: numba
-    then leaves out the test for negative ones, which costs more than copying a short row.
+    Images are (N, C, D H W); `at` is (image, z, y, x) of a position.  Indices are unsigned, which
+    avoids numba's test for negative ones: it costs more than copying a short row.
     """
     c, tap, n, oz, oy, first = k // g[0, 9], g[1 + k % g[0, 9]], at[0], at[1], at[2], at[3]
     step, done = g[0, 8], 0
@@ -116,7 +116,8 @@ def _position(g, q):
 
 @inlined
 def _fill(y, channel, positions, start, stop, value):
-    """Set what columns [start, stop) can reach: whole images, or pixels of a pixelwise window."""
+    """Set all elements that columns [start, stop) can add to: whole images, or pixels of a
+    pixelwise window."""
     for n in range(start // positions, (stop - 1) // positions + 1):
         lo, hi = max(start - n * positions, 0), min(stop - n * positions, positions)
         image = y[n, channel]
@@ -202,7 +203,7 @@ def _contract_jobs(worker, workers, x, gx, w, y, gy, base, plan, work):
                 for k in range(k0, k1):
                     _gather(x, gx, group * depth + k, from_, count, b[k - k0])
                 for m in range(m0, m1, 4):
-                    # the last rows of a block are done together with some already done
+                    # the last rows of a block overlap the quad before
                     first = m if m + 4 <= m1 or rows < 4 else m1 - 4
                     have = min(4, m1 - first)
                     at = group * rows * depth + first * sm + k0 * sk
@@ -215,7 +216,7 @@ def _contract_jobs(worker, workers, x, gx, w, y, gy, base, plan, work):
 def contract(x, gx, w, y, gy, base, plan, work):
     """y[scattered] = base + w x[gathered]; x, y (N, C, D H W), w flat, base one per channel of y.
 
-    gx, gy: tables of the windows; plan: see `plan_columns`; work (workers, rows, columns).
+    gx, gy: window tables; plan: see `plan_columns`; work (workers, rows, columns).
     """
     workers = work.shape[0]
     for worker in prange(workers):
@@ -268,10 +269,10 @@ def _round_up(value: int, unit: int) -> int:
 
 def plan_columns(groups: int, rows: int, depth: int, columns: int, strides: tuple[int, int],
                  workers: int) -> tuple[np.ndarray, Shape]:
-    """What `contract` is told, and the shape of its work, where columns may be divided anywhere.
+    """The plan of `contract` and the shape of its workspace, where columns may be split anywhere.
 
-    The product is w (rows x depth, `strides` between its elements) times cols (depth x columns),
-    `groups` times over; a job is some columns by some rows.
+    The product, of each group, is w (rows x depth, `strides`) times cols (depth x columns); a job
+    is a block of columns by rows.
     """
     tiles = -(-columns // TILE)
     tile = _pieces(columns, TILE, 16, _round_up(tiles, workers) if tiles > workers else tiles)
@@ -284,7 +285,7 @@ def plan_columns(groups: int, rows: int, depth: int, columns: int, strides: tupl
 
 def plan_rows(groups: int, rows: int, depth: int, columns: int, workers: int
               ) -> tuple[np.ndarray, Shape]:
-    """What `correlate` is told, and the shape of its work: rows x depth sums over columns."""
+    """The plan of `correlate` and the shape of its workspace: rows x depth sums over columns."""
     block = _pieces(rows, BLOCK, 4)
     strip = _pieces(depth, STRIP, 4, -(-workers // (groups * -(-rows // block))))
     # the same for any number of workers, so that sums are formed in the same order
@@ -298,7 +299,7 @@ def _flat(geo: Geometry) -> Window:
 
 
 def _source(geo: Geometry) -> Window:
-    """The window over the data; one row of pixels if it moves nothing."""
+    """The window over the data; a single row of pixels if it is pixelwise."""
     return _flat(geo) if geo.window.is_pixelwise else geo.window
 
 
@@ -313,7 +314,7 @@ def _forward_plan(geo: Geometry, workers: int) -> tuple[np.ndarray, Shape]:
 
 
 def _backward_plan(geo: Geometry, workers: int) -> tuple[np.ndarray, Shape]:
-    """For the product w^T gy: jobs are images by channels, so that they never add to one pixel.
+    """For the product w^T gy: jobs are images by channels, so that no two add to the same pixel.
 
     Columns per job and tile do not depend on `workers`, so neither does the order of sums.
     """
@@ -333,31 +334,30 @@ def _weight_plan(geo: Geometry, workers: int) -> tuple[np.ndarray, Shape]:
 
 
 def forward_room(geo: Geometry, dtype: np.dtype) -> list[Spec]:
-    """Scratch memory `forward` needs."""
+    """Workspace of `forward`."""
     return [Spec(_forward_plan(geo, num_threads())[1], dtype)]
 
 
 def data_room(geo: Geometry, dtype: np.dtype) -> list[Spec]:
-    """Scratch memory `backward_data` needs."""
+    """Workspace of `backward_data`."""
     return [Spec(_backward_plan(geo, num_threads())[1], dtype)]
 
 
 def weight_room(geo: Geometry, dtype: np.dtype) -> list[Spec]:
-    """Scratch memory `backward_weight` needs."""
+    """Workspace of `backward_weight`."""
     return [Spec(_weight_plan(geo, num_threads())[1], dtype)]
 
 
 # -------------------------------------------------------------------------------------------- cost
 
 CALL, QUAD, FOUR, DOTS, PIXEL, STORE, ROW, LOOP = 7000, 0.4, 1, 0.7, 0.4, 4, 14, 30
-"""Nanoseconds (see `convolution`) of a call; of a product of vectors, of four rows or of fewer, or
-in dot products; to gather or scatter a vector of pixels, or a pixel where they lie apart; to read
-or write a vector of the side without a window; to begin a row of pixels; to begin a loop over 16
-products."""
+"""Nanoseconds (see `convolution`) of a call; of a vector multiply-add, of four rows or of fewer, or
+in dot products; to gather or scatter a vector of pixels, or a strided pixel; to read or write a
+vector of the side without a window; to start a row of pixels; to start a loop over 16 products."""
 
 
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
-    """About how many nanoseconds a direction takes one thread."""
+    """Estimated single-thread nanoseconds of a direction."""
     rows, depth, columns, lanes = geo.group_filters, geo.depth, geo.positions, vector_lanes(dtype)
     width = geo.window.positions if geo.window.is_pixelwise else geo.window.out[2]
     apart = geo.window.stride[2] > 1 and width > 1
@@ -376,7 +376,7 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
 
 def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, room: Sequence[Any]
             ) -> Callable[[], None]:
-    """y = convolution of x with w, plus bias (or None); a function that does it."""
+    """A function that computes y = convolution of x with w, plus bias if given."""
     work = room[0]
     plan, _ = _forward_plan(geo, len(work))
     base = np.zeros(geo.filters, y.dtype) if bias is None else bias
@@ -386,7 +386,7 @@ def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, room: Sequence[Any
 
 def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any,
                   room: Sequence[Any]) -> Callable[[], None]:
-    """gx = gradient of the data, plus bias: what deconvolution computes."""
+    """A function that computes gx, the gradient of the data, plus bias (for deconvolution)."""
     work = room[0]
     plan, _ = _backward_plan(geo, len(work))
     base = np.zeros(geo.channels, gx.dtype) if bias is None else bias
@@ -396,7 +396,7 @@ def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any,
 
 def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, room: Sequence[Any]
                     ) -> Callable[[], None]:
-    """gw = gradient of the weight."""
+    """A function that computes gw, the gradient of the weight."""
     work = room[0]
     plan, _ = _weight_plan(geo, len(work))
     return partial(correlate, _planes(x), _source(geo).table(), _planes(gy), _flat(geo).table(),

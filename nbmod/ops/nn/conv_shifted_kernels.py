@@ -1,8 +1,8 @@
-"""The kernels of `shifted`: sums of planes at the distance of a tap, and products of two runs.
+"""Kernels of `conv_shifted`: weighted sums of shifted planes, and dot products of shifted runs.
 
-All arrays are flat.  `sizes` are channels and filters of a group, taps of the window and its
-positions; `form` and `tables` are those of `shifted.Layout`, `plan` says how jobs are divided, and
-`taps` has for each tap which weight it has and its distance.
+All arrays are flat.  `sizes` are channels and filters of a group, taps and positions of the window;
+`form` and `tables` are those of `conv_shifted.Layout`, `plan` divides the work into jobs, and
+`taps` holds the weight index and the offset of each tap.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from .window_planes import move
 __all__ = ["SPAN", "add_back", "add_up", "correlate"]
 
 SPAN = 2 * lanes(np.float32)
-"""Sums of each of four results that are formed together, at most STEP."""
+"""Accumulators of each of four results computed together, at most STEP."""
 
 
 @inlined(fastmath=True)
 def _sums(source, start, w, at, terms, taps, seen, value, into, to):
-    """STEP sums from into[to] on: `value`, and of every plane and the taps seen[0] to seen[1] the
-    numbers at their distance times their weight; terms: planes, from one to the next in source and
-    in w."""
+    """STEP sums from into[to] on: `value` + sum over planes and taps [seen[0], seen[1]) of weight
+    times shifted element; terms: number of planes, their pitch in source and in w."""
     count, far, step = terms
     total = stack_buffer(source.dtype)
     for k in range(STEP):
@@ -41,7 +40,7 @@ def _sums(source, start, w, at, terms, taps, seen, value, into, to):
 
 @inlined(fastmath=True)
 def _four_sums(source, start, w, at, terms, taps, seen, values, into, to):
-    """SPAN sums of four results, whose weights are at[1] apart and which are to[1] apart."""
+    """SPAN sums of each of four results; at[1] is the pitch of their weights, to[1] their own."""
     count, far, step = terms
     kind = source.dtype
     total0, total1 = stack_buffer(kind), stack_buffer(kind)
@@ -73,8 +72,8 @@ def _four_sums(source, start, w, at, terms, taps, seen, values, into, to):
 
 @inlined
 def _stretch(source, start, w, at, terms, taps, seen, base, into, to, within, many):
-    """The sums [within[0], within[1]) of within[2] of one result or of four; base: the first of
-    them where results begin."""
+    """Sums [within[0], within[1]) of within[2], of one result or of four; `base` holds their
+    initial values."""
     if many == 4:
         for s in range(within[0], within[1], SPAN):
             now = min(s, max(within[2] - SPAN, 0))
@@ -106,7 +105,7 @@ def _dot(a, at, b, to, count):
 
 @inlined(fastmath=True)
 def _four_dots(a, at, b, places, count):
-    """The same for four places in b."""
+    """The same for four offsets in b."""
     kind, nothing, one = a.dtype, a.dtype.type(0), np.uintp(at)
     p0, p1, p2, p3 = (np.uintp(places[0]), np.uintp(places[1]), np.uintp(places[2]),
                       np.uintp(places[3]))
@@ -134,7 +133,7 @@ def _four_dots(a, at, b, places, count):
 
 @inlined
 def _lay_out(x, work, channel, images, channels, form, tables):
-    """Planes of a channel of some images, from the first element of `work` on."""
+    """Copy planes of a channel of some images to the layout in `work`."""
     for n in range(images[0], images[1]):
         move(x, (n * channels + channel) * form[0], work[(n - images[0]) * form[3]:], tables,
              form[1], True)
@@ -142,7 +141,7 @@ def _lay_out(x, work, channel, images, channels, form, tables):
 
 @inlined
 def _spread(gy, begin, work, starts, columns):
-    """Positions of an output to where they are in a plane."""
+    """Copy the positions of an output to their elements of a plane."""
     for row in range(len(starts)):
         source, target = np.uintp(begin + row * columns), np.uintp(starts[row])
         for i in range(columns):
@@ -151,7 +150,7 @@ def _spread(gy, begin, work, starts, columns):
 
 @inlined
 def _collect(work, y, begin, starts, columns):
-    """And back."""
+    """The inverse of `_spread`."""
     for row in range(len(starts)):
         source, target = np.uintp(starts[row]), np.uintp(begin + row * columns)
         for i in range(columns):
@@ -160,13 +159,13 @@ def _collect(work, y, begin, starts, columns):
 
 @inlined
 def _many(i, end):
-    """How many results are summed up together from the i-th on."""
+    """Number of results accumulated together from result i on."""
     return 4 if i + 4 <= end else 1
 
 
 @inlined
 def _share(job, plan):
-    """Images [first, last), group and its share [first, last) of what is divided into parts."""
+    """Images [first, last), group, and filters or channels [first, last) of a job."""
     images, together, groups, parts, whole = plan[0], plan[1], plan[2], plan[3], plan[4]
     part, group, first = job % parts, job // parts % groups, job // (parts * groups) * together
     return ((first, min(first + together, images)), group,
@@ -215,7 +214,7 @@ def add_up(x, w, y, base, sizes, form, plan, tables, taps, jobs, work):
 
 @inlined
 def _give_back(laid, gx, begin, value, form, tables):
-    """A plane of the data's gradient; `value` is that of pixels that no window sees."""
+    """Copy a plane of the gradient of the data back; pixels that no window sees get `value`."""
     seen = 0
     for run in range(len(tables[1])):
         seen += tables[1][run, 2]
@@ -260,7 +259,7 @@ def _data_job(gy, w, gx, base, sizes, form, plan, tables, taps, share, work):
 
 @kernel(parallel=True)
 def add_back(gy, w, gx, base, sizes, form, plan, tables, taps, jobs, work):
-    """gx = base + w gy, taps the other way; all flat."""
+    """gx = base + w gy with reversed taps; all flat."""
     workers = len(work)
     for worker in prange(workers):
         mine = work[worker]
@@ -272,7 +271,7 @@ def add_back(gy, w, gx, base, sizes, form, plan, tables, taps, jobs, work):
 
 @inlined
 def _dots_of(grad, at, source, begin, gw, to, taps, count):
-    """What all taps of a filter over a channel are given."""
+    """Add to the gradient of all taps of a filter over a channel."""
     t = 0
     while t + 4 <= len(taps):
         s0, s1, s2, s3 = _four_dots(grad, at, source, (
@@ -316,7 +315,7 @@ def _weight_job(x, gy, gw, sizes, form, plan, tables, taps, share, channels, wor
 
 @kernel(parallel=True)
 def correlate(x, gy, gw, sizes, form, plan, tables, taps, jobs, work):
-    """gw = sums of products of x and gy, all flat; jobs: in all, and shares of channels."""
+    """gw = dot products of shifted x and gy; all flat; jobs: number of jobs, parts of channels."""
     workers = len(work)
     for worker in prange(workers):
         mine, (count, pieces) = work[worker], jobs

@@ -1,17 +1,18 @@
-"""CTCLoss: how unlikely a sequence of labels is when nobody says which step belongs to which label.
+"""CTCLoss: negative log likelihood of labels that are not aligned with the steps.
 
-Connectionist temporal classification (Graves, Fernandez, Gomez, Schmidhuber: Connectionist
-Temporal Classification, ICML 2006).  The labels are written with blanks between and around them,
-S = 2 L + 1 places; a path goes from step to step to the same place, the next one, or over a blank
-between two different labels, and the loss is - log of the sum of the probabilities of all paths.
+Connectionist temporal classification by the forward-backward algorithm (Graves, Fernandez, Gomez,
+Schmidhuber: Connectionist Temporal Classification, ICML 2006).  Labels are extended by blanks
+between and around them to S = 2 L + 1 states; at each step a path stays, advances to the next
+state, or skips a blank between two different labels.  The loss is - log of the sum of the
+probabilities of all paths.
 
-    alpha[t, s]   log probability of all ways to be in place s at step t, that step included
-    beta[t, s]    log probability of all ways to go on from there, that step excluded
-    gradient      softmax(data)[t, c] - sum of exp(alpha + beta + loss)[t, s] over places of class c
+    alpha[t, s]   log probability of all paths to state s at step t, that step included
+    beta[t, s]    log probability of all paths from there on, that step excluded
+    gradient      softmax(data)[t, c] - sum of exp(alpha + beta + loss)[t, s] over states of class c
 
-All of it in logarithms, and in double precision: sums of a thousand steps would leave float32 four
-digits.  `Places` holds the labels with their blanks; the kernel takes one sample per task, the
-NumPy twin one step of all samples at once.
+All sums are in the log domain and in double precision: over a thousand steps float32 would keep
+four digits.  The kernel processes one sample per task, its NumPy equivalent one step of all samples
+at a time.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ NO_GRADIENT = np.empty((0, 0, 0), np.float32)
 
 
 class Labels(NamedTuple):
-    """Labels (N, L) with their blanks.
+    """Labels (N, L) extended by blanks.
 
-    `places` (N, 2 L + 1): the class of each place; `skip`, as large: whether a path may come there
-    from two places before; `counts` (N,): how many labels there are; `steps` (N,): how many steps.
+    `places` (N, 2 L + 1): the class of each state; `skip`, of the same shape: whether a path may
+    skip the state before; `counts` and `steps` (N,): numbers of labels and of steps.
     """
 
     places: np.ndarray
@@ -71,14 +72,14 @@ def _log_sum(a, b, c):
 
 @inlined
 def _ends(row, count):
-    """Logarithm of the sum over the two places where a path may end."""
+    """Logarithm of the sum over the two states in which a path may end."""
     before = row[2 * count - 1] if count > 0 else -np.inf
     return _log_sum(row[2 * count], before, -np.inf)
 
 
 @inlined
 def _go_forward(logs, places, skip, size, alpha):
-    """alpha (steps, S) of one sample, logs (steps, C)."""
+    """Compute alpha (steps, S) of one sample from logs (steps, C)."""
     for t in range(len(alpha)):
         for s in range(size):
             if t == 0:
@@ -92,7 +93,7 @@ def _go_forward(logs, places, skip, size, alpha):
 
 @inlined
 def _go_back(logs, places, skip, size, alpha, beta, likelihood, gradient):
-    """Subtract from gradient (steps, C) each class's share of all paths; beta (2, S) is scratch."""
+    """Subtract the posterior of each class from gradient (steps, C); beta (2, S) is workspace."""
     for t in range(len(alpha) - 1, -1, -1):
         now, after = beta[t % 2], beta[(t + 1) % 2]
         for s in range(size):
@@ -112,7 +113,7 @@ def _go_back(logs, places, skip, size, alpha, beta, likelihood, gradient):
 def _ctc(logs, places, skip, count, steps, alpha, beta, loss, gradient):
     """loss (N,) and, unless empty, gradient (T, N, C) from logs (T, N, C); see `Labels`.
 
-    alpha (N, T, S) and beta (N, 2, S) are scratch.
+    alpha (N, T, S) and beta (N, 2, S) are workspace.
     """
     batch = len(loss)
     for sample in prange(batch):
@@ -136,7 +137,7 @@ def _ctc(logs, places, skip, count, steps, alpha, beta, loss, gradient):
 
 
 def _moved(row: np.ndarray, by: int) -> np.ndarray:
-    """Each place's value `by` places before it (after it where negative), -inf at the border."""
+    """Shift right by `by` states (left where negative), with -inf at the border."""
     out = np.full_like(row, -np.inf)
     if by > 0:
         out[:, by:] = row[:, :-by]
@@ -146,7 +147,7 @@ def _moved(row: np.ndarray, by: int) -> np.ndarray:
 
 
 def _ctc_now(logs: np.ndarray, labels: Labels, loss: np.ndarray, gradient: Any) -> None:
-    """The same by NumPy; gradient may be None."""
+    """`_ctc` in NumPy; gradient may be None."""
     places, skip, count, steps = labels
     time, batch, _ = logs.shape
     rows, order = np.arange(batch), np.arange(places.shape[1])
@@ -234,7 +235,7 @@ class CTCLoss(FloatOp, name="CTCLoss",
                 Spec((batch, time, size), double), Spec((batch, 2, size), double)]
 
     def labels(self, ins: Any) -> Labels:
-        """Labels and lengths as whole numbers; MXNetError for a label that is no class."""
+        """Labels and lengths as integers; MXNetError for a label that is not a class."""
         data, label, *lengths = ins
         time, batch, classes = data.shape
         most = label.shape[1]
@@ -280,5 +281,5 @@ class CTCLoss(FloatOp, name="CTCLoss",
 
 
 def _whole(lengths: np.ndarray, most: int) -> np.ndarray:
-    """Lengths as integers from 0 to `most`."""
+    """Lengths as integers, clipped to [0, most]."""
     return np.clip(lengths.astype(np.int64), 0, most)

@@ -1,8 +1,8 @@
-"""Deconvolution: convolution run backwards.
+"""Deconvolution: transposed convolution.
 
-What is the gradient of the data for a convolution is the output here, and the convolution itself is
-the gradient of the data.  The geometry is that convolution's: its image is our output, its filters
-are our channels, so the weight has the same shape and meaning in both.
+The output is the gradient of the data of a convolution, and the gradient of the data is that
+convolution.  The geometry is that convolution's: its image is the output here, its filters are the
+channels, so the weight has the same shape and meaning in both.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Depthwise convolution: every channel has its own few filters, so there is no matrix to multiply.
+"""Direct depthwise convolution: every channel has a few filters of its own.
 
-Kernels walk planes directly.  One tap adds a multiple of a shifted row to a row, and a row stays in
-the L1 cache while all taps pass.  Images are (N, C, D H W), outputs (N, F, OD OH OW); filter `f`
-sees channel `f // (F // C)`.  Taps that meet nothing but padding are left out.
+Each tap adds a multiple of a shifted row to a row, which stays in the L1 cache over all taps.
+Images are (N, C, D H W), outputs (N, F, OD OH OW); filter `f` sees channel `f // (F // C)`.  Taps
+that only see padding are skipped.
 
-The gradient of the data is a sum over pairs of a tap and a position: where rows of taps are longer
-than rows of positions, these change places, and the gradient of the output is the filter.
+The gradient of the data is a sum over pairs of tap and position: where rows of taps are longer than
+rows of positions, the two are swapped, and the gradient of the output acts as the filter.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _forward(x, w, y, base, g, taps):
 
 @kernel(parallel=True)
 def _backward_data(gy, w, gx, base, g, taps):
-    """gx = base + w gy, taps the other way; gy and w (N or 1, F, ...)."""
+    """gx = base + w gy with reversed taps; gy and w (N or 1, F, ...)."""
     channels, size, times = gx.shape[1], g[0, 5], gy.shape[1] // gx.shape[1]
     for plane in prange(gx.shape[0] * channels):
         n, c = plane // channels, plane % channels
@@ -90,7 +90,7 @@ def _backward_data(gy, w, gx, base, g, taps):
 
 @kernel(parallel=True)
 def _backward_weight(x, gy, gw, g, taps):
-    """gw = sums of products of x and gy."""
+    """gw = dot products of shifted x and gy."""
     size, step, times = g[0, 5], g[0, 8], gy.shape[1] // x.shape[1]
     for f in prange(gy.shape[1]):
         for t in range(gw.shape[1]):
@@ -106,25 +106,24 @@ def _backward_weight(x, gy, gw, g, taps):
 
 
 def applies(geo: Geometry) -> bool:
-    """Whether filters are too few for a matrix product."""
+    """Whether the groups have too few filters for a matrix product."""
     return geo.group_channels == 1 and geo.group_filters < 4
 
 
 CALL, PRODUCT, APART, ROW, TAP = 2500, 1.4, 0.5, 9, 0.8
-"""Nanoseconds (see `convolution`) of a call, of a product of vectors, of a product of pixels that
-lie apart, to begin a row of pixels, to find that a tap meets no pixel of a row."""
+"""Nanoseconds (see `convolution`) of a call, of a vector multiply-add, of a multiply-add of strided
+pixels, to start a row of pixels, to skip a tap that meets no pixel of a row."""
 
 
 def _window(geo: Geometry, direction: Direction) -> Window:
-    """The window, transposed where that makes longer rows."""
+    """The window, transposed where that gives longer rows."""
     window = geo.window
     return window.transposed if (direction == "data"
                                  and window.kernel[2] > window.out[2]) else window
 
 
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
-    """About how many nanoseconds a direction takes one thread, infinitely many where channels are
-    summed over."""
+    """Estimated single-thread nanoseconds of a direction, inf where channels are summed over."""
     if geo.group_channels > 1:
         return inf
     window = _window(geo, direction)
@@ -140,7 +139,7 @@ def _planes(array: Any) -> Any:
 
 
 def forward_room(geo: Geometry, dtype: np.dtype) -> list[Spec]:
-    """These kernels need no scratch memory in any direction."""
+    """No direction needs a workspace."""
     return []
 
 
@@ -149,7 +148,7 @@ data_room = weight_room = forward_room
 
 def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, room: Sequence[Any]
             ) -> Callable[[], None]:
-    """y = convolution of x with w, plus bias (or None); a function that does it."""
+    """A function that computes y = convolution of x with w, plus bias if given."""
     base = np.zeros(geo.filters, y.dtype) if bias is None else bias
     return partial(_forward, _planes(x), w.reshape(geo.filters, -1), _planes(y), base,
                    geo.window.table(), geo.window.live_taps)
@@ -157,7 +156,7 @@ def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, room: Sequence[Any
 
 def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any,
                   room: Sequence[Any]) -> Callable[[], None]:
-    """gx = gradient of the data, plus bias: what deconvolution computes."""
+    """A function that computes gx, the gradient of the data, plus bias (for deconvolution)."""
     base = np.zeros(geo.channels, gx.dtype) if bias is None else bias
     window, filters = _window(geo, "data"), w.reshape(1, geo.filters, -1)
     pair = (_planes(gy), filters) if window == geo.window else (filters, _planes(gy))
@@ -166,6 +165,6 @@ def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any,
 
 def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, room: Sequence[Any]
                     ) -> Callable[[], None]:
-    """gw = gradient of the weight."""
+    """A function that computes gw, the gradient of the weight."""
     return partial(_backward_weight, _planes(x), _planes(gy), gw.reshape(geo.filters, -1),
                    geo.window.table(), geo.window.live_taps)

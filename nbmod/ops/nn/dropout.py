@@ -1,9 +1,9 @@
-"""Dropout: in training each number is kept with probability 1 - p, and scaled up to make up for it.
+"""Inverted dropout: training keeps each element with probability 1 - p and scales by its inverse.
 
-Which are kept follows from one stream of `rng`: number i of the mask is kept if word i of the
-stream is small enough.  The kernel computes the words as it goes, in tiles of 4 x 256: a block of
-Philox gives four words, which belong to places 256 apart, so that neighbouring blocks fill
-neighbouring places.  `_mask` is its NumPy twin, for eager calls and masks that are broadcast.
+Element i of the mask is kept if word i of a stream of `rng` is below a limit.  The kernel generates
+the words in tiles of 4 x 256: a Philox block (Salmon et al. 2011) gives four words, for elements
+256 apart, so that consecutive blocks fill consecutive elements.  `_mask` is its NumPy equivalent,
+for eager calls and broadcast masks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TILE = 4 * LANE
 
 @inlined
 def _fill(mask, tile, limit, scale, draw, key):
-    """The mask of one whole tile."""
+    """Compute the mask of one whole tile."""
     zero, high = mask.dtype.type(0), np.uint64(32)
     first, above = np.uint32(tile * LANE), np.uint32((tile * LANE) >> 32)
     for i in range(LANE):
@@ -49,7 +49,7 @@ def _fill(mask, tile, limit, scale, draw, key):
 
 @kernel(parallel=True)
 def _drop(x, mask, y, spare, limit, scale, draw, key):
-    """mask = scale where the word of the place is below `limit`, else 0; y = x mask; all flat.
+    """mask = scale where the element's word is below `limit`, else 0; y = x mask; all flat.
 
     `spare` has the size of a tile, for the last one.
     """
@@ -68,7 +68,7 @@ def _drop(x, mask, y, spare, limit, scale, draw, key):
 
 
 def _mask(mask: np.ndarray, limit: int, scale: Any, stream: Stream) -> None:
-    """The mask that `_drop` makes."""
+    """Compute the mask of `_drop`."""
     tiles = (mask.size + TILE - 1) // TILE
     drawn = words(stream, tiles * LANE).reshape(4, tiles, LANE).transpose(1, 0, 2)
     kept = drawn.reshape(-1)[:mask.size].reshape(mask.shape) < limit

@@ -1,4 +1,4 @@
-"""FullyConnected: a dense layer, three matrix products."""
+"""FullyConnected: a dense layer; forward pass and both gradients are matrix products."""
 
 from __future__ import annotations
 

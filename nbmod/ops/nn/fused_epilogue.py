@@ -1,4 +1,4 @@
-"""A layer and what follows it, in inference, as one op."""
+"""A layer with a fused epilogue, for inference."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["FollowedLayer"]
 
 @dataclass(frozen=True)
 class FollowedLayer(FloatOp):
-    """What `layer` (Convolution, FullyConnected) computes, then `add`, a tensor like its output,
-    and `relu`: what is not above 0 becomes 0, and what is above `most` becomes `most`.
+    """`layer` (Convolution, FullyConnected) with an epilogue: `add` adds a tensor like its output,
+    `relu` clips to [0, most].
 
-    Passes make it of several nodes (`passes.absorb`).  CPUs run it where the layer is dense and
-    `most` infinite.  It has no gradient.
+    Made by `passes.optimize.fuse_epilogue`.  On CPUs only for dense layers and infinite `most`.  It
+    has no gradient.
     """
 
     layer: Convolution | FullyConnected

@@ -1,8 +1,7 @@
-"""im2col and col2im: the windows of images laid out as columns, and added up to images again.
+"""im2col and col2im: windows of images as columns of a matrix, and its adjoint.
 
-For every tap of the kernel the pixels under it, over all positions of the window, are one strided
-region of the padded image.  im2col copies these regions out, col2im adds them back; each is the
-other's gradient.
+The pixels under a tap, over all positions of the window, are a strided region of the padded image.
+im2col copies these regions, col2im accumulates them; each is the other's gradient.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ __all__ = ["Im2col", "Col2im"]
 
 
 class Windows(FloatOp):
-    """Parameters, and the two directions."""
+    """Base: parameters, and both directions."""
 
     kernel: Shape
     stride: Shape
@@ -41,19 +40,19 @@ class Windows(FloatOp):
                 per_axis(self.pad, rank, "pad", 0, 0))
 
     def positions(self, image: Shape) -> Shape:
-        """How often the window fits along each axis of `image`, 0 where unknown."""
+        """Positions of the window along each axis of `image`, 0 where unknown."""
         stride, dilate, pad = self.window()
         return sliding_size(image, span_of(self.kernel, dilate), stride, pad)
 
     def _padded(self, image: Shape) -> tuple[Shape, tuple[slice, ...]]:
-        """(size of the padded image, where the image lies in it)."""
+        """(size of the padded image, slices of the image in it)."""
         pad = self.window()[2]
         return (tuple(size + 2 * border for size, border in zip(image, pad, strict=True)),
                 tuple(slice(border, border + size) for size, border in zip(image, pad,
                                                                            strict=True)))
 
     def _regions(self, image: Shape) -> Iterator[tuple[slice, ...]]:
-        """The padded image's pixels under each tap."""
+        """Slices of the padded image under each tap."""
         stride, dilate, _ = self.window()
         counts = self.positions(image)
         for tap in product(*map(range, self.kernel)):
@@ -61,7 +60,7 @@ class Windows(FloatOp):
                         for t, d, n, s in zip(tap, dilate, counts, stride, strict=True))
 
     def take(self, images: Any, columns: Any) -> None:
-        """columns (N, C taps, positions) of images (N, C, ...)."""
+        """im2col: columns (N, C taps, positions) of images (N, C, ...)."""
         batch, channels, *image = images.shape
         size, inside = self._padded(tuple(image))
         padded: Any = images
@@ -73,7 +72,7 @@ class Windows(FloatOp):
             parts[:, :, tap] = padded[(..., *region)]
 
     def add_up(self, columns: Any, images: Any) -> None:
-        """images (N, C, ...), each pixel the sum of all columns that show it."""
+        """col2im: images (N, C, ...), each pixel the sum of its elements of columns."""
         batch, channels, *image = images.shape
         size, inside = self._padded(tuple(image))
         padded: Any = np.zeros((batch, channels, *size), images.dtype)

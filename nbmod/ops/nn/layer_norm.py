@@ -1,9 +1,10 @@
-"""LayerNorm, GroupNorm and InstanceNorm: statistics that belong to one sample.
+"""LayerNorm, GroupNorm and InstanceNorm: statistics per sample.
 
-They see a tensor as rows to be normalised.  Long rows are taken by micro-kernels (`simd.rows`), a
-few to a task.  In short ones a loop that the compiler made loses less time at both ends.  A row of
-GroupNorm and InstanceNorm is a channel of BatchNorm in a batch of one, so those two have its
-kernels, with gamma and beta repeated for every sample, for short rows and for gradients.
+Tensors are viewed as rows to be normalised.  Long rows are computed by micro-kernels
+(`simd.layer_norm_rows`), several per task; for short rows a compiler-generated loop has less
+prologue and epilogue.  A row of GroupNorm and InstanceNorm is a channel of BatchNorm in a batch of
+one, so for short rows and for gradients they use its kernels, with gamma and beta repeated per
+sample.
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ from .batch_norm import _backward_runs, _forward_runs
 __all__ = ["LayerNorm", "GroupNorm", "InstanceNorm"]
 
 LONG = 128
-"""Numbers from which rows are long."""
+"""Elements from which on rows are long."""
 TASK = 1 << 14
-"""Numbers of a task: after each, a thread waits for its writes."""
+"""Elements of a task, which ends with a store fence."""
 FEW = 64
-"""Rows that may be added one by one in single precision."""
+"""Rows accumulated in single precision before their sum is added in double precision."""
 TILE = 1 << 10
-"""Sums over rows that a task adds up."""
+"""Columns whose partial sums a task adds."""
 
 
 @kernel(parallel=True, fastmath=True)
 def _short_rows(x, gamma, beta, mean, std, y, eps):
-    """LayerNorm of x (R, K); see batch_norm for the way the sums are taken."""
+    """LayerNorm of x (R, K); sums are computed as in `batch_norm`."""
     rows, size = x.shape
     one = x.dtype.type(1)
     for r in prange(rows):
@@ -65,10 +66,10 @@ def _short_rows(x, gamma, beta, mean, std, y, eps):
 
 @kernel(parallel=True)
 def _long_rows(x, gamma, beta, mean, std, y, eps, flags):
-    """The same, or where flags are SHARED, with one gamma and beta for each row: row r has those at
+    """The same, or with SCALAR_AFFINE one gamma and beta per row: row r has those at
     r % gamma.size.
 
-    The variance is taken around the mean, so little is lost in single precision.
+    Two passes: the variance is computed around the mean, which keeps precision in float32.
     """
     rows, size = x.shape
     many = max(1, TASK // size)
@@ -87,10 +88,10 @@ def _long_rows(x, gamma, beta, mean, std, y, eps, flags):
 
 @kernel(parallel=True)
 def _layer_backward(g, x, gamma, mean, std, gx, sums, recent, write, flags):
-    """Gradients of LayerNorm, x (R, K): of data if `write`; sums (blocks, 2 K), float64, where
-    sums[0] are those of gamma and of beta.  Every row is read from memory once.
+    """Gradients of LayerNorm, x (R, K): gx if `write`; sums (blocks, 2 K), float64, whose row 0
+    receives those of gamma and beta.  Every row is read from memory once.
 
-    recent, like sums but of x's type, holds what FEW rows come to.
+    recent, like sums but of x's type, accumulates FEW rows.
     """
     rows, size = x.shape
     blocks = len(sums)
@@ -156,20 +157,20 @@ class LayerNorm(FloatOp, name="LayerNorm"):
 
     def work_backward(self, ins, outs):
         size, = ins[2].shape
-        # As many parts as cores may want, by nothing but the number of rows: the same sums on each.
+        # The number of partial sums depends on the rows only, so rounding is equal on any machine.
         blocks = max(1, min(ins[1].size // size // 16, 32))
         sums = [Spec((blocks, 2 * size), dtype) for dtype in (np.dtype(np.float64), ins[1].dtype)]
         return [*sums, *self._turned(ins[0], 3)]
 
     def _turned(self, data: Spec, count: int) -> list[Spec]:
-        """Scratch for `count` tensors like data with `axis` last, if it is not."""
+        """Workspace for `count` tensors like data with `axis` moved last, unless it is last."""
         if self.axis in (-1, len(data.shape) - 1):
             return []
         return [Spec((data.size // data.shape[self.axis], data.shape[self.axis]), data.dtype)
                 ] * count
 
     def _rows(self, tensor: Any, spare: Any) -> tuple[Any, Callable[[], None], Callable[[], None]]:
-        """(`tensor` as rows, a function that fills them, one that writes them back)."""
+        """(`tensor` as rows, function that fills them, function that writes them back)."""
         if self.axis in (-1, tensor.ndim - 1):
             return tensor.reshape(-1, tensor.shape[-1]), _nothing, _nothing
         turned = np.moveaxis(tensor, self.axis, -1)
@@ -221,7 +222,7 @@ def _nothing() -> None:
 
 
 class _SampleNorm(FloatOp):
-    """Rows of each sample normalised, (N, G, K), with one gamma and beta per row.
+    """Base of norms over rows (N, G, K) of each sample, with one gamma and beta per row.
 
     Output 2 is sqrt(var + eps).
     """
@@ -234,7 +235,7 @@ class _SampleNorm(FloatOp):
     eps: float
 
     def groups(self, data: tuple[int, ...]) -> int:
-        """Rows per sample, 0 if not known; ShapeMismatch when data does not suit."""
+        """Rows per sample, 0 if unknown; ShapeMismatch for unsuitable data."""
         raise NotImplementedError
 
     def infer_shape(self, ins, outs):

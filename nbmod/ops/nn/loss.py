@@ -1,7 +1,7 @@
-"""Loss layers: the forward pass shows the prediction, the backward pass starts the gradient.
+"""Loss layers: the forward pass outputs the prediction, the backward pass the gradient of the loss.
 
-None of them reads a head gradient, and labels get a gradient of zero.  SoftmaxOutput and SVMOutput
-see data as (R, K, L), K classes competing in R x L places, with one label per place.
+None of them reads a head gradient, and the gradient of labels is zero.  SoftmaxOutput and SVMOutput
+view data as (R, K, L): K classes at R x L positions, with one label per position.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = ["SoftmaxOutput", "LinearRegressionOutput", "LogisticRegressionOutput"
            "MAERegressionOutput", "SVMOutput", "MakeLoss", "IdentityAttachKLSparseReg"]
 
 NOTHING = -2 ** 62
-"""The `ignored` label that no label is."""
+"""An `ignored` label that matches no label."""
 
 
 def label_like(label: PartialShape, choices: Iterable[PartialShape]) -> PartialShape:
-    """`label` completed by the first of `choices` that it fits; ShapeMismatch if there is none."""
+    """`label` unified with the first of `choices` that fits; ShapeMismatch if none does."""
     choices = list(dict.fromkeys(choices))
     for choice in choices:
         try:
@@ -53,7 +53,7 @@ class _Loss(FloatOp):
 
 
 class Target(NamedTuple):
-    """What SoftmaxOutput wants of the class of the label, of the others, and of ignored places."""
+    """Targets of SoftmaxOutput for the class of the label and for the others; the ignored label."""
 
     right: Any
     wrong: Any
@@ -82,7 +82,7 @@ def _against_labels(y, label, gx, factor, right, wrong, ignored, times_output):
 
 @kernel(fastmath=True)
 def _against_few_labels(y, label, gx, factor, right, wrong, ignored, times_output):
-    """The same on the calling thread: first all of gx, for rows may be shorter than vectors are."""
+    """The same on the calling thread; all of gx first, as rows may be shorter than a vector."""
     rows, lanes = label.shape
     size = y.shape[1] // lanes
     zero, one = y.dtype.type(0), y.dtype.type(1)
@@ -154,7 +154,7 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
         return [data, label_like(label, self._label_shapes(data))], [data]
 
     def _label_shapes(self, data: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Shapes of label that go with `data`, the one to assume first."""
+        """Shapes of label that fit `data`, the default first."""
         if not self.multi_output:
             return [data[:-1], data]
         batch, space = data[0], data[2:]

@@ -1,8 +1,8 @@
-"""L2Normalization, and LRN, which divides by what the neighbouring channels hold.
+"""L2Normalization, and LRN (Krizhevsky et al. 2012), which normalises over adjacent channels.
 
-L2Normalization sees rows to be normalised, (R, K), one task per row; over channels the numbers lie
-across memory, the view is (R, K, L), and a task takes a strip of L.  LRN sees (N, C, S), and a task
-is one channel of one sample, which reads its neighbours' while they are in cache.
+L2Normalization normalises rows of a view (R, K), one task per row; over channels, which are
+strided, the view is (R, K, L) and a task processes a strip of L.  LRN views data as (N, C, S); a
+task is one channel of one sample, which reads the adjacent channels while they are in cache.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _l2_rows_backward(g, y, norm, gx):
 
 @kernel(parallel=True, fastmath=True)
 def _l2_strips(x, norm, y, eps):
-    """The same along the middle of x (R, K, L); norm is (R, L)."""
+    """The same along axis 1 of x (R, K, L); norm is (R, L)."""
     rows, size, lanes = x.shape
     one = x.dtype.type(1)
     strip = strip_of(rows, lanes)
@@ -176,7 +176,7 @@ def _lrn_apply(x, scale, y, beta):
 
 @kernel(parallel=True, fastmath=True)
 def _lrn_backward(g, x, y, scale, gx, half, factor):
-    """gx -= factor x * sum of g y / scale over the same channels."""
+    """gx -= factor x * sum of g y / scale over the channels of `_lrn_scale`."""
     samples, channels, size = x.shape
     for row in prange(samples * channels):
         n, c = row // channels, row % channels

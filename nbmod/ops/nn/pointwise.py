@@ -1,8 +1,8 @@
-"""Convolutions of one tap: products of matrices, a stack of them.
+"""Pointwise (1 x 1) convolution: a batched GEMM.
 
-Every image and group is a product of its own: y (F, P) = w (F, C) x (C, P) for P pixels.  Single
-pixels, which a window that spans the whole image leaves after `Geometry.squeezed`, are rows of one
-product for each group: y (N, F) = x (N, C) w^T.
+Every image and group is one product: y (F, P) = w (F, C) x (C, P) for P pixels.  Images of a single
+pixel, to which `Geometry.squeezed` reduces a window that spans the image, are rows of one product
+per group: y (N, F) = x (N, C) w^T.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = ["backward_data", "backward_weight", "cost", "data_room", "forward", "
 
 
 CALL, CYCLE, MATRIX, STORE = 4000, 0.4, 150, 1.2
-"""Nanoseconds (see `convolution`) of a call, of a cycle by the count of `product_plan`, of a matrix
-of a stack, to bring in or store a vector."""
+"""Nanoseconds (see `convolution`) of a call, of a cycle as counted by `gemm_plan`, of a matrix of a
+stack, to load or store a vector."""
 
 
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
-    """About how many nanoseconds a direction takes one thread, infinitely many for more taps and
-    for sums over pixels of all images."""
+    """Estimated single-thread nanoseconds of a direction, inf for several taps and for sums over
+    pixels of all images."""
     if not geo.positions or not geo.window.is_pixelwise or (
             direction == "weight" and geo.window.pixels > 1):
         return inf
@@ -43,7 +43,7 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
 
 
 def _sizes(geo: Geometry, direction: Direction) -> tuple[int, int, int, int]:
-    """Matrices of the stack, rows, terms and columns of each."""
+    """Number of matrices, and M, K and N of each."""
     images, channels, filters = geo.images, geo.group_channels, geo.group_filters
     if geo.window.pixels > 1:
         sides = (filters, channels) if direction == "forward" else (channels, filters)
@@ -55,7 +55,7 @@ def _sizes(geo: Geometry, direction: Direction) -> tuple[int, int, int, int]:
 
 
 def _order(geo: Geometry, direction: Direction) -> str:
-    """How factors lie: see `product_plan.ways`."""
+    """Storage order of the operands: see `gemm_plan.choose_method`."""
     if geo.window.pixels > 1:
         return "CC" if direction == "forward" else "FC"
     return {"forward": "CF", "data": "CC", "weight": "FC"}[direction]
@@ -72,8 +72,8 @@ weight_room = partial(_room, "weight")
 
 
 def _matrices(geo: Geometry, array: Any) -> Any:
-    """(groups, N, channels of a group) of images of a pixel, as a view; of others (N, groups,
-    channels of a group, pixels)."""
+    """View (groups, N, channels of a group) of single-pixel images; of others (N, groups, channels
+    of a group, pixels)."""
     if geo.window.pixels > 1:
         return array.reshape(geo.images, geo.groups, -1, geo.window.pixels)
     return array.reshape(geo.images, geo.groups, -1).swapaxes(0, 1)
@@ -85,7 +85,7 @@ def _filters(geo: Geometry, array: Any) -> Any:
 
 
 def _multiplying(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, work: Any) -> Run:
-    """A function that does y = w x for filters w (groups, rows, terms), plus bias or None."""
+    """A function that computes y = w x for filters w (groups, M, K), plus bias if given."""
     terms, out = _matrices(geo, x), _matrices(geo, y)
     if geo.window.pixels > 1:
         run = prepare_gemm(np.broadcast_to(w, (geo.images, *w.shape)), terms, out, work)
@@ -103,17 +103,17 @@ def _multiplying(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, work: Any) ->
 
 
 def forward(geo: Geometry, x: Any, w: Any, bias: Any, y: Any, scratch: Sequence[Any]) -> Run:
-    """y = w x, plus bias or None; a function that does it."""
+    """A function that computes y = w x, plus bias if given."""
     return _multiplying(geo, x, _filters(geo, w), bias, y, scratch[0])
 
 
 def backward_data(geo: Geometry, gy: Any, w: Any, bias: Any, gx: Any, scratch: Sequence[Any]
                   ) -> Run:
-    """gx = w^T gy, plus bias or None."""
+    """A function that computes gx = w^T gy, plus bias if given."""
     return _multiplying(geo, gy, _filters(geo, w).swapaxes(1, 2), bias, gx, scratch[0])
 
 
 def backward_weight(geo: Geometry, x: Any, gy: Any, gw: Any, scratch: Sequence[Any]) -> Run:
-    """gw = gy^T x, of single pixels."""
+    """A function that computes gw = gy^T x, of single-pixel images."""
     return prepare_gemm(_matrices(geo, gy).swapaxes(1, 2), _matrices(geo, x), _filters(geo, gw),
                    scratch[0])

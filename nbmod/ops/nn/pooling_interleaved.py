@@ -1,7 +1,6 @@
-"""Pooling of many small planes: STEP of them are interleaved; a pixel is a vector of planes.
+"""Pooling of many small planes: STEP of them are interleaved, so that vector lanes are planes.
 
-Nothing is done for a plane alone, and no window has taps in the padding: tables list the pixels
-that each window sees.
+Tables list the pixels that each window sees; taps in the padding are left out.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ __all__ = ["Interleaved", "applies", "interleaved", "pool", "pool_back", "room"]
 
 
 class Interleaved(NamedTuple):
-    """Pixels that windows see, and windows that see pixels, in small planes that are interleaved.
+    """Pixels of each window, and windows of each pixel, as compressed rows (CSR).
 
-    seen     the pixels of each window, times STEP; `first` is where those of each begin
-    seeing   the windows of each pixel, times STEP, `begin` where those of each begin, and `pixels`
-             the pixel of each, times STEP
-    area     pixels of a plane; `out` positions; `planes` how many; `width` elements of a vector
+    seen     pixels of each window, times STEP; `first` holds the row offsets
+    seeing   windows of each pixel, times STEP; `begin` holds the row offsets, and `pixels` the
+             pixel of each entry, times STEP
+    area     pixels of a plane; `out` positions; `planes` their number; `width` lanes of a vector
     """
 
     seen: np.ndarray
@@ -46,17 +45,17 @@ class Interleaved(NamedTuple):
 
 
 MOST = 1024
-"""Most pixels and positions of a plane that is interleaved: STEP of them stay in a second cache."""
+"""Most pixels and positions of an interleaved plane: STEP of them stay in the L2 cache."""
 MOVE, SEEN = 0.7, 0.09
-"""Nanoseconds, forward and backward, of an interleaved plane: to bring in or store an element; for
-a pixel that a window sees."""
+"""Nanoseconds, forward and backward, of an interleaved plane: to load or store an element; for a
+pixel that a window sees."""
 PLANE, ROW, APART, TERM = 200, 5, 0.8, 0.13
-"""Of a padded plane: to begin one, to begin a row of pixels or of positions, to lay out a pixel
-where they lie apart, for a term of a sum."""
+"""Of a padded plane: to start one, to start a row of pixels or of positions, to copy a strided
+pixel, for a term of a sum."""
 
 
 def applies(window: Window, planes: int) -> bool:
-    """Whether so many planes are faster interleaved, by a rough estimate."""
+    """Whether this number of planes is estimated to be faster interleaved."""
     if planes < STEP or window.pixels + window.positions > MOST:
         return False
     padded = Planes(window)
@@ -85,13 +84,13 @@ def interleaved(window: Window, planes: int, dtype: Any) -> Interleaved:
 
 
 def room(window: Window, dtype: Any) -> Spec:
-    """Scratch memory of both kernels."""
+    """Workspace of both kernels."""
     return Spec((num_threads(), 2 * (window.pixels + window.positions) * STEP), dtype)
 
 
 @inlined
 def _load(array, begin, count, tile, width):
-    """STEP planes of `count` elements, from array[begin] on, interleaved."""
+    """Interleave STEP planes of `count` elements, from array[begin] on, into `tile`."""
     if count < width:
         for i in range(count):
             for k in range(STEP):
@@ -106,7 +105,7 @@ def _load(array, begin, count, tile, width):
 
 @inlined
 def _store(tile, array, begin, count, width):
-    """And back."""
+    """The inverse of `_load`."""
     if count < width:
         for k in range(STEP):
             for i in range(count):
@@ -128,7 +127,7 @@ def _divide(tile, size):
 
 @kernel(parallel=True)
 def pool(x, y, mode, lowest, size, table, work):
-    """`pool` of `pooling_kernels` without lp; the last planes are done together with others."""
+    """`pool` of `pooling_kernels` without lp; the last tile overlaps the one before."""
     pixels, positions, planes, width = table.area, table.out, table.planes, table.width
     for worker in prange(len(work)):
         mine, neutral = work[worker], x.dtype.type(lowest)
@@ -149,7 +148,7 @@ def pool(x, y, mode, lowest, size, table, work):
 
 @kernel(parallel=True)
 def pool_back(gy, x, gx, mode, size, table, work):
-    """Its gradient: `pool_back` of `pooling_kernels`."""
+    """The gradient: `pool_back` of `pooling_kernels`."""
     pixels, positions, planes, width = table.area, table.out, table.planes, table.width
     for worker in prange(len(work)):
         mine, half = work[worker], positions * STEP

@@ -1,10 +1,10 @@
-"""Kernels of pooling: windows over planes, in long runs of neighbours.
+"""Kernels of pooling: reductions of windows over planes, vectorised along positions.
 
-A plane is first laid out with its padding, in phases (see `window_planes`).  There a tap is a
-distance: a window's sum, and the gradient of a pixel, are sums of shifted runs of memory.
+A plane is first copied to a padded polyphase layout (see `window_planes`), in which a tap is a
+constant offset: the sum of a window, and the gradient of a pixel, are sums of shifted runs.
 
-Windows are products of axes, so their sums and maxima are separable: where windows are large, one
-pass reduces along each axis, kx + ky + kz terms instead of kx ky kz.
+Sums and maxima of windows are separable: where windows are large, one pass reduces along each axis,
+with kx + ky + kz terms instead of kx ky kz.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ __all__ = ["AVG", "CUBE", "MAX", "SQUARE", "SUM", "Passes", "axis_passes", "back
            "forward_passes", "pool", "pool_back", "pool_back_room", "pool_room", "terms"]
 
 MAX, AVG, SUM, SQUARE, CUBE = range(5)
-"""What windows are reduced to; SQUARE and CUBE are lp pooling with p 2 and 3, SUM with p 1."""
+"""Reductions of windows; SQUARE and CUBE are lp pooling with p 2 and 3, SUM with p 1."""
 LINE = 16
-"""Elements that `fetch` brings, or more."""
+"""Elements of a cache line, at least."""
 EACH = 24
-"""Pixels to which a tap is compared in the time in which a window finds the one it gives to."""
+"""Pixels that a tap is compared with in the time that a window takes to scatter its gradient."""
 SOON = 1 << 16
-"""Elements of a plane that are brought ahead: what second caches hold."""
+"""Most elements of a plane that is prefetched: it fits the L2 cache."""
 
 
 # ------------------------------------------------------------------------------------------- tables
@@ -42,10 +42,10 @@ class Passes(NamedTuple):
 
     sizes    (passes, 3): planes, phases that each is reduced from (backward: spread to), and the
              first span of each pass
-    offsets  distances of the taps
-    labels   number of each tap in the whole window, those of other axes being 0
-    spans    where the taps of each span begin in `offsets`, and where the last ends; a span has
-             all phases in forward, one in backward
+    offsets  of the taps
+    labels   index of each tap in the whole window, taps of other axes being 0
+    spans    bounds of the taps of each span in `offsets`; a span has all phases in forward, one in
+             backward
     """
 
     sizes: np.ndarray
@@ -55,8 +55,8 @@ class Passes(NamedTuple):
 
 
 def axis_passes(planes: Planes, at_once: bool = False) -> list[tuple[Triple, Triple, int]]:
-    """(kernel, phases, sums of each in forward) of each pass: all axes at once, or one axis each
-    where that is fewer terms."""
+    """(kernel, phases, sums of each in forward) of each pass: all axes at once, or one axis per
+    pass where that takes fewer terms."""
     kernel, phases, whole, run = (planes.window.kernel, planes.phases, size_of(planes.size),
                                   planes.form[3])
     axes = [axis for axis in (2, 1, 0) if kernel[axis] > 1]
@@ -83,7 +83,7 @@ def forward_passes(planes: Planes, at_once: bool = False) -> Passes:
 
 
 def backward_passes(planes: Planes, at_once: bool = False) -> Passes:
-    """From what windows give to all phases of a plane; the first axis first, or all at once."""
+    """From gradients of windows to all phases of a plane; the first axis first, or all at once."""
     return _passes(planes, axis_passes(planes, at_once)[::-1], True)
 
 
@@ -113,14 +113,14 @@ def _passes(planes: Planes, axes: list[Any], backward: bool) -> Passes:
 
 
 def pool_room(planes: Planes, dtype: Any) -> Spec:
-    """Scratch memory of `pool`: for every thread a plane, and two reduced ones."""
+    """Workspace of `pool`: for every thread a plane, and two reduced ones."""
     buffers = 1 + min(len(axis_passes(planes)), 2)
     return Spec((num_threads(), buffers, _size(planes)), dtype)
 
 
 def pool_back_room(planes: Planes, dtype: Any, mode: int) -> Spec:
-    """Scratch memory of `pool_back`: a plane, what windows give, two of these along some axes; for
-    maxima two of their labels too."""
+    """Workspace of `pool_back`: a plane, gradients of windows, two partial reductions; for maxima
+    also two arrays of labels."""
     return Spec((num_threads(), 6 if mode == MAX else 4, _size(planes)), dtype)
 
 
@@ -130,7 +130,7 @@ def _size(planes: Planes) -> int:
 
 @inlined
 def _fetch(array, begin, size, part, parts):
-    """Begin to bring one of the `parts` of a plane into the cache, or of what one holds."""
+    """Prefetch one of the `parts` of a plane, or of as much as the cache holds."""
     share = min(size, SOON) // parts
     for i in range(begin + part * share, begin + (part + 1) * share, LINE):
         prefetch_line(array, i)
@@ -140,7 +140,7 @@ def _fetch(array, begin, size, part, parts):
 
 @inlined
 def _finish(mode, found, y, begin, size, starts, columns):
-    """Reduced windows become numbers of a plane of y."""
+    """Write reduced windows to a plane of y: divide means, take roots."""
     for row in range(len(starts)):
         source, line = np.uintp(starts[row]), np.uintp(row * columns)
         out = line + np.uintp(begin)
@@ -202,7 +202,7 @@ def pool(x, y, lowest, size, tables, form, passes, work):
 
 @inlined
 def _share(mode, gy, y, begin, size, shares, starts, columns):
-    """What windows of a plane give to each of their pixels, but for powers of these."""
+    """Gradient that each window of a plane passes to its pixels, without the powers of lp."""
     nothing = gy.dtype.type(0)
     for row in range(len(starts)):
         into, line = np.uintp(starts[row]), np.uintp(row * columns)
@@ -223,7 +223,7 @@ def _share(mode, gy, y, begin, size, shares, starts, columns):
 
 @inlined
 def _give_each(shares, which, planes, place, taps, starts, columns):
-    """What windows give to one tap each, window by window: for many taps, or few windows."""
+    """Scatter the gradient of each window to its one tap: for many taps, or few windows."""
     zero, (ahead, whole) = planes.dtype.type(0), place
     for i in range(planes.size):
         planes[i] = zero
@@ -236,8 +236,8 @@ def _give_each(shares, which, planes, place, taps, starts, columns):
 
 @inlined
 def _settle(planes, gx, x, begin, tables, form):
-    """The gradient of a plane from what its pixels are given, 0 where no window sees them; that of
-    lp pooling is times powers of them."""
+    """Copy the gradient of a plane back, 0 where no window sees a pixel; for lp pooling, multiply
+    by powers of the pixels."""
     rows, runs, mode, step, area = tables[0], tables[1], form[0], form[1], form[2]
     if len(rows) * runs[:, 2].sum() < area:
         for i in range(area):
@@ -274,7 +274,7 @@ def _find_all(planes, work, find, whole, run, ahead):
 
 @inlined
 def _give_all(shares, which, work, give, mode, whole, ahead, gx, begin, area):
-    """The gradient of a plane, along one axis after another; gx is brought ahead meanwhile."""
+    """The gradient of a plane, along one axis after another, while gx is prefetched."""
     source, last, blocks = shares, len(give.sizes) - 1, whole // STEP + 1
     for p in range(last + 1):
         into = work[0] if p == last else work[2 + p % 2]

@@ -1,6 +1,6 @@
-"""Reductions of STEP windows at a time, which lie next to each other: those of pooling kernels.
+"""Reductions of STEP contiguous windows at a time, for the pooling kernels.
 
-`offsets` are distances of taps from a window, of which a reduction has span[0] to span[1].
+`offsets` are those of taps from the window; a reduction covers taps [span[0], span[1]).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["add", "add_labelled", "find_along", "find_largest", "largest"]
 
 @inlined
 def add(source, start, offsets, span, into, to):
-    """STEP sums from into[to] on, each of the taps span[0] to span[1]."""
+    """STEP sums, stored from into[to] on."""
     zero, total = source.dtype.type(0), stack_buffer(source.dtype)
     for k in range(STEP):
         total[k] = zero
@@ -29,7 +29,7 @@ def add(source, start, offsets, span, into, to):
 
 @inlined
 def largest(source, start, offsets, span, lowest, into, to):
-    """The same of maxima, which are at least `lowest`."""
+    """STEP maxima, at least `lowest`."""
     best = stack_buffer(source.dtype)
     for k in range(STEP):
         best[k] = lowest
@@ -44,7 +44,7 @@ def largest(source, start, offsets, span, lowest, into, to):
 
 @inlined
 def find_largest(source, start, offsets, labels, span, into, which, to):
-    """The same of maxima above minus infinity and the labels of the first of them, else -1."""
+    """STEP maxima and the labels of their first occurrence, or -1 where all taps are -inf."""
     kind = source.dtype.type
     lowest, nowhere = kind(-np.inf), kind(-1)
     best, tap = stack_buffer(source.dtype), stack_buffer(source.dtype)
@@ -65,7 +65,7 @@ def find_largest(source, start, offsets, labels, span, into, which, to):
 
 @inlined
 def find_along(source, found, start, offsets, labels, span, into, which, to):
-    """The same of maxima that have labels `found` already, to which those of taps are added."""
+    """The same for maxima that already have labels `found`, to which those of taps are added."""
     kind = source.dtype.type
     lowest, nowhere = kind(-np.inf), kind(-1)
     best, tap = stack_buffer(source.dtype), stack_buffer(source.dtype)
@@ -86,7 +86,7 @@ def find_along(source, found, start, offsets, labels, span, into, which, to):
 
 @inlined
 def add_labelled(shares, which, start, offsets, labels, span, into, to):
-    """What STEP pixels are given by windows that each give to the tap of one label."""
+    """Gradients of STEP pixels from windows that each pass theirs to the tap of one label."""
     zero, total = shares.dtype.type(0), stack_buffer(shares.dtype)
     for k in range(STEP):
         total[k] = zero

@@ -1,11 +1,10 @@
-"""SequenceMask, SequenceLast, SequenceReverse: batches of sequences that end at different times.
+"""SequenceMask, SequenceLast, SequenceReverse: batches of sequences of different lengths.
 
 Data is (T, N, ...), or (N, T, ...) with axis=1.  `sequence_length` (N,), read only with
-`use_sequence_length`, says how many steps of each sequence count: the whole number below it, and
-no less than 0 and no more than T.  Without it all T do.
+`use_sequence_length`, gives the valid steps of each sequence, rounded down and clipped to [0, T].
+Without it all T are valid.
 
-Every rule here is one table of indices, made by `Steps` from the lengths, that NumPy moves whole
-steps (all of `...` at once) by.
+Each op gathers or scatters whole steps by a table of indices that `Steps` derives from the lengths.
 """
 
 from __future__ import annotations
@@ -25,34 +24,34 @@ __all__ = ["SequenceMask", "SequenceLast", "SequenceReverse"]
 
 @dataclass(frozen=True)
 class Steps:
-    """Which steps of a (T, N, ...) batch count: `lengths` (N,), int64 from 0 to `time`."""
+    """Valid steps of a (T, N, ...) batch: `lengths` (N,), int64 from 0 to `time`."""
 
     time: int
     lengths: np.ndarray
 
     @classmethod
     def of(cls, data: np.ndarray, lengths: np.ndarray | None) -> Steps:
-        """From a batch with time first and its lengths, of any type; None: all steps count."""
+        """From a batch with time first and its lengths, of any type; None: all steps are valid."""
         time, batch = data.shape[:2]
         if lengths is None:
             return cls(time, np.full(batch, time))
-        with np.errstate(invalid="ignore"):  # what is not a number counts nothing
+        with np.errstate(invalid="ignore"):  # NaN is length 0
             return cls(time, np.clip(lengths.astype(np.int64), 0, time))
 
     @property
     def beyond(self) -> np.ndarray:
-        """(T, N): true where a sequence has ended."""
+        """(T, N): mask of the steps after the end of each sequence."""
         return np.arange(self.time)[:, None] >= self.lengths
 
     @property
     def reversed(self) -> np.ndarray:
-        """(T, N): the step that comes to each place when all that count change their order."""
+        """(T, N): source step of each step when the valid ones are reversed."""
         steps = np.arange(self.time)[:, None]
         return np.where(self.beyond, steps, self.lengths - 1 - steps)
 
 
 class Sequences(Op):
-    """What the three share: rules, and the view with time first."""
+    """Base of the three ops: inference rules, and the view with time first."""
 
     inputs: ClassVar = ("data", "sequence_length")
     index_inputs: ClassVar = ("sequence_length",)
@@ -83,7 +82,7 @@ class Sequences(Op):
         return [data, *(batch for _ in ins[1:])], [self.out_shape(data)]
 
     def find_data(self, data: PartialShape, out: PartialShape) -> PartialShape:
-        """The shape of data, from what is known of it and of the output."""
+        """The shape of data, inferred from its own and from that of the output."""
         return unify(data, out, "data and output")
 
     def out_shape(self, data: tuple[int, ...]) -> tuple[int, ...]:

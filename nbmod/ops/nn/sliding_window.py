@@ -1,11 +1,11 @@
-"""Windows that slide over images: the geometry of convolution, deconvolution and pooling.
+"""Sliding windows: the geometry of convolution, deconvolution and pooling.
 
-Images have one to three spatial dimensions.  Everything that computes sees three: missing ones come
-first and have size 1, so a row of pixels is a `(1, 1, W)` image and no rule is written twice.
+Images have one to three spatial axes; kernels always process three, of which missing ones come
+first and have size 1: a row of pixels is a `(1, 1, W)` image.
 
-A `Window` relates an image to the grid of positions the window takes.  Position `o` of axis `a`
-reads image index `o * stride - pad + tap * dilate` for every `tap` of the kernel; indices outside
-the image are padding.  `Geometry` adds what a convolution does with it: images, channels, groups.
+A `Window` maps the grid of its positions to an image.  Position `o` of an axis reads image index
+`o * stride - pad + tap * dilate` for every `tap` of the kernel; indices outside the image are
+padding.  `Geometry` adds images, channels, filters and groups of a convolution.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["Window", "Geometry", "CHANNELS_FIRST", "Direction", "Layout", "corne
 
 Triple = tuple[int, int, int]
 Direction = Literal["forward", "data", "weight"]
-"""Of a convolution: its output, the gradient of its data, or that of its weight."""
+"""What a convolution computes: its output, the gradient of its data, or that of its weight."""
 CHANNELS_FIRST = ("NCW", "NCHW", "NCDHW")
 
 
 def three(values: Sequence[int], fill: int) -> Triple:
-    """`values` of one to three axes as three, missing ones in front."""
+    """`values` of one to three axes as three, with `fill` for the missing first ones."""
     first, second, third = (fill,) * (3 - len(values)) + tuple(values)
     return first, second, third
 
@@ -55,7 +55,7 @@ class Window:
 
     @classmethod
     def merged(cls, axes: list[Axis]) -> Window:
-        """Over as few axes as can be: neighbouring ones are one where that has the same windows."""
+        """With the fewest axes: adjacent axes are merged where that gives the same windows."""
         axes = list(axes)
         for outer in range(len(axes) - 2, -1, -1):
             both = axes[outer].merged(axes[outer + 1])
@@ -71,7 +71,7 @@ class Window:
 
     @property
     def axes(self) -> list[Axis]:
-        """The three axes; one tap has no dilation, whatever is given."""
+        """The three axes; the dilation of a single tap is 1."""
         return [Axis(image, out, kernel, stride, pad, dilate if kernel > 1 else 1)
                 for image, out, kernel, stride, pad, dilate in zip(
                     self.image, self.out, self.kernel, self.stride, self.pad, self.dilate,
@@ -94,11 +94,11 @@ class Window:
         return (self.kernel, self.stride, self.pad) == ((1, 1, 1), (1, 1, 1), (0, 0, 0))
 
     def table(self) -> np.ndarray:
-        """What kernels read, (1 + taps, 11) integers.
+        """The window as kernels read it, (1 + taps, 11) integers.
 
-        Row 0: image, out, stride (three each), taps, whether some tap ever lies in the padding.
-        Then one row per tap: its offset from position * stride for each axis, and the positions
-        [lo, hi) of the last axis at which the tap lies in the image.
+        Row 0: image, out, stride (three each), taps, whether any tap meets padding.  Then one row
+        per tap: its offset from position * stride for each axis, and the positions [lo, hi) of the
+        last axis at which the tap is inside the image.
         """
         table = np.zeros((1 + self.taps, 11), np.int64)
         table[0] = *self.image, *self.out, *self.stride, self.taps, self.is_padded
@@ -111,8 +111,7 @@ class Window:
 
     @property
     def live(self) -> tuple[range, ...]:
-        """For each axis the taps from the first to the last that any position sees in the image;
-        the first tap of all where there are none."""
+        """For each axis the range of taps that see the image at some position, else tap 0 only."""
         return tuple(axis.live for axis in self.axes)
 
     @property
@@ -126,13 +125,13 @@ class Window:
 
     @property
     def transposed(self) -> Window:
-        """The window in which taps and positions change places: it sees the same pixels."""
+        """The window with taps and positions swapped: it sees the same pixels."""
         return replace(self, out=self.kernel, kernel=self.out, stride=self.dilate,
                        dilate=self.stride)
 
     @property
     def live_taps(self) -> np.ndarray:
-        """The numbers of all `live` taps."""
+        """Flat indices of all `live` taps."""
         z, y, x = np.ix_(*self.live)
         return ((z * self.kernel[1] + y) * self.kernel[2] + x).reshape(-1)
 
@@ -151,8 +150,8 @@ def corner(g, row):
 
 @inlined
 def meeting(g, t, at):
-    """Where tap t of window table g meets the row of positions with corner `at`: start in the
-    plane of image pixels (-1: nowhere), and the positions [lo, hi) of the row."""
+    """Pixels under tap t of window table g for the row of positions with corner `at`: offset in the
+    image plane (-1: none), and the positions [lo, hi) of the row."""
     tap = 1 + t
     lo, hi = g[tap, 3], g[tap, 4]
     z, y = at[0] + g[tap, 0], at[1] + g[tap, 1]
@@ -173,7 +172,7 @@ class Axis(NamedTuple):
 
     @property
     def is_spanned(self) -> bool:
-        """Whether the window covers the axis exactly, so that its only position sees all of it."""
+        """Whether the window covers the axis exactly, in a single position."""
         return (self.out == 1 and self.kernel == self.image and self.pad == 0
                 and self.dilate == 1)
 
@@ -183,7 +182,7 @@ class Axis(NamedTuple):
 
     @property
     def live(self) -> range:
-        """The taps from the first to the last that any position sees in the image."""
+        """The range of taps that see the image at some position, else tap 0 only."""
         offset = np.arange(self.kernel) * self.dilate - self.pad
         first = np.maximum(-(offset // self.stride), 0)
         last = np.minimum((self.image - 1 - offset) // self.stride, self.out - 1)
@@ -198,8 +197,8 @@ class Axis(NamedTuple):
         return index, (index >= 0) & (index < self.image)
 
     def merged(self, inner: Axis) -> Axis | None:
-        """This axis and the next one, whose pixels follow each other in memory, as a single axis;
-        None if no such axis has the same windows."""
+        """This axis and the next inner one as a single axis; None if no such axis has the same
+        windows."""
         size = inner.image
         if inner.is_spanned and self.dilate == 1:
             return Axis(self.image * size, self.out, self.kernel * size, self.stride * size,
@@ -212,7 +211,7 @@ class Axis(NamedTuple):
 
 @dataclass(frozen=True)
 class Geometry:
-    """A convolution: `channels` of `images` under `window` give `filters`, all in `groups`."""
+    """A convolution of `images` with `channels` by `filters` in `groups`."""
 
     window: Window
     images: int
@@ -230,7 +229,7 @@ class Geometry:
 
     @property
     def depth(self) -> int:
-        """Terms of the sum behind one output: channels of a group times taps."""
+        """Terms of the sum of one output: channels of a group times taps."""
         return self.group_channels * self.window.taps
 
     @property
@@ -240,15 +239,15 @@ class Geometry:
 
     @property
     def products(self) -> int:
-        """Multiplications of any direction, those with padding among them."""
+        """Multiplications of any direction, including those with padding."""
         return self.filters * self.depth * self.positions
 
     @cached_property
     def squeezed(self) -> Geometry:
-        """The same convolution over as few axes as can be.
+        """The same convolution with the fewest axes.
 
-        Tensors are the same memory in other shapes.  A first axis that the window spans is more
-        channels; neighbouring axes are one where a single axis has the same windows.  Filters as
+        Tensors are reshaped, not copied.  A first axis that the window spans is merged into the
+        channels; adjacent axes are merged where a single axis has the same windows.  Filters as
         wide as the image, for example, slide over one long row with a stride of its width.
         """
         axes, channels = [axis for axis in self.window.axes if axis[:3] != (1, 1, 1)], self.channels
@@ -259,14 +258,14 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the channels of a tensor of `rank` spatial axes stand: second, or last."""
+    """Position of the channel axis in a tensor of `rank` spatial axes: second or last."""
 
     rank: int
     channels_last: bool = False
 
     @classmethod
     def of(cls, name: str | None, rank: int) -> Layout:
-        """From MXNet's letters; None is channels first."""
+        """From a layout of MXNet, such as "NHWC"; None is channels first."""
         if not 1 <= rank <= 3:
             raise ShapeMismatch(f"kernel has {rank} dimensions, expected 1 to 3")
         if name is not None and len(name) != rank + 2:
@@ -315,7 +314,7 @@ def sliding_size(image: Sequence[int], span: Sequence[int], stride: Sequence[int
                  pad: Sequence[int], up: bool = False) -> tuple[int, ...]:
     """Positions of a window per axis; 0 where the image size is 0, that is unknown.
 
-    A last window that does not fit counts if `up`.
+    With `up`, a last window that does not fit counts.
     """
     for size, wide, border in zip(image, span, pad, strict=True):
         if size and size + 2 * border < wide:

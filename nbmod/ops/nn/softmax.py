@@ -1,4 +1,4 @@
-"""softmax and its kin: numbers along one axis turned into probabilities, by `places`."""
+"""softmax, log_softmax, softmin and softmax_cross_entropy, by `softmax_kernels`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .softmax_kernels import NO_LENGTH, Places
 __all__ = ["Softmax", "LogSoftmax", "Softmin", "SoftmaxActivation", "SoftmaxCrossEntropy"]
 
 LEAST = 1e-8
-"""MXNet never takes the logarithm of a smaller probability in softmax_cross_entropy."""
+"""Probabilities are clipped to this before the logarithm in softmax_cross_entropy, as in MXNet."""
 
 
 class _Softmax(FloatOp):
-    """What softmax, log_softmax and softmin share; they differ in two class attributes."""
+    """Base of softmax, log_softmax and softmin, which differ in two class attributes."""
 
     shapes: ClassVar = "data and output have one shape"
     sign: ClassVar[int] = 1
@@ -43,7 +43,7 @@ class _Softmax(FloatOp):
 
     @property
     def scale(self) -> float:
-        """What data is multiplied by before anything else."""
+        """Factor applied to data first."""
         if self.temperature is None:
             return float(self.sign)
         return self.sign / self.temperature if self.temperature else np.inf

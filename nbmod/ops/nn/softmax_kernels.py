@@ -1,11 +1,10 @@
-"""Kernels of softmax: numbers along one axis turned into probabilities.
+"""Kernels of softmax along one axis.
 
-The axis splits a tensor in three, (R, K, L): K numbers compete in each of R x L places.  With
-L = 1 they are neighbours in memory and one task takes a row; otherwise a task takes a strip of L,
-so that neighbours in memory are still handled together.  `Places` is that view, with the kernels
-that go with it; the loss layers use it too.
+The axis splits a tensor in three, (R, K, L): R x L softmaxes of K elements.  With L = 1 these are
+contiguous and a task processes a row; otherwise it processes a strip of L, so that vectors run
+along L.  `Places` is that view with its kernels; the loss layers use it too.
 
-The largest number is subtracted first, so nothing overflows.
+The maximum is subtracted first, so nothing overflows.
 """
 
 from __future__ import annotations
@@ -30,20 +29,20 @@ __all__ = ["NO_LENGTH", "PARALLEL_FROM", "ROWS_FROM", "Places", "exponential", "
 NO_LENGTH = np.empty(0, np.int32)
 
 ROWS_FROM = 64
-"""Numbers from which rows get a kernel: it is the same for all shapes, and NumPy takes 15 us."""
+"""Elements from which on rows use a kernel, one for all shapes; NumPy takes 15 us."""
 PARALLEL_FROM = 8192
-"""Numbers from which rows are handled by all cores: waking them takes 10 us, and so do these."""
+"""Elements from which on all cores are used: these take 10 us, as does waking the threads."""
 
 
 @inlined
 def exponential(x, single):
-    """e**x; `single`, a constant where this is compiled, says that x is float32."""
+    """e**x; `single`, a compile-time constant, says that x is float32."""
     return exp32(x) if single else np.exp(x)
 
 
 @inlined
 def _row(x, y, scale, flags, length, r):
-    """Row r of y, of the numbers that take part."""
+    """Softmax of the valid elements of row r."""
     size = y.shape[1]
     stop = size if length.size == 0 else min(max(np.int64(length[r]), 0), size)
     if stop:
@@ -61,7 +60,7 @@ def _rows(x, y, scale, flags, length):
 
 @inlined(fastmath=True)
 def _below_largest(x, y, scale):
-    """y = scale x, less the largest of every row."""
+    """y = scale x minus the maximum of each row."""
     for r in range(x.shape[0]):
         top = y.dtype.type(-np.inf)
         for k in range(x.shape[1]):
@@ -72,7 +71,7 @@ def _below_largest(x, y, scale):
 
 @kernel(fastmath=True)
 def _few_rows(x, y, scale, log):
-    """The same on the calling thread, pass by pass: rows may be shorter than vectors are."""
+    """The same on the calling thread, pass by pass, as rows may be shorter than a vector."""
     rows, size = x.shape
     kind = y.dtype.type
     _below_largest(x, y, scale)
@@ -99,10 +98,9 @@ def _few_rows(x, y, scale, log):
 
 @inlined
 def strip_of(rows, lanes):
-    """How many lanes a task takes: enough tasks for many cores, rows long enough for the memory.
+    """Lanes per task: few enough for many tasks, enough for contiguous memory accesses.
 
-    Kernels count them in uint64, because a signed index might be negative, and checking that
-    keeps numba from using vectors.
+    Kernels index them with uint64: the test for negative signed indices prevents vectorisation.
     """
     return min(max(rows * lanes // 32, 64), 1024)
 
@@ -204,7 +202,7 @@ class Places:
                               (self.rows, self.size, self.lanes))
 
     def work(self, dtype: np.dtype) -> list[Spec]:
-        """Scratch of both directions."""
+        """Workspace of both directions."""
         return [] if self.lanes == 1 else [Spec((self.rows, self.lanes), accumulator(dtype))] * 2
 
     def softmax(self, x: Any, y: Any, spare: Any, scale: float = 1.0, log: bool = False,
@@ -225,7 +223,7 @@ class Places:
 
     def gradient(self, g: Any, y: Any, gx: Any, spare: Any, scale: float = 1.0, log: bool = False
                  ) -> Callable[[], None]:
-        """A function that writes the gradient of `softmax` to gx, from its own and from y."""
+        """A function that writes the gradient of x to gx, from the gradient g of y and from y."""
         if y.size < (ROWS_FROM if self.lanes == 1 else COMPILED_FROM):
             return lambda: self.gradient_now(g, y, gx, scale, log)
         g, y, gx, factor = self(g), self(y), self(gx), y.dtype.type(scale)
@@ -236,7 +234,7 @@ class Places:
 
     def softmax_now(self, x: Any, y: Any, scale: float = 1.0, log: bool = False,
                     length: Any = NO_LENGTH) -> None:
-        """`softmax` by NumPy."""
+        """`softmax` in NumPy."""
         shape = (self.rows, self.size, self.lanes)
         x, y = x.reshape(shape), y.reshape(shape)
         with np.errstate(all="ignore"):
@@ -257,7 +255,7 @@ class Places:
                 y[outside] = 0
 
     def gradient_now(self, g: Any, y: Any, gx: Any, scale: float = 1.0, log: bool = False) -> None:
-        """`gradient` by NumPy."""
+        """`gradient` in NumPy."""
         shape = (self.rows, self.size, self.lanes)
         g, y, gx = g.reshape(shape), y.reshape(shape), gx.reshape(shape)
         with np.errstate(all="ignore"):

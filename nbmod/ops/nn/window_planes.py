@@ -1,9 +1,9 @@
-"""Planes laid out for windows: with their padding, and in phases.
+"""Padded polyphase layout of planes for sliding windows.
 
-In a phase, pixels that lie a stride apart are neighbours.  There tap t of every window is at one
-distance from the window's position, whatever the stride, and no window asks where the image ends.
-So what windows see are runs of memory, shifted.  Runs go over the gaps between rows, where nobody
-reads the results.
+A phase holds the pixels with equal coordinates modulo the stride, so that pixels a stride apart are
+contiguous.  Tap t of every window is then at one offset from the window's position, whatever the
+stride, and no window needs a bounds check: what a tap reads at all positions is a shifted run of
+memory.  Runs include the gaps between rows, whose results are not used.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from .sliding_window import Window, span_of
 __all__ = ["Planes", "flat", "move"]
 
 ROWS = 8
-"""Rows whose pixels are laid out together: they stay in the first cache."""
+"""Rows whose pixels are copied together: they stay in the L1 cache."""
 
 
 @dataclass(frozen=True)
 class Planes:
-    """How planes of an image under a window are laid out, those of some images `together`.
+    """Layout of the planes of `together` images under a window.
 
-    Pixel c of an axis, counted from where the padding begins, is number c // stride of phase
-    c % stride.  Pixels that no window sees have no place.  A phase of one image is followed by that
-    of the next.
+    Pixel c of an axis, counted from the start of the padding, is element c // stride of phase
+    c % stride.  Pixels that no window sees are left out.  A phase of one image is followed by the
+    same phase of the next image.
     """
 
     window: Window
@@ -50,28 +50,28 @@ class Planes:
 
     @cached_property
     def size(self) -> tuple[int, ...]:
-        """Numbers of a phase along each axis: one for all positions and taps."""
+        """Elements of a phase along each axis, for all positions and taps."""
         w = self.window
         return tuple(out + (wide - 1) // step
                      for out, wide, step in zip(w.out, self.span, w.stride, strict=True))
 
     def at(self, phase: Any, number: Any) -> Any:
-        """Where number (z, y, x) of phase (z, y, x) is; numbers or arrays."""
+        """Offset of element (z, y, x) of phase (z, y, x); scalars or arrays."""
         return flat(phase, self.phases) * self.together * size_of(self.size) + flat(
             number, self.size)
 
     @property
     def form(self) -> tuple[int, ...]:
-        """What kernels read: stride, pixels of a plane of the image, width of the output; numbers
-        from the first position to the last, from a position to its last tap at most."""
+        """Kernel parameters: stride, pixels of a plane, width of the output; elements from the
+        first position to the last, and at most from a position to its last tap."""
         w = self.window
         run = flat([out - 1 for out in w.out], self.size) + 1
         return w.stride[2], size_of(w.image), w.out[2], run, size_of(self.size) - run
 
     @property
     def tables(self) -> tuple[np.ndarray, ...]:
-        """Where rows of the image begin there, and in a phase; `runs` of each row; where rows of
-        positions are; `taps`, and where phases begin in their order, and the last ends."""
+        """Offsets of each row in the image and in a phase; `runs` of each row; offsets of rows of
+        positions; `taps`, and the bounds of the phases in their order."""
         (z, *planes), (y, *lines) = self.seen(0)[:, :, None], self.seen(1)[:, None]
         begin = (z * self.window.image[1] + y) * self.window.image[2]
         rows = begin, self.at(*((*both, 0) for both in zip(planes, lines, strict=True)))
@@ -82,8 +82,8 @@ class Planes:
 
     @property
     def runs(self) -> np.ndarray:
-        """Pixels of a row that are a stride apart: the first, where it is from where the row is,
-        how many; in the order of the first."""
+        """Strided pixels of a row, one run per phase: first pixel, its offset from that of the row,
+        count; sorted by first pixel."""
         pixel, phase, number = self.seen(2)
         _, first, count = np.unique(phase, return_index=True, return_counts=True)
         places = self.at((0, 0, phase[first]), (0, 0, number[first]))
@@ -91,7 +91,7 @@ class Planes:
 
     @property
     def taps(self) -> np.ndarray:
-        """(taps, 3), their phases, where they are in them, and the taps in the order of phases."""
+        """(taps, 3): phase of each tap, its offset in the phase, and the taps sorted by phase."""
         step = np.array(self.window.stride)[:, None]
         taps = np.indices(self.window.kernel).reshape(3, -1)
         taps *= np.array(self.window.dilate)[:, None]
@@ -99,8 +99,8 @@ class Planes:
         return np.stack([phase, number, np.argsort(phase, kind="stable")], 1)
 
     def seen(self, axis: int) -> np.ndarray:
-        """The pixels of an axis of the image that windows see, their phases, and their numbers in
-        these: (3, count)."""
+        """(3, count): the pixels of an axis that windows see, their phases, and their indices in
+        these."""
         w = self.window
         step, wide, pad = w.stride[axis], self.span[axis], w.pad[axis]
         pixels = np.arange(max(pad, 0), min(pad + w.image[axis], (w.out[axis] - 1) * step + wide))
@@ -109,22 +109,21 @@ class Planes:
 
     @property
     def numbers(self) -> int:
-        """All that is laid out of a plane of each image."""
+        """Elements of the layout of one plane of each image."""
         return size_of(self.phases) * self.together * size_of(self.size)
 
 
 def flat(index: Sequence[Any], size: Sequence[int]) -> Any:
-    """The place of (z, y, x) in what has this size; numbers or arrays."""
+    """Row-major offset of index (z, y, x); scalars or arrays."""
     z, y, x = index
     return (z * size[1] + y) * size[2] + x
 
 
-# Unsigned indices spare the compiler the question whether they count from the end, and flat arrays
-# the counting of references to parts of them.
+# Unsigned indices avoid the check for negative ones, flat arrays the reference counts of subarrays.
 
 @inlined(always=True)
 def _move_run(image, planes, at, step, count, inward):
-    """Pixels at[0], at[0] + step, ... of the image to neighbours from at[1] on, or back."""
+    """Copy pixels at[0], at[0] + step, ... of the image to planes[at[1]:], or back."""
     pixel, number = np.uintp(at[0]), np.uintp(at[1])
     for i in range(count):
         if inward:
@@ -135,7 +134,7 @@ def _move_run(image, planes, at, step, count, inward):
 
 @inlined(always=True)
 def _move_pairs(image, planes, at, count, inward):
-    """Pairs of pixels from at[0] on: their first to at[1], their second to at[2], or back."""
+    """Deinterleave pixels from at[0] on: even ones to at[1], odd ones to at[2]; or back."""
     pixel, first, second = np.uintp(at[0]), np.uintp(at[1]), np.uintp(at[2])
     if inward:
         deinterleave(image, planes, (pixel, first, second), count)
@@ -145,7 +144,7 @@ def _move_pairs(image, planes, at, count, inward):
 
 @inlined(always=True)
 def _move_rows(image, begin, planes, tables, near, step, inward):
-    """The pixels of rows near[0] to near[1]."""
+    """Copy the pixels of rows [near[0], near[1])."""
     rows, runs = tables[0], tables[1]
     pairs = min(runs[0, 2], runs[1, 2]) if step == 2 and len(runs) == 2 else 0
     pairs = pairs if pairs >= MIN_COUNT else 0
@@ -169,7 +168,7 @@ def _move_rows(image, begin, planes, tables, near, step, inward):
 
 @inlined
 def move(image, begin, planes, tables, step, inward):
-    """Lay out the pixels of a plane of `image` that begins there, or take them back."""
+    """Copy the plane of `image` at offset `begin` to the layout, or back without `inward`."""
     count = len(tables[0])
     for top in range(0, count, ROWS):
         _move_rows(image, begin, planes, tables, (top, min(top + ROWS, count)), step, inward)

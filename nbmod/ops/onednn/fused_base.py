@@ -6,7 +6,7 @@ MXNet's oneDNN backend replaces a layer and its neighbours by one node, which ho
 
 `Chain` parses such a subgraph; everything but the layer is optional.  BatchNorm by its moving
 statistics is a factor and an offset per channel, so it is folded into weight and bias (`folded`).
-The epilogue is one pass over the sums of products (`Finish`), in quantised and in real numbers.
+The epilogue is one pass over the accumulators (`Finish`), quantised or floating point.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MAX_INT32 = np.float32(2 ** 31 - 128)
 
 @dataclass(frozen=True)
 class Chain:
-    """The parts of a fused operator, and the roles of its graph's variables in their order."""
+    """The ops of a fused operator, and the roles of its subgraph's variables in order."""
 
     layer: Op
     norm: BatchNorm | None
@@ -82,7 +82,7 @@ class Chain:
 
 
 def _others(node: Node, before: Node) -> list[Entry] | None:
-    """The inputs of a node besides the result of the chain; None if it does not read that."""
+    """The inputs of a node other than the result of the chain; None if it does not read that."""
     others = [entry for entry in node.inputs if entry.node is not before]
     one = len(others) == len(node.inputs) - 1 and all(e.node.is_variable for e in others)
     return others if one else None
@@ -147,14 +147,13 @@ def _finish(sums, offset, scale, other, numbers, out):
 
 @dataclass(frozen=True)
 class Finish:
-    """The epilogue of a chain, from sums of products to the output.
+    """The epilogue of a chain, from accumulators to the output.
 
         y = after(before((sums + offset) scale) + weight other)
 
-    offset and scale are per channel, `other` is another tensor.  An activation is linear on either
-    side of 0 up to a limit, `(slope, top)`, or any operator, which then is a pass of its own.  As
-    in MXNet such an operator reads steps of the output, not the numbers they represent, unless
-    `real`.
+    offset and scale are per channel, `other` is another tensor.  An activation is piecewise linear
+    with an upper limit, `(slope, top)`, or any operator, which then is a separate pass.  As in
+    MXNet such an operator reads quantised values without dequantising them, unless `real`.
     """
 
     before: Op | None
@@ -167,9 +166,9 @@ class Finish:
         return all(piecewise_linear(act, ONE) is not None for act in (self.before, self.after))
 
     def prepare(self, sums: Any, other: Any, out: Any, work: Any) -> Callable[..., None]:
-        """A function of (offset, scale, weight, unit): `unit` is how many steps of the output are
-        1.  Tensors are (N, F, P); `other` is None or of any type, and `work`, float32 like the
-        output, is needed unless the finish is `simple`."""
+        """A function of (offset, scale, weight, unit), where `unit` is the quantised value of 1 in
+        the output.  Tensors are (N, F, P); `other` is None or of any type; `work`, float32 and of
+        the output's shape, is needed unless the finish is `simple`."""
         beside = np.zeros((1, 1, 1), UINT8) if other is None else other
         nothing, ones = np.zeros(out.shape[1], FLOAT), np.ones(out.shape[1], FLOAT)
         split = piecewise_linear(self.before, ONE) is None
@@ -198,27 +197,27 @@ class Finish:
 
 
 def _applied(act: Op | None, y: Any) -> Callable[[], None]:
-    """An activation in place."""
+    """A function that applies an activation in place."""
     assert act is not None
     return act.prepare([y], [y, *[None] * (len(act.list_outputs()) - 1)], Call())
 
 
 def _numbers(before: tuple[float, float], weight: float, after: tuple[float, float], out: Any,
              other: Any = None) -> Any:
-    """Arguments of `_finish` besides tensors."""
+    """Scalar arguments of `_finish`."""
     if out.dtype == FLOAT:
         low, high = -np.float32(np.inf), np.float32(np.inf)
     elif out.dtype == INT32:
         low, high = -MAX_INT32, MAX_INT32
     else:
         low, high = limits(out.dtype)
-        if other is not None:  # MXNet works in the memory of the tensor added: its limits count
+        if other is not None:  # MXNet adds in place of `other`, so the limits of its type apply
             low, high = max(low, limits(other.dtype)[0]), min(high, limits(other.dtype)[1])
     return np.array([*before, weight, *after, low, high, out.dtype != FLOAT], FLOAT)
 
 
 def piecewise_linear(act: Op | None, unit: np.float32) -> tuple[float, float] | None:
-    """An activation as a slope below 0 and a limit above; None for any other."""
+    """A piecewise linear activation as slope below 0 and upper limit; None for any other."""
     if act is None:
         return IDENTITY
     if isinstance(act, Activation) and act.act_type == "relu":
@@ -236,8 +235,8 @@ class Fused(FloatOp):
     """Base of fused operators: names, shapes and types of a chain's tensors.
 
     Inputs are those of the layer, of BatchNorm, the tensor added, and with `quantized` the bounds
-    of the ranges that a subclass names in `ranges`.  Outputs are that of the chain and the bounds
-    of its range, if it is an integer.
+    of the ranges listed by `ranges`.  Outputs are that of the chain and, if it is an integer, the
+    bounds of its range.
     """
 
     kind: ClassVar[type[Op]]
@@ -344,7 +343,7 @@ class Fused(FloatOp):
         return FLOAT
 
     def positive(self) -> bool:
-        """Whether the chain ends in an activation without negative results."""
+        """Whether the chain ends in an activation with non-negative results."""
         chain = self.chain
         last = chain.after if chain.adds else chain.before
         return last is not None and (piecewise_linear(last, ONE) or IDENTITY)[0] == 0

@@ -1,6 +1,6 @@
 """The fused operators of MXNet's oneDNN backend: convolution and dense layer with their epilogue.
 
-Both compute in real numbers, or with `quantized` in 8-bit integers with exact sums; see
+Both compute in floating point, or with `quantized` in 8-bit integers with exact int32 sums; see
 `fused_base` for the chain and `quantization.ranges` for the representation of integers.
 """
 
@@ -82,7 +82,7 @@ class FusedConvolution(Fused, name="_sg_mkldnn_conv"):
 
     @property
     def conv(self) -> Convolution:
-        """The layer without its bias, which is added later."""
+        """The layer without its bias, which is part of the epilogue."""
         layer = self.chain.layer
         assert isinstance(layer, Convolution)
         if layer.channels_last:
@@ -98,7 +98,7 @@ class FusedConvolution(Fused, name="_sg_mkldnn_conv"):
         return ExactConvolution(self.conv, tuple(data.shape), largest)
 
     def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        """Weights, their scales, workspace for other activations, then what the sums want."""
+        """Weights, their scales, workspace of other activations, then that of the convolution."""
         given, filters = self.pick(ins), outs[0].shape[1]
         data, weight = given["data"], given["weight"]
         workspace = Spec((0,) if self.finish.simple else outs[0].shape, FLOAT)
@@ -195,7 +195,7 @@ class FusedFullyConnected(Fused, name="_sg_mkldnn_fully_connected"):
 
     @property
     def per_row(self) -> bool:
-        """Whether weights are real numbers that get a range per row."""
+        """Whether weights are floating point and get a range per row."""
         return bool(self.channel_wise_quantize)
 
     @property
@@ -220,7 +220,7 @@ class FusedFullyConnected(Fused, name="_sg_mkldnn_fully_connected"):
 
     @property
     def layer(self) -> FullyConnected:
-        """The layer in real numbers, without its bias, which is added later."""
+        """The floating-point layer without its bias, which is part of the epilogue."""
         assert isinstance(self.chain.layer, FullyConnected)
         return replace(self.chain.layer, no_bias=True)
 
@@ -229,8 +229,8 @@ class FusedFullyConnected(Fused, name="_sg_mkldnn_fully_connected"):
         return Finish(self.chain.before, self.chain.after, real=self.calibrated)
 
     def work(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        """Workspace: for other activations; sums, as integers and as real numbers, rounded weights
-        and scales; or what the layer needs."""
+        """Workspace of other activations; then int32 and float32 sums, quantised weights and
+        scales, or that of the layer."""
         given, out = self.pick(ins), outs[0]
         workspace = Spec((0,) if self.finish.simple else out.shape, FLOAT)
         if not self.quantized:
