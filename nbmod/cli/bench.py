@@ -1,4 +1,4 @@
-"""`bench`: how long every step of a network takes, and its share of what the host can do."""
+"""`bench`: the time of every step of a network, and its share of the host's peak (roofline)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def bound(symbol: Any, shapes: Mapping[str, tuple[int, ...]], training: bool) -> Executor:
-    """`symbol` bound for a measurement: moderate numbers in all arrays.
+    """`symbol` bound for a measurement: moderate values in all arrays.
 
     Training asks for gradients of what is neither among `shapes` nor a label.
     """
@@ -105,7 +105,7 @@ def step_seconds(executor: Executor, training: bool, repeats: int) -> list[float
 
 @contextmanager
 def _watched(times: Sequence[list[float]]) -> Iterator[None]:
-    """Executors note the seconds of their steps."""
+    """Executors record the seconds of their steps."""
     from ..executor import Executor
 
     class Stopwatch:
@@ -123,7 +123,7 @@ def _watched(times: Sequence[list[float]]) -> Iterator[None]:
 
 
 class Row(NamedTuple):
-    """What a step, or all of them, took."""
+    """The time and cost of a step, or of all of them."""
 
     name: str
     op: str
@@ -131,7 +131,7 @@ class Row(NamedTuple):
     cost: Cost
 
     def share(self, ceilings: Roofline) -> tuple[float, str]:
-        """Of the peak that limits it: the larger of arithmetic's and memory's."""
+        """The share of the peak that limits it, FMA throughput or copy bandwidth."""
         found = [(amount / ceiling / max(self.seconds, 1e-9), of) for amount, ceiling, of
                  in zip(self.cost, ceilings, ("FMA", "copy"), strict=True)]
         return found[0] if self.cost.operations else found[1]
@@ -139,7 +139,7 @@ class Row(NamedTuple):
 
 def table(rows: Sequence[Row], ceilings: Roofline, sort: bool = False, top: int | None = None
           ) -> list[str]:
-    """The lines: a head, the steps, their total."""
+    """The lines: a header, the steps, their total."""
     from ..execution.cost_model import Cost
 
     shown = sorted(rows, key=lambda row: -row.seconds) if sort else list(rows)

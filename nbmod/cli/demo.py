@@ -1,4 +1,4 @@
-"""The main job: LeNet learns handwritten digits, and the result is an MXNet checkpoint.
+"""`demo`: train LeNet on handwritten digits, and save an MXNet checkpoint.
 
 Data: 1,797 real digits by 43 people (see `data/README.md` for the source), enlarged to the 28 x 28
 pixels LeNet was made for.  Everything goes through the public API, as a user would write it.
@@ -45,7 +45,7 @@ def _interpolation(source: int, target: int) -> np.ndarray:
 
 
 def lenet(num_classes: int = 10) -> Any:
-    """LeNet as MXNet's examples draw it: two convolutions, tanh and pooling, two dense layers."""
+    """LeNet as in MXNet's examples: two convolutions, tanh and pooling, two dense layers."""
     x = sym.Variable("data")
     for number, filters in ((1, 20), (2, 50)):
         x = sym.Convolution(x, kernel=(5, 5), num_filter=filters, name=f"conv{number}")
@@ -58,7 +58,7 @@ def lenet(num_classes: int = 10) -> Any:
 
 
 def _say(text: str) -> None:
-    """Print at once: log lines on the other stream must not overtake."""
+    """Print and flush, so that lines stay in order with the log on the other stream."""
     print(text, flush=True)
 
 
@@ -107,7 +107,7 @@ def demo(out: pathlib.Path, epochs: int = 12) -> float:
 
 
 def _compile(train: Any) -> None:
-    """Run every kernel once on a network of its own, so that the time of training is training."""
+    """Run every kernel once on a separate network, so that training time excludes compilation."""
     network = module.Module(lenet())
     network.bind(train.provide_data, train.provide_label)
     network.init_params()

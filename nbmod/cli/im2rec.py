@@ -1,13 +1,14 @@
-"""`im2rec`: from a folder of images to a list, and from a list to a record file.
+"""`im2rec`: make a list of a folder of images, and a record file of a list.
 
     python -m nbmod im2rec --list --recursive data/train images/     lists: data/train.lst
     python -m nbmod im2rec --resize 256 data/train images/           records of every list
 
-The arguments are those of MXNet's script.  A list has lines of tabs: a number, one or more labels,
-a path below the root.  With `--recursive` the folders are the classes, numbered in order of name.
+The arguments are those of MXNet's script.  The lines of a list are separated by tabs: an index, one
+or more labels, a path relative to the root.  With `--recursive` each folder is a class; classes are
+numbered in order of name.
 
-Records are written to `<prefix>.rec.part` and its index, and renamed when they are whole.  A run
-that was interrupted is taken up where it stopped, if list and options are the same.
+Records are written to `<prefix>.rec.part` and its index, and renamed when complete.  An interrupted
+run is resumed if list and options are the same.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from ..base import MXNetError
 __all__ = ["Entry", "HELP", "arguments", "make_lists", "make_records", "read_list", "run"]
 
 HELP = "make lists of images, and record files of them"
-_SHUFFLE = 100  # the seed of MXNet's script: lists of the same folder come in one order
+_SHUFFLE = 100  # the seed of MXNet's script, for the same order of lists
 _CHUNK = 16
 
 
@@ -164,7 +165,7 @@ def read_list(path: str | os.PathLike[str]) -> list[Entry]:
 # ------------------------------------------------------------------------------------- records
 
 def make_records(list_path: Path, options: argparse.Namespace) -> int:
-    """Write the record file of one list and its index; 1 if images had to be left out."""
+    """Write the record file of one list and its index; 1 if images were left out."""
     from .progress import Progress
 
     entries = read_list(list_path)
@@ -187,7 +188,7 @@ def make_records(list_path: Path, options: argparse.Namespace) -> int:
 
 def _packed(entries: Sequence[Entry], options: argparse.Namespace
             ) -> Iterator[tuple[Entry, bytes | str]]:
-    """Each entry with its record, or in words why there is none; threads make them ahead."""
+    """Each entry with its record, or the reason why there is none; threads work ahead."""
     from ..io.pipeline import Job, Pipeline
 
     def jobs() -> Iterator[Job]:
@@ -205,12 +206,12 @@ def _packed(entries: Sequence[Entry], options: argparse.Namespace
 
 def _pack_all(entries: Sequence[Entry], options: argparse.Namespace,
               packed: list[bytes | str]) -> None:
-    """The record of each entry, or in words why there is none."""
+    """The record of each entry, or the reason why there is none."""
     for entry in entries:
         path = os.path.join(options.root, entry.path)
         try:
             packed.append(_pack(entry, path, options))
-        except (OSError, ValueError, MXNetError) as error:  # ValueError: no path has a zero byte
+        except (OSError, ValueError, MXNetError) as error:  # ValueError: a null byte in a path
             packed.append(f"{path}: {error}")
 
 
@@ -228,7 +229,7 @@ def _pack(entry: Entry, path: str, options: argparse.Namespace) -> bytes:
 
 
 def _recoded(data: bytes, options: argparse.Namespace) -> bytes:
-    """The image decoded, cut and resized, and encoded."""
+    """The image decoded, cropped and resized, and encoded."""
     from ..imgproc.codecs import decode, encode
     from ..ops.image.resample import resize
 
@@ -251,7 +252,7 @@ def _recoded(data: bytes, options: argparse.Namespace) -> bytes:
 
 
 def _signature(entries: list[Entry], options: argparse.Namespace) -> str:
-    """What two runs must have in common to go on from each other's files."""
+    """What must be equal for a run to resume the files of another."""
     chosen = {name: value for name, value in sorted(vars(options).items())
               if name in ("pass_through", "resize", "center_crop", "quality", "color", "encoding",
                           "pack_label", "root")}
@@ -259,10 +260,10 @@ def _signature(entries: list[Entry], options: argparse.Namespace) -> str:
 
 
 class _Unfinished:
-    """A record file on its way: parts beside the target, and a journal of what was done.
+    """A record file in progress: partial files beside the target, and a journal.
 
-    The journal is the signature and then, for each entry, where its record ends; it is written
-    behind the record, so that what it tells of is there.
+    The journal has the signature and then, for each entry, the end offset of its record.  It is
+    written after the record, so that it lists complete records only.
     """
 
     def __init__(self, target: Path, signature: str):
@@ -275,7 +276,7 @@ class _Unfinished:
         self._end = self._resume()
 
     def _resume(self) -> int:
-        """How many bytes of the record file stand; `done` and the keys are set."""
+        """The number of valid bytes of the record file; sets `done` and the keys."""
         try:
             with open(self._journal, encoding="utf-8") as file:
                 lines = file.read().split("\n")[:-1]
@@ -305,7 +306,7 @@ class _Unfinished:
         return self
 
     def write(self, number: int, record: bytes | str) -> None:
-        """Append a record; text stands for one that could not be made."""
+        """Append a record; a text is the reason why there is none."""
         from ..recordio.frames import frames
 
         if isinstance(record, bytes):
@@ -318,7 +319,7 @@ class _Unfinished:
             self._log.flush()
 
     def finish(self) -> None:
-        """Put file and index in the target's place."""
+        """Rename file and index to the target."""
         self._file.close()
         self._log.close()
         index = self.target.with_suffix(".idx")

@@ -45,7 +45,7 @@ def _positive(text: str) -> int:
 
 
 def run_script(script: str, args: Sequence[str]) -> None:
-    """Run `script` as `__main__` with nbmod in MXNet's place, and names of its days restored."""
+    """Run `script` as `__main__`, with nbmod as `mxnet` and NumPy's removed names restored."""
     from ..compat import as_mxnet, restore_old_names
 
     CONFIG.gpu_to_cpu = True
@@ -57,9 +57,9 @@ def run_script(script: str, args: Sequence[str]) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit status.  What goes wrong outside scripts is one line on stderr.
+    """Entry point; returns the exit status.  Errors outside scripts are one line on stderr.
 
-    A script's own errors are shown as Python shows them.
+    A script's own errors are shown with their traceback.
     """
     options = _parser().parse_args(argv)
     if options.command == "run":

@@ -1,4 +1,4 @@
-"""One line that tells how far a tool has come."""
+"""A progress bar of one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WIDTH = 30
 class Progress:
     """Counts up to `total`; shows a bar where the stream is a terminal, else nothing until the end.
 
-    Used with `with`; the last line tells number, time and rate.
+    Used with `with`; the last line has count, time and rate.
     """
 
     def __init__(self, what: str, total: int, stream: TextIO | None = None):
@@ -25,7 +25,7 @@ class Progress:
         self._begun = self._shown = time.monotonic()
 
     def add(self, count: int = 1) -> None:
-        """So many more are done."""
+        """Advance by `count`."""
         self.done += count
         now = time.monotonic()
         if self._live and now - self._shown >= _INTERVAL:

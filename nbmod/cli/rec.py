@@ -1,9 +1,9 @@
-"""`rec`: look into record files, check and mend them, cut and join them.
+"""`rec`: inspect, verify, repair, slice and merge record files.
 
-    python -m nbmod rec inspect a.rec            what is in it
-    python -m nbmod rec verify --decode a.rec    is every record whole, and an image?
-    python -m nbmod rec repair a.rec b.rec       what is intact, and its index; with --decode
-                                                 only what is an image
+    python -m nbmod rec inspect a.rec            its contents
+    python -m nbmod rec verify --decode a.rec    whether each record is intact, and an image
+    python -m nbmod rec repair a.rec b.rec       the intact records, and an index; with --decode
+                                                 only images
     python -m nbmod rec slice a.rec b.rec --start 100 --stop 200
     python -m nbmod rec merge c.rec a.rec b.rec
     python -m nbmod rec sheet a.rec a.png        a contact sheet of its images
@@ -64,7 +64,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what the command line asks for."""
+    """Run the requested command."""
     return {"inspect": _inspect, "verify": _verify, "repair": _repair, "slice": _slice,
             "merge": _merge, "sheet": _sheet, "checksum": _checksum}[options.action](options)
 
@@ -159,7 +159,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _is_image(number: int, data: bytes) -> bool:
-    """Whether a record holds an image; if not, what is wrong with it is printed."""
+    """Whether a record contains an image; if not, the reason is printed."""
     from ..imgproc.codecs import decode
     from ..recordio import unpack
 
@@ -251,7 +251,7 @@ def _tile(image: np.ndarray, size: int) -> np.ndarray:
 
 
 def _checksum(options: argparse.Namespace) -> int:
-    """Of the records, each with its length before it: how they are cut into parts is no matter."""
+    """A digest of the records, each prefixed by its length, whatever their division into parts."""
     for path in options.records:
         digest, count, total = hashlib.sha256(), 0, 0
         for data in _records(path):

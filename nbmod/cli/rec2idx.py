@@ -1,4 +1,4 @@
-"""`rec2idx`: the index of a record file made anew."""
+"""`rec2idx`: rebuild the index of a record file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def make_index(record: str, index: str, ids: bool = False) -> int:
-    """Write the index of `record`; how many records it has.  Raises DamagedRecord."""
+    """Write the index of `record`; returns the number of records.  Raises DamagedRecord."""
     from ..recordio import MXRecordIO, unpack
 
     with MXRecordIO(record, "r") as reader:

@@ -1,4 +1,4 @@
-"""`warmup`: what a network needs, compiled ahead of its first run."""
+"""`warmup`: compile the kernels of a network ahead of its first run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compile, and say how long it took and where it is kept."""
+    """Compile, and print the time and the folder of the cache."""
     from ..ops.jit import cache_folder, keeps_code, kept_files
     from ..symbol import load
 
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def warm(symbol: Any, shapes: Shapes, training: bool, optimizer: str = "sgd") -> None:
-    """Run a `Module` of `symbol` once, with numbers of no meaning, in all the ways scripts do."""
+    """Run a `Module` of `symbol` once in every mode that scripts use, with arbitrary data."""
     from .. import cpu, initializer, io, module, nd
 
     arguments = symbol.list_arguments()

@@ -47,9 +47,9 @@ class Plane(NamedTuple):
     def axis(self, size: int) -> tuple[Any, Any]:
         """Device functions of an axis of `size` pixels.
 
-        inside(at): whether a coordinate is in the plane.  around(at): the two adjacent pixels,
-        their weights, and the slopes of the weights: the first falls by the fifth result, the
-        second grows by the sixth.
+        inside(at): whether a coordinate is in the plane.
+        around(at): the two adjacent pixels, their weights, and the slopes of the weights: the first
+        falls by the fifth result, the second grows by the sixth.
         """
         real, clamped, strict, last = self.real, self.clamped, self.strict, np.int32(size - 1)
         none, one, end, border = real(0), real(1), real(size), real(-1)

@@ -60,8 +60,7 @@ def saturate_function(dtype: np.dtype, real: Any, rounds: bool = False) -> Any:
 
 @cache
 def _to_tensor_kernel(backward: bool) -> Any:
-    """Convert images (.., pixels, channels) to tensors (.., channels, pixels), or their
-    gradients."""
+    """Images (.., pixels, channels) to tensors (.., channels, pixels), or backward."""
     scale = np.float32(255)
 
     @kernel

@@ -29,6 +29,5 @@ def fill(array: Array, value: Any) -> list[Launch]:
 
 
 def fill_zero(arrays: Any) -> list[Launch]:
-    """Launches that zero the arrays that are not None, such as gradients of inputs that have
-    none."""
+    """Launches that zero the arrays that are not None, such as gradients that are 0."""
     return [launch for array in arrays if array is not None for launch in fill(array, 0)]

@@ -1,5 +1,4 @@
-"""LeakyReLU, whose slope is constant, per channel (axis 1) or random.  (Activation is a
-formula.)"""
+"""LeakyReLU, whose slope is constant, per channel or random.  (Activation is a formula.)"""
 
 from __future__ import annotations
 

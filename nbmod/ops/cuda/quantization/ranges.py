@@ -72,8 +72,7 @@ def spare_end(op: Any, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
 
 
 def ends_of(outs: Sequence[Any], spare: Sequence[Array]) -> list[Array]:
-    """The arrays for the ends of the output's range: outputs, or scratch for those not
-    requested."""
+    """The arrays for the ends of the output's range: outputs, or scratch in their place."""
     wanted = (*outs[1:3], None, None)[:2]
     return [spare[i % len(spare)] if end is None else end for i, end in enumerate(wanted)]
 

@@ -1,5 +1,4 @@
-"""Cumulative sums (inclusive prefix sums): a block scans each row, each thread a contiguous
-span."""
+"""Cumulative sums (prefix sums): a block scans each row, each thread a contiguous span."""
 
 from __future__ import annotations
 
