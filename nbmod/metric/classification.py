@@ -1,4 +1,4 @@
-"""Metrics of predicted classes: accuracy, top-k accuracy, and figures of a confusion matrix."""
+"""Metrics of predicted classes: accuracy, top-k accuracy, statistics of a confusion matrix."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class _BinaryCounts:
 
 
 class _BinaryMetric(EvalMetric):
-    """A figure of `_BinaryCounts`: its mean over batches ('macro') or over all counts ('micro')."""
+    """A statistic of `_BinaryCounts`: mean over batches ('macro') or over all counts ('micro')."""
 
     figure = ""
 

@@ -1,8 +1,8 @@
 """Validation of op classes before they are registered: `check`.
 
-Tests run it on nbmod's own ops, `register_op` on those of users.  It checks everything that does
-not take an instance, so that a mistake is an error at the line that registers the class and says
-what is wrong, instead of a numba error during training.
+Tests run it on nbmod's own ops, `register_op` on those of users.  It checks everything that needs
+no instance, so that a mistake is a descriptive error at registration instead of a numba error
+during training.
 """
 
 from __future__ import annotations

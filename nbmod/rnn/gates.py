@@ -20,7 +20,7 @@ __all__ = ["DenseCell", "ElmanStep", "GRUCell", "GRUStep", "LSTMCell", "LSTMStep
 
 
 class Step(BaseRNNCell):
-    """A cell whose step is `_combine` of what `_map` makes of its input and of its last output."""
+    """A cell whose step combines (`_combine`) the maps (`_map`) of its input and last output."""
 
     _activation: Any
     _slice_options: dict[str, Any] = {}

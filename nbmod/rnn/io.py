@@ -157,7 +157,7 @@ class BucketSentenceIter(DataIter):
         self.reset()
 
     def _fill_buckets(self, sentences: Iterable[Sequence[int]]) -> None:
-        """Sort the sentences that are not empty into `data`, a matrix for each of `buckets`."""
+        """Distribute the sentences that are not empty to `data`, a matrix for each of `buckets`."""
         rows: dict[int, list[np.ndarray]] = {length: [] for length in self.buckets}
         dropped = 0
         for sentence in sentences:
