@@ -52,7 +52,7 @@ def iou(a, b, pixel):
 
 @inlined
 def overlaps_any(box, group, kept, count, threshold, pixel, grouped):
-    """Whether `box` overlaps one of the first `count` of kept (5, n): corners, and their group.
+    """Whether `box` overlaps one of the first `count` columns of kept (5, n): corners and group.
 
     If `grouped`, only boxes of the same group count.  In chunks of 64, which are vectorised.
     """
@@ -69,7 +69,7 @@ def overlaps_any(box, group, kept, count, threshold, pixel, grouped):
 
 @inlined
 def _keep(data, score, order, threshold, columns, center, kept, where):
-    """The rows of one image that are kept, in order, then -1; columns: start, class (-1: none)."""
+    """Greedy NMS of one image: rows kept, in order, then -1; columns: start, class (-1: none)."""
     start, index = columns
     count, pixel = 0, data.dtype.type(0)
     for k in range(order.size):
@@ -98,7 +98,7 @@ def _suppress(data, score, order, threshold, columns, center, kept, where):
 
 @kernel(parallel=True)
 def _take_boxes(data, where, start, before, after, y):
-    """Rows of data at `where`, -1 where that is; coordinates change from `before` to `after`."""
+    """Gather rows of data at `where`, -1 where that is; convert from `before` to `after`."""
     half = y.dtype.type(0.5)
     for image in prange(y.shape[0]):
         for k in range(y.shape[1]):
@@ -126,7 +126,7 @@ def _iou_pairs(a, b, center, y):
 
 @kernel(parallel=True)
 def _encode(samples, matches, anchors, refs, means, stds, targets, masks):
-    """Offsets of anchors (B, N, 4) to the refs (B, M, 4) that they match, (B, N, 4)."""
+    """Regression targets (B, N, 4) of anchors (B, N, 4) and the refs (B, M, 4) they match."""
     half = targets.dtype.type(0.5)
     for image in prange(samples.shape[0]):
         for i in range(samples.shape[1]):

@@ -161,7 +161,7 @@ def _write_targets(anchors, label, match, positive, order, chance, mining, varia
 
 @inlined
 def _moved_anchor(anchor, offset, variances, clip, row):
-    """Corners in row[2:] of an anchor moved by predicted offsets."""
+    """Decode an anchor by predicted offsets: its corners, in row[2:]."""
     half = row.dtype.type(0.5)
     for axis in range(2):
         size = anchor[axis + 2] - anchor[axis]

@@ -28,7 +28,7 @@ __all__ = ["MultiProposal", "Proposal"]
 
 @inlined
 def _move(box, offset, plain, limits):
-    """Move the anchor in `box` by offsets in place and clip it at the border of the image."""
+    """Apply offsets to the anchor `box` in place and clip it at the border of the image."""
     half, one = box.dtype.type(0.5), box.dtype.type(1)
     for axis in range(2):
         if plain:

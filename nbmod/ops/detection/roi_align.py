@@ -44,7 +44,7 @@ __all__ = ["ROIAlign"]
 
 @inlined
 def _weigh(start, step, points, weights, spans):
-    """Weights of bins along an axis: (bins, pixels), and the pixels [lo, hi) of each."""
+    """Interpolation weights along an axis: (bins, pixels), and the pixels [lo, hi) of each."""
     bins, size = weights.shape
     kind = weights.dtype.type
     for p in range(bins):
@@ -119,7 +119,7 @@ def _blocks_forward(blocks, rois, how, down, across, spans, means, y):
 
 @inlined
 def _spread_bins(means, down, across, spans, count, band, block):
-    """Add one region's gradient, means (bins, BLOCK), to the rows [band[0], band[1]) of block."""
+    """Scatter-add the gradient of means (bins, BLOCK) of a region to rows band[0] to band[1]."""
     width = across.shape[1]
     for k in range(len(means)):
         i, j = k // len(across), k % len(across)
@@ -197,7 +197,7 @@ def _planes_forward(data, rois, how, sensitive, down, across, spans, y):
 
 @inlined
 def _spread_region(gy, down, across, spans, count, sensitive, span, image):
-    """Add one region's gradient to the image's, for output channels in span."""
+    """Scatter-add one region's gradient to the image's, for output channels in span."""
     rows, columns = gy.shape[1:]
     for c in range(span[0], span[1]):
         for i in range(rows):

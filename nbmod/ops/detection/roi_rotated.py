@@ -62,8 +62,7 @@ def _is_near(image, y, x, border):
 
 @inlined
 def _turned(roi, scale, grid, points):
-    """Frame of a rotated region: its center, direction, size of a bin, and points in it along both
-    axes."""
+    """Frame of a rotated region: center, direction, bin size, sampling points along both axes."""
     kind = roi.dtype.type
     angle = roi[5] * kind(pi / 180)
     wide = max(roi[3] * scale, kind(1)) / kind(grid[1])

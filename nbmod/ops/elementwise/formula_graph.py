@@ -1,7 +1,7 @@
 """Formulas as nodes: `gy * cos(x)` becomes a `cos` and a `broadcast_mul` over entries.
 
-One formula thus has a third form beside arrays and kernels: the one in which a gradient, which
-runs as a single `Backward` node, can itself be differentiated.
+In this form a gradient, which runs as a single `Backward` node, can itself be differentiated
+(higher-order gradients).
 """
 
 from __future__ import annotations

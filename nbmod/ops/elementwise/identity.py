@@ -1,4 +1,4 @@
-"""Ops that pass their tensor on, or only look at its shape: what differs is the gradient."""
+"""Identity ops, which differ in their gradient, and constants of the shape of a tensor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["BlockGrad", "Copy", "GradientMultiplier", "IdentityLike", "MakeLoss"
 
 @dataclass(frozen=True)
 class Passing(Op):
-    """The output is the input: in a bound graph the same memory, so it costs nothing."""
+    """The output is the input, an alias of its memory in a bound graph."""
 
     shapes: ClassVar = "data and output have one shape"
     view: ClassVar = True

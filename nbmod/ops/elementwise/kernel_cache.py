@@ -5,7 +5,7 @@
 
 `prepare` chooses.  Large floating-point programs get a kernel: its source (`codegen`) is written to
 a file in the cache folder and imported, so that numba caches the compiled code and debuggers work.
-Everything else, above all integers and small arrays, is interpreted by NumPy
+Everything else, mainly integers and small arrays, is interpreted by NumPy
 (`program.interpreted`).
 """
 
@@ -142,7 +142,7 @@ def _passes(program: Program, operands: tuple[Operand | None, ...], add: tuple[b
     """The passes that execute `program` on arrays like these; None if a type is not supported.
 
     All outputs over the whole space are written in one pass; each output that is a sum takes
-    another one before it, because a later pass may overwrite an input.
+    an earlier one, because a later pass may overwrite an input.
     """
     space = np.broadcast_shapes(*(operand.shape for operand in operands if operand))
     outs = operands[len(program.inputs):]
@@ -204,8 +204,8 @@ def _pass(program: Program, part: Program, space: Shape, used: dict[str, Operand
 
 def _streamed(part: Program, targets: Sequence[str], arrays: Mapping[str, Operand],
               add: Sequence[bool], layout: Layout, real: type) -> tuple[str, ...]:
-    """The outputs that are written with non-temporal stores: they are not read, and are flat or
-    have long rows of whole vectors."""
+    """Outputs written with non-temporal stores: not read, and flat or with long rows of whole
+    vectors."""
     if len(layout.dims) > 1 and (layout.dims[-1] < ROW or layout.dims[-1] % lanes(real)):
         return ()
     return tuple(name for name, added in zip(targets, add or [False] * len(targets), strict=True)

@@ -24,7 +24,7 @@ ROWS = 16
 def sum_elements(formula: str, shape: Shape, kept: Shape) -> Elements | None:
     """Sums of terms over `shape`, one for each element of `kept`, which has 1 where it is summed.
 
-    None unless kernels are fast: they add along rows.
+    None unless kernels are fast, which sum along rows.
     """
     if not shape or kept[-1] != 1 or shape[-1] == 1 or size_of(kept) < ROWS:
         return None

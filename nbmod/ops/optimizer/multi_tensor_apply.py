@@ -13,7 +13,7 @@ and chunks are made once; a step writes the scalars that have changed and calls 
 The idea is that of NVIDIA apex (`multi_tensor_apply`) and PyTorch (`torch._foreach`).  This is the
 CPU's version; `ops.cuda.optimizer.multi_tensor_apply` has the GPU's.
 
-Formulas are those of the kernels for one weight, element for element, so results are the same bits.
+Formulas are those of the kernels for one weight, so results are bitwise the same.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def multi_tensor_apply(updates: Sequence[TensorUpdate]) -> FusedCalls:
 
 
 def divided(sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Arrays of these sizes as jobs of about equal size.
+    """Arrays of these sizes split into jobs of about equal size (load balancing).
 
     chunks (C, 3): index of the array, first element, number of elements; the chunks of job j are
     jobs[j] to jobs[j + 1].

@@ -113,7 +113,7 @@ class MultiUpdate(Op):
 
     def _infer(self, what: str, ins: list[Any], outs: list[Any], other: Any
                ) -> tuple[list[Any], list[Any]]:
-        """The facts that each weight's rule finds; `other` for what no rule reads."""
+        """Facts inferred by each weight's rule; `other` for inputs that no rule reads."""
         found_ins: list[Any] = []
         found_outs: list[Any] = []
         tail = {name: other for name in self.shared}
