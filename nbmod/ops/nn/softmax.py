@@ -1,4 +1,4 @@
-"""softmax, log_softmax, softmin and softmax_cross_entropy, by `softmax_kernels`."""
+"""Softmax and its variants along one axis, by `softmax_kernels`."""
 
 from __future__ import annotations
 
