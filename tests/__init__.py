@@ -1,1 +1,1 @@
-"""nbmod's tests: `cases` holds the op samples, `oracle` the judge (real MXNet in its own venv)."""
+"""nbmod's tests: `cases` has the op samples, `oracle` runs the reference, real MXNet."""

@@ -10,8 +10,8 @@ import numpy as np
 def assert_same(got: np.ndarray, want: np.ndarray, tolerance: float, what: str) -> None:
     """`got` is `want` up to `tolerance`, relative to each value and to the largest of them.
 
-    The largest one counts because a sum that cancels keeps the error of its terms. Tolerance 0
-    asks for equality; integers are always compared exactly.
+    The largest counts because a sum with cancellation keeps the error of its terms. Tolerance 0
+    requires equality; integers are always compared exactly.
     """
     assert got.dtype == want.dtype, f"{what}: type {got.dtype}, expected {want.dtype}"
     assert got.shape == want.shape, f"{what}: shape {got.shape}, expected {want.shape}"

@@ -1,4 +1,4 @@
-"""Fixtures and reports that every test shares: the oracle, fixed seeds, what needs a GPU."""
+"""Fixtures and reports shared by all tests: the oracle, fixed seeds, GPU requirements."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ OPERATORS = ("test_ops", "test_rows", "test_placement", "test_recompute")
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what uses the oracle, skip what needs a GPU where there is none, and say what processes
-    should not part."""
+    """Mark tests that use the oracle, skip GPU tests where there is none, and group tests that must
+    run in one process."""
     no_gpu = pytest.mark.skip(reason="needs a CUDA device or NUMBA_ENABLE_CUDASIM=1")
     for item in items:
         if config.pluginmanager.hasplugin("xdist"):
@@ -55,7 +55,7 @@ def oracle(pytestconfig: pytest.Config) -> Iterator[Oracle]:
 
 @pytest.fixture
 def plain_copy() -> Iterator[None]:
-    """`mx.sym.PlainCopy`, an op that has no twin on GPUs."""
+    """`mx.sym.PlainCopy`, an op without a GPU kernel."""
     import nbmod as mx
 
     @mx.register_op("PlainCopy")
@@ -74,8 +74,8 @@ def plain_copy() -> Iterator[None]:
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
     """A test that disagrees with MXNet asks a fresh process before it fails.
 
-    What MXNet kept of earlier calls (primitives with the scales of another call, memory of an
-    engine that raced) can make its answers wrong. What is wrong with nbmod fails both times.
+    State that MXNet keeps from earlier calls (primitives with the scales of another call, memory of
+    a data race in its engine) can make its results wrong. Errors of nbmod fail both times.
     """
     client = pyfuncitem.funcargs.get("oracle")
     try:
@@ -91,7 +91,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def fixed_seeds() -> None:
-    """Every test starts from the same global random state, whatever ran before it."""
+    """Every test starts from the same global random state."""
     _seed()
 
 
@@ -106,9 +106,9 @@ def _seed() -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Write on the last report of a test how often MXNet was called since the last one of another.
+    """Record in a test's last report the number of MXNet calls since the previous test's.
 
-    Reports are what comes back from processes that run tests side by side.
+    Reports are what processes that run tests in parallel send back.
     """
     client = item.config.stash.get(_USED, None)
     if call.when == "teardown" and client is not None:
@@ -119,7 +119,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say whether the judge was there, so that a green run cannot hide its absence."""
+    """Report whether the oracle was available, so that a green run cannot hide its absence."""
     reports = [report for found in terminalreporter.stats.values() for report in found
                if isinstance(report, pytest.TestReport)]
     asked = [report for report in reports if ("oracle", True) in report.user_properties]

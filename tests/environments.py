@@ -1,4 +1,4 @@
-"""Virtual environments that tests and benchmarks have beside their own.
+"""Virtual environments of tests and benchmarks, separate from the one that runs them.
 
 Runs before nbmod is installed, so it imports the standard library only.
 """
@@ -51,16 +51,16 @@ class Environment:
         return self.python if whole else None
 
     def misled(self) -> str:
-        """What is wrong if the pointer names what does not start; else nothing."""
+        """The error if the pointer names a Python that does not start; else nothing."""
         named = os.environ.get(self.pointer)
         if not named or self.find():
             return ""
         return f"{self.pointer} names {named}, which is no program"
 
     def make(self, base: str = sys.executable, before: Sequence[str] = ()) -> None:
-        """Make it anew by the Python `base`.  Raises OSError and SubprocessError.
+        """Create it anew by the Python `base`.  Raises OSError and SubprocessError.
 
-        before: what pip is asked to install first, whether it can or not.
+        before: packages that pip installs first, if it can.
         """
         shutil.rmtree(self.folder, ignore_errors=True)
         subprocess.run([base, "-m", "venv", str(self.folder)], check=True)

@@ -2,9 +2,9 @@
 
     python -m tests.interpreted            as .ci/run does it; further arguments are pytest's
 
-numba is told not to compile (NUMBA_DISABLE_JIT=1), so all samples of operators are small ones. The
-figure counts every line of the package but what pyproject.toml leaves out, and must not fall below
-the floor that is there.
+numba does not compile (NUMBA_DISABLE_JIT=1), so all samples of operators are small.  Coverage
+counts every line of the package except those excluded in pyproject.toml, and must not fall below
+the threshold there.
 """
 
 from __future__ import annotations

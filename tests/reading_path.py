@@ -1,7 +1,7 @@
 """Which of the library's Python functions a training run calls, and how many lines they have.
 
 `trace` records every function called during the second `fit` of a small network, after the first
-has bound and compiled everything: the code that a batch passes at run time.  A nested function
+has bound and compiled everything: the code that processes a batch at run time.  A nested function
 (generator expression, comprehension, lambda) counts as part of the function around it.
 
 `python -m tests.reading_path` prints the functions by file.
@@ -117,7 +117,7 @@ class Session(NamedTuple):
 
 
 def trace() -> list[Function]:
-    """The functions of the second `fit`: what runs once all is bound."""
+    """The functions of the second `fit`: those that run when everything is bound."""
     session = Session.make()
     session.fit()
     return called_by(session.fit)

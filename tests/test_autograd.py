@@ -1,4 +1,4 @@
-"""Gradients of eager code: what MXNet answers, by the rules that bound symbols use."""
+"""Gradients of eager code: MXNet's results, by the same rules as for bound symbols."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.ops.test_ops import GOOD, SAMPLES, ran
 from tests.programs import autograd_programs, autograd_scripts, common
 from tests.programs.autograd_programs import functions, marked
 
-# One sample of each op: what the rules themselves say is checked where they are bound.
+# One sample of each op: the rules themselves are tested where symbols are bound.
 # Loops and branches are Python's own in eager code.
 DIFFERENTIABLE = {sample.op: name for name, sample in reversed(GOOD.items())
                   if sample.differentiated(sample.dtypes[0]) and not sample.random
@@ -54,7 +54,7 @@ def test_programs_answer_as_mxnets(theirs, name):
     assert_like(autograd_programs.answer(mx, name), theirs[name], 1e-5, name)
 
 
-# -- what goes wrong says so ----------------------------------------------------------------
+# -- errors --------------------------------------------------------------------------------
 
 
 def after_backward(head: Callable[[Any, Any], Any]) -> None:
@@ -174,7 +174,7 @@ def test_functions_may_be_used_as_they_are():
         short.backward()
 
 
-# -- derivatives of derivatives -------------------------------------------------------------
+# -- higher-order derivatives ---------------------------------------------------------------
 
 nd = mx.nd
 TWICE: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {

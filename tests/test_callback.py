@@ -78,7 +78,7 @@ class Terminal(io.StringIO):
 
 
 def test_progress_bar_on_a_terminal(monkeypatch, caplog):
-    clock = iter(np.arange(0, 100, 1.0).tolist())  # a second from look to look
+    clock = iter(np.arange(0, 100, 1.0).tolist())  # a second between reads
     monkeypatch.setattr(callback.time, "perf_counter", lambda: next(clock))
     monkeypatch.setenv("COLUMNS", "70")
     terminal = Terminal()
@@ -127,7 +127,7 @@ def test_do_checkpoint(monkeypatch):
 
 
 class Array:
-    """As much of an NDArray as the monitor touches."""
+    """The part of an NDArray's interface that the monitor uses."""
 
     def __init__(self, values):
         self.values = np.atleast_1d(np.float32(values))

@@ -1,4 +1,4 @@
-"""The sample table itself: names are unique, arrays are reproducible and what they promise."""
+"""The sample table itself: unique names, reproducible arrays with the declared properties."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_files_and_functions_that_a_page_names_exist(page):
 
 @pytest.fixture
 def threads():
-    """Pages may change the number of threads; tests after them have what they had."""
+    """Pages may change the number of threads; it is restored after them."""
     before = jit.num_threads()
     yield
     jit.set_num_threads(before)

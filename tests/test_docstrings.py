@@ -1,6 +1,6 @@
-"""Docstrings of the user's interface: every parameter is described, every example prints that.
+"""Docstrings of the public interface: every parameter is described, every example runs.
 
-`MODULES` names the modules that promise this; each checks what it defines itself.
+`MODULES` lists the modules that are checked, each for its own definitions.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def public_methods(owner: type) -> Iterator[tuple[str, Any, list[str]]]:
 
 
 def parameters(function: Any) -> set[str]:
-    """Names of the signature's parameters but for the instance or class."""
+    """Names of the signature's parameters except the instance or class."""
     names = list(inspect.signature(function).parameters)
     return set(names) - {"self", "cls"} if names[:1] in (["self"], ["cls"]) else set(names)
 
@@ -195,7 +195,7 @@ def test_examples_print_what_they_say(name):
 
 
 def test_parameters_are_found_in_docstrings():
-    """What the first test relies on."""
+    """Preconditions of the first test."""
     text = """Do it.
 
     Parameters

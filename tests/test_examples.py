@@ -1,6 +1,6 @@
-"""Every script in `examples/` runs, small, and reaches what it promises.
+"""Every script in `examples/` runs, with small arguments, and reaches its figure.
 
-A row of `EXAMPLES` is (file, arguments, what holds of the figure that its `main` returns).
+A row of `EXAMPLES` is (file, arguments, condition on the figure that its `main` returns).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_every_example_has_a_row_and_says_what_it_shows():
 
 
 def example(file: str):
-    """The example as a module; it is no part of a package."""
+    """The example as a module; it is not in a package."""
     spec = importlib.util.spec_from_file_location(f"example_{Path(file).stem}", FOLDER / file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

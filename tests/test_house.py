@@ -53,7 +53,7 @@ LAYERS = (
     ("callback", "model", "rnn"),
     ("executor_manager", "module"),
 )
-LAST = len(LAYERS)  # cli, visualization, onnx, ... : whatever LAYERS does not name
+LAST = len(LAYERS)  # cli, visualization, onnx, ... : modules that LAYERS does not name
 FILE_LINES, FUNCTION_LINES, ARGUMENTS = 470, 60, 12
 """Limits; lines are counted without docstrings."""
 # Whole interfaces of MXNet in one signature.
@@ -152,7 +152,7 @@ def test_compilers_are_confined(path):
 
 @each_file
 def test_parallel_loops_have_plain_counts(path):
-    """numba keeps a loop over prange(a if b else c) on one thread, and says nothing."""
+    """numba runs a loop over prange(a if b else c) on one thread, without a warning."""
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "prange":
             assert not any(isinstance(part, (ast.IfExp, ast.BoolOp)) for argument in node.args

@@ -1,4 +1,4 @@
-"""Initializers: which rule a name gets, fixed values as MXNet's, random ones by distribution."""
+"""Initializers: the rule for each name, fixed values as MXNet's, random ones by distribution."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_rule_and_value_are_mxnets(oracle, index):
 
 LOADED = "init.Load(stored, default_init=init.Zero())"
 MIXED = "init.Mixed(['.*bias', 'fc', '.*'], [init.Constant(5.), init.Constant(6.), init.One()])"
-# Code that makes an initializer, names that it is called for.
+# Code that creates an initializer, names that it is called with.
 MADE = {
     "init.Constant(mx.nd.array([1, 2, 3]))": ["x_weight", "x_bias"],
     "init.Constant(np.array([1, 2, 3]))": ["x_weight"],
@@ -126,7 +126,7 @@ def filled(init, shape) -> np.ndarray:
     return array.asnumpy()
 
 
-# shape (60, 40, 3, 2): 240 values feed an output, 360 are fed by an input
+# shape (60, 40, 3, 2): fan-in 240, fan-out 360
 SPREAD = [
     (mx.init.Uniform(0.3), 0.3 / math.sqrt(3), 0.3),
     (mx.init.Normal(0.2), 0.2, None),

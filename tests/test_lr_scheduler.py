@@ -1,4 +1,4 @@
-"""Learning rate schedulers: MXNet's rates update by update, and what is refused."""
+"""Learning rate schedulers: MXNet's rates update by update, and errors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ERRORS = [
 
 @pytest.mark.parametrize("name, params", SCHEDULES)
 def test_rates_are_mxnets(oracle, name, params):
-    # One by one, as after resuming, and going back, which does not bring a rate back.
+    # One by one, as after resuming, and backwards, which does not restore a rate.
     for counts in (list(range(14)), [1, 9, 30], [12, 3, 1, 20, 2]):
         want = oracle.call("mx_scripts.run", "training", "rates", name, params, counts)
         np.testing.assert_allclose(training.rates(mx, name, params, counts), want, rtol=1e-12)
@@ -55,7 +55,7 @@ def test_rates_are_mxnets(oracle, name, params):
 ], ids=lambda given: "-".join(given) or "nothing")  # fmt: skip
 @pytest.mark.parametrize("name, params", SCHEDULES)
 def test_rates_in_an_optimizer_are_mxnets(oracle, name, params, given):
-    """A given `learning_rate` is the scheduler's from then on; its warm-up keeps its goal."""
+    """A given `learning_rate` replaces the scheduler's base; its warm-up keeps its target."""
     want = oracle.call("mx_scripts.run", "training", "optimizer_rates", name, params, given)
     np.testing.assert_allclose(training.optimizer_rates(mx, name, params, given), want, rtol=1e-12)
 

@@ -1,4 +1,4 @@
-"""docs/ops: every op has a page that says what users ask, and links lead somewhere."""
+"""docs/ops: every op has a page with its shapes, and links are valid."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_glossary_holds_no_word_that_no_op_has():
 
 
 def test_every_docstring_speaks_of_shapes():
-    """An example of shapes in the docstring or in `shapes`, or a word on them."""
+    """An example of shapes in the docstring or in `shapes`, or a sentence about them."""
     speaks = re.compile(r"\((?:[A-Za-z\d*.][^()]*)?,[^()]*\)|\bshapes?\b")
     silent = [op.name for op in OWN if not (op.shapes or speaks.search(op.__doc__))]
     assert not silent

@@ -1,4 +1,4 @@
-"""How much code a batch passes at run time: the functions that `fit` calls once all is bound."""
+"""The amount of code that a batch passes at run time: functions called by `fit` after binding."""
 
 from __future__ import annotations
 

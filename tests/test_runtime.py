@@ -1,4 +1,4 @@
-"""`mx.engine` and `mx.runtime`: MXNet's answers where they do not depend on the machine."""
+"""`mx.engine` and `mx.runtime`: MXNet's results where they do not depend on the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`.params` files: MXNet's bytes, every dialect, and damage that may only ever raise MXNetError."""
+"""`.params` files: MXNet's bytes, every dialect, and damaged files, which raise only MXNetError."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def test_hostile_file_is_cheap(kind):
     arrays = serialization.MAX_ARRAYS if kind.startswith("most") else 1
     assert next(calls) < 1000 + 200 * arrays  # calls and returns: a clock would see other threads
     if arrays > 1:
-        return  # tracemalloc itself makes small objects slow
+        return  # tracemalloc itself makes small allocations slow
     tracemalloc.start()
     with pytest.raises(MXNetError):
         read_arrays(content)
@@ -306,7 +306,7 @@ def test_missing_paths(tmp_path):
 @pytest.mark.parametrize("kind", ["float32", "float64", "float16", "uint8", "int32", "int8",
                                   "int64", "bool"])
 def test_files_change_sides(oracle, tmp_path, kind):
-    """MXNet writes the very bytes nbmod does, and each reads what the other wrote."""
+    """MXNet writes the same bytes as nbmod, and each reads the other's files."""
     values = np.arange(-3, 3).reshape(2, 3).astype(kind)
     arrays = {"arg:é": values, "aux:m": values[0]}
     written = oracle.call("mx_ops.save_arrays", arrays)

@@ -1,4 +1,4 @@
-"""Stubs of what is made at run time: up to date, and understood by type checkers and editors."""
+"""Stubs of names created at run time: up to date, and understood by type checkers and editors."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_pyright_finds_what_is_wrong_and_nothing_else():
 
 @pytest.fixture(scope="module")
 def editor(tmp_path_factory):
-    """What editors ask: a script that ends where the cursor is."""
+    """Completions as editors request them: a script that ends at the cursor."""
     jedi = pytest.importorskip("jedi", reason="jedi is not installed: completion is not tested")
     jedi.settings.cache_directory = str(tmp_path_factory.mktemp("jedi"))
     environment = jedi.InterpreterEnvironment()

@@ -1,7 +1,7 @@
-"""What old scripts import, poke into and pass by name: paths, attributes, signatures.
+"""Compatibility with old scripts: import paths, attributes, signatures.
 
-The paths and attributes are what public code really uses, private ones included. Signatures are
-compared with MXNet's, for everything its modules define; what is not here, or differs, is listed.
+The paths and attributes are those that public code uses, private ones included. Signatures are
+compared with MXNet's, for everything its modules define; missing or different ones are listed.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def fits(theirs, ours):
     """Whether a call that MXNet's parameters allow means the same with ours.
 
     Ours may have more at the end. MXNet's placeholder for a default (`_NullType`) and its
-    `Context` fit whatever ours says; a list, which it should not be, fits a tuple.
+    `Context` match any default of ours; a list, which it should not be, matches a tuple.
     """
     if not ours or not theirs:
         return not theirs

@@ -1,4 +1,4 @@
-"""`mx.test_utils`: MXNet's verdicts, and what its messages, statistics and files must be."""
+"""`mx.test_utils`: MXNet's verdicts, messages, statistics and files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_types_whose_tolerance_is_zero_must_be_equal():
 
 
 def test_numeric_gradients_of_any_network_and_location():
-    """Of several outputs too, which MXNet refuses, and of NDArrays, which it leaves unmoved."""
+    """Of several outputs too, which MXNet rejects, and of NDArrays, which it leaves unchanged."""
     a = mx.sym.Variable("a")
     utils.check_numeric_gradient(mx.sym.Group([a * a, mx.sym.exp(a)]), [np.array([[0.5, 1.5]])])
     executor = mx.sym.sum(a * a).bind(mx.cpu(), {"a": mx.nd.zeros((2,))})
@@ -78,7 +78,7 @@ def test_symbols_of_different_size_differ():
     (20, 20, None), (5, 150, None), (200, 150, None), (900, 150, None),
 ])  # fmt: skip
 def test_chi_square_tails(statistic, freedom, tail):
-    """Closed forms for 1 and 2; exp(-x / 2) sum((x / 2)^k / k!) for all even numbers."""
+    """Closed forms for 1 and 2; exp(-x / 2) sum((x / 2)^k / k!) for all even degrees of freedom."""
     if tail is None:
         half = statistic / 2
         tail = math.fsum(math.exp(k * math.log(half) - half - math.lgamma(k + 1))

@@ -1,4 +1,4 @@
-"""Tables and diagrams of networks: MXNet's, letter for letter, and where counting differs."""
+"""Tables and diagrams of networks: identical to MXNet's, except where its counts are wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench.compare` without its peers: what a run leaves, and what is counted."""
+"""`bench.compare` without its peers: its results, and what is counted."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_goals_are_for_workloads_that_there_are():
 
 
 def test_a_run_for_the_goals_leaves_tables(tmp_path, monkeypatch, capsys):
-    """What misses its goal is bold; what fails is said, and the rest goes on."""
+    """A missed goal is bold; a failure is reported, and the rest is run."""
     def failing():
         raise ValueError("no peak here")
 
@@ -116,7 +116,7 @@ def test_an_unknown_suite_is_a_complaint(capsys):
 
 @pytest.mark.gpu
 def test_a_run_on_a_gpu_compares_steps_and_graphs(monkeypatch, tmp_path, capsys):
-    """PyTorch does not see a simulated GPU, or is not there; that is said, and the rest runs."""
+    """PyTorch does not see a simulated GPU, or is absent; that is reported, and the rest runs."""
     monkeypatch.setattr(gpu, "LAYERS", 3)
     gpu.main(["launches", "--rounds", "1", "--out", str(tmp_path / "gpu.json")])
     said = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""Ops over boxes. Boxes come from `boxes`: some overlap much, some little, all have an area."""
+"""Ops over boxes. Boxes come from `boxes`: overlaps are large and small, all areas positive."""
 
 from __future__ import annotations
 

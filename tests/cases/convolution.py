@@ -1,4 +1,4 @@
-"""Convolution and Deconvolution: directions, geometries, groups, and what they refuse."""
+"""Convolution and Deconvolution: directions, geometries, groups, and errors."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ SAMPLES = [
     deconv((1, 2, 5, 5), (3, 3), 4, stride=(2, 2), target_shape=(10, 9), **AIMED),
     deconv((1, 2, 5, 5), (3, 3), 4, stride=(2, 2), target_shape=(3, 3), **AIMED),
     deconv((2, 3, 4, 4), (2, 3), 6, num_group=2, stride=(2, 1), layout="NHWC", **LAST),
-    # what cannot be
+    # errors
     Sample("Convolution", {"data": (1, 4, 8, 8), "weight": (16, 3, 3, 3), "bias": (16,)},
            {"kernel": (3, 3), "num_filter": 16}, error=r"op \(Convolution\): weight has shape "
            r"\(16, 3, 3, 3\), expected \(16, 4, 3, 3\) from data \(1, 4, 8, 8\)"),

@@ -10,7 +10,7 @@ Shape = tuple[int, ...]
 
 def inputs(data: Shape, filters: int, kernel: Shape, out: Shape, groups: int = 1, moved: int = 1,
            reach: float = 2) -> dict[str, Input]:
-    """What both ops want, in the order of the one with a mask."""
+    """Inputs of both ops, in the order of the one with a mask."""
     taps = kernel[0] * kernel[1]
     return {"data": normal(data),
             "offset": uniform(-reach, reach, (data[0], 2 * moved * taps, *out)),
@@ -37,7 +37,7 @@ CASES = [
     (inputs((1, 40, 9, 9), 2, (1, 1), (9, 9), 1, 2, .5), attrs(2, (1, 1), 1, 2)),
     (inputs((1, 1, 1, 1), 1, (1, 1), (1, 1), reach=.5), attrs(1, (1, 1))),
 ]
-# Points on pixels, where a derivative has two sides, on the border, and nowhere.
+# Points on pixels, where a derivative has two sides, on the border, and outside.
 CORNERS = array([[[[0, 0, -1, -1, 3], [1, -.25, -1.5, 0, 9e9]],
                   [[0, -1, -1, -2, .75], [4, .5, 0, -5, 0]]]])
 ONE = {"data": normal((1, 1, 2, 5)), "offset": CORNERS, "mask": uniform(0, 1, (1, 1, 2, 5)),

@@ -11,7 +11,7 @@ INTEGERS = ("int32", "int64", "int8", "uint8")
 NAN, INF = math.nan, math.inf
 # No float64: that is the type of the finite differences, which need a derivative.
 ONE_SIDED = ("float32", "float16")
-# MXNet computes with constants that it keeps in float32, whatever the type of the tensor.
+# MXNet computes with constants stored in float32, whatever the type of the tensor.
 SINGLE_CONSTANTS = {"tol": {"float64": 1e-6}, "why": "MXNet's constants are of type float32"}
 
 SMALL, ABOVE_ONE = uniform(-0.9, 0.9, SHAPE), uniform(1.1, 4.0, SHAPE)

@@ -1,4 +1,4 @@
-"""FullyConnected, more than `basic` shows."""
+"""FullyConnected, beyond the samples of `basic`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Image ops; random ones mostly with nothing left to chance (see ops/test_image_ops.py)."""
+"""Image ops; random ones mostly with deterministic parameters (see ops/test_image_ops.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Factorisations, determinants, diagonals and triangles."""
+"""Factorizations, determinants, diagonals and triangles."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def well(*shape: int) -> Input:
 
 
 def definite(*shape: int) -> Input:
-    """Symmetric, positive definite matrices with eigenvalues apart."""
+    """Symmetric, positive definite matrices with separated eigenvalues."""
     rng = np.random.default_rng(shape[-1])
     factor = np.linalg.qr(rng.standard_normal(shape))[0]
     return array(factor @ (np.arange(1, shape[-1] + 1)[:, None] * factor.swapaxes(-1, -2)))
@@ -43,7 +43,7 @@ def wrong(op: str, shape: tuple[int, ...], error: str, attrs: dict | None = None
 
 
 STACKS = ((3, 3), (1, 1), (2, 3, 3), (2, 1, 4, 4))
-# Finite differences, done in float64, would move one of two symmetric places: MXNet alone judges.
+# Finite differences, in float64, would change one of two symmetric elements: MXNet alone is used.
 ONE_SIDED: dict[str, Any] = {"dtypes": ("float32",)}
 UPPER = {"lower": False}
 FLAGS = [{}, {"transpose": True}, {"rightside": True}, {"lower": False}, {"alpha": -0.5},

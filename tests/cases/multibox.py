@@ -9,7 +9,7 @@ from tests.cases.boxes import boxes
 
 PRIOR, TARGET = "_contrib_MultiBoxPrior", "_contrib_MultiBoxTarget"
 DETECT = "_contrib_MultiBoxDetection"
-# What each op must know before it says anything differs; so do the types that run at all.
+# Inputs that each op needs before it raises another error; so do the types that run at all.
 FLOAT32 = {"grad": (), "mx_dtypes": ("float32",), "why": "MXNet has float32 only"}
 MAP = (1, 3, 2, 3)
 

@@ -128,7 +128,7 @@ SAMPLES += [
     instance_norm((2, 3, 2, 3, 4), is_train=False),
     Sample("InstanceNorm", {"data": (3,), "gamma": (3,), "beta": (3,)}, error="at least"),
     Sample("L2Normalization", {"data": (3, 7)}),
-    # one number divided by itself: its gradient is nothing but rounding
+    # an element divided by itself: its gradient is nothing but rounding
     Sample("L2Normalization", {"data": (3,)}, grad=()),
     Sample("L2Normalization", {"data": (2, 3, 4, 5)}, {"eps": 0.5}),
     Sample("L2Normalization", {"data": (2, 3, 70)}, {"mode": "channel"}),

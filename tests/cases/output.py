@@ -1,10 +1,10 @@
-"""Loss layers: backward is declared, so MXNet alone says whether it is right."""
+"""Loss layers: backward is declared, so MXNet is the only reference."""
 
 from __future__ import annotations
 
 from tests.cases import AT_LEAST_32, Input, Sample, array, distinct, label, normal, uniform
 
-# in range, negative, too large, and cut off to 1
+# in range, negative, too large, and truncated to 1
 ODD = array([0, -1, 7, 1.9])
 WIDE = (64, 65)  # large enough for kernels instead of NumPy
 

@@ -1,4 +1,4 @@
-"""Pooling: what is pooled, over which windows, and what is refused."""
+"""Pooling: types, windows, and errors."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ SAMPLES = [
       for rule, kind in product(("valid", "full"), KINDS)),
     pool((2, 2, 3, 3), "Pooling_v1", global_pool=True, pool_type="avg"),
     pool((2, 2, 5, 5), "Pooling_v1", kernel=(2, 2)),
-    # what cannot be
+    # errors
     pool((1, 2, 4, 6), kernel=(5, 5), error=r"window spans \(5, 5\).*image \(4, 6\)"),
     pool((1, 2, 4, 6), error="kernel is not given"),
     pool((4, 6), kernel=(2,), error="expected 3 to 5 dimensions"),

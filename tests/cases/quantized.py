@@ -22,12 +22,12 @@ def s32(*shape: int) -> Input:
 
 
 def end(value: float) -> Input:
-    """One end of a range."""
+    """One bound of a range."""
     return array([value], "float32")
 
 
 def ends(*values: float) -> dict[str, Input]:
-    """Ends of ranges under the names that most ops have for them."""
+    """Bounds of ranges under the names that most ops have for them."""
     names = ("min_data", "max_data", "min_weight", "max_weight", "min_bias", "max_bias")
     return {name: end(value) for name, value in zip(names, values, strict=False)}
 

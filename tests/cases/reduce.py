@@ -12,7 +12,7 @@ NAN = math.nan
 # No float64: that is the type of the finite differences, which need a derivative.
 ONE_SIDED = ("float32", "float16")
 
-# Every way to say which axes, on one op that is exact in integers too.
+# Every way to specify axes, on one op that is exact in integers too.
 AXES = [
     {}, {"axis": ()}, {"axis": None}, {"axis": 0}, {"axis": 1}, {"axis": -1}, {"axis": (0, 2)},
     {"axis": (2, 0)}, {"axis": (-1, 0)}, {"axis": (0, 1, 2)}, {"axis": 1, "keepdims": True},

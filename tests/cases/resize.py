@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.cases import Sample
 
 RESIZE, ADAPTIVE = "_contrib_BilinearResize2D", "_contrib_AdaptiveAvgPooling2D"
-# float16 positions are MXNet's own in float16; float64 ones in float32.
+# MXNet computes positions of float16 images in float16, and those of float64 images in float32.
 FLOAT32_POSITIONS = {"float64": 3e-6}
 POSITIONS = "MXNet computes where to interpolate in float32, whatever the type"
 

@@ -1,4 +1,4 @@
-"""RNN; what random dropout does, and what only cuDNN does in MXNet, is in tests/ops/test_rnn.py."""
+"""RNN; random dropout, and features of MXNet with cuDNN only, are in tests/ops/test_rnn.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rnn(
     attrs: dict[str, Any] | None = None,
     **options: Any,
 ) -> Sample:
-    """A sample whose inputs fit together."""
+    """A sample with inputs of matching shapes."""
     attrs = {"mode": mode, "state_size": size, "num_layers": layers, **(attrs or {})}
     ways, out = 1 + both, attrs.get("projection_size", size)
     rows, cells = GATES[mode] * size, layers * ways

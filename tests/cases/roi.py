@@ -1,4 +1,4 @@
-"""Regions of interest. rois get no gradient, though MXNet says it is 0."""
+"""Regions of interest. rois get no gradient, though MXNet gives zeros."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ POOL, ALIGN, MEAN = "ROIPooling", "_contrib_ROIAlign", "_contrib_PSROIPooling"
 DATA = ("data",)
 ROIS = array([[0, 1, 1, 4, 4], [1, 0, 0, 7, 5], [0, 2.5, 2.5, 3.5, 3.5], [0, -3, -3, 2, 2],
               [1, 6, 4, 12, 9], [0, 4, 4, 1, 1], [0, 20, 20, 30, 30], [0.6, 1.2, 1.7, 4.3, 4.1]])
-# Regions that float16 does not move, none of them inside out.
+# Regions that float16 represents exactly, none of them inverted.
 REAL = array([[0, 1, 1, 4, 4], [1, 0, 0, 7, 5], [0, 2.5, 2.5, 3, 3.25], [0, -3, -3, 2, 2],
               [1, 6, 4, 12, 9], [1, .5, 1.25, 6.75, 5]])
 INSIDE = array([[0, 1, .5, 4, 4]])
 NOWHERE = array([[-1, 0, 0, 4, 4], [2, 0, 0, 4, 4], [float("nan"), 0, 0, 4, 4],
                  [0, float("nan"), 0, 4, 4], [0, 4, 4, 1, 1]])
-EXACT = ("float32", "float64")  # MXNet computes coordinates in float16, where bins move
+EXACT = ("float32", "float64")  # MXNet computes coordinates in float16, where bins change
 TURNED, MOVED = "_contrib_RROIAlign", "_contrib_DeformablePSROIPooling"
 TURNS = array([[0, 3, 3, 4, 4, 0], [0, 3, 3, 4, 2, 30], [1, 3, 3, 4, 2, 90], [0, 3, 3, .5, .5, 7],
                [0, 0, 0, 4, 4, 45], [0, 7, 5, 6, 6, 10], [1, 4, 3, -2, -2, -200]])

@@ -174,7 +174,7 @@ class Sample:
         return self.tol.get(dtype, TOLERANCE.get(dtype, 0.0))
 
     def _seed(self, name: str) -> int:
-        # The table's position of a sample must not matter, nor its `note` and tolerances.
+        # The sample's position in the table must not matter, nor its `note` and tolerances.
         attrs = sorted((key, str(value)) for key, value in self.attrs.items())
         return zlib.crc32(repr((self.op, name, attrs, sorted(self.specs))).encode()) ^ self.seed
 
@@ -183,7 +183,7 @@ class Sample:
         return replace(self, seed=seed)
 
 
-# Half has 11 bits and MXNet sums some reductions in it; single differs by the order of its sums.
+# float16 has 11 bits and MXNet accumulates some reductions in it; float32 differs by order of sums.
 TOLERANCE = {"float16": 1e-2, "float32": 1e-5, "float64": 1e-10}
 
 
@@ -195,7 +195,7 @@ def dtype_of(spec: Input, dtype: str) -> str:
 
 
 def draw(spec: Input, dtype: str, seed: int) -> np.ndarray:
-    """The values of an input: drawn in double precision, then converted."""
+    """The values of an input: drawn in float64, then converted."""
     kind = np.dtype(dtype_of(spec, dtype))
     rng = np.random.default_rng(seed)
     if spec.kind == "array":
@@ -207,7 +207,7 @@ def draw(spec: Input, dtype: str, seed: int) -> np.ndarray:
 
 
 def _whole(values: np.ndarray, spec: Input, kind: np.dtype) -> np.ndarray:
-    """Continuous values as integers or truth values, keeping what their kind promises."""
+    """Continuous values as integers or truth values, with the properties of their kind."""
     if kind.kind == "b":
         return values > values.mean()
     if spec.kind == "distinct":

@@ -1,4 +1,4 @@
-"""Random ops: shapes and types; what they draw is in tests/ops/test_random.py."""
+"""Random ops: shapes and types; distributions are in tests/ops/test_random.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROWS = {"random": True, "grad": ()}
 
 
 def drawn(op: str, attrs: dict, **options) -> list[Sample]:
-    """An op without inputs, for its default element type and each that it can be asked for."""
+    """An op without inputs, for its default element type and each type it supports."""
     kinds = ("int32", "int64") if "randint" in op else ("float16", "float32", "float64")
     shaped = [Sample(op, {}, {**attrs, "shape": shape}, **ANY, **options)
               for shape in ((2, 3), (1, 2), (300, 400))]  # fmt: skip

@@ -8,7 +8,7 @@ ALL = (*FLOATS, "int32", "int64", "uint8")
 X = {"data": (4, 3, 5)}
 PAIR = ((2, 3), (2, 4))
 IMAGE = (1, 2, 5, 6)
-# MXNet takes an input of unknown rank for one of size 0 along the axis.
+# MXNet treats an input of unknown rank as one of size 0 along the axis.
 PARTIAL = {"inference": False, "why": "MXNet infers the size of the known inputs alone"}
 NO_GRADIENT = "MXNet has no gradient here"
 

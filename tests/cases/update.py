@@ -1,4 +1,4 @@
-"""Update ops, one weight or many, and what training loops call around them.
+"""Update ops, one weight or many, and other ops of training loops.
 
 MXNet cannot compose most of them into a symbol, so they are compared as eager calls that write the
 new weight over the old one, as optimizers do.
@@ -51,7 +51,7 @@ def several(op: str, states: int, tail: tuple[Any, ...] = (), mx_dtypes: Any = N
 
 
 def masters(op: str, states: int, tail: tuple[Any, ...] = (), **attrs: Any) -> Sample:
-    """The same with a master for every weight besides the states."""
+    """The same with a float32 master for every weight besides the states."""
     weight = (WEIGHT, SHAPE, *[positive(SHAPE, "float32")] * states, MASTER)
     return Sample(op, (*weight, *weight, *tail), attrs, grad=(), out=("x0", f"x{3 + states}"),
                   dtypes=("float16", "float32"), mx_dtypes=("float16",),
@@ -71,7 +71,7 @@ POWERS = {"tol": {"float64": 1e-6}, "why": "MXNet's powers of beta are float32"}
 
 
 def adamw(op: str, scale: float, master: bool = False, **attrs: float) -> Sample:
-    """AdamW with gradients scaled by a tensor of one number."""
+    """AdamW with gradients scaled by a tensor of one element."""
     states = {**single("mean", "var"), "weight32": MASTER} if master else MOMENTS
     return Sample(op, {"weight": WEIGHT, "grad": SHAPE, **states,
                        "rescale_grad": array([scale], "float32")},
@@ -81,7 +81,7 @@ def adamw(op: str, scale: float, master: bool = False, **attrs: float) -> Sample
 
 
 def phase2(note: str, r1: float, r2: float, **attrs: float) -> list[Sample]:
-    """The second half of LAMB for given lengths."""
+    """The second phase of LAMB for given norms."""
     lengths = {"r1": array([r1]), "r2": array([r2])}
     return [Sample("lamb_update_phase2", {"weight": SHAPE, "g": SHAPE, **lengths},
                    {"lr": 0.1, **attrs}, grad=(), out=("weight",), note=note),
@@ -116,7 +116,7 @@ SAMPLES = [
     *phase2("above", 5.0, 1.0, upper_bound=2.0),
     *phase2("zero", 0.0, 3.0), *phase2("zero bound", 2.0, 3.0, upper_bound=0.0),
     *phase2("no step", 5.0, 0.0, lower_bound=6.0),
-    # MXNet leaves the scaled and clipped gradient in `grad`, so here it is neither.
+    # MXNet leaves the scaled and clipped gradient in `grad`, so it is omitted here.
     *[adamw("_adamw_update", scale) for scale in (1.0, 0.0, float("nan"), float("inf"))],
     *[adamw("_mp_adamw_update", scale, True, clip_gradient=0.3) for scale in (0.5, 0.0)],
     mixed("mp_sgd_update"),

@@ -9,12 +9,12 @@ COMPARE = "Correlation"
 EXACT = ("float32", "float64")
 AFFINE = {"transform_type": "affine", "target_shape": (3, 4)}
 MOVED = {**AFFINE, "sampler_type": "bilinear"}
-# MXNet's grids are float32; float16 ones place pixels by a tenth of a pixel beside.
+# MXNet's grids are float32; float16 ones shift pixels by a tenth of a pixel.
 ONE = {"mx_dtypes": ("float32",), "why": "MXNet has float32 only"}
 HALF = {"mx_dtypes": EXACT, "why": "MXNet places pixels in float16"}
 NO_HALF = {"mx_dtypes": EXACT, "why": "MXNet has no float16"}
 IMAGES = normal((2, 3, 4, 5))
-# Places in the image and beside it, none of them on a pixel, where the gradient jumps.
+# Positions in the image and outside it, none of them on a pixel, where the gradient jumps.
 PLACES = uniform(-1.6, 1.6, (2, 2, 3, 4))
 SINGLE = {"oracle": False, "why": "MXNet divides by 0"}
 FAR = array([[[[-1e30, 0.1, 3, 0.1]], [[0.1, 1e30, 0.1, 0.1]]]])

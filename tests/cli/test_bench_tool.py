@@ -1,4 +1,4 @@
-"""`python -m nbmod bench`: a row for every step with its costs, their total, shares of a peak."""
+"""`python -m nbmod bench`: a row for every step with its costs, their total, fractions of peak."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_row_for_every_step(lines):
     assert "inference, " in about and "GFLOP/s in registers" in about and "GB/s copied" in about
     assert tuple(head.replace("% time", "%").split()) == tuple(
         column.split()[0] for column in bench.COLUMNS)
-    assert len(set(map(len, rows))) == 1  # columns stand below each other
+    assert len(set(map(len, rows))) == 1  # columns are aligned
     found = {row.split()[0]: row.split() for row in rows}
     assert {"conv", "tanh", "fc", "softmax"} <= set(found)
     # 2 multiplications and additions: 4 filters of 27 weights on 2 images of 36 pixels; 144 to 5
@@ -67,7 +67,7 @@ def test_parameters_get_gradients_and_inputs_none():
 
 
 def test_blocks_of_channels_are_counted_as_they_are_defined():
-    """Steps count what the operators of the symbol do, whatever form they run in."""
+    """Steps count the operations of the symbol's operators, in any transformed form."""
     executor = bench.bound(network(), {"data": SHAPE}, training=True)
     total = sum(cost.operations for cost in costs_of(executor.compiled))
     forward = 2 * 4 * 27 * 72 + 2 * 2 * 144 * 5

@@ -1,4 +1,4 @@
-"""The command line: the demo and its complaints, and MXNet scripts run unchanged."""
+"""The command line: the demo and its errors, and MXNet scripts run unchanged."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ if __name__ == "__main__":
 
 
 def test_names_of_mxnets_days_are_there(tmp_path):
-    """What NumPy and Python have removed since, without a word on stderr."""
+    """Names that NumPy and Python have removed since, without any output on stderr."""
     ran = run_script(tmp_path, """
 import time
 import numpy as np

@@ -101,7 +101,7 @@ def test_mxnet_reads_our_records(oracle, images, tmp_path):
 
 @pytest.mark.parametrize("options, label", [([], {}), (["--pack-label"], {"label_width": 2})])
 def test_mxnet_trains_on_our_records(oracle, images, tmp_path, options, label):
-    """ImageRecordIter of either package on what im2rec has made."""
+    """ImageRecordIter of either package on the output of im2rec."""
     prefix = tmp_path / "a"
     (tmp_path / "a.lst").write_text("".join(
         f"{k}\t{k}\t{-k}\t{('cats', 'dogs')[k % 2]}/{k}.png\n" for k in range(6)))
@@ -202,7 +202,7 @@ def test_complaints(tmp_path, monkeypatch, capsys, words, error):
 
 @pytest.fixture
 def ten(tmp_path):
-    """A file of ten images, of which the index is lost."""
+    """A file of ten images, whose index is lost."""
     path = tmp_path / "ten.rec"
     with MXRecordIO(path, "w") as writer:
         for number in range(10):
@@ -234,7 +234,7 @@ def test_inspect(ten, capsys):
 
 
 def damaged(ten):
-    """The fourth record's magic number is gone."""
+    """The fourth record's magic number is damaged."""
     with MXRecordIO(ten, "r") as reader:
         for _ in range(3):
             reader.read()

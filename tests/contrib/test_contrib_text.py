@@ -1,4 +1,4 @@
-"""Vocabularies and word vectors against MXNet, and what only nbmod does."""
+"""Vocabularies and word vectors against MXNet, and nbmod's extensions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_answers_are_mxnets(both, line):
 
 
 def plain(value):
-    """Tuples as lists, which is how the oracle sends them."""
+    """Tuples as lists, as the oracle sends them."""
     return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
@@ -56,7 +56,7 @@ def test_vectors_that_are_not_there_are_named(tmp_path):
 
 
 def test_counted_tokens_without_a_vector_have_the_unknown_one(files):
-    """In MXNet the vectors of the file go to other tokens then."""
+    """In MXNet the vectors of the file are assigned to other tokens then."""
     embedding = text.embedding.CustomEmbedding(files["c"], counter=Counter("uux"),
                                                reserved_tokens=["R"], init_unknown_vec=mx.nd.ones)
     assert embedding.idx_to_token == ["<unk>", "R", "u", "x"]

@@ -5,8 +5,7 @@
     python -m tests.fuzz --mxnet               programs compared with real MXNet
     python -m pytest tests/fuzz                a short form, and everything that was ever found
 
-`program` says what a program is, `kinds` what its lines do, `drawing` how programs are drawn,
-`runs` how one is bound and run, `judge` which runs must agree and how closely, `company` what
-executors do among others, `shrink` makes a program that fails small and names the pass that is at
-fault.
+`program` defines programs, `kinds` their lines, `drawing` draws them, `runs` binds and runs one,
+`judge` checks which runs agree and how closely, `company` runs executors together, `shrink`
+minimises a program that fails and names the pass at fault.
 """

@@ -1,6 +1,6 @@
-"""Executors in company: in turns, on threads, in shared memory.
+"""Executors running together: alternately, on threads, in shared memory.
 
-Each must compute the bits that it computes alone, on arrays of its own, from copies.
+Each must compute the same bits as alone, on arrays of its own, from copies.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def partner(mx: Any, program: Program, rng: Random) -> Program:
                 run(mx, other, Way("partner"))
                 return other
         except (mx.MXNetError, AssertionError):
-            pass    # shapes and numbers of values in the program are those of its inputs
+            pass    # shapes and counts of values in the program are those of its inputs
     return program
 
 
@@ -88,7 +88,7 @@ def _beginning(program: Program, rng: Random) -> Program:
     return replace(program, lines=tuple(line for line, _ in lines), outputs=tuple(lines[-1][1]))
 
 
-# -- on their own ---------------------------------------------------------------------------------
+# -- separate executors ---------------------------------------------------------------------------
 
 @contextmanager
 def _pair(mx: Any, program: Program, way: Way, rng: Random) -> Iterator[tuple[Any, Any]]:
@@ -109,7 +109,7 @@ def _numbered(each: list[Results]) -> Results:
 
 @check(0.12)
 def in_turns(mx: Any, program: Program, way: Way, rng: Random) -> tuple[Results, Results]:
-    """Half a step of one, half a step of the other, in any order."""
+    """Passes of both executors in any order: forward of one, backward of the other, ..."""
     found: list[Results] = [{}, {}]
     with _pair(mx, program, way, rng) as pair:
         expected = [run(mx, one, way) for one, _ in pair]
@@ -136,8 +136,8 @@ def on_threads(mx: Any, program: Program, way: Way, rng: Random) -> tuple[Result
 class _World:
     """Two executors; `common` are names of variables that are the same for both.
 
-    They have arrays by name, in a buffer, or intermediates in one memory: that is the `manner`.
-    Where they are apart, what is in common is copied, and each step is that of a new executor.
+    The `manner` is what they share: arrays by name, a buffer, or the memory of intermediates. For
+    the comparison common variables are copied, and each step is that of a new executor.
     """
 
     def __init__(self, mx: Any, programs: list[Program], way: Way, manner: str):
@@ -162,7 +162,7 @@ class _World:
         return executors
 
     def equal(self, table: str) -> tuple[list[str], bool]:
-        """Names of variables but inputs that both have, and whether those have one shape."""
+        """Names of the variables except inputs that both have, and whether those have one shape."""
         first, second = (getattr(executor, table) for executor in self.executors)
         both = [name for name in first if name in second and name[0] != "x"]
         same = [name for name in both if (first[name].shape, first[name].dtype) == (
@@ -170,7 +170,7 @@ class _World:
         return same, same == both
 
     def share(self) -> None:
-        """Bind both again, in one memory."""
+        """Bind both again, with shared memory."""
         options: dict[str, Any] = {}
         if "names" in self.manner:
             options["shared_arg_names"] = self.common["arg_dict"]
@@ -224,7 +224,7 @@ class _World:
             found.update(outputs_of(other, f"{when}, then of the other"))
 
     def _copy(self, i: int) -> None:
-        """What executor `i` has changed of what is in common, to the other one."""
+        """Copy the common variables that executor `i` has changed to the other one."""
         for table, names in self.common.items():
             mine, others = (getattr(self.executors[k], table) for k in (i, 1 - i))
             for name in names if not self._shares else ():

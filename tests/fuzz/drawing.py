@@ -1,7 +1,7 @@
 """Drawing programs: line after line, each of a kind that fits the values so far.
 
-What is drawn follows from the `random.Random` alone.  hypothesis passes one of its own, and so
-learns to draw smaller programs.
+Programs are a function of the `random.Random` alone.  hypothesis passes one of its own, and so
+shrinks programs.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _input(rng: Random, style: str, batch: int) -> Shape:
 
 
 def _line(rng: Random, name: str, shapes: list[Shape]) -> tuple[Line, list[Shape]] | None:
-    """A line of this kind, and the shapes of what it gives; None if it does not fit."""
+    """A line of this kind, and the shapes of its results; None if it does not fit."""
     import nbmod as mx
 
     drawn = KINDS[name].draw(rng, shapes)
@@ -86,14 +86,14 @@ def _line(rng: Random, name: str, shapes: list[Shape]) -> tuple[Line, list[Shape
     try:
         made = KINDS[name].build(scope, given, params)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")     # what is not known is not drawn
+            warnings.simplefilter("ignore")     # lines with unknown shapes are not drawn
             found = mx.sym.Group(made).infer_shape(**known)[1]
             kept = all(_keeps(mx.sym.Group(made), known, dtype)
                        for dtype in (np.float64, np.float32))
     except mx.MXNetError:
         return None
     if not kept:
-        return None  # of a type of its own, which other lines do not take
+        return None  # a type of its own, which other lines do not accept
     if found is None or any(0 in shape or _size(shape) > LARGEST for shape in found):
         return None
     return Line(name, args, params, len(made)), [tuple(shape) for shape in found]
@@ -113,7 +113,7 @@ def _size(shape: Sequence[int]) -> int:
 
 
 def _outputs(rng: Random, inputs: Any, lines: list[Line], shapes: list[Shape]) -> tuple[int, ...]:
-    """The last value, or all that nothing reads, and now and then others."""
+    """The last value, or all unread values, and now and then others."""
     made = range(len(inputs), len(shapes))
     if not made:
         return (0,)

@@ -1,6 +1,6 @@
-"""Evaluating a graph node by node in arrays of its own: no executor, no plan, no shared memory.
+"""Evaluating a graph node by node with separate arrays: no executor, no plan, no shared memory.
 
-What a pass makes of a graph must compute what the graph computed; this is how that is checked.
+The reference for passes: a transformed graph must compute what the original computed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def evaluate(graph: Graph, values: Mapping[str, np.ndarray], specs: Sequence[Spe
              is_train: bool = False) -> list[np.ndarray]:
     """The outputs of `graph`, whose variables have these values by name.
 
-    `specs` are those of its entries, as far as they are known.
+    `specs` are those of its entries, as far as known.
     """
     known: Any = specs_of(graph, list(specs))
     arrays: dict[Entry, np.ndarray] = {}
@@ -42,7 +42,7 @@ def evaluate(graph: Graph, values: Mapping[str, np.ndarray], specs: Sequence[Spe
 
 
 def _run(op: Any, ins: list[np.ndarray], outs: list[np.ndarray], call: Call) -> None:
-    """One node; a layer with an epilogue, which may be for GPUs, as a layer and what follows it."""
+    """One node; a layer with an epilogue, which may be for GPUs, as a layer and its epilogue."""
     if op.view or isinstance(op, CrossDeviceCopy):
         np.copyto(outs[0], ins[0].reshape(outs[0].shape))
     elif op.name in ("_followed_layer", "_followed_batch_norm"):

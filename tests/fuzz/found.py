@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.fuzz.program import Line, Program
 
 FOUND: dict[str, Program] = {
-    # A view between equal pieces of two storages was taken for done.
+    # A view between equal slices of two storages was wrongly elided.
     "a function of every step between two cells": Program(((8, 6, 16),), (
         Line("stacked", (0,), {"cells": (("lstm", 8), ("lstm", 8)), "steps": 6,
                                "between": ("double", "double"), "merge": True}),
@@ -14,14 +14,14 @@ FOUND: dict[str, Program] = {
         Line("unroll", (0,), {"cell": ("two", ("tanh", 8), ("tanh", 8)), "layout": "NTC",
                               "steps": 5, "merge": True, "states": False}),
     ), (1,)),
-    # First states of equal cells over batches of two sizes became one: their shapes were not asked.
+    # Initial states of equal cells over batches of two sizes were merged: shapes were not compared.
     "cells over two batch sizes": Program(((3, 6, 4),), (
         Line("unroll", (0,), {"cell": ("relu", 4), "layout": "NTC", "steps": 6, "merge": True,
                               "states": False}),
         Line("unroll", (1,), {"cell": ("lstm", 4), "layout": "TNC", "steps": 3, "merge": False,
                               "states": False}, 3),
     ), (4,), request="null"),
-    # An activation in place of a join, whose pieces another step still read.
+    # An activation in place of a concatenation, whose inputs another step still read.
     "a join that is overwritten in place": Program(((1, 6, 1),), (
         Line("unroll", (0,), {"cell": ("two", ("tanh", 8), ("gru", 8)), "layout": "NTC",
                               "steps": 6, "merge": False, "states": False}, 6),
@@ -30,18 +30,18 @@ FOUND: dict[str, Program] = {
         Line("unroll_steps", (10, 11, 12), {"cell": ("tanh", 4), "layout": "NTC", "steps": 3,
                                             "merge": True, "states": True}, 2),
     ), (14,), request="null"),
-    # A bias per channel was added to the pixels of a window as to as many channels.
+    # A bias per channel was added to the pixels of a window as if they were channels.
     "a deconvolution to a single window": Program(((1, 4, 1, 1),), (
         Line("deconvolution", (0,), {"kernel": (2, 2), "stride": (1, 1), "num_filter": 3,
                                      "no_bias": False}),
     ), (1,)),
-    # NumPy formed a choice between two literals in float64, so a chain was rounded late.
+    # NumPy computed `where` of two literals in float64, so a chain was rounded late.
     "a minimum in a chain": Program(((24, 2), (3, 8), (24, 2)), (
         Line("transpose", (2,), {"axes": (0, 1)}),
         Line("extreme", (2,), {"op": "min", "axis": 1}),
         Line("binary", (4, 4), {"op": "maximum"}),
     ), (3, 1, 0, 5, 2)),
-    # NumPy holds a choice between literals in bytes, whose tanh it rounds to float16.
+    # NumPy stores `where` of literals in bytes, whose tanh it rounds to float16.
     "signs in a chain": Program(((2, 1),), (
         Line("table", (0,), {"sample": "sign-0", "into": "data"}),
         Line("unary", (1,), {"op": "tanh"}),
@@ -52,13 +52,13 @@ FOUND: dict[str, Program] = {
         Line("residual", (0,), {"num_hidden": 1, "op": "abs"}),
         Line("binary", (4, 2), {"op": "elemwise_mul"}),
     ), (5,), request="mixed", mirror=True),
-    # A false alarm of NBMOD_CHECK=1: rows of a join that touch were not taken for the whole.
+    # A false alarm of NBMOD_CHECK=1: adjacent rows of a concatenation were not taken for the whole.
     "a join of one blocked tensor": Program(((2, 17, 8, 4),), (
         Line("convolution", (0,), {"kernel": (3, 3), "pad": (1, 1), "dilate": (2, 2),
                                    "stride": (1, 2), "num_filter": 32, "no_bias": True}),
         Line("concat", (1,), {"axis": 1}),
     ), (2,), request="null"),
-    # A false alarm of the judge: the gradient cancels to zero but for rounding of its terms.
+    # A false alarm of the judge: the gradient cancels to zero except for rounding of its terms.
     "a gradient that cancels": Program(((4, 5, 1, 4),), (
         Line("tile", (0,), {"reps": (1, 2, 2, 2)}),
         Line("split", (1,), {"axis": 2, "num_outputs": 2, "squeeze_axis": True}, 2),

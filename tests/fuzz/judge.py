@@ -1,19 +1,20 @@
-"""Which runs of a program must agree, and how closely.
+"""The runs of a program that must agree, and their tolerances.
 
     plain       no pass, no shared memory: node by node, in float32
     reference   the same in float64
     exact       `mx.exact()` with passes and shared memory: the bits of `plain`
     default     as users bind: what float32 allows
     gradient    those of `reference` against finite differences of its own forward pass
-    reshape     a share of them with twice the batch, in the memory of `default`: the same bits
-    company     a share of them among other executors (`company`): the bits they have alone
-    halves      a share of them in float16
+    reshape     a fraction of them with twice the batch, in the memory of `default`: the same bits
+    company     a fraction of them among other executors (`company`): the same bits as alone
+    halves      a fraction of them in float16
+    MXNet       a fraction of the programs, against `reference`
     MXNet       a share of the programs, against `reference`
 
-Where `default` or `plain` is far from `reference`, the reference is run again on inputs that are
-changed in their last float32 digit, and with what every node gives rounded to float32: a program
-that magnifies these differences is ill conditioned, and may differ as much.  Where the reference
-is zero everywhere, terms have cancelled, and what is left of the largest of them is rounding.
+Where `default` or `plain` is far from `reference`, the reference is run again on inputs perturbed
+in their last float32 digit, and with the result of every node rounded to float32: a program that
+amplifies these differences is ill-conditioned, and may differ as much.  Where the reference is zero
+everywhere, terms have cancelled, and the result is the rounding of the largest of them.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from tests.fuzz.kinds import KINDS
 from tests.fuzz.program import Line, Program, build, drawn
 from tests.fuzz.runs import UNSET, Results, Way, bind, bound, fill, heads, results, run
 
-# Long sums that are formed in the memory of another operand are formed in another order, and those
-# in float16 are rounded once less, so these two are off where bits are compared.
+# Long sums formed in the memory of another operand are formed in another order, and those in
+# float16 are rounded once less, so these two are off where bits are compared.
 ORDER = ("accumulate", "write_gradients")
 CLOSE = 2e-4
 """Of the largest element: far above rounding, Winograd's included, and far below a wrong number."""
@@ -42,11 +43,11 @@ MAGNIFIED = 64
 
 
 class Disagreement(AssertionError):
-    """Two runs of a program that should agree do not."""
+    """Two runs of a program that should agree differ."""
 
 
 def require_agreement(mx: Any, program: Program, seed: int = 0) -> None:
-    """Raise Disagreement, or whatever a run raises, if the ways of running `program` differ."""
+    """Raise Disagreement, or the exception of a run, if the ways of running `program` differ."""
     from nbmod.passes.switches import PASSES
 
     rng = Random(seed)
@@ -70,7 +71,7 @@ def require_agreement(mx: Any, program: Program, seed: int = 0) -> None:
 
 
 def require_halves(mx: Any, program: Program) -> None:
-    """The same in float16; not for programs with ops that do not take it."""
+    """The same in float16; not for programs with ops that do not support it."""
     from nbmod.passes.switches import PASSES
 
     def halves(name: str, **options: Any) -> Results:
@@ -88,7 +89,7 @@ def require_halves(mx: Any, program: Program) -> None:
 
 
 def require_company(mx: Any, program: Program, rng: Random) -> None:
-    """Among other executors a program computes what it computes alone."""
+    """Among other executors a program computes the same as alone."""
     way = Way("default", threads=rng.choice([1, 2]))
     for name, (share, check) in CHECKS.items():
         if rng.random() < share:
@@ -97,8 +98,8 @@ def require_company(mx: Any, program: Program, rng: Random) -> None:
 
 
 def require_reshapes(mx: Any, program: Program) -> None:
-    """Reshaped to twice the batch, a program computes what one that is bound so does; both share
-    memory, and the first one computes the same again after it."""
+    """Reshaped to twice the batch, a program computes the same as one bound with it; both share
+    memory, and the first one computes the same again afterwards."""
     doubled = replace(program, inputs=tuple((2 * n, *rest) for n, *rest in program.inputs))
     shapes = {f"x{i}": shape for i, shape in enumerate(doubled.inputs)}
     way = Way("default")
@@ -118,7 +119,7 @@ def require_reshapes(mx: Any, program: Program) -> None:
 
 
 def require_bits(found: Results, expected: Results, name: str, other: str) -> None:
-    """Equal bits, but for NaN and the sign of zero."""
+    """Equal bits, except for NaN and the sign of zero."""
     for key, array in expected.items():
         if not np.array_equal(found[key], array, equal_nan=True):
             raise Disagreement(f"{key}: {name} and {other} are not the same bits\n"
@@ -126,7 +127,7 @@ def require_bits(found: Results, expected: Results, name: str, other: str) -> No
 
 
 class Digits(NamedTuple):
-    """What is expected of a float type."""
+    """The expected accuracy of a float type."""
 
     narrow: str
     close: float
@@ -166,7 +167,7 @@ class _Judge:
                                    f"element is {largest:.3g}\n{_excerpt(found[key], expected)}")
 
     def _magnified(self, key: str) -> float:
-        """How far a result moves where every node rounds, and all inputs move by a rounding."""
+        """The change of a result when every node rounds, and inputs are perturbed by a rounding."""
         if not self._moved:
             self._moved = [self._run_moved(number) for number in range(3)]
         return max(self._difference(moved[key], self.reference[key]) for moved in self._moved)
@@ -177,7 +178,7 @@ class _Judge:
         return _distance(moved, expected) if same else np.inf
 
     def _run_moved(self, number: int) -> Results:
-        """On inputs that are moved in one of several directions, or are not."""
+        """On inputs that are perturbed in one of several directions, or are not."""
         with bound(self.mx, self.program, self.way) as executor:
             for name, array in executor.arg_dict.items() if number else ():
                 if array.dtype == np.float64:
@@ -201,8 +202,8 @@ def _largest(array: np.ndarray) -> float:
 def _distance(found: np.ndarray, expected: np.ndarray) -> float:
     """The largest difference; infinite where one is finite and the other is not.
 
-    Anything may be found where NaN is expected: the maximum of nothing is the lowest number of a
-    type, and what becomes of that in float64 says nothing about float32.
+    Anything is accepted where NaN is expected: the maximum of an empty set is the lowest value of a
+    type, and its consequences in float64 say nothing about float32.
     """
     if found.dtype.kind != "f":
         return float(np.abs(found.astype(float) - expected).max()) if found.size else 0.0
@@ -216,7 +217,7 @@ def _distance(found: np.ndarray, expected: np.ndarray) -> float:
 
 
 def _is_moderate(array: np.ndarray) -> np.ndarray:
-    """Where elements are finite, and not the lowest number of their type, which is the maximum of a
+    """Where elements are finite, and not the lowest value of their type, which is the maximum of a
     window without pixels."""
     with np.errstate(invalid="ignore"):
         return np.abs(array) < (6e4 if array.dtype == np.float16 else LARGEST)
@@ -232,12 +233,12 @@ def _excerpt(found: np.ndarray, expected: np.ndarray) -> str:
 
 
 def require_mxnet(mx: Any, oracle: Any, program: Program) -> bool:
-    """Raise Disagreement if MXNet computes something else; False if it is no judge.
+    """Raise Disagreement if MXNet computes something else; False if it cannot be compared.
 
-    It refuses some programs, and where two outputs are one entry its gradients are not those that
-    finite differences give.  Its gradients of biases that are added to are wrong in oneDNN's dense
-    layers, and that of LayerNorm where forward is mirrored, so neither is asked for; gradients that
-    it leaves unset are not compared.  GroupNorm computes no mean where nothing reads its output.
+    It rejects some programs, and where two outputs are one entry its gradients are not those of
+    finite differences.  Its accumulated gradients of biases are wrong in oneDNN's dense layers, and
+    that of LayerNorm where forward is mirrored, so neither is requested; gradients that it leaves
+    unset are not compared.  GroupNorm computes no mean where nothing reads its output.
     """
     from tests.oracle.client import OracleCrash, OracleError
 
@@ -270,7 +271,7 @@ def _is_smooth(program: Program) -> bool:
 
 
 def require_derivatives(mx: Any, program: Program, off: tuple[str, ...]) -> None:
-    """The gradient along random directions is what the outputs differ by.
+    """The gradient along random directions equals the finite difference of the outputs.
 
     Functions with kinks may disagree where a kink is near, so another direction is tried twice.
     """
@@ -278,7 +279,7 @@ def require_derivatives(mx: Any, program: Program, off: tuple[str, ...]) -> None
     for attempt in range(3):
         with mx.without_passes(*off), mx.exact():
             executor = bind(mx, Program(program.inputs, program.lines, program.outputs), "float64")
-        with np.errstate(over="ignore", invalid="ignore"):  # the maximum of nothing is the lowest
+        with np.errstate(over="ignore", invalid="ignore"):  # an empty maximum is the lowest value
             found = _along(mx, executor, attempt)
         if found is None or abs(found[0] - found[1]) <= 1e-5 * found[2]:
             return

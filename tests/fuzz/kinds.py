@@ -1,7 +1,7 @@
-"""What the lines of programs do: for every kind how it is drawn, and how it is built.
+"""The kinds of lines of programs: how each is drawn, and how it is built.
 
-`draw(rng, shapes)` chooses values to read, of which it gets the shapes, and parameters; None where
-no value fits.  `build(scope, args, params)` makes the symbols, in either library.
+`draw(rng, shapes)` chooses the values to read, by their shapes, and parameters; None where no value
+fits.  `build(scope, args, params)` makes the symbols, in either library.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ def _(scope, args, params):
         "order": tuple(rng.sample(range(n := found["num_outputs"]), n)),
         "ops": tuple(rng.choices([None, *UNARY], k=n))}, lambda shape: len(shape) > 0))
 def _(scope, args, params):
-    """Cut, computed from piece by piece, and joined again."""
+    """Sliced, computed slice by slice, and concatenated again."""
     pieces = list(scope.mx.sym.SliceChannel(args[0], axis=params["axis"],
                                             num_outputs=params["num_outputs"]))
     pieces = [UNARY[op](scope.mx, x) if op else x
@@ -288,7 +288,7 @@ def _(scope, args, params):
     "op": rng.choice(["max", "min"]), "axis": rng.randrange(len(shape))},
     lambda shape: len(shape) > 1 and 0 not in shape), smooth=False)
 def _(scope, args, params):
-    """Where several elements are the largest, gradients are no derivatives."""
+    """Where the maximum is tied, gradients are not derivatives."""
     return [getattr(scope.mx.sym, params["op"])(args[0], axis=params["axis"])]
 
 
@@ -319,7 +319,7 @@ def _(scope, args, params):
 @kind("empty", one(lambda rng, shape: {"axis": rng.randrange(len(shape))},
                    lambda shape: len(shape) > 0 and 0 not in shape), smooth=False)
 def _(scope, args, params):
-    """A join with something of size 1 that is cut off again."""
+    """A concatenation with something of size 1 that is sliced off again."""
     edge = scope.mx.sym.slice_axis(args[0], axis=params["axis"], begin=0, end=1)
     whole = scope.mx.sym.Concat(args[0], edge, dim=params["axis"])
     return [scope.mx.sym.slice_axis(whole, axis=params["axis"], begin=1, end=None)]
@@ -345,7 +345,7 @@ def _partly_known(rng: Random, shape: Shape) -> dict[str, Any]:
 
 @kind("partly_known", one(_partly_known, rank(2)))
 def _(scope, args, params):
-    """A dense layer whose weight has dimensions that have to be inferred."""
+    """A dense layer whose weight shape has to be inferred."""
     weight = scope.variable("weight", shape=params["known"])
     return [scope.mx.sym.FullyConnected(args[0], weight=weight, num_hidden=params["num_hidden"],
                                         no_bias=True, name=scope.name)]
@@ -354,7 +354,7 @@ def _(scope, args, params):
 @kind("shared", one(lambda rng, shape: {"num_hidden": shape[-1], "times": rng.randint(2, 3)},
                     lambda shape: len(shape) == 2 and 0 not in shape and shape[-1] < 40))
 def _(scope, args, params):
-    """A layer after itself: one weight, several readers."""
+    """A layer applied twice: one weight, several consumers."""
     x, weight = args[0], scope.variable("weight")
     for step in range(params["times"]):
         x = scope.mx.sym.tanh(scope.mx.sym.FullyConnected(

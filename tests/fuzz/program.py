@@ -18,7 +18,7 @@ Shape = tuple[int, ...]
 
 
 class Line(NamedTuple):
-    """`kind` applied to the values `args`; `gives` is how many values that makes."""
+    """`kind` applied to the values `args`; `gives` is the number of its results."""
 
     kind: str
     args: tuple[int, ...]
@@ -31,10 +31,10 @@ class Program:
     """A graph, and how it is bound.
 
     inputs    shapes of the variables x0, x1, ...
-    outputs   values that the executor shows
+    outputs   values that the executor returns
     request   "write", "add" or "null" for all variables, or "mixed": another for each
-    mirror    backward computes cheap nodes again
-    groups    lines go to two contexts in turn
+    mirror    backward recomputes cheap nodes
+    groups    lines alternate between two contexts
     """
 
     inputs: tuple[Shape, ...]
@@ -45,7 +45,7 @@ class Program:
     groups: bool = False
 
     def request_of(self, name: str) -> str:
-        """What is asked for the gradient of a variable.
+        """The gradient request of a variable.
 
         Not "add" for gammas: that of a fixed gamma MXNet sets to 0.
         """
@@ -95,7 +95,7 @@ def _frozen(value: Any) -> Any:
 
 @dataclass
 class Scope:
-    """What building a line may need: the library, and a place for the values of its variables."""
+    """What building a line may need: the library, and a dictionary for values of its variables."""
 
     mx: Any
     name: str = ""

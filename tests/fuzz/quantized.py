@@ -63,10 +63,10 @@ class Value(NamedTuple):
 
 
 class RandomNetwork:
-    """Layers in any order, one after another or beside each other.
+    """Layers in any order, in sequence or in parallel.
 
-    `variables` are shape and type of every variable by name, `outputs` what the network shows: all
-    that nothing reads, and some of what is read, too.
+    `variables` are shape and type of every variable by name, `outputs` the network's outputs: all
+    entries without consumers, and some with consumers, too.
     """
 
     def __init__(self, rng: Random):
@@ -111,7 +111,7 @@ class RandomNetwork:
 
 
 def numbers(name: str, shape: Shape, dtype: str) -> np.ndarray:
-    """The values of a variable: all bytes there are, ends of ranges a little below and above 0."""
+    """The values of a variable: all possible bytes, bounds of ranges slightly below and above 0."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     if dtype == "float32":
         return np.full(shape, rng.uniform(0.5, 1.5) * (-0.8 if "low" in name else 1), dtype)

@@ -1,4 +1,4 @@
-"""Lines of recurrent networks: cells of every kind, unrolled, with anything between the steps."""
+"""Lines of recurrent networks: unrolled cells of every kind, with other ops between the steps."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _(scope, args, params):
     "between": tuple(rng.choices(list(UNARY), k=2)), "merge": rng.random() < 0.5},
     lambda shape: len(shape) == 3 and 0 not in shape and max(shape[:2]) <= 8))
 def _(scope, args, params):
-    """Cells on one another with functions of every step between them."""
+    """Stacked cells with functions of every step between them."""
     steps = args[0]
     for i, cell in enumerate(params["cells"]):
         last = i == len(params["cells"]) - 1

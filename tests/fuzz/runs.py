@@ -1,4 +1,4 @@
-"""Binding and running a program, in one way."""
+"""Binding and running a program, with given options."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNSET = 0.25
 
 @dataclass(frozen=True)
 class Way:
-    """How a program is bound: its element type, and what may be done to it."""
+    """How a program is bound: its element type, and the permitted transformations."""
 
     name: str
     dtype: str = "float32"
@@ -45,7 +45,7 @@ def run(mx: Any, program: Program, way: Way) -> Results:
 
 @contextmanager
 def bound(mx: Any, program: Program, way: Way) -> Iterator[Any]:
-    """An executor of `program` in nbmod; what it is bound with holds while it runs."""
+    """An executor of `program` in nbmod; the options of binding hold while it runs."""
     with settings(mx, program, way):
         yield bind(mx, program, way.dtype, way.narrow)
 
@@ -69,7 +69,7 @@ def settings(mx: Any, program: Program, way: Way) -> Iterator[None]:
 
 
 def bind(mx: Any, program: Program, dtype: str = "float32", narrow: str = "float32") -> Any:
-    """An executor of `program` in either library, with the values that belong to it."""
+    """An executor of `program` in either library, with the values of its variables."""
     built = build(mx, program, dtype)
     executor = empty(mx, program, built, dtype)
     fill(executor, built[1], dtype, narrow)
@@ -91,7 +91,7 @@ def empty(mx: Any, program: Program, built: Built, dtype: str = "float32", **opt
 
 def fill(executor: Any, fixed: dict[str, Any], dtype: str = "float32", narrow: str = "float32",
          but: Collection[str] = ()) -> None:
-    """Give all arrays of an executor the values that belong to its program, but for some."""
+    """Assign all arrays of an executor the values of its program, except some."""
     for name, array in {**executor.arg_dict, **executor.aux_dict}.items():
         if name not in but:
             array[:] = values_of(name, array, fixed, dtype, narrow)
@@ -128,7 +128,7 @@ def results(mx: Any, executor: Any, program: Program, narrow: str = "float32") -
 
 def halves(mx: Any, executor: Any, program: Program, found: Results, narrow: str = "float32"
            ) -> Iterator[None]:
-    """The same, half a step at a time: forward, and backward.  What comes out joins `found`."""
+    """The same, one pass at a time: forward, then backward.  Results are appended to `found`."""
     for number in range(ROUNDS):
         for name in inputs_of(executor, program) if number else ():
             array = executor.arg_dict[name]

@@ -1,4 +1,4 @@
-"""Looking for programs that fail: one process of a search."""
+"""Searching for programs that fail: one process of a search."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Check = Callable[[Any, Program, int], str]
 
 
 class Finding(NamedTuple):
-    """A program that fails, made small, with the error and the passes that are at fault."""
+    """A program that fails, minimised, with the error and the passes at fault."""
 
     seed: int
     program: Program
@@ -48,7 +48,7 @@ def small_chains_fuse() -> Iterator[None]:
 
 
 def error_of(mx: Any, program: Program, seed: int) -> str:
-    """What is wrong with a program; "" if nothing is."""
+    """The error of a program; "" if there is none."""
     try:
         require_agreement(mx, program, seed)
     except Exception as error:
@@ -60,7 +60,7 @@ def error_of(mx: Any, program: Program, seed: int) -> str:
 
 
 def _is_refused(error: Exception) -> bool:
-    """Errors that programs may end in: what has no second meaning is not drawn in advance."""
+    """Errors that programs may end in: invalid programs are not avoided in advance."""
     return "has no gradient" in str(error)
 
 

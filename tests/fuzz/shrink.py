@@ -1,4 +1,4 @@
-"""Making a program that fails small, and finding the pass that is at fault."""
+"""Minimising a program that fails, and finding the pass at fault."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Fails = Callable[[Program], bool]
 
 
 def smallest(mx: Any, program: Program, fails: Fails, patience: int = 400) -> Program:
-    """A program that still fails, from which nothing more can be taken."""
+    """A program that still fails, from which nothing more can be removed."""
     tries, found = 0, True
     while found and tries < patience:
         found = False
@@ -57,7 +57,7 @@ def _shapes(mx: Any, program: Program) -> list[Shape]:
 
 
 def _without(program: Program, number: int, shapes: list[Shape]) -> Program:
-    """Inputs take the place of what line `number` gives."""
+    """Inputs replace the results of line `number`."""
     gone = list(program.values())[number][1]
     count = len(program.inputs)
     moved = {value: count + i for i, value in enumerate(gone)}

@@ -1,4 +1,4 @@
-"""Every pass by itself: what it makes of a random graph computes what the graph computed."""
+"""Every pass separately: the transformed random graph computes what the original computed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ fuzzed = settings(max_examples=25, deadline=None, print_blob=True,
 
 
 class Case:
-    """A graph, what is known of its entries, and values of its variables."""
+    """A graph, the facts about its entries, and values of its variables."""
 
     def __init__(self, program: Program):
         symbol, fixed = build(mx, program)
@@ -75,7 +75,7 @@ class Case:
             np.testing.assert_allclose(array, expected, rtol=0, atol=close)
 
     def _with_gradients(self, graph: Graph, specs: Any) -> tuple[Graph, Any]:
-        """The graph with gradients of all variables that are no states."""
+        """The graph with gradients of all variables except states."""
         states = {node.name for node in graph.states}
         wrt = [node for name in sorted(self.values) for node in graph.variables
                if node.name == name and name not in states]
@@ -106,7 +106,7 @@ def case(rng: Any, style: str) -> Case:
 
 
 def blocked(case: Case) -> Rewritten:
-    """In blocks, but with nothing absorbed."""
+    """In blocks, but without epilogues."""
     with without_passes("fuse_epilogue"):
         return assign_blocked_layout(unchanged(case.graph), case.graph, case.specs)
 
@@ -167,21 +167,21 @@ def test_graphs_for_training_have_the_same_gradients(name, rng):
 
 
 def trained(rng: Any, style: str) -> tuple[Case, Graph, list[Spec], int]:
-    """A case, its graph with gradients, what is known of that, and the number of its outputs."""
+    """A case, its graph with gradients, the facts about that, and the number of its outputs."""
     found = case(rng, style)
     graph, specs = found._with_gradients(found.graph, found.specs)
     return found, graph, specs, len(found.graph.outputs)
 
 
 def facts_of(graph: Graph, before: Graph, specs: list[Spec]) -> list[Spec]:
-    """What follows for `graph` from the variables of `before`, whose entries are `specs`."""
+    """The facts that follow for `graph` from the variables of `before`, with entries of `specs`."""
     known = {node.name: specs[before.output_eids(node)[0]] for node in before.variables}
     return list(map(Spec, infer_shape(graph, {name: spec.shape for name, spec in known.items()}),
                     infer_type(graph, {name: spec.dtype for name, spec in known.items()})))
 
 
 def require_equal(case: Case, before: tuple[Graph, Any], after: tuple[Graph, Any]) -> None:
-    """Bit by bit, but for the sign of zero."""
+    """Bit by bit, except for the sign of zero."""
     expected, found = (evaluate(graph, case.values, specs, True)
                        for graph, specs in (before, after))
     for array, other in zip(found, expected, strict=True):
@@ -268,7 +268,7 @@ def test_fused_layers_of_bytes_compute_the_same_bits(rng):
 
 @pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
 def test_networks_of_bytes_are_such_as_can_be_fused():
-    """Layers in blocks, with what follows them, and without the reorders between them."""
+    """Layers in blocks, with epilogues, and without the reorders between them."""
     notes = ""
     for seed in range(100):
         graph, specs, _ = quantized(Random(seed))

@@ -1,4 +1,4 @@
-"""The fuzzer in short: what it has found, fresh programs, and faults that it must find."""
+"""The fuzzer in short: programs it has found, fresh programs, and injected faults it must find."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_what_was_found_stays_mended(name, seed):
 
 @pytest.mark.parametrize("style", drawing.SHARES)
 def test_fresh_programs(style):
-    """Others in every run, also in CI: a failure prints the seed and the program."""
+    """New ones in every run, also in CI: a failure prints the seed and the program."""
     first = int.from_bytes(os.urandom(5), "little")
     found: list[Finding] = []
     search(mx, iter(range(first, first + FRESH)), style, found.append)
@@ -77,7 +77,7 @@ def test_programs_are_what_they_say(seed):
 
 
 def test_settings_of_a_program_end_with_it(monkeypatch):
-    """Programs that mirror leave other tests, and MXNet's processes, as they were."""
+    """Programs that mirror leave other tests, and MXNet's processes, unchanged."""
     monkeypatch.delenv("MXNET_BACKWARD_DO_MIRROR", raising=False)
     drawn = (drawing.program(Random(seed), "dense") for seed in count())
     program = next(program for program in drawn if program.mirror)
@@ -95,7 +95,7 @@ def test_programs_shrink_to_the_line_that_fails():
     assert [line.kind for line in smallest(mx, program, has_concat).lines] == ["concat"]
 
 
-# -- planted faults -------------------------------------------------------------------------------
+# -- injected faults ------------------------------------------------------------------------------
 
 def _failing(style: str) -> tuple[Program, int, str]:
     """The first of some hundred programs that fails, its seed and the error."""
@@ -123,7 +123,7 @@ def test_an_inplace_pair_that_is_none_is_found(monkeypatch):
 
 
 def test_a_wrong_alias_of_a_concat_is_found(monkeypatch):
-    """Pieces are written in the reverse order."""
+    """Slices are written in the reverse order."""
     right = Concat.joins
 
     def joins(self: Any, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
@@ -138,7 +138,7 @@ def test_a_wrong_alias_of_a_concat_is_found(monkeypatch):
 
 
 def test_a_dropped_gradient_addition_is_found(monkeypatch):
-    """Every way of binding drops it: only differences of outputs tell."""
+    """Every way of binding drops it: only finite differences show it."""
     right = gradient._total
 
     def total(contributions: Any, entry: Any) -> Any:
@@ -153,7 +153,7 @@ def test_a_dropped_gradient_addition_is_found(monkeypatch):
 
 
 def test_executors_that_share_memory_by_mistake_are_found(monkeypatch):
-    """Intermediates of all executors are in one arena, and none hears of the others."""
+    """Intermediates of all executors are in one arena, and executors are not told of overwrites."""
     arenas: dict[Any, Any] = {}
 
     class Common(Memory):
@@ -164,13 +164,13 @@ def test_executors_that_share_memory_by_mistake_are_found(monkeypatch):
             return True
 
     monkeypatch.setattr(executor, "Memory", Common)
-    monkeypatch.delitem(CHECKS, "on threads")   # which may crash in memory that is not theirs
+    monkeypatch.delitem(CHECKS, "on threads")   # which may crash in memory owned by others
     error = _failing("dense")[2]
     assert "in turns" in error
 
 
 def test_parameters_that_are_not_shared_are_found(monkeypatch):
-    """What one executor learns, the other does not."""
+    """Writes of one executor are not seen by the other."""
     monkeypatch.setattr(bind._Sharing, "_shared", lambda self, table, *spec: self._fresh(*spec))
     error = _failing("dense")[2]
     assert "in shared memory" in error

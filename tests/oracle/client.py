@@ -1,4 +1,4 @@
-"""The test side: `Oracle` owns one MXNet process, starts it late and again after a crash.
+"""The test side: `Oracle` owns one MXNet process, starts it lazily and again after a crash.
 
     oracle = Oracle(find_python())
     oracle.call("mx_ops.list_ops")
@@ -36,7 +36,7 @@ class OracleError(Exception):
 
 
 class OracleCrash(Exception):
-    """The MXNet process ended, or was ended because its time was up."""
+    """The MXNet process ended, or was ended on timeout."""
 
 
 class _Ended(OracleCrash):
@@ -60,7 +60,7 @@ class Oracle:
         self._stderr: IO[bytes] | None = None
 
     def call(self, function: str, *args: Any, timeout: float | None = None, **kwargs: Any) -> Any:
-        """Result of `module.function(*args, **kwargs)` over there.
+        """Result of `module.function(*args, **kwargs)` in that process.
 
         Arguments and result are any nesting of numbers, strings, None, lists, tuples, dictionaries
         with string keys, bytes and numpy arrays. Raises OracleError or OracleCrash.
@@ -139,7 +139,7 @@ class Oracle:
 
 
 def _read_answers(stream: Any, answers: queue.Queue[Any]) -> None:
-    """Move answers into the queue; None says that no more will come."""
+    """Move answers into the queue; None marks the end."""
     try:
         while True:
             answers.put(wire.receive(stream))
@@ -152,5 +152,5 @@ def _close(stream: IO[bytes] | None) -> None:
         return
     try:
         stream.close()
-    except OSError:  # what was still buffered for a process that is gone
+    except OSError:  # data was still buffered for a process that has ended
         pass

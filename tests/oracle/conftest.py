@@ -1,4 +1,4 @@
-"""Prints the coverage table of the comparisons with MXNet; says where MXNet is no judge."""
+"""Prints the coverage table of the comparisons with MXNet; skips where MXNet is unreliable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def exact_products(oracle: Oracle) -> Callable[..., AbstractContextManager[None]
     """A block that compares products of 8-bit integers with MXNet's.
 
     On x86 processors without VNNI instructions oneDNN adds pairs of such products in 16 bits, which
-    saturate.  What differs there is skipped.
+    saturate.  Differences there are skipped.
     """
     @contextmanager
     def block(concerned: bool = True) -> Iterator[None]:
@@ -31,7 +31,7 @@ def exact_products(oracle: Oracle) -> Callable[..., AbstractContextManager[None]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
-    """What agreed with MXNet, op by op; a run that failed shows what failed, not 400 lines more."""
+    """What agreed with MXNet, op by op; a failed run shows its failures, not 400 lines more."""
     lines = list(coverage.table())
     if lines and exitstatus == pytest.ExitCode.OK:
         terminalreporter.section(f"compared with MXNet 1.9.1: {len(lines) - 1} ops")

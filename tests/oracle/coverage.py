@@ -1,4 +1,4 @@
-"""What was compared with MXNet in this run, op by op, for the table at its end."""
+"""The comparisons with MXNet in this run, op by op, for the table at its end."""
 
 from __future__ import annotations
 

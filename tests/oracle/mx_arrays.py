@@ -1,4 +1,4 @@
-"""Runs in the MXNet worker: what index expressions give, and which results share memory."""
+"""Runs in the MXNet worker: values of index expressions, and which results share memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.programs import array_answers
 
 
 def pick(shape: list[int], keys: list[str]) -> list[dict[str, Any]]:
-    """For each key, as text after `a`: the values of `a[key]`, and whether writing to `a` shows.
+    """For each key, as text after `a`: the values of `a[key]`, and whether it is a view of `a`.
 
     `a` counts up from 0. An error is reported by its type.
     """

@@ -31,7 +31,7 @@ def list_ops() -> list[str]:
 
 
 def parameters_of(names: Sequence[str]) -> dict[str, list[str] | None]:
-    """The parameters that ops know, as their refusal of another lists them; None: no refusal."""
+    """The parameters of ops, as MXNet's error for an unknown one lists them; None: no error."""
     found: dict[str, list[str] | None] = {}
     for name in names:
         handle, symbol = ctypes.c_void_p(), ctypes.c_void_p()
@@ -99,7 +99,7 @@ def run_graph(
 
 
 def rewrite_json(json: str) -> str:
-    """The graph as MXNet writes it after reading it (upgraded when it is an old one)."""
+    """The graph as MXNet writes it after reading it (upgraded if its version is old)."""
     return mx.sym.load_json(json).tojson()
 
 

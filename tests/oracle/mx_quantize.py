@@ -1,4 +1,4 @@
-"""Runs in the MXNet worker: small networks, quantised by MXNet or fused by its back end."""
+"""Runs in the MXNet worker: small networks, quantized by MXNet or fused by its back end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ IMAGES = (2, 3, 16, 16)
 
 
 def residual(data: Any) -> Any:
-    """What ResNets are made of."""
+    """A residual block as in ResNets."""
     top = _layer(data, "conv0", 8, act="relu")
     below = _layer(top, "conv1", 8, no_bias=True)
     top = mx.sym.Activation(below + top, act_type="relu", name="sum")
@@ -23,7 +23,7 @@ def residual(data: Any) -> Any:
 
 
 def mobile(data: Any) -> Any:
-    """Depthwise convolutions, clipped and leaky activations, tensors joined."""
+    """Depthwise convolutions, clipped and leaky activations, concatenated tensors."""
     top = _layer(data, "conv0", 8, act="relu6", stride=(2, 2))
     deep = _layer(_layer(top, "conv1", 8, act="relu6", num_group=8), "conv2", 6, act="leaky")
     other = mx.sym.Pooling(top, kernel=(3, 3), pad=(1, 1), pool_type="avg", name="average")
@@ -117,7 +117,7 @@ def _run(symbol: Any, args: Any, aux: Any, data: np.ndarray) -> dict[str, Any]:
 
 
 def saturates() -> bool:
-    """Whether sums of products of 8-bit integers are cut off here, as they are without VNNI."""
+    """Whether sums of products of 8-bit integers saturate here, as they do without VNNI."""
     data = mx.nd.full((1, 64), 255, dtype="uint8")
     weight = mx.nd.full((16, 64), 127, dtype="int8")
     ends = [mx.nd.array([end]) for end in (0, 1, -1, 1)]

@@ -35,10 +35,10 @@ def _rewrite_or_none(text: str) -> str | None:
 
 
 def shapes(json: str, candidates: list[dict[str, tuple[int, ...]]]) -> dict[str, Any] | None:
-    """Shapes MXNet infers from the first of `candidates` (known shapes) that decides them all.
+    """Shapes MXNet infers from the first of `candidates` (known shapes) that determines them all.
 
     Where none does, from the first that contradicts nothing; None where all do. The result has
-    what was `known`, and the shapes of `arguments`, `aux` and `internals`, all visible outputs.
+    the `known` shapes, and those of `arguments`, `aux` and `internals`, all visible outputs.
     """
     symbol = mx.sym.load_json(json)
     possible = {name for names in candidates for name in names} & set(symbol.list_inputs())
@@ -65,7 +65,7 @@ def _is_complete(found: dict[str, Any]) -> bool:
 
 
 def mixed_precision(json: str) -> str:
-    """The graph with the casts that automatic mixed precision puts into it."""
+    """The graph with the casts that automatic mixed precision inserts."""
     symbol = amp.convert_symbol(mx.sym.load_json(json), target_dtype="float16")
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "symbol.json")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ..environments import ROOT, Environment
 
-# OpenCV is what MXNet's own `pack_img` and `unpack_img` ask for.
+# OpenCV is required by MXNet's own `pack_img` and `unpack_img`.
 REQUIREMENTS = ("mxnet==1.9.1", "numpy==1.23.5", "opencv-python-headless==4.8.1.78")
 VERSIONS = ("3.11", "3.10")
 
@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def base_pythons() -> Iterator[str]:
-    """Interpreters of a fitting version that start, best first."""
+    """Installed interpreters of a suitable version, best first."""
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     for version in VERSIONS:
         candidates = [shutil.which(f"python{version}")]
@@ -69,7 +69,7 @@ def base_pythons() -> Iterator[str]:
 
 
 def _starts(python: str, version: str) -> bool:
-    """Whether `python` is a whole Python `version`; pyenv puts shims of absent ones on PATH."""
+    """Whether `python` is a working Python `version`; pyenv puts shims of absent ones on PATH."""
     code = "import sys, ensurepip, venv; print('%d.%d' % sys.version_info[:2])"
     try:
         ran = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60)

@@ -1,4 +1,4 @@
-"""Whole networks: checkpoints exchanged with MXNet both ways, and training side by side."""
+"""Whole networks: checkpoints exchanged with MXNet in both directions, and parallel training."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_ten_training_steps_agree(oracle, name, optimizer, options):
                          options)
     assert ours.keys() == theirs.keys()
     for key in ours:
-        # A parameter near 0 is as exact as the largest of its array. More steps, larger rates or
-        # batches do not agree so well, nor does MXNet with itself: once an input of a ReLU is
+        # A parameter near 0 is as accurate as the largest of its array. More steps, larger rates or
+        # batches do not agree so well, nor does MXNet with itself: at some step a ReLU's input is
         # rounded to the other side of 0, and Adam turns the sign of a tiny gradient into a step.
         scale = np.abs(theirs[key]).max()
         np.testing.assert_allclose(ours[key], theirs[key], rtol=1e-4, atol=1e-4 * scale,

@@ -108,7 +108,7 @@ def in_types_of(theirs: Any, ours: Any) -> Any:
 
 
 def compare_rest(sample: Sample, dtype: str, ours: dict[str, Any], theirs: dict[str, Any]) -> None:
-    """Gradients, and what the op did to its auxiliary states and arguments."""
+    """Gradients, and the changes of auxiliary states and arguments."""
     for kind, what in (("grads", "gradient"), ("aux", "aux"), ("args", "")):
         assert set(ours[kind]) == set(theirs[kind]), kind
         for name, want in theirs[kind].items():
@@ -120,7 +120,7 @@ def compare_rest(sample: Sample, dtype: str, ours: dict[str, Any], theirs: dict[
 @pytest.mark.parametrize("name", [name for name, s in SAMPLES.items()
                                   if s.inference and s.out is None])
 def test_inference_from_the_first_input_knows_what_mxnet_knows(oracle, name):
-    """Nothing contradicts MXNet and nothing is missing; nbmod may know more."""
+    """Nothing contradicts MXNet and nothing is missing; nbmod may infer more."""
     sample = SAMPLES[name]
     symbol = common.compose(mx, sample.op, sample.attrs, list(sample.specs), sample.keyword)
     first = symbol.list_arguments()[:1]
@@ -131,19 +131,19 @@ def test_inference_from_the_first_input_knows_what_mxnet_knows(oracle, name):
         try:
             theirs = oracle.call("mx_ops.infer", symbol.tojson(), **known, partial=True)
         except OracleError:
-            continue  # some ops of MXNet refuse to infer before they know all inputs
+            continue  # some ops of MXNet refuse to infer before all inputs are known
         for fact, want in theirs.items():
             assert_knows(common.infer(symbol, **known, partial=True)[fact], want, fact)
     covered(sample.op, "inference", "")
 
 
 def test_ops_know_the_parameters_that_mxnet_knows(oracle):
-    """So none that means something there is refused, or ignored in a file."""
+    """So none with a meaning there is rejected, or ignored in a file."""
     names = sorted({*OPS} & {*oracle.call("mx_ops.list_ops")} - {"Custom"})
     ours = {name: {field.name for field in fields_of(OPS[name])} for name in names}
     for name, theirs in oracle.call("mx_ops.parameters_of", names).items():
         assert {*(theirs or ())} <= ours[name], name
-        # These read what they know and pass over the rest.
+        # These read known parameters and ignore the rest.
         assert theirs is not None or not ours[name] or "RegressionOutput" in name
 
 

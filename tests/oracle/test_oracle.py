@@ -1,4 +1,4 @@
-"""The oracle itself: the pipes carry data unharmed, errors and crashes are told apart."""
+"""The oracle itself: the pipes transport data unchanged, errors and crashes are distinguished."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_after_a_crash_or_a_timeout_the_next_call_works(oracle):
         with pytest.raises(OracleCrash, match="no answer within 1.5 s"):
             other.call("mx_scripts.evaluate", "__import__('time').sleep(60)", {}, timeout=1.5)
         assert other.call("mx_ops.version") == "1.9.1"
-        assert other.repeats == 2  # what took its time is not asked again
+        assert other.repeats == 2  # a timeout is not repeated
     finally:
         other.close()
 
@@ -127,7 +127,7 @@ def test_a_disagreement_is_asked_of_a_fresh_process_once(oracle):
 
 
 def disagree(item):
-    """What becomes of a test that fails: the value of the call in its place."""
+    """A failing test's call is replaced by this value."""
     wrapper = conftest.pytest_pyfunc_call(item)
     next(wrapper)
     with pytest.raises(StopIteration) as end:
@@ -137,7 +137,7 @@ def disagree(item):
 
 @pytest.mark.parametrize("required, outcome", [("0", "1 skipped"), ("1", "1 error")])
 def test_a_python_that_is_not_there_is_told(tmp_path, required, outcome):
-    """Loudly where the tests are skipped, and where they must run."""
+    """Visibly where the tests are skipped, and where they must run."""
     missing = str(tmp_path / "python")
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs",

@@ -25,7 +25,7 @@ WAYS = {
     "excluding": (FUSED, {"calib_mode": "naive", "quantized_dtype": "auto",
                           "excluded_op_names": ["FullyConnected"]}),
 }  # fmt: skip
-# MXNet forgets the limits of clipped convolutions that are not calibrated.
+# MXNet loses the limits of clipped convolutions that are not calibrated.
 CASES = [(network, way) for network in ("residual", "mobile") for way in WAYS
          if (network, way) != ("mobile", "uncalibrated")]  # fmt: skip
 

@@ -42,7 +42,7 @@ every_op = pytest.mark.parametrize("op", TIER_1 + TIER_2)
 
 
 def samples_of(op: str) -> list[Sample]:
-    """Its own samples, or those of the op of which it is another name."""
+    """Its own samples, or those of the op that it is an alias of."""
     good = [s for s in all_samples().values() if s.oracle and not s.error and s.op in OPS]
     return [s for s in good if s.op == op] or [
         replace(s, op=op) for s in good if OPS[s.op] is OPS[op]]  # fmt: skip
@@ -77,7 +77,7 @@ def test_row_is_full(oracle, op):
 
 
 def fill(oracle: Any, samples: list[Sample], cell: str) -> tuple[str, list[str]]:
-    """Ask until something agrees: the answer, and what is wrong."""
+    """Try until something agrees: the result, and the error."""
     for sample in samples[:MOST]:
         for variant, dtype in variants(sample, cell):
             try:
@@ -92,7 +92,7 @@ def fill(oracle: Any, samples: list[Sample], cell: str) -> tuple[str, list[str]]
 
 
 def note(op: str, cell: str, answer: str) -> None:
-    """Enter an answer into the table."""
+    """Enter a result into the table."""
     if cell in SHAPES:
         covered(op, cell, "" if answer in ("forward", "gradient", "random") else answer)
     elif answer in ("forward", "gradient", "random"):
@@ -104,7 +104,7 @@ def note(op: str, cell: str, answer: str) -> None:
 
 
 def judge(oracle: Any, sample: Sample, dtype: str) -> str:
-    """How far both agree: "gradient", "forward", "random"; "" where MXNet refuses."""
+    """The extent of agreement: "gradient", "forward", "random"; "" where MXNet raises."""
     if sample.differentiated(dtype):
         grads: list[Any] = [sample.grad, ()]
     else:
@@ -119,7 +119,7 @@ def judge(oracle: Any, sample: Sample, dtype: str) -> str:
 
 
 def agrees(oracle: Any, sample: Sample, dtype: str) -> bool:
-    """Both give the same; False where MXNet refuses; AssertionError otherwise."""
+    """Both give the same; False where MXNet raises; AssertionError otherwise."""
     try:
         ours, theirs = run_both(oracle, sample, dtype)
     except OracleError:
@@ -140,13 +140,13 @@ def agrees(oracle: Any, sample: Sample, dtype: str) -> bool:
 
 
 def tolerance(sample: Sample, dtype: str) -> float:
-    """That of the sample; integers may give single precision, and long sums are less exact."""
+    """The sample's; integers may give float32, and long sums are less accurate."""
     single = sample.tolerance("float32") if dtype in INTEGERS else 0
     return (10 if "large" in tags(sample) else 1) * max(sample.tolerance(dtype), single)
 
 
 def forward_call(sample: Sample, dtype: str) -> tuple[Any, ...]:
-    """What to ask the oracle for the forward pass alone."""
+    """The request to the oracle for the forward pass alone."""
     inputs = sample.arrays(dtype)
     if sample.out is not None:
         return "mx_ops.call_op", sample.op, sample.attrs, inputs, sample.keyword, sample.out
@@ -166,9 +166,9 @@ def refused(function: Callable[..., Any], *args: Any) -> bool:
 @every_op
 @pytest.mark.filterwarnings("ignore:Cannot decide shape")
 def test_arrays_without_elements_are_refused_as_unknown(oracle, op):
-    """Inference does not take them for known, and nothing runs.
+    """Inference treats them as unknown, and nothing runs.
 
-    MXNet itself runs a few ops all the same; some of them read beside such an array.
+    MXNet itself runs a few ops all the same; some of them read out of bounds.
     """
     sample = with_rows(samples_of(op)[0], 0, False)
     symbol = common.compose(mx, op, sample.attrs, list(sample.specs), sample.keyword)

@@ -1,4 +1,4 @@
-"""The ops that must have a full row in the coverage table, by how often real code needs them."""
+"""The ops that must have a full row in the coverage table, by how often public code uses them."""
 
 from __future__ import annotations
 

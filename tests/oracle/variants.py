@@ -1,10 +1,10 @@
-"""Samples made from samples: other element types and odd shapes, whatever the op.
+"""Variants of samples: other element types and odd shapes, for any op.
 
-A row of the coverage table has cells for element types, gradients and shapes. `tags` tells which
-of the shapes a sample is already, by its shapes and parameters or, where they do not show it, a
-word in its note; `variants` makes, for a cell that no sample fills, calls that
-would fill it. They may be senseless (a batch of other size against a `shape` parameter): whoever
-asks both packages learns it, and tries the next.
+A row of the coverage table has cells for element types, gradients and shapes. `tags` finds the
+shapes that a sample has already, by its shapes and parameters or, where they do not show it, by a
+word in its note; `variants` makes, for a cell that no sample fills, calls that would fill it. They
+may be invalid (a batch of other size against a `shape` parameter): the caller tries them in both
+packages, until one succeeds.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def variants(sample: Sample, cell: str) -> Iterator[tuple[Sample, str]]:
 
 
 def of_type(sample: Sample, dtype: str) -> Sample:
-    """The sample for another element type; where there is no input, the parameter says it."""
+    """The sample for another element type; where there is no input, a parameter sets it."""
     if sample.specs:
         return sample if dtype in FLOATS else _small(sample)
     if "dtype" not in {field.name for field in fields(OPS[sample.op])}:

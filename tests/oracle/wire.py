@@ -3,7 +3,7 @@
 A frame is `u32 header length | header | array 0 | array 1 | ...`, little-endian, each array as
 `u64 byte count | .npy bytes`. The header is `{"message": tree, "arrays": n}`; in the tree an array
 is written as `{"~array": i}`, bytes as `{"~bytes": i}`, a tuple as `{"~tuple": [...]}`, so
-everything else comes back as it was sent. Nothing is pickled: a frame can only build data.
+everything else is restored as it was sent. Nothing is pickled: a frame can only build data.
 
 Both sides import this file, so it must work with Python 3.10 and numpy 1.23.
 """
@@ -31,7 +31,7 @@ def send(stream: BinaryIO, message: Any) -> None:
 
 
 def receive(stream: BinaryIO) -> Any:
-    """Read one frame and return its message; EOFError when the other side is gone."""
+    """Read one frame and return its message; EOFError when the other side has closed."""
     (length,) = struct.unpack("<I", _read(stream, 4))
     header = json.loads(_read(stream, length).decode())
     arrays = []

@@ -4,8 +4,8 @@ A request is `{"call": "module.function", "args": [...], "kwargs": {...}}`; `mod
 this package, or of the one that the command line names, and is imported on first use. The answer is
 `{"result": value}` or `{"error": "Type: message", "traceback": text}`.
 
-MXNet writes to file descriptor 1 whenever it likes, so the answers use a duplicate of it and
-descriptor 1 itself is turned into standard error.
+MXNet writes to file descriptor 1 at any time, so the answers use a duplicate of it and descriptor 1
+itself is redirected to standard error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A language model as scripts wrote it with `mx.rnn`: fused cells in training, single ones after.
+"""A language model as scripts with `mx.rnn`: fused cells in training, unfused ones afterwards.
 
 It trains on sentences in buckets, saves a checkpoint with `do_rnn_checkpoint`, loads it into the
 unfused network, and prints the perplexities of both on the same sentences.

@@ -1,8 +1,8 @@
-"""A language model as scripts wrote it before there were cells: an LSTM of single operators.
+"""A language model as in scripts before `mx.rnn`: an LSTM of single operators.
 
-The first states are inputs that the iterator feeds, batches are a class of the script's own, and
-the metric is a NumPy function. Nothing is drawn at random, so the figures are the same wherever it
-runs: it prints one per epoch, and the last one again for a module that is loaded from a checkpoint.
+The initial states are inputs that the iterator provides, batches are a class of the script's own,
+and the metric is a NumPy function. Nothing is drawn at random, so the figures are reproducible: it
+prints one per epoch, and the last one again for a module that is loaded from a checkpoint.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What type checkers and editors shall understand: a script as users write it."""
+"""Errors that type checkers and editors must find: a script as users write it."""
 
 import numpy as np
 
