@@ -1,10 +1,10 @@
-"""Matrix products: bound ones by the kernels of `gemm`, eager ones by NumPy's matmul.
+"""Matrix products: by the kernels of `gemm` in executors, by NumPy's matmul in eager calls.
 
-Every op views its operands as (stacks of) matrices A (M, K) and B (K, N); transposing is a view
-too.  The gradients of C = A B are then gA = gC B' and gB = A' gC whatever the flags: each is
-written through the same view of the gradient array through which its operand was read.
+Every op views its operands as (stacks of) matrices A (M, K) and B (K, N); a transpose is a view.
+The gradients of C = A B are then gA = gC B' and gB = A' gC whatever the flags: each is written
+through the same view as its operand was read.
 
-float16 operands are multiplied in float32; integers by NumPy as well.
+float16 operands are multiplied in float32, integers by NumPy.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def transposed(x: np.ndarray) -> np.ndarray:
 
 def multiply_gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: Any, gb: Any,
                        alpha: float = 1.0, add: Sequence[bool] = ()) -> None:
-    """ga = alpha g b', gb = alpha a' g; None where unwanted."""
+    """ga = alpha g b', gb = alpha a' g; gradients that are None are skipped."""
     for (left, right), out, adds in _gradients(g, a, b, ga, gb, add):
         multiply(left, right, out, alpha, adds)
 
@@ -77,7 +77,7 @@ def prepare_multiply_gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: 
 
 def _gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: Any, gb: Any, add: Sequence[bool]
                ) -> list[tuple[tuple[np.ndarray, np.ndarray], np.ndarray, bool]]:
-    """Factors and target of the wanted gradients, and whether they are added to it."""
+    """Factors and target of each requested gradient, and whether to accumulate."""
     adds = (*add, False, False)
     found = [((g, transposed(b)), ga, adds[0]), ((transposed(a), g), gb, adds[1])]
     return [one for one in found if one[1] is not None]
@@ -92,7 +92,7 @@ class Sizes(NamedTuple):
     columns: int
 
     def workspace(self, dtype: Any) -> Spec:
-        """Of the products."""
+        """Workspace of the products."""
         tiny = self.rows * self.depth * self.columns * self.stack <= TINY
         if dtype.kind != "f" or tiny:
             return Spec((0, 0), np.dtype(np.float32))
@@ -101,7 +101,7 @@ class Sizes(NamedTuple):
         return gemm_workspace(self.rows, self.depth, self.columns, dtype, self.stack)
 
     def gradient_workspaces(self, dtype: Any) -> list[Spec]:
-        """Of both gradients."""
+        """Workspaces of the products of both gradients."""
         stack, rows, depth, columns = self
         return [Sizes(stack, rows, columns, depth).workspace(dtype),
                 Sizes(stack, depth, rows, columns).workspace(dtype)]
@@ -113,7 +113,7 @@ class MatrixProduct(Op):
     accumulates: ClassVar = True
 
     def sizes(self, a: Shape, b: Shape) -> Sizes:
-        """Of the products of inputs of these shapes."""
+        """Sizes of the products of inputs of these shapes."""
         raise NotImplementedError
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:

@@ -406,7 +406,7 @@ def _nth_block(job, config):
 def _gemm(a, b, c, bias, alpha, starts, strides, config, jobs, work):
     """C of a stack, block by block; a, b, c are flat and `starts` has a row for each matrix.
 
-    Kernels are given plain tuples, whose types numba recognises in less time than named ones.
+    Arguments are plain tuples, because numba dispatches on them faster than on named ones.
     """
     strides, config = Strides(*strides), Config(*config)
     workers = len(work)

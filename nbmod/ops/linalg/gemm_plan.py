@@ -27,7 +27,7 @@ row-major B are packed together, so that its rows are read by the kilobyte."""
 DOT_KC = 1024
 """Most terms of dot products at a time: the rows of a tile fit the L1 cache."""
 IN_PLACE_ELEMENTS = 1 << 17
-"""Most elements of an operand that is read in place: half a megabyte, a part of an L2 cache."""
+"""Most elements of an operand that is read in place: 512 KB, a part of an L2 cache."""
 DOT_MAX_M = 32
 """Most rows for which dot products are faster even if B, which every three rows read again, does
 not fit the L2 cache."""

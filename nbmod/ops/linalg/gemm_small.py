@@ -20,8 +20,8 @@ PACKED, AXPY_ROWS, AXPY_COLUMNS, DOT = range(4)
 MAX_MULTIPLICATIONS = 1 << 16
 """Multiplications up to which a matrix is small: one thread computes it alone."""
 LINE_CYCLES, STRIDED_CYCLES, SUM_CYCLES, TERM_CYCLES = 30, 2.5, 60, 4
-"""To add terms to a row or column of C, besides its elements; for a strided element; to begin a dot
-product; for a strided term of one."""
+"""Per row or column of C that terms are added to; per strided element; per dot product; per strided
+term of one."""
 
 
 def choose_small_method(strides: Strides, plan: Plan) -> int:

@@ -166,7 +166,7 @@ class BatchNormOp(FloatOp):
     inplace: ClassVar[tuple[tuple[str, str], ...]] = (("data", "output"),)
     inplace_backward: ClassVar[tuple[tuple[str, str], ...]] = (("ograd", "data"),)
     init: ClassVar = {"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'}
-    # What follows the norm in the same op: see `FollowedNorm`.
+    # Epilogue in the same op: see `FollowedNorm`.
     add: ClassVar = False
     relu: ClassVar = False
     most: ClassVar = np.inf

@@ -186,6 +186,7 @@ def _multiply(a, at, sm, sk, b, depth, c, rows, count):
 
 @inlined
 def _contract_jobs(worker, workers, x, gx, w, y, gy, base, plan, work):
+    """The jobs of one worker: gather a tile of columns, multiply by 4 rows of w, scatter."""
     groups, rows, depth, sm, sk, total, span, block, tile, slab = (
         plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], plan[6], plan[7], plan[8], plan[9])
     spans, blocks = (total + span - 1) // span, (rows + block - 1) // block
@@ -225,6 +226,7 @@ def contract(x, gx, w, y, gy, base, plan, work):
 
 @inlined
 def _correlate_jobs(worker, workers, x, gx, y, gy, gw, plan, work):
+    """The jobs of one worker: gather tiles of both operands and accumulate a block of gw."""
     groups, rows, depth, total, block, strip, tile = (
         plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], plan[6])
     blocks, strips = (rows + block - 1) // block, (depth + strip - 1) // strip

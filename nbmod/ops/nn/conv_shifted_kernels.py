@@ -174,6 +174,7 @@ def _share(job, plan):
 
 @inlined
 def _forward_job(x, w, y, base, sizes, form, plan, tables, taps, share, work):
+    """Lay out the input channels, then compute the filters of a job, four at a time."""
     images, group, part = share
     deep, outer, every, positions = sizes
     area, _, columns, whole, run, numbers, here, direct, block, pitch = form
@@ -226,6 +227,7 @@ def _give_back(laid, gx, begin, value, form, tables):
 
 @inlined
 def _data_job(gy, w, gx, base, sizes, form, plan, tables, taps, share, work):
+    """Lay out the output gradients, then compute the channels of a job, phase by phase."""
     images, group, part = share
     deep, outer, every, positions = sizes
     area, _, columns, whole, run, numbers, here, direct, block, pitch = form
@@ -289,6 +291,7 @@ def _dots_of(grad, at, source, begin, gw, to, taps, count):
 
 @inlined
 def _weight_job(x, gy, gw, sizes, form, plan, tables, taps, share, channels, work):
+    """Lay out the channels of a job, then add dot products with the gradient of each filter."""
     images, group, part = share
     deep, outer, every, positions = sizes
     area, _, columns, whole, run, numbers, here, direct, block, pitch = form

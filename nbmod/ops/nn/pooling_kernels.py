@@ -88,6 +88,7 @@ def backward_passes(planes: Planes, at_once: bool = False) -> Passes:
 
 
 def _passes(planes: Planes, axes: list[Any], backward: bool) -> Passes:
+    """Tables of the passes over `axes`; backward, taps are sorted by phase and offsets negated."""
     whole, left, before = size_of(planes.size), size_of(planes.phases), 1
     step, far = (np.array(each)[:, None] for each in (planes.window.stride, planes.window.dilate))
     sizes, offsets, labels, spans = [], [], [], [0]
@@ -160,6 +161,7 @@ def _finish(mode, found, y, begin, size, starts, columns):
 
 @inlined
 def _pool_some(jobs, x, y, lowest, size, tables, form, passes, work):
+    """Pool planes jobs[0], jobs[0] + jobs[1], ...: lay out, reduce pass by pass, finish."""
     mode, step, area, columns, run, ahead = form
     whole, out, last = run + ahead, len(tables[2]) * columns, len(passes.sizes) - 1
     planes, neutral = work[0], x.dtype.type(lowest)
@@ -296,6 +298,7 @@ def _give_all(shares, which, work, give, mode, whole, ahead, gx, begin, area):
 
 @inlined
 def _back_some(jobs, gy, x, y, gx, size, tables, form, find, give, work):
+    """Gradients of planes jobs[0], jobs[0] + jobs[1], ...: find the maxima, scatter, finish."""
     mode, step, area, columns, run, ahead = form
     whole, starts = run + ahead, tables[2]
     out, blocks = len(starts) * columns, whole // STEP + 1

@@ -126,6 +126,7 @@ IDENTITY, ONE = (1.0, np.inf), np.float32(1)
 
 @kernel(parallel=True)
 def _finish(sums, offset, scale, other, numbers, out):
+    """The epilogue of `Finish` in one pass; `numbers` are those of `_numbers`."""
     filters = out.shape[1]
     slope0, top0, slope1, top1 = numbers[0], numbers[1], numbers[3], numbers[4]
     weight = np.float64(numbers[2])
