@@ -124,9 +124,10 @@ def trace() -> list[Function]:
 
 
 def trace_bind() -> list[Function]:
-    """The functions that bind the network for training."""
+    """The functions that bind the module for training."""
     session = Session.make()
-    return called_by(lambda: session.net.simple_bind(mx.cpu(), data=(64, 784)))
+    return called_by(lambda: session.module.bind(session.data.provide_data,
+                                                 session.data.provide_label))
 
 
 def main() -> None:
