@@ -22,7 +22,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from .base import MXNetError, OutOfMemory
-from .config import is_exact
+from .config import CONFIG, is_exact
 from .context import Context
 from .execution.arena import Arena, Memory
 from .execution.arguments import (
@@ -98,14 +98,17 @@ class Executor:
         self._inferred = given.inferred or _infer(given)
         self.arg_dict, self.aux_dict = dict(given.args), dict(given.aux)
         self.grad_dict = {name: given.grads.get(name) for name in given.args}
-        self.compiled = compile_graph(self._inferred, self._options(optimize))
+        compiled = self.compiled = compile_graph(self._inferred, self._options(optimize))
+        if CONFIG.debug:
+            print(f"bind {given.symbol.name}: {len(compiled.nodes)} steps, {sum(compiled.sizes):,} "
+                  f"bytes of entries in {compiled.plan.total_bytes:,} bytes")
         self._constant_cache: MutableMapping[tuple, DerivedConstants] = (
             WeakValueDictionary() if shared is None else shared._constant_cache)
         self.arenas: dict[Context, Arena] = {} if shared is None else shared.arenas
         with self._explained():
             self._head_arrays, self._external = self._external_arrays()
-            self.constants = derive(self._constant_cache, self.compiled, self._external)
-            self._memory = Memory(self.compiled.plan, self.compiled.spaces, self.arenas)
+            self.constants = derive(self._constant_cache, compiled, self._external)
+            self._memory = Memory(compiled.plan, compiled.spaces, self.arenas)
         self._modes, self._states = Modes(Mode(), Mode()), {} if states is None else states
         self._bound: BoundGraph | None = None
         self._checks: Sequence[Watcher] = ()

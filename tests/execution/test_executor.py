@@ -10,6 +10,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
+from nbmod.config import CONFIG
 from nbmod.graph import Graph
 from nbmod.ops.jit import num_threads, set_num_threads
 from nbmod.passes.memory.verify import check_plan
@@ -433,3 +434,9 @@ def test_a_graph_without_outputs_runs():
     reset = mx.sym.reset_arrays(mx.sym.Variable("a"), num_arrays=1)
     executor = reset.bind(mx.cpu(), {"a": mx.nd.ones((2,))})
     assert executor.forward() == [] and Graph([]).num_entries == 0
+
+
+def test_bind_prints_its_plan_where_that_is_asked(monkeypatch, capsys):
+    monkeypatch.setattr(CONFIG, "debug", 1)
+    mx.sym.exp(mx.sym.Variable("x"), name="y").simple_bind(mx.cpu(), x=(16,), grad_req="null")
+    assert capsys.readouterr().out == "bind y: 1 steps, 128 bytes of entries in 64 bytes\n"
