@@ -102,7 +102,7 @@ class Executor:
         if CONFIG.debug:
             print(f"bind {given.symbol.name}: {len(compiled.nodes)} steps, {sum(compiled.sizes):,} "
                   f"bytes of entries in {compiled.plan.total_bytes:,} bytes")
-        self._constant_cache: MutableMapping[tuple, DerivedConstants] = (
+        self._constant_cache: MutableMapping[tuple[Any, ...], DerivedConstants] = (
             WeakValueDictionary() if shared is None else shared._constant_cache)
         self.arenas: dict[Context, Arena] = {} if shared is None else shared.arenas
         with self._explained():

@@ -16,6 +16,7 @@ from ..context import Context, resolve
 from ..graph import Graph, Node
 from ..ndarray import NDArray, zeros
 from ..ops.device import device_of
+from ..ops.op import Spec
 from ..ops.shape import is_known, size_of
 from ..passes.infer import Inferred, infer_shape, infer_type, require_static, unknown_variables
 from ..passes.place import group_device
@@ -145,24 +146,24 @@ def _check_devices(ctx: Context, groups: Mapping[str, Context] | None,
 
 def inferred_arrays(graph: Graph, shapes: Mapping[str, Any], types: Mapping[str, Any],
                     where: str = "simple_bind"
-                    ) -> tuple[dict[str, tuple], dict[str, tuple], Inferred]:
-    """(shape, dtype) of every argument and auxiliary state, and what else was inferred for that.
+                    ) -> tuple[dict[str, Spec], dict[str, Spec], Inferred]:
+    """Shape and type of every argument and auxiliary state, and what else was inferred for that.
 
     Or an error listing what is missing.
     """
     require_static(graph)
     known = {name: tuple(shape) for name, shape in shapes.items()}
-    facts = infer_shape(graph, known)
+    facts: list[Any] = infer_shape(graph, known)
     unknown = unknown_variables(graph, facts, is_known)
     if unknown:
         listed = ", ".join(f"{node.name} {facts[graph.output_eids(node)[0]] or '?'}"
                            for node in unknown[:20])
         raise MXNetError(f"{where}: cannot infer the shape of {listed}; give the shapes of "
                          f"more inputs (given: {known})")
-    dtypes = infer_type(graph, {name: np.dtype(dtype) for name, dtype in types.items()})
+    dtypes: list[Any] = infer_type(graph, {name: np.dtype(dtype) for name, dtype in types.items()})
 
-    def of(nodes: list[Node]) -> dict[str, tuple]:
-        return {node.name: (facts[eid], dtypes[eid]) for node in nodes
+    def of(nodes: list[Node]) -> dict[str, Spec]:
+        return {node.name: Spec(facts[eid], dtypes[eid]) for node in nodes
                 for eid in graph.output_eids(node)}
 
     return of(graph.arguments), of(graph.states), Inferred(graph, facts, dtypes)
@@ -206,7 +207,7 @@ def _contexts(graph: Graph, ctx: Context, groups: Mapping[str, Context]) -> dict
             for node in graph.variables}
 
 
-def _zeros(where: str, name: str, shape: tuple, ctx: Context, dtype: Any) -> NDArray:
+def _zeros(where: str, name: str, shape: tuple[int, ...], ctx: Context, dtype: Any) -> NDArray:
     """Zeros for variable `name`."""
     try:
         return zeros(shape, ctx=ctx, dtype=dtype)
@@ -231,23 +232,23 @@ class _Sharing:
         shares = executor is not None and (names is not None or buffer is not None)
         self.executor = executor if shares else None
 
-    def argument(self, name: str, shape: tuple, dtype: Any) -> NDArray:
+    def argument(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
         if name in self.names:
             return self._shared("arg_dict", name, shape, dtype)
         return self._pooled(name, name, shape, dtype)
 
-    def gradient(self, name: str, shape: tuple, dtype: Any) -> NDArray:
+    def gradient(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
         if name in self.names:
             return self._shared("grad_dict", name, shape, dtype)
         return self._pooled(f"grad of {name}", name, shape, dtype)
 
-    def auxiliary(self, name: str, shape: tuple, dtype: Any) -> NDArray:
+    def auxiliary(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
         return self._shared("aux_dict", name, shape, dtype)
 
-    def _fresh(self, name: str, shape: tuple, dtype: Any) -> NDArray:
+    def _fresh(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
         return _zeros("simple_bind", name, shape, self.contexts[name], dtype)
 
-    def _shared(self, table: str, name: str, shape: tuple, dtype: Any) -> NDArray:
+    def _shared(self, table: str, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
         found = getattr(self.executor, table).get(name) if self.executor is not None else None
         if found is None:
             return self._fresh(name, shape, dtype)
@@ -257,7 +258,7 @@ class _Sharing:
                              "executor")
         return found
 
-    def _pooled(self, key: str, name: str, shape: tuple, dtype: Any) -> NDArray:
+    def _pooled(self, key: str, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
         if self.buffer is None:
             return self._fresh(name, shape, dtype)
         found = self.buffer.get(key)

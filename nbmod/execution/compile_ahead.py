@@ -49,9 +49,9 @@ main(request)
 
 Kind = tuple[str, ...]
 
-_latest: weakref.ref | None = None
+_latest: weakref.ref[Any] | None = None
 _known: set[Kind] = set()
-_helpers: list[subprocess.Popen] = []
+_helpers: list[subprocess.Popen[str]] = []
 _calling = threading.Lock()
 
 

@@ -112,7 +112,8 @@ def _entry_names(compiled: CompiledGraph) -> list[str]:
     return names
 
 
-def _step_rows(compiled: CompiledGraph, index: int, node: Node, names: list[str]) -> list[tuple]:
+def _step_rows(compiled: CompiledGraph, index: int, node: Node, names: list[str]
+               ) -> list[tuple[str, ...]]:
     """One row per output that is wanted, the first with the step's number, name and inputs.
 
     Several outputs of a fused node follow it under their own names.
@@ -121,7 +122,7 @@ def _step_rows(compiled: CompiledGraph, index: int, node: Node, names: list[str]
     first = compiled.graph.eid(Entry(node))
     head = (str(index), f"{node.name} ({node.op_name})", str(compiled.devices[first]))
     inputs = ", ".join(names[eid] for eid in step.inputs)
-    rows: list[tuple] = []
+    rows: list[tuple[str, ...]] = []
     fused = isinstance(node.op, FusedElements) and node.num_outputs > 1
     if fused:
         rows.append((*head, "", "", "", inputs))
@@ -137,7 +138,7 @@ def _step_rows(compiled: CompiledGraph, index: int, node: Node, names: list[str]
     return rows
 
 
-def _table(rows: list[tuple]) -> list[str]:
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
     """Rows with columns of equal width."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

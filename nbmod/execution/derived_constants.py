@@ -82,7 +82,7 @@ class DerivedConstants:
                                        part.outs, self.ctx))
 
 
-def derive(cache: MutableMapping[tuple, DerivedConstants], compiled: CompiledGraph,
+def derive(cache: MutableMapping[tuple[Any, ...], DerivedConstants], compiled: CompiledGraph,
            external: dict[int, Any]) -> list[DerivedConstants]:
     """The constants of a compiled graph, from `cache` where they are in it already.
 

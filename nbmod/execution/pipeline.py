@@ -244,8 +244,8 @@ def _place(joint: JointGraph, options: CompileOptions) -> tuple[Graph, list[Cont
     return graph, [placed[id(node)] for node in graph.nodes for _ in range(node.num_outputs)]
 
 
-def _infer(rule: Callable[..., list], facts: list, symbol: Graph, simplified: Rewritten,
-           graph: Graph, heads: Sequence[Node]) -> list:
+def _infer(rule: Callable[..., list[Any]], facts: list[Any], symbol: Graph, simplified: Rewritten,
+           graph: Graph, heads: Sequence[Node]) -> list[Any]:
     """Facts of every entry: those of the symbol's decide, heads and gradients follow."""
     if graph is symbol:
         return facts
@@ -304,7 +304,7 @@ def compile_subgraph(part: Part, ctx: Context) -> CompiledSubgraph:
 def _part_specs(part: Part) -> list[Spec]:
     """Of every entry: the forward pass decides, then heads and gradients follow."""
     body, facts = part.body, []
-    rules: tuple[tuple[Any, list], ...] = (
+    rules: tuple[tuple[Any, list[Any]], ...] = (
         (infer_shape, [spec.shape for spec in part.specs]),
         (infer_type, [spec.dtype for spec in part.specs]))
     for rule, values in rules:

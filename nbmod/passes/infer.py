@@ -38,8 +38,9 @@ class Inferred(NamedTuple):
     """A graph, and what has been inferred of its entries."""
 
     graph: Graph
-    shape: list
-    dtype: list
+    shape: list[Any]
+    """Of every entry, complete or partial (`PartialShape`)."""
+    dtype: list[Any]
 
 
 MAX_ELEMENTS = 2 ** 62
@@ -104,7 +105,7 @@ def require_static(graph: Graph) -> None:
                 "operator eagerly (mx.nd), where autograd gives its gradient")
 
 
-def unknown_variables(graph: Graph, facts: list, known: Callable[[Any], bool]) -> list[Node]:
+def unknown_variables(graph: Graph, facts: list[Any], known: Callable[[Any], bool]) -> list[Node]:
     """Variables whose fact is still incomplete, in order."""
     return [node for node in graph.variables if not known(facts[graph.output_eids(node)[0]])]
 
@@ -149,7 +150,7 @@ SHAPES = Kind("infer_shape", "__shape__", _declared_shape, tuple, _merge_shape, 
 TYPES = Kind("infer_type", "__dtype__", _declared_dtype, np.dtype, _merge_type, _is_not_none)
 
 
-def _seed(graph: Graph, known: Mapping[Any, Any], before: Sequence[Any], kind: Kind) -> list:
+def _seed(graph: Graph, known: Mapping[Any, Any], before: Sequence[Any], kind: Kind) -> list[Any]:
     facts = [*before, *[None] * (graph.num_entries - len(before))]
     for node in graph.variables:
         eid = graph.output_eids(node)[0]
@@ -175,8 +176,8 @@ class _Inference:
     those whose facts its outputs copy, if it has no rule of its own.
     """
 
-    def __init__(self, graph: Graph, facts: list, kind: Kind,
-                 bodies: dict[tuple, Callable[[Entry], Any]] | None = None):
+    def __init__(self, graph: Graph, facts: list[Any], kind: Kind,
+                 bodies: dict[tuple[Any, ...], Callable[[Entry], Any]] | None = None):
         self.facts, self.kind = facts, kind
         self.bodies = {} if bodies is None else bodies
         self.rule, self.merge, self.known = kind.rule, kind.merge, kind.known
@@ -246,7 +247,7 @@ class _Inference:
         return changed
 
 
-    def _through(self, node: Node) -> list[Callable]:
+    def _through(self, node: Node) -> list[Callable[..., Any]]:
         """What the rule of an op that runs bodies wants to know besides."""
         return [self._spread_over] if node.op is not None and node.op.runs_subgraphs else []
 
@@ -281,7 +282,7 @@ def _like(graph: Graph, node: Node) -> list[int] | None:
     return None if like is None else [graph.eid(entry) for entry in like]
 
 
-def _located(error: MXNetError, node: Node, in_facts: list) -> MXNetError:
+def _located(error: MXNetError, node: Node, in_facts: list[Any]) -> MXNetError:
     given = ", ".join(f"{name} {fact if fact is not None else '?'}" for name, fact
                       in zip(node.required_op.list_inputs(), in_facts, strict=False))
     return type(error)(f"{node.describe()}: {error} [inputs: {given}]")
