@@ -1,11 +1,11 @@
-"""What memory bounds: bytes a second of single ops, and their share of what a copy moves.
+"""Memory-bound ops: bandwidth of single ops, as a share of that of a copy.
 
     python -m bench.bandwidth [name ...]
 
-A row is a step of the bound network: its op forward, its gradient, and what goes into blocks of
-channels or comes from there.  Its bytes are those of its inputs and outputs, each once, so an op
-that has to read twice, or whose output a cache has to read before it is written, does not reach
-a whole copy.  All arrays are larger than most caches.  Times are medians.
+A row is a step of the bound network: an op, its gradient, or a conversion to or from the blocked
+layout.  Its bytes are those of its inputs and outputs, each once, so an op that reads twice, or
+whose output needs a read for ownership before the write, does not reach the bandwidth of a copy.
+All arrays are larger than most caches.  Times are medians.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ ROWS, WIDE, IMAGES = (8192, 1000), (16, 256, 56, 56), (16, 64, 112, 112)
 
 
 def between(shape: Shape, channels: int, **attrs: Any) -> tuple[Callable[[], Any], Shape]:
-    """A pooling that reads blocks of channels, from a convolution of single pixels."""
+    """A pooling in the blocked layout, after a 1x1 convolution."""
     data = mx.sym.Variable("data")
     conv = mx.sym.Convolution(data, kernel=(1, 1), num_filter=channels, name="conv")
     return lambda: mx.sym.Pooling(conv, name="op", **attrs), shape
 
 
 def norm(shape: Shape) -> tuple[Callable[[], Any], Shape]:
-    """Batch norm and ReLU on blocks of channels."""
+    """Batch norm and ReLU in the blocked layout."""
     data = mx.sym.Variable("data")
     conv = mx.sym.Convolution(data, kernel=(1, 1), num_filter=shape[1], name="conv")
     return lambda: mx.sym.Activation(mx.sym.BatchNorm(conv, name="op", fix_gamma=False),
@@ -43,7 +43,7 @@ def norm(shape: Shape) -> tuple[Callable[[], Any], Shape]:
 
 
 def joined(shape: Shape) -> tuple[Callable[[], Any], Shape]:
-    """Two tensors along channels."""
+    """Two tensors concatenated along channels."""
     data = mx.sym.Variable("data")
     return lambda: mx.sym.concat(data * 2, data * 3, dim=1, name="op"), shape
 
@@ -79,7 +79,7 @@ OPS: dict[str, tuple[Callable[[], Any], Shape]] = {
 
 
 def rows(symbol: Any, shapes: dict[str, Shape]) -> list[Row]:
-    """What the steps of a bound symbol that move memory took; gradients of all inputs."""
+    """Times of the memory-bound steps of a bound symbol, with gradients of all inputs."""
     executor = _bound(symbol, shapes)
     times = step_seconds(executor, True, REPEATS)
     found = [Row(node.name, node.op.name, seconds, cost) for node, seconds, cost

@@ -1,4 +1,4 @@
-"""From a symbol to an executor: seconds of every stage, with MXNet's beside them.
+"""Binding: seconds of every stage from a symbol to an executor, beside MXNet's.
 
     python -m bench.bind [network ...]
 
@@ -60,7 +60,7 @@ def show(title: str, ours: Mapping[str, float], theirs: Mapping[str, float]) -> 
 
 
 def compare(worker: Oracle | None, function: str, *args: Any) -> tuple[Any, Any]:
-    """What a program of `binding_programs` answers in nbmod and in MXNet."""
+    """The results of a program of `binding_programs` in nbmod and in MXNet."""
     ours = getattr(programs, function)(mx, *args)
     theirs = worker.call("mx_scripts.run", "binding_programs", function, *args) if worker else None
     return ours, theirs

@@ -3,12 +3,12 @@
     python -m bench.compare [suite ...] [--only NAME ...] [--peers NAME ...] [--rounds N]
                             [--budget SECONDS] [--processor] [--out FOLDER]
 
-Suites: models (default), small, rnn, ops, memory, startup, or all of them by `all`; the goals of
-the CPU engine have a run of their own, `bench.goals`.  `--only` takes the beginnings of names of
-workloads, as in `--only "resnet50 infer"`.  All get the same numbers, and the same number of
-threads; in every round each runs for a moment, one after the other, and medians over all rounds are
-compared.  Outputs of inference must agree, or the peer is left out.  A table goes to the terminal,
-all figures to FOLDER/<suite>.json, and a chart to FOLDER/<suite>.svg (.txt without matplotlib).
+Suites: models (default), small, rnn, ops, memory, startup, or all of them by `all`; `bench.goals`
+runs the goals of the CPU engine.  `--only` takes prefixes of names of workloads, as in `--only
+"resnet50 infer"`.  All frameworks get the same data and the same number of threads; in every round
+each runs for a moment, in turn, and medians over all rounds are compared.  A peer whose outputs of
+inference do not agree is left out.  A table goes to the terminal, all figures to
+FOLDER/<suite>.json, and a chart to FOLDER/<suite>.svg (.txt without matplotlib).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .workloads import SUITES, Workload, workloads
 TURN = 0.25
 """Seconds that one framework runs for at a time, at least one step."""
 SETTLE = 0.2
-"""Seconds between two frameworks: threads of some spin for a while after their last work."""
+"""Seconds between two frameworks: threads of some spin for a while after work."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _run(suite: str, workers: dict[str, Oracle], options: argparse.Namespace) -> None:
-    """A suite; what was found before an interruption is kept as well."""
+    """Run a suite; results before an interruption are kept."""
     about = host(options.threads, {name: worker.call("entry.version", name)
                                    for name, worker in workers.items()})
     results: list[Result] = []
@@ -75,7 +75,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What every run of measurements takes."""
+    """The arguments that all benchmarks share."""
     parser.add_argument("--only", nargs="+", default=[], help="beginnings of workloads' names")
     parser.add_argument("--peers", nargs="+", choices=list(PEERS), default=list(PEERS))
     parser.add_argument("--rounds", type=int, default=5, help="default: %(default)s")
@@ -89,7 +89,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def workers_of(peers: Sequence[str], threads: int) -> Iterator[tuple[str, Oracle]]:
-    """Processes of nbmod and of those `peers` that there are."""
+    """Processes of nbmod and of the installed `peers`."""
     for name in dict.fromkeys(["nbmod", *peers]):
         python = python_of(name)
         if python is not None:
@@ -138,7 +138,7 @@ def measured(workload: Workload, workers: dict[str, Oracle], options: argparse.N
 
 
 def _prepared(title: str, network: dict[str, Any], workers: dict[str, Oracle]) -> dict[str, Any]:
-    """What `entry.prepare` answers, of those that can run the network."""
+    """The results of `entry.prepare`, of the frameworks that can run the network."""
     ready = {}
     for name, worker in workers.items():
         if name == "onnxruntime" and network["training"]:
@@ -155,7 +155,7 @@ def _leave_out(title: str, name: str, error: Exception) -> None:
 
 
 def _require_agreement(title: str, ready: dict[str, Any]) -> None:
-    """Drop whoever computes something else than most."""
+    """Drop frameworks whose output differs from that of the majority."""
     if len(ready) < 2 or not all(answer["first"] for answer in ready.values()):
         return
     middle = np.median([answer["first"] for answer in ready.values()], axis=0)
@@ -170,7 +170,7 @@ def _require_agreement(title: str, ready: dict[str, Any]) -> None:
 
 
 def _memory(workers: dict[str, Oracle], options: argparse.Namespace) -> Iterator[Result]:
-    """Planned memory of nbmod and MXNet; peak of processes that train."""
+    """Planned memory of nbmod and MXNet; peak memory of training processes."""
     planner = memory.mxnet_worker() if "mxnet" in workers else None
     for name in memory.CASES:
         for training in (False, True):

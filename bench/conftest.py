@@ -1,4 +1,4 @@
-"""What every suite has beside it: one MXNet for all of its rows."""
+"""Fixtures of all suites: one process of MXNet for all rows."""
 
 from __future__ import annotations
 

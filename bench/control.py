@@ -1,4 +1,4 @@
-"""Loops beside the same graph written out, in nbmod and in MXNet.
+"""Loops (`foreach`) and the same graph unrolled, in nbmod and in MXNet.
 
     python -m bench.control        a table: microseconds for each iteration, forward and backward
 

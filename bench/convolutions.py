@@ -1,12 +1,12 @@
-"""Algorithms of convolutions, one by one: how fast, and how far from float64.
+"""Algorithms of convolution one by one: speed, and error relative to float64.
 
     python -m bench.convolutions              speed of the 3 x 3 layers of ResNet-50 and VGG-16
     python -m bench.convolutions --weights    the same of the gradients of their weights
     python -m bench.convolutions --accuracy   errors, as in docs/internals/cpu-engine.md
 
-Speed is in multiplications plus additions of the definition, as a share of what FMAs in registers
-reach on the same threads, by processor time: NUMBA_NUM_THREADS=1 gives figures that other processes
-disturb least.
+Speed counts multiplications and additions of direct convolution, as a share of the FMA peak of the
+same threads, by processor time: NUMBA_NUM_THREADS=1 gives figures that other processes disturb
+least.
 """
 
 from __future__ import annotations
@@ -49,12 +49,13 @@ def arrays(k: Kernels, random: np.random.RandomState) -> tuple[np.ndarray, np.nd
 
 
 def gradient(k: Kernels, random: np.random.RandomState) -> np.ndarray:
-    """That of the output."""
+    """A random gradient of the output."""
     return random.randn(k.batch, k.y.channels, k.y.height, k.y.width).astype("f")
 
 
 def prepared(k: Kernels, x: np.ndarray, w: np.ndarray) -> tuple[Callable[[], None], np.ndarray]:
-    """What computes a layer from packed filters, and its blocked result."""
+    """A function that computes a layer from packed filters, and its result in the blocked
+    layout."""
     blocks, y = (CPU.empty(form.shape(k.batch), "f") for form in (k.x, k.y))
     filters, workspace = CPU.empty(*k.filters), CPU.empty(*k.workspace(False))
     into_blocks(k.x, x, blocks)
@@ -63,7 +64,7 @@ def prepared(k: Kernels, x: np.ndarray, w: np.ndarray) -> tuple[Callable[[], Non
 
 
 def weighed(k: Kernels, x: np.ndarray, g: np.ndarray) -> tuple[Callable[[], None], np.ndarray]:
-    """What computes the gradient of a layer's weight, and where it is."""
+    """A function that computes the gradient of a layer's weight, and the array that receives it."""
     blocks, grads = (CPU.empty(form.shape(k.batch), "f") for form in (k.x, k.y))
     into_blocks(k.x, x, blocks)
     into_blocks(k.y, g, grads)
@@ -72,7 +73,7 @@ def weighed(k: Kernels, x: np.ndarray, g: np.ndarray) -> tuple[Callable[[], None
 
 
 def seconds(run: Callable[[], None]) -> float:
-    """Least processor time of some runs, per thread."""
+    """The least processor time of some runs, per thread."""
     times: list[float] = []
     run()
     while sum(times) < BUDGET or len(times) < 4:
@@ -83,7 +84,7 @@ def seconds(run: Callable[[], None]) -> float:
 
 
 def peak_rate() -> float:
-    """FMAs in registers, by processor time as well."""
+    """The peak rate of FMAs in registers, by processor time as well."""
     threads = num_threads()
     numbers = np.zeros(threads * roofline.OWN, np.float32)
     work = 2 * threads * roofline.TURNS * roofline.CHAINS * roofline.LANES
@@ -151,7 +152,7 @@ def weight_errors() -> Iterator[str]:
 
 
 def wrong(found: np.ndarray, expected: np.ndarray) -> str:
-    """The largest error relative to the largest result, and root mean squares."""
+    """The largest error relative to the largest result, and the root mean square."""
     apart = found - expected
     return (f"{abs(apart).max() / abs(expected).max():.1e}, "
             f"{np.sqrt((apart ** 2).mean() / (expected ** 2).mean()):.1e}")

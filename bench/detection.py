@@ -3,11 +3,10 @@
     python -m bench.detection [name ...]      a table: milliseconds, ratio
     python -m pytest bench/detection.py       nbmod's rows by pytest-benchmark, MXNet's beside them
 
-Names are beginnings of rows' names.  Boxes are those of some objects in an image, each found many
-times, as a network does.  Figures are medians, taken after the kernels have been compiled; the last
-column is the ratio of the best times instead, which a busy machine spoils less; nan is what MXNet
-does not have.
-`results/detection-cpu.md` is such a table.
+Names are prefixes of rows' names.  Boxes are many detections of each of some objects, as from a
+network.  Figures are medians, taken after the kernels have been compiled; the last column is the
+ratio of the best times instead, which is less sensitive to other load; nan where MXNet lacks the
+op.  `results/detection-cpu.md` is such a table.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def labels(batch: int, count: int, classes: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Case:
-    """An op with its parameters, what it is given, and the inputs whose gradient is wanted."""
+    """An op with its parameters, its inputs, and the inputs whose gradient is requested."""
 
     op: str
     make: Callable[[], Arrays]
@@ -122,7 +121,7 @@ def convolved(channels: int, height: int, width: int, groups: int, masked: bool
 
 
 def proposals(batch: int) -> Callable[[], Arrays]:
-    """What a region proposal network of 12 anchors a pixel gives."""
+    """The output of a region proposal network with 12 anchors per pixel."""
     grid = HEIGHT // STRIDE, WIDTH // STRIDE
     return lambda: {"cls_prob": numbers(batch, 24, *grid),
                     "bbox_pred": 0.4 * numbers(batch, 48, *grid) - 0.2,
@@ -130,7 +129,7 @@ def proposals(batch: int) -> Callable[[], Arrays]:
 
 
 def images(*shape: int) -> Callable[[], Arrays]:
-    """Features of two images, one of which is the other one moved."""
+    """Features of two images, the second a shifted copy of the first."""
     return lambda: {"data1": numbers(1, *shape), "data2": np.roll(numbers(1, *shape), 3, axis=-1)}
 
 

@@ -3,8 +3,8 @@
     python -m bench.elementwise [name ...]       a table: milliseconds, ratios, share of bandwidth
     python -m pytest bench/elementwise.py        nbmod's rows by pytest-benchmark, MXNet's beside
 
-`alone` is nbmod with every operator by itself.  The bytes of a chain are those of its inputs and
-outputs, each once: what one kernel has to move.  Their share is of what a copy reaches in the same
+`alone` is nbmod without fusion.  The bytes of a chain are those of its inputs and outputs, each
+once: the memory traffic of one fused kernel.  Their share is of the bandwidth of a copy in the same
 process.  Figures are medians, taken after the kernels have been compiled.
 """
 
@@ -33,13 +33,13 @@ MANY = (4, 1024, 1024)
 
 
 def polynomial() -> Any:
-    """Multiplications, sums and a ReLU of three tensors: nothing but memory."""
+    """Multiplications, sums and a ReLU of three tensors: memory-bound."""
     a, b, c = map(mx.sym.Variable, "abc")
     return mx.sym.Activation(a * b + c, act_type="relu") * (a + b) + c
 
 
 def gates() -> Any:
-    """What an LSTM does behind its matrix products."""
+    """The elementwise part of an LSTM cell."""
     i, f, g, o, c = map(mx.sym.Variable, "ifgoc")
     c = mx.sym.sigmoid(f) * c + mx.sym.sigmoid(i) * mx.sym.tanh(g)
     return mx.sym.Group([mx.sym.sigmoid(o) * mx.sym.tanh(c), c])
@@ -69,7 +69,7 @@ CASES: dict[str, tuple[Callable[[], Any], Shapes]] = {
 
 @contextmanager
 def alone() -> Any:
-    """What is bound in this block is not fused."""
+    """Symbols bound in this context are not fused."""
     before = os.environ.get("MXNET_USE_FUSION")
     os.environ["MXNET_USE_FUSION"] = "0"
     try:

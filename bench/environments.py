@@ -1,7 +1,7 @@
 """Virtual environments of the peers, made on demand.
 
-MXNet's is that of the oracle tests.  The others go to a folder beside the compiled kernels, or to
-the one that NBMOD_BENCH_HOME names.  A peer that cannot be installed is left out, loudly.
+MXNet's is that of the oracle tests.  The others are installed in a folder beside the compiled
+kernels, or in NBMOD_BENCH_HOME.  A peer that cannot be installed is left out, with a message.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ FIRST = {"pytorch": ("--retries", "0", "--timeout", "15", "torch", "--index-url"
 
 
 def python_of(framework: str) -> Path | None:
-    """The Python that has `framework`, installed first if need be; None, and why, without."""
+    """The Python that has `framework`, installed first if needed; without one, None and the
+    reason."""
     if framework == "nbmod":
         return Path(sys.executable)
     try:

@@ -1,11 +1,11 @@
-"""What the CPU engine shall reach, and what it reaches: all of it in one run.
+"""Goals of the CPU engine and measured values, in one run.
 
     python -m bench.goals [--budget SECONDS] [--rounds N] [--only NAME ...] [--out FOLDER]
 
-Times of networks beside those of their peers, as `bench.compare` takes them; shares of what the
-machine does at most; memory; starts.  About a quarter of an hour on two cores.
-FOLDER/cpu-engine.md is written anew after every row, so what stands there survives an interruption;
-a row that fails is said on standard error and left out.
+Times of networks relative to peers, measured as by `bench.compare`; shares of the machine's peak;
+memory; start-up.  About a quarter of an hour on two cores.  FOLDER/cpu-engine.md is rewritten after
+every row, so rows survive an interruption; a row that fails is reported on standard error and left
+out.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ RATIOS: dict[str, dict[str, float]] = {
     "lstm unrolled train 32": {"mxnet": 0.4},
     "perceptron train 64": {"mxnet": 0.25, "pytorch": 0.4},
 }
-"""Time relative to that of a peer, at most."""
+"""The largest time relative to that of a peer."""
 
 Found = tuple[str, str, str, bool]
-"""What, the goal, what was found, whether that is enough."""
+"""The quantity, the goal, the measured value, and whether it is reached."""
 
 
 # -- one process ----------------------------------------------------------------------------------
@@ -61,8 +61,8 @@ def _resnet(batch: int, training: bool = False) -> Any:
 
 
 def convolutions() -> Iterator[Found]:
-    """All convolutions of ResNet-50 as they stand in the network: the work of the direct way over
-    their time, with Winograd's way forbidden and allowed."""
+    """All convolutions of ResNet-50 within the network: operations of direct convolution per time,
+    without and with Winograd's algorithm."""
     peak = ceilings().operations
     before = CONFIG.winograd
     try:
@@ -120,7 +120,7 @@ def threads() -> Iterator[Found]:
 
 
 def denormals() -> Iterator[Found]:
-    """The same product with ordinary numbers and with tiny ones."""
+    """The same product with normal and with denormal values."""
     x = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=512, no_bias=True, name="fc")
     times = []
     for scale in (1.0, 1e-39):
@@ -134,7 +134,7 @@ def denormals() -> Iterator[Found]:
 
 
 def _seconds(call: Callable[[], Any], repeats: int = 15) -> float:
-    """The least of some calls, after one that does not count."""
+    """The least time of some calls, after a warm-up call."""
     times = []
     for _ in range(repeats + 1):
         started = time.perf_counter()
@@ -173,7 +173,7 @@ def plans() -> Iterator[Found]:
 
 
 def peaks(options: argparse.Namespace) -> Iterator[Found]:
-    """The most memory of processes that train ResNet-50, both begun for that."""
+    """Peak memory of fresh processes that train ResNet-50."""
     workload = workloads_by_name()["resnet50 train 16"]
     found = {}
     for name, worker in workers_of(("nbmod", "mxnet"), options.threads):
@@ -224,7 +224,7 @@ class Report:
         self.found: list[Found] = []
 
     def begin(self, versions: dict[str, str]) -> None:
-        """What has been learnt of the machine and the peers."""
+        """Facts about the machine and the peers."""
         self.about = host(self.options.threads, versions)
         self.about["clock"] = "processor time / threads" if self.options.processor else "wall"
 
@@ -235,7 +235,7 @@ class Report:
         """A row of the first table."""
         try:
             self.times.append(measure())
-        except Exception as error:  # the other rows shall not be lost
+        except Exception as error:  # the other rows must not be lost
             print(f"*** {error}", file=sys.stderr)
             return
         print(_time_row(self.times[-1], list(PEERS)[1:]), flush=True)

@@ -2,12 +2,11 @@
 
     python -m bench.gpu [NAME ...] [--budget SECONDS] [--rounds N] [--out FILE]
 
-Names are beginnings of workloads' names.  nbmod runs step by step, with all launches of forward and
-of backward as graphs of the driver, and so with factors rounded to TF32; PyTorch, if this Python
-has one that sees the GPU, runs in full precision and with TF32.  A step ends when the GPU is done.
-Ratios are between equal precisions, the columns of rates those of the fastest nbmod; `launches` are
-200 tiny layers, so a microsecond of each is 0.2 ms.  The table goes to the terminal, all figures to
-FILE as JSON.
+Names are prefixes of workloads' names.  nbmod runs launch by launch, with forward and backward as
+CUDA graphs, and with graphs and factors rounded to TF32; PyTorch, if this Python has one that sees
+the GPU, runs in full precision and with TF32.  A step ends when the GPU is done.  Ratios are
+between equal precisions, the columns of rates those of the fastest nbmod; `launches` are 200 tiny
+layers, so a microsecond of each is 0.2 ms.  A table is printed; FILE receives all figures as JSON.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ VARIANTS: dict[str, tuple[str, dict[str, bool]]] = {
     "nbmod": ("nbmod", {}), "nbmod graphs": ("nbmod", {"graphs": True}),
     "nbmod TF32": ("nbmod", {"graphs": True, "tf32": True}),
     "PyTorch": ("pytorch", {}), "PyTorch TF32": ("pytorch", {"tf32": True})}
-"""Columns: the framework, and what it is told besides the network."""
+"""Columns: the framework, and its options."""
 LAYERS = 200
 
 
 class Variant(Oracle):
-    """A process that runs networks on the GPU in its own way."""
+    """A process that runs networks on the GPU with its own options."""
 
     def __init__(self, framework: str, extras: dict[str, bool]):
         super().__init__(Path(sys.executable), timeout=300, package="bench.frameworks")
@@ -83,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _workers() -> Iterator[tuple[str, Variant]]:
-    """Those that start here."""
+    """The columns whose processes start on this machine."""
     for name, (framework, extras) in VARIANTS.items():
         worker = Variant(framework, extras)
         try:
@@ -118,7 +117,7 @@ def table(results: Sequence[Result], columns: Sequence[str], head: bool = True) 
     return lines
 
 
-# -- what is run --------------------------------------------------------------------------------
+# -- workloads ----------------------------------------------------------------------------------
 
 
 def workloads() -> Iterator[Workload]:

@@ -3,8 +3,8 @@
     python -m bench.images [name ...]         a table: milliseconds, ratio
     python -m pytest bench/images.py          nbmod's rows by pytest-benchmark, MXNet's beside them
 
-Names are beginnings of rows' names.  Figures are medians of eager calls, with the threads that each
-package takes: nbmod one, since iterators give every thread an image of its own.
+Names are prefixes of rows' names.  Figures are medians of eager calls, with each package's default
+threads: one in nbmod, whose iterators process an image per thread.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CASES: dict[str, tuple[str, dict[str, Any], tuple[int, ...], str]] = {
 
 
 def call_of(name: str) -> tuple[str, dict[str, Any], np.ndarray, int]:
-    """What `image_op_programs.seconds` takes."""
+    """The arguments of `image_op_programs.seconds`."""
     op, attrs, shape, dtype = CASES[name]
     image = np.random.default_rng(0).integers(0, 256, shape).astype(dtype)
     return op, attrs, image, REPEATS

@@ -1,20 +1,18 @@
-"""Reading data: images, text, records, what arrives at a trainer; beside MXNet in one run.
+"""Input pipelines: images, text and records as a training loop gets them, interleaved with MXNet.
 
-    python -m bench.io [name ...]           tables: things a second, ratio
+    python -m bench.io [name ...]           tables: items per second, ratio
     python -m pytest bench/io.py            nbmod's rows by pytest-benchmark, MXNet's beside them
 
-Names are beginnings of rows' names.  Files are made on the spot and in the disk cache.  An epoch is
-timed from the reset on, kernels are compiled before.  Ratios are medians over pairs of epochs, one
-of each package, one behind the other: nbmod's things a second over MXNet's, so above 1 nbmod is the
-faster one.  The last column is the same for a second of all cores together, threads included, which
-tells the work itself, however busy the machine is.
+Names are prefixes of rows' names.  Files are generated, and in the page cache.  An epoch is timed
+from the reset on; kernels are compiled before.  Ratios are medians over pairs of epochs, one of
+each package in succession: nbmod's items per second over MXNet's, so nbmod is faster above 1.  The
+last column is the same per second of processor time of all threads, which does not depend on other
+load.
 
-Records are measured against a copy of their file from the disk cache, into one piece of 1 MB that
-is used over and over.  Beside it stands the most that can be had for records that are `bytes`, each
-of memory of its own: the faster of two loops over pieces of their length, which is known, that look
-at nothing.  One calls `os.pread` for each; the other reads 512 KB into the same memory, and makes
-`bytes` of its pieces.
-`results/io-cpu.md` holds such tables.
+Records are compared with a copy of their file from the page cache into one buffer of 1 MB.  The
+next column is the upper bound for records that are `bytes` objects: the faster of two loops over
+slices of their known length that parse nothing.  One calls `os.pread` for each; the other reads 512
+KB into one buffer, and makes `bytes` of its slices.  `results/io-cpu.md` holds such tables.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ from .peers import mxnet_worker
 
 ROUNDS = 7
 Times = list[list[float]]
-"""[things, seconds, seconds of all cores] of each repeat."""
+"""[items, seconds, processor seconds] of each repeat."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Case:
     options: dict[str, Any]
     unit: str = "rows"
     libraries: tuple[str, ...] = field(default=("simplejpeg", "cv2", "PIL.Image"))
-    """What nbmod may decode images with."""
+    """Image decoders that nbmod can use."""
 
     def arguments(self, folder: Path) -> tuple[Any, ...]:
         options = {key: str(folder / value[1:]) if str(value).startswith("@") else value
@@ -107,7 +105,7 @@ CASES = {
 
 @contextlib.contextmanager
 def decoding(libraries: tuple[str, ...]) -> Iterator[None]:
-    """Let nbmod know these libraries alone."""
+    """Restrict nbmod to these libraries."""
     there = codecs._library
     with mock.patch.object(codecs, "_library",
                            lambda name: there(name) if name in libraries else None):
@@ -128,13 +126,13 @@ def theirs(worker: Oracle | None, case: Case, folder: Path) -> Times:
 
 
 def interleaved(*runs: Callable[[], Times]) -> np.ndarray:
-    """(runs, ROUNDS, 3) times of each, in turn, after a round that does not count."""
+    """(runs, ROUNDS, 3) times of each, in turn, after a warm-up round."""
     rounds = [[run()[0] for run in runs] for _ in range(ROUNDS + 1)]
     return np.array(rounds[1:]).swapaxes(0, 1)
 
 
 def rates(times: np.ndarray) -> np.ndarray:
-    """Things a second, and a second of all cores: (..., 2)."""
+    """Items per second, and per processor second: (..., 2)."""
     return times[..., :1] / times[..., 1:]
 
 
@@ -149,7 +147,7 @@ def row(times: np.ndarray, scale: float = 1) -> str:
 # ------------------------------------------------------------------------------------------ records
 
 def copied(path: str) -> int:
-    """Bytes of a file, each read into the same piece of memory."""
+    """The bytes of a file, read into one buffer."""
     piece, count = bytearray(1 << 20), 0
     with open(path, "rb", buffering=0) as file:
         while size := file.readinto(piece):
@@ -167,7 +165,7 @@ def cut(path: str, length: int) -> int:
 
 
 def cut_twice(path: str, length: int) -> int:
-    """The same `bytes`, out of memory that many of them are read into by one call."""
+    """The same `bytes`, sliced from a buffer that one call fills with many of them."""
     memory, count = memoryview(bytearray(max((1 << 19) // length, 1) * length)), 0
     with open(path, "rb", buffering=0) as file:
         while size := file.readinto(memory):
@@ -177,7 +175,7 @@ def cut_twice(path: str, length: int) -> int:
 
 
 def record_rows(worker: Oracle | None, folder: Path, name: str) -> Iterator[str]:
-    """Records of a size, read in turn and by key: MB/s, and their ratios to the copy's."""
+    """Records of a size, read sequentially and by key: MB/s, and their ratios to the copy's."""
     path, index, length = f"{folder / name}.rec", f"{folder / name}.idx", RECORD_SIZES[name] + 8
     for how, key in (("in turn", ""), ("by key", index)):
         def peer(key: str = key) -> Times:
@@ -200,7 +198,7 @@ def record_rows(worker: Oracle | None, folder: Path, name: str) -> Iterator[str]
 # ------------------------------------------------------------------------------------------- im2rec
 
 def packed(command: list[str], folder: Path) -> Times:
-    """Images of 500x375 made 256 high and packed by a program, its start included."""
+    """Images of 500x375 resized to a height of 256 and packed by a program, start-up included."""
     for path in folder.glob("made.*"):
         path.unlink()
     (folder / "made.lst").write_text((folder / "photographs.lst").read_text())
@@ -273,7 +271,7 @@ def test_iterator(benchmark: Any, worker: Oracle | None, folder: Path, name: str
 
 @pytest.mark.parametrize("name", RECORD_SIZES)
 def test_records(benchmark: Any, worker: Oracle | None, folder: Path, name: str) -> None:
-    """One row per size: a file of 64 MB in turn; what copying it takes stands beside."""
+    """One row per size: a file of 64 MB read sequentially, beside the time of a copy."""
     path = f"{folder / name}.rec"
     benchmark(programs.records, mx, path, "", 1)
     benchmark.extra_info["copy_seconds"] = programs.timed(lambda: copied(path), 3)[-1][1]

@@ -1,5 +1,5 @@
-"""The files that `bench/io.py` reads, made on the spot: images as cameras give them, numbers as
-programs write them."""
+"""Generated files for `bench/io.py`: images like photographs, and numbers as programs write
+them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def make(folder: Path) -> None:
 
 
 def photograph(height: int, width: int, seed: int) -> np.ndarray:
-    """Noise in which coarse structures are as much stronger than fine ones as in nature."""
+    """Noise with the power spectrum of natural images."""
     rng = np.random.default_rng(seed)
     frequency = np.hypot(np.fft.fftfreq(height)[:, None], np.fft.fftfreq(width))
     frequency[0, 0] = 1
@@ -65,7 +65,7 @@ def _photographs(folder: Path) -> None:
 
 
 def _texts(folder: Path, rng: np.random.Generator) -> None:
-    """Files of some 20 MB, of a thousand different lines."""
+    """Text files of about 20 MB, of a thousand different lines."""
     normal, pixels = rng.standard_normal((1000, 100)), rng.integers(0, 256, (1000, 784))
     pixels *= rng.random(pixels.shape) < 0.2
     pairs = [np.unique(rng.integers(0, 100_000, 40)) for _ in range(1000)]

@@ -3,8 +3,8 @@
     python -m bench.memory
 
 No clock runs here.  MXNet's figure is the "Total ... MB allocated" of its `debug_str()`, without
-fractions: those of a small network are found with a batch so many times as large (`TIMES`).
-With MXNET_BACKWARD_DO_MIRROR=1 both plan to compute cheap nodes again in backward.
+fractions; small networks are therefore planned with the batch multiplied by `TIMES`.  With
+MXNET_BACKWARD_DO_MIRROR=1 both plan recomputation of cheap nodes in backward.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CASES = ("resnet50", "resnet18", "vgg16", "mobilenet_v2", "lenet", "perceptron")
 
 
 def planned_megabytes(name: str, training: bool) -> float:
-    """What nbmod's executor allocates for intermediates and outputs."""
+    """Bytes that nbmod's executor allocates for intermediates and outputs."""
     build, shape = NETWORKS[name]
     executor = build().simple_bind(mx.cpu(), grad_req=requests(build(), training), data=shape)
     return executor.compiled.plan.total_bytes / 2 ** 20

@@ -3,7 +3,7 @@
     python -m bench.models [network ...]
 
 Prints the median milliseconds per image (per batch for the perceptron), and the ratio.  Compile
-time is measured apart, by `bench.startup`.
+time is measured by `bench.startup`.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def pool(data: Shape, **attrs: Any) -> tuple[Callable[[], Any], Shape]:
 
 
 def layer(kind: str, data: Shape, **attrs: Any) -> tuple[Callable[[], Any], Shape]:
-    """An operator of one input, and parameters that follow from it."""
+    """An operator of one input, and parameters whose shapes are inferred from it."""
     return lambda: getattr(mx.sym, kind)(mx.sym.Variable("data"), name="op", **attrs), data
 
 
@@ -108,7 +108,7 @@ def medians(times: list[tuple[float, float]]) -> list[float]:
 def operations(symbol: Any, shape: Shape) -> float:
     """Multiplications and additions of a forward pass: two for each weight and output pixel."""
     shapes, (out, *_), _ = symbol.infer_shape(data=shape)
-    if len(shapes) == 1 or len(shapes[1]) == 1:  # no weight, or one number for each channel
+    if len(shapes) == 1 or len(shapes[1]) == 1:  # no weight, or one value per channel
         return float("nan")
     return 2.0 * math.prod(shapes[1]) * math.prod(out) / out[1]
 

@@ -3,9 +3,9 @@
     python -m bench.optimizers [optimizer ...]      a table: milliseconds, ratio, GB/s
     python -m pytest bench/optimizers.py            nbmod's rows by pytest-benchmark, MXNet's beside
 
-The updater gets all parameters in one call, as from a module on one device.  GB/s are the bytes
-that a step has to read and write at least, were it one pass.  Figures are medians, taken after the
-kernels have been compiled.
+The updater gets all parameters in one call, as from a module on one device.  GB/s are of the least
+memory traffic of a step, in one pass.  Figures are medians, taken after the kernels have been
+compiled.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def shapes_of(network: str) -> dict[str, tuple[int, ...]]:
 
 
 def arguments(name: str, network: str) -> tuple[str, dict[str, Any], dict[str, tuple[int, ...]]]:
-    """What `training.stepper` wants: the optimizer, its parameters, the network's."""
+    """The arguments of `training.stepper`: the optimizer, its parameters, the network's."""
     params = {"learning_rate": 1e-3, "wd": 1e-4, **OPTIMIZERS[name][0]}
     return name.split()[0], params, shapes_of(network)
 

@@ -15,7 +15,7 @@ __all__ = ["mxnet_worker"]
 
 
 def mxnet_worker() -> Oracle | None:
-    """The worker with as many threads as there are cores; None, and a loud line, without MXNet."""
+    """The worker, with a thread per core; None, and a message, without MXNet."""
     python = find_python()
     if python is None:
         print("real MXNet is absent, so there is nothing beside nbmod; "

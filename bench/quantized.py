@@ -1,11 +1,11 @@
-"""Quantised layers: nbmod joined and op by op, the same in real numbers, and MXNet, in one run.
+"""Quantised layers: nbmod fused and op by op, the same layers in float32, and MXNet, in one run.
 
     python -m bench.quantized [block ...]
 
 A block is the three convolutions of a bottleneck of ResNet-50, each with ReLU.  Quantised, they are
 `quantized_conv` and a calibrated `requantize` to uint8, which has ReLU in it; MXNet's operators
 take no other data.  Milliseconds are medians for a batch of 16; the last column are the operations
-of the joined block, multiplications and additions.
+of the fused block, multiplications and additions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .peers import mxnet_worker
 
 BATCH, ROUNDS, REPEATS = 16, 3, 5
 BLOCKS = {"56 x 56": (64, 56), "28 x 28": (128, 28), "14 x 14": (256, 14), "7 x 7": (512, 7)}
-"""Filters in the middle, a quarter of the channels around it, and the size of images."""
+"""Filters of the middle convolution, a quarter of the block's channels, and the size of images."""
 Values = dict[str, np.ndarray]
 
 
@@ -35,7 +35,7 @@ def layers(width: int) -> list[tuple[str, int, int]]:
 
 
 def real(width: int) -> Any:
-    """A block in real numbers."""
+    """A block in float32."""
     x = mx.sym.Variable("data")
     for name, kernel, filters in layers(width):
         x = mx.sym.Convolution(x, kernel=(kernel, kernel), pad=(kernel // 2, kernel // 2),
@@ -45,7 +45,7 @@ def real(width: int) -> Any:
 
 
 def quantised(width: int) -> Any:
-    """The block in 8-bit numbers."""
+    """The block in 8-bit integers."""
     ops, variable = mx.sym.contrib, mx.sym.Variable
     x = [variable("data", dtype="uint8"), variable("min_data"), variable("max_data")]
     for name, kernel, filters in layers(width):
@@ -74,13 +74,13 @@ def values_of(symbol: Any, shape: tuple[int, ...]) -> Values:
 
 
 def op_by_op(symbol: Any, shapes: Any, values: Values) -> list[tuple[float, float]]:
-    """Seconds without the pass that joins layers."""
+    """Seconds without the pass that fuses layers."""
     with patch.object(pipelines, "fuse_int8", lambda before, *_: before):
         return common.seconds(mx, symbol, shapes, REPEATS, values, "null")
 
 
 def compare(worker: Any, name: str) -> dict[str, float]:
-    """Median milliseconds of each way."""
+    """Median milliseconds of each variant."""
     width, size = BLOCKS[name]
     shapes = {"data": (BATCH, 4 * width, size, size)}
     exact, whole = real(width), quantised(width)

@@ -18,7 +18,7 @@ __all__ = ["Result", "host", "introduction", "publish", "show"]
 
 @dataclass
 class Result:
-    """A figure for each framework, the smaller the better."""
+    """A figure for each framework; smaller is better."""
 
     name: str
     unit: str
@@ -53,7 +53,7 @@ def _ceilings() -> Any:
 
 
 def host(threads: int, versions: dict[str, str]) -> dict[str, Any]:
-    """What a reader has to know of the run; nothing that names the machine."""
+    """The conditions of the run, without the name of the machine."""
     import llvmlite.binding as llvm  # noqa: TID251  asked for the CPU's name only
 
     features = llvm.get_host_cpu_features()
@@ -103,7 +103,7 @@ def publish(folder: Path, suite: str, results: Sequence[Result], about: dict[str
 
 
 def introduction(command: str, about: dict[str, Any]) -> str:
-    """When, what, where, and by which command."""
+    """Date, suite, environment and command."""
     versions = ", ".join(f"{PEERS[name]} {text}" for name, text in about["versions"].items())
     return (f"{about['date']}, {versions}; {about['threads']} threads of the kind LLVM calls "
             f"{about['cpu']} ({', '.join(about['features'])}); FMA peak "

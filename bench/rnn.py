@@ -2,8 +2,8 @@
 
     python -m bench.rnn [mode ...]          a table: milliseconds, ratio, GFLOP/s
 
-Figures are medians, taken after the kernels have been compiled.  A step multiplies and adds 2 G H
-(I + H) T N numbers per layer forward, G the gates and H the state; training does three times that.
+Figures are medians, taken after the kernels have been compiled.  A step takes 2 G H (I + H) T N
+operations per layer forward, for G gates and a state of H; training takes three times that.
 """
 
 from __future__ import annotations

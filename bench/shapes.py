@@ -1,7 +1,7 @@
 """Random shapes of convolutions, poolings and products: what `bench.sweep` times.
 
-Case `number` of a `seed` is always the same one, however many are drawn.  Sizes are drawn evenly on
-a logarithmic scale; a case that is too large is drawn again with fewer images, then anew.
+Case `number` of a `seed` does not depend on how many are drawn.  Sizes are log-uniform; a case that
+is too large gets a smaller batch, then is drawn again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Case:
-    """An operator and the shapes of its inputs; gradients are wanted of the inputs `wanted`."""
+    """An operator and the shapes of its inputs; gradients are computed for the inputs `wanted`."""
 
     family: str
     op: str
@@ -35,7 +35,7 @@ class Case:
 
     @property
     def key(self) -> str:
-        """All of it in a line."""
+        """The case in one line."""
         attrs = " ".join(f"{name}={json.dumps(value)}".replace(" ", "")
                          for name, value in self.attrs.items())
         sizes = " ".join("x".join(map(str, self.shapes[name])) for name in self.wanted)
@@ -54,18 +54,18 @@ class Draw:
         self.random = np.random.default_rng([seed, number])
 
     def size(self, least: int, most: int) -> int:
-        """Evenly on a logarithmic scale."""
+        """A log-uniform integer."""
         return int(np.exp(self.random.uniform(np.log(least), np.log(most + 1))))
 
     def one(self, *choices: Any) -> Any:
         return choices[self.random.integers(len(choices))]
 
     def channels(self) -> int:
-        """Powers of two more often than others."""
+        """A number of channels, often a power of two."""
         return self.one(self.size(1, 512), 2 ** int(self.random.integers(10)), self.size(1, 32))
 
     def kernel(self, image: int) -> int:
-        """From one pixel to the whole image."""
+        """A kernel size, from one pixel to the whole image."""
         small = self.one(1, 2, 3, 3, 3, 4, 5, 7)
         return min(image, self.one(small, small, small, self.size(1, image), image))
 
@@ -92,11 +92,11 @@ class Sliding:
 
 
 LENGTHS = {1: (4, 4000), 2: (2, 256), 3: (2, 40)}
-"""Of the axes of images, by their number."""
+"""Sizes of the image by the number of axes."""
 
 
 def _axes(draw: Draw, rank: int, dilated: bool = True) -> list[Sliding]:
-    """Axes of one image; half of them are squares or cubes, which have but one kind."""
+    """Axes of one image; in half of all images they are equal."""
     first = [_axis(draw, rank, dilated) for _ in range(rank)]
     return [first[0]] * rank if draw.one(True, False) else first
 
@@ -140,7 +140,7 @@ def _convolution(draw: Draw, family: str) -> tuple[Case, int]:
 
 
 def _deconvolution(draw: Draw, family: str) -> tuple[Case, int]:
-    """The data is what a convolution would have as output; MXNet has no dilation in three axes."""
+    """The data has the shape of a convolution's output; MXNet has no dilation in three axes."""
     rank = draw.one(1, 2, 2, 2, 3)
     axes, (filters, channels, groups) = _axes(draw, rank, rank < 3), _grouped(
         draw, draw.one("", "", "", "depthwise", "grouped"))
@@ -197,12 +197,12 @@ def _product(draw: Draw, family: str) -> tuple[Case, int]:
 
 
 def _fitting(batch: int, products: int, numbers: int) -> int:
-    """The batch, or as much of it as the limits allow."""
+    """The largest batch up to this one that the limits allow."""
     return max(1, min(batch, MOST_PRODUCTS // max(products, 1), MOST_NUMBERS // max(numbers, 1)))
 
 
 def _checked(products: int, outputs: int, shapes: dict[str, Shape]) -> int:
-    """The number of multiplications, or 0 for what the limits forbid."""
+    """The number of multiplications, or 0 beyond the limits."""
     numbers = outputs + sum(map(prod, shapes.values()))
     sizes = [size for shape in shapes.values() for size in shape]
     fits = LEAST_PRODUCTS <= products <= MOST_PRODUCTS and 0 < numbers <= MOST_NUMBERS
@@ -216,7 +216,7 @@ KINDS: dict[str, dict[str, tuple[int, Callable[[Draw, str], tuple[Case, int]]]]]
     "pool": {"pool": (7, _pooling), "pool global": (1, _pooling)},
     "product": {"dense": (4, _dense), "dot": (3, _product), "batch_dot": (3, _product)},
 }
-"""How often each family is drawn, by what `--only` says."""
+"""The weight of each family, by `--only`."""
 FAMILIES = {name: how for kind in KINDS.values() for name, how in kind.items()}
 
 
@@ -238,7 +238,7 @@ def cases(seed: int, count: int, only: str = "") -> Iterator[tuple[int, Case]]:
 
 
 def _layer(data: Shape, filters: int, *kernel: int, stride: int = 1, pad: int = 0) -> Case:
-    """A convolution as networks have it."""
+    """A convolution as in common networks."""
     rank, weight = len(kernel), (filters, data[1], *kernel)
     attrs = {"kernel": kernel, "stride": (stride,) * rank, "pad": (pad,) * rank,
              "num_filter": filters, "no_bias": True}

@@ -2,7 +2,7 @@
 
     python -m bench.startup
 
-Every figure is the median of fresh processes; the clock runs inside them, around the statement.
+Every figure is the median of fresh processes; the clock in them measures the statement only.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ print(time.perf_counter() - started)
 
 
 def seconds(python: str, code: str, runs: int = 5, cache: str | None = None) -> float:
-    """Median time of `code` in a fresh interpreter; `START` in it starts the clock anew."""
+    """Median time of `code` in a fresh interpreter; `START` in it restarts the clock."""
     code = TIMED.format(code=code.replace("START", "started = time.perf_counter()"))
     environment = os.environ | ({"NBMOD_CACHE_DIR": cache} if cache else {})
     times = [float(subprocess.run([python, "-c", code], env=environment, check=True, cwd=ROOT,

@@ -1,16 +1,16 @@
-"""Random convolutions, poolings and products beside MXNet: where nbmod is far slower.
+"""Random convolutions, poolings and products, compared with MXNet: finds shapes where nbmod is
+slow.
 
     python -m bench.sweep [--count N] [--seed N] [--only conv|pool|product] [--case N ...]
                           [--rounds N] [--worst N] [--threads N] [--processor] [--out FILE]
 
 Every case (`bench.shapes`) has a forward run and the gradient of each input timed through bound
 executors of their own, in nbmod and in MXNet in turns; both run once before.  The ratio of their
-medians is nbmod's time over MXNet's, or over FLOOR where MXNet takes less: a call of either costs
-some tens of microseconds whatever it computes, and shapes of which nothing but that is measured
-say nothing about algorithms.  Threads of MXNet spin for a while after their work, so there is a
-pause between turns.  `--case` times the cases with these numbers again; anchors, shapes known from
-networks, have negative numbers.  On a machine that has other work to do, `--threads 1 --processor`
-compares the processor time of one thread each.
+medians is nbmod's time over MXNet's, or over FLOOR where MXNet takes less: a call of either has an
+overhead of tens of microseconds, which dominates small shapes.  Threads of MXNet spin for a while
+after work, so there is a pause between turns.  `--case` times the cases with these numbers again;
+anchors, shapes of common networks, have negative numbers.  On a machine with other load, `--threads
+1 --processor` compares the processor time of one thread each.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.oracle.setup import find_python
 from .shapes import ANCHORS, KINDS, Case, case
 
 FLOOR = 100e-6
-"""Seconds that MXNet counts for at least."""
+"""The least time that MXNet is credited with, in seconds."""
 TURN = 0.03
 """Seconds of one direction in a turn, at least two runs."""
 SETTLE = 0.15
@@ -96,7 +96,7 @@ def _worker(python: Path, threads: int) -> Oracle:
 
 
 def _chosen(options: argparse.Namespace) -> Iterator[tuple[int, Case]]:
-    """Anchors, then random cases; or those that the command line names."""
+    """Anchors, then random cases; or those that the command line selects."""
     anchors = [] if options.first else range(-len(ANCHORS), 0)
     for number in options.case or [*anchors, *range(options.first, options.first + options.count)]:
         one = ANCHORS[-number - 1] if number < 0 else case(options.seed, number, options.only)
@@ -106,7 +106,7 @@ def _chosen(options: argparse.Namespace) -> Iterator[tuple[int, Case]]:
 
 def _measured(number: int, one: Case, workers: dict[str, Oracle], options: argparse.Namespace
               ) -> list[Row]:
-    """A row for every direction; none, and a line, where a side cannot compute the case."""
+    """A row for every direction; none, and a message, if either package cannot run the case."""
     times: dict[str, list[list[float]]] = {}
     try:
         for name, worker in workers.items():
@@ -132,7 +132,7 @@ def _measured(number: int, one: Case, workers: dict[str, Oracle], options: argpa
 
 
 def line(row: Row) -> str:
-    """A row of the table of the worst."""
+    """A row of the table of highest ratios."""
     return (f"{row.number:6} {row.direction:8} {row.ratio:7.2f} {row.ours * 1e3:9.3f} "
             f"{row.theirs * 1e3:9.3f}  {row.key}")
 

@@ -1,9 +1,9 @@
 """What `bench.compare` runs: symbols with shapes, in suites.
 
 A name is "network phase batch".  Training is forward, backward with the gradients of all
-parameters, and a step of SGD with momentum and weight decay: what a training loop does with a
-batch, by a module in MXNet and nbmod.  In the suite of operators it is forward and backward, with
-the gradients of all inputs.
+parameters, and a step of SGD with momentum and weight decay: a training loop's work per batch, by a
+module in MXNet and nbmod.  In the suite of operators it is forward and backward, with the gradients
+of all inputs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ INPUTS = ("data", "ids", "softmax_label")
 
 @dataclass
 class Workload:
-    """A symbol at given shapes of its inputs; `inputs` says whose gradients nobody wants."""
+    """A symbol at given shapes of its inputs; `inputs` are those without gradients."""
 
     name: str
     build: Callable[[], Any]
@@ -40,7 +40,7 @@ class Workload:
     symbol: Any = field(init=False)
 
     def network(self, threads: int) -> dict[str, Any]:
-        """What the frameworks are told."""
+        """The arguments of `Network`."""
         self.symbol = self.build()
         args, _, aux = self.symbol.infer_shape(**self.shapes)
         arguments = dict(zip(self.symbol.list_arguments(), args, strict=True))
@@ -53,7 +53,7 @@ class Workload:
     def cost(self) -> tuple[float, float]:
         """Multiplications plus additions, and bytes that its operators read and write.
 
-        A training step does a product three times, or twice where its data is an input.
+        A training step computes three products per layer, or two where the data is an input.
         """
         symbol = self.build()
         internals = symbol.get_internals()
@@ -125,7 +125,7 @@ def _rnn() -> Iterator[Workload]:
 
 PRODUCTS = [(1024, 1024, 1024, False), (64, 784, 128, True), (1120, 650, 2600, True),
             (32, 650, 2600, True), (1, 4096, 4096, True), (1120, 650, 10000, True)]
-"""Rows, depth and columns, and whether the right factor lies as a dense layer's weight does."""
+"""(m, k, n), and whether the right factor is transposed, as the weight of a dense layer."""
 
 
 def _ops() -> Iterator[Workload]:
@@ -172,6 +172,6 @@ SUITES: dict[str, Callable[[], Iterator[Workload]]] = {
 
 
 def workloads(suite: str, names: list[str]) -> list[Workload]:
-    """Those of a suite whose name begins with one of `names`, or all."""
+    """The workloads of a suite with one of the prefixes `names`, or all."""
     return [one for one in SUITES[suite]()
             if not names or any(one.name.startswith(name) for name in names)]

@@ -12,7 +12,7 @@ import numpy as np
 __all__ = ["prepare", "seconds"]
 
 _steps: list[tuple[Callable[[], Any], Callable[[], Any]]] = []
-"""What comes before, and what is timed, for forward and every gradient."""
+"""The setup, and the timed function, of forward and of every gradient."""
 MOST = 50
 """Runs of a direction in one turn."""
 
@@ -20,7 +20,7 @@ MOST = 50
 def prepare(package: str, graph: str, shapes: dict[str, tuple[int, ...]], wanted: list[str]
             ) -> None:
     """Bind an operator for forward and for the gradient of each input `wanted`, and run each once,
-    which compiles what is not compiled yet."""
+    which compiles missing kernels."""
     mx = importlib.import_module(package)
     symbol, random = mx.sym.load_json(graph), np.random.default_rng(0)
     args = {name: mx.nd.array(random.standard_normal(shape, dtype=np.float32))
@@ -33,7 +33,7 @@ def prepare(package: str, graph: str, shapes: dict[str, tuple[int, ...]], wanted
 
 
 def seconds(budget: float, processor: bool) -> list[list[float]]:
-    """Of runs of every direction, for about `budget` seconds each, by the clock or of all
+    """Seconds of runs of every direction, for about `budget` seconds each, by the clock or of all
     processors together; the first run does not count."""
     found, clock = [], time.process_time if processor else time.perf_counter
     for before, run in _steps:

@@ -1,4 +1,4 @@
-"""What the coordinator calls in a worker process: one framework, one network at a time."""
+"""The interface of a worker process: one framework, one network at a time."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def _module(framework: str) -> Any:
 
 
 def version(framework: str) -> str:
-    """Of the framework."""
+    """The version of the framework."""
     return _module(framework).version()
 
 
 def prepare(framework: str, network: dict[str, Any]) -> dict[str, Any]:
-    """Build a network in the place of the last one and run it twice.
+    """Build a network, in place of the previous one, and run it twice.
 
-    Its first numbers ([] in training), the seconds of the second run, and a note.
+    Returns its first outputs ([] in training), the seconds of the second run, and a note.
     """
     _built.clear()
     built = _module(framework).build(Network(**network))
@@ -45,8 +45,8 @@ def forget() -> None:
 
 
 def seconds(repeats: int, processor: bool = False) -> list[float]:
-    """Of so many steps, by the clock or of all processors together; before more than one, another
-    wakes threads and caches."""
+    """Seconds of each of `repeats` steps, wall-clock or processor time; several are preceded by a
+    warm-up step."""
     step, times = _built[0].step, []
     clock = time.process_time if processor else time.perf_counter
     if repeats > 1:
@@ -59,7 +59,7 @@ def seconds(repeats: int, processor: bool = False) -> list[float]:
 
 
 def peak_megabytes() -> float:
-    """The most memory this process has held at a time."""
+    """The peak memory of this process."""
     if sys.platform == "win32":
         return _peak_on_windows()
     import resource

@@ -1,4 +1,4 @@
-"""What every framework is told: the graph, shapes, and which gradients; NumPy alone is needed."""
+"""The network that every framework is given: graph, shapes, and gradients; needs NumPy only."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import numpy as np
 __all__ = ["SGD", "Built", "Network", "Node", "numbers"]
 
 SGD = {"learning_rate": 1e-5, "momentum": 0.9, "wd": 1e-4}
-"""What updates parameters."""
+"""The parameters of the optimizer."""
 
 
 class Node(NamedTuple):
-    """A variable if `op` is "null"; inputs are (number of a node, number of its output)."""
+    """A variable if `op` is "null"; inputs are (index of a node, index of its output)."""
 
     name: str
     op: str
@@ -37,7 +37,7 @@ class Built(NamedTuple):
 
 @dataclass
 class Network:
-    """A symbol as JSON, shapes of its arguments and of what is no argument (`aux`).
+    """A symbol as JSON, shapes of its arguments and of its auxiliary states (`aux`).
 
     Training runs forward and backward, for the gradients of the arguments `wanted`, and if
     `updates` a step of `SGD` on these.
@@ -53,13 +53,13 @@ class Network:
     device: str = "cpu"
     """Or "gpu"."""
     graphs: bool = False
-    """nbmod on a GPU: start all launches of a half by one call."""
+    """nbmod on a GPU: replay the forward and the backward pass as CUDA graphs."""
     tf32: bool = False
     """PyTorch on a GPU: round factors of products and convolutions to TF32."""
 
     @property
     def nodes(self) -> list[Node]:
-        """In an order in which they can be computed; the last one is the output."""
+        """The nodes in topological order; the last one is the output."""
         return [Node(node["name"], node["op"],
                      {key: _value(text) for key, text in node.get("attrs", {}).items()},
                      [(i[0], i[1]) for i in node["inputs"]])
@@ -67,11 +67,11 @@ class Network:
 
     @property
     def has_loss(self) -> bool:
-        """Whether its gradient begins with itself."""
+        """Whether the output is a loss layer, which needs no head gradient."""
         return self.nodes[-1].op == "SoftmaxOutput"
 
     def values(self) -> dict[str, np.ndarray]:
-        """Of all variables."""
+        """The values of all variables."""
         return {name: numbers(name, shape) for name, shape in (self.args | self.aux).items()}
 
 
@@ -83,7 +83,8 @@ def _value(text: str) -> Any:
 
 
 def numbers(name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """float32, the same for a name and a shape in every process; sizes do not grow with depth."""
+    """float32, the same for a name and a shape in every process; magnitudes do not grow with
+    depth."""
     if name.endswith(("_var", "_gamma")):
         return np.ones(shape, np.float32)
     if name.endswith(("_beta", "_bias", "_mean", "_label", "_state", "_state_cell")):

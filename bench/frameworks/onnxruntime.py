@@ -19,7 +19,7 @@ def version() -> str:
 
 
 def build(network: Network) -> Built:
-    """A session on the model; what it is fed are the variables that are no parameters."""
+    """A session on the model; its inputs are the variables that are not parameters."""
     if network.training:
         raise LookupError("onnxruntime does not train")
     values = network.values()
@@ -63,7 +63,7 @@ Write = Callable[[list[str], str, dict[str, Any], dict[str, np.ndarray]], list[A
 
 
 def _one(kind: str, **fixed: Any) -> Write:
-    """An operator that is one of ONNX, without parameters but for `fixed`."""
+    """An operator that ONNX has, without parameters other than `fixed`."""
     return lambda ins, out, a, values: [helper.make_node(kind, ins, [out], **fixed)]
 
 
@@ -112,7 +112,7 @@ def _reshape(ins: list[str], out: str, a: dict[str, Any], values: dict[str, np.n
 
 
 def _product(axes: list[int]) -> Write:
-    """Of two matrices, or of stacks of them, that `axes` transpose."""
+    """The product of two matrices, or stacks of them, transposed by `axes`."""
     def write(ins: list[str], out: str, a: dict[str, Any], values: Any) -> list[Any]:
         flags = [key for key in ("transpose_a", "transpose_b") if a.get(key)]
         names = dict(zip(("transpose_a", "transpose_b"), ins, strict=True))

@@ -1,6 +1,6 @@
-"""PyTorch, eagerly: how it says each operator, in the better of its two layouts.
+"""PyTorch in eager mode: its version of each operator, in the faster of its two layouts.
 
-A ReLU overwrites its input where nobody else reads that, as in PyTorch's own networks.
+A ReLU runs in place where nothing else reads its input, as in PyTorch's own networks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def version() -> str:
 
 
 def build(network: Network) -> Built:
-    """The faster of two layouts where there are images."""
+    """The faster of two layouts for images."""
     torch.set_num_threads(network.threads)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = network.tf32
     images = any(node.op == "Convolution" for node in network.nodes)
@@ -37,7 +37,7 @@ def build(network: Network) -> Built:
 
 
 def _complete(built: Built, device: str) -> Built:
-    """Steps that end when the device is done."""
+    """Steps that synchronize with the device."""
     def step() -> None:
         built.step()
         torch.cuda.synchronize()
@@ -155,7 +155,7 @@ def _reshape(a: dict[str, Any]) -> Call:
 
 
 def _rnn(a: dict[str, Any]) -> Call:
-    """The vector of parameters is cut up: weights of all layers, then their biases."""
+    """The parameter vector is split: weights of all layers, then their biases."""
     flat, hidden, layers = a["flat"].detach(), a["state_size"], a["num_layers"]
     gates = {"lstm": 4, "gru": 3}[a["mode"]]
     rest = flat.numel() // (gates * hidden) - (layers - 1) * 2 * hidden - 2 * layers - hidden

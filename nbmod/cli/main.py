@@ -45,7 +45,7 @@ def _positive(text: str) -> int:
 
 
 def run_script(script: str, args: Sequence[str]) -> None:
-    """Run `script` as `__main__`, with nbmod as `mxnet` and NumPy's removed names restored."""
+    """Run `script` as `__main__`, with nbmod as `mxnet` and removed names restored."""
     from ..compat import as_mxnet, restore_old_names
 
     CONFIG.gpu_to_cpu = True
