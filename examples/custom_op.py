@@ -1,8 +1,8 @@
-"""An operator written in Python: the focal loss, which looks away from what is easy.
+"""An operator written in Python: the focal loss, which gives less weight to easy samples.
 
 Forward is a softmax p over classes; backward is the gradient of -(1 - p_t)^gamma log p_t, with t
-the right class.  With gamma 0 that is the cross entropy.  The network above and below does not
-know that this node is not one of nbmod's own.
+the right class.  With gamma 0 that is the cross entropy.  In the network it is a node like any
+other operator.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nbmod.cli.demo import load_digits
 
 
 class FocalLoss(mx.operator.CustomOp):
-    """Computes; one object for each executor."""
+    """The computation; one object per executor."""
 
     def __init__(self, gamma: float):
         super().__init__()
@@ -38,7 +38,7 @@ class FocalLoss(mx.operator.CustomOp):
 
 @mx.operator.register("focal_loss")
 class FocalLossProp(mx.operator.CustomOpProp):
-    """Says what the operator is; its parameters arrive as text."""
+    """The properties of the operator; its parameters arrive as text."""
 
     def __init__(self, gamma: str = "2"):
         super().__init__(need_top_grad=False)

@@ -1,10 +1,10 @@
 """A two-stage detector in the shape of Faster R-CNN, trained by `DetModule` on drawn shapes.
 
-The first stage judges anchors, boxes of fixed sizes around every cell of the feature map, and moves
-them onto the object; the second says what is in a box, from the features inside it.  Images come in
-all sizes, so a training step is a list with one batch for each context.
+The first stage scores anchors, boxes of fixed sizes around every cell of the feature map, and
+regresses them to the object; the second classifies a box from the features inside it.  Image sizes
+vary, so a training step is a list with one batch for each context.
 
-Pooling over a box is a product: the box's mask over the cells, of sum 1, times the features.
+Pooling over a box is a matrix product: its mask over the cells, of sum 1, times the features.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIZES = ((48, 64), (64, 48), (56, 56), (40, 72))
 
 
 def heads() -> tuple[mx.sym.Symbol, ...]:
-    """Score and move of every anchor, and class scores of every box that `masks` describes."""
+    """Score and offsets of every anchor, and class scores of every box in `masks`."""
     x = mx.sym.Variable("data")
     for number, stride in enumerate((2, 2, 1)):
         x = mx.sym.Convolution(x, kernel=(3, 3), stride=(stride, stride), pad=(1, 1),
@@ -93,7 +93,7 @@ def overlap(boxes: np.ndarray, box: np.ndarray) -> np.ndarray:
 
 
 def moved(boxes: np.ndarray, moves: np.ndarray) -> np.ndarray:
-    """Boxes shifted and stretched; the inverse of `moves_to`."""
+    """Boxes shifted and scaled; the inverse of `moves_to`."""
     extent = boxes[:, 2:] - boxes[:, :2]
     centre = (boxes[:, 2:] + boxes[:, :2]) / 2 + moves[:, :2] * extent
     half = extent * np.exp(moves[:, 2:]) / 2
@@ -107,7 +107,7 @@ def moves_to(boxes: np.ndarray, box: np.ndarray) -> np.ndarray:
 
 
 def mask(box: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """How much each cell counts when features are averaged over a box."""
+    """The weight of each cell in the average of features over a box."""
     rows, columns = cells(size)
     x1, y1, x2, y2 = box / STRIDE
     inside = np.outer(np.clip(np.minimum(np.arange(rows) + 1, y2) - np.maximum(
@@ -118,7 +118,7 @@ def mask(box: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 def anchor_targets(rng: np.random.Generator, size: tuple[int, int], box: np.ndarray
                    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Labels (1 object, 0 background, -1 neither), moves and which of them count."""
+    """Labels (1 object, 0 background, -1 ignored), offsets and their weights."""
     boxes = anchors(size)
     near = overlap(boxes, box)
     label = np.where(near > 0.5, 1, np.where(near < 0.3, 0, -1))
@@ -129,7 +129,8 @@ def anchor_targets(rng: np.random.Generator, size: tuple[int, int], box: np.ndar
 
 
 def batch(rng: np.random.Generator, size: tuple[int, int], count: int) -> mx.io.DataBatch:
-    """`count` images of one size; for the second stage two boxes at the object, two elsewhere."""
+    """`count` images of one size; for the second stage two boxes at the object and two
+    elsewhere."""
     rows = []
     for _ in range(count):
         image, box, kind = draw(rng, size)
@@ -172,7 +173,7 @@ class Loader(mx.io.DataIter):
 
 
 def objects_found(labels: np.ndarray, scores: np.ndarray) -> float:
-    """Accuracy of the first stage over the anchors that count."""
+    """Accuracy of the first stage over the anchors that are not ignored."""
     return float((scores.argmax(axis=1) == labels)[labels >= 0].mean())
 
 
@@ -188,7 +189,7 @@ def metrics() -> mx.metric.CompositeEvalMetric:
 
 
 def detect(module: mx.mod.Module, image: np.ndarray) -> tuple[np.ndarray, int]:
-    """The best box of an image, and the class of what is in it."""
+    """The best box of an image, and its class."""
     def run(masks: np.ndarray) -> list[np.ndarray]:
         module.forward(mx.io.DataBatch([mx.nd.array(image[None, None]), mx.nd.array(masks[None])]))
         return [output.asnumpy() for output in module.get_outputs()]
@@ -200,7 +201,7 @@ def detect(module: mx.mod.Module, image: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def detector(params: tuple[dict, dict]) -> mx.mod.Module:
-    """The network without its losses, for one image at a time."""
+    """The network without its losses, for a batch of one image."""
     module = mx.mod.Module(mx.sym.Group(heads()), DATA, label_names=None)
     one = batch(np.random.default_rng(0), SIZES[0], 1)
     module.bind([("data", one.data[0].shape), ("masks", (1, 1, one.data[1].shape[2]))],
@@ -210,7 +211,8 @@ def detector(params: tuple[dict, dict]) -> mx.mod.Module:
 
 
 def main(argv: list[str] | None = None) -> float:
-    """Train, and return the share of new images whose object is found (IoU > 0.5) and named."""
+    """Train, and return the share of new images whose object is found (IoU > 0.5) and classified
+    correctly."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--contexts", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=12)

@@ -1,9 +1,9 @@
-"""Images in files, record files of them, and a residual network that learns what they show.
+"""Image files, record files of them, and a residual network that classifies them.
 
 Digits are drawn as if by hand and written as JPEG files, a folder for each class.  `im2rec` packs
-them into record files; `ImageRecordIter` decodes, cuts and normalizes them in threads, while a
-small ResNet trains on several contexts.  Every epoch leaves a checkpoint, from which
-`--begin-epoch` goes on.  The last one, read back, says what it sees on a new image.
+them into record files; `ImageRecordIter` decodes, crops and normalizes them in threads, while a
+small ResNet trains on several contexts.  Every epoch saves a checkpoint, from which `--begin-epoch`
+resumes.  The last one is loaded to classify a new image.
 
 Needs `pip install 'nbmod[image]'`.
 """
@@ -33,11 +33,11 @@ FORMS = [
     ["20 00 03 45 48 08 05 43 40 20"],
     ["43 04 00 40 41, 41 38"],
 ]
-"""The ways to write each digit: strokes, with commas between them.  A stroke turns at points, each
-of which is a column from 0 to 4 and a row from 0 to 8."""
+"""Variants of each digit: strokes, separated by commas.  A stroke is a sequence of points, each of
+which is a column from 0 to 4 and a row from 0 to 8."""
 
 MEAN, DEVIATION = 128, 64
-"""Of the pixels, roughly."""
+"""The approximate mean and deviation of pixels."""
 
 
 # ------------------------------------------------------------------------------------- images
@@ -54,7 +54,7 @@ def draw(digit: int, size: int, random: np.random.Generator) -> np.ndarray:
 
 
 def written(digit: int, size: int, random: np.random.Generator) -> np.ndarray:
-    """Lines (count, 2 ends, 2 coordinates) as somebody might write them."""
+    """Lines (count, 2 ends, 2 coordinates) of a digit, with the variation of handwriting."""
     slant, turn = random.normal(0, 0.15, 2)
     form = np.array([[1, 0], [slant, 1]]) @ [[np.cos(turn), np.sin(turn)],
                                              [-np.sin(turn), np.cos(turn)]]
@@ -70,7 +70,7 @@ def written(digit: int, size: int, random: np.random.Generator) -> np.ndarray:
 
 
 def rounded(points: np.ndarray) -> np.ndarray:
-    """A line with its corners cut, and those that this makes (Chaikin, 1974); its ends stay."""
+    """A polyline smoothed by cutting corners repeatedly (Chaikin, 1974); its ends stay."""
     for _ in range(2):
         before, behind = points[:-1], points[1:]
         cut = np.stack([0.75 * before + 0.25 * behind, 0.25 * before + 0.75 * behind], 1)
@@ -79,7 +79,7 @@ def rounded(points: np.ndarray) -> np.ndarray:
 
 
 def distance(points: np.ndarray, lines: np.ndarray) -> np.ndarray:
-    """From every point (..., 2) to the nearest of the lines."""
+    """The distance of every point (..., 2) to the nearest line."""
     start, way = lines[:, 0], lines[:, 1] - lines[:, 0]
     offset = points[..., None, :] - start
     share = np.clip((offset * way).sum(-1) / np.maximum((way * way).sum(-1), 1e-9), 0, 1)
@@ -105,7 +105,7 @@ def pack(folder: Path) -> None:
 
 
 def tool(*command: str) -> None:
-    """Run one of nbmod's tools, and show what a shell would be told."""
+    """Run one of nbmod's tools, and print the equivalent shell command."""
     print(f"$ python -m nbmod {shlex.join(command)}", flush=True)
     if cli.main(command):
         raise SystemExit(1)
@@ -120,7 +120,7 @@ def convolution(x: mx.sym.Symbol, filters: int, stride: int, name: str) -> mx.sy
 
 
 def residual(x: mx.sym.Symbol, filters: int, stride: int, name: str) -> mx.sym.Symbol:
-    """Two convolutions, and the way around them."""
+    """Two convolutions and a shortcut."""
     y = mx.sym.Activation(convolution(x, filters, stride, f"{name}_a"), act_type="relu")
     y = convolution(y, filters, 1, f"{name}_b")
     if stride > 1:
@@ -130,7 +130,7 @@ def residual(x: mx.sym.Symbol, filters: int, stride: int, name: str) -> mx.sym.S
 
 
 def resnet(filters: int) -> mx.sym.Symbol:
-    """Three residual units, each but the first with half the pixels and twice the filters."""
+    """Three residual units; after the first each halves the image size and doubles the filters."""
     x = convolution(mx.sym.Variable("data"), filters, 1, "stem")
     x = residual(mx.sym.Activation(x, act_type="relu"), filters, 1, "unit1")
     x = residual(x, 2 * filters, 2, "unit2")
@@ -143,7 +143,7 @@ def resnet(filters: int) -> mx.sym.Symbol:
 # ------------------------------------------------------------------------------------- training
 
 def records(name: str, args: argparse.Namespace, **changes: object) -> mx.io.MXDataIter:
-    """Batches of images from a record file, as numbers around 0."""
+    """Batches of normalized images from a record file."""
     return mx.io.ImageRecordIter(
         path_imgrec=f"{name}.rec", path_imgidx=f"{name}.idx", batch_size=args.batch_size,
         data_shape=(3, args.size, args.size), mean_r=MEAN, mean_g=MEAN, mean_b=MEAN,
@@ -151,7 +151,7 @@ def records(name: str, args: argparse.Namespace, **changes: object) -> mx.io.MXD
 
 
 def train(prefix: str, args: argparse.Namespace) -> float:
-    """Leave a checkpoint behind every epoch; the validation accuracy of the last."""
+    """Save a checkpoint after every epoch; returns the validation accuracy of the last."""
     images = records(f"{prefix}_train", args, shuffle=True, seed=1, rand_crop=True,
                        pad=args.size // 16, fill_value=MEAN)
     validation = records(f"{prefix}_val", args)
@@ -183,7 +183,8 @@ def recognize(path: Path, prefix: str, epoch: int) -> np.ndarray:
 
 
 def main(argv: list[str] | None = None) -> float:
-    """Draw, pack, train and ask; the accuracy on every fifth image, which training leaves out."""
+    """Draw, pack, train and predict; returns the accuracy on every fifth image, held out from
+    training."""
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
     add("--folder", type=Path, default=Path("digits"), help="for all files, default: %(default)s")

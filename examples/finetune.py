@@ -1,8 +1,8 @@
-"""Fine-tuning: a checkpoint's features, kept as they are, under a new classifier.
+"""Fine-tuning: a new classifier on the frozen features of a checkpoint.
 
-A network learns the digits 0 to 4 and is saved.  Then its features are taken from the checkpoint,
-a new last layer is drawn on them, and a few samples of the digits 5 to 9 train that layer alone:
-the others are fixed parameters.
+A network learns the digits 0 to 4 and is saved.  Then its features are taken from the checkpoint, a
+new last layer is added, and a few samples of the digits 5 to 9 train that layer alone: the others
+are fixed parameters.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""LeNet on handwritten digits: checkpoints while it trains, the best of them read back.
+"""LeNet on handwritten digits: a checkpoint per epoch, of which the best is loaded.
 
-`do_checkpoint` writes one after every epoch, in MXNet's own format.  `module.history` remembers
-what each was worth; with `--plot curve.png` it is drawn (needs `pip install nbmod[plot]`).
+`do_checkpoint` writes one after every epoch, in MXNet's own format.  `module.history` has the
+metrics of every epoch; `--plot curve.png` plots them (needs `pip install nbmod[plot]`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """An LSTM language model: predict the next word of an English sentence.
 
-Sentences of different lengths are trained in buckets: a BucketingModule draws one network per
-length, and all of them share their parameters and their memory. The text is the help on Python's
-own topics (`help('FUNCTIONS')`), which every Python brings along. With --fused the layers are one
-operator instead of single cells; the weights of either can be given to the other.
+Sentences of different lengths are trained in buckets: a BucketingModule builds one network per
+length, and all of them share their parameters and their memory.  The text is Python's own help on
+topics (`help('FUNCTIONS')`). With --fused the layers are one operator instead of single cells; the
+weights of either can be given to the other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def read_sentences(count: int) -> list[list[str]]:
 
 
 def encode(sentences: list[list[str]], size: int) -> tuple[list[list[int]], int]:
-    """(sentences as numbers, the size of the vocabulary): the `size` most frequent words."""
+    """(sentences as indices, the size of the vocabulary): the `size` most frequent words."""
     counter = utils.count_tokens_from_str(" ".join(" ".join(words) for words in sentences))
     words = vocab.Vocabulary(counter, most_freq_count=size, unknown_token="<pad>",
                              reserved_tokens=[UNKNOWN])

@@ -1,4 +1,4 @@
-"""A multi-layer perceptron on handwritten digits: the shortest whole training script.
+"""A multi-layer perceptron on handwritten digits: the shortest complete training script.
 
 Data in arrays, a network as a symbol, `fit`, and the accuracy on digits it has not seen.
 """

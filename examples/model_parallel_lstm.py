@@ -1,11 +1,10 @@
 """A recurrent network whose layers are on different devices.
 
-A stack of LSTM layers learns to repeat what it read some steps ago, which it can only do by
-remembering all that came since.  Every layer is a group of nodes, `AttrScope(ctx_group=...)`, and
-`group2ctxs` says on which device each group lives: its weights, its states, its gradients.  Only
-what one layer hands to the next, and the gradients on their way back, are copied from one device
-to another.  `--device gpu` takes one GPU for each layer; `cpu(0)`, `cpu(1)`, ... stand in for them
-otherwise.
+A stack of LSTM layers learns to repeat its input of some steps ago, which it has to remember until
+then.  Every layer is a group of nodes, `AttrScope(ctx_group=...)`, and `group2ctxs` assigns each
+group, with its weights, states and gradients, to a device.  Only the outputs of a layer, and their
+gradients, are copied between devices.  `--device gpu` takes one GPU for each layer; otherwise the
+devices are `cpu(0)`, `cpu(1)`, ...
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A small residual network on several contexts, each with its share of the batch.
 
 Every context runs an executor on its slice; the key-value store sums their gradients in a fixed
-order and updates the parameters once.  On a machine with GPUs say `--gpus 0,1`.
+order and updates the parameters once.  On a machine with GPUs use `--gpus 0,1`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def convolution(x: mx.sym.Symbol, filters: int, stride: int, name: str) -> mx.sy
 
 
 def unit(x: mx.sym.Symbol, filters: int, stride: int, name: str) -> mx.sym.Symbol:
-    """Two convolutions, and the way around them."""
+    """Two convolutions and a shortcut."""
     y = mx.sym.Activation(convolution(x, filters, stride, f"{name}_a"), act_type="relu")
     y = convolution(y, filters, 1, f"{name}_b")
     if stride > 1:
@@ -32,7 +32,7 @@ def unit(x: mx.sym.Symbol, filters: int, stride: int, name: str) -> mx.sym.Symbo
 
 
 def resnet(stages: tuple[int, ...], units: int) -> mx.sym.Symbol:
-    """`units` residual units in each stage of so many filters."""
+    """`units` residual units in each stage; `stages` are their numbers of filters."""
     x = convolution(mx.sym.Variable("data"), stages[0], 1, "stem")
     x = mx.sym.Activation(x, act_type="relu")
     for stage, filters in enumerate(stages):

@@ -1,7 +1,8 @@
-"""A network in pieces: two modules in a row, and a loss written in Python behind them.
+"""A network of several modules: two in sequence, then a loss written in Python.
 
-`SequentialModule` passes outputs down and gradients up; `PythonLossModule` turns scores and labels
-into a gradient with a plain function, here that of the multi-class hinge loss of a linear SVM.
+`SequentialModule` passes outputs forward and gradients backward; `PythonLossModule` turns scores
+and labels into a gradient with a plain function, here that of the multi-class hinge loss of a
+linear SVM.
 """
 
 from __future__ import annotations
