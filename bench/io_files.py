@@ -1,5 +1,4 @@
-"""Generated files for `bench/io.py`: images like photographs, and numbers as programs write
-them."""
+"""Generated files for `bench/io.py`: images like photographs, CSV and LibSVM texts."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def _samples() -> dict[str, Any]:
 
 
 def sample_names(beginnings: Sequence[str] = ()) -> list[str]:
-    """The samples whose names begin with one of `beginnings`, or all."""
+    """The samples whose names start with one of `beginnings`, or all."""
     return [name for name in _samples() if not beginnings or name.startswith(tuple(beginnings))]
 
 

@@ -5,7 +5,8 @@ output is in natural order): from the transforms of length L of every (d / L)-th
 those of length L r, each element a sum of r terms by a thread of its own.  Primes are no special
 case; a prime length is the direct sum.
 
-CountSketch has a thread per element of the result, which gathers the columns hashed to it.
+CountSketch (Charikar et al., 2002) has a thread per element of the result, which gathers the
+columns hashed to it.
 """
 
 from __future__ import annotations

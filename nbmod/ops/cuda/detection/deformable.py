@@ -1,4 +1,4 @@
-"""Deformable convolution: an im2col with learned offsets, then a 1x1 convolution of the columns.
+"""Deformable convolution (Dai et al., 2017): im2col with learned offsets, then a 1x1 convolution.
 
     columns (images, channels * taps, positions)
 

@@ -1,4 +1,4 @@
-"""The operators of SSD: anchors, training targets, and detections."""
+"""The operators of SSD (Liu et al., 2016): anchors, training targets, and detections."""
 
 from __future__ import annotations
 

@@ -2,8 +2,9 @@
 
 Boxes are processed in strips of their order.  Each box of a strip is compared with the boxes kept
 in earlier strips, then all pairs of the strip with each other, which gives a bit mask of overlaps
-for each box.  A block per image scans the strip, 32 boxes at a time: it decides these sequentially,
-in registers, then removes what the masks of the kept ones cover from the rest, a word per thread.
+for each box (as in the kernel of py-faster-rcnn).  A block per image scans the
+strip, 32 boxes at a time: it decides these sequentially, in registers, then removes what the masks
+of the kept ones cover from the rest, a word per thread.
 
 Overlaps are rounded as on the CPU, so the same boxes are kept.
 """
@@ -172,7 +173,7 @@ def _length(taking, counts, image, first, strip, most):
 
 @cache
 def _old_kernel() -> Any:
-    """gone = whether boxes of a strip overlap a kept one of earlier strips."""
+    """gone = whether boxes of a strip are suppressed by a kept one of earlier strips."""
     @kernel(exact=True)
     def meet_old(boxes, taking, places, counts, gone, threshold, pixel, size, first, strip, most,
                  count):
@@ -195,7 +196,8 @@ def _old_kernel() -> Any:
 
 @cache
 def _pair_kernel() -> Any:
-    """bits = masks of the later boxes of the strip that each overlaps, for those not yet gone."""
+    """bits = masks of the later boxes of the strip that each overlaps, for boxes not yet
+    suppressed."""
     word = WORD
 
     @kernel(exact=True)

@@ -1,4 +1,4 @@
-"""ROIAlign: a thread per bin forward, per pixel of the images backward.
+"""ROIAlign (He et al., 2017): a thread per bin forward, per pixel of the images backward.
 
 As on the CPU the weights of a bin are an outer product of weights along both axes, which a table
 holds for all bins; `roi` computes their spans of pixels, and gathers gradients.

@@ -1,4 +1,4 @@
-"""Correlation: a thread per comparison of two patches; backward, per pixel of an image.
+"""Correlation (FlowNet): a thread per pair of patches; backward, per pixel of an image.
 
 Backward gathers, as on the CPU: under a displacement a pixel is compared with one other, in all
 patches that contain both.

@@ -2,8 +2,8 @@
 
 A block sorts each tile of a row in shared memory, then a launch for every doubling merges pairs of
 runs.  The rank of an element in a merged run is its rank in its own run plus the number of elements
-of the other run before it, found by binary search.  Of equal elements those of the left run come
-first; NaN comes last.
+of the other run before it, found by binary search (Satish, Harris and Garland, 2009).  Of equal
+elements those of the left run come first; NaN comes last.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ SCALED = Program("scaled", (Step("y", "x * factor"),), ("x",), ("y",), ("factor"
 
 
 Pair = tuple[Any, Any]
-"""Views of both factors, or of their gradients; None where not wanted."""
+"""Views of both factors, or of their gradients; None where not requested."""
 
 
 class MatmulSpec(NamedTuple):

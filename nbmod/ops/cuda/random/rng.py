@@ -1,4 +1,4 @@
-"""Philox on a device: the words of `rng.words`, block by block."""
+"""Philox (Salmon et al., 2011) on a device: the words of `rng.words`, block by block."""
 
 from __future__ import annotations
 
